@@ -58,9 +58,9 @@
 // # Where
 //
 //	service.go, ticket.go, lease.go              what callers see
-//	nonces.go, chain.go                          the nonce policy: what is next, and what a holder is to do
-//	report.go, submitted.go, failure.go          its other half: what came of a turn, and what a verdict means
-//	lane.go, next.go                             the queue, and the order inside this process
+//	policy.go                                    the nonce policy, pure: what is next, and what a holder is to do
+//	submitted.go                                 what nodes have, until its verdict
+//	lane.go                                      the queue, and the order inside this process
 //	relation.go, link.go, grants.go, handbacks.go  what the lane and Redis tell each other
 //	scripts.go, wire.go, lua                     the transport: one script a call, and its formats
 //	remote.go, heartbeat.go, beatcall.go, watch.go  whether Redis answers, and who lives
@@ -172,16 +172,18 @@
 // put back in line (PutBack), and goes when its predecessor has been executed. The mode passes with the turn, through Redis
 // too.
 //
-//	holder's nonce is           flowing                              recovering
-//	too low                     Go: the precheck refuses it          Go
-//	next                        Go                                   Await an open predecessor, then Go
-//	ahead, predecessor is here  GiveWay                              GiveWay
-//	ahead, in its window        Early                                Early
-//	ahead, after others here    PutBack for Config.Late, once        PutBack
-//	ahead, chain is sure        Refuse, if it came after others      PutBack; but Refuse if nobody was in the lane when it came and
-//	                                                                 the client of the missing one has been told already
-//	ahead, nothing is sure      Go: the network judges; PutBack      PutBack
-//	                            while it judges another that is ahead
+//	holder's nonce is                                         flowing   recovering
+//	too low                                                   Go        Go: the precheck refuses it
+//	next                                                      Go        Go
+//	next, its predecessor is open                             Go        Await its verdict, then Go
+//	ahead, predecessor is here                                GiveWay   GiveWay
+//	ahead, in its window                                      Early     Early
+//	ahead, after others here                                  PutBack   PutBack; once for Config.Late where the lane flows
+//	ahead, chain is sure                                      Refuse    PutBack; where the lane flows only if it came after others
+//	ahead, it came alone, and the missing one was answered    Go        Refuse
+//	ahead, the network refused one ahead                      Refuse    PutBack; for Config.Late from that verdict on it is put back, too
+//	ahead, while it judges one                                PutBack   PutBack
+//	ahead, nothing is sure                                    Go        PutBack; the network judges
 //
 // # How a lane stands to Redis
 //

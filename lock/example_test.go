@@ -30,6 +30,6 @@ func Example() {
 
 	lease, _ = second.Wait(context.Background())
 	next = lease.Next(mirror)
-	fmt.Println(next.Nonce, next.Confidence == lock.Chained)
+	fmt.Println(next.Nonce, next.Certainty == lock.Chained)
 	// Output: 1 true
 }

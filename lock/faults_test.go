@@ -448,7 +448,7 @@ func TestVanishedHolder(t *testing.T) {
 	start := time.Now()
 	lease := wait(t, next)
 	t.Logf("the next one waited %v", time.Since(start))
-	if n := lease.Next(lock.Known{}); n.Confidence != lock.Unknown {
+	if n := lease.Next(lock.Known{}); n.Certainty != lock.Unknown {
 		t.Error("what the vanished one did is taken for known")
 	}
 	lease.Release()

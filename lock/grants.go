@@ -178,11 +178,9 @@ func (l *lane) inherit(o lockValue) (distrusted bool) {
 	if l.link.want.has(jobShare) {
 		chain.observe(l.link.nonceToShare)
 	}
-	if chain.prove(l.chain.proven); chain.proven > 0 {
-		chain.observe(chain.proven)
-	}
-	if chain.lastFence != 0 && chain.lastFence == l.chain.lastFence {
-		chain.last.Open = l.chain.last.Open // the verdict may have come, which only this process knows
+	chain.inherit(l.chain)
+	if chain.gap != l.chain.gap || chain.expected != l.chain.expected {
+		l.gapAt = l.svc.now()
 	}
 	if chain.mode == recovering && l.chain.mode != recovering {
 		l.recoveredAt, l.holeTold = l.svc.now(), false

@@ -111,14 +111,17 @@ func (l *lane) sendHandback(ctx context.Context, epoch uint64, d handback) {
 	l.dispatch(now)
 }
 
-// passVerdict tells Redis of a bad verdict, and then wakes those who wait for that.
-func (l *lane) passVerdict(ctx context.Context, epoch uint64, instance string, fence uint64, told []chan struct{}) {
-	err := l.svc.calls.forget(ctx, l.keys, instance, fence)
+// passVerdict tells Redis of a verdict, and then wakes those who wait for that.
+func (l *lane) passVerdict(ctx context.Context, epoch uint64, instance string, v verdict, told []chan struct{}) {
+	err := l.svc.calls.judge(ctx, l.keys, instance, v)
 	again := err != nil && l.sendFailed(opRelease, epoch, err)
 	l.mu.Lock()
 	defer l.unlock()
 	if again {
-		l.link.badVerdict, l.link.verdictWaiters = max(l.link.badVerdict, fence), append(l.link.verdictWaiters, told...)
+		l.link.badVerdict, l.link.verdictWaiters = max(l.link.badVerdict, v.fence), append(l.link.verdictWaiters, told...)
+		if v.missing != "" {
+			l.link.want |= jobTellGap
+		}
 	} else {
 		for _, waiter := range told {
 			close(waiter)

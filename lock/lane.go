@@ -31,6 +31,7 @@ type lane struct {
 	idleSince     time.Duration // when the last ticket went; meaningful while there is none
 	sharedAt      time.Duration // when another process was last seen to have the turn; 0 = never
 	advancedAt    time.Duration // when a node last accepted what was next; 0 = never
+	gapAt         time.Duration // when chain.gap last changed
 
 	// One timer serves every wait of the lane. It is armed lazily: a deadline that
 	// is further away than the armed one is looked at when that one fires.
@@ -319,4 +320,137 @@ func (l *lane) onTimer() {
 	if ended {
 		l.svc.reg.unpin(l)
 	}
+}
+
+// pick chooses who is next by the order of this process, or tells when to ask again. Of the waiting tickets, one whose nonce is next goes
+// before one that is known to be ahead. The latter loses nothing, since the network would have refused it.
+func (l *lane) pick(now time.Duration) (*Ticket, time.Duration) {
+	if l.head.until == 0 {
+		return l.next(l.chain), 0
+	}
+	if l.chain.known {
+		for t := l.head; t != nil; t = t.next {
+			if t.nonce <= l.chain.expected {
+				return t, 0
+			}
+		}
+	}
+	first := l.head.until
+	for t := l.head; t != nil; t = t.next {
+		if t.until <= now {
+			return t, 0
+		}
+		first = min(first, t.until)
+	}
+	return nil, first
+}
+
+// next returns the ticket that is to go when none is held back: the oldest, unless it is known to be ahead and
+// another carries the expected nonce. Call it only while a ticket waits.
+func (l *lane) next(chain chain) *Ticket {
+	oldest := l.head
+	if !chain.known {
+		return oldest
+	}
+	if t := l.before(oldest, chain.expected); t != nil {
+		oldest.letPass(chain.expected)
+		return t
+	}
+	return oldest
+}
+
+// before returns the waiting ticket that is to go before t because it carries the expected
+// nonce and t a higher one, or nil. Only one of each nonce goes before t, so that predecessors
+// that fail again and again do not keep it from its turn.
+func (l *lane) before(t *Ticket, expected uint64) *Ticket {
+	if t.nonce <= expected || t.passedBy == expected+1 {
+		return nil
+	}
+	for other := l.head; other != nil; other = other.next {
+		if other.nonce == expected {
+			return other
+		}
+	}
+	return nil
+}
+
+// recoveredLately tells whether the lane recovered a short time ago. Transactions that go back to their
+// line may then still be on their way, here or in another process. The same holds after Redis stood
+// still, even if this process did not notice.
+func (l *lane) recoveredLately() bool {
+	now, memory := l.svc.now(), l.svc.cfg.Memory.Duration()
+	return l.recoveredAt != 0 && now-l.recoveredAt < memory || l.svc.remote != nil && l.sharedAt != 0 && l.svc.remote.stalledSince(now-memory)
+}
+
+// learn notes a nonce that comes from outside the lane. With insist, Redis is told even if it is no news here.
+func (l *lane) learn(nonce uint64, insist bool) {
+	if l.observe(nonce, insist) {
+		l.dispatch(l.svc.now())
+	}
+}
+
+// observe is learn without moving the lane on. It tells whether that is needed.
+func (l *lane) observe(nonce uint64, insist bool) bool {
+	news := l.chain.observe(nonce)
+	if news && l.holder != nil {
+		l.chain.begin(l.holder.lease.turn.fence)
+	}
+	if !news && !insist {
+		return false
+	}
+	if !l.link.want.has(jobShare) || nonce > l.link.nonceToShare {
+		l.link.nonceToShare = nonce
+		l.link.want |= jobShare
+	}
+	return true
+}
+
+// hole makes the lane recover, because a transaction is missing in its chain.
+func (l *lane) hole() {
+	l.chain.recover()
+	l.recoveredAt, l.holeTold = l.svc.now(), false
+	l.svc.metrics.holes.Inc()
+}
+
+// block tells the waiting tickets with a higher nonce than a failed transaction that it will not come. Tickets
+// that enter later are not told, since the failed nonce may have been sent again before them. But if the lane
+// refuses them, they hear the cause, too. Those that were held back for it wait without success, if there is a cause.
+func (l *lane) block(failed uint64, cause error) {
+	l.failure = failure{first: failed, last: failed, cause: cause, at: l.svc.now()}
+	var inVain []*Ticket
+	for t := l.head; t != nil; t = t.next {
+		switch {
+		case t.nonce <= failed:
+		case t.heldBack() && !t.promised && cause != nil:
+			inVain = append(inVain, t)
+		case !t.heldBack() && (!t.blocked || failed < t.blockedBy):
+			t.blocked, t.blockedBy = true, failed
+		}
+	}
+	for _, t := range inVain {
+		l.turnAway(t)
+	}
+}
+
+// turnAway takes a waiting ticket out of the queue because of the lane's failure.
+func (l *lane) turnAway(t *Ticket) {
+	l.failure.last = max(l.failure.last, t.nonce)
+	if l.drop(t, &leftError{cause: l.failure.cause}) {
+		l.svc.reg.unpin(l)
+	}
+}
+
+// inVain tells whether a ticket that comes back to the queue would wait for a transaction that no node took a
+// short time ago, and that has not come again.
+func (l *lane) inVain(t *Ticket) bool {
+	if !t.heldBack() || t.promised || !l.failure.lasts(t.nonce, l.svc.now()) {
+		return false
+	}
+	missing := l.failure.first
+	for other := l.head; other != nil; other = other.next {
+		if other.nonce == missing {
+			return false
+		}
+	}
+	return l.holder == nil || l.holder.nonce != missing
 }

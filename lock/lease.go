@@ -23,8 +23,7 @@ type Lease struct {
 	held     time.Duration // set at the end
 	advanced bool
 	unsure   bool            // the chain became uncertain in this turn, and Redis is told so
-	isNext   bool            // the transaction was known to be next, when last asked
-	back     waitFor         // what it is to wait for if it is put back, as it was told when it last asked
+	next     Next            // what it was told when it last asked
 	parent   context.Context // of the first Wait, from its beginning on
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
@@ -47,6 +46,45 @@ func (l *Lease) Context() context.Context {
 		}
 	}
 	return l.ctx
+}
+
+// Next tells the holder of the turn what the sender's next nonce is, and what to do.
+func (l *Lease) Next(known Known) Next {
+	if l.ticket == nil {
+		return nextOfNobody(l.nonce, false, known)
+	}
+	t, ln := l.ticket, l.ticket.lane
+	ln.mu.Lock()
+	defer ln.unlock()
+	if t.state != granted { // the turn is lost, which the holder finds out by Check
+		return nextOfNobody(t.nonce, t.kept, known)
+	}
+	if known.Looked {
+		ln.observe(known.next(), false)
+	}
+	l.next = decide(ln.chain, ln.facts(t, known))
+	if l.next.why == forWindow && l.turn.by == redisStrategy {
+		ln.svc.remote.wake() // Redis measures windows by its clock, which may have jumped: a heartbeat shows what it is now
+	}
+	n := l.next
+	if n.Step == Refuse {
+		n.Cause = ln.failure.explain(t.nonce, t.entered, n.Nonce)
+	}
+	return n
+}
+
+// facts are what the policy has to know of the lane to decide for the holder of its turn.
+func (l *lane) facts(t *Ticket, known Known) facts {
+	cfg, now := l.svc.cfg, l.svc.now()
+	return facts{
+		known: known, nonce: t.nonce, open: t.lease.turn.open,
+		inWindow: now < t.until, follows: t.follows, followed: t.followed(), kept: t.kept, late: t.late,
+		failed: t.blocked && l.afterAccepted <= t.blockedBy, failedAt: t.blockedBy,
+		holeTold: l.holeTold, awaited: l.awaited(), recovered: l.recoveredLately(),
+		recovery: cfg.Recovery > 0, waitsLate: cfg.Late(), gapFor: now - l.gapAt, memory: cfg.Memory.Duration(),
+		waits: func(next uint64) bool { return l.before(t, next) != nil },
+		judge: l.judged, sent: l.undecided,
+	}
 }
 
 // Check returns nil if the turn is still the caller's, by the monotonic clock and with
@@ -153,4 +191,132 @@ func (l *Lease) Release() {
 		ln.svc.logReleased(l, length)
 		ln.svc.reg.unpin(ln)
 	}
+}
+
+// Outcome says how the holder of a turn ended.
+type Outcome uint8
+
+// The outcomes.
+const (
+	Accepted   Outcome = iota // a node has the transaction
+	Unclear                   // a node may have it
+	Failed                    // none has it, and what waits behind it need not be tried
+	Lost                      // nobody knows what the holder did
+	NotAwaited                // nothing has come of it yet, but Submission need not be awaited any more
+)
+
+// Report is what came of a turn.
+type Report struct {
+	Outcome    Outcome
+	Submission Submission // with Accepted, Unclear and NotAwaited
+	Proven     uint64     // with Failed: the next nonce as the fleet has proved it, or 0
+	Cause      error      // with Failed: what those behind it are told; nil: that their nonce is too high
+}
+
+// Report tells the lane what came of the turn, before Release. With Accepted and Unclear it returns the handle
+// for the verdict, which is never nil then. After the turn's end a report changes nothing but the open
+// submissions.
+//
+// A node does not look at the nonce, so its acceptance proves nothing about the next one unless this one was
+// known to be next. A gap, or somebody's replay of an old transaction, must not shut the sender's right
+// transaction out.
+func (l *Lease) Report(r Report) *Submitted {
+	if l.ticket == nil {
+		return &Submitted{}
+	}
+	ln, t := l.ticket.lane, l.ticket
+	ln.mu.Lock()
+	defer ln.unlock()
+	held := t.state == granted
+	switch r.Outcome {
+	case Accepted:
+		if held {
+			l.accepted(r.Submission)
+		}
+	case Unclear:
+		if held {
+			ln.hole()
+			ln.chain.last, ln.chain.lastFence = r.Submission, l.turn.fence
+			l.unsure, l.advanced = true, true
+		}
+	case Lost:
+		if held {
+			ln.hole()
+			l.unsure = true
+		}
+		return nil
+	case Failed:
+		if held && r.Proven <= t.nonce {
+			ln.block(t.nonce, r.Cause)
+		}
+		return nil
+	case NotAwaited:
+		ln.notAwaited(r.Submission.TxID)
+		return nil
+	default:
+		return nil
+	}
+	return ln.opened(&Submitted{
+		svc: ln.svc, lane: ln, fence: l.turn.fence, nonce: t.nonce, sub: r.Submission,
+		ahead: l.next.ahead, next: l.next.Nonce, overtaken: make(chan struct{}), decided: make(chan struct{}),
+	})
+}
+
+func (l *Lease) accepted(sub Submission) {
+	ln, t := l.ticket.lane, l.ticket
+	l.advanced = true
+	now, gap := ln.svc.now(), ln.chain.gap
+	if ln.failure.over == 0 {
+		ln.failure.over = now
+	}
+	if !ln.chain.accepted(t.nonce, l.turn.fence, sub, l.next) {
+		if ln.chain.gap != gap {
+			ln.gapAt = now
+		}
+		return
+	}
+	ln.advancedAt = max(now, 1)
+	ln.afterAccepted = max(ln.afterAccepted, t.nonce+1)
+	if ln.chain.mode == recovering && !ln.awaited() {
+		ln.chain.mode, ln.recoveredAt = flowing, now
+	}
+}
+
+// PutBack ends the turn, unused, and gives its transaction a new place, in which it waits for its
+// predecessor without holding the turn: for up to window, or, where Next said GiveWay or Early, for the rest of its
+// window. It returns nil if the turn was over.
+func (l *Lease) PutBack(window time.Duration) *Ticket {
+	if l.ticket == nil {
+		return nil
+	}
+	t, ln := l.ticket, l.ticket.lane
+	if !ln.svc.reg.repin(ln) {
+		return nil
+	}
+	ln.mu.Lock()
+	if t.state != granted || ln.svc.closed.Load() {
+		ln.unlock()
+		ln.svc.reg.unpin(ln)
+		return nil
+	}
+	stay := Stay{Window: window, Kept: t.kept || l.next.why == forPredecessor, Promised: t.promised, Admitted: true, late: t.late || l.next.why == forLate}
+	if l.next.why == forNext || l.next.why == forWindow {
+		stay.Window = max(t.until-ln.svc.now(), 0)
+	}
+	again := ln.admit(t.nonce, stay)
+	again.blocked, again.blockedBy = t.blocked, t.blockedBy
+	again.passedBy = t.passedBy
+	if l.next.why == forNext {
+		again.letPass(ln.chain.expected)
+	}
+	if l.next.why == forWindow {
+		again.follows = t.followed() // nothing has happened but the passing of time
+	}
+	if ln.svc.tracing() {
+		ln.notePutBack(t)
+	}
+	ln.end(t, ErrReleased)
+	ln.unlock()
+	ln.svc.reg.unpin(ln)
+	return again
 }

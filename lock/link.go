@@ -30,8 +30,8 @@ type transport interface {
 	reclaim(ctx context.Context, keys []string, instance, dead, session string) (view, error)
 	// repair removes somebody else's values from a lane's keys. overdue: they are older than a turn may last.
 	repair(ctx context.Context, keys []string, instance string, overdue bool) (removed int, err error)
-	// forget makes the expected nonce void if the turn with the fence contributed to it.
-	forget(ctx context.Context, keys []string, instance string, fence uint64) error
+	// judge passes a verdict on.
+	judge(ctx context.Context, keys []string, instance string, v verdict) error
 }
 
 // link is a lane's side of Redis. One worker at a time sends for a lane, so that it takes places in ticket order
@@ -212,11 +212,15 @@ func (l *lane) nextJob(r *remote) func(context.Context) {
 		f.handbacks = f.handbacks[1:]
 		f.releasing = append(f.releasing, d.session)
 		return func(ctx context.Context) { l.sendHandback(ctx, epoch, d) }
-	case due.has(jobForget):
-		fence, told := f.badVerdict, f.verdictWaiters
+	case due.has(jobForget), due.has(jobTellGap):
+		v, told := verdict{fence: f.badVerdict}, f.verdictWaiters
+		if f.want.has(jobTellGap) && l.chain.gap == certain {
+			v.missing = strconv.FormatUint(l.chain.expected, 10)
+		}
 		f.badVerdict, f.verdictWaiters = 0, nil
+		f.want &^= jobTellGap
 		instance := r.instance()
-		return func(ctx context.Context) { l.passVerdict(ctx, epoch, instance, fence, told) }
+		return func(ctx context.Context) { l.passVerdict(ctx, epoch, instance, v, told) }
 	}
 	call, instance := l.enterCall(r)
 	return func(ctx context.Context) {
@@ -397,4 +401,40 @@ func (l *lane) reclaim(ctx context.Context, epoch uint64, dead string) {
 	}
 	l.applyView(v, sent, now)
 	l.dispatch(now)
+}
+
+// reseat gives from's place in Redis to another waiting ticket, and moves the places of those between by one. So
+// the places stay in the order of the tickets, and tickets without a place stay the last.
+func (l *lane) reseat(from, to *Ticket) {
+	if from == to {
+		return
+	}
+	forward := false
+	for t := from.next; t != nil && !forward; t = t.next {
+		forward = t == to
+	}
+	for t := from; t != to; {
+		neighbour := t.prev
+		if forward {
+			neighbour = t.next
+		}
+		l.trade(t, neighbour)
+		t = neighbour
+	}
+}
+
+// trade exchanges the places of two tickets.
+func (l *lane) trade(a, b *Ticket) {
+	if a.place == placeJoining || b.place == placeJoining {
+		for i, t := range l.link.joining {
+			switch t {
+			case a:
+				l.link.joining[i] = b
+			case b:
+				l.link.joining[i] = a
+			}
+		}
+	}
+	a.session, b.session = b.session, a.session
+	a.place, b.place = b.place, a.place
 }

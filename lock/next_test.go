@@ -122,7 +122,7 @@ func TestProofsOutliveABadVerdict(t *testing.T) {
 			sent.Conclude(t.Context(), Verdict{Reached: true})
 			lease = mustWait(t, mustEnter(t, svc, bob, 5))
 			defer lease.Release()
-			if n := lease.Next(Known{}); n.Nonce != 5 || n.Confidence != Shown || !n.Recovering {
+			if n := lease.Next(Known{}); n.Nonce != 5 || n.Certainty != Proven || !n.Recovering {
 				t.Errorf("next %+v", n)
 			}
 		})
@@ -151,7 +151,7 @@ func TestAcceptanceDoesNotMendAHole(t *testing.T) {
 	second.Release()
 	again := mustWait(t, mustEnter(t, svc, bob, 5))
 	defer again.Release()
-	if n := again.Next(shows(5)); n.Nonce != 5 || n.Confidence != Shown || !n.Recovering {
+	if n := again.Next(shows(5)); n.Nonce != 5 || n.Certainty != Shown || !n.Recovering {
 		t.Errorf("next %+v", n)
 	}
 }

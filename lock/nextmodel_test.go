@@ -157,7 +157,7 @@ func checkNext(t *testing.T, svc *Service) {
 					return
 				}
 				lease := mustWait(t, m.holder.ticket)
-				if n := lease.Next(Known{}); n.Confidence != Unknown != m.known || m.known && n.Nonce != m.expected {
+				if n := lease.Next(Known{}); n.Certainty != Unknown != m.known || m.known && n.Nonce != m.expected {
 					rt.Fatalf("next %+v; model: %s", n, m)
 				}
 				for _, e := range m.line {

@@ -172,6 +172,7 @@ const (
 	jobHandback                  // sessions are to be given back
 	jobRepair                    // somebody else's values may be removed
 	jobForget                    // a verdict made the expected nonce void
+	jobTellGap                   // a verdict proved that the expected nonce is missing
 )
 
 func (j jobs) has(one jobs) bool { return j&one != 0 }
@@ -203,8 +204,11 @@ func (l *lane) jobs() (due jobs) {
 	if len(f.handbacks) > 0 {
 		due |= jobHandback
 	}
-	if f.badVerdict != 0 && len(f.releasing) == 0 { // it must not overtake the release of the turn it is about
-		due |= jobForget
+	if len(f.releasing) == 0 { // neither must overtake the release of the turn it is about
+		due |= f.want & jobTellGap
+		if f.badVerdict != 0 {
+			due |= jobForget
+		}
 	}
 	return due
 }

@@ -47,7 +47,7 @@ func shows(nonce uint64) Known { return Known{Shown: nonce, Looked: true, Fresh:
 // expected is what the lane itself knows of the next nonce.
 func expected(lease *Lease) (nonce uint64, known bool) {
 	n := lease.Next(Known{})
-	return n.Nonce, n.Confidence != Unknown
+	return n.Nonce, n.Certainty != Unknown
 }
 
 func ms(n int) envx.Millis { return envx.Millis(time.Duration(n) * time.Millisecond) }

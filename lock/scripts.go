@@ -24,8 +24,8 @@ var releaseLua string
 //go:embed lua/reclaim.lua
 var reclaimLua string
 
-//go:embed lua/forget.lua
-var forgetLua string
+//go:embed lua/judge.lua
+var judgeLua string
 
 //go:embed lua/repair.lua
 var repairLua string
@@ -36,13 +36,13 @@ var heartbeatLua string
 // scripts runs the Lua scripts. Each call is one EVALSHA; EVAL follows only where the
 // server has lost its script cache.
 type scripts struct {
-	enter, release, reclaim, forget, repair, heartbeat *redis.Script
+	enter, release, reclaim, judge, repair, heartbeat *redis.Script
 }
 
 func newScripts() scripts {
 	onLane := func(body string) *redis.Script { return redis.NewScript(laneLua + "\n" + body) }
 	return scripts{
-		enter: onLane(enterLua), release: onLane(releaseLua), reclaim: onLane(reclaimLua), forget: onLane(forgetLua),
+		enter: onLane(enterLua), release: onLane(releaseLua), reclaim: onLane(reclaimLua), judge: onLane(judgeLua),
 		repair:    onLane(repairLua),
 		heartbeat: redis.NewScript(heartbeatLua),
 	}
@@ -176,7 +176,14 @@ func (r *remote) reclaim(ctx context.Context, keys []string, instance, dead, ses
 	return parseView([]any{reply[1], reply[2], reply[3], int64(0)}, int(removed))
 }
 
-func (r *remote) forget(ctx context.Context, keys []string, instance string, fence uint64) error {
+// verdict is what other processes have to know of a verdict.
+type verdict struct {
+	fence   uint64 // if the turn with it contributed to what is expected, that is void; 0: none did
+	missing string // the nonce that is proven to be missing, or empty
+}
+
+// judge passes a verdict on.
+func (r *remote) judge(ctx context.Context, keys []string, instance string, v verdict) error {
 	leave, err := r.enterSlot(ctx)
 	if err != nil {
 		return err
@@ -184,7 +191,7 @@ func (r *remote) forget(ctx context.Context, keys []string, instance string, fen
 	defer leave()
 	ctx, cancel := r.deadline(ctx)
 	defer cancel()
-	return r.scripts.forget.Run(ctx, r.client, keys, append(r.args(instance, 5), fence)...).Err()
+	return r.scripts.judge.Run(ctx, r.client, keys, append(r.args(instance, 6), v.fence, v.missing)...).Err()
 }
 
 func (r *remote) repair(ctx context.Context, keys []string, instance string, overdue bool) (removed int, err error) {

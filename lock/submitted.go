@@ -14,6 +14,8 @@ type Submitted struct {
 	fence uint64
 	nonce uint64
 	sub   Submission
+	ahead bool   // it went ahead of next, which was missing
+	next  uint64 // the next nonce as it was told
 
 	overtaken chan struct{} // closed under lane.mu
 	decided   chan struct{} // closed under lane.mu, at the verdict
@@ -35,6 +37,7 @@ func (s *Submitted) Overtaken() <-chan struct{} { return s.overtaken }
 type Verdict struct {
 	Reached  bool // it has reached consensus, whatever came of it
 	Executed bool // its nonce is spent
+	TooHigh  bool // it was refused because its nonce was too high
 }
 
 // settle takes the submission from the lane's open ones. lane.mu must be held.
@@ -152,6 +155,14 @@ func (s *Submitted) conclude(v Verdict) (passedOn <-chan struct{}) {
 	if v.Executed {
 		l.chain.prove(s.nonce + 1)
 		l.learn(s.nonce+1, false)
+		return nil
+	}
+	if s.ahead && v.TooHigh { // the chain does not lead to it
+		if l.chain.tooHigh(s.nonce, s.next) {
+			l.gapAt = svc.now()
+			l.link.want |= jobTellGap
+			l.dispatch(l.gapAt)
+		}
 		return nil
 	}
 	if l.chain.invalidate(s.fence) {

@@ -172,3 +172,48 @@ type leftError struct{ cause error }
 
 func (e *leftError) Error() string   { return ErrLeft.Error() + ": " + e.cause.Error() }
 func (e *leftError) Unwrap() []error { return []error{ErrLeft, e.cause} }
+
+// Observe tells the lane the account's nonce as the mirror node shows it. It counts if
+// the lane knows none, or a lower one: the mirror node lags, so it never lowers.
+// With a hold-back window, a burst on a lane that knows nothing waits for it.
+func (t *Ticket) Observe(nonce uint64) {
+	l := t.lane
+	l.mu.Lock()
+	defer l.unlock()
+	if t.state != over {
+		l.learn(nonce, false)
+	}
+}
+
+// Remind is Observe for a ticket that is held back. It tells Redis even what is no news
+// here: Redis may have forgotten it, with the turn of a process that died.
+func (t *Ticket) Remind(nonce uint64) {
+	l := t.lane
+	l.mu.Lock()
+	defer l.unlock()
+	if t.state != over {
+		l.learn(nonce, l.head == t && l.holder == nil)
+	}
+}
+
+// FirstInLine tells whether the ticket is the first of its lane in this process and, as far as this process knows,
+// nobody has the turn, here or elsewhere: it waits for a predecessor, or for knowledge of the next nonce after a
+// turn was lost. A caller that can look the nonce up should do so, and call Observe.
+func (t *Ticket) FirstInLine() bool {
+	l := t.lane
+	l.mu.Lock()
+	defer l.unlock()
+	return l.head == t && l.holder == nil && (l.link.owner == "" || !l.svc.governs(l))
+}
+
+// followed tells whether the sender's transactions before this one came this way: others were in the lane when it entered, or had
+// turns since.
+func (t *Ticket) followed() bool {
+	turn := max(t.lane.advancedAt, t.lane.sharedAt)
+	return t.follows || turn != 0 && turn >= t.entered
+}
+
+// heldBack tells whether the ticket waits for what is missing.
+func (t *Ticket) heldBack() bool { return t.kept || t.late }
+
+func (t *Ticket) letPass(nonce uint64) { t.passedBy, t.follows = nonce+1, true }

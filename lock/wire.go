@@ -58,6 +58,9 @@ func parseLockValue(s string) (lockValue, error) {
 	if f[6] == "r" || f[6] == "R" {
 		r.chain.mode = recovering
 	}
+	if f[4] != "" {
+		r.chain.gap = map[string]missing{"a": tried, "g": certain}[f[6]]
+	}
 	r.chain.lastFence = number(f[7])
 	if err != nil {
 		return lockValue{}, fmt.Errorf("lock value: %w", err)
@@ -75,6 +78,7 @@ func (k chain) fields() (expected, base, sure, last string) {
 		if k.base != 0 {
 			base = strconv.FormatUint(k.base, 10)
 		}
+		sure = map[missing]string{tried: "a", certain: "g"}[k.gap] // versions without gaps take it for "not sure"
 		if k.sure {
 			sure = "1"
 		}

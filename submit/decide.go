@@ -25,7 +25,7 @@ func (s *Submitter) decide(ctx context.Context, lease *lock.Lease, e *Entry, kno
 			next, err = s.next(ctx, lease, e, known)
 		}
 	}
-	if e.ahead != nil && next.Step == lock.Go && next.Gap > 0 {
+	if e.ahead != nil && (next.Step == lock.Go || next.Step == lock.Refuse) && next.Gap > 0 {
 		next.Step = lock.PutBack // the network has said what would come of it
 	}
 	e.facts.value = *known

@@ -338,7 +338,7 @@ func upstream(err error) bool {
 // goesOnStale tells whether a transaction goes on although something about it could not be looked up. It does if
 // it is surely next, since the network judges the rest.
 func (s *Submitter) goesOnStale(e *Entry, known *known, next lock.Next) bool {
-	if !next.Sure {
+	if !next.Sure() {
 		return false
 	}
 	s.metrics.stale.Inc()

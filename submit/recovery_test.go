@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -21,6 +22,7 @@ import (
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/redistest"
 	"lockstep/lock"
 	"lockstep/submit"
 )
@@ -31,7 +33,7 @@ func paid(t *testing.T, s *submit.Submitter) int {
 	return counted(t, "rpc_relay_wrong_nonce_errors_total", s.Collectors())
 }
 
-// counted is the sum of a counter's values.
+// counted is the sum of a counter's or a gauge's values.
 func counted(t *testing.T, name string, collectors []prometheus.Collector) int {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -44,7 +46,7 @@ func counted(t *testing.T, name string, collectors []prometheus.Collector) int {
 	for _, f := range families {
 		if f.GetName() == name {
 			for _, m := range f.GetMetric() {
-				total += m.GetCounter().GetValue()
+				total += m.GetCounter().GetValue() + m.GetGauge().GetValue()
 			}
 		}
 	}
@@ -288,6 +290,89 @@ func TestOwnGapIsNotKept(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// The sender's next nonce is 0, and it sends some from 3 on. The first is sent after its window, in case the mirror node lags, and the
+// network refuses it. That proves the gap for all: each is answered within nine windows, beside the time of the verdict and the second
+// after which those behind look for it, and one is paid for.
+func TestAGapIsToldInTime(t *testing.T) {
+	for _, window := range []time.Duration{0, 250 * time.Millisecond, 2 * time.Second} {
+		for _, verdict := range []time.Duration{100 * time.Millisecond, 3 * time.Second} {
+			for _, count := range []uint64{1, 2, 5, 50} {
+				t.Run(fmt.Sprint(window, verdict, count), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						n, key := newNetwork(), newKey(t)
+						n.delay = verdict
+						s := newSubmitter(t, n, func(o *options) { o.lock.Window = envx.Millis(window) })
+						begun := time.Now()
+						var all sync.WaitGroup
+						for nonce := range count {
+							entry, err := s.Enter(transfer(t, key, 3+nonce))
+							if err != nil {
+								t.Fatal(err)
+							}
+							all.Go(func() {
+								r := entry.Finish(t.Context())
+								if r.Err == nil || !strings.Contains(r.Err.Error(), "Nonce too high") {
+									t.Errorf("nonce %d: %v, %v", 3+nonce, r.Outcome, r.Err)
+								}
+								if waited := time.Since(begun); waited > 9*window+verdict+time.Second {
+									t.Errorf("nonce %d waited %v", 3+nonce, waited)
+								}
+							})
+						}
+						all.Wait()
+						if got := paid(t, s); got != 1 {
+							t.Errorf("%d paid rejections", got)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// The same through two relays: what the network refused to one of them holds for the other, too.
+func TestAGapIsToldAtAnotherRelay(t *testing.T) {
+	t.Parallel()
+	for _, window := range []time.Duration{0, 250 * time.Millisecond} {
+		for _, count := range []uint64{2, 5, 50} {
+			t.Run(fmt.Sprint(window, count), func(t *testing.T) {
+				t.Parallel()
+				n, key, server := newNetwork(), newKey(t), redistest.Start(t)
+				n.delay = 100 * time.Millisecond
+				var relays [2]*submit.Submitter
+				var locks []*lock.Service
+				for i := range relays {
+					relays[i] = newSubmitter(t, n, func(o *options) {
+						o.lock.Window, o.redis = envx.Millis(window), server.Client()
+						o.locked = func(l *lock.Service) { locks = append(locks, l) }
+					})
+				}
+				for _, l := range locks {
+					for counted(t, "lockstep_lock_redis_up", l.Collectors()) == 0 {
+						runtime.Gosched()
+					}
+				}
+				var all sync.WaitGroup
+				for nonce := range count {
+					entry, err := relays[nonce%2].Enter(transfer(t, key, 3+nonce))
+					if err != nil {
+						t.Fatal(err)
+					}
+					all.Go(func() {
+						if r := entry.Finish(t.Context()); r.Err == nil || !strings.Contains(r.Err.Error(), "Nonce too high") {
+							t.Errorf("nonce %d: %v, %v", 3+nonce, r.Outcome, r.Err)
+						}
+					})
+				}
+				all.Wait()
+				if got := paid(t, relays[0]) + paid(t, relays[1]); got != 1 {
+					t.Errorf("%d paid rejections", got)
+				}
+			})
+		}
 	}
 }
 

@@ -57,6 +57,7 @@ type Result struct {
 	ran         bool   // … and was run there, so that the sender's next nonce is past it
 	back        string // it may go back to its line, for this reason: it was certainly not executed; of backVanished one node says so
 	passing     bool   // no node has it, for a reason that passes
+	tooHigh     bool   // consensus refused its nonce, which was too high
 	nonceSpent  bool   // the transaction was not sent because its nonce is spent, perhaps by itself
 }
 

@@ -319,7 +319,7 @@ func (s *Submitter) wrongNonce(ctx context.Context, lease *lock.Lease, e *Entry,
 	case nonce > account.Nonce && e.standing == lock.Reached:
 		return spent(account.Nonce)
 	case nonce > account.Nonce:
-		r.Err = nonceError(eth.ErrNonceTooHigh(nonce, account.Nonce))
+		r.tooHigh, r.Err = true, nonceError(eth.ErrNonceTooHigh(nonce, account.Nonce))
 	}
 	if nonce < account.Nonce { // an equal nonce was wrong when it arrived and would be right now
 		return r
@@ -346,7 +346,7 @@ func nonceError(err *eth.Error) *eth.Error {
 func (s *Submitter) conclude(ctx context.Context, e *Entry, t turn, r Result) (Result, bool) {
 	s.spendings.settle(e.tx, r.ran)
 	e.settleRisk(r)
-	t.sent.Conclude(ctx, lock.Verdict{Reached: r.atConsensus, Executed: r.ran})
+	t.sent.Conclude(ctx, lock.Verdict{Reached: r.atConsensus, Executed: r.ran, TooHigh: r.tooHigh})
 	s.chain.Changed(e.tx.From())
 	if r.back != "" && e.goBack(r.back) {
 		e.cost.settle(r)

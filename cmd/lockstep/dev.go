@@ -189,7 +189,7 @@ func devEnviron(chain *chain, environ []string) ([]string, error) {
 	}
 	defaults := []string{
 		"ENABLE_NONCE_ORDERING=true",
-		"NONCE_GAP_HOLD_MS=1000",
+		"NONCE_GAP_HOLD_MS=150", // what nobody has sent is told within a second, after five of these
 		"RELAY_PROFILE=ethereum",
 		"WS_CONNECTION_LIMIT=1000",
 		"WS_CONNECTION_LIMIT_PER_IP=1000",

@@ -26,7 +26,7 @@ func TestFaithful(t *testing.T) {
 	defer sim.close()
 	random := rand.New(rand.NewPCG(1, 2))
 	scripts := map[string]string{}
-	for _, name := range []string{"lane", "enter", "release", "reclaim", "forget", "repair", "heartbeat"} {
+	for _, name := range []string{"lane", "enter", "release", "reclaim", "judge", "repair", "heartbeat"} {
 		text, err := os.ReadFile(filepath.Join("..", "lua", name+".lua"))
 		if err != nil {
 			t.Fatal(err)
@@ -64,7 +64,7 @@ func TestFaithful(t *testing.T) {
 		instance := func() string { return one("p.1", "p.2", "q.1") }
 		number := func() string { return fmt.Sprint(random.IntN(6)) }
 		window := func() string { return one("0", "0", fmt.Sprint(micros/1000+random.Int64N(4000)-2000)) }
-		name, with := one("enter", "enter", "enter", "release", "release", "release", "reclaim", "forget", "repair", "heartbeat"), []string{instance(), hour, hour, hour}
+		name, with := one("enter", "enter", "enter", "release", "release", "release", "reclaim", "judge", "repair", "heartbeat"), []string{instance(), hour, hour, hour}
 		switch name {
 		case "enter":
 			with = append(with, one("0", "1"), one("1", "1", "0"), one("", "", number()))
@@ -80,12 +80,12 @@ func TestFaithful(t *testing.T) {
 		case "release":
 			with = append(with, session(), one("0", "1"), one("1", "0"))
 			if with[5] == "1" {
-				with = append(with, one("", number()), one("", fmt.Sprint(micros)), one("", "1", "r"), "||")
+				with = append(with, one("", number()), one("", fmt.Sprint(micros)), one("", "1", "r", "a", "g"), "||")
 			}
 		case "reclaim":
 			with = append(with, one("", instance()), one("", session()), one("1", "0"))
-		case "forget":
-			with = append(with, fmt.Sprint(micros-random.Int64N(10_000_000)))
+		case "judge":
+			with = append(with, one("0", fmt.Sprint(micros-random.Int64N(10_000_000))), one("", number()))
 		case "repair":
 			with = append(with, one("0", "1"))
 		case "heartbeat":

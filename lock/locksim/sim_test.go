@@ -139,7 +139,7 @@ var mutations = []struct{ name, file, rule, broken string }{
 	{"the newest goes first", "lua/enter.lua", "redis.call('RPUSH', KEYS[2], unpack(entries))", "redis.call('LPUSH', KEYS[2], unpack(entries))"},
 	{"an idle lane stays in doubt", "link.go", " || l.link.relation == doubted", ""},
 	{"nobody waits for a predecessor", "lua/lane.lua", "return till == '0' or known and tonumber(its) <= known", "return true"},
-	{"windows end by the clock of Redis alone", "nonces.go", "case told && ln.svc.now() < t.until:", "case told && t.kept && ln.svc.now() < t.until:"},
+	{"windows end by the clock of Redis alone", "policy.go", "case told && f.inWindow:", "case told && f.kept && f.inWindow:"},
 	{"the next nonce is not looked for", "lua/lane.lua", "found = found and found[1] and found", "found = nil"},
 }
 

@@ -55,17 +55,17 @@ func (w *world) shown(sender int) uint64 {
 	return next
 }
 
-// judged has the network judge a transaction: true if it is executed.
-func (w *world) judged(sender int, nonce uint64) bool {
+// judged has the network judge a transaction.
+func (w *world) judged(sender int, nonce uint64) lock.Verdict {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := &w.chains[sender]
-	executed := c.next == nonce
-	if executed {
+	v := lock.Verdict{Reached: true, Executed: c.next == nonce, TooHigh: c.next < nonce}
+	if v.Executed {
 		c.next++
 		c.past = append(c.past, shown{w.now(), c.next})
 	}
-	return executed
+	return v
 }
 
 func (w *world) placed(session, nonce string) {
@@ -245,7 +245,7 @@ func (c *client) turn(ctx context.Context, lease *lock.Lease, looked <-chan stru
 	verdict := make(chan struct{})
 	w.chains[c.Sender].verdicts[c.Fence] = verdict
 	w.mu.Unlock()
-	judged := make(chan bool, 1)
+	judged := make(chan lock.Verdict, 1)
 	w.clients.Go(func() {
 		<-time.After(w.scenario.Consensus)
 		judged <- w.judged(c.Sender, c.Nonce)
@@ -258,21 +258,21 @@ func (c *client) turn(ctx context.Context, lease *lock.Lease, looked <-chan stru
 	sent := lease.Report(lock.Report{Submission: lock.Submission{Node: "0.0.3", TxID: fmt.Sprint(c.Fence), Open: true}})
 	release()
 	w.inspect(r)
-	executed := <-judged
+	v := <-judged
 	r.stand()
 	if r.isDead() {
 		return lock.ErrClosed
 	}
-	sent.Conclude(ctx, lock.Verdict{Reached: true, Executed: executed})
+	sent.Conclude(ctx, v)
 	r.stand()
 	w.inspect(r)
-	if executed {
+	if v.Executed {
 		return nil
 	}
 	w.mu.Lock()
 	c.Refused++
 	w.mu.Unlock()
-	if next.Confidence != lock.Chained || next.Nonce != c.Nonce { // no lane had led to it
+	if next.Certainty != lock.Chained || next.Nonce != c.Nonce { // no lane had led to it
 		c.ahead = w.now() + w.scenario.config().Late()
 	}
 	if c.tries >= 4 || !c.rejoin() {

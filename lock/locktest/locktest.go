@@ -340,10 +340,10 @@ func accept(lease *lock.Lease, nonce uint64) *lock.Submitted {
 // expected is what the lane itself knows of the next nonce.
 func expected(lease *lock.Lease) (nonce uint64, known bool) {
 	n := lease.Next(lock.Known{})
-	return n.Nonce, n.Confidence != lock.Unknown
+	return n.Nonce, n.Certainty != lock.Unknown
 }
 
-func certain(lease *lock.Lease) bool { return lease.Next(lock.Known{}).Confidence == lock.Chained }
+func certain(lease *lock.Lease) bool { return lease.Next(lock.Known{}).Certainty == lock.Chained }
 
 func last(lease *lock.Lease) (lock.Submission, bool) {
 	n := lease.Next(lock.Known{})

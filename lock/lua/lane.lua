@@ -11,7 +11,8 @@
 --
 -- owner: session|instance|nonce|state
 -- state: fence|expected|base|sure|lastfence|node|txid     (an empty field is unknown)
--- sure: 1 = expected is the lane's own work; r = the lane recovers, R = since the present turn began; empty = neither
+-- sure: 1 = expected is the lane's own work; r = the lane recovers, R = since the present turn began; empty = none of these, nor:
+--       a = one that was ahead of expected is judged by the network; g = the network has refused it, so expected is missing
 --
 -- ARGV[1] instance of the caller   ARGV[2] hold limit, ms   ARGV[3] memory of an idle lane, ms
 -- ARGV[4] lifetime of an untouched queue, ms

@@ -24,7 +24,9 @@ if was then
     if expected == '' and base ~= '' and (tonumber(ARGV[9]) or 0) < (tonumber(base) or 0) then
       expected, base = '', ''
     elseif not more or ARGV[10] == 'r' and not raised then
-      expected, base, sure = ARGV[8], ARGV[9], ARGV[10]
+      -- That a nonce is missing may have been proven meanwhile.
+      local gap = sure == 'g' and mine == tonumber(expected) and (ARGV[10] == '' or ARGV[10] == 'a')
+      expected, base, sure = ARGV[8], ARGV[9], gap and 'g' or ARGV[10]
     elseif ARGV[10] == 'r' then
       sure = 'r'
     end
