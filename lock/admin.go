@@ -30,7 +30,7 @@ type LaneInfo struct {
 func (s *Service) Lanes() []LaneInfo {
 	var out []LaneInfo
 	now := s.now()
-	s.eachBusy(func(l *lane) {
+	s.each(false, func(l *lane) {
 		if !l.empty() {
 			out = append(out, l.info(now))
 		}
@@ -70,18 +70,14 @@ func (l *lane) info(now time.Duration) LaneInfo {
 // process, and gives it to the next. It returns whether there was one. The error is
 // ErrUnavailable, with its cause, if Redis could not be asked.
 func (s *Service) ForceRelease(ctx context.Context, sender common.Address) (bool, error) {
-	l := s.reg.pin(s, sender)
-	defer s.reg.unpin(l)
-	l.mu.Lock()
-	t := l.holder
-	here := t != nil && l.end(t, ErrLost)
-	if here {
+	l := s.lane(sender)
+	t, governed := l.holder, s.governs(l)
+	if t != nil {
+		l.end(t, ErrLost)
 		l.noteLost(t, "taken by force")
 	}
-	governed := s.governs(l)
 	l.unlock()
-	if here {
-		s.reg.unpin(l)
+	if t != nil {
 		return true, nil
 	}
 	if s.remote == nil {
@@ -90,16 +86,17 @@ func (s *Service) ForceRelease(ctx context.Context, sender common.Address) (bool
 	if !governed {
 		return false, ErrUnavailable
 	}
-	return s.remote.force(ctx, l)
+	return s.remote.force(ctx, sender)
 }
 
-// force removes whoever owns the lane's lock in Redis.
-func (r *remote) force(ctx context.Context, l *lane) (bool, error) {
+// force removes whoever owns a sender's lock in Redis.
+func (r *remote) force(ctx context.Context, sender common.Address) (bool, error) {
+	keys := keys(sender)
 	fail := func(err error) (bool, error) { return false, &unavailableError{cause: err} }
 	epoch, sent := r.epoch.Load(), r.svc.now()
 	get, cancel := r.deadline(ctx)
 	defer cancel()
-	texts, err := r.client.MGet(get, l.keys[0]).Result()
+	texts, err := r.client.MGet(get, keys[0]).Result()
 	if err != nil {
 		return fail(err)
 	}
@@ -111,11 +108,11 @@ func (r *remote) force(ctx context.Context, l *lane) (bool, error) {
 	if owner.session == "" {
 		return false, nil
 	}
-	v, err := r.reclaim(ctx, l.keys, r.instance(), "", owner.session)
+	v, err := r.reclaim(ctx, keys, r.instance(), "", owner.session)
 	if err != nil {
 		return fail(err)
 	}
-	l.mu.Lock()
+	l := r.svc.lane(sender)
 	defer l.unlock()
 	if epoch == r.epoch.Load() {
 		now := r.svc.now()

@@ -15,7 +15,7 @@
 //	case lock.Look:
 //		…                                     // first look again; then ask with what is known now
 //	case lock.GiveWay, lock.Early, lock.PutBack:
-//		ticket = lease.PutBack(left)         // not now: Wait again
+//		lease.PutBack(left)                  // not now: Wait again
 //	case lock.Await:
 //		…                                     // first the verdict on next.Predecessor
 //	}
@@ -57,7 +57,7 @@
 //
 // # Where
 //
-//	service.go, ticket.go, lease.go              what callers see
+//	service.go, ticket.go, lease.go              what callers see; registry.go finds the lane of a sender
 //	policy.go                                    the nonce policy, pure: what is next, and what a holder is to do
 //	submitted.go                                 what nodes have, until its verdict
 //	lane.go                                      the queue, and the order inside this process
@@ -68,11 +68,12 @@
 // Only the code in this list locks lane.mu:
 //
 //	lane Ticket Lease Submitted  their methods
-//	Service                      EnterFor Forget ForceRelease CheckLanes; eachBusy, which calls a function under it for each lane in use
-//	remote                       received watch watchSome force
+//	Service                      lane; each, which calls a function under it for each lane
+//	registry                     sweep
+//	remote                       watchSome
 //
-// All other code that uses guarded fields is called by one of them, with mu locked. There are three exceptions: unpin uses the timer of a
-// lane that nobody has, and logAcquired and logReleased read what does not change any more.
+// All other code that uses guarded fields is called by one of them, with mu locked. Only logAcquired and logReleased read what does not
+// change any more.
 //
 // While mu is locked nothing goes to the network or to the log (note keeps a line until the end), and no caller's code runs but in a
 // goroutine of its own; lane.unlock ends it, not mu.Unlock. registry.mu may be locked inside of it, never the other way round.

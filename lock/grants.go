@@ -252,6 +252,5 @@ func (l *lane) lose(t *Ticket, why string) {
 	t.lease.turn.session, t.session = "", "" // nothing to give back
 	if l.end(t, ErrLost) {
 		l.noteLost(t, why)
-		l.svc.reg.unpin(l)
 	}
 }

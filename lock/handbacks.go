@@ -19,7 +19,7 @@ func (l *lane) handBackTurn(lease *Lease) {
 	if l.chain.known || lease.unsure || lease.advanced || !errors.Is(lease.ticket.err, ErrReleased) {
 		d.chain = &chain
 	}
-	if !l.svc.governs(l) || l.link.relation == doubted || l.link.adopting || !l.svc.reg.repin(l) {
+	if !l.svc.governs(l) || l.link.relation == doubted || l.link.adopting {
 		l.queueHandback(d)
 		return
 	}
@@ -28,10 +28,8 @@ func (l *lane) handBackTurn(lease *Lease) {
 	l.link.releasing = append(l.link.releasing, d.session)
 	spawned := l.svc.spawn(func(ctx context.Context) {
 		l.sendHandback(ctx, epoch, d)
-		l.svc.reg.unpin(l)
 	})
 	if !spawned {
-		l.svc.reg.unpin(l)
 		l.forgetReleasing(d.session)
 	}
 }
@@ -127,7 +125,6 @@ func (l *lane) passVerdict(ctx context.Context, epoch uint64, instance string, v
 			close(waiter)
 		}
 	}
-	l.pinForJobs()
 }
 
 func (l *lane) planTurnCheck(wait, now time.Duration) {

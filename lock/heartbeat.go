@@ -73,7 +73,7 @@ func (r *remote) rest() {
 	if r.up.Swap(false) {
 		r.epoch.Add(1)
 		r.svc.metrics.redisUp.Set(0)
-		r.svc.eachBusy(func(l *lane) { l.failOpen(r.svc.now()) })
+		r.svc.each(false, func(l *lane) { l.failOpen(r.svc.now()) })
 	}
 }
 

@@ -15,9 +15,10 @@ type lane struct {
 	svc    *Service
 	sender common.Address
 	keys   []string // in Redis; nil without
-	refs   int      // guarded by registry.mu: live tickets, plus work under way for the lane
 
-	mu sync.Mutex // guards all below
+	mu   sync.Mutex // guards all below
+	busy bool       // it is in use, as the registry knows
+	gone bool       // it was swept, and there may be another of the sender by now
 
 	head, tail    *Ticket // who waits, oldest first
 	length        int
@@ -44,7 +45,7 @@ type lane struct {
 }
 
 func newLane(svc *Service, sender common.Address) *lane {
-	l := &lane{svc: svc, sender: sender}
+	l := &lane{svc: svc, sender: sender, busy: true}
 	if svc.remote != nil {
 		l.keys, l.link.relation = keys(sender), patient
 	}
@@ -56,7 +57,15 @@ func newLane(svc *Service, sender common.Address) *lane {
 func (l *lane) unlock() {
 	notes := l.notes
 	l.notes = nil
+	var old *lane
+	if busy := !l.empty() || l.link.busy(); busy != l.busy && !l.gone {
+		l.busy = busy
+		old = l.svc.reg.note(l, busy)
+	}
 	l.mu.Unlock()
+	if old != nil {
+		l.svc.reg.sweep(old)
+	}
 	for _, write := range notes {
 		write()
 	}
@@ -65,12 +74,12 @@ func (l *lane) unlock() {
 // note keeps a log line until mu is unlocked.
 func (l *lane) note(write func()) { l.notes = append(l.notes, write) }
 
-// admit makes a waiting ticket; the lane is pinned for it.
-func (l *lane) admit(nonce uint64, stay Stay) *Ticket {
+// admit lets a ticket wait, for its predecessor for up to window.
+func (l *lane) admit(t *Ticket, window time.Duration) {
 	now := l.svc.now()
-	t := &Ticket{lane: l, nonce: nonce, entered: now, follows: !l.empty() || stay.Admitted, kept: stay.Kept, late: stay.late, promised: stay.Promised}
-	if stay.Window > 0 {
-		t.until = now + stay.Window
+	t.state, t.entered, t.until, t.counted = waiting, now, 0, local
+	if window > 0 {
+		t.until = now + window
 	}
 	if l.svc.governs(l) {
 		t.counted = redisStrategy
@@ -83,7 +92,6 @@ func (l *lane) admit(nonce uint64, stay Stay) *Ticket {
 		l.turnAway(t)
 	}
 	l.dispatch(now)
-	return t
 }
 
 // highest returns the waiting ticket that gives way first: the one with the highest nonce that is not kept.
@@ -149,7 +157,6 @@ func (l *lane) dispatch(now time.Duration) {
 	if l.svc.remote != nil {
 		l.followRemote()
 		l.tryAgain(now)
-		l.pinForJobs()
 	}
 	if l.svc.governs(l) {
 		l.driveShared(now)
@@ -215,7 +222,10 @@ func (l *lane) grant(t *Ticket, now time.Duration, g turn) {
 	l.unlink(t)
 	l.holder = t
 	t.state = granted
-	t.lease = Lease{ticket: t, turn: g, granted: now, parent: t.lease.parent}
+	if t.lease = &t.first; t.first.ticket != nil {
+		t.lease = new(Lease) // it was put back, and its former lease stays over
+	}
+	*t.lease = Lease{ticket: t, turn: g, granted: now, parent: t.parent}
 	l.chain.begin(g.fence)
 	l.svc.metrics.granted(g.by)
 	if g.open {
@@ -225,18 +235,25 @@ func (l *lane) grant(t *Ticket, now time.Duration, g turn) {
 	t.wake()
 }
 
-// end takes the turn from its holder, for the reason given, and moves the lane on. The
-// caller unpins the lane once for the ticket if it returns true.
+// end takes the turn from its holder, for the reason given, and moves the lane on. It returns false if the ticket has no turn.
 func (l *lane) end(t *Ticket, cause error) bool {
 	if t.state != granted {
 		return false
 	}
+	t.state, t.err = over, cause
+	l.vacate(t.lease, cause)
 	now := l.svc.now()
-	lease := &t.lease
+	l.noteIdle(now)
+	l.dispatch(now)
+	return true
+}
+
+// vacate ends a lease, and leaves the turn to nobody.
+func (l *lane) vacate(lease *Lease, cause error) {
+	t := lease.ticket
 	l.holder = nil
-	t.state = over
-	t.err = cause
-	lease.held = now - lease.granted
+	lease.err = cause
+	lease.held = l.svc.now() - lease.granted
 	if lease.cancel != nil {
 		lease.cancel(cause) // before the next one starts
 	}
@@ -256,13 +273,9 @@ func (l *lane) end(t *Ticket, cause error) bool {
 	case t.session != "":
 		l.handBackPlace(t) // it may have a place in Redis since before the turn
 	}
-	l.noteIdle(now)
-	l.dispatch(now)
-	return true
 }
 
-// drop takes a waiting ticket out of the queue. The caller unpins the lane once for
-// the ticket if it returns true.
+// drop takes a waiting ticket out of the queue. It returns false if the ticket does not wait.
 func (l *lane) drop(t *Ticket, cause error) bool {
 	if t.state != waiting {
 		return false
@@ -296,30 +309,23 @@ func (l *lane) arm(at, now time.Duration) {
 
 // onTimer does what has become due and arms the timer for what has not.
 func (l *lane) onTimer() {
-	if !l.svc.reg.repin(l) {
-		return // dropped while it was idle
-	}
-	defer l.svc.reg.unpin(l)
 	l.mu.Lock()
+	defer l.unlock()
+	if l.gone {
+		return
+	}
 	l.armedAt = 0
 	now := l.svc.now()
-	ended := false
 	if t := l.holder; t != nil {
 		if now >= t.lease.turn.deadline {
-			by := t.lease.turn.by
-			if ended = l.end(t, ErrLost); ended {
-				l.svc.metrics.timeouts[by].Inc()
-				l.noteLost(t, "hold limit reached")
-			}
+			l.end(t, ErrLost)
+			l.svc.metrics.timeouts[t.lease.turn.by].Inc()
+			l.noteLost(t, "hold limit reached")
 		} else {
 			l.arm(t.lease.turn.deadline, now)
 		}
 	}
 	l.dispatch(now)
-	l.unlock()
-	if ended {
-		l.svc.reg.unpin(l)
-	}
 }
 
 // pick chooses who is next by the order of this process, or tells when to ask again. Of the waiting tickets, one whose nonce is next goes
@@ -435,9 +441,7 @@ func (l *lane) block(failed uint64, cause error) {
 // turnAway takes a waiting ticket out of the queue because of the lane's failure.
 func (l *lane) turnAway(t *Ticket) {
 	l.failure.last = max(l.failure.last, t.nonce)
-	if l.drop(t, &leftError{cause: l.failure.cause}) {
-		l.svc.reg.unpin(l)
-	}
+	l.drop(t, &leftError{cause: l.failure.cause})
 }
 
 // inVain tells whether a ticket that comes back to the queue would wait for a transaction that no node took a

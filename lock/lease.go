@@ -21,6 +21,7 @@ type Lease struct {
 	granted  time.Duration
 	waited   bool          // the wait for it is counted
 	held     time.Duration // set at the end
+	err      error         // why it is over; nil: it is not
 	advanced bool
 	unsure   bool            // the chain became uncertain in this turn, and Redis is told so
 	next     Next            // what it was told when it last asked
@@ -41,8 +42,8 @@ func (l *Lease) Context() context.Context {
 	defer ln.unlock()
 	if l.ctx == nil {
 		l.ctx, l.cancel = context.WithCancelCause(l.parent)
-		if err := l.ticket.ended(); err != nil {
-			l.cancel(err)
+		if l.err != nil {
+			l.cancel(l.err)
 		}
 	}
 	return l.ctx
@@ -56,7 +57,7 @@ func (l *Lease) Next(known Known) Next {
 	t, ln := l.ticket, l.ticket.lane
 	ln.mu.Lock()
 	defer ln.unlock()
-	if t.state != granted { // the turn is lost, which the holder finds out by Check
+	if l.err != nil { // the turn is lost, which the holder finds out by Check
 		return nextOfNobody(t.nonce, t.kept, known)
 	}
 	if known.Looked {
@@ -132,8 +133,8 @@ func (l *Lease) check() error {
 	ln := l.ticket.lane
 	ln.mu.Lock()
 	defer ln.unlock()
-	if err := l.ticket.ended(); err != nil {
-		return err
+	if l.err != nil {
+		return l.err
 	}
 	now, margin := ln.svc.now(), ln.svc.margin
 	if now+margin >= l.turn.deadline {
@@ -143,18 +144,6 @@ func (l *Lease) check() error {
 		return errDoubt
 	}
 	return nil
-}
-
-// ended returns why a turn is over, or nil if it is not.
-func (t *Ticket) ended() error {
-	switch t.state {
-	case granted:
-		return nil
-	case waiting:
-		return ErrReleased // it never held
-	default:
-		return t.err
-	}
 }
 
 // Turn says which turn it is.
@@ -184,12 +173,11 @@ func (l *Lease) Release() {
 	}
 	ln := l.ticket.lane
 	ln.mu.Lock()
-	done := ln.end(l.ticket, ErrReleased)
+	done := l.err == nil && ln.end(l.ticket, ErrReleased)
 	length := ln.length
 	ln.unlock()
 	if done {
 		ln.svc.logReleased(l, length)
-		ln.svc.reg.unpin(ln)
 	}
 }
 
@@ -227,7 +215,7 @@ func (l *Lease) Report(r Report) *Submitted {
 	ln, t := l.ticket.lane, l.ticket
 	ln.mu.Lock()
 	defer ln.unlock()
-	held := t.state == granted
+	held := l.err == nil
 	switch r.Outcome {
 	case Accepted:
 		if held {
@@ -284,39 +272,36 @@ func (l *Lease) accepted(sub Submission) {
 
 // PutBack ends the turn, unused, and gives its transaction a new place, in which it waits for its
 // predecessor without holding the turn: for up to window, or, where Next said GiveWay or Early, for the rest of its
-// window. It returns nil if the turn was over.
-func (l *Lease) PutBack(window time.Duration) *Ticket {
+// window. Wait waits for the next turn. It returns false if the turn was over.
+func (l *Lease) PutBack(window time.Duration) bool {
 	if l.ticket == nil {
-		return nil
+		return false
 	}
 	t, ln := l.ticket, l.ticket.lane
-	if !ln.svc.reg.repin(ln) {
-		return nil
-	}
 	ln.mu.Lock()
-	if t.state != granted || ln.svc.closed.Load() {
-		ln.unlock()
-		ln.svc.reg.unpin(ln)
-		return nil
+	defer ln.unlock()
+	if l.err != nil || ln.svc.closed.Load() {
+		return false
 	}
-	stay := Stay{Window: window, Kept: t.kept || l.next.why == forPredecessor, Promised: t.promised, Admitted: true, late: t.late || l.next.why == forLate}
-	if l.next.why == forNext || l.next.why == forWindow {
-		stay.Window = max(t.until-ln.svc.now(), 0)
-	}
-	again := ln.admit(t.nonce, stay)
-	again.blocked, again.blockedBy = t.blocked, t.blockedBy
-	again.passedBy = t.passedBy
-	if l.next.why == forNext {
-		again.letPass(ln.chain.expected)
-	}
-	if l.next.why == forWindow {
-		again.follows = t.followed() // nothing has happened but the passing of time
+	t.follows = t.followed() || l.next.why != forWindow // then nothing has happened but the passing of time
+	switch l.next.why {
+	case forNext:
+		t.letPass(ln.chain.expected)
+		window = t.until - ln.svc.now()
+	case forWindow:
+		window = t.until - ln.svc.now()
+	case forPredecessor:
+		t.kept = true
+	case forLate:
+		t.late = true
+	case forVerdict:
 	}
 	if ln.svc.tracing() {
 		ln.notePutBack(t)
 	}
-	ln.end(t, ErrReleased)
-	ln.unlock()
-	ln.svc.reg.unpin(ln)
-	return again
+	ln.vacate(l, ErrReleased)
+	ln.replace(t)
+	t.parent, t.ready, t.session, t.place = nil, nil, "", placeNone
+	ln.admit(t, window)
+	return true
 }

@@ -40,7 +40,6 @@ type transport interface {
 // The waiting tickets whose place is placeNone are always the last ones of the queue.
 type link struct {
 	sending        bool            // the worker runs
-	pinned         bool            // see pinForJobs
 	relation       relation        // how the lane stands to Redis; change it by relate
 	strayed        error           // the first change of relation that the table does not have; nil: none
 	foreignSince   time.Duration   // since when its keys have somebody else's values; 0 = they have not
@@ -101,17 +100,10 @@ func (l *lane) tryAgain(now time.Duration) {
 	}
 }
 
-// pinForJobs keeps a lane that nobody uses any more while it still has something to send to Redis. So it is found
+// busy tells whether the lane still has something to send to Redis, or has sent it and waits for the answer. So it is found
 // when Redis returns, or when a heartbeat has ended its doubt.
-func (l *lane) pinForJobs() {
-	owing := len(l.link.handbacks) > 0 || l.link.badVerdict != 0 || l.link.relation == doubted
-	switch {
-	case owing && !l.link.pinned:
-		l.link.pinned = l.svc.reg.repin(l)
-	case !owing && l.link.pinned:
-		l.link.pinned = false
-		l.svc.reg.unpin(l)
-	}
+func (f *link) busy() bool {
+	return f.sending || len(f.releasing) > 0 || len(f.handbacks) > 0 || f.badVerdict != 0 || f.want.has(jobTellGap) || f.relation == doubted
 }
 
 // driveShared moves a lane on while Redis decides its order.
@@ -139,13 +131,8 @@ func (l *lane) driveShared(now time.Duration) {
 	if at := l.joinAt(); at > now {
 		l.arm(at, now)
 	}
-	if l.link.sending || l.jobs() == 0 || !l.svc.reg.repin(l) {
-		return
-	}
-	l.link.sending = true
-	if !l.svc.spawn(l.sendJobs) {
-		l.link.sending = false
-		l.svc.reg.unpin(l)
+	if !l.link.sending && l.jobs() != 0 {
+		l.link.sending = l.svc.spawn(l.sendJobs)
 	}
 }
 
@@ -178,7 +165,6 @@ func (l *lane) waitsForNonce() bool {
 
 // sendJobs is the worker: it sends until there is nothing left to send.
 func (l *lane) sendJobs(ctx context.Context) {
-	defer l.svc.reg.unpin(l)
 	r := l.svc.remote
 	for {
 		l.mu.Lock()
@@ -332,7 +318,7 @@ func (l *lane) entered(epoch uint64, call enterCall, v view, sent time.Duration,
 			l.link.want |= jobVerify | jobAdopt
 		case t.state == granted && t.lease.turn.session == "":
 			l.link.want |= jobAdopt // it began its turn without Redis, which may have given it the lock
-		case t.state == over && t.lease.turn.session == "":
+		case t.state == over && (t.lease == nil || t.lease.turn.session == ""):
 			// The ticket left. If Redis gave it a turn before this reply came, the end of that turn gives the
 			// place back, with what the holder knew: giving it back here first would lose that.
 			l.queueHandback(handback{session: t.session, instance: l.svc.remote.instance()})
@@ -420,6 +406,14 @@ func (l *lane) reseat(from, to *Ticket) {
 		}
 		l.trade(t, neighbour)
 		t = neighbour
+	}
+}
+
+// replace lets the place that is being taken for a ticket go on without it, as the place of one that is over: the ticket was put back,
+// and takes another.
+func (l *lane) replace(t *Ticket) {
+	if i := slices.Index(l.link.joining, t); i >= 0 && t.place == placeJoining {
+		l.link.joining[i] = &Ticket{lane: l, nonce: t.nonce, state: over, session: t.session, place: t.place, lease: t.lease}
 	}
 }
 

@@ -51,7 +51,7 @@ func (s *Service) logReleased(l *Lease, queue int) {
 }
 
 func (l *lane) noteLost(t *Ticket, why string) {
-	lease, ctx := t.lease, t.request()
+	lease, ctx := *t.lease, t.request()
 	l.note(func() {
 		l.svc.log.WarnContext(ctx, "lock lost", "sender", l.sender, "nonce", t.nonce, "fence", lease.turn.fence,
 			"strategy", lease.turn.by.String(), "held", lease.held, "reason", why)
@@ -85,10 +85,10 @@ func nobody() context.Context { return context.Background() } //nolint:forbidigo
 // request returns the context of the request that waits for the ticket or has its turn: the logger
 // may find the name of the request in it. lane.mu must be held.
 func (t *Ticket) request() context.Context {
-	if t.lease.parent == nil {
+	if t.parent == nil {
 		return nobody()
 	}
-	return t.lease.parent
+	return t.parent
 }
 
 func (l *lane) noteDrawn(t *Ticket) {

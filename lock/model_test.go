@@ -156,7 +156,7 @@ func TestLocalModel(t *testing.T) {
 				m.drop(len(m.line) - 1).ticket.Leave()
 			}
 			if busy, _ := svc.Sizes(); busy != 0 {
-				rt.Fatalf("%d lanes are pinned although nobody uses them", busy)
+				rt.Fatalf("%d lanes are in use although nobody uses them", busy)
 			}
 		})
 	})

@@ -144,7 +144,8 @@ func checkNext(t *testing.T, svc *Service) {
 					rt.Fatalf("to be held back: %v; model: %s", got, m)
 				}
 				if i >= 0 {
-					back := &nextTicket{nonce: m.holder.nonce, ticket: lease.PutBack(0), passedBy: map[uint64]bool{m.expected: true}}
+					lease.PutBack(0)
+					back := &nextTicket{nonce: m.holder.nonce, ticket: m.holder.ticket, passedBy: map[uint64]bool{m.expected: true}}
 					m.line = append(m.line, back)
 					m.next()
 				}

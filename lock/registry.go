@@ -7,73 +7,79 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// registry finds the lane of a sender. A lane in use is pinned in the busy map, out of
-// the cache's reach, so that a flood of other senders can never evict it; the cache
-// bounds the idle ones only. Its mutex may be taken under a lane's, never the other way.
+// registry finds the lane of a sender. A lane in use is out of the cache's reach, so that a flood of other senders
+// can never sweep it away; the cache bounds the idle ones only. Its mutex may be locked under a lane's, never the other way.
 type registry struct {
-	mu      sync.Mutex
-	busy    map[common.Address]*lane
-	idle    *simplelru.LRU[common.Address, *lane]
-	maxIdle int // idle lanes
+	mu   sync.Mutex
+	busy map[common.Address]*lane
+	idle *simplelru.LRU[common.Address, *lane] // one larger than most
+	most int                                   // idle lanes
 }
 
-func newRegistry(idle int) (*registry, error) {
-	cache, err := simplelru.NewLRU[common.Address, *lane](idle, nil)
+func newRegistry(most int) (*registry, error) {
+	cache, err := simplelru.NewLRU[common.Address, *lane](most+1, nil)
 	if err != nil {
 		return nil, err
 	}
-	return &registry{busy: make(map[common.Address]*lane), idle: cache, maxIdle: idle}, nil
+	return &registry{busy: make(map[common.Address]*lane), idle: cache, most: most}, nil
 }
 
-// pin returns the sender's lane and keeps it until unpin.
-func (r *registry) pin(svc *Service, sender common.Address) *lane {
+// lane returns the sender's lane, with its mu locked.
+func (s *Service) lane(sender common.Address) *lane {
+	for {
+		l := s.reg.find(s, sender)
+		if l.mu.Lock(); !l.gone {
+			return l
+		}
+		l.mu.Unlock()
+	}
+}
+
+func (r *registry) find(svc *Service, sender common.Address) *lane {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	l, ok := r.busy[sender]
-	if !ok {
-		if l, ok = r.idle.Peek(sender); ok {
-			r.idle.Remove(sender)
-		} else {
-			l = newLane(svc, sender)
-		}
-		r.busy[sender] = l
+	if l, ok := r.busy[sender]; ok {
+		return l
 	}
-	l.refs++
+	if l, ok := r.idle.Peek(sender); ok {
+		return l
+	}
+	l := newLane(svc, sender)
+	r.busy[sender] = l
 	return l
 }
 
-// repin adds a reference to a lane that the caller knows. It returns false if the lane is not the sender's any
-// more: the cache has dropped it, and there may be another by now.
-func (r *registry) repin(l *lane) bool {
+// note notes whether a lane is in use. It returns a lane to sweep, if too many are idle.
+func (r *registry) note(l *lane, busy bool) (old *lane) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.busy[l.sender] != l {
-		if kept, ok := r.idle.Peek(l.sender); !ok || kept != l {
-			return false
-		}
+	if busy {
 		r.idle.Remove(l.sender)
 		r.busy[l.sender] = l
-	}
-	l.refs++
-	return true
-}
-
-// unpin gives a reference back. The last one makes the lane idle. The cache may then drop the lane that has been
-// idle longest.
-func (r *registry) unpin(l *lane) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	l.refs--
-	if l.refs > 0 {
-		return
+		return nil
 	}
 	delete(r.busy, l.sender)
-	if r.idle.Len() >= r.maxIdle {
-		if _, old, ok := r.idle.RemoveOldest(); ok && old.timer != nil {
-			old.timer.Stop() // else it would keep the lane in memory until it fires
-		}
-	}
 	r.idle.Add(l.sender, l)
+	if r.idle.Len() > r.most {
+		_, old, _ = r.idle.GetOldest()
+	}
+	return old
+}
+
+// sweep forgets a lane that is idle. Whoever has found it before, and locks it, sees that it is gone.
+func (r *registry) sweep(l *lane) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.busy || l.gone {
+		return
+	}
+	l.gone = true
+	if l.timer != nil {
+		l.timer.Stop() // else it would keep the lane in memory until it fires
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.idle.Remove(l.sender)
 }
 
 // inUse tells whether anybody uses the sender's lane.
@@ -84,16 +90,30 @@ func (r *registry) inUse(sender common.Address) bool {
 	return ok
 }
 
-// pinBusy pins and returns all lanes in use. The caller unpins each.
-func (r *registry) pinBusy() []*lane {
+// lanes returns the lanes in use, and the idle ones if all is set.
+func (r *registry) lanes(all bool) []*lane {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out := make([]*lane, 0, len(r.busy))
 	for _, l := range r.busy {
-		l.refs++
 		out = append(out, l)
 	}
+	if all {
+		out = append(out, r.idle.Values()...)
+	}
 	return out
+}
+
+// each calls f for lanes, with their mu locked.
+func (s *Service) each(all bool, f func(*lane)) {
+	for _, l := range s.reg.lanes(all) {
+		if l.mu.Lock(); l.gone {
+			l.mu.Unlock()
+			continue
+		}
+		f(l)
+		l.unlock()
+	}
 }
 
 // sizes returns the numbers of lanes in use and idle.

@@ -93,7 +93,6 @@ func (l *lane) sendFailed(op string, epoch uint64, err error) (again bool) {
 		if l.link.failures++; l.link.failures < 3 {
 			l.link.relate(doubted)
 			l.link.pausedAt = r.begunBeats.Load()
-			l.pinForJobs()
 			r.doubts.Store(true)
 			r.wake()
 			return !l.svc.closed.Load()
@@ -192,7 +191,7 @@ func (l *lane) jobs() (due jobs) {
 	}
 	// Nobody waits for a nonce without a hold-back window, or while somebody has the turn: the holder knows more
 	// at its end. So the nonce goes with what is sent anyway. In a lane that recovers somebody may wait at another relay.
-	if (l.head != nil || l.chain.mode == recovering) && f.owner == "" && l.waitsForNonce() {
+	if l.waitsForNonce() && (l.head != nil && f.owner == "" || l.chain.mode == recovering && l.holder == nil) {
 		due |= f.want & jobShare
 	}
 	if l.tail != nil && l.tail.place == placeNone && l.svc.now() >= l.joinAt() {
@@ -246,14 +245,6 @@ func (l *lane) check() error {
 // ask after each step.
 func (s *Service) CheckLanes() error {
 	var wrong []error
-	s.eachBusy(func(l *lane) { wrong = append(wrong, l.check()) })
-	s.reg.mu.Lock()
-	idle := s.reg.idle.Values()
-	s.reg.mu.Unlock()
-	for _, l := range idle {
-		l.mu.Lock()
-		wrong = append(wrong, l.check())
-		l.unlock()
-	}
+	s.each(true, func(l *lane) { wrong = append(wrong, l.check()) })
 	return errors.Join(wrong...)
 }

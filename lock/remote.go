@@ -212,7 +212,7 @@ func (r *remote) down(epoch uint64) {
 	r.up.Store(false)
 	r.epoch.Add(1)
 	r.svc.metrics.redisUp.Set(0)
-	r.svc.eachBusy(func(l *lane) { l.failOpen(now) })
+	r.svc.each(false, func(l *lane) { l.failOpen(now) })
 }
 
 // goOn lets the lanes go on that have waited for the verdict of a heartbeat that began
@@ -221,7 +221,7 @@ func (r *remote) goOn(begun uint64) {
 	if !r.doubts.Swap(false) {
 		return
 	}
-	r.svc.eachBusy(func(l *lane) {
+	r.svc.each(false, func(l *lane) {
 		switch {
 		case l.link.relation != doubted:
 		case l.link.pausedAt < begun:
@@ -238,7 +238,7 @@ func (r *remote) goOn(begun uint64) {
 // disown ends all turns that Redis gave: this process stood still for so long that others
 // may have taken them over.
 func (r *remote) disown() {
-	r.svc.eachBusy(func(l *lane) {
+	r.svc.each(false, func(l *lane) {
 		if t := l.holder; t != nil && t.lease.turn.session != "" {
 			l.lose(t, "this process sent no heartbeat for too long")
 		}
@@ -257,7 +257,7 @@ func (r *remote) recovered(renewed bool, previous string) {
 	if !was && !r.outage.Up(nobody()) { // for the first time
 		r.svc.log.Info("redis decides the order", "instance", r.instance())
 	}
-	r.svc.eachBusy(func(l *lane) { l.resume(now, renewed, previous) })
+	r.svc.each(false, func(l *lane) { l.resume(now, renewed, previous) })
 	signal(r.hear)
 	signal(r.look)
 }

@@ -158,32 +158,28 @@ type Stay struct {
 	Promised bool
 	// Admitted says that it was in the queue before: the queue is not too full for it.
 	Admitted bool
-	late     bool // see Ticket
 }
 
 // EnterFor is Enter for a caller that says how the ticket waits.
 func (s *Service) EnterFor(sender common.Address, nonce uint64, stay Stay) (*Ticket, error) {
-	l := s.reg.pin(s, sender)
-	l.mu.Lock()
+	l := s.lane(sender)
 	defer l.unlock()
 	if s.closed.Load() {
-		s.reg.unpin(l)
 		return nil, ErrClosed
 	}
 	if s.cfg.MaxQueue > 0 && l.length >= s.cfg.MaxQueue && !stay.Admitted {
 		full := &QueueFullError{Length: l.length}
 		highest := l.highest()
 		if highest == nil || highest.nonce <= nonce {
-			s.reg.unpin(l)
 			return nil, full
 		}
 		s.metrics.evicted.Inc()
-		if l.drop(highest, full) {
-			s.reg.unpin(l)
-		}
+		l.drop(highest, full)
 	}
 	l.expireKnowledge(s.now())
-	return l.admit(nonce, stay), nil
+	t := &Ticket{lane: l, nonce: nonce, follows: !l.empty() || stay.Admitted, kept: stay.Kept, promised: stay.Promised}
+	l.admit(t, stay.Window)
+	return t, nil
 }
 
 // Run keeps the service in touch with Redis until ctx ends. Then it hands held locks to the next ones elsewhere,
@@ -215,15 +211,12 @@ func (s *Service) Run(ctx context.Context) error {
 // close ends all tickets and turns.
 func (s *Service) close() {
 	s.closed.Store(true)
-	s.eachBusy(func(l *lane) {
-		for l.head != nil || l.holder != nil {
-			t := l.head
-			if t == nil {
-				t = l.holder
-			}
-			if l.drop(t, ErrClosed) || l.end(t, ErrClosed) {
-				s.reg.unpin(l)
-			}
+	s.each(false, func(l *lane) {
+		for l.head != nil {
+			l.drop(l.head, ErrClosed)
+		}
+		if l.holder != nil {
+			l.end(l.holder, ErrClosed)
 		}
 	})
 }
@@ -238,16 +231,6 @@ func (s *Service) spawn(f func(context.Context)) bool {
 	ctx := s.work
 	s.wg.Go(func() { f(ctx) })
 	return true
-}
-
-// eachBusy calls f for each lane in use, with its mutex held.
-func (s *Service) eachBusy(f func(*lane)) {
-	for _, l := range s.reg.pinBusy() {
-		l.mu.Lock()
-		f(l)
-		l.unlock()
-		s.reg.unpin(l)
-	}
 }
 
 // governs tells whether Redis decides the order of the lane at the moment.

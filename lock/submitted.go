@@ -141,16 +141,11 @@ func (s *Submitted) Conclude(ctx context.Context, v Verdict) {
 
 // conclude returns a channel that is closed when Redis knows, or nil if it need not.
 func (s *Submitted) conclude(v Verdict) (passedOn <-chan struct{}) {
-	svc, l := s.svc, s.lane
-	if !svc.reg.repin(l) {
-		// The lane has been forgotten here, or there is another by now; in Redis it may still be.
-		l = svc.reg.pin(svc, l.sender)
-	}
-	defer svc.reg.unpin(l)
+	svc := s.svc
 	s.lane.mu.Lock()
 	s.settle(v)
 	s.lane.unlock()
-	l.mu.Lock()
+	l := svc.lane(s.lane.sender) // there may be another by now, or none: in Redis it may still be
 	defer l.unlock()
 	if v.Executed {
 		l.chain.prove(s.nonce + 1)

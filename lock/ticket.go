@@ -27,18 +27,20 @@ type Ticket struct {
 	err        error // why it is over
 	counted    strategy
 	entered    time.Duration
-	until      time.Duration // end of its hold-back window; 0 = no window
-	ready      chan struct{} // closed when it stops waiting; made by the first Wait
-	notify     func()        // called when it stops waiting; see Notify
-	limit      *time.Timer   // of Notify
-	session    string        // its key in Redis; empty until it is needed
-	place      place         // its place in the queue in Redis
-	lease      Lease         // valid from the grant on
-	follows    bool          // others were in the lane when it entered, or it let one go first
-	passedBy   uint64        // 1 + the nonce it last let go first; 0 = none
-	kept       bool          // it has been held back, or was promised: a gap is no reason to refuse it
-	late       bool          // it has waited for what comes late
-	promised   bool          // see Stay
+	until      time.Duration   // end of its hold-back window; 0 = no window
+	ready      chan struct{}   // closed when it stops waiting; made by the first Wait
+	notify     func()          // called when it stops waiting; see Notify
+	limit      *time.Timer     // of Notify
+	session    string          // its key in Redis; empty until it is needed
+	place      place           // its place in the queue in Redis
+	parent     context.Context // of the first Wait for this turn, from its beginning on
+	lease      *Lease          // of its turn, or its last one; nil: it had none
+	first      Lease           // its first one
+	follows    bool            // others were in the lane when it entered, or it let one go first
+	passedBy   uint64          // 1 + the nonce it last let go first; 0 = none
+	kept       bool            // it has been held back, or was promised: a gap is no reason to refuse it
+	late       bool            // it has waited for what comes late
+	promised   bool            // see Stay
 
 	blocked   bool // a lower nonce before it failed
 	blockedBy uint64
@@ -67,9 +69,9 @@ func (t *Ticket) WaitWithin(ctx context.Context, limit time.Duration) (*Lease, e
 func (t *Ticket) wait(ctx context.Context, limit <-chan time.Time) (*Lease, error) {
 	l := t.lane
 	l.mu.Lock()
-	first := t.lease.parent == nil
+	first := t.parent == nil
 	if first {
-		t.lease.parent = ctx // already now: log lines about the waiting ticket name its request, too
+		t.parent = ctx // already now: log lines about the waiting ticket name its request, too
 	}
 	if t.state == waiting {
 		if t.ready == nil {
@@ -91,13 +93,16 @@ func (t *Ticket) wait(ctx context.Context, limit <-chan time.Time) (*Lease, erro
 		defer l.unlock()
 		return nil, t.err
 	}
-	length := l.length
+	length, lease := l.length, t.lease
+	if first {
+		lease.parent = ctx
+	}
 	t.countWait(ctx)
 	l.unlock()
 	if first {
-		l.svc.logAcquired(ctx, &t.lease, length)
+		l.svc.logAcquired(ctx, lease, length)
 	}
-	return &t.lease, nil
+	return lease, nil
 }
 
 // countWait counts the wait for the turn, once. That is when a request takes the turn, whose trace the metric then
@@ -149,10 +154,9 @@ func (t *Ticket) wake() {
 func (t *Ticket) Leave() {
 	l := t.lane
 	l.mu.Lock()
-	done := l.drop(t, ErrLeft) || l.end(t, ErrReleased)
-	l.unlock()
-	if done {
-		l.svc.reg.unpin(l)
+	defer l.unlock()
+	if !l.drop(t, ErrLeft) {
+		l.end(t, ErrReleased)
 	}
 }
 
@@ -160,11 +164,8 @@ func (t *Ticket) Leave() {
 func (t *Ticket) giveUp() {
 	l := t.lane
 	l.mu.Lock()
-	left := l.drop(t, &leftError{cause: ErrInVain})
-	l.unlock()
-	if left {
-		l.svc.reg.unpin(l)
-	}
+	defer l.unlock()
+	l.drop(t, &leftError{cause: ErrInVain})
 }
 
 // leftError is ErrLeft with the reason.

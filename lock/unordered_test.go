@@ -39,7 +39,7 @@ func TestUnordered(t *testing.T) {
 	if lease.Room(1) != nil {
 		t.Error("it has to wait for room")
 	}
-	if lease.PutBack(patience) != nil {
+	if lease.PutBack(patience) {
 		t.Error("it has been put back into a line in which it never was")
 	}
 	for _, outcome := range []lock.Outcome{lock.Accepted, lock.Unclear, lock.Failed, lock.Lost, lock.NotAwaited} {

@@ -66,7 +66,7 @@ func (r *remote) listen(ctx context.Context, heard *bool) error {
 // verifyAll has all places sent again: a connection broke, so another server may be there now, without the last writes.
 // Nothing else need show that, if all calls found one or the other.
 func (r *remote) verifyAll() {
-	r.svc.eachBusy(func(l *lane) {
+	r.svc.each(false, func(l *lane) {
 		if l.head != nil && r.svc.governs(l) {
 			l.link.want |= jobVerify
 			l.dispatch(r.svc.now())
@@ -89,9 +89,7 @@ func (r *remote) received(payload string) {
 	if m.owner.instance != r.instance() {
 		return // it is for an earlier generation of this process
 	}
-	l := r.svc.reg.pin(r.svc, m.lane)
-	defer r.svc.reg.unpin(l)
-	l.mu.Lock()
+	l := r.svc.lane(m.lane)
 	defer l.unlock()
 	if !r.svc.governs(l) {
 		return
@@ -158,25 +156,17 @@ const watchBatch = 256 // lanes per pipeline
 func (r *remote) watch(ctx context.Context, quiet time.Duration) {
 	now := r.svc.now()
 	var lanes []*lane
-	for _, l := range r.svc.reg.pinBusy() {
-		l.mu.Lock()
+	r.svc.each(false, func(l *lane) {
 		l.verifyInTime(now)
-		wanted := r.svc.governs(l) && l.wantsLook(now, quiet)
-		l.unlock()
-		if wanted {
+		if r.svc.governs(l) && l.wantsLook(now, quiet) {
 			lanes = append(lanes, l)
-		} else {
-			r.svc.reg.unpin(l)
 		}
-	}
+	})
 	dead := map[string]bool{}
 	for len(lanes) > 0 {
 		n := min(len(lanes), watchBatch)
 		if ctx.Err() == nil && r.up.Load() {
 			r.watchSome(ctx, lanes[:n], dead)
-		}
-		for _, l := range lanes[:n] {
-			r.svc.reg.unpin(l)
 		}
 		lanes = lanes[n:]
 	}
@@ -212,7 +202,7 @@ func (r *remote) watchSome(ctx context.Context, lanes []*lane, dead map[string]b
 	}
 	for i, l := range lanes {
 		l.mu.Lock()
-		if seen[i] && epoch == r.epoch.Load() {
+		if seen[i] && !l.gone && epoch == r.epoch.Load() {
 			l.applyLook(found[i], me, dead[found[i].instance], sent)
 		}
 		l.unlock()
@@ -262,7 +252,7 @@ func (r *remote) owners(ctx context.Context, lanes []*lane) (texts []string, see
 // removeDead removes a dead instance from all lanes in which somebody of ours waits, so that
 // its places hold up nobody when they come to the front.
 func (r *remote) removeDead(name string) {
-	r.svc.eachBusy(func(l *lane) {
+	r.svc.each(false, func(l *lane) {
 		if l.head != nil && r.svc.governs(l) && l.link.removedLast != name {
 			l.link.removedLast, l.link.reclaim = name, name
 			l.dispatch(r.svc.now())

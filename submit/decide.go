@@ -181,11 +181,9 @@ func (s *Submitter) putBack(lease *lock.Lease, e *Entry, next lock.Next) bool {
 	if next.Within > 0 {
 		wait = min(wait, next.Within)
 	}
-	ticket := lease.PutBack(wait)
-	if ticket == nil {
+	if !lease.PutBack(wait) {
 		return false
 	}
-	e.ticket = ticket
 	e.returned = e.returned || !next.Step.Stays()
 	return true
 }

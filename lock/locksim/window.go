@@ -210,6 +210,7 @@ func (c *client) turn(ctx context.Context, lease *lock.Lease, looked <-chan stru
 	w.mu.Lock()
 	turn.step = next.Step
 	w.mu.Unlock()
+	ticket := c.ticket
 	c.ticket = nil
 	switch step := next.Step; {
 	case step == lock.Go && c.Nonce < next.Nonce:
@@ -224,9 +225,10 @@ func (c *client) turn(ctx context.Context, lease *lock.Lease, looked <-chan stru
 		if !step.Stays() && wait <= 0 {
 			return errInVain
 		}
-		if c.ticket = lease.PutBack(wait); c.ticket == nil {
+		if !lease.PutBack(wait) {
 			return lock.ErrLost
 		}
+		c.ticket = ticket
 		return nil
 	}
 	r.checks.Add(1)

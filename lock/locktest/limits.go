@@ -33,7 +33,7 @@ func testFreshHold(t *testing.T, b *bench) {
 		if err := a.Check(); !isLost(err) {
 			t.Errorf("the first turn's check says %v", err)
 		}
-		if a.PutBack(0) != nil {
+		if a.PutBack(0) {
 			t.Error("a lost turn could still change the lane")
 		}
 		d := b.waitInTime(third)
