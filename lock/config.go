@@ -3,6 +3,9 @@ package lock
 import (
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"maps"
+	"strconv"
 	"strings"
 	"time"
 
@@ -138,3 +141,106 @@ func (s *Service) ordering() string {
 	return fmt.Sprintf("enabled=%t percent=%g senders=%s gap=%v release=%s hold=%v",
 		s.enabled.Load(), r.percent, strings.ToLower(r.senders.String()), c.Window, c.Release, c.MaxHold)
 }
+
+// rollout decides which senders are ordered. It depends on settings and the address
+// alone, so that all instances agree.
+type rollout struct {
+	listed map[common.Address]struct{}
+	limit  uint32 // senders whose hash is below it are in, of rolloutSlots
+
+	percent float64 // the settings that it was made from
+	senders envx.Strings
+}
+
+const rolloutSlots = 1 << 20
+
+// AllSenders is what Ordered says while ordering is limited to no senders.
+const AllSenders = "all senders"
+
+func newRollout(cfg Config) *rollout {
+	r := &rollout{limit: uint32(cfg.Percent / 100 * rolloutSlots), percent: cfg.Percent, senders: cfg.Senders}
+	if len(cfg.Senders) == 0 {
+		return r
+	}
+	r.listed = make(map[common.Address]struct{}, len(cfg.Senders))
+	for _, s := range cfg.Senders {
+		r.listed[common.HexToAddress(s)] = struct{}{}
+	}
+	if cfg.Percent == 100 {
+		r.limit = 0 // a list with the percentage left alone means "only these"
+	}
+	return r
+}
+
+func (r *rollout) equal(other *rollout) bool {
+	return r.limit == other.limit && maps.Equal(r.listed, other.listed)
+}
+
+// String says in words which senders are ordered.
+func (r *rollout) String() string {
+	share := strconv.FormatFloat(r.percent, 'g', -1, 64) + " %"
+	if r.limit == 0 {
+		share = "0 %" // also of a share too small for a single slot
+	}
+	switch listed := len(r.listed); {
+	case r.limit == rolloutSlots:
+		return AllSenders
+	case listed == 0:
+		return share + " of senders"
+	case r.limit == 0 && listed == 1:
+		return "1 listed sender"
+	case r.limit == 0:
+		return fmt.Sprintf("%d listed senders", listed)
+	default:
+		return fmt.Sprintf("%d listed and %s of the others", listed, share)
+	}
+}
+
+func (r *rollout) includes(sender common.Address) bool {
+	if r.limit == rolloutSlots {
+		return true
+	}
+	if _, ok := r.listed[sender]; ok {
+		return true
+	}
+	if r.limit == 0 {
+		return false
+	}
+	h := fnv.New32a()
+	_, _ = h.Write(sender[:])
+	// The top bits of this hash mix better than its low ones.
+	return h.Sum32()>>12 < r.limit
+}
+
+// Sentinels. ErrLost, ErrReleased and ErrClosed can be the cause of a lease's context.
+var (
+	// ErrLost means the turn is over although the holder did not end it: the hold limit passed, or the lock went
+	// to another. The holder must not send anything more.
+	ErrLost = errors.New("the sender's lock was lost")
+	// ErrReleased means the holder itself ended the turn.
+	ErrReleased = errors.New("the sender's lock was released")
+	// ErrLeft means the ticket gave up its place, by Leave or through its context.
+	ErrLeft = errors.New("the place in the sender's queue was given up")
+	// ErrInVain is the cause of ErrLeft when the limit given to WaitWithin or Notify has passed.
+	ErrInVain = errors.New("the turn did not come in time")
+	// ErrClosed means the service has stopped.
+	ErrClosed = errors.New("the lock service has stopped")
+	// ErrQueueFull means that too many transactions of the sender wait already. See QueueFullError.
+	ErrQueueFull = errors.New("the sender's queue is full")
+	// ErrUnavailable means that a call needs Redis, which does not answer. Taking a turn never returns it: the
+	// order inside the process decides then.
+	ErrUnavailable = errors.New("redis is unavailable")
+)
+
+// QueueFullError is an ErrQueueFull that tells how many were waiting.
+type QueueFullError struct {
+	Length int // transactions of the sender waiting in this process
+}
+
+// Error says that the queue is full, and its length.
+func (e *QueueFullError) Error() string {
+	return ErrQueueFull.Error() + ": " + strconv.Itoa(e.Length) + " waiting"
+}
+
+// Is makes errors.Is(err, ErrQueueFull) true.
+func (e *QueueFullError) Is(target error) bool { return target == ErrQueueFull }

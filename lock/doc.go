@@ -57,13 +57,14 @@
 //
 // # Where
 //
-//	service.go, ticket.go, lease.go              what callers see; registry.go finds the lane of a sender
-//	policy.go                                    the nonce policy, pure: what is next, and what a holder is to do
-//	submitted.go                                 what nodes have, until its verdict
-//	lane.go                                      the queue, and the order inside this process
-//	relation.go, link.go, grants.go, handbacks.go  what the lane and Redis tell each other
-//	scripts.go, wire.go, lua                     the transport: one script a call, and its formats
-//	remote.go, heartbeat.go, beatcall.go, watch.go  whether Redis answers, and who lives
+//	service.go    Enter, Run, and which lanes there are
+//	ticket.go     a ticket and its lease: what callers see of a transaction
+//	submitted.go  what nodes have, until its verdict
+//	lane.go       the queue, the turn, the order inside this process
+//	policy.go     the nonce policy, pure: what is next, and what a holder is to do
+//	link.go       what the lane and Redis tell each other
+//	wire.go, lua  one script a call, and its formats
+//	health.go     whether Redis answers, and who lives
 //
 // Only the code in this list locks lane.mu:
 //

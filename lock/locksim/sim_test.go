@@ -135,9 +135,9 @@ const foundWithin = 1000
 // The simulation can fail: each of these breaks one rule of the lock. The last three can only be found with a window.
 var mutations = []struct{ name, file, rule, broken string }{
 	{"release without the owner check", "lua/release.lua", "local was = owner == member", "local was = owner ~= nil"},
-	{"grant without the heartbeat rule", "remote.go", "return at < time.Duration(r.ackedAt.Load())+r.ttl", "return true"},
+	{"grant without the heartbeat rule", "health.go", "return at < time.Duration(r.ackedAt.Load())+r.ttl", "return true"},
 	{"the newest goes first", "lua/enter.lua", "redis.call('RPUSH', KEYS[2], unpack(entries))", "redis.call('LPUSH', KEYS[2], unpack(entries))"},
-	{"an idle lane stays in doubt", "link.go", " || l.link.relation == doubted", ""},
+	{"an idle lane stays in doubt", "link.go", " || f.relation == doubted", ""},
 	{"nobody waits for a predecessor", "lua/lane.lua", "return till == '0' or known and tonumber(its) <= known", "return true"},
 	{"windows end by the clock of Redis alone", "policy.go", "case told && f.inWindow:", "case told && f.kept && f.inWindow:"},
 	{"the next nonce is not looked for", "lua/lane.lua", "found = found and found[1] and found", "found = nil"},

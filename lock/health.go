@@ -1,0 +1,997 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+
+	"lockstep/internal/outage"
+)
+
+// remote is the service's side of Redis: whether Redis answers, the name of this process there, and
+// how long other processes take this one for alive.
+type remote struct {
+	svc       *Service
+	client    redis.UniversalClient
+	scripts   scripts
+	process   string // constant; the channel is named after it
+	clustered bool   // messages of several servers have no common order
+	ttl       time.Duration
+	takePause time.Duration
+	lifetime  time.Duration // of a queue that nobody touches
+
+	maxBeatLimit time.Duration // with a heartbeat that is late
+
+	up         atomic.Bool
+	epoch      atomic.Uint64 // number of changes of up and of the generation
+	downAt     atomic.Int64  // when Redis last went away; 0 = never
+	ackedAt    atomic.Int64  // when the last confirmed heartbeat was sent
+	pushed     atomic.Bool   // Pub/Sub delivers
+	clock      atomic.Int64  // by how much the clock of Redis is ahead of svc.now; too high by a maximum of clockError
+	clockError atomic.Int64  // the round trip after which clock was known
+	floor      atomic.Int64  // whatever arrives over Pub/Sub from now on was published after this
+	begunBeats atomic.Uint64 // heartbeats that have begun
+	answered   atomic.Int64  // when the last call of a lane was answered
+	beatAt     atomic.Int64  // when the heartbeat that is under way was sent; 0 = none is
+	stalledAt  atomic.Int64  // when Redis last answered after it had stood still; 0 = never
+	doubts     atomic.Bool   // some lane waits for the verdict of a heartbeat
+	slots      chan struct{} // connections that lanes may use at once
+	outage     outage.Log
+
+	nudge chan struct{} // heartbeat now
+	look  chan struct{} // look at the lanes now
+	hear  chan struct{} // subscribe now
+
+	transit sync.Mutex // one change of up or of the generation at a time
+
+	beatConn   *redis.Conn    // used by the heartbeat alone; nil until it is needed
+	lingering  sync.WaitGroup // heartbeats that nobody waits for any more
+	generation int            // used by the heartbeat alone
+
+	missing map[string]time.Duration // used by the watch alone: when a heartbeat was first missing
+
+	mu     sync.Mutex    // guards all below
+	name   string        // instance: process and generation
+	born   uint64        // since when its heartbeat has not lapsed, in µs by the server's clock; 0 = never sent
+	takes  time.Duration // from when on a free lock may be taken
+	trust  uint64        // what was learnt before the turn with this fence may be out of date
+	echoes [64]time.Duration
+	echo   uint64
+	warned map[string]string // settings of others that were warned of
+	differ int               // processes with different settings, when that was looked at last
+	beaten chan struct{}     // closed when the next heartbeat has a result; nil: nobody waits for that
+}
+
+func newRemote(svc *Service, client redis.UniversalClient) (*remote, error) {
+	id, err := uuid.NewRandom()
+	if err != nil {
+		return nil, fmt.Errorf("lock instance id: %w", err)
+	}
+	cfg := svc.cfg
+	interval := cfg.HeartbeatInterval.Duration()
+	_, clustered := client.(*redis.ClusterClient)
+	r := &remote{
+		svc: svc, client: client, scripts: newScripts(), process: id.String(), clustered: clustered,
+		ttl: interval * time.Duration(cfg.HeartbeatMissed),
+		// After a loss of data every live holder notices it within one heartbeat, even if its last
+		// one has just succeeded.
+		takePause:    interval + cfg.RedisTimeout.Duration(),
+		slots:        make(chan struct{}, connections(client)),
+		outage:       newOutage(svc.log),
+		maxBeatLimit: maxBeatLimit,
+		lifetime:     max(4*cfg.MembershipInterval.Duration(), 2*cfg.MaxHold.Duration()+time.Minute),
+		nudge:        make(chan struct{}, 1), look: make(chan struct{}, 1), hear: make(chan struct{}, 1), warned: map[string]string{}, missing: map[string]time.Duration{},
+	}
+	r.name = r.nextName()
+	return r, nil
+}
+
+// nextName returns the name of the next generation. Only the heartbeat uses it.
+func (r *remote) nextName() string {
+	r.generation++
+	return r.process + "." + strconv.Itoa(r.generation)
+}
+
+func (r *remote) rename(name string, born uint64) (previous string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	previous, r.name, r.born = r.name, name, born
+	return previous
+}
+
+// instance returns the name under which this process owns locks and places. It changes
+// when others may have taken it for dead.
+func (r *remote) instance() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.name
+}
+
+// wasUs tells whether an instance is one of this process, whatever its generation.
+func (r *remote) wasUs(instance string) bool {
+	process, _, _ := strings.Cut(instance, ".")
+	return process == r.process
+}
+
+func (r *remote) takesFrom() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.takes
+}
+
+// mayTake tells whether a free lock may be taken. After Redis has lost data, or may have,
+// its owner has to have time to adopt it first.
+func (r *remote) mayTake() bool { return r.svc.now() >= r.takesFrom() }
+
+func (r *remote) trustFrom() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.trust
+}
+
+func (r *remote) aliveAt(at time.Duration) bool {
+	return at < time.Duration(r.ackedAt.Load())+r.ttl
+}
+
+// answeredSince tells whether Redis has answered some lane since then. In a cluster that may have been
+// another server.
+func (r *remote) answeredSince(then time.Duration) bool {
+	return !r.clustered && time.Duration(r.answered.Load()) > then
+}
+
+// connections returns how many calls of lanes may be under way at once: all that the
+// client allows, but for a few that the heartbeat and the watch keep for themselves.
+func connections(client redis.UniversalClient) int {
+	size := 0
+	switch c := client.(type) {
+	case *redis.Client:
+		size = c.Options().PoolSize
+	case *redis.ClusterClient:
+		size = c.Options().PoolSize
+	}
+	return max(size-4, 4)
+}
+
+func (r *remote) wake() { signal(r.nudge) }
+
+// nextBeat returns a channel that is closed when a heartbeat has a result, good or bad, and it counts.
+func (r *remote) nextBeat() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.beaten == nil {
+		r.beaten = make(chan struct{})
+	}
+	return r.beaten
+}
+
+// endBeat wakes those who wait for a heartbeat.
+func (r *remote) endBeat() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.beaten != nil {
+		close(r.beaten)
+		r.beaten = nil
+	}
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// attend runs the loops of the background until ctx ends: heartbeats, Pub/Sub, the watch.
+func (r *remote) attend(ctx context.Context) {
+	var group sync.WaitGroup
+	group.Go(func() { r.beatLoop(ctx) })
+	group.Go(func() { r.listenLoop(ctx) })
+	group.Go(func() { r.watchLoop(ctx) })
+	group.Wait()
+}
+
+// down gives all lanes to the order of this process, because a heartbeat has failed.
+func (r *remote) down(epoch uint64) {
+	r.transit.Lock()
+	defer r.transit.Unlock()
+	if epoch != r.epoch.Load() || !r.up.Load() || r.svc.closed.Load() {
+		return
+	}
+	now := r.svc.now()
+	if !r.aliveAt(now) {
+		r.disown() // first, since nothing else is checked once Redis is known to be down
+	}
+	r.downAt.Store(int64(max(now, 1)))
+	r.up.Store(false)
+	r.epoch.Add(1)
+	r.svc.metrics.redisUp.Set(0)
+	r.svc.each(false, func(l *lane) { l.failOpen(now) })
+}
+
+// goOn lets the lanes go on that have waited for the verdict of a heartbeat that began
+// after their call had failed.
+func (r *remote) goOn(begun uint64) {
+	if !r.doubts.Swap(false) {
+		return
+	}
+	r.svc.each(false, func(l *lane) {
+		switch {
+		case l.link.relation != doubted:
+		case l.link.pausedAt < begun:
+			l.link.relate(linked)
+			l.link.want |= jobVerify | jobAdopt
+			l.dispatch(r.svc.now())
+		default:
+			r.doubts.Store(true)
+			r.wake()
+		}
+	})
+}
+
+// disown ends all turns that Redis gave: this process stood still for so long that others
+// may have taken them over.
+func (r *remote) disown() {
+	r.svc.each(false, func(l *lane) {
+		if t := l.holder; t != nil && t.lease.turn.session != "" {
+			l.lose(t, "this process sent no heartbeat for too long")
+		}
+	})
+}
+
+// recovered puts Redis in charge again. renewed is set if Redis took us for dead, or lost its data: then previous
+// is our former name.
+func (r *remote) recovered(renewed bool, previous string) {
+	r.transit.Lock()
+	defer r.transit.Unlock()
+	was := r.up.Swap(true)
+	r.epoch.Add(1)
+	now := r.svc.now()
+	r.svc.metrics.redisUp.Set(1)
+	if !was && !r.outage.Up(nobody()) { // for the first time
+		r.svc.log.Info("redis decides the order", "instance", r.instance())
+	}
+	r.svc.each(false, func(l *lane) { l.resume(now, renewed, previous) })
+	signal(r.hear)
+	signal(r.look)
+}
+
+// beatLoop shows others that this process lives, while it needs Redis. Its heartbeats decide whether Redis is up;
+// while Redis is down, they find out when it is back.
+func (r *remote) beatLoop(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	defer r.lingering.Wait()
+	defer r.hangUp()
+	for beats, fails := 0, 0; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-r.nudge:
+		}
+		interval := r.svc.cfg.HeartbeatInterval.Duration()
+		if !r.needed() {
+			r.rest()
+			r.endBeat()
+			r.hangUp()
+			timer.Reset(interval)
+			continue
+		}
+		epoch := r.epoch.Load()
+		if err := r.beat(ctx); err != nil {
+			if ctx.Err() != nil {
+				return
+			}
+			r.svc.metrics.redisErrors.WithLabelValues(opHeartbeat).Inc()
+			r.down(epoch)
+			r.endBeat()
+			r.outage.Down(ctx, err)
+			// The first try comes at once, since most outages are short. The next ones come often enough for all
+			// processes to be back within one heartbeat.
+			timer.Reset(min(50*time.Millisecond<<min(fails, 4), interval))
+			fails++
+			continue
+		}
+		r.endBeat()
+		fails = 0
+		if beats%12 == 0 {
+			r.advertise(ctx)
+		}
+		beats++
+		timer.Reset(interval)
+	}
+}
+
+// needed tells whether heartbeats are sent: with ordering off, they end when the last lane is empty.
+func (r *remote) needed() bool {
+	if r.svc.enabled.Load() {
+		return true
+	}
+	busy, _ := r.svc.reg.sizes()
+	return busy > 0
+}
+
+// rest stops the use of Redis until ordering is switched on.
+func (r *remote) rest() {
+	r.transit.Lock()
+	defer r.transit.Unlock()
+	r.noteDifferent(nobody(), 0)
+	if r.up.Swap(false) {
+		r.epoch.Add(1)
+		r.svc.metrics.redisUp.Set(0)
+		r.svc.each(false, func(l *lane) { l.failOpen(r.svc.now()) })
+	}
+}
+
+// noteStall notes that a call that was sent then was answered, or given up, just now. If that took long, windows
+// have ended meanwhile, here and in other processes.
+func (r *remote) noteStall(sent time.Duration) {
+	if now := r.svc.now(); now-sent >= r.stall() {
+		r.stalledAt.Store(int64(now))
+	}
+}
+
+// stall is the time after which a Redis without an answer stands still: so long that windows end meanwhile.
+func (r *remote) stall() time.Duration {
+	return max(r.svc.cfg.Window.Duration()/2, 50*time.Millisecond)
+}
+
+// stalledSince tells whether Redis has stood still after that time, or seems to do so now.
+func (r *remote) stalledSince(at time.Duration) bool {
+	stalled, sent := time.Duration(r.stalledAt.Load()), time.Duration(r.beatAt.Load())
+	return stalled != 0 && stalled > at || sent != 0 && r.svc.now()-sent >= r.stall()
+}
+
+// beat sends one heartbeat and acts on its result.
+func (r *remote) beat(ctx context.Context) error {
+	sent, begun := r.svc.now(), r.begunBeats.Add(1)
+	r.beatAt.Store(int64(max(sent, 1)))
+	born, micros, err := r.heartbeat(ctx, r.instance(), sent)
+	r.beatAt.Store(0)
+	r.noteStall(sent)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	first := r.born == 0
+	if first {
+		r.born = born
+	}
+	lapsed := born != r.born
+	r.mu.Unlock()
+	switch {
+	case first:
+		r.ackedAt.Store(int64(sent))
+		r.recovered(false, "")
+	case lapsed:
+		return r.renew(ctx, sent)
+	default:
+		r.ackedAt.Store(int64(sent))
+		if !r.up.Load() {
+			// Redis may have lost the last writes, although it still has the heartbeat.
+			r.distrust(micros)
+			r.pauseTaking(sent)
+			r.recovered(false, "")
+		}
+		r.goOn(begun)
+	}
+	return nil
+}
+
+// renew starts a new generation: our heartbeat had expired or was lost, so that others
+// may have taken what we own.
+func (r *remote) renew(ctx context.Context, late time.Duration) error {
+	// If the last heartbeat was recent, Redis lost its data or did not answer for a while. Else this process
+	// stood still while others went on.
+	alive := !r.up.Load() || r.aliveAt(late)
+	name, sent := r.nextName(), r.svc.now()
+	born, micros, err := r.heartbeat(ctx, name, sent)
+	if err != nil {
+		return err
+	}
+	if !alive {
+		r.disown() // before the heartbeat counts, so that no check passes in between
+	}
+	previous := r.rename(name, born)
+	ctx, cancel := r.deadline(ctx)
+	defer cancel()
+	if err := r.client.Del(ctx, heartbeatPrefix+previous).Err(); err != nil {
+		return err
+	}
+	if alive {
+		r.distrust(micros)
+		r.pauseTaking(sent)
+	}
+	r.ackedAt.Store(int64(sent))
+	r.recovered(true, previous)
+	return nil
+}
+
+// pauseTaking keeps free locks from being taken for a while.
+func (r *remote) pauseTaking(now time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.takes = now + r.takePause
+}
+
+func (r *remote) distrust(micros uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.trust = micros
+}
+
+// heartbeat runs the script. It returns since when this process's heartbeat has not lapsed, and
+// what time it is, in µs by the server's clock.
+func (r *remote) heartbeat(ctx context.Context, name string, sent time.Duration) (born, now uint64, err error) {
+	r.mu.Lock()
+	r.echo++
+	echo := r.echo
+	r.echoes[echo%uint64(len(r.echoes))] = sent
+	r.mu.Unlock()
+	settings := r.svc.ordering()
+	reply, err := r.sendBeat(ctx, []string{heartbeatPrefix + name}, settings, r.ttl.Milliseconds(), grantsPrefix+r.process, echo)
+	if err != nil {
+		return 0, 0, fmt.Errorf("heartbeat: %w", err)
+	}
+	if len(reply) != 2 {
+		return 0, 0, errReply
+	}
+	var micros [2]int64
+	for i := range micros {
+		if micros[i], err = replyInt(reply[i]); err != nil || micros[i] <= 0 {
+			return 0, 0, errReply
+		}
+	}
+	r.clockError.Store(int64(r.svc.now() - sent))
+	r.clock.Store(int64(time.Duration(micros[1])*time.Microsecond - sent))
+	return uint64(micros[0]), uint64(micros[1]), nil
+}
+
+// echoed notes that a heartbeat's message has arrived over Pub/Sub.
+func (r *remote) echoed(n uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n > r.echo || r.echo-n >= uint64(len(r.echoes)) {
+		return
+	}
+	r.floor.Store(int64(r.echoes[n%uint64(len(r.echoes))]))
+	r.pushed.Store(true)
+}
+
+// advertise publishes this process's settings, and warns of processes with different settings and counts them: the
+// order does not hold between them.
+func (r *remote) advertise(ctx context.Context) {
+	const freshness = time.Minute
+	ctx, cancel := r.deadline(ctx)
+	defer cancel()
+	mine := r.svc.ordering()
+	now := time.Now().UnixMilli()
+	var all *redis.MapStringStringCmd
+	_, err := r.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		p.HSet(ctx, instancesKey, r.process, strconv.FormatInt(now, 10)+" "+mine)
+		p.PExpire(ctx, instancesKey, 10*freshness)
+		all = p.HGetAll(ctx, instancesKey)
+		return nil
+	})
+	if err != nil {
+		return // if the trouble lasts, the next heartbeat shows it
+	}
+	var stale []string
+	differ := 0
+	for process, text := range all.Val() {
+		at, theirs, ok := parseAdvert(text)
+		if !ok || now-at > freshness.Milliseconds() {
+			stale = append(stale, process)
+			continue
+		}
+		if process == r.process || theirs == mine {
+			continue
+		}
+		differ++
+		if r.newWarning(process, theirs) {
+			r.svc.log.WarnContext(ctx, "another process orders transactions by other settings: the order does not hold between the two",
+				"process", process, "theirs", theirs, "ours", mine)
+		}
+	}
+	r.noteDifferent(ctx, differ)
+	if len(stale) > 0 {
+		_ = r.client.HDel(ctx, instancesKey, stale...).Err() // another process removes them later
+	}
+}
+
+// noteDifferent shows how many processes have different settings, and logs when it is none any more.
+func (r *remote) noteDifferent(ctx context.Context, n int) {
+	if !r.svc.enabled.Load() {
+		n = 0 // this process orders nothing
+	}
+	r.mu.Lock()
+	ended := n == 0 && r.differ > 0 && r.svc.enabled.Load()
+	r.differ = n
+	r.svc.metrics.differ.Set(float64(n))
+	if ended {
+		clear(r.warned) // what differs again is told again
+	}
+	r.mu.Unlock()
+	if ended {
+		r.svc.log.InfoContext(ctx, "all processes that order transactions on this Redis have the same settings for it again")
+	}
+}
+
+func (r *remote) newWarning(process, theirs string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.warned[process] == theirs || !r.svc.enabled.Load() {
+		return false
+	}
+	if len(r.warned) > 1000 {
+		clear(r.warned)
+	}
+	r.warned[process] = theirs
+	return true
+}
+
+// farewell removes this process's heartbeat, so that others need not wait until it lapses.
+func (r *remote) farewell(ctx context.Context) {
+	r.mu.Lock()
+	begun := r.born != 0
+	r.mu.Unlock()
+	if !begun {
+		return
+	}
+	ctx, cancel := r.deadline(context.WithoutCancel(ctx))
+	defer cancel()
+	_, _ = r.client.Pipelined(ctx, func(p redis.Pipeliner) error { // it lapses by itself if this fails
+		p.Del(ctx, heartbeatPrefix+r.instance())
+		p.HDel(ctx, instancesKey, r.process)
+		return nil
+	})
+}
+
+// A heartbeat without an answer means that Redis is down. This must not be concluded while only this
+// process, or the network, is busy. So the heartbeat has a connection of its own where there is one
+// server: no burst of calls can hold it up. And a late answer is waited for while there are signs
+// that Redis is well: a new connection would take several round trips just when each is slow.
+
+// errSilent means that Redis answers neither a heartbeat nor anything else.
+var errSilent = errors.New("no answer in time")
+
+// maxBeatLimit bounds beatLimit, but in tests. A heartbeat lasts for a maximum of twice this, and so does the end of a service.
+const maxBeatLimit = 5 * time.Second
+
+// beatLimit is how long a late heartbeat is waited for: after it, another one still comes in time to keep this
+// process alive. Time for which this process stands still does not count, up to the same length.
+func (r *remote) beatLimit() time.Duration {
+	return max(min(r.ttl*3/4, r.maxBeatLimit), r.svc.cfg.RedisTimeout.Duration())
+}
+
+type beatReply struct {
+	values []any
+	err    error
+}
+
+// sendBeat runs the heartbeat's script. A cut connection says nothing about the server, so sendBeat then tries
+// again at once.
+func (r *remote) sendBeat(ctx context.Context, keys []string, args ...any) ([]any, error) {
+	for {
+		reused := r.beatConn != nil
+		values, err := r.sendBeatOnce(ctx, keys, args)
+		if err == nil {
+			return values, nil
+		}
+		r.hangUp()
+		if !reused || !cut(err) || ctx.Err() != nil {
+			return nil, err
+		}
+	}
+}
+
+func (r *remote) sendBeatOnce(ctx context.Context, keys []string, args []any) ([]any, error) {
+	var by redis.Scripter = r.client
+	if single, ok := r.client.(*redis.Client); ok {
+		if r.beatConn == nil {
+			r.beatConn = single.Conn()
+		}
+		by = r.beatConn
+	}
+	answer := make(chan beatReply, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*r.beatLimit())
+		defer cancel()
+		values, err := r.scripts.heartbeat.Run(ctx, by, keys, args...).Slice()
+		answer <- beatReply{values, err}
+	}()
+	limit := r.svc.cfg.RedisTimeout.Duration()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	waited := time.Duration(0)
+	for since := r.svc.now(); ; {
+		select {
+		case got := <-answer:
+			return got.values, got.err
+		case <-ctx.Done():
+			r.leave(answer)
+			return nil, ctx.Err()
+		case <-timer.C:
+		}
+		if got, here := catchUp(ctx, answer); here {
+			return got.values, got.err
+		}
+		now := r.svc.now()
+		stoodStill := now-since > limit+limit/4
+		waited += min(now-since, limit)
+		if waited >= r.beatLimit() || !stoodStill && !r.answeredSince(since) {
+			r.leave(answer)
+			return nil, errSilent
+		}
+		since = now
+		timer.Reset(limit)
+	}
+}
+
+// catchUp waits for an answer that has come already, until the goroutines that are ready now have run. A timer
+// overtakes thousands of them, and one of them may be about to read the answer.
+func catchUp(ctx context.Context, answer <-chan beatReply) (got beatReply, here bool) {
+	const poll = 20 * time.Millisecond // within which the network is looked at, however busy the process
+	timer := time.NewTimer(poll)
+	defer timer.Stop()
+	select {
+	case got = <-answer:
+		return got, true
+	case <-ctx.Done():
+		return got, false
+	case <-timer.C:
+	}
+	runtime.Gosched() // lets all goroutines that are ready run first
+	select {
+	case got = <-answer:
+		return got, true
+	default:
+		return got, false
+	}
+}
+
+// leave stops waiting for an answer. The connection is closed when nobody uses it any more.
+func (r *remote) leave(answer <-chan beatReply) {
+	conn := r.beatConn
+	r.beatConn = nil
+	r.lingering.Go(func() {
+		<-answer
+		if conn != nil {
+			_ = conn.Close() // nobody uses it any more, so an error does not matter
+		}
+	})
+}
+
+// hangUp closes the heartbeat's connection.
+func (r *remote) hangUp() {
+	if r.beatConn != nil {
+		_ = r.beatConn.Close() // as above
+		r.beatConn = nil
+	}
+}
+
+// cut tells whether a connection ended, and neither a deadline nor an answer of the server was the cause.
+func cut(err error) bool {
+	var late net.Error
+	var word redis.Error
+	return !errors.Is(err, errSilent) && !errors.As(err, &word) && (!errors.As(err, &late) || !late.Timeout())
+}
+
+// listenLoop receives grants over Pub/Sub.
+func (r *remote) listenLoop(ctx context.Context) {
+	const pause = 100 * time.Millisecond
+	heard := false  // there was a subscription
+	warned := false // the log has been told that Pub/Sub delivers nothing although Redis is well
+	for ctx.Err() == nil {
+		if r.up.Load() {
+			err := r.listen(ctx, &heard)
+			delivered := r.pushed.Swap(false)
+			signal(r.look) // from now on the watch has to ask
+			if !delivered && !warned && r.up.Load() && ctx.Err() == nil {
+				r.svc.log.WarnContext(ctx, "redis delivers no messages: transactions that wait ask for their turn at intervals", "pace", r.svc.cfg.PollInterval, "error", err)
+				warned = true
+			}
+			warned = warned && !delivered
+		}
+		select {
+		case <-ctx.Done():
+		case <-r.hear:
+		case <-time.After(pause):
+		}
+	}
+}
+
+// listen subscribes and receives until the subscription fails, and returns why. heard: it is not the first one.
+func (r *remote) listen(ctx context.Context, heard *bool) error {
+	sub := r.client.Subscribe(ctx, grantsPrefix+r.process)
+	stop := context.AfterFunc(ctx, func() { _ = sub.Close() }) // nothing else interrupts a read
+	defer func() {
+		stop()
+		_ = sub.Close()
+	}()
+	// Each heartbeat is echoed over this connection. Without an echo the connection is dead, even if
+	// it reports no error.
+	silence := 3*r.svc.cfg.HeartbeatInterval.Duration() + r.svc.cfg.RedisTimeout.Duration()
+	for {
+		got, err := sub.ReceiveTimeout(ctx, silence)
+		if err != nil {
+			return err
+		}
+		switch m := got.(type) {
+		case *redis.Subscription:
+			r.wake() // an echo at once, so that grants count from now
+			if *heard {
+				r.verifyAll()
+			}
+			*heard = true
+		case *redis.Message:
+			r.received(m.Payload)
+		}
+	}
+}
+
+// verifyAll has all places sent again: a connection broke, so another server may be there now, without the last writes.
+// Nothing else need show that, if all calls found one or the other.
+func (r *remote) verifyAll() {
+	r.svc.each(false, func(l *lane) {
+		if l.head != nil && r.svc.governs(l) {
+			l.link.want |= jobVerify
+			l.dispatch(r.svc.now())
+		}
+	})
+}
+
+// received acts on one message. It drops a message that it cannot read: the watch asks for the lanes
+// anyway.
+func (r *remote) received(payload string) {
+	m, err := parseMessage(payload)
+	if err != nil {
+		r.svc.logFailure("a message was dropped", opAcquire, err)
+		return
+	}
+	if m.verb == "echo" {
+		r.echoed(m.echo)
+		return
+	}
+	if m.owner.instance != r.instance() {
+		return // it is for an earlier generation of this process
+	}
+	l := r.svc.lane(m.lane)
+	defer l.unlock()
+	if !r.svc.governs(l) {
+		return
+	}
+	now := r.svc.now()
+	if m.verb == "lost" {
+		l.applyLoss(m.owner, now)
+		return
+	}
+	v := view{owner: m.owner, left: -1}
+	// The turn began after the last echo was sent. If that was long ago, the message may have waited here
+	// for as long: then the lane asks instead.
+	floor := time.Duration(r.floor.Load())
+	if r.pushed.Load() && !r.clustered && now-floor < m.hold/4 {
+		v.left = floor + m.hold
+	}
+	l.applyGrant(v, now)
+}
+
+// watchLoop looks at lanes in which nothing was heard for a while: their owner may have
+// died, or a message may have been lost. It is the fallback of Pub/Sub, too.
+func (r *remote) watchLoop(ctx context.Context) {
+	cfg := r.svc.cfg
+	timer := time.NewTimer(cfg.HeartbeatInterval.Duration())
+	defer timer.Stop()
+	due := r.svc.now() + cfg.HeartbeatInterval.Duration()
+	for {
+		forced := false
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+			if r.late(due) {
+				clear(r.missing) // on a machine where this process is starved, others may be, too
+			}
+		case <-r.look:
+			forced = true
+		}
+		pace := cfg.HeartbeatInterval.Duration()
+		if !r.pushed.Load() {
+			pace = min(pace, cfg.PollInterval.Duration())
+		}
+		if r.up.Load() {
+			quiet := cfg.HeartbeatInterval.Duration()
+			if forced || !r.pushed.Load() {
+				quiet = 0
+			}
+			r.watch(ctx, quiet)
+		}
+		timer.Reset(pace)
+		due = r.svc.now() + pace
+	}
+}
+
+// late tells whether this process is so late with its own work that it must not judge the heartbeats
+// of others: they may be as late.
+func (r *remote) late(due time.Duration) bool {
+	return r.svc.now()-due > r.svc.cfg.HeartbeatInterval.Duration()
+}
+
+const watchBatch = 256 // lanes per pipeline
+
+// watch looks at the lanes that have been quiet for the given time.
+func (r *remote) watch(ctx context.Context, quiet time.Duration) {
+	now := r.svc.now()
+	var lanes []*lane
+	r.svc.each(false, func(l *lane) {
+		l.verifyInTime(now)
+		if r.svc.governs(l) && l.wantsLook(now, quiet) {
+			lanes = append(lanes, l)
+		}
+	})
+	dead := map[string]bool{}
+	for len(lanes) > 0 {
+		n := min(len(lanes), watchBatch)
+		if ctx.Err() == nil && r.up.Load() {
+			r.watchSome(ctx, lanes[:n], dead)
+		}
+		lanes = lanes[n:]
+	}
+}
+
+func (r *remote) watchSome(ctx context.Context, lanes []*lane, dead map[string]bool) {
+	epoch, sent := r.epoch.Load(), r.svc.now()
+	texts, seen := r.owners(ctx, lanes)
+	found := make([]lockValue, len(lanes))
+	me := r.instance()
+	for i := range lanes {
+		var err error
+		if found[i], err = parseLockValue(texts[i]); err != nil {
+			seen[i] = false
+		}
+		if !seen[i] {
+			continue
+		}
+		if other := found[i].instance; other != "" && other != me {
+			if _, known := dead[other]; !known {
+				dead[other] = false
+			}
+		}
+	}
+	if err := r.findDead(ctx, dead); err != nil {
+		r.wake()
+		return
+	}
+	for name, gone := range dead {
+		if gone {
+			r.removeDead(name)
+		}
+	}
+	for i, l := range lanes {
+		l.mu.Lock()
+		if seen[i] && !l.gone && epoch == r.epoch.Load() {
+			l.applyLook(found[i], me, dead[found[i].instance], sent)
+		}
+		l.unlock()
+	}
+}
+
+// owners reads the lock keys of some lanes, and tells which of them could be read. It uses one command where one
+// server has all keys, since many lanes may be quiet for long.
+func (r *remote) owners(ctx context.Context, lanes []*lane) (texts []string, seen []bool) {
+	texts, seen = make([]string, len(lanes)), make([]bool, len(lanes))
+	ctx, cancel := r.deadline(ctx)
+	defer cancel()
+	if !r.clustered {
+		keys := make([]string, len(lanes))
+		for i, l := range lanes {
+			keys[i] = l.keys[0]
+		}
+		values, err := r.client.MGet(ctx, keys...).Result()
+		if err != nil || len(values) != len(lanes) {
+			r.wake() // a heartbeat tells whether Redis is out
+			return texts, seen
+		}
+		for i, v := range values {
+			texts[i], _ = v.(string) // else there is no key, or none of ours
+			seen[i] = true
+		}
+		return texts, seen
+	}
+	cmds := make([]*redis.StringCmd, len(lanes))
+	_, _ = r.client.Pipelined(ctx, func(p redis.Pipeliner) error { // each has its own error
+		for i, l := range lanes {
+			cmds[i] = p.Get(ctx, l.keys[0])
+		}
+		return nil
+	})
+	for i, c := range cmds {
+		text, err := c.Result()
+		if err != nil && !errors.Is(err, redis.Nil) {
+			r.wake() // a heartbeat tells whether more than one shard is out
+			continue
+		}
+		texts[i], seen[i] = text, true
+	}
+	return texts, seen
+}
+
+// removeDead removes a dead instance from all lanes in which somebody of ours waits, so that
+// its places hold up nobody when they come to the front.
+func (r *remote) removeDead(name string) {
+	r.svc.each(false, func(l *lane) {
+		if l.head != nil && r.svc.governs(l) && l.link.removedLast != name {
+			l.link.removedLast, l.link.reclaim = name, name
+			l.dispatch(r.svc.now())
+		}
+	})
+}
+
+// findDead marks the instances whose heartbeat has expired. If this process's own heartbeat is gone as
+// well, Redis has lost its data, and findDead marks none.
+func (r *remote) findDead(ctx context.Context, dead map[string]bool) error {
+	if len(dead) == 0 {
+		return nil
+	}
+	ctx, cancel := r.deadline(ctx)
+	defer cancel()
+	now := r.svc.now()
+	signs := make(map[string]*redis.IntCmd, len(dead))
+	var own *redis.IntCmd
+	_, err := r.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for name := range dead {
+			signs[name] = p.Exists(ctx, heartbeatPrefix+name)
+		}
+		own = p.Exists(ctx, heartbeatPrefix+r.instance())
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if r.late(now) || r.late(time.Duration(r.ackedAt.Load())+r.svc.cfg.HeartbeatInterval.Duration()) {
+		clear(r.missing)
+		return nil
+	}
+	for name, sign := range signs {
+		dead[name] = r.stillMissing(name, sign.Val() == 0 && own.Val() == 1, now)
+	}
+	return nil
+}
+
+// stillMissing tells whether an instance has been without a heartbeat in two looks that are a heartbeat apart: a
+// key may be lost although its owner lives.
+func (r *remote) stillMissing(name string, missing bool, now time.Duration) bool {
+	if !missing {
+		delete(r.missing, name)
+		return false
+	}
+	since, known := r.missing[name]
+	if !known {
+		if len(r.missing) > 1000 {
+			clear(r.missing)
+		}
+		r.missing[name] = now
+		return false
+	}
+	return now-since >= r.svc.cfg.HeartbeatInterval.Duration()*3/4
+}
+
+// parseAdvert reads "unix-milliseconds settings".
+func parseAdvert(text string) (at int64, settings string, ok bool) {
+	first, settings, found := strings.Cut(text, " ")
+	if !found || len(settings) > 4096 {
+		return 0, "", false
+	}
+	at, err := strconv.ParseInt(first, 10, 64)
+	return at, settings, err == nil && at > 0
+}
