@@ -1,16 +1,15 @@
 // Package submit is the path of a raw transaction: decode, place in line,
 // prechecks, sending to a consensus node, release, verdict.
 //
-//	submit.go, entry.go              what callers see: Enter, Begin, Finish
-//	gate.go, files.go                call data that travels in a file
-//	facts.go, learn.go               what is looked up, and what is known while the mirror node fails
-//	turn.go                          the way from the line to the verdict: run
-//	wait.go, decide.go, send.go      its parts: the wait for the turn, may it go now, its way to a node
-//	risk.go, room.go, budget.go      what a sender may cost the operator: it may keep the turn waiting
-//	spendings.go                     whether a sender can pay for all that is on the way
-//	verdict.go                       what became of it, and its end
-//	promise.go                       asynchronous mode, and what other relays have left
-//	errors.go, result.go             what is told
+//	submit.go     what callers see: Enter, Begin, Finish
+//	entry.go      a transaction on its way, and the stages of its life
+//	gate.go       call data that travels in a file, and those that wait behind it
+//	facts.go      what is looked up, and what is known while the mirror node fails
+//	turn.go       the way from the line to the verdict: run, the wait for the turn, may it go now, its way to a node
+//	allowance.go  what a sender may cost the operator, and whether it can pay: both may keep the turn waiting
+//	verdict.go    what became of it, and its end
+//	promise.go    asynchronous mode, and what other relays have left
+//	result.go     what is told
 //
 // A submission has several parts, because order is decided before anything waits:
 //
@@ -101,7 +100,7 @@
 //
 // A transaction may come back from its turn, or from the network, to its sender's line, and wait
 // for another turn, until NONCE_RECOVERY_MS after its arrival: see package lock, and docs/ORDERING.md.
-// decide.go has what is decided in the turn, verdict.go what follows.
+// turn.go has what is decided in the turn, verdict.go what follows.
 //
 // # Promises
 //

@@ -14,8 +14,7 @@ import (
 
 // comparers are the files that may compare nonces, and why.
 var comparers = map[string]string{
-	"risk.go":      "what a refusal may cost the operator, with a line or without",
-	"spendings.go": "which transactions of the sender the balance that the mirror node shows has not paid yet",
+	"allowance.go": "what a refusal may cost the operator, and which transactions the balance that the mirror node shows has not paid yet",
 	"verdict.go":   "what the network's refusal means",
 	"result.go":    "whether the nonce of a transaction that was refused is spent",
 }
