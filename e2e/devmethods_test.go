@@ -13,7 +13,7 @@ func TestDevelopmentMethods(t *testing.T) {
 				"task": "change", "rpc": n.RPC, "prefix": prefix, "privateKey": n.Accounts[0].PrivateKey,
 			}, &got)
 			same(t, got, map[string]any{
-				"balance": "10000000000000000000", "nonce": 7.0, "status": 1.0, "spent": true, "mined": 4.0, "refused": "refused",
+				"balance": "10000000000000000000", "nonce": 7.0, "status": 1.0, "spent": true, "mined": 4.0, "confirmed": 1.0, "refused": "refused",
 				"value": "0x000000000000000000000000000000000000000000000000000000000000002a",
 				"other": "0x0000000000000000000000000000000000000000000000000000000000000001",
 				"slot":  "0x000000000000000000000000000000000000000000000000000000000000002a",

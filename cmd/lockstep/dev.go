@@ -303,6 +303,8 @@ type ready struct {
 	ChainID   uint64            `json:"chainId"`
 	Accounts  []devnet.Account  `json:"accounts"`
 	Signers   []devnet.Account  `json:"signers,omitempty"`
+
+	onDemand bool // there are no blocks without transactions
 }
 
 // forkReady is what the network is a fork of.
@@ -323,6 +325,7 @@ func newReady(chain *chain) ready {
 		Fork: newFork(chain.Network), Topics: chain.MirrorGRPC(),
 		Ready: true, Mirror: chain.Mirror(), Consensus: chain.Consensus()[0], Nodes: chain.Nodes(), ChainID: 298, Accounts: chain.Accounts(),
 		TLSNodes: chain.TLSNodes(), Pins: chain.CertHashes(), Control: chain.controlURL(),
+		onDemand: chain.shape.BlockTime == 0,
 	}
 }
 
@@ -384,6 +387,9 @@ func (r ready) page(t terminal, all bool) string {
 		b.WriteString("\nSettings of a relay on this network (--env .env writes them into a file):\n\n" + r.settings() + "\n")
 	} else {
 		fmt.Fprintf(&b, "\nMetaMask: RPC URL %s, chain ID %d, symbol HBAR\n", r.RPC, r.ChainID)
+	}
+	if r.onDemand && r.RPC != "" {
+		b.WriteString("Each transaction is a block. Who waits for confirmations needs more: --block-time 2s.\n")
 	}
 	fmt.Fprintf(&b, "Ready at %s. Ctrl-C stops it.\n", time.Now().Format(time.TimeOnly))
 	return b.String()

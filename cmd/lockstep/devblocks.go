@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -85,15 +87,26 @@ func (d *developer) dropAll(context.Context, *rpc.Params) (any, error) {
 	return nil, nil
 }
 
-// nodeInfo is anvil_nodeInfo.
-func (d *developer) nodeInfo(context.Context, *rpc.Params) (any, error) {
+// nodeInfo is anvil_nodeInfo. It says what the relay says of its newest block.
+func (d *developer) nodeInfo(ctx context.Context, _ *rpc.Params) (any, error) {
+	answer, err := d.self.call(ctx, "eth_getBlockByNumber", "latest", false)
+	if err != nil {
+		return nil, err
+	}
+	var block struct {
+		Number, BaseFeePerGas, GasLimit, Hash string
+		Timestamp                             hexutil.Uint64
+	}
+	if err := json.Unmarshal(answer, &block); err != nil {
+		return nil, fmt.Errorf("the newest block: %w", err)
+	}
 	view := d.ledger.View()
-	block := view.LatestBlock()
 	return map[string]any{
-		"currentBlockNumber": hexutil.Uint64(block.Number), "currentBlockTimestamp": block.From.Seconds,
-		"currentBlockHash": hexutil.Bytes(block.Hash[:32]), "hardFork": "cancun", "transactionOrder": "fifo",
+		"currentBlockNumber": block.Number, "currentBlockTimestamp": uint64(block.Timestamp),
+		"currentBlockHash": block.Hash, "hardFork": "cancun", "transactionOrder": "fifo",
 		"environment": map[string]any{
-			"baseFee": "0x0", "chainId": view.ChainID(), "gasLimit": "0xe4e1c0", "gasPrice": (*hexutil.Big)(view.GasPrice().Weibar()),
+			"baseFee": block.BaseFeePerGas, "chainId": view.ChainID(), "gasLimit": block.GasLimit,
+			"gasPrice": (*hexutil.Big)(view.GasPrice().Weibar()),
 		},
 		"forkConfig": d.forkConfig(),
 	}, nil

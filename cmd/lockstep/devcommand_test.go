@@ -96,7 +96,7 @@ func TestDevBlocks(t *testing.T) {
 	if got[2] != "true" || second(7) != second(4)+1000 || got[8] != "true" || got[11] != "null" || got[13] != "null" {
 		t.Errorf("answers %q", got)
 	}
-	for line, wants := range map[int]string{9: "no base fee", 10: "0.0.98", 12: "is executed already", 14: `"forkConfig":{}`} {
+	for line, wants := range map[int]string{9: "no base fee", 10: "0.0.98", 12: "is executed already", 14: `"environment":{"baseFee":"0xa54f4c3c00","chainId":298,"gasLimit":"0x8f0d180","gasPrice":"0xa54f4c3c00"},"forkConfig":{}`} {
 		if !strings.Contains(got[line], wants) {
 			t.Errorf("answer %d: %s", line, got[line])
 		}

@@ -12,12 +12,14 @@ import (
 // infoMethods tell tools what chain this is, and switch what it shows.
 func (d *developer) infoMethods() []rpc.Method {
 	return concat(
-		named(d.metadata, "hardhat_metadata", "anvil_metadata"),
+		named(d.metadata, "anvil_metadata"),
 		named(d.setLogging, "hardhat_setLoggingEnabled", "anvil_setLoggingEnabled"),
 	)
 }
 
-// metadata is hardhat_metadata, by which tools know a chain of development from a real one.
+// metadata is anvil_metadata, by which tools know a chain of development from a real one. There is no
+// hardhat_metadata: Hardhat gives every transaction 2^24 gas where that is answered, and estimates nothing,
+// while a transaction has 15,000,000 here as on the network.
 func (d *developer) metadata(context.Context, *rpc.Params) (any, error) {
 	view := d.ledger.View()
 	block, generation := view.LatestBlock(), view.Generation()

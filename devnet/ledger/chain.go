@@ -68,6 +68,9 @@ func (c *chain) latest(ns int64) *Block {
 	return c.blocks[max(i-1, 0)]
 }
 
+// newest is the block that was closed last.
+func (c *chain) newest() *Block { return c.blocks[len(c.blocks)-1] }
+
 // number returns a closed block that is still kept, or nil.
 func (c *chain) number(n int64) *Block {
 	i := n - c.blocks[0].Number

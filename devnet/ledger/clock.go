@@ -60,34 +60,70 @@ func (l *Ledger) Now() time.Time { return l.base().Add(time.Duration(l.offset.Lo
 
 // tick takes the next consensus time. The caller holds handling.
 func (l *Ledger) tick() int64 {
-	at := l.upcoming()
-	if (l.nextTime.Load() != 0 || l.pace.apart > 0) && l.chain.open == nil {
-		l.nextTime.Store(0)
-		l.setClock(at)
+	at, moved := l.next()
+	if l.chain.open == nil {
+		if l.nextTime.Swap(0) != 0 || l.pace.apart > 0 {
+			l.ahead = 0
+		} else {
+			l.ahead += moved
+		}
+		l.offset.Add(moved)
 	}
-	l.lastTime = max(at, l.lastTime+spacing)
-	return l.lastTime
+	l.lastTime = at
+	return at
 }
 
 // upcoming is the consensus time that a transaction would have now. The caller holds handling.
 func (l *Ledger) upcoming() int64 {
-	if l.chain.open == nil {
-		if next := l.nextTime.Load(); next != 0 {
-			return next
-		}
-		if l.pace.apart > 0 {
-			return (l.lastTime/int64(time.Second)+l.pace.apart)*int64(time.Second) + afterBegin
-		}
-	}
-	return l.Now().UnixNano()
+	at, _ := l.next()
+	return at
 }
 
-func (l *Ledger) setClock(ns int64) { l.offset.Store(ns - l.base().UnixNano()) }
+// next is upcoming, and by how much the clock moves if the time is taken: to where a tool or the pace has
+// the next block begin, and from there it goes on.
+func (l *Ledger) next() (at, moved int64) {
+	at = l.Now().UnixNano()
+	if l.chain.open == nil {
+		now := at
+		switch next := l.nextTime.Load(); {
+		case next != 0:
+			at = next
+		case l.pace.apart > 0:
+			at = (l.lastTime/int64(time.Second)+l.pace.apart)*int64(time.Second) + afterBegin
+		case l.pace.rising():
+			if back := now - l.ahead; back > l.lastTime+int64(resting) {
+				at = back
+			}
+			at = max(at, (l.chain.newest().From.Seconds+1)*int64(time.Second)+afterBegin)
+		}
+		moved = at - now
+	}
+	return max(at, l.lastTime+spacing), moved
+}
+
+// resting is how long nothing must have happened before the clock goes back to where tools left it, or to the
+// machine's, from where blocks have hurried it: mirror nodes that are behind by less never take back what they showed.
+const resting = time.Minute
+
+// rising tells whether each block has a later second than the one before, though they come faster: where
+// each transaction is a block, contracts that keep something for a time would see two at once.
+func (p pace) rising() bool { return p.automine || p.interval == 0 }
+
+// over tells whether the open block has ended by a time. The caller holds handling.
+func (l *Ledger) over(open *Block, at int64) bool {
+	return l.pace.interval > 0 && at >= open.From.UnixNano()+int64(l.pace.interval)
+}
+
+func (l *Ledger) setClock(ns int64) {
+	l.offset.Store(ns - l.base().UnixNano())
+	l.ahead = 0
+}
 
 // IncreaseTime moves the clock on, and returns by how much it is ahead of the machine's.
 func (l *Ledger) IncreaseTime(by time.Duration) time.Duration {
 	l.handling.Lock()
 	defer l.handling.Unlock()
+	l.ahead = 0
 	l.wake()
 	return time.Duration(l.offset.Add(int64(by)))
 }
@@ -114,12 +150,15 @@ func (l *Ledger) SetNextTime(seconds int64) error {
 	return nil
 }
 
-// nextSecond is the time of the next block, as far as can be said.
+// nextSecond is the time of the block that a transaction would be in now.
 func (l *Ledger) nextSecond() int64 {
-	if next := l.nextTime.Load(); next != 0 {
-		return next / int64(time.Second)
+	l.handling.Lock()
+	defer l.handling.Unlock()
+	at := l.upcoming()
+	if open := l.chain.open; open != nil && !l.over(open, at) {
+		return open.From.Seconds
 	}
-	return l.Now().Unix()
+	return at / int64(time.Second)
 }
 
 // SetAutomine says whether each transaction is a block of its own. A block that is open stays

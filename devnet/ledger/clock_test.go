@@ -34,12 +34,61 @@ func TestBlocksApart(t *testing.T) {
 	}
 }
 
+// Blocks that come faster than seconds have a second each, and an estimate is for the block that will be,
+// however the clock is set.
+func TestBlocksHaveRisingTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, tt := range []struct {
+			name  string
+			cfg   Config
+			apart int64
+		}{{"default", Config{}, 0}, {"deterministic", Config{Deterministic: true}, 0}, {"interval", Config{}, 7}} {
+			r := newRig(t, tt.cfg)
+			r.SetApart(max(tt.apart, r.pace.apart))
+			from := dev(t, 0)
+			stamp := r.deploy(from, 0, returnTop(program.New().Op(vm.TIMESTAMP)))
+			for nonce := range uint64(5) {
+				before := r.View().LatestBlock().From.Seconds
+				_, run, err := r.View().Estimate(t.Context(), CallRequest{From: &from.address, To: &stamp})
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.want(r.ethereum(from, dynamic(nonce+1, &stamp, 0, 100_000, nil)), okay)
+				at := r.View().LatestBlock().From.Seconds
+				if at != before+max(tt.apart, 1) {
+					t.Errorf("%s: block %d is %d s after the one before", tt.name, nonce, at-before)
+				}
+				if estimated := new(big.Int).SetBytes(run.Output).Int64(); estimated != at {
+					t.Errorf("%s: the estimate was for a block at %d, which is at %d", tt.name, estimated, at)
+				}
+			}
+		}
+	})
+}
+
+// Where nothing happens for longer than blocks have hurried the clock by, it is the machine's again.
+func TestClockRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Config{})
+		r.Mine(30, 0)
+		if ahead := r.Now().Sub(time.Now()); ahead < 29*time.Second {
+			t.Errorf("ahead by %s", ahead)
+		}
+		pass(2 * time.Minute)
+		r.Mine(1, 0)
+		if ahead := r.Now().Sub(time.Now()); ahead != 0 {
+			t.Errorf("ahead by %s after a rest", ahead)
+		}
+	})
+}
+
 // Tools move the clock, and give the next block its time.
 func TestClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Config{})
 		from := dev(t, 0)
 		stamp := r.deploy(from, 0, returnTop(program.New().Op(vm.TIMESTAMP)))
+		pass(2 * time.Minute) // the clock goes back to the machine's
 		start := time.Now().Unix()
 		nonce := uint64(1)
 		shown := func() int64 {
@@ -80,7 +129,7 @@ func TestClock(t *testing.T) {
 		}
 		snapshot, spent := r.Snapshot(), nonce
 		r.Mine(3, 60)
-		if got := r.View().LatestBlock().From.Seconds; got != start+10_005+120 {
+		if got := r.View().LatestBlock().From.Seconds; got != start+10_006+120 {
 			t.Errorf("three blocks a minute apart end at %d", got)
 		}
 		r.SetTime(time.Unix(start+50_000, 0))
@@ -89,8 +138,8 @@ func TestClock(t *testing.T) {
 			t.Fatal("not reverted")
 		}
 		nonce = spent
-		if got := shown(); got != start+10_005 {
-			t.Errorf("back at the snapshot %d, want %d", got, start+10_005)
+		if got := shown(); got != start+10_006 {
+			t.Errorf("after the snapshot's block %d, want %d", got, start+10_006)
 		}
 	})
 }

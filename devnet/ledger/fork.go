@@ -385,7 +385,7 @@ func (l *Ledger) rehearse(sub *Submission, r *rehearsal) (needed *missing) {
 			}
 		}
 	}()
-	h := l.handle(sub, max(l.upcoming(), l.lastTime+spacing))
+	h := l.handle(sub, l.upcoming())
 	h.o.rehearsal = r
 	h.run()
 	return nil

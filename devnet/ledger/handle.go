@@ -73,7 +73,7 @@ type handling struct {
 
 func (l *Ledger) begin(sub *Submission) *handling {
 	at := l.tick()
-	if open := l.chain.open; open != nil && l.pace.interval > 0 && at >= open.From.UnixNano()+int64(l.pace.interval) {
+	if open := l.chain.open; open != nil && l.over(open, at) {
 		l.closeBlock()
 	}
 	return l.handle(sub, at)

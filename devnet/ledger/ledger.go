@@ -112,6 +112,7 @@ type Ledger struct {
 	handling sync.Mutex
 	nextNum  int64     // guarded by handling: number of the next entity
 	lastTime int64     // guarded by handling: newest consensus time in use, ns
+	ahead    int64     // guarded by handling: what blocks have hurried the clock by, ns, a part of offset
 	settled  int64     // guarded by handling: schedules that expired by this time are done with, ns
 	closedAt time.Time // guarded by handling: when the newest block was closed, by the machine's clock
 	pace     pace      // guarded by handling

@@ -17,6 +17,7 @@ func (l *Ledger) restart() error {
 	defer l.mu.Unlock()
 	l.world, l.chain = newWorld(l.fork), newChain(l.cfg.History, l.cfg.HistoryBytes)
 	l.offset.Store(0)
+	l.ahead = 0
 	l.nextTime.Store(0)
 	l.settled = 0
 	l.pace = newPace(l.cfg)

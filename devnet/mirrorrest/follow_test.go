@@ -15,7 +15,6 @@ import (
 
 	"lockstep/devnet/ledger"
 	"lockstep/devnet/mirrorrest"
-	"lockstep/internal/hedera"
 )
 
 // following is a network whose blocks can be waited for.
@@ -32,7 +31,7 @@ func newFollowing(t *testing.T) *following {
 			if f.lag == 0 {
 				return f.ledger.View()
 			}
-			return f.ledger.ViewBefore(hedera.TimestampOf(time.Now().Add(-f.lag)))
+			return f.ledger.ViewBehind(f.lag)
 		},
 		Changed: f.ledger.Subscribe, Closing: f.closing, Log: slog.New(slog.DiscardHandler),
 	})

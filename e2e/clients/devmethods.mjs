@@ -27,8 +27,12 @@ async function change({ rpc, prefix, privateKey }) {
   await provider.send('evm_mine', []);
   await provider.send(`${prefix}mine`, ['0x3']);
   const after = await seen(() => provider.getBlockNumber(), before + 4, 'four blocks');
+  // Confirmations come with blocks, which come with time if a tool wants them to.
+  await provider.send('evm_setIntervalMining', [50]);
+  const confirmed = (await (await nobody.sendTransaction({ to: new Wallet(privateKey).address, value: 10n ** 18n })).wait(3)).status;
+  await provider.send('evm_setIntervalMining', [0]);
   const refused = await provider.send(`${prefix}setBalance`, ['0x0000000000000000000000000000000000000167', '0x1']).then(() => 'taken', () => 'refused');
-  return { balance, nonce, status: sent.status, spent: sent.gasUsed > 0n, value, other, slot, mined: after - before, refused };
+  return { balance, nonce, status: sent.status, spent: sent.gasUsed > 0n, value, other, slot, mined: after - before, confirmed, refused };
 }
 
 // back takes a snapshot, changes the chain through JSON-RPC and through HAPI, and goes back: then

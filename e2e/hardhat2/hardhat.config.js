@@ -11,7 +11,7 @@ subtask(TASK_COMPILE_SOLIDITY_GET_SOLC_BUILD, async ({ solcVersion }) => ({
 module.exports = {
   solidity: { version: '0.8.37', settings: { evmVersion: 'cancun', optimizer: { enabled: true, runs: 200 } } },
   // The defaults are too short for a slow machine.
-  networks: { lockstep: { url: process.env.RPC_URL ?? 'http://127.0.0.1:7546', timeout: 1_200_000 } },
+  networks: { localhost: { url: process.env.RPC_URL ?? 'http://127.0.0.1:7546', timeout: 1_200_000 } },
   mocha: { timeout: 1_200_000 },
-  defaultNetwork: 'lockstep',
+  defaultNetwork: 'localhost',
 };

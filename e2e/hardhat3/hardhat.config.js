@@ -11,6 +11,6 @@ export default {
     settings: { evmVersion: 'cancun', optimizer: { enabled: true, runs: 200 } },
   },
   // The defaults are too short for a slow machine.
-  networks: { lockstep: { type: 'http', url: process.env.RPC_URL ?? 'http://127.0.0.1:7546', timeout: 1_200_000 } },
+  networks: { localhost: { type: 'http', url: process.env.RPC_URL ?? 'http://127.0.0.1:7546', timeout: 1_200_000 } },
   test: { mocha: { timeout: 1_200_000 } },
 };
