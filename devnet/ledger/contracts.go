@@ -117,7 +117,7 @@ func contractAddress(id *hapi.ContractID) (common.Address, bool) {
 // evm runs what the payer asks the EVM for and pays for.
 func (h *handling) evm(msg message) hedera.Status {
 	payer, price := h.account(h.sub.Payer), h.l.gasPrice()
-	msg.from, msg.gasPrice = payer.address, price
+	msg.from, msg.gasPrice, msg.signatures = payer.address, price, h.sub.Signatures
 	switch {
 	case msg.gas > maxGas:
 		return hapi.ResponseCodeEnum_MAX_GAS_LIMIT_EXCEEDED

@@ -101,6 +101,9 @@ type message struct {
 	steps    *tracing.Hooks  // opcode hooks of a replay, nil for none
 	ctx      context.Context // ends a simulation early; nil for none
 
+	ethereum   bool        // its sender has signed it as such
+	signatures *Signatures // of the HAPI transaction around it; nil: none
+
 	authorizations []types.SetCodeAuthorization // applied before anything runs
 }
 

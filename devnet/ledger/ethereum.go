@@ -252,6 +252,7 @@ func (e *ethereumCall) message() message {
 	return message{
 		from: e.sender.address, to: to, data: e.tx.Data(), gas: e.tx.Gas(),
 		value: e.value, gasPrice: e.l.gasPrice(), authorizations: e.tx.AuthorizationList(),
+		ethereum: true, signatures: e.sub.Signatures,
 	}
 }
 

@@ -86,22 +86,19 @@ func (c *serviceCall) validAlias() hedera.Status {
 // aliasOf translates a number's address to the EVM address behind it.
 func (c *serviceCall) aliasOf() hedera.Status {
 	a := c.known()
-	if a == nil {
-		return hapi.ResponseCodeEnum_INVALID_ALIAS_KEY
-	}
 	_, longZero := hedera.FromLongZero(c.args[0].address())
-	if _, noAlias := hedera.FromLongZero(a.address); !longZero || noAlias {
-		return hapi.ResponseCodeEnum_INVALID_ALIAS_KEY
+	if a == nil || !longZero || a.address == hedera.Entity(a.num).LongZero() {
+		return hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
 	}
 	c.result = []abiValue{abiAddress(a.address)}
 	return okay
 }
 
-// numberAliasOf translates an EVM address to that of the account's number.
+// numberAliasOf translates an account's own EVM address to that of its number.
 func (c *serviceCall) numberAliasOf() hedera.Status {
 	a := c.known()
-	if _, longZero := hedera.FromLongZero(c.args[0].address()); a == nil || longZero {
-		return hapi.ResponseCodeEnum_INVALID_ALIAS_KEY
+	if a == nil || a.address != c.args[0].address() {
+		return hapi.ResponseCodeEnum_INVALID_SOLIDITY_ADDRESS
 	}
 	c.result = []abiValue{abiAddress(hedera.Entity(a.num).LongZero())}
 	return okay

@@ -55,7 +55,12 @@ func scheduleCalls() []*serviceFunction {
 func scheduleFacade() []*serviceFunction {
 	return []*serviceFunction{
 		{signature: "signSchedule()", returns: "int64", gas: scheduleSignGas, run: func(c *serviceCall) hedera.Status { return c.signSchedule(c.entity, nil) }},
-		{signature: "deleteSchedule()", returns: "int64", gas: scheduleSignGas, run: func(c *serviceCall) hedera.Status { return c.deleteSchedule(c.entity) }},
+		{signature: "deleteSchedule()", returns: "int64", gas: scheduleSignGas, run: func(c *serviceCall) hedera.Status {
+			if s := c.x.o.schedules.get(c.entity.Num); s != nil {
+				c.accepts(s.AdminKey)
+			}
+			return c.deleteSchedule(c.entity)
+		}},
 	}
 }
 

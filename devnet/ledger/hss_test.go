@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"crypto/ecdsa"
 	"math/big"
 	"testing"
 	"time"
@@ -44,7 +45,7 @@ func TestScheduleServiceSelectors(t *testing.T) {
 // when nobody gave it any.
 func forwarder(target common.Address) []byte {
 	body := program.New().Op(vm.CALLDATASIZE).Push(0).Push(0).Op(vm.CALLDATACOPY).
-		Push(0).Push(0).Op(vm.CALLDATASIZE).Push(0).Push(0).Push(target).Op(vm.GAS, vm.CALL, vm.POP).
+		Push(0).Push(0).Op(vm.CALLDATASIZE).Push(0).Op(vm.CALLVALUE).Push(target).Op(vm.GAS, vm.CALL, vm.POP).
 		Op(vm.RETURNDATASIZE).Push(0).Push(0).Op(vm.RETURNDATACOPY, vm.RETURNDATASIZE).Push(0).Op(vm.RETURN).Bytes()
 	const head = 9 // bytes of what follows
 	code := program.New().Op(vm.CALLDATASIZE).Push(head+5).Op(vm.JUMPI).Push(1).Push(0).Op(vm.SSTORE, vm.STOP)
@@ -210,6 +211,72 @@ func creating(selector string, treasury party, amounts ...abiValue) []byte {
 		abiList(abiList(abiInt(16), abiList(abiBool(false), abiValue{}, abiValue{}, abiData(crypto.CompressPubkey(&treasury.key.PublicKey)), abiValue{}))),
 		abiList(abiInt(0), abiAddress(treasury.address), abiInt(genesisRenewal)))
 	return append(bytes, encodeABI(f.args, append([]abiValue{token}, amounts...))...)
+}
+
+// What a contract makes is activated by the signature of whoever administers it, on the transaction around the
+// call; what the caller's whole key holds, it holds in a direct call.
+func TestOutsideSignatures(t *testing.T) {
+	const refused = hapi.ResponseCodeEnum_INVALID_FULL_PREFIX_SIGNATURE_FOR_PRECOMPILE
+	from, admin := dev(t, 0), dev(t, 1)
+	call := func(r *rig, payer hedera.ID, to common.Address, value hedera.Tinybar, input []byte, keys ...*ecdsa.PrivateKey) hedera.Status {
+		t.Helper()
+		rec := r.submit(payer, &hapi.TransactionBody{Data: &hapi.TransactionBody_ContractCall{ContractCall: &hapi.ContractCallTransactionBody{
+			ContractID: &hapi.ContractID{Contract: &hapi.ContractID_EvmAddress{EvmAddress: to[:]}}, Gas: 3_000_000, Amount: int64(value), FunctionParameters: input,
+		}}}, keys...)
+		return r.code(rec)
+	}
+	t.Run("creation of a token", func(t *testing.T) {
+		r := newRig(t, Config{})
+		contract := r.deploy(from, 0, forwarder(serviceAddress))
+		input := func(admin party) []byte {
+			selector := common.FromHex("0x0fb65bf3") // createFungibleToken
+			f := newTokenFunctions().direct()[[4]byte(selector)]
+			token := abiList(abiText("Coin"), abiText("C"), abiAddress(contract), abiText(""), abiBool(false), abiInt(0), abiBool(false),
+				abiList(abiList(abiInt(1), abiList(abiBool(false), abiValue{}, abiValue{}, abiData(crypto.CompressPubkey(&admin.key.PublicKey)), abiValue{}))),
+				abiList(abiInt(0), abiValue{}, abiInt(0)))
+			return append(selector, encodeABI(f.args, []abiValue{token, abiInt(500), abiInt(3)})...)
+		}
+		if got := call(r, from.id, contract, createFee, input(admin), from.key); got != refused {
+			t.Errorf("without the admin: %s", got)
+		}
+		if got := call(r, from.id, contract, createFee, input(admin), from.key, admin.key); got != okay {
+			t.Errorf("with the admin: %s", got)
+		}
+		if got := r.code(r.ethereum(from, dynamic(1, &contract, createFee, 3_000_000, input(from)))); got != okay {
+			t.Errorf("by the sender of an Ethereum transaction: %s", got)
+		}
+	})
+	t.Run("deletion of a schedule", func(t *testing.T) {
+		r := newRig(t, Config{})
+		id := r.schedule(from, &scheduleBody{ScheduledTransactionBody: scheduledTransfer(dev(t, 2).id, from.id, 50), AdminKey: publicKey(admin)}, admin.key).Did().Schedule
+		input := packed(t, "deleteSchedule()")
+		if got := call(r, from.id, id.LongZero(), 0, input, from.key); got != refused {
+			t.Errorf("without the admin: %s", got)
+		}
+		direct := packed(t, "deleteSchedule(address)", id.LongZero())
+		if got := call(r, from.id, scheduleAddress, 0, direct, from.key, admin.key); got != refused {
+			t.Errorf("not at the schedule: %s", got)
+		}
+		if got := call(r, from.id, id.LongZero(), 0, input, from.key, admin.key); got != okay {
+			t.Errorf("with the admin: %s", got)
+		}
+	})
+	t.Run("a whole key", func(t *testing.T) {
+		r := newRig(t, Config{})
+		either := &hapi.Key{Key: &hapi.Key_ThresholdKey{ThresholdKey: &hapi.ThresholdKey{
+			Threshold: 1, Keys: &hapi.KeyList{Keys: []*hapi.Key{publicKey(from), publicKey(admin)}},
+		}}}
+		rec := r.submit(from.id, create(func(b *hapi.CryptoCreateTransactionBody) { b.Key, b.InitialBalance = either, 10_000_000_000 }), from.key)
+		r.want(rec, okay)
+		token := r.fungibleToken(from, func(b *hapi.TokenCreateTransactionBody) { b.SupplyKey = either })
+		mint := packed(t, "mintToken(address,int64,bytes[])", token.LongZero(), int64(1), [][]byte{})
+		if got := call(r, rec.Account, serviceAddress, 0, mint, admin.key); got != okay {
+			t.Errorf("as its payer's: %s", got)
+		}
+		if got := r.code(r.ethereum(admin, dynamic(0, &serviceAddress, 0, 3_000_000, mint))); got != okay {
+			t.Errorf("as one of its keys: %s", got)
+		}
+	})
 }
 
 // A contract schedules the creation of a token whose treasury is another's: it is made once the

@@ -209,6 +209,36 @@ func TestTokenServiceCalls(t *testing.T) {
 	if len(rec.Children) != 1 || rec.Children[0].Kind != KindTokenMint || rec.Children[0].Did().TokenSupply != 1009 {
 		t.Errorf("children %+v", rec.Children)
 	}
+	// What the caller may not take, it takes from an allowance, in the newer form as well.
+	selector := common.FromHex("0x0e71804f") // cryptoTransfer, with approvals
+	f := newTokenFunctions().direct()[[4]byte(selector)]
+	entry := func(a common.Address, amount int64) abiValue {
+		return abiList(abiAddress(a), abiInt(amount), abiBool(false))
+	}
+	input := append(selector, encodeABI(f.args, []abiValue{
+		abiList(abiList(entry(other.address, -5), entry(owner.address, 5))),
+		abiList(abiList(abiAddress(at), abiList(entry(other.address, -7), entry(owner.address, 7)), abiList())),
+	})...)
+	newer := func() hedera.Status {
+		a, _ := r.View().AccountByAddress(owner.address)
+		return r.code(r.ethereum(owner, dynamic(uint64(a.Nonce), &serviceAddress, 0, 3_000_000, input)))
+	}
+	if got := newer(); got != hapi.ResponseCodeEnum_SPENDER_DOES_NOT_HAVE_ALLOWANCE {
+		t.Errorf("newer transfer without an allowance: %s", got)
+	}
+	r.want(r.submit(other.id, &hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoApproveAllowance{CryptoApproveAllowance: &hapi.CryptoApproveAllowanceTransactionBody{
+		CryptoAllowances: []*hapi.CryptoAllowance{{Spender: accountID(owner.id), Amount: 5}},
+		TokenAllowances:  []*hapi.TokenAllowance{{TokenId: tokenID(token), Spender: accountID(owner.id), Amount: 7}},
+	}}}, other.key), okay)
+	if got := newer(); got != okay {
+		t.Errorf("newer transfer with an allowance: %s", got)
+	}
+	r.code(r.call(owner, serviceAddress, 0, "transferToken(address,address,address,int64)", at, owner.address, other.address, int64(7)))
+	for key, want := range map[int64]hedera.Status{1: okay, 2: hapi.ResponseCodeEnum_KEY_NOT_PROVIDED, 256: hapi.ResponseCodeEnum_KEY_NOT_PROVIDED} {
+		if got := r.code(r.call(other, serviceAddress, 0, "getTokenKey(address,uint256)", at, big.NewInt(key))); got != want {
+			t.Errorf("key %d: %s, want %s", key, got, want)
+		}
+	}
 	// The face of the token: a failure reverts with its code, a success leaves an event.
 	rec = r.call(other, at, 0, "transfer(address,uint256)", owner.address, big.NewInt(31))
 	r.want(rec, hapi.ResponseCodeEnum_CONTRACT_REVERT_EXECUTED)

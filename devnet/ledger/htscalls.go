@@ -261,35 +261,22 @@ func (c *serviceCall) cryptoTransferV1() hedera.Status {
 func (c *serviceCall) cryptoTransferV2() hedera.Status {
 	body := &hapi.CryptoTransferTransactionBody{Transfers: &hapi.TransferList{}, TokenTransfers: c.lists(c.args[1].list, true)}
 	for _, e := range c.args[0].list[0].list {
-		approval := e.list[2].bool()
-		body.Transfers.AccountAmounts = append(body.Transfers.AccountAmounts, &hapi.AccountAmount{
-			AccountID: c.accountAt(e.list[0].address()), Amount: e.list[1].int64(), IsApproval: &approval,
-		})
+		body.Transfers.AccountAmounts = append(body.Transfers.AccountAmounts, c.debit(c.accountAt(e.list[0].address()), e.list[1].int64(), e.list[2].bool()))
 	}
 	return c.transfer(body)
 }
 
-// lists reads transfers of tokens. Only their newer form says what comes of an allowance.
+// lists reads transfers of tokens. Their newer form also says what comes of an allowance though the
+// caller could do without.
 func (c *serviceCall) lists(values []abiValue, explicit bool) (lists []*hapi.TokenTransferList) {
 	for _, v := range values {
 		list := &hapi.TokenTransferList{Token: tokenAt(v.list[0].address())}
 		for _, e := range v.list[1].list {
 			a, amount := c.accountAt(e.list[0].address()), e.list[1].int64()
-			entry := &hapi.AccountAmount{AccountID: a, Amount: amount}
-			if explicit {
-				approval := e.list[2].bool()
-				entry.IsApproval = &approval
-			} else {
-				entry = c.debit(a, amount, false)
-			}
-			list.Transfers = append(list.Transfers, entry)
+			list.Transfers = append(list.Transfers, c.debit(a, amount, explicit && e.list[2].bool()))
 		}
 		for _, m := range v.list[2].list {
-			move := c.nftMove(m.list[0].address(), m.list[1].address(), m.list[2].int64(), false)
-			if explicit {
-				move.IsApproval = m.list[3].bool()
-			}
-			list.NftTransfers = append(list.NftTransfers, move)
+			list.NftTransfers = append(list.NftTransfers, c.nftMove(m.list[0].address(), m.list[1].address(), m.list[2].int64(), explicit && m.list[3].bool()))
 		}
 		lists = append(lists, list)
 	}

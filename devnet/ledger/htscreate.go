@@ -81,6 +81,7 @@ func (c *serviceCall) create() hedera.Status {
 	if len(rest) == 2 {
 		body.CustomFees = c.fees(rest[0].list, rest[1].list, body.GetTokenType() == hapi.TokenType_NON_FUNGIBLE_UNIQUE)
 	}
+	c.accepts(body.GetAdminKey())
 	child, status := c.dispatch(&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenCreation{TokenCreation: body}})
 	if status == okay {
 		c.result = []abiValue{abiAddress(child.Did().Token.LongZero())}

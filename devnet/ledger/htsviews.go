@@ -180,7 +180,7 @@ func (c *serviceCall) sayNFT(t *Token, args []abiValue) hedera.Status {
 // sayKey tells the key of the role that a bit stands for.
 func (c *serviceCall) sayKey(t *Token, args []abiValue) hedera.Status {
 	for bit, key := range t.Keys.all() {
-		if args[0].int64() == 1<<bit {
+		if args[0].int64() == 1<<bit && key != nil {
 			c.result = []abiValue{c.keyValue(key)}
 			return okay
 		}

@@ -33,7 +33,7 @@ func (v *View) Opcodes(ctx context.Context, r *Record, with OpcodeOptions) (*Opc
 	defer cancel(nil)
 	t := &tracer{with: with, stop: cancel}
 	msg := message{
-		ctx: ctx, from: e.Sender, data: e.Input, gas: e.GasLimit, value: e.Amount, gasPrice: e.GasPrice,
+		ctx: ctx, from: e.Sender, data: e.Input, gas: e.GasLimit, value: e.Amount, gasPrice: e.GasPrice, ethereum: e.Raw != nil,
 		steps: &tracing.Hooks{OnOpcode: t.step, OnFault: t.fault}, authorizations: e.Authorizations,
 	}
 	switch {

@@ -35,7 +35,7 @@ func (v *View) simulate(ctx context.Context, req CallRequest, env blockEnv) (Cal
 	}
 	o := newOverlay(v.l, v.asOf, true)
 	o.override(req.Override)
-	msg := message{ctx: ctx, data: req.Data, gas: req.Gas, value: req.Value, gasPrice: req.GasPrice}
+	msg := message{ctx: ctx, data: req.Data, gas: req.Gas, value: req.Value, gasPrice: req.GasPrice, ethereum: true}
 	if msg.gasPrice == 0 {
 		msg.gasPrice = v.l.gasPrice()
 	}

@@ -41,6 +41,7 @@ type serviceCall struct {
 	args       []abiValue
 	result     []abiValue
 	signatures *Signatures // that the call brings, in place of what the caller holds
+	outside    *hapi.Key   // a single key whose signature on the transaction around the call counts
 	only       bool        // keys of the calling contract hold only where they are delegatable
 	value      hedera.Tinybar
 	failure    []byte // data to revert with, where it is not the status
@@ -176,8 +177,11 @@ func (x *execution) static() bool {
 }
 
 // authorizes tells whether a key agrees to what the caller asks for: contracts hold the
-// keys that name them, and an account that calls directly holds its own.
-func (c *serviceCall) authorizes(key *hapi.Key) bool { return satisfied(key, c.holds) }
+// keys that name them, and an account that calls directly holds its own, whatever it is made of.
+func (c *serviceCall) authorizes(key *hapi.Key) bool {
+	own := key.GetKey() != nil && !c.sender.contract && c.signatures == nil && proto.Equal(key, c.sender.key())
+	return own || satisfied(key, c.holds)
+}
 
 func (c *serviceCall) holds(primitive *hapi.Key) bool {
 	switch k := primitive.GetKey().(type) {
@@ -190,7 +194,24 @@ func (c *serviceCall) holds(primitive *hapi.Key) bool {
 		public := rawKey(primitive)
 		return public != nil && c.signatures.by(public)
 	}
+	if c.outside != nil && proto.Equal(primitive, c.outside) && c.x.agreed(primitive) {
+		return true
+	}
 	return !c.sender.contract && proto.Equal(primitive, c.sender.key())
+}
+
+// accepts has the signature of a key on the transaction around the call count, if it is a single one: of
+// what a contract makes or ends, the network takes the signature of whoever administers it.
+func (c *serviceCall) accepts(admin *hapi.Key) {
+	if rawKey(admin) != nil {
+		c.outside = admin
+	}
+}
+
+// agreed tells whether a single key has signed the transaction that runs: as the sender of an Ethereum
+// transaction, or as a signature of HAPI.
+func (x *execution) agreed(key *hapi.Key) bool {
+	return x.msg.ethereum && proto.Equal(key, x.o.get(x.msg.from).key()) || x.msg.signatures != nil && x.msg.signatures.by(rawKey(key))
 }
 
 func (c *serviceCall) isSender(id *hapi.ContractID) bool {
