@@ -90,19 +90,29 @@ type NonceHealth struct {
 	LatestNonce uint64 // the chain's, asked now
 }
 
-// Health compares a lane with its chain.
+// Health compares a lane with its chain. It makes none: who only looks at accounts would make the owners follow them all.
 func (m *Manager) Health(ctx context.Context, chain, account string) (*NonceHealth, error) {
-	c, name, err := m.callerLane(ctx, chain, account)
+	c, err := m.Chain(chain)
 	if err != nil {
 		return nil, err
+	}
+	name, err := c.Account(account)
+	if err != nil {
+		return nil, invalid("address", err.Error())
 	}
 	nonces, err := c.Nonces(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	lane, err := m.store.Lane(ctx, chain, name)
+	if errors.Is(err, ErrUnknownSigner) {
+		lane, err = &Lane{Chain: chain, Signer: name}, nil
+	}
 	if err != nil {
 		return nil, err
+	}
+	if !lane.Known {
+		lane.ChainNonce, lane.NextNonce = nonces.Latest, nonces.Latest
 	}
 	return &NonceHealth{Lane: lane, LatestNonce: nonces.Latest}, nil
 }

@@ -226,3 +226,23 @@ func TestStuckTransactionIsTold(t *testing.T) {
 		t.Errorf("on the chain: %v", list)
 	}
 }
+
+// Looking at the nonces of accounts makes no lane of theirs, which an owner would follow for ever.
+func TestHealthWritesNothing(t *testing.T) {
+	w := start(t, nil)
+	signers := func() (list []api.Signer) {
+		var found struct{ Signers []api.Signer }
+		w.get("/v1/signers").into(t, &found)
+		return found.Signers
+	}
+	before := len(signers())
+	for n := range 20 {
+		var h api.Health
+		if w.get(fmt.Sprintf("/v1/nonces/health?chain=1337&address=0x%040x", n+1)).into(t, &h); h.TrackedNonce != 0 || h.Owner != "" {
+			t.Errorf("a stranger: %+v", h)
+		}
+	}
+	if after := len(signers()); after != before {
+		t.Errorf("%d signers, and %d after others looked", before, after)
+	}
+}
