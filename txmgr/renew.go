@@ -25,7 +25,7 @@ func (w *worker) renew(ctx context.Context, line *Line, slot *LineSlot, found lo
 	}
 	w.suspicious = w.suspicious || refused != nil
 	switch {
-	case refused != nil && refused.Class == ClassFatal:
+	case refused != nil && (refused.Class == ClassFatal || refused.Class == ClassFunds):
 		return true, w.void(ctx, slot, &Failure{Class: string(refused.Class), Message: refused.Text})
 	case w.c.Traits().Validity == ValidPayload && a.Purpose == PurposeRaw:
 		return true, w.void(ctx, slot, &Failure{Class: "expired", Message: "what its caller signed is not valid any more"})

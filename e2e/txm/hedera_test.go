@@ -13,6 +13,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/vm/program"
 
 	"lockstep/config"
 	"lockstep/consensus"
@@ -311,6 +312,58 @@ func TestHederaRefusedAtConsensus(t *testing.T) {
 		t.Errorf("the consensus log has %v", got)
 	}
 	h.twoIDs(c)
+}
+
+// TestHederaStatusOfARun has transactions whose contract destroys itself to nobody: the network runs them, uses their nonces and
+// charges their gas, and calls the result INVALID_SOLIDITY_ADDRESS, as it calls others that it never runs. The mirror node
+// shows them seconds later. Each intent ends as reverted, and no nonce is offered again.
+func TestHederaStatusOfARun(t *testing.T) {
+	t.Parallel()
+	const destroyer = "0x52000000000000000000000000000000000c0de2"
+	h := startHedera(t, devnet.Config{ConsensusLatency: 100 * time.Millisecond, MirrorLag: 2 * time.Second, Nodes: 2})
+	code := program.New().Selfdestruct(common.HexToAddress("0xabcdef0000000000000000000000000000000001")).Bytes()
+	if err := h.Ledger().Edit(ledger.Edit{Address: common.HexToAddress(destroyer), Code: &code}); err != nil {
+		t.Fatal(err)
+	}
+	n := h.node(fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir()))
+	c := newCaller(t, n)
+	n.start(t)
+	var ran []string
+	for range 3 {
+		ran = append(ran, c.must(func(r *txmgr.Request) { r.To = destroyer }).ID)
+	}
+	c.many(2)
+	c.settled()
+	h.audit(c)
+	for _, id := range ran {
+		if i := c.get(id); i.Status != txmgr.StatusReverted || i.Error == nil || !strings.Contains(i.Error.Message, "INVALID_SOLIDITY_ADDRESS") {
+			t.Errorf("intent %s is %s: %+v", id, i.Status, i.Error)
+		}
+	}
+	if got := h.statuses(); got["SUCCESS"] != 2 || got["INVALID_SOLIDITY_ADDRESS"] != 3 || len(got) != 2 {
+		t.Errorf("the consensus log has %v", got)
+	}
+}
+
+// TestHederaPayerBalance: what the network refuses at consensus since somebody cannot pay ends with its words. What
+// is behind it goes on.
+func TestHederaPayerBalance(t *testing.T) {
+	t.Parallel()
+	h := startHedera(t, devnet.Config{ConsensusLatency: 100 * time.Millisecond, Nodes: 2})
+	n := h.node(fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir()))
+	c := newCaller(t, n)
+	h.spoil(node.Fault{Outcome: hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE})
+	n.start(t)
+	poor := c.must()
+	c.many(3)
+	c.settled()
+	h.audit(c)
+	if i := c.get(poor.ID); i.Status != txmgr.StatusFailed || i.Error == nil || i.Error.Class != string(txmgr.ClassFunds) || !strings.Contains(i.Error.Message, "INSUFFICIENT_PAYER_BALANCE") {
+		t.Errorf("the intent is %s: %+v", i.Status, i.Error)
+	}
+	if got := h.statuses(); got["SUCCESS"] != 3 || got["INSUFFICIENT_PAYER_BALANCE"] != 1 || len(got) != 2 {
+		t.Errorf("the consensus log has %v", got)
+	}
 }
 
 // TestHederaVanished has a node accept a transaction that never reaches consensus, and say for as

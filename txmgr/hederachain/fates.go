@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/consensus"
@@ -58,7 +59,15 @@ func (o *offer) fate(ctx context.Context, s txmgr.Signed) (out txmgr.Lookup) {
 		case errors.Is(err, consensus.ErrInProgress):
 			return out
 		case err == nil && never[receipt.Status]:
-			said = refusal(receipt.Status)
+			// The name alone proves nothing: the same one may end a run. What was not run has left the nonce where it was.
+			account, err := o.nodes.AccountAt(ctx, o.tx.From(), o.node)
+			switch {
+			case err != nil && !errors.Is(err, consensus.ErrNoAccount):
+				out.Err = fmt.Errorf("the account's nonce: %w", err)
+				return out
+			case err != nil || account.Nonce <= o.tx.Nonce():
+				said = refusal(receipt.Status)
+			}
 		}
 	}
 	result, err := o.mirror.ContractResultByID(ctx, o.id)
@@ -70,10 +79,9 @@ func (o *offer) fate(ctx context.Context, s txmgr.Signed) (out txmgr.Lookup) {
 		if out.Receipt != nil || out.Err != nil {
 			return out
 		}
-	case err == nil && o.mirror.Refused(result):
-		if status, ok := statusOf(result); ok {
-			said = refusal(status)
-		}
+	case err == nil && refused(result):
+		status, _ := statusOf(result)
+		said = refusal(status)
 	case err != nil && !errors.Is(err, mirror.ErrNotFound):
 		out.Err = err
 		return out
@@ -94,13 +102,26 @@ func statusOf(r *mirror.ContractResult) (hedera.Status, bool) {
 	return hedera.ParseStatus(string(common.FromHex(r.ErrorMessage)))
 }
 
-// judge tells what a result that is in a block means. Of some statuses only the account's nonce
-// tells whether the transaction was run.
-func (o *offer) judge(ctx context.Context, r *mirror.ContractResult) (*txmgr.Receipt, *txmgr.Refusal, error) {
+// ran reports whether a record proves that its transaction was run, whatever the status is called: what is refused before
+// has used no gas.
+func ran(r *mirror.ContractResult) bool {
 	status, known := hedera.ParseStatus(r.Result)
-	if known && hedera.NonceSpent(status) {
+	return r.GasUsed > 0 || known && hedera.NonceSpent(status)
+}
+
+// refused reports whether a record is of a transaction that is in no block since it was refused before it ran.
+func refused(r *mirror.ContractResult) bool {
+	status, known := statusOf(r)
+	return known && never[status] && !r.Complete() && !ran(r)
+}
+
+// judge tells what a result that is in a block means. Where it does not tell itself whether the transaction was run, the
+// account's nonce does.
+func (o *offer) judge(ctx context.Context, r *mirror.ContractResult) (*txmgr.Receipt, *txmgr.Refusal, error) {
+	if ran(r) {
 		return o.receiptOf(ctx, r), nil, nil
 	}
+	status, _ := hedera.ParseStatus(r.Result)
 	next, err := o.nonce(ctx, o.tx.From())
 	switch {
 	case err != nil:
@@ -118,12 +139,9 @@ func (o *offer) byHash(ctx context.Context) (*txmgr.Receipt, error) {
 	defer cancel()
 	r, err := o.mirror.ContractResult(ctx, o.tx.Hash())
 	switch {
-	case errors.Is(err, mirror.ErrNotFound):
+	case errors.Is(err, mirror.ErrNotFound), r != nil && refused(r): // it may have been waited for in vain
 		return nil, nil
 	case errors.Is(err, mirror.ErrImmature) || err == nil && !r.Complete():
-		if r != nil && o.mirror.Refused(r) {
-			return nil, nil
-		}
 		return nil, errors.New("the mirror node has no block for it yet")
 	case err != nil:
 		return nil, err
@@ -138,6 +156,12 @@ func (c *Chain) receiptOf(ctx context.Context, r *mirror.ContractResult) *txmgr.
 	}
 	if r.CreatedContract() && r.Address != nil {
 		out.Contract = strings.ToLower(r.Address.Hex())
+	}
+	if !out.Success {
+		out.Reason = r.Result
+		if reason, err := abi.UnpackRevert(common.FromHex(r.ErrorMessage)); err == nil {
+			out.Reason = reason
+		}
 	}
 	// Numbers and texts alone cannot fail to be written.
 	out.Raw, _ = json.Marshal(map[string]any{"consensusTimestamp": r.Timestamp.String(), "result": r.Result, "contract": r.Contract.String(), "gasLimit": r.GasLimit})
@@ -176,7 +200,7 @@ func (c *Chain) Consumer(ctx context.Context, account string, nonce uint64) (*tx
 		if r.Nonce == nil || !r.Complete() {
 			continue
 		}
-		if status, _ := hedera.ParseStatus(r.Result); *r.Nonce == nonce && !never[status] {
+		if status, _ := hedera.ParseStatus(r.Result); *r.Nonce == nonce && (ran(r) || !never[status]) {
 			return &txmgr.Consumer{Hash: r.Hash.Hex(), Block: *r.BlockNumber, BlockHash: r.BlockHash.Hex(), Head: head}, nil
 		}
 		if *r.Nonce < nonce {
