@@ -202,12 +202,21 @@ func (m *Manager) simulate(ctx context.Context, intent *Intent) (Simulation, Cos
 	}
 	result := Simulation{Success: true, Gas: intent.Gas}
 	if intent.Simulate != "off" {
-		from, err := m.likelySigner(ctx, intent)
+		from, pays, err := m.likelySigner(ctx, intent)
 		if err != nil {
 			return result, Cost{}, err
 		}
-		result, err = c.Simulate(ctx, Call{From: from, To: intent.To, Value: intent.Value, Data: intent.Data, Gas: intent.Gas, State: intent.Simulate})
-		if err != nil {
+		result, err = c.Simulate(ctx, Call{From: from, To: intent.To, Value: intent.Value, Data: intent.Data, Gas: intent.Gas, State: intent.Simulate, Funded: !pays})
+		switch unpaid := ClassOf(err) == ClassFunds || err == nil && !result.Success && !pays; {
+		case unpaid && intent.Gas == 0:
+			why := "needed, since no signer can pay " + c.Traits().Unit.Text(intent.Value) + " and it cannot be tried from one"
+			if result.Reason != "" {
+				why += ": " + result.Reason
+			}
+			return result, Cost{}, invalid("gas", why)
+		case unpaid: // it waits for somebody who can pay; what would become of it then is not known
+			result = Simulation{Success: true}
+		case err != nil:
 			return result, Cost{}, fmt.Errorf("%w: simulation: %w", ErrUnavailable, err)
 		}
 		if intent.Gas != 0 {
@@ -274,20 +283,31 @@ func (m *Manager) signable(ctx context.Context, c Restricted, intent *Intent) er
 	return errors.Join(why...)
 }
 
-func (m *Manager) likelySigner(ctx context.Context, intent *Intent) (string, error) {
+// likelySigner returns the account that an intent is tried from, and whether it can pay the value: one that could get the
+// intent now, the richest of those; else any that could one day.
+func (m *Manager) likelySigner(ctx context.Context, intent *Intent) (signer string, pays bool, err error) {
 	if intent.Signer != "" {
-		return intent.Signer, nil
+		return intent.Signer, true, nil
 	}
 	lanes, err := m.store.Lanes(ctx, intent.Chain)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
+	var best *Lane
+	serves := func(l *Lane) bool { return m.c.usable(l, nil) == "" }
 	for _, lane := range lanes {
-		if lane.Ours && eligiblePool(lane, intent) {
-			return lane.Signer, nil
+		switch {
+		case !lane.Ours || !eligiblePool(lane, intent):
+		case best == nil, !serves(best) && serves(lane):
+			best = lane
+		case serves(best) == serves(lane) && !best.holds(intent.Value) && higher(best.Balance, lane.Balance) == lane.Balance:
+			best = lane
 		}
 	}
-	return "", fmt.Errorf("%w: no signer serves pool %q, pin %q on chain %s", ErrUnknownSigner, intent.Pool, intent.Pin, intent.Chain)
+	if best != nil {
+		return best.Signer, best.holds(intent.Value), nil
+	}
+	return "", false, fmt.Errorf("%w: no signer serves pool %q, pin %q on chain %s", ErrUnknownSigner, intent.Pool, intent.Pin, intent.Chain)
 }
 
 // feeCache keeps a chain's fees for a moment, and for longer when the chain does not answer.

@@ -32,6 +32,8 @@ type Traits struct {
 	Validity Validity // if not for ever, the driver can prove that an attempt is never executed any more (Expired)
 	Depth    uint64   // blocks on top of a transaction's block that make it final; 0: at once
 	InFlight int      // slots of one lane that may be unconsumed
+	Unit     Unit     // of its money
+	Dev      bool     // a development chain, which is reset without asking
 }
 
 // Patient reports whether bytes that may have left wait before they are offered again: only the next nonce is
@@ -61,7 +63,9 @@ type Call struct {
 	Value *big.Int
 	Data  []byte
 	Gas   uint64 // 0: unknown
-	State string // "latest" or "pending"
+	// Funded: for Simulate, From is to be treated as if it could pay.
+	Funded bool
+	State  string // "latest" or "pending"
 }
 
 // Simulation is what would happen.
@@ -124,7 +128,8 @@ type Lookup struct {
 }
 
 // Refusal is a chain's own record of a transaction that was not executed and did not use its
-// nonce. ClassFatal: nor can it be under another tag.
+// nonce. ClassFatal: nor can it be under another tag. ClassFunds: somebody could not pay for it; it is not tried again, since
+// each try is charged.
 type Refusal struct {
 	Class Class
 	Text  string

@@ -18,6 +18,7 @@ const (
 	ClassFunds      Class = "funds"       // the account cannot pay
 	ClassFatal      Class = "fatal"       // no endpoint of this chain can ever execute it
 	ClassPoolPolicy Class = "pool_policy" // this endpoint does not take it now
+	ClassOverCap    Class = "over_cap"    // it is above a limit of this endpoint: of its fee, gas or size
 	ClassTransport  Class = "transport"   // the answer, or the question, was lost
 	ClassAmbiguous  Class = "ambiguous"   // an answer that nobody knows
 	ClassNotSent    Class = "not_sent"    // certainly no byte left this process
@@ -26,7 +27,7 @@ const (
 // Certain reports whether the class proves that the endpoint did not take the bytes.
 func (c Class) Certain() bool {
 	switch c {
-	case ClassSlotTaken, ClassFeeTooLow, ClassFunds, ClassFatal, ClassPoolPolicy, ClassNotSent, ClassGap:
+	case ClassSlotTaken, ClassFeeTooLow, ClassFunds, ClassFatal, ClassPoolPolicy, ClassOverCap, ClassNotSent, ClassGap:
 		return true
 	default:
 		return false

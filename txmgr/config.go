@@ -17,8 +17,11 @@ type Config struct {
 	Instance string `env:"INSTANCE_ID"`
 	// Age of the newest attempt at the head of a line after which its fees are raised.
 	BumpAfter envx.Millis `env:"TXM_BUMP_AFTER" envDefault:"5m"`
-	// Age of the first send at the head of a line after which it is cancelled.
+	// Age of the first send at the head of a line after which it is cancelled, and of an intent that no signer can pay for after which it fails.
 	CancelAfter envx.Millis `env:"TXM_CANCEL_AFTER" envDefault:"30m"`
+	// How long the head of a line may be refused for good, for funds or by a text that no node takes back, before its nonce is
+	// given to another transaction.
+	HeadPatience envx.Millis `env:"TXM_HEAD_PATIENCE" envDefault:"1m"`
 	// How often bytes that are not mined are offered again.
 	ResendAfter envx.Millis `env:"TXM_RESEND_AFTER" envDefault:"20s"`
 	// How often an owner looks for receipts and for new intents of other processes.
@@ -55,8 +58,8 @@ func (c Config) Validate() error {
 	switch {
 	case c.SendTimeout <= 0 || c.SendTimeout > c.Lease/2:
 		return fmt.Errorf("TXM_SEND_TIMEOUT %s: want more than 0 and no more than half of TXM_LEASE (%s)", c.SendTimeout, c.Lease)
-	case c.Poll <= 0 || c.Reconcile <= 0 || c.ResendAfter <= 0 || c.Reservation <= 0:
-		return errors.New("TXM_POLL, TXM_RECONCILE, TXM_RESEND_AFTER and TXM_RESERVATION: want more than 0")
+	case c.Poll <= 0 || c.Reconcile <= 0 || c.ResendAfter <= 0 || c.Reservation <= 0 || c.HeadPatience <= 0:
+		return errors.New("TXM_POLL, TXM_RECONCILE, TXM_RESEND_AFTER, TXM_RESERVATION and TXM_HEAD_PATIENCE: want more than 0")
 	case c.BumpAfter <= 0 || c.CancelAfter < c.BumpAfter:
 		return fmt.Errorf("TXM_CANCEL_AFTER %s: want no less than TXM_BUMP_AFTER (%s)", c.CancelAfter, c.BumpAfter)
 	case c.MaxReservations < 1 || c.MaxData < 0 || c.InFlight < 0:
@@ -71,7 +74,7 @@ func (c Config) Validate() error {
 func Defaults() Config {
 	ms := func(d time.Duration) envx.Millis { return envx.Millis(d) }
 	return Config{
-		Enabled: true, BumpAfter: ms(5 * time.Minute), CancelAfter: ms(30 * time.Minute), ResendAfter: ms(20 * time.Second),
+		Enabled: true, BumpAfter: ms(5 * time.Minute), CancelAfter: ms(30 * time.Minute), HeadPatience: ms(time.Minute), ResendAfter: ms(20 * time.Second),
 		Poll: ms(250 * time.Millisecond), Reconcile: ms(30 * time.Second), SendTimeout: ms(4 * time.Second), Lease: ms(10 * time.Second),
 		ErrorStreak: 20, Reservation: ms(30 * time.Second), MaxReservations: 1000, MaxData: 128 << 10, Retention: ms(720 * time.Hour),
 	}

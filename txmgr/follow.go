@@ -100,6 +100,11 @@ func (w *worker) settleOpen(ctx context.Context, line *Line, used []*LineSlot, n
 			return changed, err
 		}
 		changed = true
+		for _, p := range proofs {
+			if p.Slot.Cost != nil {
+				w.spent.Add(w.spent, p.Slot.Cost)
+			}
+		}
 		w.m.at(ctx, PointRecorded, w.c.ID(), w.signer)
 		w.observe(proofs)
 		w.m.news.wake()

@@ -9,7 +9,7 @@ import (
 )
 
 // idlePrefixes begin the words of Intent.Waiting that say why no signer takes an intent.
-var idlePrefixes = []string{"halted: ", "paused: ", "draining: ", "killed: ", "locked: ", "low_balance: "}
+var idlePrefixes = []string{"halted: ", "paused: ", "draining: ", "killed: ", "locked: ", "low_balance: ", "absent: ", FundsPrefix}
 
 // maxIdle bounds these words, so that the ledger stores them as they are.
 const maxIdle = 300
@@ -18,6 +18,8 @@ const maxIdle = 300
 // gets some, or that its trouble may end by itself: that comes and goes, and would change all waiting intents each time.
 func lasting(lane *Lane, kills map[string]string) string {
 	switch {
+	case lane.Absent:
+		return absent
 	case lane.Halted != "":
 		return "halted: " + lane.Halted
 	case LaneKilled(kills, lane.Chain, lane.Signer):
@@ -36,22 +38,25 @@ func lasting(lane *Lane, kills map[string]string) string {
 }
 
 // idle says why no lane takes an intent, if none does for a lasting reason; else it is "".
-func idle(q *Queued, lanes []*Lane, kills map[string]string) string {
+func idle(q *Queued, lanes []*Lane, kills map[string]string, unit Unit) string {
 	if kills[PoolScope(q.Chain, q.Pool)] != "" {
 		return "killed: the kill switch of its pool is on"
 	}
 	var reasons []string
+	var serving []*Lane
 	for _, lane := range lanes {
 		if !lane.Ours || !eligiblePool(lane, q.Intent) {
 			continue
 		}
 		why := lasting(lane, kills)
 		if why == "" {
-			return ""
-		}
-		if !slices.Contains(reasons, why) {
+			serving = append(serving, lane)
+		} else if !slices.Contains(reasons, why) {
 			reasons = append(reasons, why)
 		}
+	}
+	if len(serving) > 0 {
+		return poor(q, serving, unit)
 	}
 	slices.Sort(reasons)
 	return short(strings.Join(reasons, "; "))
@@ -66,12 +71,12 @@ func short(text string) string {
 
 // explain adds to waiting what is new about why no lane takes the intents of a queue: a reason, or that there is none any more.
 // An intent whose words are right already is not added, so that nothing is written in a round that changes nothing.
-func explain(waiting map[string]string, queue []*Queued, lanes []*Lane, kills map[string]string) {
+func explain(waiting map[string]string, queue []*Queued, lanes []*Lane, kills map[string]string, unit Unit) {
 	for _, q := range queue {
 		if _, told := waiting[q.ID]; told || q.Behind == blocked {
 			continue
 		}
-		why := idle(q, lanes, kills)
+		why := idle(q, lanes, kills, unit)
 		own := slices.ContainsFunc(idlePrefixes, func(prefix string) bool { return strings.HasPrefix(q.Waiting, prefix) })
 		if why != q.Waiting && (why != "" || own) {
 			waiting[q.ID] = why
@@ -105,7 +110,7 @@ func (w *worker) tellIdle(ctx context.Context, line *Line) error {
 	for _, lane := range lanes {
 		switch {
 		case !lane.Ours || lane.Owner == "":
-		case lane.Halted == "" && !LaneKilled(kills, lane.Chain, lane.Signer):
+		case lane.Halted == "" && !lane.Absent && !LaneKilled(kills, lane.Chain, lane.Signer):
 			return nil // its owner comes to assign
 		case first == "" || lane.Signer < first:
 			first = lane.Signer
@@ -131,7 +136,7 @@ func (w *worker) tellIdle(ctx context.Context, line *Line) error {
 			}
 		}
 		waiting := map[string]string{}
-		explain(waiting, left, lanes, kills)
+		explain(waiting, left, lanes, kills, w.c.Traits().Unit)
 		if err := w.note(ctx, waiting); err != nil {
 			return err
 		}
@@ -152,6 +157,10 @@ func (w *worker) tellOwn(ctx context.Context, line *Line, why string) error {
 			case i.Status != StatusAssigned:
 			case over(i, line.Now):
 				if err := w.tooLate(ctx, i); err != nil && !errors.Is(err, ErrStale) {
+					return err
+				}
+			case line.Lane.Absent: // nobody signs it; another signer may
+				if err := w.m.store.Release(ctx, w.lease.Fence(), i.ID, why); err != nil && !errors.Is(err, ErrStale) {
 					return err
 				}
 			case why != "" && i.Waiting != why: // its signature takes the words back

@@ -51,7 +51,7 @@ func TestIdle(t *testing.T) {
 			q := queued("", test.pin)
 			q.ID, q.Waiting = "x", test.waiting
 			got := map[string]string{}
-			explain(got, []*Queued{q}, test.lanes, test.kills)
+			explain(got, []*Queued{q}, test.lanes, test.kills, Unit{})
 			want := map[string]string{"x": test.want}
 			if test.want == "-" {
 				want = map[string]string{}
@@ -62,7 +62,7 @@ func TestIdle(t *testing.T) {
 			if why, told := got["x"]; told {
 				q.Waiting = why
 				again := map[string]string{}
-				if explain(again, []*Queued{q}, test.lanes, test.kills); len(again) != 0 {
+				if explain(again, []*Queued{q}, test.lanes, test.kills, Unit{}); len(again) != 0 {
 					t.Errorf("told again: %q", again)
 				}
 			}
@@ -73,7 +73,7 @@ func TestIdle(t *testing.T) {
 	got := map[string]string{"y": "fee_cap: …"}
 	why := queued("", "")
 	why.ID = "y"
-	if explain(got, []*Queued{blockedOne, why}, []*Lane{halted}, nil); len(got) != 1 || got["y"] != "fee_cap: …" {
+	if explain(got, []*Queued{blockedOne, why}, []*Lane{halted}, nil, Unit{}); len(got) != 1 || got["y"] != "fee_cap: …" {
 		t.Errorf("told %q", got)
 	}
 }

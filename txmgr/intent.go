@@ -187,8 +187,9 @@ type Slot struct {
 	Holder        Holder
 	Intent        string // of whom; for a fill, whose fault it is
 	Reservation   string
-	Signed        bool   // an attempt was ever signed for it
-	Consumed      string // hash of the transaction that used the nonce; "" while none is known
+	Cost          *big.Int // the most that it may take from the signer's balance; nil: nothing
+	Signed        bool     // an attempt was ever signed for it
+	Consumed      string   // hash of the transaction that used the nonce; "" while none is known
 	Block         uint64
 	BlockHash     string
 	Final         bool

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/big"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -35,13 +36,16 @@ type worker struct {
 	succeeded  time.Time         // when a success was last observed; zero after a failure
 	kills      map[string]string // the kill switches of this round
 	missing    missing
+	spent      *big.Int // what proofs may have taken from the balance since it was read
+	refused    refusal
+	back       time.Time // since when the chain seems to have gone back
 	toldIdle   time.Time // when tellIdle last looked
 }
 
 // start runs a worker until the context ends, the lease is lost, or it hands over.
 func (m *Manager) start(ctx context.Context, c Chain, signer string, l *lease.Lease, group *sync.WaitGroup) *worker {
 	w := &worker{
-		m: m, c: c, signer: signer, lease: l, done: make(chan struct{}), offered: map[string]bool{},
+		m: m, c: c, signer: signer, lease: l, done: make(chan struct{}), offered: map[string]bool{}, spent: new(big.Int),
 		log: m.log.With("chain", c.ID(), "signer", signer, "term", l.Term()),
 	}
 	group.Add(1)
@@ -120,6 +124,9 @@ func (w *worker) round(ctx context.Context) (again bool, err error) {
 		if line, err = w.m.store.Line(ctx, w.c.ID(), w.signer); err != nil {
 			return false, err
 		}
+		if err := w.paid(ctx, line); err != nil {
+			return false, err
+		}
 	}
 	if err := w.resend(ctx, line); err != nil {
 		return false, err
@@ -185,7 +192,7 @@ func (w *worker) assign(ctx context.Context, line *Line) ([]Assignment, error) {
 		return nil, nil
 	}
 	var after int64
-	var mine []string
+	var mine []Placing
 	for range queuePages {
 		queue, err := w.m.store.Queue(ctx, w.c.ID(), after, queuePage, w.m.c.OrderByConfirmed)
 		if after == 0 && err == nil {
@@ -202,7 +209,10 @@ func (w *worker) assign(ctx context.Context, line *Line) ([]Assignment, error) {
 		if err != nil {
 			return nil, err
 		}
-		explain(waiting, open, lanes, w.kills)
+		explain(waiting, open, lanes, w.kills, w.c.Traits().Unit)
+		if err := w.endPoor(ctx, open, waiting, line.Now); err != nil {
+			return nil, err
+		}
 		if err := w.note(ctx, waiting); err != nil {
 			return nil, err
 		}
@@ -220,6 +230,12 @@ func (w *worker) assign(ctx context.Context, line *Line) ([]Assignment, error) {
 	if w.c.Traits().InLine() {
 		mine = mine[:1]
 	}
+	if w.c.Traits().Dev && time.Since(w.reconciled) > w.m.c.Poll.Duration() { // it may have been set back since
+		w.suspicious = true
+		if err := w.reconcile(ctx, line); err != nil || line.Lane.Halted != "" {
+			return nil, err
+		}
+	}
 	w.m.at(ctx, PointAccepted, w.c.ID(), w.signer)
 	done, err := w.m.store.Assign(ctx, w.lease.Fence(), w.c.ID(), w.signer, mine)
 	w.m.at(ctx, PointReserved, w.c.ID(), w.signer)
@@ -233,7 +249,11 @@ func (w *worker) end(ctx context.Context, intent *Intent, status Status, why Fai
 
 // tooLate ends an intent whose time passed before anything was signed for it.
 func (w *worker) tooLate(ctx context.Context, intent *Intent) error {
-	return w.end(ctx, intent, StatusExpired, Failure{Class: "expired", Message: "validUntil passed before anything was signed"})
+	why := "validUntil passed before anything was signed"
+	if intent.Waiting != "" {
+		why += ": " + intent.Waiting
+	}
+	return w.end(ctx, intent, StatusExpired, Failure{Class: "expired", Message: why})
 }
 
 // mustWait reports whether the next nonce of a chain whose transactions leave in line is not to be
@@ -274,7 +294,9 @@ func (w *worker) open(ctx context.Context, queue []*Queued, now int64) ([]*Queue
 		if err != nil {
 			return nil, nil, err
 		}
-		switch _, affordable := firstFees(q.Intent, market, w.m.feeCap(w.c.ID())); {
+		fees, affordable := firstFees(q.Intent, market, w.m.feeCap(w.c.ID()))
+		q.cost = MostOf(q.Value, q.Gas, fees.Max)
+		switch {
 		case ended:
 		case !affordable:
 			if why := "fee_cap: the market is above what it may pay"; q.Waiting != why {
@@ -308,23 +330,23 @@ func (w *worker) endQueued(ctx context.Context, q *Queued, now int64) (ended boo
 }
 
 // deal deals the queue to all usable lanes of the chain and returns this lane's part.
-func (w *worker) deal(ctx context.Context, queue []*Queued, lanes []*Lane) ([]string, error) {
+func (w *worker) deal(ctx context.Context, queue []*Queued, lanes []*Lane) ([]Placing, error) {
 	var fit []*candidate
 	for _, lane := range lanes {
 		// A lane without a living owner gets nothing: it would wait for the next owner.
 		if w.m.c.usable(lane, w.kills) != "" || lane.Owner == "" {
 			continue
 		}
-		fit = append(fit, &candidate{Lane: lane, room: window(lane, w.c.Traits(), w.m.c.InFlight) - lane.Pending})
+		fit = append(fit, &candidate{Lane: lane, room: window(lane, w.c.Traits(), w.m.c.InFlight) - lane.Pending, money: lane.spare()})
 	}
 	if err := w.restrict(ctx, fit, queue); err != nil {
 		return nil, err
 	}
-	var ids []string
+	var list []Placing
 	for _, q := range plan(queue, fit, w.kills)[w.signer] {
-		ids = append(ids, q.ID)
+		list = append(list, Placing{Intent: q.ID, Cost: q.cost})
 	}
-	return ids, nil
+	return list, nil
 }
 
 // restrict notes what the keys of lanes may not sign.

@@ -88,16 +88,24 @@ func New(o Options) (*Manager, error) {
 			return nil, err
 		}
 	}
-	for pool, accounts := range o.Pools {
+	var err error
+	m.pools, err = m.byAccount(o.Pools)
+	return m, err
+}
+
+// byAccount turns pools of accounts into accounts' pools.
+func (m *Manager) byAccount(pools map[string][]string) (map[string][]string, error) {
+	out := map[string][]string{}
+	for pool, accounts := range pools {
 		for _, account := range accounts {
 			name, err := m.anyAccount(account)
 			if err != nil {
 				return nil, fmt.Errorf("pool %s: %w", pool, err)
 			}
-			m.pools[name] = append(m.pools[name], pool)
+			out[name] = append(out[name], pool)
 		}
 	}
-	return m, nil
+	return out, nil
 }
 
 // Account spells an account as a chain does, or without one as the first chain that takes it. ErrUnknownChain, ErrInvalid.
@@ -132,9 +140,21 @@ func (m *Manager) anyAccount(text string) (string, error) {
 }
 
 func (m *Manager) addKey(key Key) error {
-	name, err := m.anyAccount(key.Account())
+	name, err := m.allowed(key)
 	if err != nil {
 		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.keys[name] = key
+	return nil
+}
+
+// allowed returns the name of a key's account, or why it may not serve.
+func (m *Manager) allowed(key Key) (string, error) {
+	name, err := m.anyAccount(key.Account())
+	if err != nil {
+		return "", err
 	}
 	if len(m.c.AllowedSigners) > 0 {
 		allowed := func(text string) bool {
@@ -142,13 +162,10 @@ func (m *Manager) addKey(key Key) error {
 			return err == nil && other == name
 		}
 		if !slices.ContainsFunc(m.c.AllowedSigners, allowed) {
-			return fmt.Errorf("signer %s is not in TXM_ALLOWED_SIGNERS", name)
+			return "", fmt.Errorf("signer %s is not in TXM_ALLOWED_SIGNERS", name)
 		}
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.keys[name] = key
-	return nil
+	return name, nil
 }
 
 func (m *Manager) key(signer string) Key {

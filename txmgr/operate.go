@@ -26,7 +26,28 @@ func (m *Manager) AddSigner(ctx context.Context, key Key, pools ...string) error
 	m.mu.Lock()
 	m.pools[name] = append(m.pools[name], pools...)
 	m.mu.Unlock()
-	return m.register(ctx, name)
+	return m.hold(ctx)
+}
+
+// Reload takes other keys and pools for those that this process had. A signer whose key is gone gets nothing new; what it has signed
+// is followed. With an error nothing is changed, unless the ledger does not answer.
+func (m *Manager) Reload(ctx context.Context, keys []Key, pools map[string][]string) error {
+	next := map[string]Key{}
+	for _, key := range keys {
+		name, err := m.allowed(key)
+		if err != nil {
+			return err
+		}
+		next[name] = key
+	}
+	named, err := m.byAccount(pools)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	m.keys, m.pools = next, named
+	m.mu.Unlock()
+	return m.hold(ctx)
 }
 
 // AddAccount makes an account a signer of a chain: with the key if this process has it,
@@ -135,11 +156,19 @@ func (m *Manager) Reconcile(ctx context.Context, chain, signer, actor string, o 
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
+	if why == "" {
+		if why, err = m.wentBack(ctx, c, name); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+		if why == "" && o.Reset {
+			return nil, invalid("reset", "the chain is the one that the ledger remembers, and the signer's nonce is not below what was final: there is nothing to reset")
+		}
+	}
 	if why != "" {
 		if !o.Reset {
 			return nil, fmt.Errorf("%w: %s to forget what was on its way", ErrHalted, why)
 		}
-		if err := m.store.ResetChain(ctx, chain, actor, identity); err != nil {
+		if err := m.store.ResetChain(ctx, chain, actor, identity, state.Era); err != nil {
 			return nil, err
 		}
 		m.wake.wake(chain)

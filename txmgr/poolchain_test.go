@@ -26,6 +26,7 @@ type pool struct {
 	blocks    [][]poolTx
 	depth     uint64
 	delegated map[string]bool
+	dev       bool
 	refuse    func(poolTx) *txmgr.SendError // what a node has against a transaction; nil: nothing
 }
 
@@ -211,7 +212,7 @@ func (c *poolNode) ask(ctx context.Context) (unlock func(), err error) {
 func (c *poolNode) ID() string { return "pool" }
 
 func (c *poolNode) Traits() txmgr.Traits {
-	return txmgr.Traits{Mempool: true, Depth: c.depth, InFlight: 16}
+	return txmgr.Traits{Mempool: true, Depth: c.depth, InFlight: 16, Dev: c.dev, Unit: txmgr.Unit{Name: "COIN", Decimals: 9}}
 }
 
 func (c *poolNode) Identity(ctx context.Context) (string, error) {
@@ -325,6 +326,9 @@ func (c *poolNode) Simulate(ctx context.Context, call txmgr.Call) (txmgr.Simulat
 	defer unlock()
 	if call.To == "broken" {
 		return txmgr.Simulation{Reason: "it is broken"}, nil
+	}
+	if !call.Funded && call.Value != nil && call.Value.Cmp(big.NewInt(c.money[call.From])) > 0 {
+		return txmgr.Simulation{Reason: "insufficient funds for transfer"}, nil
 	}
 	return txmgr.Simulation{Success: true, Gas: poolGas}, nil
 }

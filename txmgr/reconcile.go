@@ -2,6 +2,7 @@ package txmgr
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -35,11 +36,15 @@ func (w *worker) reconcile(ctx context.Context, line *Line) error {
 	if halted, err := w.checkFinal(ctx, line, nonces.Head); halted || err != nil {
 		return err
 	}
+	if halted, err := w.checkNonce(ctx, line, nonces); halted || err != nil {
+		return err
+	}
 	seen := Observation{ChainNonce: &nonces.Latest}
 	if line.Lane.Ours {
 		if seen.Balance, err = w.c.Balance(ctx, w.signer); err != nil {
 			return fmt.Errorf("the account's balance: %w", err)
 		}
+		w.spent.SetInt64(0)
 		delegated, err := w.c.Delegated(ctx, w.signer)
 		if err != nil {
 			return fmt.Errorf("the account's code: %w", err)
@@ -78,14 +83,17 @@ func (w *worker) checkChain(ctx context.Context, line *Line) (halted bool, err e
 	case state.Identity == "":
 		state.Identity = identity
 		return false, w.m.store.NoteChain(ctx, w.c.ID(), state)
-	case state.Halted != "":
+	case state.Halted != "" && !w.c.Traits().Dev:
 		return true, w.halt(ctx, line, state.Halted)
 	case state.Identity != identity:
-		state.Halted = fmt.Sprintf("the chain was reset: its first block was %s and is %s; reconcile with reset", state.Identity, identity)
-		if err := w.m.store.NoteChain(ctx, w.c.ID(), state); err != nil {
-			return true, err
+		why := fmt.Sprintf("the chain was reset: its first block was %s and is %s; reconcile with reset", state.Identity, identity)
+		if !w.c.Traits().Dev {
+			state.Halted = why
+			if err := w.m.store.NoteChain(ctx, w.c.ID(), state); err != nil {
+				return true, err
+			}
 		}
-		return true, w.halt(ctx, line, state.Halted)
+		return true, w.another(ctx, line, why)
 	default:
 		return false, nil
 	}
@@ -107,12 +115,80 @@ func (w *worker) checkFinal(ctx context.Context, line *Line, head Head) (halted 
 		return false, err
 	}
 	if why != "" {
-		return true, w.halt(ctx, line, why)
+		return true, w.another(ctx, line, why)
 	}
 	if newest.FinalHash == "" || newest == line.Identity {
 		return false, nil
 	}
 	return false, w.m.store.NoteChain(ctx, w.c.ID(), newest)
+}
+
+// another halts the lane of a chain that is not what it was. On a development chain, which is reset as a part of the work,
+// all its lanes begin anew.
+func (w *worker) another(ctx context.Context, line *Line, why string) error {
+	if !w.c.Traits().Dev {
+		return w.halt(ctx, line, why)
+	}
+	identity, err := w.c.Identity(ctx)
+	if err != nil {
+		return fmt.Errorf("the chain's identity: %w", err)
+	}
+	line.Lane.Halted = why // for this round
+	w.log.Warn("a development chain begins anew; what was on its way has failed", "reason", why)
+	if err := w.m.store.ResetChain(ctx, w.c.ID(), w.lease.Fence().Owner, identity, line.Identity.Era); err != nil && !errors.Is(err, ErrStale) {
+		return err
+	}
+	w.m.wake.wake(w.c.ID())
+	return nil
+}
+
+// checkNonce notices a chain that went back without another first block, such as one that was set back to a snapshot: an
+// account's nonce never falls below one whose transaction was final. An endpoint may be behind for a while, so every one is asked,
+// and but for a development chain twice, an interval apart.
+func (w *worker) checkNonce(ctx context.Context, line *Line, nonces Nonces) (halted bool, err error) {
+	if !line.Lane.Ours || !line.Lane.Known || nonces.Latest >= finalNonce(line) {
+		w.back = time.Time{}
+		return false, nil
+	}
+	why, err := below(ctx, w.c, line)
+	if err != nil || why == "" {
+		w.back = time.Time{}
+		return false, nil //nolint:nilerr // who does not answer may know more
+	}
+	if w.back.IsZero() {
+		w.back = time.Now()
+	}
+	if !w.c.Traits().Dev && time.Since(w.back) < w.m.c.Reconcile.Duration() {
+		return false, nil
+	}
+	return true, w.another(ctx, line, why)
+}
+
+// finalNonce is the lowest nonce of a lane that is not used by a final transaction.
+func finalNonce(line *Line) uint64 {
+	if len(line.Slots) > 0 {
+		return min(line.Slots[0].Nonce, line.Lane.NextNonce)
+	}
+	return line.Lane.NextNonce
+}
+
+// below says that no endpoint of a chain has got as far as the ledger, "" if one has.
+func below(ctx context.Context, c Chain, line *Line) (string, error) {
+	final := finalNonce(line)
+	highest, err := c.HighestPending(ctx, line.Lane.Signer)
+	if err != nil || highest >= final {
+		return "", err
+	}
+	return fmt.Sprintf("the chain went back: the nonce of %s is %d, and %d of its transactions were final; reconcile with reset", line.Lane.Signer, highest, final), nil
+}
+
+// wentBack is below for an operator.
+func (m *Manager) wentBack(ctx context.Context, c Chain, signer string) (string, error) {
+	line, err := m.store.Line(ctx, c.ID(), signer)
+	if err != nil || !line.Lane.Known {
+		return "", err
+	}
+	return below(ctx, c, line)
 }
 
 // replaced tells that the chain has another block in the place of one that was final, "" if not. An

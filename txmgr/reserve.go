@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/big"
 	"time"
 
 	"lockstep/internal/sleep"
@@ -19,6 +20,9 @@ func (m *Manager) Acquire(ctx context.Context, tenant, chain, account string) (*
 	if err != nil {
 		return nil, invalid("address", err.Error())
 	}
+	if err := m.mayHold(ctx, tenant, c, name); err != nil {
+		return nil, err
+	}
 	// The lane is there on all calls but the first, and reading it costs as much as reserving.
 	for first := true; ; first = false {
 		v, err := m.store.Reserve(ctx, chain, name, tenant, m.c.Reservation.Duration().Microseconds(), m.c.MaxReservations, c.Traits().InLine())
@@ -31,7 +35,38 @@ func (m *Manager) Acquire(ctx context.Context, tenant, chain, account string) (*
 	}
 }
 
-// RenewReservation gives a held reservation its full time again.
+// mayHold decides whether a tenant may have a nonce of a signer whose key is here. It keeps all behind it waiting, and if it is not
+// used the manager pays for a transaction that fills it: so whoever wants it must be one who may send that, and no more are given than
+// the signer has on its way at once.
+func (m *Manager) mayHold(ctx context.Context, tenant string, c Chain, account string) error {
+	if m.key(account) == nil {
+		return nil
+	}
+	lane, err := m.store.Lane(ctx, c.ID(), account)
+	switch {
+	case errors.Is(err, ErrUnknownSigner):
+		return nil
+	case err != nil:
+		return err
+	case lane.Pending >= window(lane, c.Traits(), m.c.InFlight):
+		return fmt.Errorf("%w: the signer has %d transactions and reservations on its way", ErrTooMany, lane.Pending)
+	case m.guard == nil:
+		return nil
+	}
+	market, err := m.Fees(ctx, c.ID())
+	if err != nil {
+		return err
+	}
+	fill := &Intent{Request: Request{Tenant: tenant, Chain: c.ID(), To: account, Value: new(big.Int), Gas: fillGas, Speed: SpeedFast, Origin: "reservation"}, Kind: KindSend}
+	price := m.ceiling(c.ID(), market.Tips[SpeedFast].Max)
+	_, err = m.guard.Allow(ctx, fill, Cost{Gas: fillGas, Price: price, Total: MostOf(nil, fillGas, price)})
+	return err
+}
+
+// fillGas is what a transaction to oneself takes at least.
+const fillGas = 21_000
+
+// RenewReservation gives a held reservation its full time again; of a signer whose key is here, for four times as long in all.
 func (m *Manager) RenewReservation(ctx context.Context, tenant, id string) (*Reservation, error) {
 	return m.store.RenewReservation(ctx, tenant, id, m.c.Reservation.Duration().Microseconds())
 }
@@ -64,6 +99,9 @@ func (m *Manager) RecycleNonce(ctx context.Context, tenant, chain, account strin
 func (m *Manager) Lock(ctx context.Context, tenant, chain, account, request string) (*Reservation, error) {
 	c, name, err := m.callerLane(ctx, chain, account)
 	if err != nil {
+		return nil, err
+	}
+	if err := m.mayHold(ctx, tenant, c, name); err != nil {
 		return nil, err
 	}
 	return m.store.LockLane(ctx, chain, name, tenant, request, m.c.Reservation.Duration().Microseconds(), m.c.MaxReservations, c.Traits().InLine())

@@ -3,6 +3,7 @@ package txmgr
 import (
 	"cmp"
 	"hash/fnv"
+	"math/big"
 	"slices"
 	"time"
 )
@@ -23,6 +24,8 @@ func (c Config) usable(lane *Lane, kills map[string]string) string {
 	switch {
 	case !lane.Ours:
 		return "its key is not here"
+	case lane.Absent:
+		return absent
 	case !lane.Enabled:
 		return "paused: " + lane.PausedReason
 	case lane.Draining:
@@ -46,6 +49,9 @@ func (c Config) usable(lane *Lane, kills map[string]string) string {
 		return ""
 	}
 }
+
+// absent says why a signer gets nothing new whose key left the settings.
+const absent = "absent: no process that runs has its key"
 
 // lowBalance reports whether a lane has too little money to be given intents.
 func (l *Lane) lowBalance() bool {
@@ -91,6 +97,7 @@ func window(lane *Lane, traits Traits, setting int) int {
 type candidate struct {
 	*Lane
 	room    int
+	money   *big.Int        // that nothing on its way may take; nil: not known
 	refused map[string]bool // intents that its key may not sign
 }
 
@@ -122,6 +129,9 @@ func plan(queue []*Queued, lanes []*candidate, kills map[string]string) map[stri
 			continue
 		}
 		lane.room--
+		if lane.money != nil && q.cost != nil {
+			lane.money = new(big.Int).Sub(lane.money, q.cost)
+		}
 		lane.Pending++
 		lane.Assigned++
 		dealt[lane.Signer] = append(dealt[lane.Signer], q)
@@ -138,7 +148,7 @@ const blocked = "\x00blocked"
 func pick(q *Queued, lanes []*candidate, behind string) *candidate {
 	var fit []*candidate
 	for _, lane := range lanes {
-		if eligiblePool(lane.Lane, q.Intent) && !lane.refused[q.ID] && (behind == "" || behind == lane.Signer) {
+		if eligiblePool(lane.Lane, q.Intent) && !lane.refused[q.ID] && lane.holds(q.cost) && (behind == "" || behind == lane.Signer) {
 			fit = append(fit, lane)
 		}
 	}
@@ -151,7 +161,9 @@ func pick(q *Queued, lanes []*candidate, behind string) *candidate {
 		})
 		fit = []*candidate{best}
 	}
-	fit = slices.DeleteFunc(fit, func(c *candidate) bool { return c.room <= 0 })
+	fit = slices.DeleteFunc(fit, func(c *candidate) bool {
+		return c.room <= 0 || c.money != nil && q.cost != nil && c.money.Cmp(q.cost) < 0
+	})
 	if len(fit) == 0 {
 		return nil
 	}

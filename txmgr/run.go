@@ -61,31 +61,28 @@ func (m *Manager) enter(ctx context.Context) error {
 	if err := m.leases.Register(ctx); err != nil {
 		return err
 	}
-	m.mu.Lock()
-	signers := slices.Collect(maps.Keys(m.keys))
-	m.mu.Unlock()
-	for _, name := range signers {
-		if err := m.register(ctx, name); err != nil {
-			return err
-		}
-	}
-	return nil
+	return m.hold(ctx)
 }
 
-// register makes a lane of a signer on every chain that knows its account.
-func (m *Manager) register(ctx context.Context, name string) error {
+// hold tells the ledger which signers this process has the keys of: each on every chain that knows its account.
+func (m *Manager) hold(ctx context.Context) error {
 	m.mu.Lock()
-	pools := append([]string{"default"}, m.pools[name]...)
+	var lanes []Lane
+	for _, name := range slices.Sorted(maps.Keys(m.keys)) {
+		for _, id := range m.Chains() {
+			account, err := m.chains[id].Account(name)
+			if err != nil {
+				continue // an account of another kind of chain
+			}
+			lanes = append(lanes, Lane{Chain: id, Signer: account, Pools: append([]string{"default"}, m.pools[name]...)})
+		}
+	}
 	m.mu.Unlock()
+	if err := m.store.Hold(ctx, m.leases.Instance(), lanes); err != nil {
+		return err
+	}
 	for _, id := range m.Chains() {
-		account, err := m.chains[id].Account(name)
-		if err != nil {
-			continue // an account of another kind of chain
-		}
-		if _, err := m.store.AddLane(ctx, Lane{Chain: id, Signer: account, Ours: true, Pools: pools}); err != nil {
-			return err
-		}
-		m.wake.wake(id)
+		m.rouse(id)
 	}
 	return nil
 }
@@ -174,10 +171,17 @@ func (m *Manager) shareLanes(ctx context.Context, c Chain, running map[string]*w
 	if err != nil {
 		return err
 	}
+	// A ledger that is another one than before, such as a standby, may not know what this process has said.
+	unsaid := func(l *Lane) bool { return m.key(l.Signer) != nil && !slices.Contains(l.Holders, m.leases.Instance()) }
+	if slices.Contains(nodes, m.leases.Instance()) && slices.ContainsFunc(lanes, unsaid) {
+		if err := m.hold(ctx); err != nil {
+			return err
+		}
+	}
 	for _, lane := range lanes {
 		m.publish(lane)
 		name := leaseName(lane)
-		mine := lease.Preferred(name, nodes) == m.leases.Instance()
+		mine := lease.Preferred(name, among(lane, nodes)) == m.leases.Instance()
 		w := running[lane.Signer]
 		if w != nil && w.finished() {
 			delete(running, lane.Signer)
@@ -213,6 +217,20 @@ func (m *Manager) shareLanes(ctx context.Context, c Chain, running map[string]*w
 		m.metrics.queueDepth.WithLabelValues(c.ID()).Set(0) // its owners tell
 	}
 	return nil
+}
+
+// among are the processes that may own a lane: those that have its key. What a key without one has signed is followed by any.
+func among(lane *Lane, nodes []string) []string {
+	var able []string
+	for _, node := range nodes {
+		if slices.Contains(lane.Holders, node) {
+			able = append(able, node)
+		}
+	}
+	if len(able) == 0 {
+		return nodes
+	}
+	return able
 }
 
 // ownerDead asks the lease's keeper, which may know more than the expiry.

@@ -72,6 +72,9 @@ func (w *worker) signNew(ctx context.Context, line *Line) (bool, error) {
 	for n := range list {
 		list[n].fees = w.openingFees(list[n], market)
 	}
+	if list, err = w.affordable(ctx, line, list); err != nil || len(list) == 0 {
+		return false, err
+	}
 	return true, w.issue(ctx, list)
 }
 
@@ -96,12 +99,12 @@ func (w *worker) alive(ctx context.Context, list []order) ([]order, error) {
 	return kept, nil
 }
 
-// current returns the newest attempt of a slot that counts, or nil. An attempt that was refused for ever does not count
+// current returns the newest attempt of a slot that counts, or nil. An attempt that every node has refused does not count
 // once its intent has failed.
 func current(slot *LineSlot) *Attempt {
 	for n := len(slot.Attempts) - 1; n >= 0; n-- {
 		a := slot.Attempts[n]
-		dead := a.State == AttemptRefused && a.Error != nil && a.Error.Class == string(ClassFatal)
+		dead := a.State == AttemptRefused && !a.Ambiguous
 		if !dead || a.Purpose == PurposeFill || intentOf(slot, a.Intent) != nil {
 			return a
 		}
@@ -347,7 +350,7 @@ func (w *worker) weigh(ctx context.Context, answers []Answer) error {
 			if err := w.fail(ctx, a, answer.Text); err != nil && !errors.Is(err, ErrStale) {
 				return err
 			}
-		case ClassFunds, ClassTransport, ClassAmbiguous, ClassPoolPolicy, ClassFeeTooLow, ClassSlotTaken, ClassNotSent:
+		case ClassFunds, ClassTransport, ClassAmbiguous, ClassPoolPolicy, ClassOverCap, ClassFeeTooLow, ClassSlotTaken, ClassNotSent:
 			failed = &answer.Text
 		}
 	}

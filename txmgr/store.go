@@ -74,8 +74,10 @@ type Query struct {
 // Lane is one (chain, signer): its row in signer_chains and what is counted from slots.
 type Lane struct {
 	Chain, Signer string
-	Ours          bool // this fleet holds its key; otherwise its callers sign
-	Pools         []string
+	Ours          bool     // this fleet holds its key; otherwise its callers sign
+	Pools         []string // of the settings of processes that live, and of operators
+	Holders       []string // processes that live and have its key
+	Absent        bool     // it is Ours, and no process that lives has its key
 	Enabled       bool
 	PausedReason  string
 	Draining      bool
@@ -96,10 +98,12 @@ type Lane struct {
 	Locked  bool          // a caller has it alone: LockUntil has not passed, by the database's clock
 	Unseen  time.Duration // since LastSeen, by the database's clock; 0 if the lane was never seen
 	Pending int           // slots that are not consumed
-	Oldest  int64         // when the oldest of them was assigned; 0 without any
-	Gaps    int           // nonces below NextNonce that no bytes are on their way for, with later ones sent
-	Owner   string        // of the lease, if it has not expired
-	Term    int64
+	// Committed is the most that those slots may take from the balance, to 15 digits.
+	Committed *big.Int
+	Oldest    int64  // when the oldest of them was assigned; 0 without any
+	Gaps      int    // nonces below NextNonce that no bytes are on their way for, with later ones sent
+	Owner     string // of the lease, if it has not expired
+	Term      int64
 }
 
 // LaneStore keeps lanes.
@@ -107,6 +111,9 @@ type LaneStore interface {
 	// AddLane adds a lane if it is not there and returns it. An existing lane becomes Ours
 	// if the given one is, and gets its pools.
 	AddLane(ctx context.Context, lane Lane) (*Lane, error)
+	// Hold says of which lanes a process has the key, and in which pools its settings put each. It takes back what the process
+	// said before, adds the lanes that are not there, and makes them Ours. It counts while the process lives.
+	Hold(ctx context.Context, instance string, lanes []Lane) error
 	// Lane returns one, or ErrUnknownSigner.
 	Lane(ctx context.Context, chain, signer string) (*Lane, error)
 	// Lanes returns those of a chain, or of all chains for "".
@@ -152,6 +159,12 @@ type Operation struct {
 	Draining   *bool
 	MinBalance *big.Int
 	Pools      []string
+}
+
+// Placing is an intent that is to have a slot.
+type Placing struct {
+	Intent string
+	Cost   *big.Int // the most that it may take from the signer's balance
 }
 
 // Assignment is an intent with its slot.
@@ -203,10 +216,10 @@ type OwnerStore interface {
 	Queue(ctx context.Context, chain string, after int64, limit int, confirmed bool) ([]*Queued, error)
 	// Line returns what is not final in a lane.
 	Line(ctx context.Context, chain, signer string) (*Line, error)
-	// Assign gives intents slots, in this order: free slots first, lowest first, then new
+	// Assign gives intents slots and notes what they may cost, in this order: free slots first, lowest first, then new
 	// ones. Intents that are not accepted any more are passed over. It assigns nothing if
 	// the lane is disabled, halted, killed or locked (nil, nil).
-	Assign(ctx context.Context, f lease.Fence, chain, signer string, intents []string) ([]Assignment, error)
+	Assign(ctx context.Context, f lease.Fence, chain, signer string, list []Placing) ([]Assignment, error)
 	// FillSlot makes a free slot one to be filled; cause is the intent that is charged, or "".
 	FillSlot(ctx context.Context, f lease.Fence, slot Slot, cause string) error
 	// Abandon frees a slot of HolderForeign whose transaction is gone. ErrStale if it is not one,
@@ -251,6 +264,8 @@ type Queued struct {
 	Blocked bool
 	// Stop: a predecessor failed, and this one does not want to go on after it.
 	Stop string
+
+	cost *big.Int // the most that it may take from its signer's balance; nil: not known yet
 }
 
 // Reservation is a nonce that a caller holds who signs for itself.
@@ -293,7 +308,8 @@ type OperatorStore interface {
 	Kills(ctx context.Context) (map[string]string, error)
 	// Settle makes a reset chain's lanes new: era + 1, open intents failed with the class
 	// "chain_reset", nonces to be read again.
-	ResetChain(ctx context.Context, chain, actor, identity string) error
+	// ErrStale if its era is another one than the given: somebody was faster.
+	ResetChain(ctx context.Context, chain, actor, identity string, era int64) error
 	// Reconcile clears a lane's halt and sets its next nonce to adopted. Somebody else's
 	// transactions wait at the nonces from next up to it: they get slots of HolderForeign.
 	Reconcile(ctx context.Context, chain, signer, actor string, next, adopted uint64) (*Lane, error)

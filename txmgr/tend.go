@@ -56,23 +56,29 @@ func (w *worker) due(a *Attempt, now int64) bool {
 
 // tend raises, cancels and replaces what is signed and not mined.
 func (w *worker) tend(ctx context.Context, line *Line) error {
+	head := slices.IndexFunc(line.Slots, func(s *LineSlot) bool { return s.Consumed == "" && !s.Final })
+	if head < 0 {
+		return nil
+	}
+	giveWay, err := w.closing(ctx, line.Slots[head])
+	if err != nil {
+		return err
+	}
 	if !w.c.Traits().Mempool {
 		return w.signHigher(ctx, line)
 	}
-	head := true
-	for _, slot := range line.Slots {
+	for n, slot := range line.Slots {
 		if slot.Consumed != "" || slot.Final {
 			continue
 		}
 		if err := w.expire(ctx, slot, line.Now); err != nil {
 			return err
 		}
-		if o := w.wanted(slot, line.Now, head); o != nil {
-			if err := w.raise(ctx, *o, head); err != nil {
+		if o := w.wanted(slot, line.Now, n == head, giveWay); o != nil {
+			if err := w.raise(ctx, *o, n == head); err != nil {
 				return err
 			}
 		}
-		head = false
 	}
 	return nil
 }
@@ -109,8 +115,8 @@ func (w *worker) signHigher(ctx context.Context, line *Line) error {
 	return w.issue(ctx, []order{{slot: slot, intent: intent, purpose: a.Purpose, fees: fees}})
 }
 
-// wanted decides whether a slot needs another attempt now.
-func (w *worker) wanted(slot *LineSlot, now int64, head bool) *order {
+// wanted decides whether a slot needs another attempt now; the head of the line may have to give way.
+func (w *worker) wanted(slot *LineSlot, now int64, head, giveWay bool) *order {
 	newest := current(slot)
 	if newest == nil || slot.Holder != HolderIntent && slot.Holder != HolderFill {
 		return nil
@@ -120,6 +126,9 @@ func (w *worker) wanted(slot *LineSlot, now int64, head bool) *order {
 		return nil // its caller alone can; see tellStuck
 	}
 	next, cancel := replacement(slot), w.cancels(slot, now, head)
+	if head && giveWay && cancel == nil {
+		cancel = o.intent
+	}
 	switch {
 	case cancel != nil && !hasPurpose(slot, PurposeCancel):
 		o.purpose, o.intent = PurposeCancel, cancel

@@ -38,7 +38,7 @@ func runServe(ctx context.Context, args []string, std streams) error {
 		return err
 	}
 	relay.Reloads(func() (config.Config, error) { return loadConfig(std) }, func(next config.Config) { _ = setLevel(level, next.Log) })
-	defer reloadOnHangup(ctx, relay, log)()
+	defer reloadOnHangup(ctx, func(ctx context.Context) error { _, err := relay.Reload(ctx); return err }, log)()
 	http, ws := relay.Endpoints()
 	if err := relay.Listen(ctx, http, ws); err != nil {
 		return err
@@ -65,8 +65,8 @@ func setLevel(to *slog.LevelVar, cfg config.Log) error {
 	return nil
 }
 
-// reloadOnHangup has the relay read its settings again at each SIGHUP, until the returned function is called.
-func reloadOnHangup(ctx context.Context, relay *app.App, log *slog.Logger) (stop func()) {
+// reloadOnHangup has settings read again at each SIGHUP, until the returned function is called.
+func reloadOnHangup(ctx context.Context, reload func(context.Context) error, log *slog.Logger) (stop func()) {
 	hangups, over, ended := make(chan os.Signal, 1), make(chan struct{}), make(chan struct{})
 	signal.Notify(hangups, syscall.SIGHUP)
 	go func() {
@@ -74,7 +74,7 @@ func reloadOnHangup(ctx context.Context, relay *app.App, log *slog.Logger) (stop
 		for {
 			select {
 			case <-hangups:
-				if _, err := relay.Reload(ctx); err != nil {
+				if err := reload(ctx); err != nil {
 					log.Error("the settings were read again and are wrong: nothing was changed", "error", err)
 				}
 			case <-over:

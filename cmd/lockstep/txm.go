@@ -103,7 +103,17 @@ func serveTxm(ctx context.Context, std streams) error {
 		return err
 	}
 	redisx.LogTo(log) // the manager reports what matters
-	manager, err := service.New(ctx, cfg.TXM, service.Deps{Drivers: drivers(cfg, log), Version: version, Log: log})
+	manager, err := service.New(ctx, cfg.TXM, service.Deps{
+		Drivers: drivers(cfg, log), Version: version, Log: log,
+		Reread: func() (service.Config, error) {
+			environ, _, err := completed(std)
+			if err != nil {
+				return service.Config{}, err
+			}
+			cfg, err := config.LoadManager(environ)
+			return cfg.TXM, err
+		},
+	})
 	if ctx.Err() != nil && err != nil {
 		return nil // told to stop before it began
 	}
@@ -117,6 +127,7 @@ func serveTxm(ctx context.Context, std streams) error {
 		log.Warn("the manager has no signer's key: it only follows what callers sign, and no intent gets a nonce")
 	}
 	log.Info("transaction manager is ready", "url", manager.URL(), "chains", manager.Manager.Chains(), "signers", manager.Signs(), "version", version)
+	defer reloadOnHangup(ctx, manager.Reload, log)()
 	return manager.Run(ctx)
 }
 

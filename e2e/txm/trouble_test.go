@@ -241,28 +241,24 @@ func TestReorg(t *testing.T) {
 	c.sameBytes()
 }
 
-// TestReset replaces the chain by another one of the same number: signing halts until an
-// operator says that it was meant.
+// TestReset sets a development chain back to a snapshot, and then replaces it by another one of the same number: both times the
+// manager begins anew by itself, and what waits is executed.
 func TestReset(t *testing.T) {
 	t.Parallel()
 	c, chain := alone(t, nil)
+	var snapshot string
+	chain.call("evm_snapshot", &snapshot)
 	c.many(3)
 	c.settled()
+	chain.call("evm_revert", nil, snapshot)
+	until(t, "the manager begins anew", func() bool { return c.count("SELECT count(*) FROM chains WHERE era = 1") == 1 })
+	if got := c.reaches(c.must().ID, txmgr.StatusConfirmed); got.Nonce != 0 {
+		t.Errorf("after the revert the nonce is %d", got.Nonce)
+	}
 	chain.kill()
 	again := startAnvilAt(t, func() int { return chain.port }, "--mixed-mining", "--block-time", "1", "--timestamp", "1700000000")
-	until(t, "signing is halted", func() bool { return c.count("SELECT count(*) FROM signer_chains WHERE halted <> ''") == 1 })
-	waiting := c.must()
-	signer := keyOf(devKeys[0]).Account()
-	if _, err := c.m.Reconcile(t.Context(), "31337", signer, "test", txmgr.ReconcileOptions{}); err == nil {
-		t.Fatal("a reset was accepted without the operator's word")
-	}
-	if got := c.get(waiting.ID); got.Status != txmgr.StatusAccepted {
-		t.Fatalf("on a chain that was reset an intent became %s", got.Status)
-	}
-	if _, err := c.m.Reconcile(t.Context(), "31337", signer, "test", txmgr.ReconcileOptions{Reset: true}); err != nil {
-		t.Fatal(err)
-	}
-	c.reaches(waiting.ID, txmgr.StatusConfirmed)
+	until(t, "the manager begins anew again", func() bool { return c.count("SELECT count(*) FROM chains WHERE era = 2") == 1 })
+	c.reaches(c.must().ID, txmgr.StatusConfirmed)
 	if runs := c.executions(again.url); len(runs) != 1 {
 		t.Fatalf("%d intents ran on the new chain, want 1", len(runs))
 	}

@@ -30,6 +30,7 @@ type Deps struct {
 	Policies *policy.Guard
 	Webhooks *webhooks.Service
 	Newest   func(context.Context) (int64, error) // cursor of the newest event
+	Reload   func(context.Context) error          // reads keys and pools of the settings again; nil: not possible
 	TopUp    TopUp                                // nil: there is no treasury
 	Metrics  http.Handler                         // nil: no /metrics
 	Beside   []page.Link                          // pages of processes that belong to this one

@@ -2,6 +2,7 @@ package ethchain
 
 import (
 	"context"
+	"math/big"
 	"strings"
 
 	"github.com/ethereum/go-ethereum/accounts/abi"
@@ -14,6 +15,16 @@ import (
 // Simulate estimates a call's gas, which tries it too. It would fail only if the EVM says so: at one endpoint, and at a second one if there
 // is one, since the first may not have seen what the call stands on. Anything else that is said is an error.
 func (c *Chain) Simulate(ctx context.Context, call txmgr.Call) (txmgr.Simulation, error) {
+	if call.Funded { // not every node takes the state that it is to be tried on
+		if out, err := c.simulate(ctx, call); err == nil {
+			return out, nil
+		}
+		call.Funded = false
+	}
+	return c.simulate(ctx, call)
+}
+
+func (c *Chain) simulate(ctx context.Context, call txmgr.Call) (txmgr.Simulation, error) {
 	message := map[string]any{"from": call.From, "value": (*hexutil.Big)(call.Value), "data": hexutil.Bytes(call.Data)}
 	if call.To != "" {
 		message["to"] = call.To
@@ -26,7 +37,12 @@ func (c *Chain) Simulate(ctx context.Context, call txmgr.Call) (txmgr.Simulation
 		state = "latest"
 	}
 	var gas hexutil.Uint64
-	q := ethrpc.Ask(&gas, "eth_estimateGas", message, state)
+	params := []any{message, state}
+	if call.Funded {
+		money := new(big.Int).Add(call.Value, new(big.Int).Lsh(big.NewInt(1), 96))
+		params = append(params, map[string]any{call.From: map[string]any{"balance": (*hexutil.Big)(money)}})
+	}
+	q := ethrpc.Ask(&gas, "eth_estimateGas", params...)
 	e, err := c.client.Do(ctx, q)
 	if err != nil {
 		return txmgr.Simulation{}, err

@@ -57,11 +57,12 @@ func New(c Config) (*Chain, error) {
 	if development {
 		depth, inFlight = 0, 1000
 	}
-	traits := txmgr.Traits{Mempool: true}
+	traits := txmgr.Traits{Mempool: true, Dev: development}
 	if c.NoPool {
 		depth, inFlight = 0, 1
-		traits = txmgr.Traits{Order: txmgr.OrderStrict}
+		traits = txmgr.Traits{Order: txmgr.OrderStrict, Dev: development}
 	}
+	traits.Unit = txmgr.Unit{Name: "ETH", Decimals: 18}
 	if c.Depth != nil {
 		depth = *c.Depth
 	}

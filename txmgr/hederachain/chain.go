@@ -66,7 +66,7 @@ func New(c Config, nodes *consensus.Client, reader *mirror.Client) (*Chain, erro
 	return &Chain{
 		Form: ethtx.Form{ChainID: c.ID}, name: name, nodes: nodes, mirror: reader,
 		payer:  &operatorWatch{look: look, chain: name, log: c.Log},
-		traits: txmgr.Traits{Order: txmgr.OrderStrict, Validity: txmgr.ValidTag, InFlight: c.InFlight},
+		traits: txmgr.Traits{Order: txmgr.OrderStrict, Validity: txmgr.ValidTag, InFlight: c.InFlight, Unit: txmgr.Unit{Name: "HBAR", Decimals: 18}},
 	}, nil
 }
 

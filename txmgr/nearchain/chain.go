@@ -70,7 +70,7 @@ func (c *Chain) ID() string { return c.config.ID }
 
 // Traits returns what the owner may rely on. What the driver shows is final.
 func (c *Chain) Traits() txmgr.Traits {
-	return txmgr.Traits{Order: txmgr.OrderRising, Validity: txmgr.ValidPayload, InFlight: c.config.InFlight}
+	return txmgr.Traits{Order: txmgr.OrderRising, Validity: txmgr.ValidPayload, InFlight: c.config.InFlight, Unit: txmgr.Unit{Name: "NEAR", Decimals: 24}}
 }
 
 // Close closes idle connections.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/big"
 	"os"
+	"slices"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/prometheus/client_golang/prometheus"
@@ -46,6 +47,8 @@ type Deps struct {
 	Beside []page.Link
 	// Signers are more keys than those of the settings.
 	Signers []signers.Signer
+	// Reread reads the settings again, for Service.Reload. nil: they are never read again.
+	Reread func() (Config, error)
 	// Faults is called between two steps; for tests of crashes.
 	Faults txmgr.Faults
 }
@@ -58,6 +61,7 @@ type Service struct {
 	registry *prometheus.Registry
 
 	keys     []txmgr.Key
+	reload   func(context.Context) error
 	chains   []txmgr.Chain
 	db       *ledger.DB
 	api      *api.Server
@@ -103,16 +107,7 @@ func (s *Service) wire(ctx context.Context, cfg Config, deps Deps) error {
 	if err != nil {
 		return err
 	}
-	configured, err := signers.Open(ctx, cfg.Signers)
-	if err != nil {
-		return err
-	}
-	list := deps.Signers
-	for _, address := range configured.Addresses() {
-		signer, _ := configured.Get(address)
-		list = append(list, signer)
-	}
-	if s.Signers, err = signers.NewSet(list...); err != nil {
+	if s.Signers, s.keys, err = keysOf(ctx, cfg.Signers, deps.Signers); err != nil {
 		return err
 	}
 	if cfg.Manager.Instance == "" {
@@ -129,15 +124,27 @@ func (s *Service) wire(ctx context.Context, cfg Config, deps Deps) error {
 		return err
 	}
 	guard := policy.New(s.db)
-	for _, signer := range list {
-		s.keys = append(s.keys, key{signer})
-	}
-	accessKeys, err := signers.OpenNEAR(cfg.Signers)
-	if err != nil {
-		return err
-	}
-	for _, one := range accessKeys {
-		s.keys = append(s.keys, one)
+	s.reload = func(ctx context.Context) error {
+		if deps.Reread == nil {
+			return txmgr.ErrNotPossible
+		}
+		cfg, err := deps.Reread()
+		if err != nil {
+			return err
+		}
+		pools, err := cfg.Chains.pools()
+		if err != nil {
+			return err
+		}
+		_, keys, err := keysOf(ctx, cfg.Signers, deps.Signers)
+		if err != nil {
+			return err
+		}
+		if err := s.Manager.Reload(ctx, keys, pools); err != nil {
+			return err
+		}
+		deps.Log.Info("keys and pools of the settings were read again", "signers", len(keys))
+		return nil
 	}
 	s.Manager, err = txmgr.New(txmgr.Options{
 		Config: cfg.Manager, Store: store, Chains: chains, Keys: s.keys, Pools: pools, Guard: guard, Log: deps.Log, Waker: waker, FeeCaps: caps,
@@ -168,11 +175,44 @@ func (s *Service) wire(ctx context.Context, cfg Config, deps Deps) error {
 		Manager: s.Manager, Keys: s.Keys, Policies: guard, Webhooks: s.webhooks, Newest: s.newest, Beside: deps.Beside, Version: deps.Version, Log: deps.Log,
 		Metrics: promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}),
 	}
+	surface.Reload = s.Reload
 	if s.treasury != nil {
 		surface.TopUp = s.treasury.topUp
 	}
 	s.api = api.New(cfg.API, surface)
 	return nil
+}
+
+// Reload reads keys and pools of the settings again. With an error nothing is changed.
+func (s *Service) Reload(ctx context.Context) error { return s.reload(ctx) }
+
+// keysOf opens the keys of the settings and asks each for a signature; more are keys besides.
+func keysOf(ctx context.Context, cfg signers.Config, more []signers.Signer) (*signers.Set, []txmgr.Key, error) {
+	configured, err := signers.Open(ctx, cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	list := slices.Clone(more)
+	for _, address := range configured.Addresses() {
+		signer, _ := configured.Get(address)
+		list = append(list, signer)
+	}
+	set, err := signers.NewSet(list...)
+	if err != nil {
+		return nil, nil, err
+	}
+	var keys []txmgr.Key
+	for _, signer := range list {
+		keys = append(keys, key{signer})
+	}
+	accessKeys, err := signers.OpenNEAR(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, one := range accessKeys {
+		keys = append(keys, one)
+	}
+	return set, keys, nil
 }
 
 // waker is Redis if the settings name one, else what the ledger has.

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"fmt"
+	"math/big"
 	"slices"
 	"strings"
 	"time"
@@ -55,6 +56,8 @@ func lanesWhere(ctx context.Context, tx *ledger.Tx, condition string, args ...an
 		(SELECT coalesce(min(s.assigned_at), 0) FROM slots s WHERE s.chain = l.chain AND s.era = l.era AND s.signer = l.signer AND NOT s.final AND s.consumed = ''),
 		(SELECT count(*) FROM slots s WHERE s.chain = l.chain AND s.era = l.era AND s.signer = l.signer AND NOT s.final AND s.consumed = '' AND NOT s.signed AND s.holder <> 'foreign'
 			AND s.nonce < (SELECT coalesce(max(m.nonce), 0) FROM slots m WHERE m.chain = l.chain AND m.era = l.era AND m.signer = l.signer AND NOT m.final AND m.sent_at > 0)),
+		(SELECT coalesce(sum(CAST(s.cost AS DOUBLE PRECISION)), 0) FROM slots s WHERE s.chain = l.chain AND s.era = l.era AND s.signer = l.signer AND NOT s.final
+			AND s.consumed = '' AND s.holder <> 'free'),
 		coalesce(o.owner, ''), coalesce(o.term, 0)
 		FROM signer_chains l LEFT JOIN leases o ON o.name = 'txm:' || l.chain || ':' || l.signer AND o.expires_at > $` + fmt.Sprint(len(args)) +
 		` WHERE ` + condition + ` ORDER BY l.chain, l.created_at, l.signer`
@@ -62,7 +65,9 @@ func lanesWhere(ctx context.Context, tx *ledger.Tx, condition string, args ...an
 		l := &txmgr.Lane{}
 		var pools string
 		var chainNonce, next int64
-		err := r.Scan(append(laneTargets(l, &pools, &chainNonce, &next), &l.Pending, &l.Oldest, &l.Gaps, &l.Owner, &l.Term)...)
+		var committed float64 // of numbers with 78 digits, which neither database adds up in the same way
+		err := r.Scan(append(laneTargets(l, &pools, &chainNonce, &next), &l.Pending, &l.Oldest, &l.Gaps, &committed, &l.Owner, &l.Term)...)
+		l.Committed, _ = big.NewFloat(committed).Int(nil)
 		l.Pools, l.ChainNonce, l.NextNonce = poolsOf(pools), uint64(chainNonce), uint64(next)
 		l.Locked = locked(l, now)
 		if l.LastSeen > 0 {
@@ -71,7 +76,10 @@ func lanesWhere(ctx context.Context, tx *ledger.Tx, condition string, args ...an
 		list = append(list, l)
 		return err
 	})
-	return list, err
+	if err != nil {
+		return nil, err
+	}
+	return list, addHolders(ctx, tx, list, condition, args)
 }
 
 // Lane returns one lane.
@@ -101,39 +109,89 @@ func (s *Store) Lanes(ctx context.Context, chain string) (list []*txmgr.Lane, er
 
 // AddLane adds a lane if it is not there.
 func (s *Store) AddLane(ctx context.Context, lane txmgr.Lane) (*txmgr.Lane, error) {
-	err := s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
-		if _, err := tx.Exec(ctx, "INSERT INTO signers (signer, created_at) VALUES ($1, $2) ON CONFLICT (signer) DO NOTHING", lane.Signer, now); err != nil {
-			return err
-		}
-		state, _, err := chainRow(ctx, tx, lane.Chain)
-		if err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, `INSERT INTO signer_chains (chain, signer, ours, pools, era, created_at) VALUES ($1, $2, $3, $4, $5, $6)
-			ON CONFLICT (chain, signer) DO NOTHING`, lane.Chain, lane.Signer, lane.Ours, poolsText(lane.Pools), state.Era, now); err != nil {
-			return err
-		}
-		if !lane.Ours {
-			return nil
-		}
-		old, err := laneRow(ctx, tx, lane.Chain, lane.Signer)
-		if err != nil {
-			return err
-		}
-		pools := old.Pools
-		for _, p := range lane.Pools {
-			if !slices.Contains(pools, p) {
-				pools = append(pools, p)
-			}
-		}
-		_, err = tx.Exec(ctx, "UPDATE signer_chains SET ours = TRUE, pools = $3 WHERE chain = $1 AND signer = $2 AND (NOT ours OR pools <> $3)",
-			lane.Chain, lane.Signer, poolsText(pools))
-		return err
-	})
+	err := s.clocked(ctx, func(tx *ledger.Tx, now int64) error { return addLane(ctx, tx, now, lane) })
 	if err != nil {
 		return nil, err
 	}
 	return s.Lane(ctx, lane.Chain, lane.Signer)
+}
+
+func addLane(ctx context.Context, tx *ledger.Tx, now int64, lane txmgr.Lane) error {
+	if _, err := tx.Exec(ctx, "INSERT INTO signers (signer, created_at) VALUES ($1, $2) ON CONFLICT (signer) DO NOTHING", lane.Signer, now); err != nil {
+		return err
+	}
+	state, _, err := chainRow(ctx, tx, lane.Chain)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, `INSERT INTO signer_chains (chain, signer, ours, pools, era, created_at) VALUES ($1, $2, $3, $4, $5, $6)
+		ON CONFLICT (chain, signer) DO NOTHING`, lane.Chain, lane.Signer, lane.Ours, poolsText(lane.Pools), state.Era, now); err != nil {
+		return err
+	}
+	if !lane.Ours {
+		return nil
+	}
+	old, err := laneRow(ctx, tx, lane.Chain, lane.Signer)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, "UPDATE signer_chains SET ours = TRUE, pools = $3 WHERE chain = $1 AND signer = $2 AND (NOT ours OR pools <> $3)",
+		lane.Chain, lane.Signer, poolsText(union(old.Pools, lane.Pools)))
+	return err
+}
+
+func union(list, more []string) []string {
+	for _, one := range more {
+		if !slices.Contains(list, one) {
+			list = append(list, one)
+		}
+	}
+	return list
+}
+
+// Hold says of which lanes a process has the key.
+func (s *Store) Hold(ctx context.Context, instance string, lanes []txmgr.Lane) error {
+	return s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
+		if _, err := tx.Exec(ctx, "DELETE FROM keyholders WHERE instance = $1", instance); err != nil {
+			return err
+		}
+		for _, lane := range lanes {
+			if err := addLane(ctx, tx, now, txmgr.Lane{Chain: lane.Chain, Signer: lane.Signer, Ours: true}); err != nil {
+				return err
+			}
+			if _, err := tx.Exec(ctx, "INSERT INTO keyholders (instance, chain, signer, pools) VALUES ($1, $2, $3, $4)", instance, lane.Chain, lane.Signer, poolsText(lane.Pools)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// addHolders adds to lanes what living processes say of them, or else what those said that have had them last. The condition is
+// of lanes and of the time, its last argument.
+func addHolders(ctx context.Context, tx *ledger.Tx, list []*txmgr.Lane, condition string, args []any) error {
+	at := map[[2]string]*txmgr.Lane{}
+	for _, l := range list {
+		at[[2]string{l.Chain, l.Signer}] = l
+		l.Absent = l.Ours
+	}
+	query := `SELECT l.chain, l.signer, l.instance, l.pools, n.name IS NOT NULL AS lives FROM keyholders l LEFT JOIN leases n ON n.name = 'node:txm:' || l.instance
+		AND n.owner <> '' AND n.expires_at > $` + fmt.Sprint(len(args)) + " WHERE " + condition + " ORDER BY lives DESC, l.instance"
+	return tx.Query(ctx, query, args, func(r ledger.Row) error {
+		var chain, signer, instance, pools string
+		var lives bool
+		if err := r.Scan(&chain, &signer, &instance, &pools, &lives); err != nil {
+			return err
+		}
+		switch l := at[[2]string{chain, signer}]; {
+		case l == nil:
+		case lives:
+			l.Absent, l.Holders, l.Pools = false, append(l.Holders, instance), union(l.Pools, poolsOf(pools))
+		case l.Absent:
+			l.Pools = union(l.Pools, poolsOf(pools))
+		}
+		return nil
+	})
 }
 
 func chainRow(ctx context.Context, tx *ledger.Tx, chain string) (state txmgr.ChainState, found bool, err error) {

@@ -59,8 +59,11 @@ func killsOf(ctx context.Context, tx *ledger.Tx) (map[string]string, error) {
 }
 
 // ResetChain begins a new era of a chain.
-func (s *Store) ResetChain(ctx context.Context, chain, actor, identity string) error {
+func (s *Store) ResetChain(ctx context.Context, chain, actor, identity string, era int64) error {
 	return s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
+		if old, _, err := chainRow(ctx, tx, chain); err != nil || old.Era != era {
+			return cause(err, txmgr.ErrStale)
+		}
 		if _, err := tx.Exec(ctx, `INSERT INTO chains (chain, identity, era) VALUES ($1, $2, 1) ON CONFLICT (chain) DO UPDATE SET
 			identity = excluded.identity, era = chains.era + 1, halted = '', final_number = 0, final_hash = ''`, chain, identity); err != nil {
 			return err

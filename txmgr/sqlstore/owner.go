@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"fmt"
+	"math/big"
 	"slices"
 	"strings"
 
@@ -26,7 +27,7 @@ func (s *Store) owned(ctx context.Context, f lease.Fence, chain, signer string, 
 }
 
 // Assign gives intents slots.
-func (s *Store) Assign(ctx context.Context, f lease.Fence, chain, signer string, ids []string) ([]txmgr.Assignment, error) {
+func (s *Store) Assign(ctx context.Context, f lease.Fence, chain, signer string, list []txmgr.Placing) ([]txmgr.Assignment, error) {
 	var done []txmgr.Assignment
 	err := s.owned(ctx, f, chain, signer, func(tx *ledger.Tx, now int64, lane *txmgr.Lane) error {
 		done = nil
@@ -35,6 +36,10 @@ func (s *Store) Assign(ctx context.Context, f lease.Fence, chain, signer string,
 		}
 		if killed, err := laneKilled(ctx, tx, lane); err != nil || killed {
 			return err
+		}
+		ids := make([]string, len(list))
+		for n, p := range list {
+			ids[n] = p.Intent
 		}
 		intents, err := intentsByID(ctx, tx, ids)
 		if err != nil {
@@ -46,7 +51,8 @@ func (s *Store) Assign(ctx context.Context, f lease.Fence, chain, signer string,
 		}
 		var slots []*txmgr.Slot
 		var changed []*row
-		for _, id := range ids {
+		for _, p := range list {
+			id := p.Intent
 			i := intents[id]
 			if i == nil || i.Status != txmgr.StatusAccepted {
 				continue
@@ -59,6 +65,7 @@ func (s *Store) Assign(ctx context.Context, f lease.Fence, chain, signer string,
 			}
 			lane.Assigned++
 			slot.Holder, slot.Intent, slot.Reservation, slot.AssignedAt, slot.SentAt = txmgr.HolderIntent, id, "", now, 0
+			slot.Cost = p.Cost
 			i.Status, i.Signer, i.Nonce, i.era, i.Waiting = txmgr.StatusAssigned, signer, slot.Nonce, lane.Era, ""
 			slots, changed = append(slots, slot), append(changed, i)
 			done = append(done, txmgr.Assignment{Intent: i.Intent, Slot: *slot})
@@ -99,7 +106,7 @@ func (s *Store) FillSlot(ctx context.Context, f lease.Fence, want txmgr.Slot, ca
 		if slot == nil || slot.Holder != txmgr.HolderFree || slot.Consumed != "" {
 			return txmgr.ErrStale
 		}
-		slot.Holder, slot.Intent, slot.AssignedAt, slot.SentAt = txmgr.HolderFill, cause, now, 0
+		slot.Holder, slot.Intent, slot.AssignedAt, slot.SentAt, slot.Cost = txmgr.HolderFill, cause, now, 0, nil
 		return saveSlots(ctx, tx, lane, slot)
 	})
 }
@@ -162,7 +169,7 @@ func (s *Store) Commit(ctx context.Context, f lease.Fence, list []*txmgr.Attempt
 				continue
 			}
 			a.State, a.SignedAt, a.Term = txmgr.AttemptSigned, now, f.Term
-			slot.Signed = true
+			slot.Signed, slot.Cost = true, dearest(slot.Cost, a, i)
 			stored = append(stored, a)
 			if i != nil && a.Purpose != txmgr.PurposeFill {
 				if i.Status == txmgr.StatusAssigned {
@@ -184,6 +191,18 @@ func (s *Store) Commit(ctx context.Context, f lease.Fence, list []*txmgr.Attempt
 		return saveIntents(ctx, tx, now, changed...)
 	})
 	return stored, err
+}
+
+// dearest is what a slot may cost when it has one attempt more: any of them may be the one that is executed.
+func dearest(cost *big.Int, a *txmgr.Attempt, i *row) *big.Int {
+	var value *big.Int
+	if i != nil && a.Purpose != txmgr.PurposeFill && a.Purpose != txmgr.PurposeCancel {
+		value = i.Value
+	}
+	if most := txmgr.MostOf(value, a.Gas, a.Fees.Max); cost == nil || most.Cmp(cost) > 0 {
+		return most
+	}
+	return cost
 }
 
 // fits reports whether an attempt still belongs into its slot.

@@ -134,7 +134,7 @@ func (c *slotCase) mined(ctx context.Context, tx *ledger.Tx, p txmgr.Proof) erro
 	receipt := *p.Receipt
 	receipt.Final = p.Final
 	for _, i := range c.intents {
-		decide(i, winner, &receipt)
+		decide(i, winner, &receipt, c.attempts)
 		i.Final = p.Final
 		if !p.Final {
 			continue
@@ -154,12 +154,17 @@ func (c *slotCase) mined(ctx context.Context, tx *ledger.Tx, p txmgr.Proof) erro
 }
 
 // decide gives an intent the status that follows from the attempt that was mined.
-func decide(i *row, winner *txmgr.Attempt, receipt *txmgr.Receipt) {
+func decide(i *row, winner *txmgr.Attempt, receipt *txmgr.Receipt, attempts []*txmgr.Attempt) {
 	i.Waiting = ""
 	mine := i.ID == winner.Intent
 	switch {
 	case mine && winner.Purpose == txmgr.PurposeCancel:
 		i.Status, i.Hash, i.Receipt = txmgr.StatusCancelled, winner.Hash, receipt
+		for _, a := range attempts { // what nodes had against it is why nobody waited any longer
+			if !i.Cancel && a.Intent == i.ID && a.Purpose != txmgr.PurposeCancel && a.Error != nil {
+				i.Error = a.Error
+			}
+		}
 	case mine && !receipt.Final:
 		i.Status, i.Hash, i.Receipt = txmgr.StatusMined, winner.Hash, receipt
 	case mine && receipt.Success:

@@ -160,7 +160,10 @@ func cause(err, otherwise error) error {
 func (s *Store) RenewReservation(ctx context.Context, tenant, id string, ttl int64) (*txmgr.Reservation, error) {
 	var renewed *txmgr.Reservation
 	err := s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
-		n, err := tx.Exec(ctx, "UPDATE reservations SET expires_at = $4 WHERE id = $1 AND tenant = $2 AND status = 'held' AND expires_at > $3", id, tenant, now, now+ttl)
+		// A signer of ours has others waiting behind it.
+		n, err := tx.Exec(ctx, `UPDATE reservations SET expires_at = CASE WHEN created_at < $5 AND EXISTS (SELECT 1 FROM signer_chains l WHERE l.chain = reservations.chain
+			AND l.signer = reservations.signer AND l.ours) THEN created_at + $6 ELSE $4 END WHERE id = $1 AND tenant = $2 AND status = 'held' AND expires_at > $3`,
+			id, tenant, now, now+ttl, now-3*ttl, 4*ttl)
 		if err != nil {
 			return err
 		}
@@ -168,10 +171,13 @@ func (s *Store) RenewReservation(ctx context.Context, tenant, id string, ttl int
 			return txmgr.ErrNoReservation
 		}
 		list, err := reservationsWhere(ctx, tx, "id = $1", id)
-		if err == nil {
-			renewed = list[0]
+		if err != nil {
+			return err
 		}
-		return err
+		if renewed = list[0]; renewed.Expires <= now {
+			return txmgr.ErrNoReservation
+		}
+		return nil
 	})
 	return renewed, err
 }

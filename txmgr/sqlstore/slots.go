@@ -9,12 +9,12 @@ import (
 	"lockstep/txmgr"
 )
 
-const slotColumns = "chain, signer, nonce, holder, intent, reservation, signed, consumed, block, block_hash, final, assigned_at, sent_at"
+const slotColumns = "chain, signer, nonce, holder, intent, reservation, cost, signed, consumed, block, block_hash, final, assigned_at, sent_at"
 
 func scanSlot(r ledger.Row) (*txmgr.Slot, error) {
 	s := &txmgr.Slot{}
 	var nonce, block int64
-	err := r.Scan(&s.Chain, &s.Signer, &nonce, &s.Holder, &s.Intent, &s.Reservation, &s.Signed, &s.Consumed, &block, &s.BlockHash, &s.Final, &s.AssignedAt, &s.SentAt)
+	err := r.Scan(&s.Chain, &s.Signer, &nonce, &s.Holder, &s.Intent, &s.Reservation, number{&s.Cost}, &s.Signed, &s.Consumed, &block, &s.BlockHash, &s.Final, &s.AssignedAt, &s.SentAt)
 	s.Nonce, s.Block = uint64(nonce), uint64(block)
 	return s, err
 }
@@ -59,18 +59,18 @@ func slotsByNonce(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, nonces [
 }
 
 func saveSlots(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, list ...*txmgr.Slot) error {
-	const columns = 14
+	const columns = 15
 	for len(list) > 0 {
 		part := list[:min(len(list), 500)]
 		list = list[len(part):]
 		args := make([]any, 0, columns*len(part))
 		for _, s := range part {
-			args = append(args, lane.Chain, lane.Era, lane.Signer, int64(s.Nonce), string(s.Holder), s.Intent, s.Reservation, s.Signed, s.Consumed,
+			args = append(args, lane.Chain, lane.Era, lane.Signer, int64(s.Nonce), string(s.Holder), s.Intent, s.Reservation, zero(s.Cost), s.Signed, s.Consumed,
 				int64(s.Block), s.BlockHash, s.Final, s.AssignedAt, s.SentAt)
 		}
-		_, err := tx.Exec(ctx, `INSERT INTO slots (chain, era, signer, nonce, holder, intent, reservation, signed, consumed, block, block_hash, final,
+		_, err := tx.Exec(ctx, `INSERT INTO slots (chain, era, signer, nonce, holder, intent, reservation, cost, signed, consumed, block, block_hash, final,
 			assigned_at, sent_at) VALUES `+ledger.Rows(len(part), columns)+` ON CONFLICT (chain, era, signer, nonce) DO UPDATE SET
-			holder = excluded.holder, intent = excluded.intent, reservation = excluded.reservation, signed = excluded.signed,
+			holder = excluded.holder, intent = excluded.intent, reservation = excluded.reservation, cost = excluded.cost, signed = excluded.signed,
 			consumed = excluded.consumed, block = excluded.block, block_hash = excluded.block_hash, final = excluded.final,
 			assigned_at = excluded.assigned_at, sent_at = excluded.sent_at`, args...)
 		if err != nil {

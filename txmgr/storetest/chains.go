@@ -29,7 +29,8 @@ func testChain(t *testing.T, r *room) {
 	note(txmgr.ChainState{Identity: "first", FinalNumber: 5, FinalHash: "five", Halted: "it was reset"})
 	note(txmgr.ChainState{Identity: "first", FinalNumber: 6, FinalHash: "six"})
 	is(txmgr.ChainState{Identity: "first", FinalNumber: 6, FinalHash: "six", Halted: "it was reset"})
-	r.no(r.ResetChain(t.Context(), chain, "test", "second"))
+	r.is(r.ResetChain(t.Context(), chain, "test", "second", 1), txmgr.ErrStale)
+	r.no(r.ResetChain(t.Context(), chain, "test", "second", 0))
 	is(txmgr.ChainState{Identity: "second", Era: 1})
 	note(txmgr.ChainState{Identity: "first", FinalNumber: 7, FinalHash: "seven"}) // of an owner who does not know yet
 	is(txmgr.ChainState{Identity: "second", Era: 1})

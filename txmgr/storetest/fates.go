@@ -263,6 +263,19 @@ func testReservations(t *testing.T, r *room) {
 	if len(ended) != 1 || ended[0].ID != late.ID {
 		t.Fatalf("expired %+v, want %s", ended, late.ID)
 	}
+	old, err := r.Reserve(ctx, chain, signer, tenant, ttl, 9, false)
+	r.no(err)
+	again, err := r.RenewReservation(ctx, tenant, old.ID, ttl)
+	r.no(err)
+	if again.Expires < old.Expires {
+		r.t.Errorf("renewed until %d, and before %d", again.Expires, old.Expires)
+	}
+	r.exec("UPDATE reservations SET created_at = created_at - $2 WHERE id = $1", old.ID, 5*ttl)
+	_, err = r.RenewReservation(ctx, tenant, old.ID, ttl)
+	r.is(err, txmgr.ErrNoReservation) // on a signer of ours it ends one day
+	if done, err := r.Recycle(ctx, tenant, old.ID, "", "", 0); err != nil || !done {
+		r.t.Errorf("recycled: %v, %v", done, err)
+	}
 	_, err = r.RenewReservation(ctx, tenant, late.ID, ttl)
 	r.is(err, txmgr.ErrNoReservation)
 }

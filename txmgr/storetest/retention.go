@@ -20,6 +20,14 @@ func (r *room) now() int64 {
 	return at
 }
 
+func (r *room) exec(statement string, args ...any) {
+	r.t.Helper()
+	r.no(r.db.Write(r.t.Context(), func(tx *ledger.Tx) error {
+		_, err := tx.Exec(r.t.Context(), statement, args...)
+		return err
+	}))
+}
+
 // count asks how many rows there are. The query is the program's.
 func (r *room) count(query string, args ...any) (n int) {
 	r.t.Helper()
@@ -107,7 +115,7 @@ func testForgetFilled(t *testing.T, r *room) {
 // testForgetReset: what was on its way when the chain was reset is over, and is forgotten.
 func testForgetReset(t *testing.T, r *room) {
 	i, _ := r.sent()
-	r.no(r.ResetChain(t.Context(), chain, "test", "another"))
+	r.no(r.ResetChain(t.Context(), chain, "test", "another", 0))
 	r.status(i.ID, txmgr.StatusFailed)
 	r.forgets(r.now()+hour, 1)
 	if n := r.count("SELECT count(*) FROM slots"); n != 0 {

@@ -114,11 +114,11 @@ func (r *room) lane() *txmgr.Lane {
 
 func (r *room) assign(list ...*txmgr.Intent) []txmgr.Assignment {
 	r.t.Helper()
-	var ids []string
+	var wanted []txmgr.Placing
 	for _, i := range list {
-		ids = append(ids, i.ID)
+		wanted = append(wanted, txmgr.Placing{Intent: i.ID, Cost: txmgr.MostOf(i.Value, i.Gas, big.NewInt(100))})
 	}
-	done, err := r.Assign(r.t.Context(), r.fence, chain, signer, ids)
+	done, err := r.Assign(r.t.Context(), r.fence, chain, signer, wanted)
 	r.no(err)
 	return done
 }
@@ -402,7 +402,7 @@ func testFence(t *testing.T, r *room) {
 	ctx := t.Context()
 	a := attempt(i, 0, 1, txmgr.PurposeIntent)
 	zero := uint64(9)
-	_, assignErr := r.Assign(ctx, old, chain, signer, []string{i.ID})
+	_, assignErr := r.Assign(ctx, old, chain, signer, []txmgr.Placing{{Intent: i.ID}})
 	_, commitErr := r.Commit(ctx, old, []*txmgr.Attempt{a})
 	for what, err := range map[string]error{
 		"assign": assignErr, "commit": commitErr,
@@ -445,7 +445,7 @@ func testUnique(t *testing.T, r *room) {
 		group.Go(func() {
 			for k := range n {
 				i := list[(k+g*7)%n]
-				done, err := r.Assign(context.WithoutCancel(t.Context()), r.fence, chain, signer, []string{i.ID})
+				done, err := r.Assign(context.WithoutCancel(t.Context()), r.fence, chain, signer, []txmgr.Placing{{Intent: i.ID}})
 				if err != nil {
 					t.Error(err)
 					return

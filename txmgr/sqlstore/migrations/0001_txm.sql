@@ -21,7 +21,7 @@ CREATE TABLE signer_chains (
 	chain         TEXT NOT NULL,
 	signer        TEXT NOT NULL,
 	ours          BOOLEAN NOT NULL,
-	pools         TEXT NOT NULL DEFAULT ',default,',
+	pools         TEXT NOT NULL DEFAULT ',', -- those of an operator's word, besides those of settings
 	enabled       BOOLEAN NOT NULL DEFAULT TRUE,
 	paused_reason TEXT NOT NULL DEFAULT '',
 	draining      BOOLEAN NOT NULL DEFAULT FALSE,
@@ -43,6 +43,15 @@ CREATE TABLE signer_chains (
 	lock_until    BIGINT NOT NULL DEFAULT 0,
 	created_at    BIGINT NOT NULL,
 	PRIMARY KEY (chain, signer)
+);
+
+-- Which processes have a signer's key, and in which pools the settings of each put it. What a living one says counts.
+CREATE TABLE keyholders (
+	instance TEXT NOT NULL,
+	chain    TEXT NOT NULL,
+	signer   TEXT NOT NULL,
+	pools    TEXT NOT NULL,
+	PRIMARY KEY (instance, chain, signer)
 );
 
 CREATE TABLE intents (
@@ -120,6 +129,7 @@ CREATE TABLE slots (
 	holder      TEXT NOT NULL,
 	intent      TEXT NOT NULL DEFAULT '',
 	reservation TEXT NOT NULL DEFAULT '',
+	cost        TEXT NOT NULL DEFAULT '0', -- the most that it may take from the signer's balance
 	signed      BOOLEAN NOT NULL DEFAULT FALSE,
 	consumed    TEXT NOT NULL DEFAULT '',
 	block       BIGINT NOT NULL DEFAULT 0,
