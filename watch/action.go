@@ -4,15 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/watch/decode"
 )
-
-// managerKind begins the text of a sink that is a transaction manager.
-const managerKind = "manager"
 
 // Action is the transaction that an event triggers, through a sink that is a transaction manager.
 type Action struct {
@@ -70,7 +66,7 @@ func (w *Watch) validateActions() []error {
 	}
 	manager := false
 	for _, sink := range w.Sinks {
-		manager = manager || strings.HasPrefix(sink, managerKind+":")
+		manager = manager || sinkKind(sink) == SinkManager
 	}
 	switch {
 	case manager && len(w.Actions) == 0:

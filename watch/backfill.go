@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
-	"github.com/ethereum/go-ethereum/common"
 	"github.com/google/uuid"
 
 	"lockstep/internal/ledger"
@@ -50,6 +50,9 @@ func (s *Service) StartBackfill(ctx context.Context, b Backfill, to *uint64) (Ba
 	w := &s.cfg.Plan.Watches[at]
 	b.ID = uuid.NewString()
 	err := s.db.Write(ctx, func(tx *ledger.Tx) error {
+		if err := s.current(ctx, tx); err != nil {
+			return err
+		}
 		var head uint64
 		if _, err := tx.One(ctx, "SELECT head FROM watch_chains WHERE chain = $1", []any{int64(w.Chain)}, &head); err != nil {
 			return err
@@ -64,13 +67,18 @@ func (s *Service) StartBackfill(ctx context.Context, b Backfill, to *uint64) (Ba
 		if err != nil {
 			return err
 		}
-		b.Left, err = tx.Exec(ctx, `INSERT INTO backfills (id, unit, chain, watch, from_block, to_block, next_block, repeats, acts, messages, created_at, updated_at)
-			SELECT DISTINCT $1, unit, chain, watch, CAST($2 AS BIGINT), CAST($3 AS BIGINT), CAST($2 AS BIGINT), CAST($4 AS INTEGER), CAST($5 AS INTEGER), 0, CAST($6 AS BIGINT), CAST($6 AS BIGINT)
-			FROM contracts WHERE watch = $7 AND removed = 0`, b.ID, int64(b.From), int64(b.To), int64(bit(b.Repeat)), int64(bit(b.Act)), now, b.Watch)
+		b.Left, err = insertBackfill(ctx, tx, b, now)
 		return err
 	})
 	b.Units, b.Done = b.Left, b.Left == 0
 	return b, err
+}
+
+// insertBackfill makes a row for each unit of the watch, and returns how many.
+func insertBackfill(ctx context.Context, tx *ledger.Tx, b Backfill, now int64) (int64, error) {
+	return tx.Exec(ctx, `INSERT INTO backfills (id, unit, chain, watch, from_block, to_block, next_block, repeats, acts, messages, created_at, updated_at)
+		SELECT DISTINCT $1, unit, chain, watch, CAST($2 AS BIGINT), CAST($3 AS BIGINT), CAST($2 AS BIGINT), CAST($4 AS INTEGER), CAST($5 AS INTEGER), 0, CAST($6 AS BIGINT), CAST($6 AS BIGINT)
+		FROM contracts WHERE watch = $7 AND removed = 0`, b.ID, int64(b.From), int64(b.To), int64(bit(b.Repeat)), int64(bit(b.Act)), now, b.Watch)
 }
 
 // Backfills returns the newest backfills of a watch and how far they are.
@@ -91,11 +99,12 @@ func (s *Service) Backfills(ctx context.Context, watch string) ([]Backfill, erro
 	return list, err
 }
 
-// fill is one step of a backfill: the same blocks of some of our units.
+// fill is one step of a backfill, or of the second pass: the same blocks of some of our units.
 type fill struct {
 	Backfill
-	next  uint64
-	units []string
+	second bool // the second pass: it has no row, and its messages are no backfill's
+	next   uint64
+	units  []string
 }
 
 // nextFill finds the backfill of our units that is furthest behind.
@@ -128,36 +137,75 @@ func (w *worker) nextFill(ctx context.Context) (*fill, error) {
 }
 
 // backfill does one step of a backfill, if there is one. It tells whether there was. New blocks go first: it is called when there are none.
-func (w *worker) backfill(ctx context.Context) (bool, error) {
+func (w *worker) backfill(ctx context.Context, _ chainState) (bool, error) {
 	f, err := w.nextFill(ctx)
 	if err != nil || f == nil {
 		return false, err
 	}
-	s := span{from: f.next, to: min(f.To, f.next+w.chain.MaxSpan-1), units: f.units}
-	q := source.Query{Addresses: map[common.Address]struct{}{}, Events: w.watches[f.Watch].selectors()}
-	for _, c := range w.contracts {
-		if _, ours := slices.BinarySearch(f.units, c.unit); ours && c.watch.Name == f.Watch && c.discovered <= s.to {
-			s.contracts = append(s.contracts, c)
-			q.Addresses[c.address] = struct{}{}
+	return true, w.fillStep(ctx, f)
+}
+
+// secondPass reads blocks once more that were read before they could not be replaced, when they cannot be any more: what an endpoint did not
+// tell of when a block was new is found then, whoever tells of it. It waits until there are some, so that it costs little.
+func (w *worker) secondPass(ctx context.Context, state chainState) (bool, error) {
+	var lowest, ready uint64 = ^uint64(0), 0
+	for _, u := range w.units {
+		if upto := min(state.safe+1, u.next); u.checked+1 < upto {
+			lowest, ready = min(lowest, u.checked+1), max(ready, upto-u.checked-1)
 		}
 	}
+	if ready == 0 || ready < secondPassBlocks && time.Since(w.passed) < secondPassTime {
+		return false, nil
+	}
+	f := &fill{second: true, next: lowest}
+	f.To = min(state.safe, lowest+w.chain.MaxSpan-1)
+	for name, u := range w.units {
+		if u.checked+1 <= f.To && u.next > lowest {
+			f.To = min(f.To, u.next-1)
+			f.units = append(f.units, name)
+		}
+	}
+	slices.Sort(f.units)
+	if err := w.fillStep(ctx, f); err != nil {
+		return false, err
+	}
+	if f.To == state.safe {
+		w.passed = time.Now()
+	}
+	return true, nil
+}
+
+const (
+	secondPassBlocks = 32
+	secondPassTime   = 30 * time.Second
+)
+
+func (w *worker) fillStep(ctx context.Context, f *fill) error {
+	s := span{from: f.next, to: min(f.To, f.next+w.chain.MaxSpan-1), units: f.units}
+	for _, c := range w.contracts {
+		if _, ours := slices.BinarySearch(f.units, c.unit); ours && (f.second || c.watch.Name == f.Watch) && c.discovered <= s.to {
+			s.contracts = append(s.contracts, c)
+		}
+	}
+	q := queryOf(s.contracts)
 	next := s.to + 1
 	var logs []source.Log
 	if len(s.contracts) > 0 {
 		var last source.Block
+		var err error
 		if logs, last, err = w.source.LogsOfRange(ctx, s.from, s.to, q); err != nil {
-			return false, err
+			return err
 		}
 		next = last.Number + 1
 		if err := w.stamp(ctx, logs); err != nil {
-			return false, err
+			return err
 		}
 	}
 	if len(logs) > w.perCommit && logs[w.perCommit].BlockNumber > s.from { // the rest is the next step's
 		next = logs[w.perCommit].BlockNumber
 	}
 	logs = slices.DeleteFunc(logs, func(l source.Log) bool { return l.BlockNumber >= next })
-	return true, w.commitFill(ctx, f, w.matchAgain(ctx, s, logs), next)
+	return w.commitFill(ctx, f, w.matchAgain(ctx, s, logs), next)
 }
 
 // matchAgain reads logs that a contract may have had before. Those that its unit has still to come to are left to it.
@@ -172,6 +220,7 @@ func (w *worker) commitFill(ctx context.Context, f *fill, all []*occurrence, nex
 	var seqs map[contractKey]int64
 	var told map[string]int64
 	hits := 0
+	var found []*occurrence
 	err := w.db.Write(ctx, func(tx *ledger.Tx) error {
 		seqs, told = map[contractKey]int64{}, map[string]int64{}
 		if err := w.fence(ctx, tx, f.units); err != nil {
@@ -193,18 +242,23 @@ func (w *worker) commitFill(ctx context.Context, f *fill, all []*occurrence, nex
 		if err := insertContracts(ctx, tx, children(all), now); err != nil {
 			return err
 		}
+		found = fresh
 		list := fresh
 		if f.Repeat {
 			list = all
 		}
-		limit, settled := w.watches[f.Watch].settled(state)
-		list = slices.DeleteFunc(slices.Clone(list), func(o *occurrence) bool { return !settled || o.blockNumber > limit }) // they are handed on when they are deep enough
+		list = slices.DeleteFunc(slices.Clone(list), func(o *occurrence) bool { // they are handed on when they are deep enough
+			limit, settled := o.contract.watch.settled(state)
+			return !settled || o.blockNumber > limit
+		})
 		if err := w.announce(ctx, tx, list); err != nil {
 			return err
 		}
 		messages := make([]ledger.Event, len(list))
 		for i, o := range list {
-			o.mark = &Mark{ID: f.ID, Act: f.Act}
+			if !f.second {
+				o.mark = &Mark{ID: f.ID, Act: f.Act}
+			}
 			messages[i] = o.message(w.chain.ID, nextSeq(seqs, o.contract), false, now)
 			told[o.contract.unit]++
 		}
@@ -213,6 +267,12 @@ func (w *worker) commitFill(ctx context.Context, f *fill, all []*occurrence, nex
 		}
 		if err := w.applyFields(ctx, tx, fresh, now); err != nil {
 			return err
+		}
+		if f.second {
+			if err := checked(ctx, tx, f.units, next-1); err != nil {
+				return err
+			}
+			return tx.Emit(ctx, messages...)
 		}
 		for _, unit := range f.units {
 			if _, err := tx.Exec(ctx, "UPDATE backfills SET next_block = $1, messages = messages + $2, updated_at = $3 WHERE id = $4 AND unit = $5", int64(next), told[unit], now, f.ID, unit); err != nil {
@@ -224,12 +284,33 @@ func (w *worker) commitFill(ctx context.Context, f *fill, all []*occurrence, nex
 	if err != nil {
 		return err
 	}
-	w.metrics.deduplicated.Add(float64(hits))
+	w.metrics.undecoded.Add(float64(undecoded(found)))
+	if f.second {
+		w.metrics.repaired.Add(float64(len(found)))
+		for _, o := range found {
+			w.log.ErrorContext(ctx, "an event was not told of when its block was new; it is handed on now", "event", o.id(w.chain.ID), "address", o.contract.text, "block", o.blockNumber)
+		}
+		for _, name := range f.units {
+			w.units[name].checked = max(w.units[name].checked, next-1)
+		}
+	} else {
+		w.metrics.deduplicated.Add(float64(hits))
+	}
 	for key, seq := range seqs {
 		w.contracts[key].seq = seq
 	}
 	if len(told) > 0 {
 		w.changed(sortedKeys(told))
+	}
+	return nil
+}
+
+// checked notes up to where the second pass is.
+func checked(ctx context.Context, tx *ledger.Tx, units []string, block uint64) error {
+	for part := range slices.Chunk(units, perStatement) {
+		if _, err := tx.Exec(ctx, "UPDATE cursors SET checked = $1 WHERE checked < $1 AND unit IN "+ledger.List(2, len(part)), append([]any{int64(block)}, anys(part)...)...); err != nil {
+			return err
+		}
 	}
 	return nil
 }

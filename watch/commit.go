@@ -55,11 +55,10 @@ func (w *worker) occurrence(ctx context.Context, c *contract, signature *decode.
 	}
 	values, err := signature.Decode(l.Topics, l.Data)
 	if err != nil {
-		w.metrics.undecoded.Inc()
 		w.log.WarnContext(ctx, "a log has the selector of an event but cannot be read by its signature; it is handed on as it is", "event", o.signature, "address", l.Address.Hex(), "transaction", l.TxHash.Hex(), "log", l.Index, "bytes", len(l.Data), "error", err)
 		extra := rawOf(l.Topics, l.Data)
 		extra.Undecoded = true
-		o.extra = encode(extra)
+		o.extra, o.undecoded = encode(extra), true
 		return o
 	}
 	o.args = encode(values.Args)
@@ -71,7 +70,7 @@ func (w *worker) occurrence(ctx context.Context, c *contract, signature *decode.
 		extra.Hex = values.Hex
 		o.extra = encode(extra)
 	}
-	if c.factory && signature == c.watch.Factory.Event {
+	if c.factory && c.watch.Factory != nil && signature == c.watch.Factory.Event {
 		child := c.watch.child(o.id(w.chain.ID), l.BlockNumber, values.Args)
 		o.child = &child
 	}
@@ -90,7 +89,7 @@ func children(list []*occurrence) (all []newContract) {
 
 // wants finds the event of a contract that has a selector.
 func (c *contract) wants(selector common.Hash) *decode.Signature {
-	if c.factory && c.watch.Factory.Event.Selector == selector {
+	if c.factory && c.watch.Factory != nil && c.watch.Factory.Event.Selector == selector {
 		return c.watch.Factory.Event
 	}
 	for _, e := range c.watch.Events {
@@ -157,7 +156,7 @@ func cut(list []*occurrence, n int) (first, rest []*occurrence) {
 
 // until is a span that ends earlier: with those who are up to there.
 func (w *worker) until(s span, from, to uint64) span {
-	short := span{from: from, to: to}
+	short := span{from: from, to: to, final: s.final}
 	for _, name := range s.units {
 		if w.units[name].next <= to {
 			short.units = append(short.units, name)
@@ -175,6 +174,7 @@ func (w *worker) until(s span, from, to uint64) span {
 func (w *worker) commit(ctx context.Context, state chainState, s span, list []*occurrence, last source.Block) error {
 	next := last.Number + 1
 	var seqs map[contractKey]int64
+	var found []*occurrence
 	var hits int
 	var told map[string]struct{}
 	err := w.db.Write(ctx, func(tx *ledger.Tx) error {
@@ -190,7 +190,7 @@ func (w *worker) commit(ctx context.Context, state chainState, s span, list []*o
 		if err != nil {
 			return fmt.Errorf("events: %w", err)
 		}
-		hits = len(list) - len(fresh)
+		hits, found = len(list)-len(fresh), fresh
 		if err := insertContracts(ctx, tx, children(list), now); err != nil {
 			return err
 		}
@@ -213,6 +213,7 @@ func (w *worker) commit(ctx context.Context, state chainState, s span, list []*o
 		return err
 	}
 	w.metrics.deduplicated.Add(float64(hits))
+	w.metrics.undecoded.Add(float64(undecoded(found)))
 	w.metrics.blocks.Add(float64(next - s.from))
 	for _, c := range s.contracts {
 		if !c.merged {
@@ -221,6 +222,9 @@ func (w *worker) commit(ctx context.Context, state chainState, s span, list []*o
 	}
 	for _, name := range s.units {
 		u := w.units[name]
+		if s.final && u.checked+1 >= u.next {
+			u.checked = next - 1
+		}
 		u.next, u.parent, u.fork = next, last.Hash.Hex(), state.fork
 	}
 	for _, c := range s.contracts {
@@ -238,6 +242,14 @@ func (w *worker) commit(ctx context.Context, state chainState, s span, list []*o
 	return err
 }
 
+// undecoded counts the events that are handed on as they are.
+func undecoded(list []*occurrence) (n int) {
+	for _, o := range list {
+		n += bit(o.undecoded)
+	}
+	return n
+}
+
 // nextSeq counts the messages about a contract within a transaction that may be run again.
 func nextSeq(seqs map[contractKey]int64, c *contract) int64 {
 	seq, begun := seqs[c.key()]
@@ -251,8 +263,9 @@ func nextSeq(seqs map[contractKey]int64, c *contract) int64 {
 // moveCursors moves the units of a span, and makes sure that the units of all its contracts are still ours.
 func (w *worker) moveCursors(ctx context.Context, tx *ledger.Tx, s span, next uint64, parent string, fork int64) error {
 	for part := range slices.Chunk(s.units, perStatement) {
-		args := append([]any{int64(next), parent, fork, w.owner}, anys(part)...)
-		n, err := tx.Exec(ctx, "UPDATE cursors SET next_block = $1, parent = $2, fork = $3 WHERE owner = $4 AND unit IN "+ledger.List(5, len(part)), args...)
+		args := append([]any{int64(next), parent, fork, w.owner, int64(bit(s.final))}, anys(part)...)
+		n, err := tx.Exec(ctx, `UPDATE cursors SET next_block = CAST($1 AS BIGINT), parent = $2, fork = $3, checked = CASE WHEN CAST($5 AS INTEGER) = 1 AND checked + 1 >= next_block THEN CAST($1 AS BIGINT) - 1 ELSE checked END
+			WHERE owner = $4 AND unit IN `+ledger.List(6, len(part)), args...)
 		if err != nil {
 			return err
 		}

@@ -150,6 +150,16 @@ func (p *Plan) problems() (all []problem) {
 		}
 		chains[c.ID] = true
 	}
+	called := map[string]string{}
+	for i := range p.Watches {
+		for _, spec := range p.Watches[i].Sinks {
+			name := SinkName(spec)
+			if other, twice := called[name]; twice && other != spec {
+				add(problem{chain: -1, watch: i}, "two sinks are called %s: name them, as first=%s:…", name, sinkKind(spec))
+			}
+			called[name] = spec
+		}
+	}
 	names := map[string]bool{}
 	whole := problem{chain: -1, watch: -1}
 	if len(p.Watches) == 0 {

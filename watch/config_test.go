@@ -113,6 +113,54 @@ watches:
 	}
 }
 
+// TestAFileOfRealLife has anchors, several ABIs of which one has an anonymous event, overloads and named sinks, and mistakes that look right.
+func TestAFileOfRealLife(t *testing.T) {
+	folder := t.TempDir()
+	for name, text := range map[string]string{
+		"a.json": `[{"type":"event","name":"Paid","inputs":[{"name":"amount","type":"uint256"}]},{"type":"event","name":"Secret","anonymous":true,"inputs":[]}]`,
+		"b.json": `{"abi":[{"type":"event","name":"Made","inputs":[]},{"type":"event","name":"Lost","inputs":[]}]}`,
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(folder, "watch.yaml")
+	plan, err := watch.Read([]byte(`
+chains: [{id: 1, urls: [http://x]}]
+watches:
+  - &base
+    name: one
+    chain: 1
+    addresses: &all ["0x05FbA803Be258049A27B820088bab1cAD2058871", "0x67d8d32e9bf1a9968a5ff53b87d777aa8ebbee69"]
+    events: ["Paid(uint256,address)"]
+    abi: [a.json, b.json: [Made]]
+    fields: {amount: "Paid(uint256, address).arg0"}
+    status: {initial: open, "Paid(uint)": paid}
+    sinks: ["orders=webhook:https://h/a?token=1", stdout]
+  - {<<: *base, name: two, addresses: *all}
+`), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range plan.Watches {
+		if len(w.Events) != 3 || len(w.Addresses) != 2 || w.Fields[0].Event != "Paid(uint256,address)" || w.Status.On["Paid(uint256)"] != "paid" {
+			t.Errorf("%+v", w)
+		}
+	}
+	_, err = watch.Read([]byte(`
+chains: [{id: 1, urls: [http://x]}]
+watches:
+  - {name: a, chain: 1, events: [A()], events: [B()], addresses: ["0x05FbA803Be258049A27B820088bab1cAD2058872"]}
+  - {name: b, chain: 1, addresses: ["0x67d8d32e9bf1a9968a5ff53b87d777aa8ebbee69"], abi: {a.json: [Secret]}}
+  - {name: c, chain: 1, addresses: ["0x67d8d32e9bf1a9968a5ff53b87d777aa8ebbee69"], events: [A()], sinks: ["webhook:https://h/one", "webhook:https://h/two"]}
+`), path)
+	for _, want := range []string{`:4: "events" is set twice`, ":4: 0x05FbA803Be258049A27B820088bab1cAD2058872 has a checksum that does not fit", "event Secret: it is anonymous", ":6: two sinks are called webhook:h"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("nobody says %q:\n%v", want, err)
+		}
+	}
+}
+
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(good))
 	f.Add([]byte("watches: [[1]]"))

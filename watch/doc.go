@@ -61,6 +61,20 @@
 // a sink before it notes how far it is, and only while it can trust its lease for longer than a send may take; so a kill repeats
 // no more than those. So delivery is at least once: a consumer recognises a message by its id. A sink that refuses a contract's message holds up that unit, and nothing else.
 //
+// A message that a sink can never take is noted and passed over. Where messages behind a refused one were taken, that is remembered for as long as the lease
+// lives, so that nothing comes twice without a death.
+//
+// # What was not told
+//
+// An endpoint may answer that a new block has no logs of ours, and be wrong. So blocks that were read while they could be replaced are read
+// once more, as a range, when they cannot be any more (secondPass); what is found then is handed on late, and counted.
+//
+// # Which plan
+//
+// The ledger has the plan that the fleet follows, and each watch as it was followed last. A process that starts with another plan compares it with
+// those (Plan.Changes), and does in one transaction what the differences mean; cursors are nobody's from then on, so that processes with
+// the older plan write nothing more and are given nothing. What a plan does not name any more keeps its place.
+//
 // # Backfills
 //
 // A backfill has a row for each unit of its watch. The owner of a unit works it off when there are no new blocks, in the goroutine that reads those, so that the

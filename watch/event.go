@@ -58,6 +58,7 @@ type occurrence struct {
 	signature   string
 	args        string // JSON
 	extra       string // JSON, or empty
+	undecoded   bool
 	blockNumber uint64
 	blockHash   string
 	txHash      string

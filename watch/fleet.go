@@ -88,12 +88,19 @@ func (f *fleet) balance(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	units, partitions, err := f.units(ctx)
+	work, err := f.work(ctx)
 	if err != nil {
 		return err
 	}
-	owners := f.divide(units, nodes, partitions)
-	self := f.s.cfg.Instance
+	units := work.units
+	// Who has another plan owns nothing, and is given nothing. That may be this process.
+	nodes = slices.DeleteFunc(nodes, func(n string) bool { return !work.current[n] })
+	f.s.behind(ctx, !work.current[f.s.cfg.Instance])
+	if !work.current[f.s.cfg.Instance] {
+		units = nil
+	}
+	owners := f.divide(units, nodes, work.partitions)
+	self, reign := f.s.cfg.Instance, f.owner()
 	f.mu.Lock()
 	f.nodes = nodes
 	var give []*lease.Lease
@@ -103,14 +110,14 @@ func (f *fleet) balance(ctx context.Context) error {
 		select {
 		case <-l.Lost():
 			delete(f.mine, name)
-			changed[units[name]] = true
+			changed[work.units[name]] = true
 			continue
 		default:
 		}
-		if owners[name] != self {
+		if cursor, has := work.owners[name]; owners[name] != self || has && cursor != reign { // or it cannot write for it
 			give = append(give, l)
 			delete(f.mine, name)
-			changed[units[name]] = true
+			changed[work.units[name]] = true
 		}
 	}
 	for name, owner := range owners {
@@ -166,6 +173,9 @@ func (f *fleet) take(ctx context.Context, units []string) ([]*lease.Lease, error
 	reign := f.s.keeper.Owner() + "/" + strconv.Itoa(f.reigns)
 	f.mu.Unlock()
 	taken, err := f.s.keeper.AcquireAll(ctx, units, func(ctx context.Context, tx *ledger.Tx, units []string) error {
+		if err := f.s.current(ctx, tx); err != nil {
+			return err
+		}
 		if _, err := tx.Exec(ctx, "UPDATE cursors SET owner = $1 WHERE owner = $2 AND owner <> ''", reign, before); err != nil {
 			return err
 		}
@@ -216,31 +226,50 @@ func (f *fleet) give(ctx context.Context, leases []*lease.Lease) error {
 	return errors.Join(err, f.s.keeper.ReleaseAll(ctx, leases))
 }
 
-// units returns the units that there are, with their chains, and the partitions that living processes have pinned.
-func (f *fleet) units(ctx context.Context) (units map[string]uint64, partitions map[int]string, err error) {
+// work is what there is to divide, and among whom.
+type work struct {
+	units      map[string]uint64 // with their chains
+	owners     map[string]string // what their cursors name
+	partitions map[int]string    // that living processes have pinned
+	current    map[string]bool   // processes that have the plan that the fleet follows
+}
+
+func (f *fleet) work(ctx context.Context) (w work, err error) {
 	err = f.s.db.Read(ctx, func(tx *ledger.Tx) error {
-		units, partitions = map[string]uint64{}, map[int]string{}
+		w = work{units: map[string]uint64{}, owners: map[string]string{}, partitions: map[int]string{}, current: map[string]bool{}}
+		_, newest, err := newestPlan(ctx, tx)
+		if err != nil {
+			return err
+		}
+		err = tx.Query(ctx, "SELECT instance_id, partition_number, CASE WHEN total_partitions = $1 AND status = 'active' THEN 1 ELSE 0 END FROM nodes WHERE plan = $2", []any{int64(f.s.cfg.Partitions), newest}, func(r ledger.Row) error {
+			var n, pinned int
+			var instance string
+			err := r.Scan(&instance, &n, &pinned)
+			w.current[instance] = true
+			if pinned == 1 {
+				w.partitions[n] = instance
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		w.current[f.s.cfg.Instance] = newest == f.s.digest
 		for _, c := range f.s.cfg.Plan.Chains {
-			units[headUnit(c.ID)] = c.ID
-			err := tx.Query(ctx, "SELECT unit FROM cursors WHERE chain = $1", []any{int64(c.ID)}, func(r ledger.Row) error {
-				var name string
-				err := r.Scan(&name)
-				units[name] = c.ID
+			w.units[headUnit(c.ID)] = c.ID
+			err := tx.Query(ctx, "SELECT unit, owner FROM cursors WHERE chain = $1 AND parked = 0", []any{int64(c.ID)}, func(r ledger.Row) error {
+				var name, owner string
+				err := r.Scan(&name, &owner)
+				w.units[name], w.owners[name] = c.ID, owner
 				return err
 			})
 			if err != nil {
 				return err
 			}
 		}
-		return tx.Query(ctx, "SELECT partition_number, instance_id FROM nodes WHERE total_partitions = $1 AND status = 'active'", []any{int64(f.s.cfg.Partitions)}, func(r ledger.Row) error {
-			var n int
-			var instance string
-			err := r.Scan(&n, &instance)
-			partitions[n] = instance
-			return err
-		})
+		return nil
 	})
-	return units, partitions, err
+	return w, err
 }
 
 // divide says who owns which unit.
@@ -290,42 +319,46 @@ func (f *fleet) warn(missing map[int]bool) {
 
 // heartbeat writes the row that tells people of this process.
 func (f *fleet) heartbeat(ctx context.Context, status string) error {
-	s := f.s
-	return s.db.Write(ctx, func(tx *ledger.Tx) error {
+	return f.s.db.Write(ctx, func(tx *ledger.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
 		}
-		var block, contracts, registered int64
-		owner := f.owner()
-		if _, err := tx.One(ctx, "SELECT COALESCE(MIN(next_block), 1) - 1 FROM cursors WHERE owner = $1", []any{owner}, &block); err != nil {
-			return err
-		}
-		if _, err := tx.One(ctx, "SELECT COUNT(*) FROM contracts c JOIN cursors u ON u.unit = c.unit WHERE u.owner = $1 AND c.removed = 0 AND c.kind <> 'factory'", []any{owner}, &contracts); err != nil {
-			return err
-		}
-		if _, err := tx.One(ctx, "SELECT COUNT(*) FROM contracts WHERE removed = 0 AND kind <> 'factory'", nil, &registered); err != nil {
-			return err
-		}
-		block = max(block, 0) // before the first block
-		s.metrics.contracts.Set(float64(contracts))
-		s.metrics.registered.Set(float64(registered))
-		f.mu.Lock()
-		leader, total, number := int64(0), int64(s.cfg.Partitions), int64(s.cfg.Partition)
-		if s.cfg.Partitions == 0 {
-			total, number = int64(len(f.nodes)), 0
-		}
-		for name := range f.mine {
-			if strings.HasPrefix(name, "factory:") {
-				leader = 1
-			}
-		}
-		f.mu.Unlock()
-		_, err = tx.Exec(ctx, `INSERT INTO nodes (instance_id, owner, status, partition_number, total_partitions, last_heartbeat, current_block, contracts, leader, version, created_at, updated_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $6, $6) ON CONFLICT (instance_id) DO UPDATE SET owner = excluded.owner, status = excluded.status,
-			partition_number = excluded.partition_number, total_partitions = excluded.total_partitions, last_heartbeat = excluded.last_heartbeat, current_block = excluded.current_block,
-			contracts = excluded.contracts, leader = excluded.leader, version = excluded.version, updated_at = excluded.updated_at`,
-			s.cfg.Instance, s.keeper.Owner(), status, number, total, now, block, contracts, leader, s.cfg.Version)
-		return err
+		return f.writeNode(ctx, tx, status, now)
 	})
+}
+
+func (f *fleet) writeNode(ctx context.Context, tx *ledger.Tx, status string, now int64) error {
+	s := f.s
+	var block, contracts, registered int64
+	owner := f.owner()
+	if _, err := tx.One(ctx, "SELECT COALESCE(MIN(next_block), 1) - 1 FROM cursors WHERE owner = $1", []any{owner}, &block); err != nil {
+		return err
+	}
+	if _, err := tx.One(ctx, "SELECT COUNT(*) FROM contracts c JOIN cursors u ON u.unit = c.unit WHERE u.owner = $1 AND c.removed = 0 AND c.kind <> 'factory'", []any{owner}, &contracts); err != nil {
+		return err
+	}
+	if _, err := tx.One(ctx, "SELECT COUNT(*) FROM contracts WHERE removed = 0 AND kind <> 'factory'", nil, &registered); err != nil {
+		return err
+	}
+	block = max(block, 0) // before the first block
+	s.metrics.contracts.Set(float64(contracts))
+	s.metrics.registered.Set(float64(registered))
+	f.mu.Lock()
+	leader, total, number := int64(0), int64(s.cfg.Partitions), int64(s.cfg.Partition)
+	if s.cfg.Partitions == 0 {
+		total, number = int64(len(f.nodes)), 0
+	}
+	for name := range f.mine {
+		if strings.HasPrefix(name, "factory:") && status == "active" {
+			leader = 1
+		}
+	}
+	f.mu.Unlock()
+	_, err := tx.Exec(ctx, `INSERT INTO nodes (instance_id, owner, status, partition_number, total_partitions, last_heartbeat, current_block, contracts, leader, version, plan, created_at, updated_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $6, $6) ON CONFLICT (instance_id) DO UPDATE SET owner = excluded.owner, status = excluded.status,
+		partition_number = excluded.partition_number, total_partitions = excluded.total_partitions, last_heartbeat = excluded.last_heartbeat, current_block = excluded.current_block,
+		contracts = excluded.contracts, leader = excluded.leader, version = excluded.version, plan = excluded.plan, updated_at = excluded.updated_at`,
+		s.cfg.Instance, s.keeper.Owner(), status, number, total, now, block, contracts, leader, s.cfg.Version, s.digest)
+	return err
 }

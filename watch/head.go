@@ -44,7 +44,9 @@ type headFollower struct {
 	head      uint64
 	safe      uint64
 	fork      int64
-	finalized time.Time // when the chain was asked what is final
+	finalized time.Time // when the chain last answered what is final
+	says      bool      // it has said so once: it is not guessed from then on
+	silent    bool      // it says that it has no such thing
 	pace      pace
 }
 
@@ -61,16 +63,18 @@ func (f *headFollower) load(ctx context.Context) error {
 	return f.db.Write(ctx, func(tx *ledger.Tx) error {
 		clear(f.blocks)
 		var known string
-		found, err := tx.One(ctx, "SELECT genesis, head, safe, fork FROM watch_chains WHERE chain = $1"+tx.ForUpdate(), []any{int64(f.chain.ID)}, &known, &f.head, &f.safe, &f.fork)
+		says := 0
+		found, err := tx.One(ctx, "SELECT genesis, head, safe, says, fork FROM watch_chains WHERE chain = $1"+tx.ForUpdate(), []any{int64(f.chain.ID)}, &known, &f.head, &f.safe, &says, &f.fork)
+		f.says = says == 1
 		switch {
 		case err != nil:
 			return err
 		case !found:
 			f.head, f.safe, f.fork = 0, 0, 0
-			_, err = tx.Exec(ctx, "INSERT INTO watch_chains (chain, genesis, head, safe, fork, owner) VALUES ($1, $2, 0, 0, 0, $3)", int64(f.chain.ID), genesis.Hash.Hex(), f.owner)
+			_, err = tx.Exec(ctx, "INSERT INTO watch_chains (chain, genesis, head, safe, says, fork, owner) VALUES ($1, $2, 0, 0, 0, 0, $3)", int64(f.chain.ID), genesis.Hash.Hex(), f.owner)
 			return err
 		case known != genesis.Hash.Hex():
-			return fmt.Errorf("%w: chain %d began with %s and begins with %s", ErrReset, f.chain.ID, known, genesis.Hash)
+			return fmt.Errorf("%w: chain %d began with %s and begins with %s; if it was reset on purpose, stop all processes and run lockstep watch reset --chain %d, which forgets what was read of it", ErrReset, f.chain.ID, known, genesis.Hash, f.chain.ID)
 		}
 		if _, err := tx.Exec(ctx, "UPDATE watch_chains SET owner = $1 WHERE chain = $2", f.owner, int64(f.chain.ID)); err != nil {
 			return err
@@ -102,32 +106,29 @@ func (f *headFollower) advance(ctx context.Context) (bool, error) {
 	return true, f.store(ctx, fresh, ancestor, safe)
 }
 
-// safeBlock returns the highest block that cannot be replaced, below a head.
+// safeBlock returns the highest block that cannot be replaced, below a head: what the chain says is final. A chain that has no such thing
+// is taken at its depth. A call that fails says neither.
 func (f *headFollower) safeBlock(ctx context.Context, head uint64) (uint64, error) {
-	safe := f.safe
-	if head > f.chain.Finality {
-		safe = max(safe, head-f.chain.Finality)
+	if f.finalized.IsZero() || time.Since(f.finalized) >= finalityEvery {
+		final, err := f.source.Finalized(ctx)
+		switch {
+		case err == nil:
+			f.finalized, f.says, f.silent = time.Now(), true, false
+			if final.Number <= head {
+				return max(f.safe, final.Number), nil
+			}
+		case !f.says && errors.Is(err, source.ErrNotFound): // it says that it has none, or does not know the tag
+			f.finalized, f.silent = time.Now(), true
+		case ctx.Err() != nil:
+			return 0, ctx.Err()
+		case f.finalized.IsZero() && f.safe == 0:
+			return 0, fmt.Errorf("what is final: %w", err)
+		}
 	}
-	if time.Since(f.finalized) < finalityEvery {
-		return f.known(safe), nil
+	if f.silent && head > f.chain.Finality {
+		return max(f.safe, head-f.chain.Finality), nil
 	}
-	final, err := f.source.Finalized(ctx)
-	if err != nil && ctx.Err() != nil {
-		return 0, ctx.Err()
-	}
-	f.finalized = time.Now()
-	if err == nil && final.Number <= head {
-		return max(f.safe, final.Number), nil
-	}
-	return safe, nil // the chain does not say what is final
-}
-
-// known keeps what is safe from overtaking what the chain itself said: between two questions it stays.
-func (f *headFollower) known(safe uint64) uint64 {
-	if f.safe == 0 {
-		return safe
-	}
-	return f.safe
+	return f.safe, nil
 }
 
 // link reads the parents of a block down to one that is known, or to what is safe. It returns the blocks that are new in
@@ -173,8 +174,8 @@ func (f *headFollower) store(ctx context.Context, fresh []source.Block, ancestor
 	}
 	head := fresh[len(fresh)-1].Number
 	err := f.db.Write(ctx, func(tx *ledger.Tx) error {
-		n, err := tx.Exec(ctx, "UPDATE watch_chains SET head = $1, safe = $2, fork = $3 WHERE chain = $4 AND owner = $5",
-			int64(head), int64(safe), fork, int64(f.chain.ID), f.owner)
+		n, err := tx.Exec(ctx, "UPDATE watch_chains SET head = $1, safe = $2, fork = $3, says = $6 WHERE chain = $4 AND owner = $5",
+			int64(head), int64(safe), fork, int64(f.chain.ID), f.owner, int64(bit(f.says)))
 		if err != nil {
 			return err
 		}

@@ -69,6 +69,9 @@ func (s *Service) Condition(ctx context.Context) Condition {
 	if err := s.db.Ping(ctx); err != nil {
 		c.Reasons = append(c.Reasons, "the database does not answer")
 	}
+	if s.older.Load() {
+		c.Reasons = append(c.Reasons, "the fleet follows another plan than this process has; lockstep watch plan shows the differences")
+	}
 	switch at := s.metrics.beat.Load(); {
 	case at == 0:
 		c.Reasons = append(c.Reasons, "the fleet does not know this process yet")

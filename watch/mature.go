@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/ethereum/go-ethereum/common"
 
@@ -23,6 +24,41 @@ func (w *worker) waits() bool {
 	return false
 }
 
+// contractsPerRefresh is how many rows one transaction works out again.
+const contractsPerRefresh = 200
+
+// refresh works out status and fields of contracts whose watch has others now.
+func (w *worker) refresh(ctx context.Context, _ chainState) (bool, error) {
+	var list []*contract
+	units := map[string]struct{}{}
+	err := w.db.Read(ctx, func(tx *ledger.Tx) error {
+		list = nil
+		return w.queryContracts(ctx, tx, "chain = $1 AND stale = 1 AND removed = 0 AND unit IN (SELECT unit FROM cursors WHERE owner = $2) LIMIT "+strconv.Itoa(contractsPerRefresh), []any{int64(w.chain.ID), w.owner}, func(c *contract) {
+			list = append(list, c)
+			units[c.unit] = struct{}{}
+		})
+	})
+	if err != nil || len(list) == 0 {
+		return false, err
+	}
+	err = w.db.Write(ctx, func(tx *ledger.Tx) error {
+		if err := w.fence(ctx, tx, sortedKeys(units)); err != nil {
+			return err
+		}
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		for _, c := range list {
+			if err := w.recompute(ctx, tx, c, now); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return err == nil, err
+}
+
 // settled is the highest block of which a watch hands on events.
 func (w *Watch) settled(state chainState) (uint64, bool) {
 	switch {
@@ -39,7 +75,7 @@ func (w *Watch) settled(state chainState) (uint64, bool) {
 func (w *worker) mature(ctx context.Context, state chainState) (bool, error) {
 	more := false
 	for _, watch := range w.watches {
-		if watch.Depth == (Depth{}) {
+		if watch.Depth == (Depth{}) && !w.waiting[watch.Name] {
 			continue
 		}
 		limit, any := watch.settled(state)
@@ -51,6 +87,7 @@ func (w *worker) mature(ctx context.Context, state chainState) (bool, error) {
 			return false, err
 		}
 		more = more || n == maturePerStep
+		w.waiting[watch.Name] = n == maturePerStep
 	}
 	return more, nil
 }

@@ -23,6 +23,9 @@ type metrics struct {
 	sinks        *prometheus.HistogramVec
 	failures     *prometheus.CounterVec
 	undecoded    prometheus.Counter
+	repaired     prometheus.Counter
+	settled      *prometheus.CounterVec
+	current      prometheus.Gauge
 	beat         atomic.Int64 // unix nanoseconds of the last heartbeat
 	beatAge      prometheus.GaugeFunc
 }
@@ -48,8 +51,11 @@ func newMetrics() *metrics {
 		reorgs:       counter("watch_reorgs_total", "Reorganisations that units of this process took into account."),
 		sinks:        prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "watch_sink_seconds", Help: "Time until a sink acknowledged a batch or refused it, in seconds.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 8)}, []string{"sink"}),
 		failures:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "watch_sink_failures_total", Help: "Batches that a sink did not acknowledge; they are sent again."}, []string{"sink"}),
-		undecoded:    counter("watch_undecoded_total", "Logs that carry an event's selector but do not fit its signature; a log that is read again counts again."),
+		undecoded:    counter("watch_undecoded_total", "Events that are handed on undecoded: logs that carry an event's selector and cannot be read by its signature."),
 	}
+	m.settled = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "watch_settled_total", Help: "Messages that a sink can never take: they are noted and passed over."}, []string{"sink"})
+	m.repaired = counter("watch_repaired_total", "Events that an endpoint had not told of when their block was new, and that were found when it could not be replaced any more.")
+	m.current = gauge("watch_plan_current", "1 if the fleet follows this process's plan, 0 if it follows another: then this process owns nothing.")
 	m.beatAge = prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "relayer_last_heartbeat_age", Help: "Seconds since this process last told the fleet that it lives."}, func() float64 {
 		at := m.beat.Load()
 		if at == 0 {
@@ -64,6 +70,6 @@ func newMetrics() *metrics {
 func (s *Service) Collectors() []prometheus.Collector {
 	m := s.metrics
 	return []prometheus.Collector{
-		m.contracts, m.blocks, m.published, m.leader, m.instances, m.registered, m.elections, m.deduplicated, m.lag, m.calls, m.reorgs, m.sinks, m.failures, m.undecoded, m.beatAge,
+		m.contracts, m.blocks, m.published, m.leader, m.instances, m.registered, m.elections, m.deduplicated, m.lag, m.calls, m.reorgs, m.sinks, m.failures, m.undecoded, m.settled, m.repaired, m.current, m.beatAge,
 	}
 }

@@ -225,13 +225,13 @@ func TestTwoOwnersTheOlderWritesNothing(t *testing.T) {
 	grew("a backfill")
 
 	refused("how far a sink is", func(ctx context.Context) error {
-		if err := older.publishers[0].acknowledge(ctx, []waiting{{position: 1, unit: "factory:escrows"}}); err != nil {
+		if err := older.publishers[0].acknowledge(ctx, []waiting{{position: 1, unit: "factory:escrows"}}, nil); err != nil {
 			return err
 		}
 		return errDeposed // it is not told: the newer one hands the message on again
 	})
 	before := written(t, db)
-	if err := newer.publishers[0].acknowledge(t.Context(), []waiting{{position: 1, unit: "factory:escrows"}}); err != nil || cmp.Equal(before, written(t, db)) {
+	if err := newer.publishers[0].acknowledge(t.Context(), []waiting{{position: 1, unit: "factory:escrows"}}, nil); err != nil || cmp.Equal(before, written(t, db)) {
 		t.Errorf("the newer owner could not note how far a sink is: %v", err)
 	}
 }

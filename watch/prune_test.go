@@ -63,7 +63,7 @@ func TestOutboxIsPrunedBehindTheSlowestSink(t *testing.T) {
 			}
 			write("DELETE FROM cursors")
 			for unit, owner := range map[string]string{"ours": "a/1", "theirs": "b/1"} {
-				write("INSERT INTO cursors (unit, chain, next_block, parent, fork, owner) VALUES ($1, 7, 0, '', 0, $2)", unit, owner)
+				write("INSERT INTO cursors (unit, chain, next_block, parent, fork, owner, parked, checked) VALUES ($1, 7, 0, '', 0, $2, 0, 0)", unit, owner)
 			}
 			var now int64
 			err = db.Write(t.Context(), func(tx *ledger.Tx) (err error) { now, err = tx.Now(t.Context()); return err })

@@ -2,8 +2,8 @@ package watch
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -25,9 +25,30 @@ type Message struct {
 // Sink is where events go. Implementations are in package sinks.
 type Sink interface {
 	// Publish hands messages on in their order and returns how many of them the other side has certainly taken, from the
-	// first one on. What it did not take for certain is published again. The context ends before the right to publish does.
+	// first one on. What it did not take for certain is published again: where messages behind a refused one were taken, the error is a
+	// *Partly that says which. An error that is ErrSettled is about a message that can never be taken: it is noted and passed over. The
+	// context ends before the right to publish does.
 	Publish(ctx context.Context, batch []Message) (taken int, err error)
 	Close()
+}
+
+// ErrSettled says that a sink can never take a message, however often it is sent: it is too long, say.
+var ErrSettled = errors.New("it can never be taken")
+
+// Partly says what became of each message of a batch; nil means that it was taken.
+type Partly struct{ Errs []error }
+
+// Error is the first failure.
+func (p *Partly) Error() string { return p.Unwrap().Error() }
+
+// Unwrap returns the first failure.
+func (p *Partly) Unwrap() error {
+	for _, err := range p.Errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 const (
@@ -39,7 +60,7 @@ const (
 // publisher hands the messages of our units to one sink.
 type publisher struct {
 	s       *Service
-	id      string // in the ledger: says which sink, without its secrets
+	id      string // its name: in the ledger it says which sink, without its secrets
 	label   string // of metrics and logs
 	sink    Sink
 	watches map[string]bool // that name this sink
@@ -53,6 +74,7 @@ type publisher struct {
 
 	// owned by run
 	places map[string]place
+	beyond map[string]map[int64]struct{} // by unit: places behind a refused message whose messages were taken
 	failed map[string]int
 	rest   map[string]time.Time
 	turn   int // which unit goes first changes with each round
@@ -68,11 +90,11 @@ type place struct {
 }
 
 func (s *Service) publisher(spec string, sink Sink) *publisher {
-	kind, _, _ := strings.Cut(spec, ":")
 	p := &publisher{
-		s: s, id: fmt.Sprintf("%s:%x", kind, sha256.Sum256([]byte(spec)))[:len(kind)+17], label: kind, sink: sink, watches: map[string]bool{}, log: s.log,
-		dirty: map[string]bool{}, wake: make(chan struct{}, 1), places: map[string]place{}, failed: map[string]int{}, rest: map[string]time.Time{},
+		s: s, id: SinkName(spec), label: sinkKind(spec), sink: sink, watches: map[string]bool{}, log: s.log,
+		dirty: map[string]bool{}, wake: make(chan struct{}, 1), places: map[string]place{}, beyond: map[string]map[int64]struct{}{}, failed: map[string]int{}, rest: map[string]time.Time{},
 	}
+	s.metrics.settled.WithLabelValues(p.label) // it tells from the start
 	for i := range s.cfg.Plan.Watches {
 		if slices.Contains(s.cfg.Plan.Watches[i].Sinks, spec) {
 			p.watches[s.cfg.Plan.Watches[i].Name] = true
@@ -112,7 +134,7 @@ func (p *publisher) run(ctx context.Context) error {
 type waiting struct {
 	position int64
 	unit     string
-	ours     bool // of a watch that names this sink
+	ours     bool // of a watch that names this sink, and not taken yet
 	message  Message
 }
 
@@ -153,26 +175,67 @@ func (p *publisher) round(ctx context.Context) (bool, error) {
 			messages = append(messages, batch[i].message)
 		}
 	}
-	taken, err := p.send(ctx, messages)
-	if len(messages) > 0 && ctx.Err() == nil {
-		p.note(taken < len(messages), err)
-	}
-	done := 0 // rows up to the last message that was taken, and what is not ours behind it
-	for left := taken; done < len(batch) && (left > 0 || !batch[done].ours); done++ {
-		if batch[done].ours {
-			left--
+	outcomes := p.send(ctx, messages)
+	var refusal error
+	for _, err := range outcomes {
+		if refusal == nil && !errors.Is(err, ErrSettled) {
+			refusal = err
 		}
 	}
-	if ackErr := p.acknowledge(ctx, batch[:done]); ackErr != nil {
-		p.setDirty(units, true)
-		return false, ackErr
+	if len(messages) > 0 && ctx.Err() == nil {
+		p.note(refusal != nil, refusal)
 	}
-	if done < len(batch) {
+	var done []waiting // of each unit, up to the first message that was refused
+	var settled []verdict
+	stuck, next := map[string]error{}, 0
+	for _, w := range batch {
+		var err error
+		if w.ours {
+			err = outcomes[next]
+			next++
+		}
+		if errors.Is(err, ErrSettled) {
+			settled = append(settled, verdict{w, err})
+			err = nil
+		}
+		switch _, behind := stuck[w.unit]; {
+		case err != nil && !behind:
+			stuck[w.unit] = err
+		case err == nil && !behind:
+			done = append(done, w)
+		case err == nil && w.ours:
+			if p.beyond[w.unit] == nil {
+				p.beyond[w.unit] = map[int64]struct{}{}
+			}
+			p.beyond[w.unit][w.position] = struct{}{}
+		}
+	}
+	if err := p.acknowledge(ctx, done, settled); err != nil {
+		p.setDirty(units, true)
+		return false, err
+	}
+	if len(stuck) > 0 {
 		p.setDirty(units, true)
 		p.s.metrics.failures.WithLabelValues(p.label).Inc()
-		p.postpone(ctx, batch[done].unit, err)
+		for _, unit := range sortedKeys(stuck) {
+			p.postpone(ctx, unit, stuck[unit])
+		}
 	}
 	return true, nil
+}
+
+// verdict is a message that a sink can never take.
+type verdict struct {
+	waiting
+	err error
+}
+
+// maxVerdict bounds the text that is kept of why.
+const maxVerdict = 500
+
+func (v verdict) text() string {
+	text := strings.ReplaceAll(strings.ToValidUTF8(v.err.Error(), "\ufffd"), "\x00", "\ufffd")
+	return text[:min(len(text), maxVerdict)]
 }
 
 // note remembers that the sink does not take messages, or that it does.
@@ -187,9 +250,7 @@ func (p *publisher) note(refused bool, err error) {
 	case p.refused.IsZero():
 		p.refused = time.Now()
 	}
-	if p.why = "it took a part of what it was offered"; err != nil {
-		p.why = err.Error()
-	}
+	p.why = err.Error()
 }
 
 // refusal is since when the sink has not taken messages, in microseconds since 1970, and its last error; 0 if it takes them.
@@ -202,18 +263,40 @@ func (p *publisher) refusal() (since int64, why string) {
 	return p.refused.UnixMicro(), p.why
 }
 
-// send publishes messages under a deadline that ends before the leases do.
-func (p *publisher) send(ctx context.Context, messages []Message) (int, error) {
+var errUnsaid = errors.New("it took a part of what it was offered")
+
+// send publishes messages under a deadline that ends before the leases do, and returns what became of each.
+func (p *publisher) send(ctx context.Context, messages []Message) []error {
+	outcomes := make([]error, len(messages))
 	if len(messages) == 0 {
-		return 0, nil
+		return nil
 	}
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, p.s.sendDeadline())
 	defer cancel()
 	taken, err := p.sink.Publish(ctx, messages)
 	p.s.metrics.sinks.WithLabelValues(p.label).Observe(time.Since(began).Seconds())
-	p.s.metrics.published.Add(float64(taken))
-	return taken, err
+	var partly *Partly
+	switch {
+	case errors.As(err, &partly) && len(partly.Errs) == len(messages):
+		copy(outcomes, partly.Errs)
+	case taken < len(messages):
+		if err == nil {
+			err = errUnsaid
+		}
+		outcomes[taken] = err
+		for i := taken + 1; i < len(messages); i++ {
+			if outcomes[i] = err; errors.Is(err, ErrSettled) {
+				outcomes[i] = errUnsaid
+			}
+		}
+	}
+	for _, err := range outcomes {
+		if err == nil {
+			p.s.metrics.published.Inc()
+		}
+	}
+	return outcomes
 }
 
 // setDirty notes whether units may have messages.
@@ -265,7 +348,8 @@ func (p *publisher) next(ctx context.Context, units []string) (batch []waiting, 
 				if err := r.Scan(&w.position, &watch, &body); err != nil {
 					return err
 				}
-				if w.ours = p.watches[watch]; w.ours {
+				_, taken := p.beyond[u][w.position]
+				if w.ours = p.watches[watch] && !taken; w.ours {
 					w.message.Body = []byte(body)
 					if err := json.Unmarshal(w.message.Body, &w.message.Event); err != nil {
 						return fmt.Errorf("a message of the outbox: %w", err)
@@ -298,6 +382,7 @@ func (p *publisher) placeOf(ctx context.Context, tx *ledger.Tx, unit string) (pl
 	if known, ok := p.places[unit]; ok && known.term == l.Term() {
 		return known, nil
 	}
+	delete(p.beyond, unit)
 	at := place{term: l.Term()}
 	_, err := tx.One(ctx, "SELECT position FROM sink_cursors WHERE sink = $1 AND unit = $2", []any{p.id, unit}, &at.position)
 	return at, err
@@ -305,8 +390,8 @@ func (p *publisher) placeOf(ctx context.Context, tx *ledger.Tx, unit string) (pl
 
 // acknowledge notes how far the sink has got. It writes nothing for a unit that is another process's by now: that one hands the messages on
 // again.
-func (p *publisher) acknowledge(ctx context.Context, taken []waiting) error {
-	if len(taken) == 0 {
+func (p *publisher) acknowledge(ctx context.Context, taken []waiting, settled []verdict) error {
+	if len(taken) == 0 && len(settled) == 0 {
 		return nil
 	}
 	last := map[string]int64{}
@@ -317,18 +402,41 @@ func (p *publisher) acknowledge(ctx context.Context, taken []waiting) error {
 	for _, unit := range sortedKeys(last) {
 		rows = append(rows, unit, last[unit])
 	}
-	err := p.s.db.Write(ctx, func(tx *ledger.Tx) error {
-		_, err := tx.Exec(ctx, `INSERT INTO sink_cursors (sink, unit, position)
+	err := p.s.db.Write(ctx, func(tx *ledger.Tx) (err error) {
+		if len(last) > 0 {
+			_, err = tx.Exec(ctx, `INSERT INTO sink_cursors (sink, unit, position)
 			SELECT $`+strconv.Itoa(len(rows)+1)+`, v.column1, CAST(v.column2 AS BIGINT) FROM (VALUES `+ledger.Rows(len(last), 2)+`) AS v JOIN cursors c ON c.unit = v.column1 AND c.owner = $`+strconv.Itoa(len(rows)+2)+` WHERE true
 			ON CONFLICT (sink, unit) DO UPDATE SET position = excluded.position WHERE sink_cursors.position < excluded.position`, append(rows, p.id, p.s.fleet.owner())...)
-		return err
+		}
+		if err != nil || len(settled) == 0 {
+			return err
+		}
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		for _, v := range settled {
+			if _, err := tx.Exec(ctx, "INSERT INTO watch_settled (sink, delivery, why, at) VALUES ($1, $2, $3, $4) ON CONFLICT (sink, delivery) DO NOTHING", p.id, v.message.Delivery, v.text(), now); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("how far the sink has got: %w", err)
 	}
 	for unit, position := range last {
 		p.places[unit] = place{p.places[unit].term, position}
+		for at := range p.beyond[unit] {
+			if at <= position {
+				delete(p.beyond[unit], at)
+			}
+		}
 		delete(p.failed, unit)
+	}
+	for _, v := range settled {
+		p.s.metrics.settled.WithLabelValues(p.label).Inc()
+		p.log.ErrorContext(ctx, "a sink can never take a message; it is passed over and noted in watch_settled", "sink", p.id, "message", v.message.Delivery, "error", v.err)
 	}
 	return nil
 }

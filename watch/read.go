@@ -83,8 +83,7 @@ func (s *Service) States(ctx context.Context) ([]State, error) {
 				st.Events = append(st.Events, e.String())
 			}
 			for _, spec := range w.Sinks {
-				kind, _, _ := strings.Cut(spec, ":")
-				st.Sinks = append(st.Sinks, kind)
+				st.Sinks = append(st.Sinks, sinkKind(spec))
 			}
 			var next uint64
 			if _, err := tx.One(ctx, "SELECT head, safe FROM watch_chains WHERE chain = $1", []any{int64(w.Chain)}, &st.Head, &st.Safe); err != nil {
@@ -140,7 +139,7 @@ func instanceOf(owner string) string {
 
 // SinkState is how far a sink is.
 type SinkState struct {
-	Sink    string   `json:"sink" doc:"Its kind, and a hash that tells it from others of the kind; where it is may be a secret."`
+	Sink    string   `json:"sink" doc:"Its name: as the watch calls it, or its kind and host."`
 	Kind    string   `json:"kind"`
 	Watches []string `json:"watches"`
 	Backlog int64    `json:"backlog" doc:"Messages of the whole fleet that it has not taken yet; a maximum of 10,000 are counted."`
@@ -215,10 +214,11 @@ func (s *Service) Nodes(ctx context.Context) ([]Node, error) {
 			var n Node
 			var leader int
 			err := r.Scan(&n.Instance, &n.Status, &n.Partition, &n.Partitions, &n.Heartbeat, &n.Block, &n.Contracts, &leader, &n.Version)
-			n.Leader, n.Age = leader == 1, max(now-n.Heartbeat, 0)/1e6
+			n.Age = max(now-n.Heartbeat, 0) / 1e6
 			if n.Status == "active" && now-n.Heartbeat > deadAfter.Microseconds() {
 				n.Status = "dead" // it was killed
 			}
+			n.Leader = leader == 1 && n.Status != "dead"
 			list = append(list, n)
 			return err
 		})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -50,8 +51,10 @@ type Service struct {
 	sources map[uint64]*source.Pool
 	sinks   map[string]Sink
 	health  databaseHealth
-	blind   troubles // chains that cannot be read
-	deaf    troubles // sinks that do not take messages
+	blind   troubles    // chains that cannot be read
+	digest  string      // of the plan
+	older   atomic.Bool // the fleet follows another
+	deaf    troubles    // sinks that do not take messages
 
 	fleet      *fleet
 	wakes      map[uint64]chan struct{} // by chain: there may be new blocks
@@ -83,6 +86,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		wakes: map[uint64]chan struct{}{}, reload: map[uint64]chan struct{}{},
 		news: newNews(), emitted: make(chan struct{}, 1),
 	}
+	s.digest = cfg.Plan.Digest()
 	s.keeper = lease.NewKeeper(deps.DB, "watch", cfg.Instance, cfg.Lease, deps.Log)
 	var errs []error
 	for _, chain := range cfg.Plan.Chains {
@@ -95,6 +99,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		s.wakes[chain.ID], s.reload[chain.ID] = make(chan struct{}, 1), make(chan struct{}, 1)
 	}
 	for i := range cfg.Plan.Watches {
+		if w := &cfg.Plan.Watches[i]; len(w.Sinks) == 0 {
+			deps.Log.Warn("a watch has no sinks: its events are stored, and handed to nobody but readers of the stream", "watch", w.Name)
+		}
 		for _, spec := range cfg.Plan.Watches[i].Sinks {
 			if s.sinks[spec] != nil {
 				continue
@@ -196,29 +203,11 @@ func (s *Service) prepare(ctx context.Context) error {
 	if err := s.keeper.Register(ctx); err != nil {
 		return err
 	}
-	return s.db.Write(ctx, func(tx *ledger.Tx) error {
-		now, err := tx.Now(ctx)
-		if err != nil {
+	for { // another process may do the same
+		if err := s.adopt(ctx); !errors.Is(err, errStale) {
 			return err
 		}
-		for i := range s.cfg.Plan.Watches {
-			w := &s.cfg.Plan.Watches[i]
-			if _, err := tx.Exec(ctx, "INSERT INTO watches (name, chain, created_at, updated_at) VALUES ($1, $2, $3, $3) ON CONFLICT (name) DO UPDATE SET updated_at = excluded.updated_at", w.Name, int64(w.Chain), now); err != nil {
-				return err
-			}
-			var list []newContract
-			if w.Factory != nil {
-				list = append(list, newContract{watch: w, address: w.Factory.Address, kind: kindFactory, block: w.Start})
-			}
-			for _, a := range w.Addresses {
-				list = append(list, newContract{watch: w, address: a, kind: kindGiven, block: w.Start})
-			}
-			if err := insertContracts(ctx, tx, list, now); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	}
 }
 
 // followHead reads new blocks for the fleet while this process owns the head of a chain.

@@ -170,9 +170,9 @@ func insertContracts(ctx context.Context, tx *ledger.Tx, list []newContract, now
 		}
 	}
 	err := inserted(ctx, tx, `INSERT INTO contracts (watch, chain, address, unit, kind, discovered_at, discovered_block, discovered_by, next_block, status, fields, payer, payee, amount,
-			created_at, updated_at, merged, removed, seq)
+			created_at, updated_at, merged, removed, stale, seq)
 		SELECT column1, CAST(column2 AS BIGINT), column3, column4, column5, CAST(column6 AS BIGINT), CAST(column7 AS BIGINT), column8, CAST(column9 AS BIGINT), column10, column11,
-			column12, column13, column14, CAST(column15 AS BIGINT), CAST(column15 AS BIGINT), 0, 0, 0
+			column12, column13, column14, CAST(column15 AS BIGINT), CAST(column15 AS BIGINT), 0, 0, 0, 0
 		FROM (VALUES %s) AS v WHERE true
 		ON CONFLICT (watch, chain, address) DO UPDATE SET removed = 0, merged = 0, discovered_at = excluded.discovered_at, discovered_block = excluded.discovered_block,
 			discovered_by = excluded.discovered_by, next_block = excluded.next_block, status = excluded.status, fields = excluded.fields,
@@ -185,8 +185,8 @@ func insertContracts(ctx context.Context, tx *ledger.Tx, list []newContract, now
 	for _, row := range units {
 		cursors = append(cursors, row)
 	}
-	err = inserted(ctx, tx, `INSERT INTO cursors (unit, chain, next_block, parent, fork, owner)
-		SELECT column1, CAST(column2 AS BIGINT), CAST(column3 AS BIGINT), '', COALESCE((SELECT fork FROM watch_chains WHERE chain = CAST(column2 AS BIGINT)), 0), '' FROM (VALUES %s) AS v WHERE true
+	err = inserted(ctx, tx, `INSERT INTO cursors (unit, chain, next_block, parent, fork, owner, parked, checked)
+		SELECT column1, CAST(column2 AS BIGINT), CAST(column3 AS BIGINT), '', COALESCE((SELECT fork FROM watch_chains WHERE chain = CAST(column2 AS BIGINT)), 0), '', 0, CAST(column3 AS BIGINT) - 1 FROM (VALUES %s) AS v WHERE true
 		ON CONFLICT (unit) DO NOTHING`, 3, cursors, nil)
 	if err != nil {
 		return fmt.Errorf("cursors: %w", err)

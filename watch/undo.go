@@ -114,7 +114,7 @@ func (w *worker) removeEvents(ctx context.Context, tx *ledger.Tx, units []string
 			messages = append(messages, o.message(w.chain.ID, nextSeq(seqs, o.contract), true, now))
 		}
 		touched[o.contract.key()] = o.contract
-		if o.contract.factory && o.event == o.contract.watch.Factory.Event.Name {
+		if o.contract.factory { // it may have announced a contract
 			_, err := tx.Exec(ctx, "UPDATE contracts SET removed = 1, updated_at = $1 WHERE watch = $2 AND discovered_by = $3", now, o.contract.watch.Name, o.id(w.chain.ID))
 			if err != nil {
 				return nil, err
@@ -251,7 +251,7 @@ func (w *worker) recompute(ctx context.Context, tx *ledger.Tx, c *contract, now 
 			return fmt.Errorf("fields: %w", err)
 		}
 	}
-	_, err := tx.Exec(ctx, "UPDATE contracts SET status = $1, fields = $2, payer = $3, payee = $4, amount = $5, updated_at = $6 WHERE watch = $7 AND chain = $8 AND address = $9",
+	_, err := tx.Exec(ctx, "UPDATE contracts SET stale = 0, status = $1, fields = $2, payer = $3, payee = $4, amount = $5, updated_at = $6 WHERE watch = $7 AND chain = $8 AND address = $9",
 		status, encode(fields), nullable(fields["payer"]), nullable(fields["payee"]), nullable(fields["amount"]), now, c.watch.Name, int64(w.chain.ID), c.text)
 	return err
 }

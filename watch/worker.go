@@ -21,7 +21,9 @@ type unit struct {
 	name   string
 	next   uint64 // first block that was not read
 	parent string // hash of the block before it; "" where it is not known
-	fork   int64  // reorganisations that it has taken into account
+	// checked is the highest block that was read when it could not be replaced any more.
+	checked uint64
+	fork    int64 // reorganisations that it has taken into account
 }
 
 // worker advances all units of one chain that this process owns, together: one query names the contracts of them all, one
@@ -44,6 +46,8 @@ type worker struct {
 	ahead     *ahead                    // nil: nothing is read ahead
 	perCommit int                       // events that one transaction may write
 	progress  progress
+	passed    time.Time       // when the second pass had nothing left
+	waiting   map[string]bool // watches of depth 0 of which events may wait, since their depth was another
 }
 
 const (
@@ -57,11 +61,17 @@ const (
 func (w *worker) load(ctx context.Context) error {
 	w.dropAhead()
 	w.owner = w.reign()
+	w.waiting = map[string]bool{}
+	for name := range w.watches {
+		w.waiting[name] = true
+	}
 	return w.db.Read(ctx, func(tx *ledger.Tx) error {
 		w.units, w.contracts = map[string]*unit{}, map[contractKey]*contract{}
-		err := tx.Query(ctx, "SELECT unit, next_block, parent, fork FROM cursors WHERE chain = $1 AND owner = $2", []any{int64(w.chain.ID), w.owner}, func(r ledger.Row) error {
+		err := tx.Query(ctx, "SELECT unit, next_block, parent, fork, checked FROM cursors WHERE chain = $1 AND owner = $2", []any{int64(w.chain.ID), w.owner}, func(r ledger.Row) error {
 			var u unit
-			err := r.Scan(&u.name, &u.next, &u.parent, &u.fork)
+			var checked int64
+			err := r.Scan(&u.name, &u.next, &u.parent, &u.fork, &checked)
+			u.checked = uint64(max(checked, 0)) // block 0 has no logs
 			w.units[u.name] = &u
 			return err
 		})
@@ -118,10 +128,12 @@ func (w *worker) step(ctx context.Context) (more bool, err error) {
 	w.metrics.lag.WithLabelValues(chainLabel(w.chain.ID)).Set(float64(state.head + 1 - min(lowest, state.head+1)))
 	w.progress.tell(ctx, w.log, w.chain.ID, lowest, state.head)
 	if lowest > state.head {
-		if more, err := w.mature(ctx, state); more || err != nil {
-			return more, err
+		for _, rest := range []func(context.Context, chainState) (bool, error){w.mature, w.refresh, w.backfill, w.secondPass} {
+			if more, err := rest(ctx, state); more || err != nil {
+				return more, err
+			}
 		}
-		return w.backfill(ctx)
+		return false, nil
 	}
 	span := w.plan(lowest, state)
 	if span.blocks == nil && span.to < span.from {
@@ -169,6 +181,7 @@ func (w *worker) lowest() uint64 {
 type span struct {
 	from, to  uint64
 	blocks    []source.Block // the blocks themselves, where they can still be replaced
+	final     bool           // they cannot
 	units     []string
 	contracts []*contract
 }
@@ -180,6 +193,7 @@ func (w *worker) plan(lowest uint64, state chainState) span {
 	longest := w.chain.MaxSpan
 	near := lowest // who stands up to here takes part from the start
 	if lowest <= state.safe {
+		s.final = true
 		s.to = min(lowest+longest-1, state.safe)
 		near = lowest + longest/4
 	} else {
@@ -224,15 +238,7 @@ func (w *worker) read(ctx context.Context, s span) ([]*occurrence, source.Block,
 }
 
 func (w *worker) readLogs(ctx context.Context, s span) ([]source.Log, source.Block, error) {
-	q := source.Query{Addresses: make(map[common.Address]struct{}, len(s.contracts))}
-	events := map[common.Hash]struct{}{}
-	for _, c := range s.contracts {
-		q.Addresses[c.address] = struct{}{}
-		for _, selector := range c.watch.selectors() {
-			events[selector] = struct{}{}
-		}
-	}
-	q.Events = slices.SortedFunc(maps.Keys(events), func(a, b common.Hash) int { return a.Cmp(b) })
+	q := queryOf(s.contracts)
 	if s.blocks == nil {
 		logs, last, err := w.source.LogsOfRange(ctx, s.from, s.to, q)
 		if err != nil {
@@ -256,6 +262,24 @@ func (w *worker) readLogs(ctx context.Context, s span) ([]source.Log, source.Blo
 		return nil, source.Block{}, err
 	}
 	return slices.Concat(pages...), s.blocks[len(s.blocks)-1], nil
+}
+
+// queryOf asks for all that contracts wait for.
+func queryOf(contracts []*contract) source.Query {
+	q := source.Query{Addresses: make(map[common.Address]struct{}, len(contracts))}
+	events, seen := map[common.Hash]struct{}{}, map[*Watch]struct{}{}
+	for _, c := range contracts {
+		q.Addresses[c.address] = struct{}{}
+		if _, known := seen[c.watch]; known {
+			continue
+		}
+		seen[c.watch] = struct{}{}
+		for _, selector := range c.watch.selectors() {
+			events[selector] = struct{}{}
+		}
+	}
+	q.Events = slices.SortedFunc(maps.Keys(events), func(a, b common.Hash) int { return a.Cmp(b) })
+	return q
 }
 
 // stamp fills in the times of blocks where the endpoint did not send them with the logs.

@@ -124,14 +124,54 @@ func (r *reader) note(n *yaml.Node, err error) {
 	}
 }
 
+// aliased is what an alias stands for: the value of an anchor.
+func aliased(n *yaml.Node) *yaml.Node {
+	for n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	return n
+}
+
+// pairs are the keys and values of a mapping. A key may stand there once; what "<<" merges goes behind what stands there itself.
+func (r *reader) pairs(n *yaml.Node) (list [][2]*yaml.Node) {
+	seen := map[string]bool{}
+	var merged []*yaml.Node
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], aliased(n.Content[i+1])
+		switch {
+		case key.Tag == "!!merge":
+			if value.Kind == yaml.SequenceNode {
+				merged = append(merged, value.Content...)
+			} else {
+				merged = append(merged, value)
+			}
+		case seen[key.Value]:
+			r.fail(key, "%q is set twice", key.Value)
+		default:
+			seen[key.Value] = true
+			list = append(list, [2]*yaml.Node{key, value})
+		}
+	}
+	for _, m := range merged {
+		m = aliased(m)
+		for i := 0; i+1 < len(m.Content) && m.Kind == yaml.MappingNode; i += 2 {
+			if key := m.Content[i]; !seen[key.Value] && key.Tag != "!!merge" {
+				seen[key.Value] = true
+				list = append(list, [2]*yaml.Node{key, aliased(m.Content[i+1])})
+			}
+		}
+	}
+	return list
+}
+
 // fields calls a function for each known key of a mapping, and complains of the others.
 func (r *reader) fields(n *yaml.Node, what string, known map[string]func(*yaml.Node)) {
 	if n.Kind != yaml.MappingNode {
 		r.fail(n, "%s must be a list of names and values", what)
 		return
 	}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, value := n.Content[i], n.Content[i+1]
+	for _, p := range r.pairs(n) {
+		key, value := p[0], p[1]
 		if read := known[key.Value]; read != nil {
 			read(value)
 			continue
@@ -155,7 +195,7 @@ func (r *reader) list(n *yaml.Node, what string, item func(*yaml.Node)) {
 		return
 	}
 	for _, entry := range n.Content {
-		item(entry)
+		item(aliased(entry))
 	}
 }
 
@@ -184,8 +224,13 @@ func (r *reader) number(n *yaml.Node, what string) uint64 {
 func (r *reader) address(n *yaml.Node) common.Address {
 	if !common.IsHexAddress(n.Value) || !strings.HasPrefix(n.Value, "0x") {
 		r.fail(n, "%q is not an address: want 0x and 40 digits, in quotes", n.Value)
+		return common.Address{}
 	}
-	return common.HexToAddress(n.Value)
+	a := common.HexToAddress(n.Value)
+	if digits := n.Value[2:]; digits != strings.ToLower(digits) && digits != strings.ToUpper(digits) && n.Value != a.Hex() {
+		r.fail(n, "%s has a checksum that does not fit: is a digit wrong? %s would be right", n.Value, a.Hex())
+	}
+	return a
 }
 
 func (r *reader) signature(n *yaml.Node) *decode.Signature {
@@ -323,14 +368,14 @@ func (r *reader) businessFields(n *yaml.Node) []Field {
 		return nil
 	}
 	var fields []Field
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		event, arg, ok := cutLast(n.Content[i+1].Value)
+	for _, p := range r.pairs(n) {
+		event, arg, ok := cutLast(p[1].Value)
 		event = canonical(event)
-		if !ok || !namePattern.MatchString(n.Content[i].Value) {
-			r.fail(n.Content[i+1], "a field is written as name: Event.argument")
+		if !ok || !namePattern.MatchString(p[0].Value) {
+			r.fail(p[1], "a field is written as name: Event.argument")
 			continue
 		}
-		fields = append(fields, Field{Name: n.Content[i].Value, Event: event, Arg: arg})
+		fields = append(fields, Field{Name: p[0].Value, Event: event, Arg: arg})
 	}
 	return fields
 }
@@ -341,22 +386,36 @@ func (r *reader) status(n *yaml.Node, s *Status) {
 		r.fail(n, "status must be a list of events and values")
 		return
 	}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if key := n.Content[i].Value; key == "initial" {
-			s.Initial = n.Content[i+1].Value
+	for _, p := range r.pairs(n) {
+		if key := p[0].Value; key == "initial" {
+			s.Initial = p[1].Value
 		} else {
-			s.On[canonical(key)] = n.Content[i+1].Value
+			s.On[canonical(key)] = p[1].Value
 		}
 	}
 }
 
-// abi reads a file "path.json", or some events of it: "path.json: [Approved, Released]".
-func (r *reader) abi(n *yaml.Node) []*decode.Signature {
-	path, only := n.Value, []string(nil)
-	if n.Kind == yaml.MappingNode && len(n.Content) == 2 {
-		path = n.Content[0].Value
-		r.list(n.Content[1], "the events of an abi", func(n *yaml.Node) { only = append(only, n.Value) })
+// abi reads files: "path.json", some events of them, "path.json: [Approved, Released]", or a list of both.
+func (r *reader) abi(n *yaml.Node) (all []*decode.Signature) {
+	switch n.Kind {
+	case yaml.SequenceNode:
+		for _, entry := range n.Content {
+			all = append(all, r.abi(aliased(entry))...)
+		}
+	case yaml.MappingNode:
+		for _, p := range r.pairs(n) {
+			var only []string
+			r.list(p[1], "the events of an abi", func(n *yaml.Node) { only = append(only, n.Value) })
+			all = append(all, r.abiFile(p[0], only)...)
+		}
+	default:
+		all = r.abiFile(n, nil)
 	}
+	return all
+}
+
+func (r *reader) abiFile(n *yaml.Node, only []string) []*decode.Signature {
+	path := n.Value
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(filepath.Dir(r.path), path)
 	}

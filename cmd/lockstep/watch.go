@@ -31,12 +31,20 @@ work and whichever of them dies.
   lockstep watch                     as WATCH_FILE or the environment says (docs/WATCH.md, docs/CONFIG.md)
   lockstep watch watch.yaml          what to follow is in that file
   lockstep watch check watch.yaml    checks the file; with --block N prints what it would hand on of that block
+  lockstep watch plan watch.yaml     prints what a start with the file would change of what is followed, and what each change does
+  lockstep watch reset --chain N     forgets what was read of a chain that was reset itself; no process may run
   lockstep watch schema              prints the JSON Schema of that file, for editors
   lockstep watch key                 makes an API key for the listener (WATCH_ADDRESS); --role, --label`
 
 func runWatch(ctx context.Context, args []string, std streams) error {
 	if len(args) > 0 && args[0] == "check" {
 		return runWatchCheck(ctx, args[1:], std)
+	}
+	if len(args) > 0 && args[0] == "reset" {
+		return runWatchReset(ctx, args[1:], std)
+	}
+	if len(args) > 0 && args[0] == "plan" {
+		return runWatchPlan(ctx, args[1:], std)
 	}
 	if len(args) == 1 && args[0] == "schema" {
 		_, err := std.out.Write(watch.FileSchema)
@@ -215,6 +223,72 @@ func checkWatch(std streams, settings watch.Settings) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// runWatchReset forgets what was read of a chain.
+func runWatchReset(ctx context.Context, args []string, std streams) error {
+	flags := newFlags("watch reset", "Forgets all that was read of a chain, for one that was reset itself and begins with another block. No process of watchers may run on the database.", std)
+	chain := flags.Uint64("chain", 0, "the chain's id")
+	words, err := parseAnywhere(flags, args)
+	if err != nil {
+		return err
+	}
+	if len(words) > 0 || *chain == 0 {
+		flags.Usage()
+		return errUsage
+	}
+	settings, _, err := watchSettings(flags, std, nil)
+	if err != nil {
+		return err
+	}
+	db, err := ledger.Open(ctx, settings.DatabaseURL())
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(watch.Reset(ctx, db, *chain), db.Close()); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(std.out, "chain %d is read from the beginning by the next process that starts\n", *chain)
+	return err
+}
+
+// runWatchPlan compares a file with what the ledger remembers. It changes nothing.
+func runWatchPlan(ctx context.Context, args []string, std streams) error {
+	flags := newFlags("watch plan", "Prints the differences between a file and what is followed, and what a start with the file does about each.", std)
+	words, err := parseAnywhere(flags, args)
+	if err != nil {
+		return err
+	}
+	settings, _, err := watchSettings(flags, std, words)
+	if err != nil {
+		return err
+	}
+	plan, err := settings.Plan()
+	if err != nil {
+		return err
+	}
+	db, err := ledger.Open(ctx, settings.DatabaseURL())
+	if err != nil {
+		return err
+	}
+	changes, err := plan.Changes(ctx, db)
+	if err := errors.Join(err, db.Close()); err != nil {
+		return err
+	}
+	refused := 0
+	for _, c := range changes {
+		fmt.Fprintln(std.out, c)
+		if c.Refused {
+			refused++
+		}
+	}
+	switch {
+	case refused > 0:
+		return fmt.Errorf("%w: %d changes are refused", watch.ErrPlan, refused)
+	case len(changes) == 0:
+		fmt.Fprintln(std.out, "no differences: this is what is followed")
+	}
+	return nil
 }
 
 func runWatchCheck(ctx context.Context, args []string, std streams) error {

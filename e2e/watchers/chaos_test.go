@@ -153,8 +153,42 @@ func (f *fleet) cause(n int, names []string) *trouble {
 	return tr
 }
 
+// roll gives all processes, one after the other, a file without the watch, and then the one that they had. Blocks go on meanwhile.
+func (f *fleet) roll(file string, names []string, block func()) {
+	f.t.Helper()
+	before, err := os.ReadFile(file)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	began := time.Now()
+	without, _, _ := strings.Cut(string(before), "  - name: escrows\n")
+	for _, text := range []string{without, string(before)} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			f.t.Fatal(err)
+		}
+		for _, name := range names {
+			f.members[name].Kill()
+			f.start(name)
+			block()
+		}
+		out := text == without
+		watchtest.Until(f.t, "the fleet follows the file", func() (bool, error) {
+			block()
+			is := 0
+			err := f.db.Read(f.t.Context(), func(tx *ledger.Tx) error {
+				_, err := tx.One(f.t.Context(), "SELECT out FROM watches WHERE name = 'escrows'", nil, &is)
+				return err
+			})
+			return err == nil && out == (is == 1), err
+		})
+	}
+	watchtest.Until(f.t, "the factory has an owner again", func() (bool, error) { block(); return f.leader() != "", nil })
+	f.t.Logf("the watch was taken out and put back, process by process, within %v", time.Since(began).Round(time.Millisecond))
+}
+
 // TestKilledWatchers has three processes follow the contracts of a factory while one after the other is killed or stopped until others have its
-// units. Every event is stored once and handed on in its contract's order.
+// units, gets another file, or has half-open connections, and one of their endpoints lies. Every event is stored once and handed on in its
+// contract's order.
 func TestKilledWatchers(t *testing.T) {
 	const children, first = 1000, 60
 	chain := watchtest.New(t, children+1)
@@ -168,7 +202,18 @@ func TestKilledWatchers(t *testing.T) {
 	if err := db.Migrate(t.Context(), watch.Schema); err != nil {
 		t.Fatal(err)
 	}
-	f := &fleet{t: t, db: db, members: map[string]*harness.Process{}, settings: []string{"DATABASE_URL=" + database, "WATCH_FILE=" + plan(t, chain.URL, "redis://"+redis.Addr()+"/events")}}
+	line := watchtest.NewLine(t, chain.WS)
+	file := plan(t, liar(t, chain.URL, 20), "redis://"+redis.Addr()+"/events")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	more := strings.Replace(string(text), "urls: [", fmt.Sprintf("urls: [%q, ", "ws://"+line.Addr), 1) // and a watch that stays when the other is taken out
+	more = strings.Replace(more, "watches:\n", fmt.Sprintf("watches:\n  - {name: other, chain: %d, addresses: [\"0x00000000000000000000000000000000000000ee\"], events: [Approved(address)]}\n", watchtest.ChainID), 1)
+	if err := os.WriteFile(file, []byte(more), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := &fleet{t: t, db: db, members: map[string]*harness.Process{}, settings: []string{"DATABASE_URL=" + database, "WATCH_FILE=" + file}}
 	names := []string{"a", "b", "c"}
 	for _, name := range names {
 		f.start(name)
@@ -213,6 +258,11 @@ func TestKilledWatchers(t *testing.T) {
 			now, next = nil, now.since.Add(period)
 		case now != nil && time.Since(now.since) > patience:
 			t.Fatalf("%s was %s; its %d units do not run elsewhere", now.victim, now.what, len(now.units))
+		case now == nil && time.Now().After(next) && troubles%5 == 4:
+			f.roll(file, names, block)
+			line.Hang()
+			troubles++
+			next = time.Now().Add(period)
 		case now == nil && time.Now().After(next):
 			now = f.cause(troubles, names)
 			troubles++

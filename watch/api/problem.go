@@ -32,6 +32,7 @@ var known = []struct {
 	{watch.ErrNotFound, http.StatusNotFound, "NOT_FOUND"},
 	{watch.ErrCursor, http.StatusUnprocessableEntity, "INVALID"},
 	{watch.ErrRange, http.StatusUnprocessableEntity, "RANGE"},
+	{watch.ErrOlderPlan, http.StatusServiceUnavailable, "OLDER_PLAN"},
 	{access.ErrUnauthorized, http.StatusUnauthorized, "UNAUTHORIZED"},
 	{access.ErrForbidden, http.StatusForbidden, "FORBIDDEN"},
 	{errTenant, http.StatusForbidden, "FORBIDDEN"},

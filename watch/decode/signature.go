@@ -31,6 +31,18 @@ func (s *Signature) String() string {
 	return s.Name + "(" + strings.Join(types, ",") + ")"
 }
 
+// Declared is the canonical form with the marks of what is indexed, "Released(address indexed,uint256)".
+func (s *Signature) Declared() string {
+	types := make([]string, len(s.args))
+	for i, a := range s.args {
+		types[i] = a.Type.String()
+		if a.Indexed {
+			types[i] += " indexed"
+		}
+	}
+	return s.Name + "(" + strings.Join(types, ",") + ")"
+}
+
 // Args returns the names of the arguments in order.
 func (s *Signature) Args() []string {
 	names := make([]string, len(s.args))

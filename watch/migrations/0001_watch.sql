@@ -1,8 +1,19 @@
 -- What is followed, how far, and what was found.
 
+-- Which plan the fleet follows: the newest. A process that has another owns nothing.
+CREATE TABLE watch_plans (
+	version     BIGINT PRIMARY KEY,
+	digest      TEXT NOT NULL,
+	at          BIGINT NOT NULL,
+	instance_id TEXT NOT NULL
+);
+
+-- body is a watch as it was followed last, to compare the next plan with. out says that no plan names it any more.
 CREATE TABLE watches (
 	name       TEXT PRIMARY KEY,
 	chain      BIGINT NOT NULL,
+	body       TEXT NOT NULL,
+	out        INTEGER NOT NULL,
 	created_at BIGINT NOT NULL,
 	updated_at BIGINT NOT NULL
 );
@@ -13,6 +24,7 @@ CREATE TABLE watch_chains (
 	genesis TEXT NOT NULL,
 	head    BIGINT NOT NULL,
 	safe    BIGINT NOT NULL,
+	says    INTEGER NOT NULL, -- the chain itself has said what is final
 	fork    BIGINT NOT NULL,
 	owner   TEXT NOT NULL
 );
@@ -42,7 +54,9 @@ CREATE TABLE cursors (
 	next_block BIGINT NOT NULL,
 	parent     TEXT NOT NULL,
 	fork       BIGINT NOT NULL,
-	owner      TEXT NOT NULL
+	owner      TEXT NOT NULL,
+	parked     INTEGER NOT NULL, -- of a factory that is not followed any more
+	checked    BIGINT NOT NULL   -- highest block that was read when it could not be replaced any more
 );
 
 CREATE TABLE contracts (
@@ -56,7 +70,8 @@ CREATE TABLE contracts (
 	discovered_by    TEXT NOT NULL,
 	next_block       BIGINT NOT NULL,
 	merged           INTEGER NOT NULL,
-	removed          INTEGER NOT NULL,
+	removed          INTEGER NOT NULL, -- 1: its discovery was; 2: the plan does not name it any more, and next_block is where it was
+	stale            INTEGER NOT NULL, -- its status and fields have to be worked out again
 	status           TEXT NOT NULL,
 	fields           TEXT NOT NULL,
 	payer            TEXT,
@@ -69,6 +84,7 @@ CREATE TABLE contracts (
 );
 CREATE INDEX contracts_unit ON contracts (unit);
 CREATE INDEX contracts_unmerged ON contracts (chain) WHERE merged = 0 AND removed = 0;
+CREATE INDEX contracts_stale ON contracts (chain) WHERE stale = 1;
 CREATE INDEX contracts_found ON contracts (watch, discovered_by);
 
 CREATE TABLE chain_events (
@@ -104,6 +120,15 @@ CREATE TABLE sink_cursors (
 	PRIMARY KEY (sink, unit)
 );
 
+-- Messages that a sink can never take.
+CREATE TABLE watch_settled (
+	sink     TEXT NOT NULL,
+	delivery TEXT NOT NULL,
+	why      TEXT NOT NULL,
+	at       BIGINT NOT NULL,
+	PRIMARY KEY (sink, delivery)
+);
+
 CREATE TABLE nodes (
 	instance_id      TEXT PRIMARY KEY,
 	owner            TEXT NOT NULL,
@@ -115,6 +140,7 @@ CREATE TABLE nodes (
 	contracts        BIGINT NOT NULL,
 	leader           INTEGER NOT NULL,
 	version          TEXT NOT NULL,
+	plan             TEXT NOT NULL,
 	created_at       BIGINT NOT NULL,
 	updated_at       BIGINT NOT NULL
 );

@@ -29,8 +29,11 @@ func (m *manager) Publish(ctx context.Context, batch []watch.Message) (int, erro
 
 func (m *manager) act(ctx context.Context, e *watch.Event) error {
 	intent, err := m.deps.Plan.ActionOn(e)
-	if err != nil || intent == nil {
-		return err
+	if err != nil {
+		return fmt.Errorf("%w: %w", watch.ErrSettled, err)
+	}
+	if intent == nil {
+		return nil
 	}
 	tx, err := m.client.Send(ctx, client.Intent{
 		Chain: strconv.FormatUint(e.Chain, 10), To: intent.To, Data: intent.Data, Pool: intent.Pool, Method: intent.Method, OrderKey: e.Address, Subject: e.Address,
@@ -40,8 +43,7 @@ func (m *manager) act(ctx context.Context, e *watch.Event) error {
 		m.deps.Log.InfoContext(ctx, "an event has its transaction", "event", e.ID, "transaction", tx.ID, "call", intent.Method)
 		return nil
 	case settled(err):
-		m.deps.Log.ErrorContext(ctx, "the transaction manager refuses what an event triggers; it is not asked again", "event", e.ID, "call", intent.Method, "to", intent.To, "error", err)
-		return nil
+		return fmt.Errorf("%w: the transaction manager refuses %s to %s: %w", watch.ErrSettled, intent.Method, intent.To, err)
 	default:
 		return fmt.Errorf("sink manager: %w", err)
 	}

@@ -2,6 +2,7 @@ package sinks_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -85,19 +86,21 @@ func TestManagerSink(t *testing.T) {
 		code   string
 		taken  int
 	}{
-		{422, "WOULD_REVERT", 1},
-		{410, "IDEMPOTENCY_KEY_FORGOTTEN", 1},
+		{422, "WOULD_REVERT", 0},
+		{410, "IDEMPOTENCY_KEY_FORGOTTEN", 0},
 		{422, "UNKNOWN_CHAIN", 0},
 		{401, "UNAUTHORIZED", 0},
 		{403, "BUDGET", 0},
 		{429, "RATE_LIMIT", 0},
+		{202, "", 1},
 		{503, "HALTED", 0},
 		{500, "INTERNAL", 0},
 	} {
 		mu.Lock()
 		answer, code = test.status, test.code
 		mu.Unlock()
-		if n, err := sink.Publish(t.Context(), []watch.Message{asked}); n != test.taken || (err == nil) != (n == 1) {
+		n, err := sink.Publish(t.Context(), []watch.Message{asked})
+		if n != test.taken || (err == nil) != (n == 1) || errors.Is(err, watch.ErrSettled) != (test.status == 410 || test.code == "WOULD_REVERT") {
 			t.Errorf("%d %s: %d taken, %v", test.status, test.code, n, err)
 		}
 	}

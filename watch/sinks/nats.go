@@ -53,6 +53,9 @@ func (s *subject) Publish(ctx context.Context, batch []watch.Message) (int, erro
 	}
 	for i, m := range batch {
 		if _, err := stream.Publish(ctx, s.name, m.Body, jetstream.WithMsgID(m.Delivery)); err != nil {
+			if errors.Is(err, nats.ErrMaxPayload) {
+				err = fmt.Errorf("%w: %w", watch.ErrSettled, err)
+			}
 			return i, fmt.Errorf("JetStream subject %s: %w", s.name, err)
 		}
 	}

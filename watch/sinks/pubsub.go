@@ -2,6 +2,7 @@ package sinks
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -54,18 +55,24 @@ func (t *cloudTopic) Publish(ctx context.Context, batch []watch.Message) (int, e
 		})
 	}
 	publisher.Flush()
-	taken, failed := len(batch), error(nil)
+	taken, errs := len(batch), make([]error, len(batch))
 	for i, r := range results {
-		if _, err := r.Get(ctx); err != nil && failed == nil {
-			taken, failed = i, fmt.Errorf("Pub/Sub topic %s: %w", t.name, err)
+		_, err := r.Get(ctx)
+		if err == nil {
+			continue
 		}
-	}
-	if failed != nil {
-		for _, m := range batch {
-			publisher.ResumePublish(m.Address)
+		if errors.Is(err, pubsub.ErrOversizedMessage) {
+			err = fmt.Errorf("%w: %w", watch.ErrSettled, err)
 		}
+		taken, errs[i] = min(taken, i), fmt.Errorf("Pub/Sub topic %s: %w", t.name, err)
 	}
-	return taken, failed
+	if taken == len(batch) {
+		return taken, nil
+	}
+	for _, m := range batch {
+		publisher.ResumePublish(m.Address)
+	}
+	return taken, &watch.Partly{Errs: errs}
 }
 
 // Close implements watch.Sink.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
@@ -44,13 +45,16 @@ func newWebhook(url string, deps Deps) (*hook, error) {
 // Publish implements watch.Sink.
 func (h *hook) Publish(ctx context.Context, batch []watch.Message) (int, error) {
 	return perContract(batch, func(i int) error {
-		_, err := h.sender.Send(ctx, webhook.Message{ID: batch[i].Delivery, URL: h.url, Secrets: h.secrets, Body: batch[i].Body})
+		status, err := h.sender.Send(ctx, webhook.Message{ID: batch[i].Delivery, URL: h.url, Secrets: h.secrets, Body: batch[i].Body})
+		if status == http.StatusRequestEntityTooLarge { // of which the message stays what it is
+			err = fmt.Errorf("%w: %w", watch.ErrSettled, err)
+		}
 		return err
 	})
 }
 
 // perContract hands messages on one by one: those of one contract one after the other, those of several at the same time. It returns how many
-// were taken from the first one on.
+// were taken from the first one on, and if that is not all, what became of each.
 func perContract(batch []watch.Message, send func(i int) error) (int, error) {
 	queues, order := map[string][]int{}, []string{}
 	for i, m := range batch {
@@ -72,7 +76,7 @@ func perContract(batch []watch.Message, send func(i int) error) (int, error) {
 	group.Wait()
 	for i, err := range errs {
 		if err != nil {
-			return i, err
+			return i, &watch.Partly{Errs: errs}
 		}
 	}
 	return len(batch), nil
@@ -88,6 +92,9 @@ func sendAll(indexes []int, send func(i int) error, errs []error) {
 			continue
 		}
 		errs[i] = err
+		if errors.Is(err, watch.ErrSettled) {
+			continue
+		}
 		for _, behind := range indexes[n+1:] {
 			errs[behind] = errBehind
 		}

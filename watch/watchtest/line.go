@@ -17,6 +17,7 @@ type Line struct {
 	target string
 	down   bool
 	open   map[net.Conn]bool
+	hung   map[net.Conn]bool // what is written to them is lost
 }
 
 // NewLine listens, and passes on what comes to the host of a URL.
@@ -27,7 +28,7 @@ func NewLine(t testing.TB, url string) *Line {
 		t.Fatal(err)
 	}
 	_, host, _ := strings.Cut(url, "://")
-	l := &Line{Addr: listener.Addr().String(), target: host, open: map[net.Conn]bool{}}
+	l := &Line{Addr: listener.Addr().String(), target: host, open: map[net.Conn]bool{}, hung: map[net.Conn]bool{}}
 	t.Cleanup(func() { _ = listener.Close(); l.Cut() })
 	go func() {
 		for {
@@ -43,6 +44,32 @@ func NewLine(t testing.TB, url string) *Line {
 
 // Cut ends all connections and refuses new ones.
 func (l *Line) Cut() { l.set(true) }
+
+// Hang leaves all connections half-open: they stay, and nothing comes through any more. New ones pass.
+func (l *Line) Hang() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := range l.open {
+		l.hung[c] = true
+	}
+}
+
+// end is one end of a connection.
+type end struct {
+	net.Conn
+	line *Line
+}
+
+// Write implements io.Writer.
+func (e end) Write(p []byte) (int, error) {
+	e.line.mu.Lock()
+	lost := e.line.hung[e.Conn]
+	e.line.mu.Unlock()
+	if lost {
+		return len(p), nil
+	}
+	return e.Conn.Write(p)
+}
 
 // Mend lets connections pass again.
 func (l *Line) Mend() { l.set(false) }
@@ -83,7 +110,7 @@ func (l *Line) pass(in net.Conn) {
 	var both sync.WaitGroup
 	for _, pair := range [][2]net.Conn{{in, out}, {out, in}} {
 		both.Go(func() {
-			_, _ = io.Copy(pair[0], pair[1]) // until one side is gone
+			_, _ = io.Copy(end{pair[0], l}, pair[1]) // until one side is gone
 			_, _ = pair[0].Close(), pair[1].Close()
 		})
 	}
@@ -92,4 +119,6 @@ func (l *Line) pass(in net.Conn) {
 	defer l.mu.Unlock()
 	delete(l.open, in)
 	delete(l.open, out)
+	delete(l.hung, in)
+	delete(l.hung, out)
 }

@@ -73,7 +73,7 @@ const watchView = (name) => view(`Watch ${name}`, async () => {
     h('h2', {}, 'Contracts'),
     table(cursor ? `The first ${shownContracts} of ${int(w.contracts)}` : 'All contracts', ['Contract', 'Kind', 'Status', 'Fields', '#Found at', '#Read up to', '#Messages', 'Unit'], contracts.map((c) => [
       h('a', { href: `#/found/${encodeURIComponent(c.address)}`, class: 'mono', title: c.address }, short(c.address)), c.kind, c.status,
-      h('span', {}, Object.entries(c.fields ?? {}).map(([k, v], i) => [i > 0 && ', ', `${k} `, code(short(v))])), number(int(c.discoveredBlock)), number(int(c.lastMonitoredBlock)), number(int(c.messages)), code(c.unit),
+      h('span', {}, Object.entries(c.fields ?? {}).map(([k, v], i) => [i > 0 && ', ', `${k} `, code(v === null ? "–" : short(v))])), number(int(c.discoveredBlock)), number(int(c.lastMonitoredBlock)), number(int(c.messages)), code(c.unit),
     ]), 'No contract was found yet.'),
     h('h2', {}, 'Backfills'),
     table('The newest backfills', ['Backfill', '#From', '#To', 'Repeats', 'Acts', '#Messages', 'State'], (filled?.backfills ?? []).map((b) => [
