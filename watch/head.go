@@ -228,6 +228,7 @@ type pace struct {
 const (
 	shortestPoll = 20 * time.Millisecond
 	longestPoll  = time.Second
+	quietPoll    = 110 * time.Millisecond // of a chain whose blocks come at once, when none comes
 )
 
 // seen notes a block.
@@ -240,12 +241,13 @@ func (p *pace) seen(stamp uint64) {
 	p.last, p.stamp = now, stamp
 }
 
-// wait is how long to wait before the next question: until the next block is nearly due, and from then on a while that grows as it is late.
+// wait is how long to wait before the next question: until the next block is nearly due, and from then on a while that grows as it is late. A
+// chain with a block every twelve seconds is asked less than once a second, and one on which nothing happens ten times.
 func (p *pace) wait() time.Duration {
 	due := p.last.Add(p.interval * 19 / 20)
 	left := time.Until(due)
 	if left > 0 {
-		return min(max(left, shortestPoll), longestPoll)
+		return min(max(left, shortestPoll), max(longestPoll, p.interval/6))
 	}
-	return min(max(p.interval/40, min(-left/4, p.interval/12), shortestPoll), longestPoll)
+	return min(max(p.interval/40, min(-left/4, max(p.interval/12, quietPoll)), shortestPoll), longestPoll)
 }

@@ -39,3 +39,25 @@ func TestPace(t *testing.T) {
 		t.Logf("%.1f questions for each block, %v late at most", float64(asked)/40, latest)
 	})
 }
+
+// TestIdlePace counts the questions for a chain that has stopped making blocks: ten a second if they came at once, one or fewer if they came
+// every twelve seconds.
+func TestIdlePace(t *testing.T) {
+	for interval, most := range map[time.Duration]int{30 * time.Millisecond: 105, 12 * time.Second: 12} {
+		synctest.Test(t, func(t *testing.T) {
+			var p pace
+			for n := range 60 {
+				p.seen(uint64(n))
+				sleep.For(t.Context(), interval)
+			}
+			p.seen(60)
+			asked := 0
+			for end := time.Now().Add(10 * time.Second); time.Now().Before(end); asked++ {
+				sleep.For(t.Context(), p.wait())
+			}
+			if asked > most {
+				t.Errorf("%d questions in ten seconds of a chain with blocks every %v", asked, interval)
+			}
+		})
+	}
+}
