@@ -204,6 +204,7 @@ func TestTraitsOfEntries(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", entry, err)
 		}
+		want.Unit = txmgr.Unit{Name: "ETH", Decimals: 18}
 		if got := chain.Traits(); got != want {
 			t.Errorf("%s: the traits are %+v, want %+v", entry, got, want)
 		}
