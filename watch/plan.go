@@ -345,21 +345,18 @@ func park(ctx context.Context, tx *ledger.Tx, watch, kind string, addresses []st
 	return nil
 }
 
+// takeOut parks all contracts of a watch and its factory.
 func takeOut(ctx context.Context, tx *ledger.Tx, watch string, now int64) error {
-	for _, s := range []struct {
-		text string
-		args []any
-	}{
-		{`UPDATE contracts SET next_block = CASE WHEN contracts.merged = 1 THEN u.next_block ELSE contracts.next_block END, merged = 0, removed = $1, updated_at = $2
-			FROM cursors u WHERE u.unit = contracts.unit AND contracts.watch = $3 AND contracts.removed = 0`, []any{int64(takenOut), now, watch}},
-		{"UPDATE cursors SET parked = 1 WHERE unit = $1", []any{factoryUnit(watch)}},
-		{"UPDATE watches SET out = 1, updated_at = $1 WHERE name = $2", []any{now, watch}},
-	} {
-		if _, err := tx.Exec(ctx, s.text, s.args...); err != nil {
-			return err
-		}
+	_, err := tx.Exec(ctx, `UPDATE contracts SET next_block = CASE WHEN contracts.merged = 1 THEN u.next_block ELSE contracts.next_block END, merged = 0, removed = $1, updated_at = $2
+		FROM cursors u WHERE u.unit = contracts.unit AND contracts.watch = $3 AND contracts.removed = 0`, int64(takenOut), now, watch)
+	if err != nil {
+		return err
 	}
-	return nil
+	if _, err := tx.Exec(ctx, "UPDATE cursors SET parked = 1 WHERE unit = $1", factoryUnit(watch)); err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, "UPDATE watches SET out = 1, updated_at = $1 WHERE name = $2", now, watch)
+	return err
 }
 
 // putBack goes on with a watch: with the contracts that a factory has announced, and those that the plan names.
