@@ -152,7 +152,7 @@ func TestMisspeltForTheWatchers(t *testing.T) {
 // A line of a template that has no value but a comment gives nothing.
 func TestEnvironTakesNoCommentForAValue(t *testing.T) {
 	dir := t.TempDir()
-	text := "A=   # the address\nexport B= # none\nC=\nD=x # a comment\nE=\"# no comment\"\nF=a#b\n#G=1\n  H\t=\t# none\n"
+	text := "A=   # the address\nexport B= # none\nC=\nD=x # a comment\nE=\"# no comment\"\nF=a#b\n#G=1\n  H\t=\t# none\nI=60000000000# 600 HBARs\nJ=a#b# c\nK='a# b'\nL=a#\n"
 	if err := os.WriteFile(filepath.Join(dir, ".env"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func TestEnvironTakesNoCommentForAValue(t *testing.T) {
 		t.Fatal(err)
 	}
 	slices.Sort(all)
-	if want := []string{"A=", "B=", "C=", "D=x", "E=# no comment", "F=a#b", "H="}; !slices.Equal(all, want) {
+	if want := []string{"A=", "B=", "C=", "D=x", "E=# no comment", "F=a#b", "H=", "I=60000000000", "J=a#b", "K=a# b", "L=a"}; !slices.Equal(all, want) {
 		t.Errorf("%q, want %q", all, want)
 	}
 }

@@ -14,6 +14,10 @@ import (
 // not the value.
 var emptyValue = regexp.MustCompile(`(?m)^([ \t]*(?:export[ \t]+)?[A-Za-z_][A-Za-z0-9_.]*[ \t]*=)[ \t]*#.*$`)
 
+// closeComment is a comment right behind a value without quotes, as in "KEY=60000000000# 600 HBARs", a line of
+// hiero-json-rpc-relay's own template. A # amid other characters stays part of the value.
+var closeComment = regexp.MustCompile(`(?m)^([ \t]*(?:export[ \t]+)?[A-Za-z_][A-Za-z0-9_.]*[ \t]*=[ \t]*[^'"\x60#\s][^\n]*?)(#(?:[ \t].*)?)$`)
+
 // EnvFile is the name in the environment of a file that is read in place of .env.
 const EnvFile = "LOCKSTEP_ENV_FILE"
 
@@ -36,7 +40,7 @@ func Environ(environ []string, dir string) (all []string, file string, err error
 	if err != nil {
 		return nil, file, err
 	}
-	values, err := godotenv.UnmarshalBytes(emptyValue.ReplaceAll(raw, []byte("$1")))
+	values, err := godotenv.UnmarshalBytes(closeComment.ReplaceAll(emptyValue.ReplaceAll(raw, []byte("$1")), []byte("$1 $2")))
 	if err != nil {
 		return nil, file, fmt.Errorf("%s: %w", file, err)
 	}
