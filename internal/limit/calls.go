@@ -30,7 +30,7 @@ type CallsConfig struct {
 }
 
 // Calls counts the calls that addresses make, in Redis, for all instances on it. Redis is
-// asked once for a call, and not at all for an address that is known to be over its limit.
+// asked once for a call, and once a second for an address that is known to be over its limit.
 // While Redis is away every process counts for itself, and one call at a time finds out
 // whether it is back.
 type Calls struct {
@@ -43,11 +43,15 @@ type Calls struct {
 
 type caller struct{ ip, method string }
 
-// excess is that a caller has reached a limit; it ends with the window, and with a higher limit.
+// excess is that a caller has reached a limit; it ends with the window, with a higher limit, and soon: an operator may
+// lift a limit by deleting its key.
 type excess struct {
 	until time.Time
 	limit int
 }
+
+// askAgain is how long Redis is not asked for an address that is over its limit.
+const askAgain = time.Second
 
 // knownOver bounds the memory for addresses that are over their limit.
 const knownOver = 10_000
@@ -84,7 +88,7 @@ func (c *Calls) Allow(ctx context.Context, ip, method string) bool {
 		c.breaker.report(err == nil || redisx.IsShort(err), time.Now())
 		if err == nil {
 			if left > 0 {
-				c.over.Add(who, excess{now.Add(left), limit})
+				c.over.Add(who, excess{now.Add(min(left, askAgain)), limit})
 			}
 			return count <= int64(limit)
 		}

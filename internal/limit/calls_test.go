@@ -195,3 +195,24 @@ func TestBreaker(t *testing.T) {
 		t.Error("it stays open")
 	}
 }
+
+// Whoever deletes the keys lifts the limits: no process remembers them for long.
+func TestALimitEndsWithItsKey(t *testing.T) {
+	server := redistest.Start(t)
+	c, _, _ := newTestCalls(t, server.URL(), time.Hour, patience)
+	for range 11 {
+		c.Allow(t.Context(), "192.0.2.1", "eth_call")
+	}
+	if err := connect(t, server.URL()).FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	tick, late := time.NewTicker(10*time.Millisecond), time.After(patience)
+	defer tick.Stop()
+	for !c.Allow(t.Context(), "192.0.2.1", "eth_call") {
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatal("its key is gone, and the limit stays")
+		}
+	}
+}

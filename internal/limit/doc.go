@@ -84,7 +84,7 @@
 //
 // Calls limits how often an address may call a method per window (LIMIT_DURATION). While
 // Redis is away each process limits for itself; rpc_relay_rate_limit_store_failures counts
-// those calls. An address that is over its limit costs Redis nothing more.
+// those calls. An address that is over its limit costs Redis one call a second.
 //
 // # Words
 //
