@@ -107,10 +107,10 @@ func (c *chain) enter(records []*Record, size int) {
 		}
 		if r.Result != nil && r.Result.Index >= 0 {
 			b.GasUsed += r.Result.GasUsed
-			if r.Result.Bloom != nil {
-				for i, bits := range r.Result.Bloom {
-					b.Bloom[i] |= bits
-				}
+		}
+		for _, l := range r.Logs() {
+			for i, bits := range l.Bloom() {
+				b.Bloom[i] |= bits
 			}
 		}
 	}

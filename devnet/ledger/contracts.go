@@ -121,7 +121,7 @@ func (h *handling) evm(msg message) hedera.Status {
 	switch {
 	case msg.gas > maxGas:
 		return hapi.ResponseCodeEnum_MAX_GAS_LIMIT_EXCEEDED
-	case msg.gas < intrinsicGas(msg.data, msg.to == nil):
+	case msg.gas < neededGas(msg.data, msg.to == nil, 0):
 		return hapi.ResponseCodeEnum_INSUFFICIENT_GAS
 	case payer.tinybar() < hedera.Tinybar(msg.gas)*price+msg.value:
 		return hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE

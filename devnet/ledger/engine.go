@@ -13,6 +13,7 @@ import (
 	"github.com/ethereum/go-ethereum/params"
 	"github.com/holiman/uint256"
 
+	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -21,11 +22,7 @@ import (
 const (
 	maxGas           = 15_000_000 // of one transaction
 	maxCallData      = 131_072    // bytes of call data or init code
-	txGas            = 21_000
-	createGas        = 32_000
-	initcodeWordGas  = 2
-	zeroByteGas      = 4
-	nonZeroByteGas   = 16
+	txGas            = eth.TxGas
 	refundQuotient   = 5 // EIP-3529
 	maxCodeSize      = params.MaxCodeSize
 	codeDepositGas   = params.CreateDataGas
@@ -121,30 +118,21 @@ type outcome struct {
 
 func (out *outcome) ok() bool { return out.status == hapi.ResponseCodeEnum_SUCCESS }
 
-// intrinsicGas is the gas that a transaction costs before it runs. Access lists
-// cost nothing.
-func intrinsicGas(data []byte, create bool) uint64 {
-	gas := uint64(txGas)
-	for _, b := range data {
-		if b == 0 {
-			gas += zeroByteGas
-		} else {
-			gas += nonZeroByteGas
-		}
-	}
-	if create {
-		gas += createGas + initcodeWordGas*((uint64(len(data))+31)/32)
-	}
-	return gas
+// neededGas is the least limit that a transaction may have: what its data costs, or the floor of EIP-7623. Access
+// lists cost nothing.
+func neededGas(data []byte, create bool, authorizations int) uint64 {
+	standard, floor := eth.DataGas(data, create)
+	return max(standard+authorizationGas*uint64(authorizations), floor)
 }
 
 // run executes a message on an overlay. Gas is not charged and the sender's nonce
 // not spent here; a creation takes its address from the sender's nonce.
 func (e *engine) run(o *overlay, env blockEnv, msg message) outcome {
-	intrinsic := intrinsicGas(msg.data, msg.to == nil) + authorizationGas*uint64(len(msg.authorizations))
-	if msg.gas < intrinsic {
+	if msg.gas < neededGas(msg.data, msg.to == nil, len(msg.authorizations)) {
 		return failed(hapi.ResponseCodeEnum_INSUFFICIENT_GAS, msg.gas)
 	}
+	intrinsic, floor := eth.DataGas(msg.data, msg.to == nil)
+	intrinsic += authorizationGas * uint64(len(msg.authorizations))
 	intrinsic += e.authorize(o, msg.authorizations, msg.gas-intrinsic)
 	x := e.newExecution(o, env, msg)
 	snapshot := o.Snapshot()
@@ -159,7 +147,7 @@ func (e *engine) run(o *overlay, env blockEnv, msg message) outcome {
 	} else {
 		o.revertTo(snapshot)
 	}
-	out.gasUsed -= min(out.gasUsed/refundQuotient, o.refund)
+	out.gasUsed = max(out.gasUsed-min(out.gasUsed/refundQuotient, o.refund), floor)
 	return out
 }
 

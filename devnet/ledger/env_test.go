@@ -152,7 +152,7 @@ func TestSystemContracts(t *testing.T) {
 			if !bytes.Equal(rec.Result.Output, tt.out) {
 				t.Errorf("output %x, want %x", rec.Result.Output, tt.out)
 			}
-			if tt.num == numExchangeRate && tt.out != nil && rec.Result.GasUsed != intrinsicGas(tt.input, false)+okGas {
+			if tt.num == numExchangeRate && tt.out != nil && rec.Result.GasUsed != neededGas(tt.input, false, 0)+okGas {
 				t.Errorf("gas %d", rec.Result.GasUsed)
 			}
 			if tt.out == nil && rec.Result.GasUsed != 100_000 {
@@ -198,7 +198,7 @@ func TestRefunds(t *testing.T) {
 	r.want(set, hapi.ResponseCodeEnum_SUCCESS)
 	// PUSH1, CALLDATALOAD, PUSH1, SSTORE of a cold slot that was zero.
 	const steps = 3 + 3 + 3
-	if want := intrinsicGas(one[:], false) + steps + 2_100 + 20_000; set.Result.GasUsed != want {
+	if want := neededGas(one[:], false, 0) + steps + 2_100 + 20_000; set.Result.GasUsed != want {
 		t.Errorf("set: %d, want %d", set.Result.GasUsed, want)
 	}
 	changes := set.Result.StateChanges
@@ -207,7 +207,7 @@ func TestRefunds(t *testing.T) {
 	}
 	zero := make([]byte, 32)
 	clearing := r.ethereum(from, dynamic(2, &contract, 0, 100_000, zero))
-	nominal := intrinsicGas(zero, false) + steps + 2_100 + 2_900
+	nominal := neededGas(zero, false, 0) + steps + 2_100 + 2_900
 	if want := nominal - min(nominal/5, 4_800); clearing.Result.GasUsed != want {
 		t.Errorf("cleared: %d, want %d", clearing.Result.GasUsed, want)
 	}

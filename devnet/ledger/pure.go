@@ -84,7 +84,7 @@ func pureEthereum(body *hapi.EthereumTransactionBody, setCode bool) hedera.Statu
 	if to := tx.To(); to != nil && *to == (common.Address{}) && tx.Value().Sign() > 0 {
 		return hapi.ResponseCodeEnum_INVALID_SOLIDITY_ADDRESS
 	}
-	if tx.Gas() < intrinsicGas(tx.Data(), tx.To() == nil)+authorizationGas*uint64(len(tx.SetCodeAuthorizations())) {
+	if tx.Gas() < neededGas(tx.Data(), tx.To() == nil, len(tx.SetCodeAuthorizations())) {
 		return hapi.ResponseCodeEnum_INSUFFICIENT_GAS
 	}
 	if !plausibleSignature(tx) {
@@ -167,7 +167,7 @@ func pureContractCreate(body *hapi.ContractCreateTransactionBody) hedera.Status 
 		return hapi.ResponseCodeEnum_CONTRACT_NEGATIVE_VALUE
 	case body.GetInitialBalance() > int64(totalSupply):
 		return hapi.ResponseCodeEnum_INVALID_INITIAL_BALANCE
-	case body.GetGas() < int64(intrinsicGas(body.GetInitcode(), true)):
+	case body.GetGas() < int64(neededGas(body.GetInitcode(), true, 0)):
 		return hapi.ResponseCodeEnum_INSUFFICIENT_GAS
 	case body.GetAutoRenewPeriod() == nil:
 		return hapi.ResponseCodeEnum_INVALID_RENEWAL_PERIOD
@@ -184,7 +184,7 @@ func pureContractCall(body *hapi.ContractCallTransactionBody) hedera.Status {
 		return hapi.ResponseCodeEnum_CONTRACT_NEGATIVE_GAS
 	case body.GetAmount() > math.MaxInt64/2:
 		return hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE
-	case body.GetGas() < int64(intrinsicGas(body.GetFunctionParameters(), false)):
+	case body.GetGas() < int64(neededGas(body.GetFunctionParameters(), false, 0)):
 		return hapi.ResponseCodeEnum_INSUFFICIENT_GAS
 	}
 	return okay

@@ -109,7 +109,7 @@ func (v *View) nextEnv() blockEnv {
 	if v.asOf < v.l.newest.Load().asOf {
 		return env
 	}
-	env.number++
+	env.number, env.hashes = env.number+1, v.hashes(env.number+1)
 	env.time = max(env.time, v.l.nextSecond())
 	return env
 }
@@ -120,15 +120,19 @@ func (v *View) env() blockEnv {
 	defer v.l.mu.RUnlock()
 	b := v.l.chain.latest(v.asOf)
 	return blockEnv{
-		number: b.Number, time: b.From.Seconds, seed: b.Hash,
-		hashes: func(n uint64) common.Hash {
-			if v.l.isUpstreams(b.Number, n) {
-				return v.l.fork.blockHash(int64(n))
-			}
-			v.l.mu.RLock()
-			defer v.l.mu.RUnlock()
-			return v.l.chain.hash(b.Number, n)
-		},
+		number: b.Number, time: b.From.Seconds, seed: b.Hash, hashes: v.hashes(b.Number),
+	}
+}
+
+// hashes is what BLOCKHASH shows in a block.
+func (v *View) hashes(current int64) func(uint64) common.Hash {
+	return func(n uint64) common.Hash {
+		if v.l.isUpstreams(current, n) {
+			return v.l.fork.blockHash(int64(n))
+		}
+		v.l.mu.RLock()
+		defer v.l.mu.RUnlock()
+		return v.l.chain.hash(current, n)
 	}
 }
 

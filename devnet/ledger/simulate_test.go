@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -10,9 +11,49 @@ import (
 	"github.com/ethereum/go-ethereum/core/vm"
 	"github.com/ethereum/go-ethereum/core/vm/program"
 
+	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
+
+// Whatever data a call or a creation carries, its estimate is accepted by the relay's check and by the network, and is
+// enough: one rule says what data costs (EIP-7623).
+func TestEstimatesWithDataAreEnough(t *testing.T) {
+	r, from, to := newRig(t, Config{}), dev(t, 0), dev(t, 1).address
+	random := rand.New(rand.NewPCG(1, 2))
+	for nonce, size := range []int{0, 1, 31, 32, 1000, 1024, random.IntN(5_000), random.IntN(50_000), random.IntN(130_000), 130_000, -1, -1000} {
+		target, data := &to, make([]byte, max(size, -size))
+		for i := range data {
+			data[i] = byte(random.IntN(3)) // a third are zeros
+		}
+		if size < 0 {
+			target = nil
+			data[0] = 0 // STOP
+		}
+		gas, full, err := r.View().Estimate(t.Context(), CallRequest{From: &from.address, To: target, Data: data})
+		if err != nil || full.Status != okay {
+			t.Fatalf("%d bytes: %+v, %v", size, full, err)
+		}
+		needed := max(eth.DataGas(data, target == nil))
+		if rec := r.ethereum(from, dynamic(uint64(nonce), target, 0, gas, data)); rec.Status != okay || gas < needed || rec.Result.GasUsed < needed {
+			t.Errorf("%d bytes: estimate %d, needed %d: %s, used %d", size, gas, needed, rec.Status, rec.Result.GasUsed)
+		}
+	}
+}
+
+// An estimate sees the blocks that a transaction in the next block will see.
+func TestEstimateSeesTheLastBlock(t *testing.T) {
+	r, from := newRig(t, Config{}), dev(t, 0)
+	// Reverts if blockhash(number-1) is 0.
+	lottery := r.deploy(from, 0, common.FromHex("600143034060095760006000fd5b00"))
+	for i := range uint64(3) {
+		gas, full, err := r.View().Estimate(t.Context(), CallRequest{From: &from.address, To: &lottery})
+		if err != nil || full.Status != okay {
+			t.Fatalf("%+v, %v", full, err)
+		}
+		r.want(r.ethereum(from, dynamic(1+i, &lottery, 0, gas, nil)), okay)
+	}
+}
 
 // The estimate is enough, and what is needed is not far below it.
 func TestEstimate(t *testing.T) {

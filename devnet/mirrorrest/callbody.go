@@ -20,7 +20,7 @@ type callBody struct {
 	Estimate  *bool          `json:"estimate"`
 	From      string         `json:"from"`
 	Gas       *int64         `json:"gas"`
-	GasPrice  int64          `json:"gasPrice"`
+	GasPrice  int64          `json:"gasPrice"` // in weibar; checked, and ignored, as the network's mirror node does
 	To        string         `json:"to"`
 	Value     int64          `json:"value"`
 	Overrides []overrideBody `json:"state_overrides"`
@@ -61,9 +61,8 @@ func (b *callBody) call() (ledger.CallRequest, []string) {
 	var problems []string
 	wrong := func(field, text string) { problems = append(problems, field+" field "+text) }
 	call := ledger.CallRequest{
-		Gas:      maxCallGas,
-		Value:    hedera.Tinybar(b.Value),
-		GasPrice: hedera.Tinybar(b.GasPrice),
+		Gas:   maxCallGas,
+		Value: hedera.Tinybar(b.Value),
 	}
 	const notHex = "invalid hexadecimal string"
 	var ok bool

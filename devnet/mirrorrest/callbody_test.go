@@ -30,8 +30,8 @@ func TestCallBody(t *testing.T) {
 		},
 		{
 			name: "everything, and what is not known",
-			body: `{"from":"` + alice + `","to":"` + bob + `","data":"01","gas":21000,"gasPrice":71,"value":5,"estimate":false,"block":"latest","maxFeePerGas":"0x1"}`,
-			want: ledger.CallRequest{From: &from, To: &to, Data: []byte{1}, Gas: 21000, GasPrice: 71, Value: 5},
+			body: `{"from":"` + alice + `","to":"` + bob + `","data":"01","gas":21000,"gasPrice":710000000000,"value":5,"estimate":false,"block":"latest","maxFeePerGas":"0x1"}`,
+			want: ledger.CallRequest{From: &from, To: &to, Data: []byte{1}, Gas: 21000, Value: 5},
 		},
 		{
 			name: "nulls", body: `{"to":"` + bob + `","data":null,"from":null,"gas":null,"gasPrice":null,"value":null,"block":null,"estimate":null}`,

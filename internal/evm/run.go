@@ -13,6 +13,7 @@ import (
 	"github.com/ethereum/go-ethereum/params"
 	"github.com/holiman/uint256"
 
+	"lockstep/internal/eth"
 	"lockstep/internal/hedera"
 )
 
@@ -107,7 +108,7 @@ func (s *State) run(chainID uint64, block Block, msg Message, hooks *tracing.Hoo
 		to := s.canonical(*msg.To)
 		msg.To = &to
 	}
-	if want := intrinsicGas(msg.Data, msg.To == nil); msg.Gas < want {
+	if want := max(eth.DataGas(msg.Data, msg.To == nil)); msg.Gas < want {
 		return nil, &GasError{Have: msg.Gas, Want: want}
 	}
 	price := uint256.NewInt(uint64(msg.GasPrice))
@@ -232,7 +233,8 @@ func (x *execution) run() *Result {
 	defer x.evm.Release()
 	defer context.AfterFunc(s.ctx, x.evm.Cancel)()
 
-	intrinsic := intrinsicGas(x.msg.Data, x.msg.To == nil)
+	// On this network access lists cost nothing.
+	intrinsic, floor := eth.DataGas(x.msg.Data, x.msg.To == nil)
 	budget, value := vm.NewGasBudget(x.msg.Gas-intrinsic, 0), uint256.NewInt(uint64(x.msg.Value))
 	snapshot := s.db.Snapshot()
 	var r Result
@@ -263,7 +265,8 @@ func (x *execution) run() *Result {
 	if r.Err != nil {
 		r.Created = nil
 	}
-	r.GasUsed = r.MaxGasUsed - min(r.MaxGasUsed/refundQuotient, s.db.GetRefund())
+	r.GasUsed = max(r.MaxGasUsed-min(r.MaxGasUsed/refundQuotient, s.db.GetRefund()), floor)
+	r.MaxGasUsed = max(r.MaxGasUsed, floor)
 	r.Logs = s.db.GetLogs(x.hash, x.block.Number, common.Hash{}, x.block.Time)
 	return &r
 }
