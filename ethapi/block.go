@@ -228,10 +228,11 @@ func (c *contents) hieroRoots(b *eth.Block) {
 	}
 }
 
-// bloom is that of the mirror node, or else is made from the receipts.
+// bloom is the union of the receipts'. That of the mirror node may lack events of tokens. It stands for receipts that
+// are not listed.
 func (c *contents) bloom() (bloom types.Bloom) {
 	if len(c.source.Bloom) == types.BloomByteLength {
-		return types.BytesToBloom(c.source.Bloom)
+		bloom = types.BytesToBloom(c.source.Bloom)
 	}
 	for _, e := range c.entries {
 		for i, b := range e.receipt.Bloom {

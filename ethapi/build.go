@@ -132,6 +132,7 @@ func (b *builder) receipt(r *mirror.ContractResult, logs []*eth.Log, cumulative 
 		From: r.From, To: receiver(r), ContractAddress: b.contractAddress(r), Status: r.Status,
 		GasUsed: r.GasUsed, CumulativeGasUsed: cumulative, EffectiveGasPrice: b.paid(r), Logs: logs,
 	}
+	receipt.Root = b.root()
 	if len(r.Bloom) == types.BloomByteLength {
 		receipt.Bloom = types.BytesToBloom(r.Bloom)
 	} else {
@@ -214,6 +215,14 @@ func (b *builder) syntheticTransaction(l *eth.Log) *eth.Transaction {
 	}
 }
 
+// root is what receipts of the TypeScript relay have as their state root: that of an empty state.
+func (b *builder) root() *common.Hash {
+	if !b.hiero {
+		return nil
+	}
+	return &types.EmptyRootHash
+}
+
 // syntheticReceipt builds the receipt of a synthetic transaction. It used no gas, so
 // that the block's sum is that of the transaction before it.
 func (b *builder) syntheticReceipt(logs []*eth.Log, cumulative uint64) *eth.Receipt {
@@ -223,6 +232,7 @@ func (b *builder) syntheticReceipt(logs []*eth.Log, cumulative uint64) *eth.Rece
 		To: &first.Address, Status: 1, CumulativeGasUsed: cumulative, EffectiveGasPrice: b.price,
 		Logs: logs, Bloom: eth.BloomOf(logs),
 	}
+	receipt.Root = b.root()
 	if b.hiero {
 		receipt.ContractAddress = &first.Address
 	}

@@ -199,6 +199,23 @@ func TestNothingHasTheHashZero(t *testing.T) {
 	}
 }
 
+// A filter may name a contract by both of its addresses. Its logs come once.
+func TestLogsOfBothAddressesComeOnce(t *testing.T) {
+	n := newNetwork(t, 0)
+	contract := n.receipt(n.dynamic(0, nil, 0, 500_000, initCode(counter))).ContractAddress
+	n.dynamic(1, &contract, 0, 200_000, nil)
+	n.dynamic(2, &contract, 0, 200_000, nil)
+	account, ok := n.ledger.View().AccountByAddress(contract)
+	if !ok {
+		t.Fatal("no contract")
+	}
+	var logs []types.Log
+	answer := n.call("eth_getLogs", fmt.Sprintf(`[{"fromBlock":"0x0","address":["%s","%s","%s"]}]`, contract, account.ID.LongZero(), contract))
+	if err := json.Unmarshal(answer.Result, &logs); err != nil || len(logs) != 2 {
+		t.Errorf("%v: %s", err, answer)
+	}
+}
+
 // Every figure that is read must agree with every other.
 func TestOnDevnet(t *testing.T) {
 	n := newNetwork(t, 0)

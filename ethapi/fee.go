@@ -60,9 +60,9 @@ func (a *API) priceAt(ctx context.Context, at hedera.Timestamp) (*big.Int, error
 
 // feeHistory is eth_feeHistory.
 func (a *API) feeHistory(ctx context.Context, p *rpc.Params) (any, error) {
-	count, err := index(p.At(0), 0)
-	if err != nil {
-		return nil, err
+	count, ok := countOf(p.At(0))
+	if !ok {
+		return nil, eth.ErrInvalidParam(0, "%s, value: %s", HexRule().Phrase, p.At(0).Text())
 	}
 	if count == 0 {
 		return rawJSON(`{"gasUsedRatio":null,"oldestBlock":"0x0"}`), nil

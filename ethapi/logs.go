@@ -272,7 +272,8 @@ func (a *API) perAddress(ctx context.Context, q logQuery, read func(context.Cont
 	if !slices.IsSortedFunc(logs, byPlace) {
 		slices.SortStableFunc(logs, byPlace)
 	}
-	return logs, nil
+	// A contract has two addresses, and a query may name both.
+	return slices.CompactFunc(logs, func(a, b *eth.Log) bool { return byPlace(a, b) == 0 }), nil
 }
 
 // holdLogs counts the lists of an answer's logs. The logs themselves are counted where they are read.

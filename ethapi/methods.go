@@ -15,6 +15,7 @@ func (a *API) Methods() []rpc.Method {
 		txHash      = rpc.Required(txHashRule())
 		full        = rpc.Required(rpc.Boolean())
 		hex         = rpc.Required(HexRule())
+		count       = rpc.Required(countRule())
 		transaction = rpc.Required(transactionRule())
 		logFilter   = rpc.Required(filterRule(true))
 		anyBlock    = anyBlockRule()
@@ -24,6 +25,7 @@ func (a *API) Methods() []rpc.Method {
 	if a.hiero() { // the TypeScript relay requires the block, and does not accept null
 		atBlock, callBlock = rpc.Required(anyBlock), rpc.Required(blockParamsRule())
 		logFilter = rpc.Required(filterRule(false))
+		count = hex
 	}
 	row := func(name string, handler rpc.Handler, params ...rpc.Param) rpc.Method {
 		return rpc.Method{Name: name, Params: params, AnyParams: len(params) == 0, Handler: translated(handler)}
@@ -38,7 +40,7 @@ func (a *API) Methods() []rpc.Method {
 		// Head and fees.
 		ready(row("eth_blockNumber", a.blockNumber), a.knownBlockNumber),
 		ready(row("eth_gasPrice", a.gasPrice), a.knownGasPrice),
-		heavy(weightLists, row("eth_feeHistory", a.feeHistory, hex, number, rpc.Optional(percentilesRule()))),
+		heavy(weightLists, row("eth_feeHistory", a.feeHistory, count, number, rpc.Optional(percentilesRule()))),
 
 		// State.
 		row("eth_getBalance", a.getBalance, address, atBlock),

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/rlp"
 	"github.com/google/go-cmp/cmp"
@@ -247,6 +248,15 @@ func differences() map[string]difference {
 			d.node.set(fmt.Sprintf(asked, callGas), `{"result":"0x5208"}`)
 			return d.hears("eth_estimateGas", fmt.Sprintf(`[{%s,"gas":"0x%x"}]`, to, callGas+1))
 		}, "-32000 Error occurred during transaction simulation: gas field must be less than or equal to 1000", `"0x5208"`},
+		"The count of `eth_feeHistory` as a number, or in decimal": {func(d *deviant) string {
+			inHex, answers := d.call("eth_feeHistory", `["0x1","latest",[]]`).String(), 0
+			for _, count := range []string{"1", `"1"`} {
+				if d.call("eth_feeHistory", `[`+count+`,"latest",[]]`).String() == inHex {
+					answers++
+				}
+			}
+			return strconv.Itoa(answers)
+		}, "0", "2"},
 		"Percentiles of `eth_feeHistory`": {func(d *deviant) string {
 			if d.call("eth_feeHistory", `["0x1","latest",[50,25]]`).Error != nil {
 				return "refused"
@@ -288,6 +298,14 @@ func differences() map[string]difference {
 			},
 			`"` + strings.ToLower(contract.Hex()) + `"`, "null",
 		},
+		"`root` of a receipt, and the first element of a raw one": {func(d *deviant) string {
+			var raw []hexutil.Bytes
+			var receipt types.Receipt
+			if err := json.Unmarshal(d.call("debug_getRawReceipts", `["0x11"]`).Result, &raw); err != nil || receipt.UnmarshalBinary(raw[0]) != nil {
+				return fmt.Sprint(raw, err)
+			}
+			return d.member("eth_getTransactionReceipt", `["`+first(d)+`"]`, "root") + " " + hexutil.Encode(receipt.PostState)
+		}, `"` + types.EmptyRootHash.Hex() + `" ` + types.EmptyRootHash.Hex(), " 0x"},
 		"`eth_getTransactionByHash` before there is a block": {func(d *deviant) string {
 			answer := d.call("eth_getTransactionByHash", `["`+pooled(d.t, onTheWay(3)).Hash().Hex()+`"]`)
 			if answer.String() == "null" {

@@ -85,7 +85,7 @@ func (a *API) getRawReceipts(ctx context.Context, p *rpc.Params) (any, error) {
 		return raw, err
 	}
 	for _, e := range c.entries {
-		raw = append(raw, e.receipt.Encoding())
+		raw = append(raw, e.receipt.RawEncoding())
 	}
 	return raw, nil
 }

@@ -2,6 +2,7 @@ package ethapi
 
 import (
 	"bytes"
+	"strconv"
 
 	"github.com/ethereum/go-ethereum/common"
 
@@ -37,6 +38,23 @@ func lowerHexDigits(v jsonx.Value) ([]byte, bool) {
 
 // HexRule accepts 0x and any number of hex digits, also none.
 func HexRule() rpc.Rule { return hexRule(phraseHex, func(int) bool { return true }) }
+
+// countRule accepts what go-ethereum does as a count: 0x and hex digits, decimal digits in a string, or a number.
+func countRule() rpc.Rule {
+	return rpc.Rule{Phrase: phraseHex, Check: func(v jsonx.Value) bool {
+		_, ok := countOf(v)
+		return ok || HexRule().Matches(v)
+	}}
+}
+
+// countOf reads a count.
+func countOf(v jsonx.Value) (uint64, bool) {
+	if n, ok := v.Uint64(); ok {
+		return n, true
+	}
+	n, err := strconv.ParseUint(v.Text(), 10, 64)
+	return n, err == nil && v.IsString()
+}
 
 // HexBytesRule accepts 0x and whole bytes in hex, also none.
 func HexBytesRule() rpc.Rule {

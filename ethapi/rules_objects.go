@@ -126,11 +126,11 @@ func filterRule(nullable bool) rpc.Rule {
 }
 
 // logsSubscriptionRule accepts the filter of a subscription to logs: address, topics. Other members are ignored;
-// null counts as absent.
-func logsSubscriptionRule() rpc.Rule {
+// null counts as absent if nullable says so.
+func logsSubscriptionRule(nullable bool) rpc.Rule {
 	return rpc.Object{Name: "EthSubscribeLogsParamsObject", Fields: []rpc.Field{
-		{Name: "address", Rule: addressFilterRule(), Nullable: true},
-		{Name: "topics", Rule: topicsRule(), Nullable: true},
+		{Name: "address", Rule: addressFilterRule(), Nullable: nullable},
+		{Name: "topics", Rule: topicsRule(), Nullable: nullable},
 	}}.Rule("Expected EthSubscribeLogsParamsObject", nil)
 }
 

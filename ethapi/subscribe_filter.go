@@ -67,7 +67,7 @@ func (s *Subscriptions) readLogFilter(ctx context.Context, v jsonx.Value) (*logF
 	case !v.Given():
 		return newLogFilter(nil, nil, topicQuery{}), nil
 	}
-	if err := logsSubscriptionRule().Verify(1, v); err != nil {
+	if err := logsSubscriptionRule(!s.hiero()).Verify(1, v); err != nil {
 		return nil, err
 	}
 	addresses := distinctAddresses(v.Field("address"))

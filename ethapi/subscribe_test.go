@@ -54,6 +54,7 @@ func TestSubscribeErrors(t *testing.T) {
 		{"pending in full", "subscribe", `["newPendingTransactions",true]`, plain, "", ""},
 		{"logs without a filter", "subscribe", `["logs"]`, plain, `-32603 Error invoking RPC: "Cannot convert undefined or null to object"`, ""},
 		{"logs of everything", "subscribe", `["logs",{}]`, plain, "", ""},
+		{"logs of null", "subscribe", `["logs",{"address":null,"topics":null}]`, plain, "-32602 Invalid parameter 'address' for EthSubscribeLogsParamsObject: Expected 0x prefixed string representing the address (20 bytes) or an array of addresses, value: null", ""},
 		{"logs with more members", "subscribe", `["logs",{"fromBlock":"latest","x":1}]`, plain, "", ""},
 		{"logs of a contract", "subscribe", `["logs",{"address":` + known + `}]`, plain, "", ""},
 		{"logs of a token", "subscribe", `["logs",{"address":"` + tokenLog + `"}]`, plain, "", ""},

@@ -43,6 +43,7 @@ func attacks() []attack {
 		{name: "trace-bomb", settings: []string{"DEBUG_API_ENABLED=true"}, run: repeat(batch(20, traceCall(loops)))},
 		{name: "heavy-cpu", run: heavyNextToLight},
 		{name: "logs", prepare: leaveLogs, run: repeat(batch(100, allLogs))},
+		{name: "zero-hash", prepare: leaveLogs, run: repeat(batch(100, call("eth_getTransactionReceipt", `"0x`+strings.Repeat("0", 64)+`"`)))},
 		{name: "unfinished-bodies", run: unfinishedBodies},
 		{name: "many-connections", run: manyConnections},
 		{name: "forged-addresses", whole: true, settings: []string{"TRUSTED_PROXIES=192.0.2.0/24", "WS_CONNECTION_LIMIT=1000", "WS_CONNECTION_LIMIT_PER_IP=5"}, run: forgedAddresses, check: fiveGotIn},

@@ -186,7 +186,8 @@ type Receipt struct {
 	EffectiveGasPrice *big.Int // weibar
 	Logs              []*Log
 	Bloom             types.Bloom
-	RevertReason      []byte // nil: left out
+	RevertReason      []byte       // nil: left out
+	Root              *common.Hash // of the state, as receipts had it before EIP-658; nil: left out
 }
 
 // AppendJSON appends the receipt as a JSON object.
@@ -206,6 +207,9 @@ func (r *Receipt) append(dst []byte) []byte {
 		dst = appendUint(dst, "gasUsed", r.GasUsed)
 		dst = appendList(dst, "logs", r.Logs, appendLog)
 		dst = appendData(dst, "logsBloom", r.Bloom[:])
+		if r.Root != nil {
+			dst = appendData(dst, "root", r.Root[:])
+		}
 		dst = appendUint(dst, "status", r.Status)
 		dst = appendMaybeAddress(dst, "to", r.To)
 		dst = appendData(dst, "transactionHash", r.TxHash[:])
@@ -230,9 +234,19 @@ func (r Receipts) AppendJSON(dst []byte) ([]byte, error) {
 func (r Receipts) MarshalJSON() ([]byte, error) { return r.AppendJSON(nil) }
 
 // Encoding returns the receipt in the form whose trie is the receiptsRoot.
-func (r *Receipt) Encoding() []byte {
+func (r *Receipt) Encoding() []byte { return r.encoding(nil) }
+
+// RawEncoding is Encoding with Root, if there is one, in the place of the status.
+func (r *Receipt) RawEncoding() []byte {
+	if r.Root == nil {
+		return r.Encoding()
+	}
+	return r.encoding(r.Root[:])
+}
+
+func (r *Receipt) encoding(root []byte) []byte {
 	consensus := types.Receipt{
-		Type: r.Type, Status: r.Status, CumulativeGasUsed: r.CumulativeGasUsed, Bloom: r.Bloom,
+		Type: r.Type, PostState: root, Status: r.Status, CumulativeGasUsed: r.CumulativeGasUsed, Bloom: r.Bloom,
 		Logs: make([]*types.Log, len(r.Logs)),
 	}
 	for i, l := range r.Logs {

@@ -9,7 +9,7 @@ const (
 	transactionSize = 1500
 	accessSize      = 100
 	permissionSize  = 500 // of an Authorization
-	receiptSize     = 1700
+	receiptSize     = 1780
 	blockSize       = 2200
 	wordSize        = 70 // a hash and its comma
 )
