@@ -45,7 +45,7 @@ func TestEstimatesWithDataAreEnough(t *testing.T) {
 func TestEstimateSeesTheLastBlock(t *testing.T) {
 	r, from := newRig(t, Config{}), dev(t, 0)
 	// Reverts if blockhash(number-1) is 0.
-	lottery := r.deploy(from, 0, common.FromHex("600143034060095760006000fd5b00"))
+	lottery := r.deploy(from, 0, common.FromHex("6001430340600d5760006000fd5b00"))
 	for i := range uint64(3) {
 		gas, full, err := r.View().Estimate(t.Context(), CallRequest{From: &from.address, To: &lottery})
 		if err != nil || full.Status != okay {
