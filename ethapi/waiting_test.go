@@ -43,6 +43,7 @@ func (richChain) Account(context.Context, common.Address) (submit.Account, bool,
 func (richChain) GasPrice(context.Context) (*big.Int, error) {
 	return big.NewInt(710_000_000_000), nil
 }
+
 func (richChain) Record(context.Context, hedera.TransactionID) (submit.Record, error) {
 	return submit.RecordOpen, nil
 }

@@ -348,7 +348,7 @@ func (n *Next) follow(f facts) Step {
 
 // wait is what a holder does whose nonce is ahead of likely, which is next as far as this process knows.
 func (n *Next) wait(k chain, f facts, likely uint64) Step {
-	told, gap := n.Certainty != Unknown, missing(notTried)
+	told, gap := n.Certainty != Unknown, notTried
 	if k.known && k.expected == n.Nonce && !k.sure {
 		gap = k.gap
 	}

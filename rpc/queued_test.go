@@ -146,6 +146,7 @@ func TestHTTPHalfCloseDropsNothing(t *testing.T) {
 				t.Fatalf("cut at %d: answer %d: %v", cut, i, err)
 			}
 			answer, err := io.ReadAll(res.Body)
+			res.Body.Close()
 			compareJSON(t, "answer", string(answer), fmt.Sprintf(`{"result":"0x12a","jsonrpc":"2.0","id":%d}`, i))
 			if err != nil {
 				t.Error(err)

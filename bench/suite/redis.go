@@ -94,16 +94,6 @@ func (s *redisServer) commands(ctx context.Context) (total float64, err error) {
 // own are the commands of the suite. The lock and the baseline use none of them.
 var own = map[string]bool{"info": true, "config|resetstat": true, "zcard": true, "sort_ro": true, "ping": true}
 
-// scriptTime returns the mean seconds that a script has taken since the last reset.
-func (s *redisServer) scriptTime(ctx context.Context) (float64, error) {
-	stats, err := s.stats(ctx)
-	script, ok := stats["evalsha"]
-	if err == nil && !ok {
-		err = errors.New("no script has run")
-	}
-	return script.micros / script.calls / 1e6, err
-}
-
 // commandStat is what a server has done of one command since the last reset.
 type commandStat struct{ calls, micros float64 }
 
@@ -123,8 +113,6 @@ func (s *redisServer) stats(ctx context.Context) (map[string]commandStat, error)
 	}
 	return stats, nil
 }
-
-func (s *redisServer) reset(ctx context.Context) error { return s.admin.ConfigResetStat(ctx).Err() }
 
 // ping returns the seconds of one round trip.
 func (s *redisServer) ping(ctx context.Context) (float64, error) {

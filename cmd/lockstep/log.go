@@ -26,7 +26,7 @@ func newLoggerAt(w io.Writer, cfg config.Log, level slog.Leveler) (*slog.Logger,
 	options := &slog.HandlerOptions{Level: level, ReplaceAttr: levelNames}
 	switch {
 	case cfg.Pretty && terminalOf(w).columns > 0:
-		return slog.New(tint.NewHandler(w, &tint.Options{
+		return slog.New(tint.NewTextHandler(w, &tint.Options{
 			Level: level, ReplaceAttr: terminalFields, TimeFormat: time.TimeOnly, NoColor: !terminalOf(w).colour,
 		})), nil
 	case cfg.Pretty:

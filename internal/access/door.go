@@ -35,7 +35,7 @@ func (d Door) Open() bool { return d.token == "" }
 // Tell prints the token, once and to the terminal: logs are kept, and read by others.
 func (d Door) Tell(out io.Writer, what, page string) {
 	if !d.Open() {
-		fmt.Fprintf(out, "\n%s: nobody has a key yet, so this start has a token:\n\n    %s#token=%s\n\n", what, page, d.token.Reveal())
+		_, _ = fmt.Fprintf(out, "\n%s: nobody has a key yet, so this start has a token:\n\n    %s#token=%s\n\n", what, page, d.token.Reveal())
 	}
 }
 

@@ -133,7 +133,7 @@ func (c *Client) Do(ctx context.Context, calls ...*Call) (*Endpoint, error) {
 			}
 			continue
 		}
-		if !doubtful(calls) && !(asksHead(calls) && c.behind(e)) {
+		if !doubtful(calls) && (!asksHead(calls) || !c.behind(e)) {
 			return e, nil
 		}
 		if by == nil {

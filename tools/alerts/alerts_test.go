@@ -185,6 +185,18 @@ var cases = map[string]try{
 		fires: []string{"load 1m\n watch_undecoded_total{instance=\"w1\"} 0x30 1x30"},
 		quiet: []string{"load 1m\n watch_undecoded_total{instance=\"w1\"} 3x60"},
 	},
+	"WatchSettled": {
+		fires: []string{"load 1m\n watch_settled_total{instance=\"w1\",sink=\"nats\"} 0x30 1x30"},
+		quiet: []string{"load 1m\n watch_settled_total{instance=\"w1\",sink=\"nats\"} 3x60"},
+	},
+	"WatchRepaired": {
+		fires: []string{"load 1m\n watch_repaired_total{instance=\"w1\"} 0x30 1x30"},
+		quiet: []string{"load 1m\n watch_repaired_total{instance=\"w1\"} 3x60"},
+	},
+	"WatchOlderPlan": {
+		fires: []string{"load 1m\n watch_plan_current{instance=\"w1\"} 0x60"},
+		quiet: []string{"load 1m\n watch_plan_current{instance=\"w1\"} 1x60"},
+	},
 	"WatchDown": {fires: []string{"load 1m\n up{job=\"watch\"} 0x60"}, quiet: []string{"load 1m\n up{job=\"watch\"} 1x60"}},
 }
 

@@ -210,9 +210,10 @@ func TestTextsWithNUL(t *testing.T) {
 				t.Errorf("%s: %d %s", name, a.status, a.body)
 			}
 		}
-		if a := w.post("/v1/kill-switch", `{"scope":"chain/5","on":true,"reason":`+nul+`}`); a.status != http.StatusOK || !strings.Contains(a.body, `"?x"`) {
+		if a := w.post("/v1/kill-switch", `{"scope":"chain/1337","on":true,"reason":`+nul+`}`); a.status != http.StatusOK || !strings.Contains(a.body, `"?x"`) {
 			t.Errorf("a reason: %d %s", a.status, a.body)
 		}
+		w.post("/v1/kill-switch", `{"scope":"chain/1337","on":false}`)
 		if a := w.post("/v1/transactions", `{"chain":1337,"to":"`+receiver+`","metadata":{"a":`+nul+`}}`); a.status/100 != 2 {
 			t.Errorf("an escaped NUL within metadata is JSON: %d %s", a.status, a.body)
 		}

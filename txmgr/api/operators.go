@@ -205,7 +205,7 @@ func (s *Server) operators() {
 	s.twoAnswers(topUp.Path, "The signer has enough: nothing is sent, and the members of the transaction are empty.", "The intent that fills the signer up.")
 	register(s, operation(access.RoleRead, http.MethodGet, "/v1/pools", "pools", "The pools of signers"), s.pools)
 	register(s, operation(access.RoleRead, http.MethodGet, "/v1/fees", "fees", "What fees cost now"), s.fees)
-	reload := operation(access.RoleAdmin, http.MethodPost, "/v1/reload", "reload", "Read the keys and pools of the settings again")
+	reload := operation(access.RoleAdmin, http.MethodPost, "/v1/reload", "reload", "Read the keys and pools of the settings again", 409)
 	reload.Description = "A signer whose key left the settings gets nothing new; what it has signed is followed."
 	register(s, reload, func(ctx context.Context, _ *struct{}) (*struct{}, error) {
 		if err := s.operator(ctx); err != nil {

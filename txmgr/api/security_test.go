@@ -58,6 +58,7 @@ var every = []struct {
 	{access.RoleRead, "GET", "/v1/webhooks", ""},
 	{access.RoleSend, "POST", "/v1/webhooks", `{"url":"http://10.0.0.1/"}`},
 	{access.RoleRead, "GET", "/v1/budgets", ""},
+	{access.RoleAdmin, "POST", "/v1/reload", ""},
 	{access.RoleRead, "GET", "/v1/webhooks/x", ""},
 	{access.RoleSend, "PATCH", "/v1/webhooks/x", `{}`},
 	{access.RoleSend, "POST", "/v1/webhooks/x/rotate", ""},

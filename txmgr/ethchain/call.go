@@ -127,6 +127,7 @@ func (c *Chain) Send(ctx context.Context, list []txmgr.Signed) []error {
 			switch answer.Class {
 			case txmgr.ClassTransport, txmgr.ClassPoolPolicy, txmgr.ClassNotSent:
 				left = append(left, at)
+			default: // this one has judged the transaction
 			}
 		}
 		open = left

@@ -169,7 +169,7 @@ func TestEveryMetricTellsWhatHappened(t *testing.T) {
 	is("relayer_escrows_monitored", 2)
 	is("total_escrows_registered", 2)
 	// What is read ahead and then not needed is given up, perhaps before the endpoint has it.
-	const givenUp = 20
+	const givenUp = 15
 	before := dead.seen() + alive.seen()
 	got = w.scrape(w.url)
 	calls, after := got["watch_rpc_calls_total"], dead.seen()+alive.seen()

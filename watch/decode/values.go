@@ -201,6 +201,7 @@ func scalarOf(t *Type, w []byte) (value any, clean bool) {
 		return common.BytesToAddress(w).Hex(), zero(w[:12])
 	case kindFixedBytes:
 		return hexutil.Encode(w[:t.size]), zero(w[t.size:])
+	default: // an integer: nothing else fits a word
 	}
 	beside, own := w[:wordSize-t.size/8], w[wordSize-t.size/8:]
 	fill := byte(0)
