@@ -37,18 +37,18 @@ func (c *caller) oneIntentEach() int {
 func TestPriceRises(t *testing.T) {
 	t.Parallel()
 	c, chain := alone(t, func(n *txmNode) { n.Bump, n.Cancel = time.Second, time.Hour }, "--no-mining")
-	capped := func(r *txmgr.Request) { r.MaxFee = gwei(50) }
+	capped := func(r *txmgr.Request) { r.MaxFee = gwei(10) }
 	ids := []string{c.must().ID, c.must().ID, c.must(capped).ID}
 	for _, id := range ids {
 		c.reaches(id, txmgr.StatusBroadcast)
 	}
 	rise := func() { // a base fee falls by itself from block to block
-		chain.baseFee(gwei(200))
+		chain.baseFee(gwei(20))
 		chain.mine(1)
 	}
 	for _, id := range ids[:2] {
 		offered := c.get(id).Attempts[0].Fees.Max
-		if offered.Cmp(gwei(200)) >= 0 {
+		if offered.Cmp(gwei(20)) >= 0 {
 			t.Fatalf("%s offered %s before the price rose", id, offered)
 		}
 		until(t, "the head is mined at the new price", func() bool {
@@ -57,7 +57,7 @@ func TestPriceRises(t *testing.T) {
 		})
 		tx := c.get(id)
 		mined := slices.IndexFunc(tx.Attempts, func(a txmgr.Attempt) bool { return a.Hash == tx.Hash }) // one more may have been signed when it was mined
-		if mined < 1 || tx.Attempts[mined].Fees.Max.Cmp(gwei(200)) < 0 || tx.Attempts[mined].Nonce != tx.Attempts[0].Nonce {
+		if mined < 1 || tx.Attempts[mined].Fees.Max.Cmp(gwei(20)) < 0 || tx.Attempts[mined].Nonce != tx.Attempts[0].Nonce {
 			t.Errorf("it was mined as %s; attempts %+v", tx.Hash, tx.Attempts)
 		}
 	}
@@ -66,7 +66,7 @@ func TestPriceRises(t *testing.T) {
 		return strings.HasPrefix(c.get(ids[2]).Waiting, "fee_cap")
 	})
 	for _, a := range c.get(ids[2]).Attempts {
-		if a.Fees.Max.Cmp(gwei(50)) > 0 {
+		if a.Fees.Max.Cmp(gwei(10)) > 0 {
 			t.Errorf("an attempt offers %s, above its cap", a.Fees.Max)
 		}
 	}
