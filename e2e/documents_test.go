@@ -21,7 +21,7 @@ func TestDocumentsRun(t *testing.T) {
 		packages string   // the folder whose node_modules has what the document installs
 		answers  []string // what its commands print, among other things
 	}{
-		{"README.md", "", []string{`"result":"0x`, `"status":"confirmed"`, "executed, tx               100"}},
+		{"README.md", "", []string{`"result":"0x`, `"success":true`, "executed, tx               100"}},
 		{"docs/guides/hardhat.md", "hardhat3", []string{"1 passing"}},
 		{"docs/guides/foundry.md", "", []string{"298\n", "status               1"}},
 		{"docs/guides/viem-ethers.md", ".", []string{"executed: 5\n", "executed: success\n"}},
