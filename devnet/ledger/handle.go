@@ -145,7 +145,11 @@ func (h *handling) run() {
 // refuse ends a transaction as one that the network would not handle.
 func (h *handling) refuse() {
 	h.r.Status = h.sub.Refusal
-	if tx := h.sub.Ethereum; tx != nil {
+	tx := h.sub.Ethereum
+	if body := h.sub.Body.GetEthereumTransaction(); tx == nil && body != nil {
+		tx, _ = h.hydrate(body) // its call data is in a file; without it there is no record of a run
+	}
+	if tx != nil {
 		h.r.EthereumHash = tx.Hash()
 		e := &ethereumCall{handling: h, tx: tx}
 		e.refuse(h.r.Status)

@@ -175,8 +175,8 @@ func TestPaymasters(t *testing.T) {
 	}
 	t.Run("allowance too small", func(t *testing.T) {
 		r := startRelay(t, n, "PAYMASTER_ENABLED=true", "PAYMASTER_WHITELIST=*")
-		_, err := r.send(t.Context(), newWallet(t, n, 9).offer(new(big.Int), &free, nil))
-		if err == nil || !strings.Contains(err.Error(), "INSUFFICIENT_TX_FEE") {
+		// It is in a block, as a transaction that failed: so the answer is its hash.
+		if _, err := r.send(t.Context(), newWallet(t, n, 9).offer(new(big.Int), &free, nil)); err != nil {
 			t.Errorf("an allowance of 0: %v", err)
 		}
 	})
