@@ -24,10 +24,10 @@ func newLogger(w io.Writer, cfg config.Log) (*slog.Logger, error) {
 // newLoggerAt makes the logger with a level of the caller's, which may change.
 func newLoggerAt(w io.Writer, cfg config.Log, level slog.Leveler) (*slog.Logger, error) {
 	options := &slog.HandlerOptions{Level: level, ReplaceAttr: levelNames}
-	switch {
-	case cfg.Pretty && terminalOf(w).columns > 0:
+	switch t := terminalOf(w); {
+	case cfg.Pretty && t.columns > 0:
 		return slog.New(tint.NewTextHandler(w, &tint.Options{
-			Level: level, ReplaceAttr: terminalFields, TimeFormat: time.TimeOnly, NoColor: !terminalOf(w).colour,
+			Level: level, ReplaceAttr: terminalFields, TimeFormat: time.TimeOnly, NoColor: !t.colour,
 		})), nil
 	case cfg.Pretty:
 		return slog.New(slog.NewTextHandler(w, options)), nil

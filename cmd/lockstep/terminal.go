@@ -29,12 +29,9 @@ func terminalOf(w io.Writer) terminal {
 
 // What a terminal knows as text attributes and colours (ECMA-48, select graphic rendition).
 const (
-	bold   = "1"
-	dim    = "2"
-	red    = "31"
-	green  = "32"
-	yellow = "33"
-	cyan   = "36"
+	bold = "1"
+	dim  = "2"
+	cyan = "36"
 )
 
 func (t terminal) paint(how, text string) string {
