@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -872,8 +874,8 @@ func (r *remote) watchSome(ctx context.Context, lanes []*lane, dead map[string]b
 		r.wake()
 		return
 	}
-	for name, gone := range dead {
-		if gone {
+	for _, name := range slices.Sorted(maps.Keys(dead)) {
+		if dead[name] {
 			r.removeDead(name)
 		}
 	}
@@ -949,7 +951,7 @@ func (r *remote) findDead(ctx context.Context, dead map[string]bool) error {
 	signs := make(map[string]*redis.IntCmd, len(dead))
 	var own *redis.IntCmd
 	_, err := r.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for name := range dead {
+		for _, name := range slices.Sorted(maps.Keys(dead)) {
 			signs[name] = p.Exists(ctx, heartbeatPrefix+name)
 		}
 		own = p.Exists(ctx, heartbeatPrefix+r.instance())

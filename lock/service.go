@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -338,7 +339,8 @@ func (r *registry) inUse(sender common.Address) bool {
 	return ok
 }
 
-// lanes returns the lanes in use, and the idle ones if all is set.
+// lanes returns the lanes in use, and the idle ones if all is set, each kind in an order that only depends on who sends
+// what: the map's own order would make every simulation of the same seed another one.
 func (r *registry) lanes(all bool) []*lane {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -346,6 +348,7 @@ func (r *registry) lanes(all bool) []*lane {
 	for _, l := range r.busy {
 		out = append(out, l)
 	}
+	slices.SortFunc(out, func(a, b *lane) int { return a.sender.Cmp(b.sender) })
 	if all {
 		out = append(out, r.idle.Values()...)
 	}

@@ -63,11 +63,14 @@ func (r *relay) travel(ctx context.Context, cmds []redis.Cmder) error {
 	}
 	r.stand()
 	answer := make(chan packet, 1)
-	r.send(words, answer)
+	fate := r.send(words, answer)
 	var got packet
 	select {
 	case got = <-answer:
 	case <-ctx.Done():
+		// Calls that began together give up together, and timers of one instant go off in an order that no seed
+		// decides: each caller notices a moment later that is its own.
+		<-time.After(fate.there % time.Microsecond)
 		r.stand() // a process that stood still may find the answer as well
 		select {
 		case got = <-answer:
@@ -97,12 +100,12 @@ func (r *relay) travel(ctx context.Context, cmds []redis.Cmder) error {
 
 // send sets a call on its way: what happens to it is drawn from the seed, the relay, and how many calls of
 // its kind the relay has made, so that it does not depend on which goroutine runs first.
-func (r *relay) send(words [][]string, answer chan<- packet) {
+func (r *relay) send(words [][]string, answer chan<- packet) fate {
 	w := r.w
 	fate := w.fate(r, words[0])
 	if r.isDead() {
 		answer <- packet{err: errCut}
-		return
+		return fate
 	}
 	reply := func() {
 		p := packet{replies: make([]any, len(words)), errs: make([]error, len(words))}
@@ -131,6 +134,7 @@ func (r *relay) send(words [][]string, answer chan<- packet) {
 			reply()
 		}
 	})
+	return fate
 }
 
 func texts(args []any) []string {
