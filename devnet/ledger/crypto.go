@@ -186,17 +186,16 @@ func (h *handling) freeAlias(address common.Address) (*common.Address, hedera.St
 	return &address, okay
 }
 
-// ownsAddress tells whether the key behind an EVM address has signed.
+// ownsAddress tells whether an EVM address may be the alias of an account with a key: that of the key itself, or
+// of one that has signed.
 func (h *handling) ownsAddress(address common.Address, key *hapi.Key) bool {
-	if _, ok := h.sub.Signatures.Completes(address); ok {
-		return true
+	if public := key.GetECDSASecp256K1(); public != nil {
+		if owner, err := hedera.AddressOf(public); err == nil && owner == address {
+			return true
+		}
 	}
-	public := key.GetECDSASecp256K1()
-	if public == nil {
-		return false
-	}
-	owner, err := hedera.AddressOf(public)
-	return err == nil && owner == address && h.signed(key)
+	_, signed := h.sub.Signatures.Completes(address)
+	return signed
 }
 
 // stake sets whom an account stakes to.

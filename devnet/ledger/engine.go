@@ -34,7 +34,7 @@ const (
 	// lazyCreationGas is what the creation of an account by a transfer inside the
 	// EVM costs. On the network it follows from the fee schedule; this is close to
 	// what it comes to at the default prices.
-	lazyCreationGas = 590_000
+	lazyCreationGas = 589_000
 )
 
 // engine is the EVM with the network's rules. It is immutable.

@@ -68,12 +68,15 @@ func (l *Ledger) genesis(now time.Time) error {
 	return nil
 }
 
-// systemKeys returns the keys of the accounts that belong to the network. All have the
-// operator's, but for those that only collect: they have none.
+// systemKeys returns the keys of the accounts that belong to the network. All have the operator's, but for those that
+// only collect: they have none. There are none where the system's files (101 to 199) and contracts (350 to 399) have
+// their numbers, and none from 751 to 899 but those that collect.
 func systemKeys(operator *hapi.Key) map[int64]*hapi.Key {
 	keys := make(map[int64]*hapi.Key, lastSystemCode)
-	for num := int64(1); num <= lastSystemCode; num++ {
-		keys[num] = operator
+	for _, exist := range [][2]int64{{1, 100}, {200, 349}, {400, lastSystemNumber}, {900, lastSystemCode}} {
+		for num := exist[0]; num <= exist[1]; num++ {
+			keys[num] = operator
+		}
 	}
 	for _, num := range []int64{coinbase, 800, 801, feeCollector} {
 		keys[num] = nil

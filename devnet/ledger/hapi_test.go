@@ -107,7 +107,7 @@ func create(edit func(*hapi.CryptoCreateTransactionBody)) *hapi.TransactionBody 
 }
 
 func TestCryptoCreate(t *testing.T) {
-	payer, owner, other := dev(t, 0), fresh(t, 1), dev(t, 1)
+	payer, owner, other, stranger := dev(t, 0), fresh(t, 1), dev(t, 1), fresh(t, 2)
 	tests := []struct {
 		name string
 		edit func(*hapi.CryptoCreateTransactionBody)
@@ -116,7 +116,8 @@ func TestCryptoCreate(t *testing.T) {
 	}{
 		{"plain", func(*hapi.CryptoCreateTransactionBody) {}, nil, okay},
 		{"alias of its key, signed", func(b *hapi.CryptoCreateTransactionBody) { b.Alias = owner.address[:] }, []*ecdsa.PrivateKey{owner.key}, okay},
-		{"alias of its key, unsigned", func(b *hapi.CryptoCreateTransactionBody) { b.Alias = owner.address[:] }, nil, hapi.ResponseCodeEnum_INVALID_SIGNATURE},
+		{"alias of its key, unsigned", func(b *hapi.CryptoCreateTransactionBody) { b.Alias = owner.address[:] }, nil, okay},
+		{"alias of another key, unsigned", func(b *hapi.CryptoCreateTransactionBody) { b.Alias = stranger.address[:] }, nil, hapi.ResponseCodeEnum_INVALID_SIGNATURE},
 		{"alias in use", func(b *hapi.CryptoCreateTransactionBody) { b.Alias, b.Key = other.address[:], publicKey(other) }, []*ecdsa.PrivateKey{other.key}, hapi.ResponseCodeEnum_ALIAS_ALREADY_ASSIGNED},
 		{"alias that is a number", func(b *hapi.CryptoCreateTransactionBody) { b.Alias = hedera.Entity(9_999).LongZero().Bytes() }, nil, hapi.ResponseCodeEnum_INVALID_ALIAS_KEY},
 		{"alias that is the key", func(b *hapi.CryptoCreateTransactionBody) { b.Alias = marshal(publicKey(owner)) }, nil, okay},

@@ -154,8 +154,9 @@ func (o *overlay) SelfDestruct(a common.Address) {
 
 func (o *overlay) HasSelfDestructed(a common.Address) bool { return o.get(a).destroyed }
 
+// Exist is true of the system's addresses even where they have no account, so that a call to one makes none.
 func (o *overlay) Exist(a common.Address) bool {
-	return o.get(a).exists || o.isToken(a) || o.isSchedule(a)
+	return isSystem(a) || o.get(a).exists || o.isToken(a) || o.isSchedule(a)
 }
 
 func (o *overlay) Touch(common.Address) {}

@@ -141,8 +141,8 @@ func TestAuthorityWithoutAnAccount(t *testing.T) {
 		gas, used uint64
 		created   bool
 	}{
-		"enough gas": {636_000, 636_000, true},
-		"too little": {635_999, 46_000, false},
+		"enough gas": {635_000, 635_000, true},
+		"too little": {634_999, 46_000, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, Config{SetCode: true})

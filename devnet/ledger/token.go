@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"math"
 
 	"lockstep/internal/hapi"
@@ -224,10 +225,8 @@ func (h *handling) tokenExpiry(t *Token, renew *hapi.AccountID, period *hapi.Dur
 			return hapi.ResponseCodeEnum_INVALID_EXPIRATION_TIME
 		}
 		t.Expires = at
-	case t.Expires.IsZero() && t.AutoRenewPeriod != 0:
-		t.Expires = h.expiry(t.AutoRenewPeriod)
 	case t.Expires.IsZero():
-		t.Expires = h.expiry(genesisRenewal)
+		t.Expires = hedera.Timestamp{Seconds: h.r.Consensus.Seconds + cmp.Or(t.AutoRenewPeriod, genesisRenewal)}
 	}
 	return okay
 }

@@ -32,7 +32,7 @@ var errHalt = errors.New("halted by a rule of the network")
 
 // accountCreationGas is what a transfer to an address without an account costs more,
 // at the default prices of the fee schedule.
-const accountCreationGas = 590_000
+const accountCreationGas = 589_000
 
 // System contracts are the numbers from the first to the last.
 const (
