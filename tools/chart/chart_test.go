@@ -315,8 +315,12 @@ func TestPeersValues(t *testing.T) {
 	if _, there := settings["MIRROR_NODE_RETRY_CODES"]; there {
 		t.Error("an empty setting is not left out")
 	}
-	if !strings.Contains(r.notes, "WARNING: there are several replicas without Redis") {
+	const warning = "WARNING: there are several replicas without Redis"
+	if !strings.Contains(r.notes, warning) {
 		t.Errorf("notes: %s", r.notes)
+	}
+	if notes := render(t, "").notes; strings.Contains(notes, warning) {
+		t.Errorf("the chart warns of its own defaults: %s", notes)
 	}
 }
 
