@@ -168,6 +168,7 @@ func TestTwoProfilesOfOneChain(t *testing.T) {
 		"eth_getBlock*:result.transactionsRoot", "eth_getBlock*:result.receiptsRoot", "eth_getBlock*:result.withdrawalsRoot",
 		"eth_getBlock*:result.transactions[*].gasPrice", "eth_getTransaction*:result.gasPrice",
 		"eth_getTransactionReceipt:result.contractAddress", "eth_getBlockReceipts:result[*].contractAddress",
+		"eth_getTransactionReceipt:result.root", "eth_getBlockReceipts:result[*].root",
 	}
 	_, all := run(t, two, requests)
 	for _, path := range known {
