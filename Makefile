@@ -90,8 +90,8 @@ soak: setup-all ## half an hour of constant load and constant trouble (SOAK_TIME
 soak-state: setup-all ## half an hour of transfers on a network that is kept in a file, and killed (SOAK_TIME=30m)
 	LOCKSTEP_SOAK_TIME=$(SOAK_TIME) go test -count=1 -v -timeout 24h -run TestSoakOfAState ./e2e/devnet
 
-chaos: setup-all ## kill, stop and cut off relays, Redis and nodes for ten minutes, and write the table of docs/RELIABILITY.md (CHAOS_TIME=1h, FAULT=FLUSHALL for some)
-	LOCKSTEP_CHAOS_TIME=$(CHAOS_TIME) LOCKSTEP_CHAOS_FAULT='$(FAULT)' LOCKSTEP_CHAOS_DOC='$(CURDIR)/docs/RELIABILITY.md' go test -count=1 -v -timeout 24h -run 'TestEveryFault$$' ./e2e/fleet
+chaos: setup-all ## kill, stop and cut off relays, Redis and nodes for ten minutes, and write the table of docs/internals/FAULTS.md (CHAOS_TIME=1h, FAULT=FLUSHALL for some)
+	LOCKSTEP_CHAOS_TIME=$(CHAOS_TIME) LOCKSTEP_CHAOS_FAULT='$(FAULT)' LOCKSTEP_CHAOS_DOC='$(CURDIR)/docs/internals/FAULTS.md' go test -count=1 -v -timeout 24h -run 'TestEveryFault$$' ./e2e/fleet
 
 chaos-watch: setup-all ## kill and stop event watchers for ten minutes (CHAOS_TIME=10m)
 	LOCKSTEP_CHAOS_TIME=$(CHAOS_TIME) go test -count=1 -v -timeout 24h -run TestKilledWatchers ./e2e/watchers
@@ -135,12 +135,12 @@ verify: bin/protogen ## fail when a generated file or go.mod is stale
 	diff -u docs/relay-alerts.yml packaging/helm/lockstep/files/relay-alerts.yml
 	go test -run 'TestDocs|TestMetricsDocument|TestMethodsDocument' ./config ./app ./ethapi
 
-bench: setup-all ## measure, print the figures with their spread and write docs/PERFORMANCE.md (ROWS=reads-cheap,burst for some)
-	./scripts/bench.sh -doc docs/PERFORMANCE.md $(if $(ROWS),-rows $(ROWS))
+bench: setup-all ## measure, print the figures with their spread and write docs/PERFORMANCE.md and its figures (ROWS=reads-cheap,burst for some)
+	./scripts/bench.sh -doc docs $(if $(ROWS),-rows $(ROWS))
 	$(if $(ROWS),,$(MAKE) bench-txm)
 
 bench-scaling: setup-all ## measure what a transaction costs, simulate larger fleets with that and write docs/SCALING.md
-	./scripts/bench.sh -rows scaling -doc docs/PERFORMANCE.md -scaling docs/SCALING.md
+	./scripts/bench.sh -rows scaling -doc docs -scaling docs/SCALING.md
 
 bench-dev: setup-all ## measure the development network: start, memory, transfers through the whole relay
 	go test -count=1 -v -run TestWeight ./e2e/devnet

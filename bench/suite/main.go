@@ -57,7 +57,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	program := flags.String("lockstep", "bin/lockstep", "the `program` to measure")
 	chosen := flags.String("rows", "", "`rows` to measure, separated by commas (default: all of "+strings.Join(rowNames(), ", ")+")")
 	file := flags.String("json", "", "`file` to write the figures to, as JSON")
-	document := flags.String("doc", "", "`file` in Markdown in which the sections of these rows are replaced")
+	document := flags.String("doc", "", "`directory` of documents in which the sections of these rows are replaced: PERFORMANCE.md and internals/FIGURES.md")
 	flags.StringVar(&l.scaling, "scaling", "", "`file` in Markdown in which the row scaling replaces what is between its markers")
 	keep := flags.String("keep", "", "`directory` to keep the logs of all processes in")
 	settings := flags.String("set", "", "further `settings` of our relays, NAME=value separated by spaces")
