@@ -48,6 +48,11 @@ func (m *Manager) draft(r Request) (*Intent, error) {
 			return nil, err
 		}
 	}
+	if r.Calling != nil {
+		if err := encode(c, &r); err != nil {
+			return nil, err
+		}
+	}
 	if r.To != "" {
 		if r.To, err = c.Account(r.To); err != nil {
 			return nil, invalid("to", err.Error())
@@ -124,6 +129,27 @@ func compose(c Chain, r *Request) error {
 		r.To = call.To
 	}
 	r.Value, r.Data, r.Actions = call.Value, call.Data, nil
+	return nil
+}
+
+// encode puts the data of a call by signature in its place.
+func encode(c Chain, r *Request) error {
+	encoder, ok := c.(Encoder)
+	switch {
+	case !ok:
+		return invalid("function", "this chain has no functions with signatures")
+	case len(r.Data) > 0:
+		return invalid("data", "want data, or a function with args, not both")
+	case len(r.Calling.Bytecode) > 0 && r.To != "":
+		return invalid("bytecode", "it deploys a contract: want no receiver")
+	case len(r.Calling.Bytecode) == 0 && r.To == "":
+		return invalid("to", "needed for a call; want bytecode to deploy")
+	}
+	data, err := encoder.Encode(*r.Calling)
+	if err != nil {
+		return err
+	}
+	r.Data, r.Calling = data, nil
 	return nil
 }
 

@@ -2,6 +2,7 @@ package txmgr
 
 import (
 	"context"
+	"encoding/json"
 	"math/big"
 )
 
@@ -210,6 +211,20 @@ type Troubled interface {
 type Composer interface {
 	// Compose returns the call that the actions are. To and From are empty if the actions do not tell.
 	Compose(actions []byte) (Call, error)
+}
+
+// Calling is a call by the signature of its function, or the deployment of a contract whose constructor takes arguments.
+type Calling struct {
+	Function string            // a declaration such as "transfer(address to,uint256 amount)", or a name of the ABI; to deploy "constructor(…)" or ""
+	Args     []json.RawMessage // one for each argument
+	Bytecode []byte            // deploys
+	ABI      json.RawMessage   // as a compiler writes it; may be missing where Function tells the types
+}
+
+// Encoder is a Chain whose contracts have functions with typed arguments.
+type Encoder interface {
+	// Encode returns Call.Data. Errors are InvalidErrors of the members of Calling by their names in a body.
+	Encode(c Calling) ([]byte, error)
 }
 
 // Screener is a Chain that carries what others signed, which is checked before an intent is accepted, simulated or not.

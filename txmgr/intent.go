@@ -99,8 +99,9 @@ type Request struct {
 	To         string // "" deploys a contract
 	Value      *big.Int
 	Data       []byte
-	Actions    []byte // as JSON instead of Data, on a chain whose driver is a Composer
-	Gas        uint64 // 0: estimated
+	Actions    []byte   // as JSON instead of Data, on a chain whose driver is a Composer
+	Calling    *Calling `json:",omitempty"` // instead of Data, on a chain whose driver is an Encoder
+	Gas        uint64   // 0: estimated
 	Speed      string
 	MaxFee     *big.Int // per gas
 	MaxTip     *big.Int // per gas

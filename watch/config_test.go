@@ -73,7 +73,7 @@ watches:
 		t.Fatal("a file full of mistakes was read")
 	}
 	for _, want := range []string{
-		"watch.yaml:2: id must be a number", `watch.yaml:5: a watch has no setting "chian"`, "watch.yaml:6:", `watch.yaml:7: "0x12" is not an address`, "watch.yaml:7: event signature", "watch.yaml:9: event signature",
+		"watch.yaml:2: id must be a number", `watch.yaml:5: a watch has no setting "chian"`, "watch.yaml:6:", `watch.yaml:7: "0x12" is not an address`, "watch.yaml:7: signature", "watch.yaml:9: signature",
 		"watch.yaml:10: a field is written as", "watch.yaml:11: open missing.json",
 	} {
 		if !strings.Contains(err.Error(), want) {

@@ -19,6 +19,7 @@ import (
 	"github.com/ethereum/go-ethereum/node"
 
 	"lockstep/txmgr"
+	"lockstep/txmgr/ethtx"
 )
 
 // simchain is go-ethereum's own node in this process, as a chain of the manager. It mines a
@@ -58,6 +59,10 @@ func (c *simchain) Account(text string) (string, error) {
 		return "", errors.New("not an address")
 	}
 	return common.HexToAddress(text).Hex(), nil
+}
+
+func (c *simchain) Encode(call txmgr.Calling) ([]byte, error) {
+	return ethtx.Form{ChainID: 1337}.Encode(call)
 }
 
 func (c *simchain) Head(ctx context.Context) (txmgr.Head, error) {

@@ -118,37 +118,45 @@ func viewTransaction(full *txmgr.Transaction) Transaction {
 
 // IntentBody is what a caller wants to happen.
 type IntentBody struct {
-	Chain                ChainID         `json:"chain"`
-	To                   string          `json:"to,omitempty" maxLength:"256" doc:"Receiver; none deploys the contract in data."`
-	Value                *Quantity       `json:"value,omitempty"`
-	Data                 Bytes           `json:"data,omitempty"`
-	Actions              json.RawMessage `json:"actions,omitempty" doc:"On NEAR, instead of data and value: the actions of the transaction, in the form in which nodes show them (docs/TXM.md)."`
-	Gas                  Number          `json:"gas,omitempty" doc:"Gas limit; none: estimated."`
-	Speed                string          `json:"speed,omitempty" enum:"slow,standard,fast"`
-	MaxFeePerGas         *Quantity       `json:"maxFeePerGas,omitempty"`
-	MaxPriorityFeePerGas *Quantity       `json:"maxPriorityFeePerGas,omitempty"`
-	Pool                 string          `json:"pool,omitempty" maxLength:"256"`
-	Pin                  string          `json:"pin,omitempty" maxLength:"256" doc:"The signer to use."`
-	OrderKey             string          `json:"orderKey,omitempty" maxLength:"256" doc:"Intents of one order key are executed in the order of their acceptance."`
-	ShardKey             string          `json:"shardKey,omitempty" maxLength:"256" doc:"Intents of one shard key prefer one signer."`
-	ValidUntil           Moment          `json:"validUntil,omitempty"`
-	Simulate             string          `json:"simulate,omitempty" enum:"latest,pending,off"`
-	OnFailure            string          `json:"onFailure,omitempty" enum:"stop,continue"`
-	KeepTrying           bool            `json:"keepTrying,omitempty" doc:"Never cancelled for its age alone."`
-	Subject              string          `json:"subject,omitempty" maxLength:"256" doc:"Orders webhooks."`
-	Actor                string          `json:"actor,omitempty" maxLength:"256" doc:"Who it is for; budgets and rates know it."`
-	Method               string          `json:"method,omitempty" maxLength:"256"`
-	RequestID            string          `json:"requestId,omitempty" maxLength:"256"`
-	IdempotencyKey       string          `json:"idempotencyKey,omitempty" maxLength:"256" doc:"Like the header Idempotency-Key, which wins."`
-	Metadata             json.RawMessage `json:"metadata,omitempty"`
+	Chain                ChainID           `json:"chain"`
+	To                   string            `json:"to,omitempty" maxLength:"256" doc:"Receiver; none deploys the contract in data."`
+	Value                *Quantity         `json:"value,omitempty"`
+	Data                 Bytes             `json:"data,omitempty"`
+	Actions              json.RawMessage   `json:"actions,omitempty" doc:"On NEAR, instead of data and value: the actions of the transaction, in the form in which nodes show them (docs/TXM.md)."`
+	Function             string            `json:"function,omitempty" maxLength:"4096" doc:"Instead of data: the function to call, as transfer(address to,uint256 amount), or by its name alone with an abi."`
+	Args                 []json.RawMessage `json:"args,omitempty" maxItems:"20" doc:"Arguments of the function or of the constructor: numbers as integers, decimal text or 0x text, bytes as 0x text, tuples as lists."`
+	Bytecode             Bytes             `json:"bytecode,omitempty" doc:"Instead of to and data: deploys this code. Arguments of its constructor are args, their types those of function (constructor(string name)) or of the abi."`
+	ABI                  json.RawMessage   `json:"abi,omitempty" doc:"The contract's ABI, or a compiler's artefact that has it."`
+	Gas                  Number            `json:"gas,omitempty" doc:"Gas limit; none: estimated."`
+	Speed                string            `json:"speed,omitempty" enum:"slow,standard,fast"`
+	MaxFeePerGas         *Quantity         `json:"maxFeePerGas,omitempty"`
+	MaxPriorityFeePerGas *Quantity         `json:"maxPriorityFeePerGas,omitempty"`
+	Pool                 string            `json:"pool,omitempty" maxLength:"256"`
+	Pin                  string            `json:"pin,omitempty" maxLength:"256" doc:"The signer to use."`
+	OrderKey             string            `json:"orderKey,omitempty" maxLength:"256" doc:"Intents of one order key are executed in the order of their acceptance."`
+	ShardKey             string            `json:"shardKey,omitempty" maxLength:"256" doc:"Intents of one shard key prefer one signer."`
+	ValidUntil           Moment            `json:"validUntil,omitempty"`
+	Simulate             string            `json:"simulate,omitempty" enum:"latest,pending,off"`
+	OnFailure            string            `json:"onFailure,omitempty" enum:"stop,continue"`
+	KeepTrying           bool              `json:"keepTrying,omitempty" doc:"Never cancelled for its age alone."`
+	Subject              string            `json:"subject,omitempty" maxLength:"256" doc:"Orders webhooks."`
+	Actor                string            `json:"actor,omitempty" maxLength:"256" doc:"Who it is for; budgets and rates know it."`
+	Method               string            `json:"method,omitempty" maxLength:"256"`
+	RequestID            string            `json:"requestId,omitempty" maxLength:"256"`
+	IdempotencyKey       string            `json:"idempotencyKey,omitempty" maxLength:"256" doc:"Like the header Idempotency-Key, which wins."`
+	Metadata             json.RawMessage   `json:"metadata,omitempty"`
 }
 
 func (b IntentBody) request(tenant, key string) txmgr.Request {
 	if key == "" {
 		key = b.IdempotencyKey
 	}
+	var calling *txmgr.Calling
+	if b.Function != "" || len(b.Args) > 0 || len(b.Bytecode) > 0 {
+		calling = &txmgr.Calling{Function: b.Function, Args: b.Args, Bytecode: b.Bytecode, ABI: b.ABI}
+	}
 	return txmgr.Request{
-		Tenant: tenant, Chain: string(b.Chain), IdempotencyKey: key, Origin: "api", To: b.To, Value: b.Value.value(), Data: b.Data, Actions: b.Actions, Gas: uint64(b.Gas),
+		Tenant: tenant, Calling: calling, Chain: string(b.Chain), IdempotencyKey: key, Origin: "api", To: b.To, Value: b.Value.value(), Data: b.Data, Actions: b.Actions, Gas: uint64(b.Gas),
 		Speed: b.Speed, MaxFee: b.MaxFeePerGas.value(), MaxTip: b.MaxPriorityFeePerGas.value(), Simulate: b.Simulate, ValidUntil: int64(b.ValidUntil),
 		Pool: b.Pool, Pin: b.Pin, OrderKey: b.OrderKey, ShardKey: b.ShardKey, OnFailure: b.OnFailure, KeepTrying: b.KeepTrying,
 		Subject: b.Subject, Actor: b.Actor, Method: b.Method, RequestID: b.RequestID, Metadata: b.Metadata,

@@ -69,7 +69,11 @@ type Intent struct {
 	To                   string          `json:"to,omitempty"`
 	Value                string          `json:"value,omitempty"`
 	Data                 string          `json:"data,omitempty"`
-	Actions              json.RawMessage `json:"actions,omitempty"` // on NEAR, instead of Value and Data
+	Actions              json.RawMessage `json:"actions,omitempty"`  // on NEAR, instead of Value and Data
+	Function             string          `json:"function,omitempty"` // instead of Data: "transfer(address,uint256)", or a name of ABI
+	Args                 []any           `json:"args,omitempty"`     // of the function or of the constructor; large numbers as text
+	Bytecode             string          `json:"bytecode,omitempty"` // deploys a contract, instead of To and Data
+	ABI                  json.RawMessage `json:"abi,omitempty"`
 	Gas                  uint64          `json:"gas,omitempty"`
 	Speed                string          `json:"speed,omitempty"`
 	MaxFeePerGas         string          `json:"maxFeePerGas,omitempty"`

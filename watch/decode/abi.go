@@ -9,6 +9,7 @@ import (
 // ABI is what a compiler says of a contract. Entries of one name stand in the order of the text.
 type ABI struct {
 	Functions, Errors, Events []*Signature
+	Constructor               *Signature // nil: it takes no arguments, or has no signature here
 	// Unread are entries that have no signature here, by their names: anonymous events, whose logs do not say which event they are,
 	// and what is beyond the bounds of this package.
 	Unread map[string]error
@@ -43,16 +44,23 @@ func ReadABI(text []byte) (ABI, error) {
 	all := ABI{Unread: map[string]error{}}
 	lists := map[string]*[]*Signature{"function": &all.Functions, "error": &all.Errors, "event": &all.Events}
 	for _, e := range entries {
+		if e.Type == "constructor" {
+			e.Name = e.Type
+		}
 		list := lists[e.Type]
-		if list == nil {
-			continue // a constructor, a fallback
+		if list == nil && e.Type != "constructor" {
+			continue // a fallback
 		}
 		s, err := e.signature()
 		if err != nil {
 			all.Unread[e.Name] = err
 			continue
 		}
-		*list = append(*list, s)
+		if list == nil {
+			all.Constructor = s
+		} else {
+			*list = append(*list, s)
+		}
 	}
 	return all, nil
 }

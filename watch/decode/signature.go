@@ -69,14 +69,14 @@ func Parse(text string) (*Signature, error) {
 	p := parser{rest: text}
 	name := p.word()
 	if !identifier.MatchString(name) {
-		return nil, fmt.Errorf("%q is not an event signature: want a name and its arguments, like Released(address to,uint256 amount)", text)
+		return nil, fmt.Errorf("%q is not a signature: want a name and its arguments, like Released(address to,uint256 amount)", text)
 	}
 	params, err := p.tuple(0)
 	if err == nil && strings.TrimSpace(p.rest) != "" {
 		err = fmt.Errorf("%q follows the arguments", strings.TrimSpace(p.rest))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("event signature %q: %w", text, err)
+		return nil, fmt.Errorf("signature %q: %w", text, err)
 	}
 	return build(name, params)
 }
