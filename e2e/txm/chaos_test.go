@@ -3,6 +3,7 @@ package txm_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -89,8 +90,8 @@ func (m *managers) ready() {
 }
 
 // TestChaos offers transactions to three processes for a while, in which owners are killed,
-// the database crashes and comes back, Redis, which wakes the owners, is emptied or crashes, and the
-// chain's endpoints fall, lose answers and say nothing of receipts. Then the ledger and the chain are held against the laws.
+// the database crashes and comes back, Redis, which wakes the owners, is emptied or crashes, the chain's two
+// endpoints fall, lose answers and say nothing of receipts, one of them lies, limits or stands still, and keys run dry. Then the ledger and the chain are held against the laws.
 func TestChaos(t *testing.T) {
 	s := stormOf(t)
 	chain := startAnvil(t, "--block-time", "1")
@@ -103,11 +104,13 @@ func TestChaos(t *testing.T) {
 		return ask("POST", m.urls["a"]+"/v1/policies", `{"rules":{"tenantDailyGas":"1000000000000000000000000"}}`, "", nil)/100 == 2
 	})
 	l := startLoad(m, s.rate)
-	kills := m.trouble(c, s, server, redis, nodes, l)
+	kills := m.trouble(c, s, chain, server, redis, nodes, l)
 	for _, n := range nodes {
 		n.fall(false)
 		n.spoil("", "", 0)
+		n.sicken(nil)
 	}
+	flood(chain)
 	m.ready()
 	l.end()
 	if !redis.Running() {
@@ -137,12 +140,13 @@ type killed struct {
 }
 
 // trouble makes it, one at a time, until the storm is over, an owner was killed, Redis was emptied and killed, and a call had to be repeated.
-func (m *managers) trouble(c *caller, s storm, server *pgtest.Server, redis *redistest.Server, nodes []*proxy, l *load) []killed {
+func (m *managers) trouble(c *caller, s storm, chain *anvil, server *pgtest.Server, redis *redistest.Server, nodes []*proxy, l *load) []killed {
 	var list []killed
 	over, limit := time.After(s.lasts), time.After(s.lasts+patience)
 	lasts := true
 	kill, flap, database, waker := time.NewTicker(s.kill), time.NewTicker(s.flap), time.NewTicker(s.database), time.NewTicker(s.redis)
-	emptied, crashed := 0, 0
+	emptied, crashed, dry := 0, 0, false
+	kinds := slices.Sorted(maps.Keys(faults))
 	defer kill.Stop()
 	defer flap.Stop()
 	defer database.Stop()
@@ -189,11 +193,28 @@ func (m *managers) trouble(c *caller, s storm, server *pgtest.Server, redis *red
 					method = "eth_getTransactionReceipt"
 				}
 				n.spoil(method, how, rand.IntN(5))
+				n.sicken(nil)
+			}
+			name := kinds[rand.IntN(len(kinds))]
+			struck := rand.IntN(len(nodes))
+			nodes[struck].sicken(faults[name])
+			m.t.Logf("endpoint %d has the fault %q", struck+1, name)
+			if dry = !dry && rand.IntN(2) == 0; dry {
+				drain(chain)
+				m.t.Log("a key runs dry")
+			} else {
+				flood(chain)
 			}
 		}
 	}
 	m.t.Logf("Redis was emptied %d times and crashed %d times", emptied, crashed)
 	return list
+}
+
+// drain takes the money of one key, flood gives it back.
+func drain(chain *anvil) { chain.call("anvil_setBalance", nil, keyOf(devKeys[0]).Account(), "0x0") }
+func flood(chain *anvil) {
+	chain.call("anvil_setBalance", nil, keyOf(devKeys[0]).Account(), "0x21e19e0c9bab2400000")
 }
 
 // supervise starts again what could not begin because the database was down.

@@ -46,6 +46,8 @@ type proxy struct {
 	how     string
 	n       int
 	dead    bool
+	sick    fault         // nil: none
+	frozen  string        // the head when the fault began
 	raws    []string      // transactions that were handed over, as hex
 	free    chan struct{} // closed: what is held goes on
 	reached chan struct{} // closed: the node has answered what was held
@@ -109,6 +111,9 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p.note(body)
+	if p.suffers(w, r, body) {
+		return
+	}
 	how := p.take(body)
 	if how == held {
 		select {
