@@ -34,7 +34,7 @@ type Settings struct {
 	Start uint64 `env:"START_BLOCK" envDefault:"0"`
 	// How far an event must be below the head before it is handed on: 0 as soon as it is seen, a number of blocks, or finalized.
 	Depth string `env:"WATCH_DEPTH" envDefault:"0"`
-	// Where events go: stdout, webhook:URL, redis:URL/stream, nats:URL/subject, pubsub:project/topic; in a file manager:URL, too. Empty: standard output, or the Pub/Sub topic if one is named.
+	// Where events go: stdout, webhook:URL, redis:URL/stream, nats:URL/subject, pubsub:project/topic, kafka://host:port/topic; in a file manager:URL, too. Empty: standard output, or the Pub/Sub topic if one is named.
 	Sinks []secret.String `env:"WATCH_SINKS"`
 	// Google Cloud project of the Pub/Sub topic.
 	PubSubProject string `env:"PUBSUB_PROJECT_ID"`
@@ -64,6 +64,10 @@ type Settings struct {
 	ManagerKey secret.String `env:"WATCH_MANAGER_KEY"`
 	// File with that key.
 	ManagerKeyFile secret.String `env:"WATCH_MANAGER_KEY_FILE,file"`
+	// Password of the user that a sink of the form kafka://user@host:port/topic names.
+	KafkaPassword secret.String `env:"WATCH_KAFKA_PASSWORD"`
+	// File with that password.
+	KafkaPasswordFile secret.String `env:"WATCH_KAFKA_PASSWORD_FILE,file"`
 	// Networks inside one's own that webhooks may reach, as CIDRs or addresses; * for all.
 	WebhookAllow envx.Strings `env:"WATCH_WEBHOOK_ALLOW"`
 }
@@ -74,6 +78,11 @@ func (s *Settings) ManagerToken() secret.String {
 		return s.ManagerKey
 	}
 	return secret.String(strings.TrimSpace(s.ManagerKeyFile.Reveal()))
+}
+
+// KafkaSecret is the password for Kafka's brokers, "" for none.
+func (s *Settings) KafkaSecret() secret.String {
+	return secret.String(secret.OfFile(s.KafkaPasswordFile, s.KafkaPassword.Reveal()))
 }
 
 // DatabaseURL is the URL of the database. A file with it goes before the URL itself.

@@ -3,8 +3,13 @@ package watch
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
+	"regexp"
+	"slices"
 	"strings"
+
+	"lockstep/internal/secret"
 )
 
 // Kinds of sinks.
@@ -15,15 +20,29 @@ const (
 	SinkRedis   = "redis"
 	SinkNATS    = "nats"
 	SinkPubSub  = "pubsub"
+	SinkKafka   = "kafka"
 )
 
 // SinkSpec is an entry of a watch's sinks, taken apart.
 type SinkSpec struct {
 	Called string // its name in the ledger: "name=" before the text, or its kind and place without what may be a secret
 	Kind   string
-	Target string // URL, or the project of pubsub; empty for stdout
+	Target string // URL, or the project of pubsub; empty for stdout and kafka
 	Name   string // of the stream, subject or topic
+	Kafka  KafkaCluster
 }
+
+// KafkaCluster says how the brokers of a sink of Kafka are reached.
+type KafkaCluster struct {
+	Brokers  []string // host:port of some of them; they name the others
+	TLS      bool
+	User     string        // "": nobody logs in
+	Password secret.String // "": it is set elsewhere
+	SASL     string        // how the user logs in: one of SASLMechanisms
+}
+
+// SASLMechanisms are the ways to log in to brokers of Kafka.
+var SASLMechanisms = []string{"plain", "scram-sha-256", "scram-sha-512"}
 
 // ParseSink takes an entry of a watch's sinks apart. Its errors show no URL, which may hold a password.
 func ParseSink(text string) (SinkSpec, error) {
@@ -45,6 +64,8 @@ func (s SinkSpec) place() string {
 		return s.Kind
 	case SinkPubSub:
 		return s.Kind + ":" + s.Target + "/" + s.Name
+	case SinkKafka: // brokers come and go
+		return s.Kind + ":" + s.Name
 	}
 	host := s.Target
 	if u, err := url.Parse(s.Target); err == nil {
@@ -73,9 +94,62 @@ func parseTarget(text string) (SinkSpec, error) {
 			return SinkSpec{}, errors.New("sink pubsub: want pubsub:project/topic")
 		}
 		return SinkSpec{Kind: SinkPubSub, Target: project, Name: topic}, nil
+	case kind == SinkKafka, kind == SinkKafka+"+tls":
+		return kafka(kind, rest)
 	default:
-		return SinkSpec{}, fmt.Errorf("sink %q is not known: want stdout, webhook:URL, redis://host/stream, nats://host/subject, pubsub:project/topic or manager:URL", kind)
+		return SinkSpec{}, fmt.Errorf("sink %q is not known: want stdout, webhook:URL, redis://host/stream, nats://host/subject, pubsub:project/topic, kafka://host:port/topic or manager:URL", kind)
 	}
+}
+
+var (
+	kafkaTopic = regexp.MustCompile(`^[A-Za-z0-9._-]{1,249}$`)
+	errKafka   = errors.New("sink kafka: want kafka://user:password@host:port,host:port/topic?sasl=scram-sha-512 (kafka+tls:// with TLS; user, password and sasl where brokers ask for them)")
+)
+
+// kafka reads a URL with several hosts.
+func kafka(kind, rest string) (SinkSpec, error) {
+	spec := SinkSpec{Kind: SinkKafka, Kafka: KafkaCluster{TLS: kind != SinkKafka}}
+	rest, slashes := strings.CutPrefix(rest, "//")
+	rest, query, _ := strings.Cut(rest, "?")
+	slash := strings.LastIndexByte(rest, '/')
+	options, err := url.ParseQuery(query)
+	if !slashes || slash < 0 || err != nil {
+		return SinkSpec{}, errKafka
+	}
+	hosts := rest[:slash]
+	if spec.Name = rest[slash+1:]; !kafkaTopic.MatchString(spec.Name) {
+		return SinkSpec{}, errors.New("sink kafka: a topic has 1 to 249 letters, digits, dots, - and _")
+	}
+	if at := strings.LastIndexByte(hosts, '@'); at >= 0 {
+		user, password, _ := strings.Cut(hosts[:at], ":")
+		hosts = hosts[at+1:]
+		if spec.Kafka.User, err = url.PathUnescape(user); err != nil || user == "" {
+			return SinkSpec{}, errKafka
+		}
+		text, err := url.PathUnescape(password)
+		if err != nil {
+			return SinkSpec{}, errKafka
+		}
+		spec.Kafka.Password = secret.String(text)
+	}
+	for host := range strings.SplitSeq(hosts, ",") {
+		name, port, err := net.SplitHostPort(host)
+		if err != nil || name == "" || port == "" {
+			return SinkSpec{}, errKafka
+		}
+		spec.Kafka.Brokers = append(spec.Kafka.Brokers, host)
+	}
+	spec.Kafka.SASL = options.Get("sasl")
+	options.Del("sasl")
+	switch known := slices.Contains(SASLMechanisms, spec.Kafka.SASL); {
+	case len(options) > 0:
+		return SinkSpec{}, errKafka
+	case spec.Kafka.User == "" && spec.Kafka.SASL != "":
+		return SinkSpec{}, errors.New("sink kafka: sasl without a user")
+	case spec.Kafka.User != "" && !known:
+		return SinkSpec{}, fmt.Errorf("sink kafka: say how the user logs in: sasl=%s", strings.Join(SASLMechanisms, ", sasl="))
+	}
+	return spec, nil
 }
 
 // named takes the last part of a URL's path as the name of a stream or subject.

@@ -189,7 +189,7 @@ func sinkDeps(std streams, settings watch.Settings, plan *watch.Plan, log *slog.
 		return sinks.Deps{}, fmt.Errorf("WATCH_WEBHOOK_ALLOW: %w", err)
 	}
 	return sinks.Deps{
-		Stdout: std.out, WebhookSecrets: settings.WebhookSecrets, Guard: guard, Agent: "lockstep/" + version, Plan: plan, ManagerKey: settings.ManagerToken(), Log: log,
+		Stdout: std.out, WebhookSecrets: settings.WebhookSecrets, Guard: guard, Agent: "lockstep/" + version, Plan: plan, ManagerKey: settings.ManagerToken(), KafkaPassword: settings.KafkaSecret(), Log: log,
 	}, nil
 }
 

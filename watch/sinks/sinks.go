@@ -5,6 +5,7 @@
 //	redis://host:6379/stream    an entry of a Redis stream for each event (rediss, redis+sentinel, redis+cluster, too)
 //	nats://host:4222/subject    a message to a JetStream subject for each event
 //	pubsub:project/topic        a message to a Google Pub/Sub topic for each event
+//	kafka://host:9092/topic     a record of a Kafka topic for each event (kafka+tls, too)
 //	manager:http://host:7550    an intent of a transaction manager for each event that a watch's actions name
 //
 // The longer forms redis:redis://…, nats:nats://… are read, too.
@@ -13,7 +14,7 @@
 //
 // The messages of one contract come in their order: the next one goes when the other side has confirmed the one before.
 // A message may come twice, when a process ended between a confirmation and the note of it; then both have
-// the same delivery id, which is the webhook's id, the field "id" of a stream's entry, the Nats-Msg-Id, or the attribute "id". Where
+// the same delivery id, which is the webhook's id, the field "id" of a stream's entry, the Nats-Msg-Id, or the attribute or header "id". Where
 // the other side drops duplicates by itself (JetStream within its window), it does.
 //
 // # Words
@@ -51,7 +52,9 @@ type Deps struct {
 	Plan *watch.Plan
 	// ManagerKey is the API key for transaction managers, "" for none.
 	ManagerKey secret.String
-	Log        *slog.Logger
+	// KafkaPassword is that of users of Kafka who have none in their URL.
+	KafkaPassword secret.String
+	Log           *slog.Logger
 }
 
 // New makes the sink that a text describes. It contacts nobody.
@@ -71,6 +74,8 @@ func New(spec string, deps Deps) (watch.Sink, error) {
 		return newStream(parsed.Target, parsed.Name)
 	case watch.SinkNATS:
 		return newNATS(parsed.Target, parsed.Name), nil
+	case watch.SinkKafka:
+		return newKafka(parsed, deps)
 	default: // watch.SinkPubSub
 		return newPubSub(parsed.Target, parsed.Name, deps.PubSub), nil
 	}

@@ -234,7 +234,7 @@ func TestPubSub(t *testing.T) {
 }
 
 func TestNobodyThere(t *testing.T) {
-	for _, spec := range []string{"webhook:http://127.0.0.1:1/x", "redis://127.0.0.1:1/events", "nats://127.0.0.1:1/events"} {
+	for _, spec := range []string{"webhook:http://127.0.0.1:1/x", "redis://127.0.0.1:1/events", "nats://127.0.0.1:1/events", "kafka://127.0.0.1:1/events"} {
 		sink, err := sinks.New(spec, deps(t))
 		if err != nil {
 			t.Fatal(err)
@@ -252,7 +252,9 @@ func TestNewRefuses(t *testing.T) {
 	private := deps(t)
 	private.Guard = webhook.Guard{}
 	for spec, d := range map[string]sinks.Deps{
-		"": deps(t), "kafka:x": deps(t), "webhook:ftp://x": deps(t), "webhook:http://127.0.0.1/x": private, "redis://host": deps(t), "redis:nowhere": deps(t), "nats://host/": deps(t), "pubsub:only": deps(t),
+		"": deps(t), "webhook:ftp://x": deps(t), "webhook:http://127.0.0.1/x": private, "redis://host": deps(t), "redis:nowhere": deps(t), "nats://host/": deps(t), "pubsub:only": deps(t),
+		"kafka:x": deps(t), "kafka://host/topic": deps(t), "kafka://host:1/": deps(t), "kafka://host:1/a b": deps(t), "kafka://user:hunter2@host:1/topic": deps(t), "kafka://user:hunter2@host:1/topic?sasl=gssapi": deps(t),
+		"kafka://host:1/topic?sasl=plain": deps(t), "kafka://user@host:1/topic?sasl=plain": deps(t), "kafka://user:hunter2@host:1/topic?sasl=plain&acks=1": deps(t),
 	} {
 		if _, err := sinks.New(spec, d); err == nil {
 			t.Errorf("%q was accepted", spec)
