@@ -139,8 +139,8 @@ bench: setup-all ## measure, print the figures with their spread and write docs/
 	./scripts/bench.sh -doc docs $(if $(ROWS),-rows $(ROWS))
 	$(if $(ROWS),,$(MAKE) bench-txm)
 
-bench-scaling: setup-all ## measure what a transaction costs, simulate larger fleets with that and write docs/SCALING.md
-	./scripts/bench.sh -rows scaling -doc docs -scaling docs/SCALING.md
+bench-scaling: setup-all ## measure what a transaction costs, simulate larger fleets with that and write docs/internals/SCALING.md
+	./scripts/bench.sh -rows scaling -doc docs -scaling docs/internals/SCALING.md
 
 bench-dev: setup-all ## measure the development network: start, memory, transfers through the whole relay
 	go test -count=1 -v -run TestWeight ./e2e/devnet

@@ -135,7 +135,8 @@ func (c Config) Check() error {
 }
 
 // ordering is what every instance must agree on for the order to hold across them.
-// It is published with the heartbeat and compared as text.
+// It is published with the heartbeat and compared as text. If the scripts ever order by other rules, their number belongs here:
+// processes of both kinds then warn of each other.
 func (s *Service) ordering() string {
 	c, r := s.cfg, s.rollout.Load()
 	return fmt.Sprintf("enabled=%t percent=%g senders=%s gap=%v release=%s hold=%v",

@@ -12,16 +12,16 @@ import (
 	"testing"
 )
 
-// table returns the lines of a table in doc.go, from the line that begins with first, without comment signs.
-func table(t *testing.T, first string) []string {
+// table returns the lines of a table in a file's comments, from the line that begins with first, without comment signs.
+func table(t *testing.T, file, first string) []string {
 	t.Helper()
-	text, err := os.ReadFile("doc.go")
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rest, found := strings.Cut(string(text), "//\t"+first)
 	if !found {
-		t.Fatalf("doc.go has no table that begins with %q", first)
+		t.Fatalf("%s has no table that begins with %q", file, first)
 	}
 	rows, _, _ := strings.Cut(first+rest, "\n//\n")
 	return strings.Split(strings.ReplaceAll(rows, "\n//\t", "\n"), "\n")
@@ -30,7 +30,7 @@ func table(t *testing.T, first string) []string {
 // The table of relations is the one that the code obeys.
 func TestRelationsAreAsDocumented(t *testing.T) {
 	t.Parallel()
-	rows := table(t, "relation  who decides")
+	rows := table(t, "link.go", "relation  who decides")
 	column := strings.Index(rows[0], "goes to")
 	texts := map[string]string{}
 	var names []string
@@ -42,7 +42,7 @@ func TestRelationsAreAsDocumented(t *testing.T) {
 		texts[names[len(names)-1]] += " " + row[column:]
 	}
 	if len(names) != int(relations) {
-		t.Fatalf("doc.go has the relations %v, the code has %d", names, relations)
+		t.Fatalf("the table has the relations %v, the code has %d", names, relations)
 	}
 	for r := range relations {
 		var documented, may []string
@@ -58,7 +58,7 @@ func TestRelationsAreAsDocumented(t *testing.T) {
 		slices.Sort(documented)
 		slices.Sort(may)
 		if names[r] != r.String() || !slices.Equal(documented, may) {
-			t.Errorf("%s may go to %v; doc.go says so of %s: %v", r, may, names[r], documented)
+			t.Errorf("%s may go to %v; the table says so of %s: %v", r, may, names[r], documented)
 		}
 	}
 }
@@ -88,7 +88,7 @@ func TestWhoLocksALaneIsDocumented(t *testing.T) {
 			got[of] = append(got[of], f.Name.Name)
 		}
 	}
-	want := table(t, "lane Ticket Lease Submitted  their methods")
+	want := table(t, "doc.go", "lane Ticket Lease Submitted  their methods")
 	for _, whole := range strings.Fields(strings.TrimSuffix(want[0], "their methods")) {
 		if len(got[whole]) == 0 {
 			t.Errorf("doc.go says that methods of %s lock lane.mu, and none does", whole)

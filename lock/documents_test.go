@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// Every schedule of docs/SCHEDULES.md has its number, in order, and names tests that exist; every
+// Every schedule of docs/internals/SCHEDULES.md has its number, in order, and names tests that exist; every
 // number that a test of this folder mentions is there.
 func TestSchedulesNameTheirTests(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../docs/SCHEDULES.md")
+	text, err := os.ReadFile("../docs/internals/SCHEDULES.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,11 +66,11 @@ func goText(t *testing.T, folder string) string {
 	return all.String()
 }
 
-// docs/PROOF.md has each row of scripts/proof.sh, with its bounds and its result, and says of each mutation what it breaks;
+// docs/internals/PROOF.md has each row of scripts/proof.sh, with its bounds and its result, and says of each mutation what it breaks;
 // each mutation of the model has a row.
 func TestProofRowsAreDocumented(t *testing.T) {
 	t.Parallel()
-	script, document, model := textOf(t, "../scripts/proof.sh"), textOf(t, "../docs/PROOF.md"), textOf(t, "proof/lane.pml")
+	script, document, model := textOf(t, "../scripts/proof.sh"), textOf(t, "../docs/internals/PROOF.md"), textOf(t, "proof/lane.pml")
 	documented := 0
 	rows := regexp.MustCompile(`(?m)^row (\S+) (\S+) \S+ (.+)$`).FindAllStringSubmatch(script, -1)
 	for _, row := range rows {
@@ -79,17 +79,17 @@ func TestProofRowsAreDocumented(t *testing.T) {
 		if want != "holds" {
 			result = "broken: " + want
 			if strings.Count(document, "| `"+name+"` |") != 2 {
-				t.Errorf("docs/PROOF.md does not say which rule %s breaks", name)
+				t.Errorf("docs/internals/PROOF.md does not say which rule %s breaks", name)
 			}
 		}
 		if regexp.MustCompile("(?m)^\\| `" + name + "` \\| `" + flags + "` \\| [0-9,]+ \\| " + result + " \\|$").MatchString(document) {
 			documented++
 		} else {
-			t.Errorf("docs/PROOF.md lacks the row %s, %s, %s", name, flags, result)
+			t.Errorf("docs/internals/PROOF.md lacks the row %s, %s, %s", name, flags, result)
 		}
 	}
 	if got := strings.Count(document, "| holds |\n") + strings.Count(document, "| broken: "); got != documented || len(rows) < 20 {
-		t.Errorf("docs/PROOF.md has %d rows, and scripts/proof.sh %d", got, len(rows))
+		t.Errorf("docs/internals/PROOF.md has %d rows, and scripts/proof.sh %d", got, len(rows))
 	}
 	for _, m := range regexp.MustCompile(`\bM_[A-Z_]+`).FindAllString(model, -1) {
 		if !regexp.MustCompile(`(?m)^row .*-D` + m + `$`).MatchString(script) {

@@ -435,7 +435,21 @@ func (l *lane) trade(a, b *Ticket) {
 	a.place, b.place = b.place, a.place
 }
 
-// relation is how a lane stands to Redis. The package comment has the table of its changes.
+// relation is how a lane stands to Redis.
+//
+//	relation  who decides the order                goes to
+//	unlinked  this process: there is no Redis      -
+//	linked    Redis                                doubted: a call failed; failing: for the third time in a row;
+//	                                               foreign: somebody else's values are in its keys; patient: a heartbeat failed
+//	doubted   Redis; nothing is sent               linked: a later heartbeat was answered; foreign; patient
+//	failing   this process, for a second           linked: it tries again; foreign; patient
+//	foreign   this process, for a second           linked: it tries again, or has emptied; patient
+//	patient   nobody, if others shared the lane    alone: LOCK_REDIS_PATIENCE_MS are over, at once if nobody shared it; linked: Redis is back
+//	alone     this process                         linked: Redis is back
+//
+// The values in the keys of a foreign lane are removed once nobody can own them: they have no time to live, which
+// all of ours have, or they outlive the hold limit and name no living instance. A lane is shared if another process had turns
+// in it in the last minute; one that goes on alone then recovers. While a shared lane is patient nobody gets a turn in it, and windows do not run.
 type relation uint8
 
 const (

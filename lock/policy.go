@@ -3,7 +3,7 @@ package lock
 import "time"
 
 // The nonce policy: which nonce is next, how sure that is, and what the holder of a turn is to do. Nothing here knows a queue, a clock or
-// Redis. A lane asks decide, and tells its chain what has happened; the package comment has the tables.
+// Redis. A lane asks decide, and tells its chain what has happened; the tables are at mode and decide.
 
 // Submission names a transaction that a consensus node has, or may have. While its verdict is open, the sender's
 // transactions go to that node only.
@@ -110,7 +110,16 @@ const (
 	forVerdict                    // the verdict on another one
 )
 
-// mode says how a lane goes on. The package comment has the table of transitions.
+// mode says how a lane goes on.
+//
+//	          a hole: WRONG_NONCE or another verdict that it was not executed, an unclear submission,
+//	          a lost turn, places of a dead process, Redis back with what it may have missed,
+//	          a shared lane that goes on without Redis
+//	flowing ────────────────────────────────────────────────────────────────────────▶ recovering
+//	        ◀────────────────────────────────────────────────────────────────────────
+//	          a node accepts what is proven next, and no submission of this process is open
+//
+// The mode passes with the turn, through Redis too.
 type mode uint8
 
 const (
@@ -263,6 +272,21 @@ const judgedPace = time.Second
 // decide tells the holder of the turn what the sender's next nonce is, and what to do.
 //
 // The lane knows its own transactions; the mirror node knows those of others, late. The larger nonce is right.
+//
+//	holder's nonce is                                         flowing   recovering
+//	too low                                                   Go        Go: the precheck refuses it
+//	next                                                      Go        Go
+//	next, its predecessor is open                             Go        Await its verdict, then Go
+//	ahead, predecessor is here                                GiveWay   GiveWay
+//	ahead, in its window                                      Early     Early
+//	ahead, after others here                                  PutBack   PutBack; once for Config.Late where the lane flows
+//	ahead, chain is sure                                      Refuse    PutBack; where the lane flows only if it came after others
+//	ahead, it came alone, and the missing one was answered    Go        Refuse
+//	ahead, the network refused one ahead                      Refuse    PutBack; for Config.Late from that verdict on it is put back, too
+//	ahead, while it judges one                                PutBack   PutBack
+//	ahead, nothing is sure                                    Go        PutBack; the network judges
+//
+// TestPolicyIsAsDocumented reads the table.
 func decide(k chain, f facts) Next {
 	n := k.next(f)
 	// While Redis is away another process may have gone on. So this process uses what it concludes

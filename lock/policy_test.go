@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// holder is a holder of the policy's tables, by the words of doc.go.
+// holder is a holder of the policy's tables, by the words of the table at decide.
 type holder struct {
 	chain chain
 	facts facts
@@ -52,10 +52,10 @@ func holderOf(t *testing.T, row string, m mode) holder {
 	return h
 }
 
-// The table of doc.go is what the policy does.
+// The table at decide is what the policy does.
 func TestPolicyIsAsDocumented(t *testing.T) {
 	t.Parallel()
-	rows := table(t, "holder's nonce is")
+	rows := table(t, "policy.go", "holder's nonce is")
 	flows, recovers := strings.Index(rows[0], "flowing"), strings.Index(rows[0], "recovering")
 	names := map[string]Step{"Go": Go, "Await": Await, "GiveWay": GiveWay, "Early": Early, "PutBack": PutBack, "Refuse": Refuse}
 	for _, row := range rows[1:] {

@@ -4,7 +4,7 @@
 #
 #   scripts/proof.sh [ROW…]      all rows, or those that are named; "quick" names those that take seconds
 #
-# Each row that ran is compared with its row in docs/PROOF.md: bounds, states and result.
+# Each row that ran is compared with its row in docs/internals/PROOF.md: bounds, states and result.
 # It needs spin and a C compiler. The maximum of memory is 8 GB a row (PROOF_MB).
 set -eu
 
@@ -55,12 +55,12 @@ verdict() {
 	fi
 }
 
-# documented NAME BOUNDS STATES RESULT says how docs/PROOF.md differs from a run, or nothing.
+# documented NAME BOUNDS STATES RESULT says how docs/internals/PROOF.md differs from a run, or nothing.
 documented() {
 	number=$(printf '%s\n' "$3" | sed ':a; s/\([0-9]\)\([0-9]\{3\}\)\($\|,\)/\1,\2\3/; ta')
 	line="| \`$1\` | \`$2\` | $number | $4 |"
-	grep -qxF "$line" docs/PROOF.md && return
-	printf 'docs/PROOF.md has another row than the run.\n  document: %s\n  run:      %s\n' "$(grep -m1 "^| \`$1\` | \`-D" docs/PROOF.md || echo 'no such row')" "$line"
+	grep -qxF "$line" docs/internals/PROOF.md && return
+	printf 'docs/internals/PROOF.md has another row than the run.\n  document: %s\n  run:      %s\n' "$(grep -m1 "^| \`$1\` | \`-D" docs/internals/PROOF.md || echo 'no such row')" "$line"
 }
 
 # judged WANT TEXT checks the judge itself: what it makes of SPIN's words.

@@ -99,7 +99,7 @@
 // # Recovery
 //
 // A transaction may come back from its turn, or from the network, to its sender's line, and wait
-// for another turn, until NONCE_RECOVERY_MS after its arrival: see package lock, and docs/ORDERING.md.
+// for another turn, until NONCE_RECOVERY_MS after its arrival: see package lock, and docs/internals/LANES.md.
 // turn.go has what is decided in the turn, verdict.go what follows.
 //
 // # Promises

@@ -1,7 +1,7 @@
 // Package sim simulates a fleet of relays that order transactions over Redis, as events on a
 // clock of its own. It has no socket and no real clock: the same seed gives the same result.
 // The suite's row "scaling" gives it costs that were measured, compares it with relays that
-// run, and writes what it says of fleets that are larger than the machine to docs/SCALING.md.
+// run, and writes what it says of fleets that are larger than the machine to docs/internals/SCALING.md.
 //
 // # The model
 //

@@ -1,5 +1,5 @@
 // Package locksim runs the real lock of several relays against a Redis, a network and a clock that are simulated, and
-// judges what they did. A seed decides everything that happens; docs/PROOF.md says what is simulated, and how to repeat a seed.
+// judges what they did. A seed decides everything that happens; docs/internals/PROOF.md says what is simulated, and how to repeat a seed.
 //
 // # Words
 //

@@ -18,7 +18,7 @@ const (
 	healPlaces = 3 * time.Second
 )
 
-// givenUp returns when the order between relays need not hold: docs/ORDERING.md.
+// givenUp returns when the order between relays need not hold: docs/internals/LANES.md.
 func (j *judgement) givenUp(heal time.Duration) (all []interval) {
 	p := j.scenario
 	for _, f := range p.Faults {

@@ -6,7 +6,7 @@ import (
 )
 
 // With a window the order of arrival decides nothing, so neither the FIFO lock of the porcupine nor the order of places is
-// asked for. docs/ORDERING.md promises other things, and these are judged here:
+// asked for. docs/internals/LANES.md promises other things, and these are judged here:
 //
 //   - Whoever sends has the turn alone, and the fences rise, as without a window.
 //   - A transaction that is ahead of the next nonce does not leave before its window is over: always, whatever fails.

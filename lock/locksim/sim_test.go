@@ -129,7 +129,7 @@ func TestSeedsRepeat(t *testing.T) {
 	}
 }
 
-// foundWithin is within how many seeds docs/PROOF.md says that each mutation is found.
+// foundWithin is within how many seeds docs/internals/PROOF.md says that each mutation is found.
 const foundWithin = 1000
 
 // The simulation can fail: each of these breaks one rule of the lock. The last three can only be found with a window.
@@ -143,7 +143,7 @@ var mutations = []struct{ name, file, rule, broken string }{
 	{"the next nonce is not looked for", "lua/lane.lua", "found = found and found[1] and found", "found = nil"},
 }
 
-// TestMutations builds this test with a lock that is broken, and demands that the simulation finds it as soon as docs/PROOF.md says. Seeds
+// TestMutations builds this test with a lock that is broken, and demands that the simulation finds it as soon as docs/internals/PROOF.md says. Seeds
 // are counted, not time, which depends on the machine.
 func TestMutations(t *testing.T) {
 	for _, m := range mutations {
