@@ -18,6 +18,8 @@ import (
 type Plan struct {
 	Chains  []Chain
 	Watches []Watch
+	// Templates make bodies of webhooks, by the names that sinks call them.
+	Templates map[string]string
 }
 
 // Chain is a network and where it is read from.
@@ -158,6 +160,11 @@ func (p *Plan) problems() (all []problem) {
 				add(problem{chain: -1, watch: i}, "two sinks are called %s: name them, as first=%s:…", name, sinkKind(spec))
 			}
 			called[name] = spec
+			if parsed, err := ParseSink(spec); err == nil && parsed.Template != "" {
+				if _, there := p.Templates[parsed.Template]; !there {
+					add(problem{chain: -1, watch: i}, "sink %s: there is no template %s", name, parsed.Template)
+				}
+			}
 		}
 	}
 	names := map[string]bool{}

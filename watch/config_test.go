@@ -55,6 +55,33 @@ func TestReadFile(t *testing.T) {
 	}
 }
 
+// TestDocumentedFiles reads the files that docs/WATCH.md shows whole.
+func TestDocumentedFiles(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "docs", "WATCH.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	abi := `[{"type":"event","name":"Refunded","inputs":[{"name":"to","type":"address","indexed":true}]},{"type":"function","name":"pay","inputs":[{"name":"to","type":"address"},{"name":"amount","type":"uint256"}]}]`
+	if err := os.WriteFile(filepath.Join(dir, "escrow.json"), []byte(abi), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	files := 0
+	for _, block := range strings.Split(string(text), "```yaml\n")[1:] {
+		block, _, _ = strings.Cut(block, "```")
+		if !strings.HasPrefix(block, "chains:") {
+			continue
+		}
+		files++
+		if _, err := watch.Read([]byte(block), filepath.Join(dir, "watch.yaml")); err != nil {
+			t.Errorf("%s\n%v", block, err)
+		}
+	}
+	if files < 2 {
+		t.Errorf("%d files", files)
+	}
+}
+
 // TestAllMistakesAtOnce has a file with many mistakes: each is told with its line.
 func TestAllMistakesAtOnce(t *testing.T) {
 	_, err := watch.Read([]byte(`chains:
@@ -98,11 +125,16 @@ watches:
     sinks: [pigeon, "redis://host", "webhook:ftp://host"]
   - {name: b, chain: 1, factory: {address: "0xfac0000000000000000000000000000000000001", event: "Made(address child)", child: kid}}
   - {name: b, chain: 1, evnts: [A()]}
+  - {name: c, chain: 1, events: [A()], sinks: ["slack+none:https://x", "telegram:https://x/bot1:hunter2/sendMessage", "pagerduty:https://x?severity=bad&routing_key=hunter2"]}
+templates:
+  ours: "{{printf .event}}"
+  a b: x
 `), "watch.yaml")
 	for _, want := range []string{
 		"watch.yaml:2: an endpoint's URL", `watch.yaml:4: watch "bad name!": a name has`, "watch.yaml:4: watch bad name!: chain 2 is not described", `watch.yaml:8: sink "pigeon" is not known`,
 		"watch.yaml:8: sink redis: want a URL with the name", "watch.yaml:8: sink webhook: want", "watch.yaml:9: watch b: the factory's event Made has no argument kid", `watch.yaml:10: a watch has no setting "evnts"`,
-		"watch.yaml:10: watch b is described twice",
+		"watch.yaml:10: watch b is described twice", "watch.yaml:11: sink slack:x: there is no template none", "watch.yaml:11: sink telegram: the URL lacks ?chat_id=", "watch.yaml:11: sink pagerduty: severity is one of",
+		"watch.yaml:13: template ours: a template cannot call printf", `watch.yaml:14: template "a b": a name has`,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("nobody says %q:\n%v", want, err)

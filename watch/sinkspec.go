@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"lockstep/internal/secret"
+	"lockstep/watch/body"
 )
 
 // Kinds of sinks.
@@ -21,6 +22,11 @@ const (
 	SinkNATS    = "nats"
 	SinkPubSub  = "pubsub"
 	SinkKafka   = "kafka"
+	// Chats and the like, which are webhooks with a body of their own.
+	SinkSlack     = body.Slack
+	SinkDiscord   = body.Discord
+	SinkTelegram  = body.Telegram
+	SinkPagerDuty = body.PagerDuty
 )
 
 // SinkSpec is an entry of a watch's sinks, taken apart.
@@ -30,6 +36,8 @@ type SinkSpec struct {
 	Target string // URL, or the project of pubsub; empty for stdout and kafka
 	Name   string // of the stream, subject or topic
 	Kafka  KafkaCluster
+	// Template is the name of the plan's template that makes the bodies of a webhook; "": the kind's own.
+	Template string
 }
 
 // KafkaCluster says how the brokers of a sink of Kafka are reached.
@@ -76,10 +84,14 @@ func (s SinkSpec) place() string {
 
 func parseTarget(text string) (SinkSpec, error) {
 	kind, rest, _ := strings.Cut(text, ":")
+	receiver, template, templated := strings.Cut(kind, "+")
 	switch {
 	case text == SinkStdout:
 		return SinkSpec{Kind: SinkStdout}, nil
-	case kind == SinkWebhook, kind == SinkManager:
+	case slices.Contains(body.Kinds(), receiver):
+		spec := SinkSpec{Kind: receiver, Target: rest, Template: template}
+		return spec, spec.checkReceiver(templated)
+	case kind == SinkManager:
 		if !strings.HasPrefix(rest, "http://") && !strings.HasPrefix(rest, "https://") {
 			return SinkSpec{}, fmt.Errorf("sink %s: want %s:http://host:port", kind, kind)
 		}
@@ -97,8 +109,22 @@ func parseTarget(text string) (SinkSpec, error) {
 	case kind == SinkKafka, kind == SinkKafka+"+tls":
 		return kafka(kind, rest)
 	default:
-		return SinkSpec{}, fmt.Errorf("sink %q is not known: want stdout, webhook:URL, redis://host/stream, nats://host/subject, pubsub:project/topic, kafka://host:port/topic or manager:URL", kind)
+		return SinkSpec{}, fmt.Errorf("sink %q is not known: want stdout, webhook:URL, redis://host/stream, nats://host/subject, pubsub:project/topic, kafka://host:port/topic, slack:, discord:, telegram: or pagerduty: and a URL, or manager:URL", kind)
 	}
+}
+
+// checkReceiver tells whether a webhook's URL is what its receiver asks for.
+func (s SinkSpec) checkReceiver(templated bool) error {
+	switch {
+	case !strings.HasPrefix(s.Target, "http://") && !strings.HasPrefix(s.Target, "https://"):
+		return fmt.Errorf("sink %s: want %s:http://host:port", s.Kind, s.Kind)
+	case templated && !namePattern.MatchString(s.Template):
+		return fmt.Errorf("sink %s: want the name of a template behind +", s.Kind)
+	}
+	if _, err := body.New(s.Kind, "", s.Target); err != nil {
+		return fmt.Errorf("sink %s: %w", s.Kind, err)
+	}
+	return nil
 }
 
 var (

@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"lockstep/internal/secret"
+	"lockstep/watch/body"
 	"lockstep/watch/decode"
 	"lockstep/watch/source"
 )
@@ -273,7 +274,26 @@ func (r *reader) plan(n *yaml.Node, p *Plan) {
 				r.watches = append(r.watches, passage{n.Line, r.misread > before})
 			})
 		},
+		"templates": func(n *yaml.Node) { p.Templates = r.templates(n) },
 	})
+}
+
+// templates reads "name: text".
+func (r *reader) templates(n *yaml.Node) map[string]string {
+	if n.Kind != yaml.MappingNode {
+		r.fail(n, "templates must be a list of names and texts")
+		return nil
+	}
+	all := map[string]string{}
+	for _, p := range r.pairs(n) {
+		all[p[0].Value] = r.text(p[1], "a template")
+		if !namePattern.MatchString(p[0].Value) {
+			r.fail(p[0], "template %q: a name has 1 to 64 letters, digits, - and _", p[0].Value)
+		} else if err := body.Check(p[1].Value); err != nil {
+			r.note(p[1], fmt.Errorf("template %s: %w", p[0].Value, err))
+		}
+	}
+	return all
 }
 
 func (r *reader) chain(n *yaml.Node) Chain {

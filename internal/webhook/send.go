@@ -18,6 +18,9 @@ import (
 // maxAnswer bounds what is read of an answer: enough for the connection to be used again.
 const maxAnswer = 64 << 10
 
+// maxWords is how much is kept of an answer that refuses.
+const maxWords = 4 << 10
+
 // Message is one event for one receiver.
 type Message struct {
 	ID      string // the same whenever it is sent again
@@ -25,12 +28,15 @@ type Message struct {
 	Secrets []secret.String // one, or two while the secret is rotated
 	Body    []byte          // JSON
 	Header  http.Header     // more headers, or nil
+	// Unsigned says that the receiver looks for no signature: without secrets there is none.
+	Unsigned bool
 }
 
 // StatusError means that the receiver answered with another status than 2xx.
 type StatusError struct {
 	Status     int
 	RetryAfter time.Duration // what the receiver asked for; 0: nothing
+	Answer     []byte        // how its body begins; it may say what is wrong, in a stranger's words
 }
 
 func (e *StatusError) Error() string { return fmt.Sprintf("the receiver answered %d", e.Status) }
@@ -61,9 +67,12 @@ func NewSender(guard Guard, timeout time.Duration, agent string) *Sender {
 // in which receivers keep tokens.
 func (s *Sender) Send(ctx context.Context, m Message) (int, error) {
 	now := time.Now()
-	signature, err := Sign(m.Secrets, m.ID, now, m.Body)
-	if err != nil {
-		return 0, err
+	var signature string
+	if !m.Unsigned || len(m.Secrets) > 0 {
+		var err error
+		if signature, err = Sign(m.Secrets, m.ID, now, m.Body); err != nil {
+			return 0, err
+		}
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, m.URL, bytes.NewReader(m.Body))
 	if err != nil {
@@ -76,21 +85,32 @@ func (s *Sender) Send(ctx context.Context, m Message) (int, error) {
 	request.Header.Set("User-Agent", s.agent)
 	request.Header.Set("webhook-id", m.ID)
 	request.Header.Set("webhook-timestamp", strconv.FormatInt(now.Unix(), 10))
-	request.Header.Set("webhook-signature", signature)
+	if signature != "" {
+		request.Header.Set("webhook-signature", signature)
+	}
 	response, err := s.client.Do(request)
 	if err != nil {
 		return 0, cause(err)
 	}
 	defer func() { _ = response.Body.Close() }()
+	answer, _ := io.ReadAll(io.LimitReader(response.Body, maxWords)) // what came of it says what it says
 	_, _ = io.CopyN(io.Discard, response.Body, maxAnswer)
 	if response.StatusCode/100 == 2 {
 		return response.StatusCode, nil
 	}
-	failed := &StatusError{Status: response.StatusCode}
-	if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && seconds > 0 {
-		failed.RetryAfter = time.Duration(min(seconds, 24*60*60)) * time.Second
+	return response.StatusCode, &StatusError{Status: response.StatusCode, RetryAfter: retryAfter(response.Header.Get("Retry-After"), now), Answer: answer}
+}
+
+// retryAfter reads the header of that name: seconds, also with a fraction as some write them, or a date.
+func retryAfter(text string, now time.Time) time.Duration {
+	const longest = 24 * time.Hour
+	wait := time.Duration(0)
+	if seconds, err := strconv.ParseFloat(text, 64); err == nil && seconds > 0 {
+		wait = time.Duration(min(seconds, longest.Seconds()) * float64(time.Second))
+	} else if at, err := http.ParseTime(text); err == nil {
+		wait = at.Sub(now)
 	}
-	return response.StatusCode, failed
+	return min(max(wait, 0), longest)
 }
 
 // cause drops what an error of net/http says of the URL.

@@ -24,7 +24,7 @@ func newManager(url string, deps Deps) *manager {
 
 // Publish implements watch.Sink.
 func (m *manager) Publish(ctx context.Context, batch []watch.Message) (int, error) {
-	return perContract(batch, func(i int) error { return m.act(ctx, &batch[i].Event) })
+	return perContract(batch, posters, func(i int) error { return m.act(ctx, &batch[i].Event) })
 }
 
 func (m *manager) act(ctx context.Context, e *watch.Event) error {

@@ -6,6 +6,7 @@
 //	nats://host:4222/subject    a message to a JetStream subject for each event
 //	pubsub:project/topic        a message to a Google Pub/Sub topic for each event
 //	kafka://host:9092/topic     a record of a Kafka topic for each event (kafka+tls, too)
+//	slack:https://…             a message in a chat, or an alert: slack, discord, telegram, pagerduty (see package body)
 //	manager:http://host:7550    an intent of a transaction manager for each event that a watch's actions name
 //
 // The longer forms redis:redis://…, nats:nats://… are read, too.
@@ -66,8 +67,8 @@ func New(spec string, deps Deps) (watch.Sink, error) {
 	switch parsed.Kind {
 	case watch.SinkStdout:
 		return &stdout{out: deps.Stdout}, nil
-	case watch.SinkWebhook:
-		return newWebhook(parsed.Target, deps)
+	case watch.SinkWebhook, watch.SinkSlack, watch.SinkDiscord, watch.SinkTelegram, watch.SinkPagerDuty:
+		return newWebhook(parsed, deps)
 	case watch.SinkManager:
 		return newManager(parsed.Target, deps), nil
 	case watch.SinkRedis:

@@ -11,6 +11,7 @@ import (
 	"lockstep/internal/secret"
 	"lockstep/internal/webhook"
 	"lockstep/watch"
+	"lockstep/watch/body"
 )
 
 const (
@@ -18,6 +19,8 @@ const (
 	posters = 8
 	// postTimeout bounds one post.
 	postTimeout = 3 * time.Second
+	// longestWait bounds how long a receiver may ask to be left alone.
+	longestWait = time.Hour
 )
 
 // hook posts messages. Those of one contract go one after the other, those of several at the same time.
@@ -25,37 +28,88 @@ type hook struct {
 	url     string
 	secrets []secret.String
 	sender  *webhook.Sender
+	maker   *body.Maker // nil: the message itself is posted
+	slots   int         // how many are posted at a time
+
+	mu   sync.Mutex
+	rest time.Time // guarded by mu; the receiver wants to be left alone until then
 }
 
-func newWebhook(url string, deps Deps) (*hook, error) {
-	if err := deps.Guard.Check(url); err != nil {
-		return nil, fmt.Errorf("sink webhook: %w", err)
+func newWebhook(spec watch.SinkSpec, deps Deps) (*hook, error) {
+	h := &hook{url: spec.Target, secrets: deps.WebhookSecrets, slots: posters}
+	if spec.Kind != watch.SinkWebhook || spec.Template != "" {
+		text := ""
+		if spec.Template != "" {
+			text = deps.Plan.Templates[spec.Template]
+		}
+		maker, err := body.New(spec.Kind, text, spec.Target)
+		if err != nil {
+			return nil, fmt.Errorf("sink %s: %w", spec.Kind, err)
+		}
+		h.maker, h.url = maker, maker.URL()
 	}
-	if len(deps.WebhookSecrets) == 0 {
+	if err := deps.Guard.Check(h.url); err != nil {
+		return nil, fmt.Errorf("sink %s: %w", spec.Kind, err)
+	}
+	if spec.Kind != watch.SinkWebhook {
+		h.slots = 1 // people read one after the other
+	} else if len(deps.WebhookSecrets) == 0 {
 		return nil, errors.New("sink webhook: there is no secret to sign with: set WATCH_WEBHOOK_SECRET")
 	}
 	for _, s := range deps.WebhookSecrets {
 		if err := webhook.CheckSecret(s); err != nil {
-			return nil, fmt.Errorf("sink webhook: %w", err)
+			return nil, fmt.Errorf("sink %s: %w", spec.Kind, err)
 		}
 	}
-	return &hook{url: url, secrets: deps.WebhookSecrets, sender: webhook.NewSender(deps.Guard, postTimeout, deps.Agent)}, nil
+	h.sender = webhook.NewSender(deps.Guard, postTimeout, deps.Agent)
+	return h, nil
 }
 
 // Publish implements watch.Sink.
 func (h *hook) Publish(ctx context.Context, batch []watch.Message) (int, error) {
-	return perContract(batch, func(i int) error {
-		status, err := h.sender.Send(ctx, webhook.Message{ID: batch[i].Delivery, URL: h.url, Secrets: h.secrets, Body: batch[i].Body})
-		if status == http.StatusRequestEntityTooLarge { // of which the message stays what it is
-			err = fmt.Errorf("%w: %w", watch.ErrSettled, err)
-		}
-		return err
-	})
+	return perContract(batch, h.slots, func(i int) error { return h.post(ctx, &batch[i]) })
 }
 
-// perContract hands messages on one by one: those of one contract one after the other, those of several at the same time. It returns how many
+func (h *hook) post(ctx context.Context, m *watch.Message) error {
+	h.mu.Lock()
+	rest := h.rest
+	h.mu.Unlock()
+	if time.Now().Before(rest) {
+		return fmt.Errorf("the receiver wants to be left alone until %s", rest.UTC().Format(time.RFC3339))
+	}
+	text := m.Body
+	if h.maker != nil {
+		var err error
+		if text, err = h.maker.Make(m.Body); err != nil {
+			return fmt.Errorf("%w: %w", watch.ErrSettled, err)
+		}
+	}
+	_, err := h.sender.Send(ctx, webhook.Message{ID: m.Delivery, URL: h.url, Secrets: h.secrets, Body: text, Unsigned: h.maker != nil})
+	var refused *webhook.StatusError
+	if !errors.As(err, &refused) {
+		return err
+	}
+	var verdict body.Verdict
+	if h.maker != nil {
+		verdict = h.maker.Judge(refused.Status, refused.Answer)
+	}
+	if wait := max(refused.RetryAfter, verdict.Wait); wait > 0 {
+		h.mu.Lock()
+		h.rest = time.Now().Add(min(wait, longestWait))
+		h.mu.Unlock()
+	}
+	if verdict.Why != "" {
+		err = fmt.Errorf("%w: %s", err, verdict.Why)
+	}
+	if verdict.Settled || refused.Status == http.StatusRequestEntityTooLarge { // of which the message stays what it is
+		err = fmt.Errorf("%w: %w", watch.ErrSettled, err)
+	}
+	return err
+}
+
+// perContract hands messages on one by one: those of one contract one after the other, those of some contracts at the same time. It returns how many
 // were taken from the first one on, and if that is not all, what became of each.
-func perContract(batch []watch.Message, send func(i int) error) (int, error) {
+func perContract(batch []watch.Message, most int, send func(i int) error) (int, error) {
 	queues, order := map[string][]int{}, []string{}
 	for i, m := range batch {
 		if queues[m.Address] == nil {
@@ -64,7 +118,7 @@ func perContract(batch []watch.Message, send func(i int) error) (int, error) {
 		queues[m.Address] = append(queues[m.Address], i)
 	}
 	errs := make([]error, len(batch))
-	slots := make(chan struct{}, posters)
+	slots := make(chan struct{}, most)
 	var group sync.WaitGroup
 	for _, address := range order {
 		slots <- struct{}{}
