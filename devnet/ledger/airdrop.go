@@ -331,8 +331,13 @@ func (h *handling) tokenClaim(list []*hapi.PendingAirdropId) hedera.Status {
 	}
 	for _, a := range claimed {
 		t, status := h.usable(tokenID(a.Token))
-		if status != okay {
+		switch {
+		case status != okay:
 			return status
+		case slices.ContainsFunc(t.Fees, func(fee *hapi.CustomFee) bool { return fee.GetRoyaltyFee().GetFallbackFee() != nil }):
+			return hapi.ResponseCodeEnum_TOKEN_AIRDROP_WITH_FALLBACK_ROYALTY
+		case h.o.entityAccount(a.Sender.Num).deleted() || h.o.entityAccount(a.Receiver.Num).deleted():
+			return hapi.ResponseCodeEnum_ACCOUNT_DELETED
 		}
 		if h.relation(a.Receiver.Num, t.ID.Num) == nil {
 			h.associate(t, a.Receiver.Num, false)
@@ -378,13 +383,14 @@ func (h *handling) endAirdrops(list []*hapi.PendingAirdropId, who func(sender, r
 	}
 	ended := make([]*Airdrop, 0, len(list))
 	for _, id := range list {
-		sender, _ := h.party(id.GetSenderId())
-		receiver, _ := h.party(id.GetReceiverId())
-		switch {
+		sender, receiver := h.resolve(id.GetSenderId()), h.resolve(id.GetReceiverId())
+		switch agrees := who(sender, receiver); {
+		case agrees == nil || !agrees.exists && !agrees.deleted():
+			return nil, hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
+		case !h.signedBy(agrees):
+			return nil, hapi.ResponseCodeEnum_INVALID_SIGNATURE
 		case sender == nil || receiver == nil:
 			return nil, hapi.ResponseCodeEnum_INVALID_PENDING_AIRDROP_ID
-		case !h.signedBy(who(sender, receiver)):
-			return nil, hapi.ResponseCodeEnum_INVALID_SIGNATURE
 		}
 		key := airdropKey{sender.num, receiver.num, tokenNum(id.GetFungibleTokenType()), 0}
 		if nft := id.GetNonFungibleToken(); nft != nil {

@@ -1,8 +1,6 @@
 package ledger
 
 import (
-	"slices"
-
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -10,12 +8,8 @@ import (
 const maxAllowances = 20 // in one transaction
 
 func pureApprove(body *hapi.CryptoApproveAllowanceTransactionBody) hedera.Status {
-	total := len(body.GetCryptoAllowances()) + len(body.GetTokenAllowances()) + len(body.GetNftAllowances())
-	switch {
-	case total == 0:
+	if len(body.GetCryptoAllowances())+len(body.GetTokenAllowances())+len(body.GetNftAllowances()) == 0 {
 		return hapi.ResponseCodeEnum_EMPTY_ALLOWANCES
-	case total > maxAllowances:
-		return hapi.ResponseCodeEnum_MAX_ALLOWANCES_EXCEEDED
 	}
 	for _, a := range body.GetCryptoAllowances() {
 		if a.GetAmount() < 0 {
@@ -30,8 +24,8 @@ func pureApprove(body *hapi.CryptoApproveAllowanceTransactionBody) hedera.Status
 	return okay
 }
 
-// grantor finds who gives an allowance, by default the payer, and who gets it.
-func (h *handling) grantor(owner, spender *hapi.AccountID) (from, to *ovAccount, _ hedera.Status) {
+// grantor finds who gives an allowance, by default the payer, and who gets it. Whoever gets nothing need not exist.
+func (h *handling) grantor(owner, spender *hapi.AccountID, nothing bool) (from, to *ovAccount, _ hedera.Status) {
 	from = h.o.entityAccount(h.sub.Payer.Num)
 	if owner.GetAccount() != nil && (owner.GetAlias() != nil || owner.GetAccountNum() != 0) {
 		if from = h.resolve(owner); from == nil || !from.exists {
@@ -40,21 +34,28 @@ func (h *handling) grantor(owner, spender *hapi.AccountID) (from, to *ovAccount,
 	}
 	to = h.resolve(spender)
 	switch {
-	case to == nil || !to.exists:
+	case to == nil || !to.exists && !nothing:
 		return nil, nil, hapi.ResponseCodeEnum_INVALID_ALLOWANCE_SPENDER_ID
-	case to == from:
-		return nil, nil, hapi.ResponseCodeEnum_SPENDER_ACCOUNT_SAME_AS_OWNER
 	}
 	return from, to, okay
 }
 
 // cryptoApprove lets spenders spend what is the owners'.
 func (h *handling) cryptoApprove(body *hapi.CryptoApproveAllowanceTransactionBody) hedera.Status {
+	total := len(body.GetCryptoAllowances()) + len(body.GetTokenAllowances())
+	for _, a := range body.GetNftAllowances() {
+		total += max(1, len(a.GetSerialNumbers()))
+	}
+	if total > maxAllowances {
+		return hapi.ResponseCodeEnum_MAX_ALLOWANCES_EXCEEDED
+	}
 	for _, a := range body.GetCryptoAllowances() {
-		from, to, status := h.grantor(a.GetOwner(), a.GetSpender())
+		from, to, status := h.grantor(a.GetOwner(), a.GetSpender(), a.GetAmount() == 0)
 		switch {
 		case status != okay:
 			return status
+		case to == from:
+			return hapi.ResponseCodeEnum_SPENDER_ACCOUNT_SAME_AS_OWNER
 		case !h.signedBy(from):
 			return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 		}
@@ -89,12 +90,13 @@ func (h *handling) allow(owner, spender, token, amount int64) {
 	h.o.allowances.set(key, allowance)
 }
 
+// approveToken lets a spender spend units of a token, paused or not. Owners may approve themselves, as in ERC-20.
 func (h *handling) approveToken(a *hapi.TokenAllowance) hedera.Status {
-	from, to, status := h.grantor(a.GetOwner(), a.GetSpender())
+	from, to, status := h.grantor(a.GetOwner(), a.GetSpender(), a.GetAmount() == 0)
 	if status != okay {
 		return status
 	}
-	t, status := h.usable(a.GetTokenId())
+	t, status := h.token(a.GetTokenId())
 	switch {
 	case status != okay:
 		return status
@@ -114,64 +116,66 @@ func (h *handling) approveToken(a *hapi.TokenAllowance) hedera.Status {
 // approveNFTs lets a spender transfer some of an owner's NFTs, or all. Whoever may
 // transfer all may hand single ones on.
 func (h *handling) approveNFTs(a *hapi.NftAllowance) hedera.Status {
-	from, to, status := h.grantor(a.GetOwner(), a.GetSpender())
+	all := a.GetApprovedForAll().GetValue()
+	from, to, status := h.grantor(a.GetOwner(), a.GetSpender(), !all && len(a.GetSerialNumbers()) == 0)
 	if status != okay {
 		return status
 	}
-	t, status := h.usable(a.GetTokenId())
+	t, status := h.token(a.GetTokenId())
 	switch {
 	case status != okay:
 		return status
+	case to == from:
+		return hapi.ResponseCodeEnum_SPENDER_ACCOUNT_SAME_AS_OWNER
 	case !t.NonFungible:
 		return hapi.ResponseCodeEnum_FUNGIBLE_TOKEN_IN_NFT_ALLOWANCES
 	case h.relation(from.num, t.ID.Num) == nil:
 		return hapi.ResponseCodeEnum_TOKEN_NOT_ASSOCIATED_TO_ACCOUNT
 	}
-	if status := h.mayApprove(a, from, t); status != okay {
+	delegate, status := h.mayApprove(a, from, t)
+	if status != okay {
 		return status
 	}
-	if all := a.GetApprovedForAll(); all != nil {
+	if all := a.GetApprovedForAll(); all != nil && delegate.IsZero() {
 		h.o.nftAllowances.set(allowanceKey{owner: from.num, token: t.ID.Num, spender: to.num}, &NFTAllowance{
 			Owner: hedera.Entity(from.num), Spender: hedera.Entity(to.num), Token: t.ID, Approved: all.GetValue(), Since: h.r.Consensus,
 		})
 	}
-	for i, serial := range a.GetSerialNumbers() {
-		if slices.Contains(a.GetSerialNumbers()[:i], serial) {
-			return hapi.ResponseCodeEnum_REPEATED_SERIAL_NUMS_IN_NFT_ALLOWANCES
-		}
-		if status := h.setSpender(t, from.num, serial, hedera.Entity(to.num)); status != okay {
+	for _, serial := range a.GetSerialNumbers() {
+		if status := h.setSpender(t, from.num, serial, hedera.Entity(to.num), delegate); status != okay {
 			return status
 		}
 	}
 	return okay
 }
 
-func (h *handling) mayApprove(a *hapi.NftAllowance, from *ovAccount, t *Token) hedera.Status {
+// mayApprove checks that the owner agrees to an allowance, or who may act for it; that one it returns.
+func (h *handling) mayApprove(a *hapi.NftAllowance, from *ovAccount, t *Token) (none hedera.ID, _ hedera.Status) {
 	delegate := a.GetDelegatingSpender()
 	if delegate.GetAccount() == nil || delegate.GetAlias() == nil && delegate.GetAccountNum() == 0 {
 		if !h.signedBy(from) {
-			return hapi.ResponseCodeEnum_INVALID_SIGNATURE
+			return none, hapi.ResponseCodeEnum_INVALID_SIGNATURE
 		}
-		return okay
+		return none, okay
 	}
 	by := h.resolve(delegate)
 	switch {
 	case by == nil || !by.exists:
-		return hapi.ResponseCodeEnum_INVALID_DELEGATING_SPENDER
+		return none, hapi.ResponseCodeEnum_INVALID_DELEGATING_SPENDER
 	case a.GetApprovedForAll().GetValue():
-		return hapi.ResponseCodeEnum_DELEGATING_SPENDER_CANNOT_GRANT_APPROVE_FOR_ALL
+		return none, hapi.ResponseCodeEnum_DELEGATING_SPENDER_CANNOT_GRANT_APPROVE_FOR_ALL
 	case !h.signedBy(by):
-		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
+		return none, hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	}
 	all := h.o.nftAllowances.get(allowanceKey{owner: from.num, token: t.ID.Num, spender: by.num})
 	if all == nil || !all.Approved {
-		return hapi.ResponseCodeEnum_DELEGATING_SPENDER_DOES_NOT_HAVE_APPROVE_FOR_ALL
+		return none, hapi.ResponseCodeEnum_DELEGATING_SPENDER_DOES_NOT_HAVE_APPROVE_FOR_ALL
 	}
-	return okay
+	return hedera.Entity(by.num), okay
 }
 
 // setSpender sets who is approved for one NFT; the zero id ends an approval.
-func (h *handling) setSpender(t *Token, owner, serial int64, spender hedera.ID) hedera.Status {
+func (h *handling) setSpender(t *Token, owner, serial int64, spender, delegating hedera.ID) hedera.Status {
 	nft := h.o.nfts.get(nftKey{t.ID.Num, serial})
 	switch {
 	case nft == nil || nft.Deleted:
@@ -180,7 +184,7 @@ func (h *handling) setSpender(t *Token, owner, serial int64, spender hedera.ID) 
 		return hapi.ResponseCodeEnum_SENDER_DOES_NOT_OWN_NFT_SERIAL_NO
 	}
 	changed := *nft
-	changed.Spender, changed.Modified = spender, h.r.Consensus
+	changed.Spender, changed.Delegating, changed.Modified = spender, delegating, h.r.Consensus
 	h.o.nfts.set(nftKey{t.ID.Num, serial}, &changed)
 	return okay
 }
@@ -197,7 +201,7 @@ func (h *handling) cryptoDeleteAllowance(body *hapi.CryptoDeleteAllowanceTransac
 				return hapi.ResponseCodeEnum_INVALID_ALLOWANCE_OWNER_ID
 			}
 		}
-		t, status := h.usable(a.GetTokenId())
+		t, status := h.token(a.GetTokenId())
 		switch {
 		case status != okay:
 			return status
@@ -209,7 +213,7 @@ func (h *handling) cryptoDeleteAllowance(body *hapi.CryptoDeleteAllowanceTransac
 			return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 		}
 		for _, serial := range a.GetSerialNumbers() {
-			if status := h.setSpender(t, owner.num, serial, hedera.ID{}); status != okay {
+			if status := h.setSpender(t, owner.num, serial, hedera.ID{}, hedera.ID{}); status != okay {
 				return status
 			}
 		}

@@ -73,7 +73,8 @@ func (s *scenery) steps(key *hapi.Key) [][]byte {
 		s.inner(s.owner, key, units(s.token, accountID(s.owner.id), -20, accountID(s.other.id), 20)),
 		s.inner(s.other, key, units(s.token, accountID(s.other.id), -5, accountID(s.owner.id), 5)),
 		s.inner(s.owner, key, &hapi.TransactionBody{Data: &hapi.TransactionBody_FileCreate{FileCreate: &hapi.FileCreateTransactionBody{
-			Contents: []byte("kept"), Keys: &hapi.KeyList{Keys: []*hapi.Key{publicKey(s.owner)}},
+			ExpirationTime: &hapi.Timestamp{Seconds: 4_000_000_000},
+			Contents:       []byte("kept"), Keys: &hapi.KeyList{Keys: []*hapi.Key{publicKey(s.owner)}},
 		}}}),
 		s.inner(s.relayer, key, call),
 	}

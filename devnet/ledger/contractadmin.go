@@ -7,20 +7,20 @@ import (
 	"lockstep/internal/hedera"
 )
 
-// contractOf returns a contract that exists and that its admin key may change.
-func (h *handling) contractOf(id *hapi.ContractID) (*ovAccount, hedera.Status) {
+// contractOf returns a contract, nil for none; deleted is for one that there was.
+func (h *handling) contractOf(id *hapi.ContractID) (_ *ovAccount, deleted bool) {
 	address, ok := contractAddress(id)
 	if !ok {
-		return nil, hapi.ResponseCodeEnum_INVALID_CONTRACT_ID
+		return nil, false
 	}
 	a := h.o.get(address)
 	switch {
 	case a.deleted():
-		return nil, hapi.ResponseCodeEnum_CONTRACT_DELETED
+		return nil, a.base.meta.contract != nil
 	case !a.exists || !a.contract:
-		return nil, hapi.ResponseCodeEnum_INVALID_CONTRACT_ID
+		return nil, false
 	}
-	return a, okay
+	return a, false
 }
 
 // administrated checks that the admin key signed. A contract that is its own admin cannot
@@ -37,16 +37,13 @@ func (h *handling) administrated(a *ovAccount) hedera.Status {
 }
 
 func (h *handling) contractUpdate(body *hapi.ContractUpdateTransactionBody) hedera.Status {
-	a, status := h.contractOf(body.GetContractID())
-	if status != okay {
-		return status
+	a, _ := h.contractOf(body.GetContractID())
+	if a == nil {
+		return hapi.ResponseCodeEnum_INVALID_CONTRACT_ID
 	}
 	m := *a.currentMeta()
-	if until := body.GetExpirationTime(); until != nil {
-		if timestamp(until).Compare(m.expires) < 0 {
-			return hapi.ResponseCodeEnum_EXPIRATION_REDUCTION_NOT_ALLOWED
-		}
-		m.expires = timestamp(until)
+	if status := h.extend(&m.expires, body.GetExpirationTime()); status != okay {
+		return status
 	}
 	// Anybody may give a contract more time, and only that.
 	bare := proto.CloneOf(body)
@@ -89,15 +86,17 @@ func (h *handling) changeContract(m *meta, a *ovAccount, body *hapi.ContractUpda
 		m.memo = memo.Memo
 	}
 	if n := body.GetMaxAutomaticTokenAssociations(); n != nil {
-		switch {
-		case n.GetValue() < -1:
-			return hapi.ResponseCodeEnum_INVALID_MAX_AUTO_ASSOCIATIONS
-		case n.GetValue() >= 0 && n.GetValue() < h.automatic(a):
-			return hapi.ResponseCodeEnum_EXISTING_AUTOMATIC_ASSOCIATIONS_EXCEED_GIVEN_LIMIT
+		// The network holds the new limit against the old one rather than against what is used.
+		if status := slots(n.GetValue(), m.maxAutoAssociations); status != okay {
+			return status
 		}
 		m.maxAutoAssociations = n.GetValue()
 	}
-	if renew := body.GetAutoRenewAccountId(); renew != nil {
+	switch renew := body.GetAutoRenewAccountId(); {
+	case renew == nil:
+	case isNobody(renew):
+		m.autoRenewAccount = hedera.ID{}
+	default:
 		by, status := h.party(renew)
 		switch {
 		case status != okay:
@@ -123,28 +122,26 @@ func (h *handling) contractDelete(body *hapi.ContractDeleteTransactionBody) hede
 	if body.GetPermanentRemoval() {
 		return hapi.ResponseCodeEnum_PERMANENT_REMOVAL_REQUIRES_SYSTEM_INITIATION
 	}
-	a, status := h.contractOf(body.GetContractID())
-	if status != okay {
+	a, deleted := h.contractOf(body.GetContractID())
+	switch {
+	case body.GetObtainers() == nil:
+		return hapi.ResponseCodeEnum_OBTAINER_REQUIRED
+	case deleted:
+		return hapi.ResponseCodeEnum_CONTRACT_DELETED
+	case a == nil:
+		return hapi.ResponseCodeEnum_INVALID_CONTRACT_ID
+	}
+	to, status := h.obtainer(body)
+	if status != okay && status != hapi.ResponseCodeEnum_OBTAINER_DOES_NOT_EXIST {
 		return status
 	}
-	var to *ovAccount
-	switch by := body.GetObtainers().(type) {
-	case *hapi.ContractDeleteTransactionBody_TransferAccountID:
-		to = h.resolve(by.TransferAccountID)
-	case *hapi.ContractDeleteTransactionBody_TransferContractID:
-		if address, ok := contractAddress(by.TransferContractID); ok {
-			to = h.o.get(address)
-		}
-	default:
-		return hapi.ResponseCodeEnum_OBTAINER_REQUIRED
-	}
-	switch status := h.administrated(a); {
-	case to == nil || !to.exists:
-		return hapi.ResponseCodeEnum_OBTAINER_DOES_NOT_EXIST
-	case to == a:
-		return hapi.ResponseCodeEnum_OBTAINER_SAME_CONTRACT_ID
+	switch admin := h.administrated(a); {
+	case admin != okay:
+		return admin
 	case status != okay:
 		return status
+	case to == a:
+		return hapi.ResponseCodeEnum_OBTAINER_SAME_CONTRACT_ID
 	case to.wantsSignature() && !h.signedBy(to):
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	case h.isTreasury(a.num):
@@ -158,4 +155,27 @@ func (h *handling) contractDelete(body *hapi.ContractDeleteTransactionBody) hede
 	h.o.setMeta(a, &m)
 	h.r.ContractID, h.r.Entity = hedera.Entity(a.num), hedera.Entity(a.num)
 	return okay
+}
+
+// obtainer finds who gets what a contract had.
+func (h *handling) obtainer(body *hapi.ContractDeleteTransactionBody) (*ovAccount, hedera.Status) {
+	if id := body.GetTransferContractID(); id != nil {
+		to, _ := h.contractOf(id)
+		if to == nil {
+			return nil, hapi.ResponseCodeEnum_INVALID_CONTRACT_ID
+		}
+		return to, okay
+	}
+	to := h.resolve(body.GetTransferAccountID())
+	switch {
+	case body.GetTransferAccountID().GetAccount() == nil:
+		return nil, hapi.ResponseCodeEnum_OBTAINER_DOES_NOT_EXIST
+	case to == nil || !to.exists && !to.deleted():
+		return nil, hapi.ResponseCodeEnum_INVALID_TRANSFER_ACCOUNT_ID
+	case to.deleted() && to.base.meta.contract != nil:
+		return nil, hapi.ResponseCodeEnum_INVALID_CONTRACT_ID
+	case to.deleted():
+		return nil, hapi.ResponseCodeEnum_OBTAINER_DOES_NOT_EXIST
+	}
+	return to, okay
 }

@@ -12,13 +12,20 @@ import (
 
 // contractCreate runs init code at the long-zero address of a new number.
 func (h *handling) contractCreate(body *hapi.ContractCreateTransactionBody) hedera.Status {
-	code, status := h.initcode(body)
+	admin := body.GetAdminKey()
+	if admin != nil && !isContractKey(admin) && !h.signed(admin) {
+		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
+	}
+	renew, status := h.renewer(body.GetAutoRenewAccountId())
 	if status != okay {
 		return status
 	}
-	admin := body.GetAdminKey()
-	if admin != nil && (!validKey(admin) || !isContractKey(admin) && !h.signed(admin)) {
-		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
+	if status := pureCreation(body); status != okay {
+		return status
+	}
+	code, status := h.initcode(body)
+	if status != okay {
+		return status
 	}
 	num := h.newNum()
 	address := hedera.Entity(num).LongZero()
@@ -26,14 +33,8 @@ func (h *handling) contractCreate(body *hapi.ContractCreateTransactionBody) hede
 	m.alias, m.key, m.memo, m.maxAutoAssociations = nil, admin, body.GetMemo(), body.GetMaxAutomaticTokenAssociations()
 	m.autoRenewPeriod = body.GetAutoRenewPeriod().GetSeconds()
 	m.declineReward = body.GetDeclineReward()
-	if renew := body.GetAutoRenewAccountId(); renew != nil {
-		a := h.resolve(renew)
-		if a == nil || !a.exists {
-			return hapi.ResponseCodeEnum_INVALID_AUTORENEW_ACCOUNT
-		}
-		m.autoRenewAccount = hedera.Entity(a.num)
-	}
-	if status := h.stake(m, body.GetStakedAccountId(), body.GetStakedId() != nil, body.GetStakedNodeId()); status != okay {
+	m.autoRenewAccount = renew
+	if status := h.firstStake(m, body.GetStakedAccountId(), body.GetStakedId() != nil, body.GetStakedNodeId()); status != okay {
 		return status
 	}
 	m.contract = &Contract{}
@@ -48,11 +49,46 @@ func (h *handling) contractCreate(body *hapi.ContractCreateTransactionBody) hede
 	})
 }
 
+// pureCreation checks what a creation says by itself.
+func pureCreation(body *hapi.ContractCreateTransactionBody) hedera.Status {
+	if body.GetAutoRenewPeriod() == nil {
+		return hapi.ResponseCodeEnum_INVALID_RENEWAL_PERIOD
+	}
+	key := okay
+	if admin := body.GetAdminKey(); admin != nil && !isEmptyKey(admin) && !validKey(admin) {
+		key = hapi.ResponseCodeEnum_SERIALIZATION_FAILED
+	}
+	return firstFault(validPeriod(body.GetAutoRenewPeriod()), slots(body.GetMaxAutomaticTokenAssociations(), 0), validMemo(body.GetMemo()), key)
+}
+
+// renewer finds the account that is to renew a new entity, and that it agrees. 0.0.0 stands for none.
+func (h *handling) renewer(id *hapi.AccountID) (hedera.ID, hedera.Status) {
+	if id == nil || isNobody(id) {
+		return hedera.ID{}, okay
+	}
+	a, status := h.party(id)
+	switch {
+	case status != okay:
+		return hedera.ID{}, hapi.ResponseCodeEnum_INVALID_AUTORENEW_ACCOUNT
+	case !h.signedBy(a):
+		return hedera.ID{}, hapi.ResponseCodeEnum_INVALID_SIGNATURE
+	}
+	return hedera.Entity(a.num), okay
+}
+
 // initcode comes with the transaction, or from a file as hexadecimal text with the
 // constructor's parameters after it.
 func (h *handling) initcode(body *hapi.ContractCreateTransactionBody) ([]byte, hedera.Status) {
 	if body.GetFileID() == nil {
-		return body.GetInitcode(), okay
+		switch source := body.GetInitcodeSource().(type) {
+		case *hapi.ContractCreateTransactionBody_Initcode:
+			if len(source.Initcode) == 0 {
+				return nil, hapi.ResponseCodeEnum_CONTRACT_BYTECODE_EMPTY
+			}
+			return source.Initcode, okay
+		default:
+			return nil, hapi.ResponseCodeEnum_INVALID_FILE_ID
+		}
 	}
 	code, status := h.hexFile(fileID(body.GetFileID()))
 	if status != okay {

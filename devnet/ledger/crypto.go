@@ -15,6 +15,8 @@ const (
 	maxMemo        = 100 // bytes
 	minRenewPeriod = 2_592_000
 	maxRenewPeriod = 8_000_001
+	maxLifetime    = 3_153_600_000 // seconds
+	maxSlots       = 5_000         // for automatic associations
 )
 
 // isHollow tells whether an account waits for its key.
@@ -114,11 +116,19 @@ func (h *handling) cryptoCreate(body *hapi.CryptoCreateTransactionBody) hedera.S
 	}
 	payer := h.account(h.sub.Payer)
 	initial := hedera.Tinybar(body.GetInitialBalance())
+	if body.GetReceiverSigRequired() && !h.signed(body.GetKey()) {
+		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
+	}
+	if status := firstFault(validMemo(body.GetMemo()), validPeriod(body.GetAutoRenewPeriod())); status != okay {
+		return status
+	}
 	switch {
+	case body.GetMaxAutomaticTokenAssociations() > maxSlots:
+		return hapi.ResponseCodeEnum_INVALID_MAX_AUTO_ASSOCIATIONS
+	case !validKey(body.GetKey()):
+		return hapi.ResponseCodeEnum_INVALID_ADMIN_KEY
 	case payer.tinybar() < initial:
 		return hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE
-	case body.GetReceiverSigRequired() && !h.signed(body.GetKey()):
-		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	}
 	m := h.hollowMeta(common.Address{})
 	m.alias, m.key, m.memo = body.GetAlias(), body.GetKey(), body.GetMemo()
@@ -127,7 +137,7 @@ func (h *handling) cryptoCreate(body *hapi.CryptoCreateTransactionBody) hedera.S
 	m.receiverSigRequired = body.GetReceiverSigRequired()
 	m.maxAutoAssociations = body.GetMaxAutomaticTokenAssociations()
 	m.declineReward = body.GetDeclineReward()
-	if status := h.stake(m, body.GetStakedAccountId(), body.GetStakedId() != nil, body.GetStakedNodeId()); status != okay {
+	if status := h.firstStake(m, body.GetStakedAccountId(), body.GetStakedId() != nil, body.GetStakedNodeId()); status != okay {
 		return status
 	}
 	var at *ovAccount
@@ -198,9 +208,71 @@ func (h *handling) ownsAddress(address common.Address, key *hapi.Key) bool {
 	return signed
 }
 
+// firstFault is the first of several verdicts that is not okay.
+func firstFault(verdicts ...hedera.Status) hedera.Status {
+	for _, status := range verdicts {
+		if status != okay {
+			return status
+		}
+	}
+	return okay
+}
+
+// validExpiry checks until when an entity is to live.
+func (h *handling) validExpiry(t *hapi.Timestamp) hedera.Status {
+	if left := t.GetSeconds() - h.r.Consensus.Seconds; left <= 0 || left > maxLifetime {
+		return hapi.ResponseCodeEnum_INVALID_EXPIRATION_TIME
+	}
+	return okay
+}
+
+// extend lets an entity live longer, where that is asked.
+func (h *handling) extend(expires *hedera.Timestamp, until *hapi.Timestamp) hedera.Status {
+	if until == nil {
+		return okay
+	}
+	if status := h.validExpiry(until); status != okay {
+		return status
+	}
+	if until.GetSeconds() < expires.Seconds {
+		return hapi.ResponseCodeEnum_EXPIRATION_REDUCTION_NOT_ALLOWED
+	}
+	*expires = timestamp(until)
+	return okay
+}
+
+// slots checks how many automatic associations an update allows; used is how many an account has, or had before.
+func slots(n, used int32) hedera.Status {
+	switch {
+	case n < -1:
+		return hapi.ResponseCodeEnum_INVALID_MAX_AUTO_ASSOCIATIONS
+	case n > maxSlots:
+		return hapi.ResponseCodeEnum_REQUESTED_NUM_AUTOMATIC_ASSOCIATIONS_EXCEEDS_ASSOCIATION_LIMIT
+	case n >= 0 && n < used:
+		return hapi.ResponseCodeEnum_EXISTING_AUTOMATIC_ASSOCIATIONS_EXCEED_GIVEN_LIMIT
+	}
+	return okay
+}
+
+// isNobody tells whether an id is 0.0.0, which takes something away where it is given.
+func isNobody(id *hapi.AccountID) bool {
+	return id.GetAlias() == nil && id.GetAccountNum() == 0 && id.GetShardNum() == 0 && id.GetRealmNum() == 0
+}
+
+// firstStake sets whom a new account stakes to, for which there is nothing to take away yet.
+func (h *handling) firstStake(m *meta, account *hapi.AccountID, chosen bool, node int64) hedera.Status {
+	if chosen && (account != nil && isNobody(account) || account == nil && node < 0) {
+		return hapi.ResponseCodeEnum_INVALID_STAKING_ID
+	}
+	return h.stake(m, account, chosen, node)
+}
+
 // stake sets whom an account stakes to.
 func (h *handling) stake(m *meta, account *hapi.AccountID, chosen bool, node int64) hedera.Status {
 	m.stakedAccount, m.stakedNode = hedera.ID{}, -1
+	if account != nil && isNobody(account) {
+		return okay
+	}
 	if account != nil {
 		a := h.resolve(account)
 		if a == nil || !a.exists {
@@ -226,38 +298,35 @@ func (h *handling) cryptoUpdate(body *hapi.CryptoUpdateTransactionBody) hedera.S
 		return hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
 	case a.deleted():
 		return hapi.ResponseCodeEnum_ACCOUNT_DELETED
-	case !h.signedBy(a):
+	case body.GetKey() != nil && !validKey(body.GetKey()):
+		return hapi.ResponseCodeEnum_INVALID_ADMIN_KEY
+	case !h.signedBy(a), body.GetKey() != nil && !h.signed(body.GetKey()):
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
+	case a.contract:
+		return hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
 	}
 	m := *a.currentMeta()
 	if key := body.GetKey(); key != nil {
-		if !h.signed(key) {
-			return hapi.ResponseCodeEnum_INVALID_SIGNATURE
-		}
 		m.key = key
 	}
 	if memo := body.GetMemo(); memo != nil {
 		m.memo = memo.GetValue()
 	}
+	if status := firstFault(validMemo(m.memo), validPeriod(body.GetAutoRenewPeriod())); status != okay {
+		return status
+	}
 	if period := body.GetAutoRenewPeriod(); period != nil {
 		m.autoRenewPeriod = period.GetSeconds()
 	}
-	if until := body.GetExpirationTime(); until != nil {
-		t := timestamp(until)
-		if t.Compare(m.expires) < 0 {
-			return hapi.ResponseCodeEnum_EXPIRATION_REDUCTION_NOT_ALLOWED
-		}
-		m.expires = t
+	if status := h.extend(&m.expires, body.GetExpirationTime()); status != okay {
+		return status
 	}
 	if required := body.GetReceiverSigRequiredWrapper(); required != nil {
 		m.receiverSigRequired = required.GetValue()
 	}
 	if n := body.GetMaxAutomaticTokenAssociations(); n != nil {
-		switch {
-		case n.GetValue() < -1:
-			return hapi.ResponseCodeEnum_INVALID_MAX_AUTO_ASSOCIATIONS
-		case n.GetValue() >= 0 && n.GetValue() < h.automatic(a):
-			return hapi.ResponseCodeEnum_EXISTING_AUTOMATIC_ASSOCIATIONS_EXCEED_GIVEN_LIMIT
+		if status := slots(n.GetValue(), h.automatic(a)); status != okay {
+			return status
 		}
 		m.maxAutoAssociations = n.GetValue()
 	}

@@ -181,6 +181,9 @@ func (h *handling) duplicate() bool { return len(h.l.chain.byID[h.sub.ID]) > 0 }
 func (h *handling) completePayer() hedera.Status {
 	payer := h.account(h.sub.Payer)
 	if payer == nil {
+		if h.o.entityAccount(h.sub.Payer.Num).deleted() {
+			return hapi.ResponseCodeEnum_PAYER_ACCOUNT_DELETED
+		}
 		return hapi.ResponseCodeEnum_PAYER_ACCOUNT_NOT_FOUND
 	}
 	if isHollow(payer) {

@@ -110,7 +110,7 @@ func (h *handling) supplied() *Effects {
 
 func (h *handling) approvalLogs(body *hapi.CryptoApproveAllowanceTransactionBody) (logs []*types.Log) {
 	parties := func(owner, spender *hapi.AccountID) (common.Address, common.Address) {
-		from, to, _ := h.grantor(owner, spender)
+		from, to, _ := h.grantor(owner, spender, true)
 		return from.address, to.address
 	}
 	for _, a := range body.GetTokenAllowances() {

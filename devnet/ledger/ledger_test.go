@@ -78,6 +78,9 @@ func (r *rig) submit(payer hedera.ID, body *hapi.TransactionBody, keys ...*ecdsa
 func (r *rig) submission(id hedera.TransactionID, body *hapi.TransactionBody, keys ...*ecdsa.PrivateKey) *Submission {
 	r.t.Helper()
 	body.TransactionFee = 100_000_000
+	if file := body.GetFileCreate(); file != nil && file.ExpirationTime == nil {
+		file.ExpirationTime = &hapi.Timestamp{Seconds: 4_000_000_000} // of which few tests say anything
+	}
 	raw, err := proto.Marshal(body)
 	if err != nil {
 		r.t.Fatal(err)

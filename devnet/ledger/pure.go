@@ -2,6 +2,8 @@ package ledger
 
 import (
 	"math"
+	"math/big"
+	"slices"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
@@ -14,6 +16,9 @@ import (
 // any account: SUCCESS means nothing. NOT_SUPPORTED is a kind of transaction that
 // this network does not have.
 func (l *Ledger) PureCheck(body *hapi.TransactionBody) hedera.Status {
+	if status := pureFeeLimits(body); status != okay {
+		return status
+	}
 	switch data := body.GetData().(type) {
 	case *hapi.TransactionBody_EthereumTransaction:
 		return pureEthereum(data.EthereumTransaction, l.cfg.SetCode)
@@ -30,13 +35,25 @@ func (l *Ledger) PureCheck(body *hapi.TransactionBody) hedera.Status {
 	case *hapi.TransactionBody_ContractCall:
 		return pureContractCall(data.ContractCall)
 	case *hapi.TransactionBody_FileCreate:
-		return validMemo(data.FileCreate.GetMemo())
+		if data.FileCreate.GetExpirationTime() == nil {
+			return hapi.ResponseCodeEnum_INVALID_EXPIRATION_TIME
+		}
+		return okay
 	case *hapi.TransactionBody_CryptoApproveAllowance:
 		return pureApprove(data.CryptoApproveAllowance)
 	case *hapi.TransactionBody_TokenCreation:
 		return pureTokenCreate(data.TokenCreation)
+	case *hapi.TransactionBody_TokenUpdate:
+		return pureTokenUpdate(data.TokenUpdate)
 	case *hapi.TransactionBody_TokenMint:
 		return pureMint(data.TokenMint)
+	case *hapi.TransactionBody_TokenBurn:
+		return pureSupply(data.TokenBurn, hapi.ResponseCodeEnum_INVALID_TOKEN_BURN_AMOUNT)
+	case *hapi.TransactionBody_TokenWipe:
+		if data.TokenWipe.GetAccount() == nil {
+			return hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
+		}
+		return pureSupply(data.TokenWipe, hapi.ResponseCodeEnum_INVALID_WIPING_AMOUNT)
 	case *hapi.TransactionBody_TokenAssociate:
 		return pureAssociate(data.TokenAssociate.GetAccount(), data.TokenAssociate.GetTokens())
 	case *hapi.TransactionBody_TokenAirdrop:
@@ -54,18 +71,20 @@ func (l *Ledger) PureCheck(body *hapi.TransactionBody) hedera.Status {
 			return hapi.ResponseCodeEnum_INVALID_TOPIC_MESSAGE
 		}
 		return okay
+	case *hapi.TransactionBody_ConsensusCreateTopic:
+		return distinctKeys(data.ConsensusCreateTopic.GetFeeExemptKeyList())
+	case *hapi.TransactionBody_ConsensusUpdateTopic:
+		return distinctKeys(data.ConsensusUpdateTopic.GetFeeExemptKeyList().GetKeys())
 	case *hapi.TransactionBody_AtomicBatch:
 		return l.pureBatch(data.AtomicBatch.GetTransactions())
 	case *hapi.TransactionBody_ScheduleCreate:
 		return l.pureSchedule(data.ScheduleCreate)
 	case *hapi.TransactionBody_ScheduleSign, *hapi.TransactionBody_ScheduleDelete,
 		*hapi.TransactionBody_ContractUpdateInstance, *hapi.TransactionBody_ContractDeleteInstance,
-		*hapi.TransactionBody_ConsensusCreateTopic, *hapi.TransactionBody_ConsensusUpdateTopic,
 		*hapi.TransactionBody_ConsensusDeleteTopic, *hapi.TransactionBody_UtilPrng:
 		return okay
 	case *hapi.TransactionBody_CryptoDeleteAllowance,
-		*hapi.TransactionBody_TokenUpdate, *hapi.TransactionBody_TokenDeletion, *hapi.TransactionBody_TokenBurn,
-		*hapi.TransactionBody_TokenWipe, *hapi.TransactionBody_TokenFeeScheduleUpdate, *hapi.TransactionBody_TokenUpdateNfts,
+		*hapi.TransactionBody_TokenDeletion, *hapi.TransactionBody_TokenFeeScheduleUpdate, *hapi.TransactionBody_TokenUpdateNfts,
 		*hapi.TransactionBody_TokenPause, *hapi.TransactionBody_TokenUnpause, *hapi.TransactionBody_TokenFreeze,
 		*hapi.TransactionBody_TokenUnfreeze, *hapi.TransactionBody_TokenGrantKyc, *hapi.TransactionBody_TokenRevokeKyc:
 		return okay
@@ -103,58 +122,47 @@ func pureTransfer(body *hapi.CryptoTransferTransactionBody) hedera.Status {
 	if len(list) > maxTransfers {
 		return hapi.ResponseCodeEnum_TRANSFER_LIST_SIZE_LIMIT_EXCEEDED
 	}
-	sum := int64(0)
-	for _, entry := range list {
+	if !zeroSum(list) {
+		return hapi.ResponseCodeEnum_INVALID_ACCOUNT_AMOUNTS
+	}
+	for i, entry := range list {
 		if entry.GetAccountID().GetAccount() == nil {
 			return hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
 		}
-		if entry.GetAmount() < -int64(totalSupply) || entry.GetAmount() > int64(totalSupply) {
-			return hapi.ResponseCodeEnum_INVALID_ACCOUNT_AMOUNTS
+		if names(list[:i], entry.GetAccountID()) {
+			return hapi.ResponseCodeEnum_ACCOUNT_REPEATED_IN_ACCOUNT_AMOUNTS
 		}
-		if sum += entry.GetAmount(); sum > int64(totalSupply) || sum < -int64(totalSupply) {
-			return hapi.ResponseCodeEnum_INVALID_ACCOUNT_AMOUNTS
-		}
-	}
-	if sum != 0 {
-		return hapi.ResponseCodeEnum_INVALID_ACCOUNT_AMOUNTS
 	}
 	return pureTokenTransfers(body.GetTokenTransfers())
 }
 
 func pureCreate(body *hapi.CryptoCreateTransactionBody) hedera.Status {
 	switch {
-	case body.GetInitialBalance() > uint64(totalSupply):
-		return hapi.ResponseCodeEnum_INVALID_INITIAL_BALANCE
-	case body.GetAutoRenewPeriod() == nil:
+	case body.GetAutoRenewPeriod() == nil || body.GetAutoRenewPeriod().GetSeconds() < 0:
 		return hapi.ResponseCodeEnum_INVALID_RENEWAL_PERIOD
-	case body.GetKey() == nil:
-		return hapi.ResponseCodeEnum_KEY_REQUIRED
-	case !validKey(body.GetKey()):
-		return hapi.ResponseCodeEnum_INVALID_ADMIN_KEY
 	case body.GetMaxAutomaticTokenAssociations() < -1:
 		return hapi.ResponseCodeEnum_INVALID_MAX_AUTO_ASSOCIATIONS
+	case body.GetInitialBalance() > math.MaxInt64:
+		return hapi.ResponseCodeEnum_INVALID_INITIAL_BALANCE
+	case body.GetKey() == nil:
+		return hapi.ResponseCodeEnum_KEY_REQUIRED
 	}
-	if status := validPeriod(body.GetAutoRenewPeriod()); status != okay {
-		return status
-	}
-	return validMemo(body.GetMemo())
+	return okay
 }
 
 func pureUpdate(body *hapi.CryptoUpdateTransactionBody) hedera.Status {
-	if key := body.GetKey(); key != nil && !validKey(key) {
-		return hapi.ResponseCodeEnum_INVALID_ADMIN_KEY
+	if body.GetAccountIDToUpdate() == nil {
+		return hapi.ResponseCodeEnum_ACCOUNT_ID_DOES_NOT_EXIST
 	}
-	if period := body.GetAutoRenewPeriod(); period != nil {
-		if status := validPeriod(period); status != okay {
-			return status
-		}
-	}
-	return validMemo(body.GetMemo().GetValue())
+	return okay
 }
 
 func pureDelete(body *hapi.CryptoDeleteTransactionBody) hedera.Status {
 	if body.GetDeleteAccountID() == nil || body.GetTransferAccountID() == nil {
 		return hapi.ResponseCodeEnum_ACCOUNT_ID_DOES_NOT_EXIST
+	}
+	if sameAccount(body.GetDeleteAccountID(), body.GetTransferAccountID()) {
+		return hapi.ResponseCodeEnum_TRANSFER_ACCOUNT_SAME_AS_DELETE_ACCOUNT
 	}
 	return okay
 }
@@ -165,17 +173,10 @@ func pureContractCreate(body *hapi.ContractCreateTransactionBody) hedera.Status 
 		return hapi.ResponseCodeEnum_CONTRACT_NEGATIVE_GAS
 	case body.GetInitialBalance() < 0:
 		return hapi.ResponseCodeEnum_CONTRACT_NEGATIVE_VALUE
-	case body.GetInitialBalance() > int64(totalSupply):
-		return hapi.ResponseCodeEnum_INVALID_INITIAL_BALANCE
 	case body.GetGas() < int64(neededGas(body.GetInitcode(), true, 0)):
 		return hapi.ResponseCodeEnum_INSUFFICIENT_GAS
-	case body.GetAutoRenewPeriod() == nil:
-		return hapi.ResponseCodeEnum_INVALID_RENEWAL_PERIOD
 	}
-	if status := validPeriod(body.GetAutoRenewPeriod()); status != okay {
-		return status
-	}
-	return validMemo(body.GetMemo())
+	return okay
 }
 
 func pureContractCall(body *hapi.ContractCallTransactionBody) hedera.Status {
@@ -190,9 +191,72 @@ func pureContractCall(body *hapi.ContractCallTransactionBody) hedera.Status {
 	return okay
 }
 
+// validPeriod checks for how long an entity is renewed. It is okay to say nothing.
 func validPeriod(d *hapi.Duration) hedera.Status {
-	if d.GetSeconds() < minRenewPeriod || d.GetSeconds() > maxRenewPeriod {
+	switch {
+	case d == nil:
+		return okay
+	case d.GetSeconds() <= 0:
+		return hapi.ResponseCodeEnum_INVALID_RENEWAL_PERIOD
+	case d.GetSeconds() < minRenewPeriod || d.GetSeconds() > maxRenewPeriod:
 		return hapi.ResponseCodeEnum_AUTORENEW_DURATION_NOT_IN_RANGE
 	}
 	return okay
+}
+
+// pureFeeLimits checks what a payer says about custom fees; only messages to topics have such limits.
+func pureFeeLimits(body *hapi.TransactionBody) hedera.Status {
+	limits := body.GetMaxCustomFees()
+	if len(limits) > 0 && body.GetConsensusSubmitMessage() == nil {
+		return hapi.ResponseCodeEnum_MAX_CUSTOM_FEES_IS_NOT_SUPPORTED
+	}
+	for i, limit := range limits {
+		if limit.GetAccountId().GetAccount() == nil || len(limit.GetFees()) == 0 {
+			return hapi.ResponseCodeEnum_INVALID_MAX_CUSTOM_FEES
+		}
+		for _, other := range limits[:i] {
+			if sameAccount(limit.GetAccountId(), other.GetAccountId()) {
+				return hapi.ResponseCodeEnum_DUPLICATE_ACCOUNT_ID_IN_MAX_CUSTOM_FEE_LIST
+			}
+		}
+		for j, fee := range limit.GetFees() {
+			if fee.GetAmount() < 0 {
+				return hapi.ResponseCodeEnum_INVALID_MAX_CUSTOM_FEES
+			}
+			for _, other := range limit.GetFees()[:j] {
+				if sameDenomination(fee, other) {
+					return hapi.ResponseCodeEnum_DUPLICATE_DENOMINATION_IN_MAX_CUSTOM_FEE_LIST
+				}
+			}
+		}
+	}
+	return okay
+}
+
+// sameDenomination tells whether two fees are paid in the same token, or both in hbar.
+func sameDenomination(a, b *hapi.FixedFee) bool {
+	return (a.GetDenominatingTokenId() == nil) == (b.GetDenominatingTokenId() == nil) &&
+		a.GetDenominatingTokenId().GetTokenNum() == b.GetDenominatingTokenId().GetTokenNum()
+}
+
+func distinctKeys(keys []*hapi.Key) hedera.Status {
+	for i, key := range keys {
+		if containsKey(keys[:i], key) {
+			return hapi.ResponseCodeEnum_FEE_EXEMPT_KEY_LIST_CONTAINS_DUPLICATED_KEYS
+		}
+	}
+	return okay
+}
+
+// zeroSum tells whether what is given and what is taken come to nothing.
+func zeroSum(list []*hapi.AccountAmount) bool {
+	var sum big.Int
+	for _, entry := range list {
+		sum.Add(&sum, big.NewInt(entry.GetAmount()))
+	}
+	return sum.Sign() == 0
+}
+
+func names(list []*hapi.AccountAmount, id *hapi.AccountID) bool {
+	return slices.ContainsFunc(list, func(entry *hapi.AccountAmount) bool { return sameAccount(entry.GetAccountID(), id) })
 }

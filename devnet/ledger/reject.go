@@ -41,16 +41,17 @@ func sameReference(a, b *hapi.TokenReference) bool {
 func (h *handling) tokenReject(body *hapi.TokenRejectTransactionBody) hedera.Status {
 	owner := h.o.entityAccount(h.sub.Payer.Num)
 	if body.GetOwner().GetAccount() != nil {
-		var status hedera.Status
-		if owner, status = h.party(body.GetOwner()); status != okay {
-			return hapi.ResponseCodeEnum_INVALID_OWNER_ID
-		}
+		owner = h.resolve(body.GetOwner())
 	}
 	switch {
-	case len(body.GetRejections()) > maxRejections:
-		return hapi.ResponseCodeEnum_TOKEN_REFERENCE_LIST_SIZE_LIMIT_EXCEEDED
+	case owner == nil || !owner.exists && !owner.deleted():
+		return hapi.ResponseCodeEnum_INVALID_OWNER_ID
 	case !h.signedBy(owner):
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
+	case len(body.GetRejections()) > maxRejections:
+		return hapi.ResponseCodeEnum_TOKEN_REFERENCE_LIST_SIZE_LIMIT_EXCEEDED
+	case owner.deleted():
+		return hapi.ResponseCodeEnum_ACCOUNT_DELETED
 	}
 	for _, ref := range body.GetRejections() {
 		id := ref.GetFungibleToken()

@@ -120,9 +120,9 @@ func (h *handling) scheduleCreate(body *hapi.ScheduleCreateTransactionBody) hede
 		s.Transaction.Nonce = int32(len(h.o.children))
 	}
 	if id := body.GetPayerAccountID(); id != nil {
-		payer, status := h.party(id)
-		if status != okay {
-			return hapi.ResponseCodeEnum_INVALID_SCHEDULE_PAYER_ID
+		payer := h.resolve(id)
+		if payer == nil || !payer.exists && !payer.deleted() { // a deleted one fails when its turn comes
+			return hapi.ResponseCodeEnum_ACCOUNT_ID_DOES_NOT_EXIST
 		}
 		s.Payer = hedera.Entity(payer.num)
 	}
@@ -213,11 +213,7 @@ func (h *handling) scheduleKeys(s *Schedule) ([]*hapi.Key, hedera.Status) {
 			return true
 		})
 	}
-	payer := h.account(s.Payer)
-	if payer == nil || payer.deleted() {
-		return nil, hapi.ResponseCodeEnum_INVALID_SCHEDULE_PAYER_ID
-	}
-	note(payer.key())
+	note(h.o.entityAccount(s.Payer.Num).key())
 	body := scheduledBody(s.Body)
 	if body.GetContractCall() != nil { // it needs its payer's agreement alone
 		return keys, okay
@@ -297,7 +293,7 @@ func (l *Ledger) execute(num int64) {
 		Body: body, ID: s.Transaction, Payer: s.Payer, Hash: sha512.Sum384([]byte(s.Transaction.String())), Signatures: NewSignatures(nil, nil),
 	})
 	h.authorizes = s.agrees
-	if payer := h.account(s.Payer); payer != nil && !s.agrees(payer.key()) {
+	if payer := h.o.entityAccount(s.Payer.Num); !s.agrees(payer.key()) {
 		return
 	}
 	if h.run(); h.r.Status == hapi.ResponseCodeEnum_INVALID_SIGNATURE {

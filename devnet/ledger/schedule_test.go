@@ -163,7 +163,7 @@ func TestScheduleRefusals(t *testing.T) {
 		{"of a kind that is not scheduled", func(*rig) *scheduleBody { return &scheduleBody{ScheduledTransactionBody: freeze} }, hapi.ResponseCodeEnum_SCHEDULED_TRANSACTION_NOT_IN_WHITELIST},
 		{"a payer that is nobody", func(*rig) *scheduleBody {
 			return &scheduleBody{ScheduledTransactionBody: transfer, PayerAccountID: accountID(hedera.Entity(9_999))}
-		}, hapi.ResponseCodeEnum_INVALID_SCHEDULE_PAYER_ID},
+		}, hapi.ResponseCodeEnum_ACCOUNT_ID_DOES_NOT_EXIST},
 		{"an account that is nobody's", func(*rig) *scheduleBody {
 			return &scheduleBody{ScheduledTransactionBody: scheduledTransfer(hedera.Entity(9_999), payer.id, 1)}
 		}, hapi.ResponseCodeEnum_UNRESOLVABLE_REQUIRED_SIGNERS},

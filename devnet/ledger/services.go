@@ -59,14 +59,16 @@ type Relation struct {
 
 // NFT is one non-fungible token, burned ones included.
 type NFT struct {
-	Token    hedera.ID
-	Serial   int64
-	Owner    hedera.ID
-	Spender  hedera.ID // approved for this one; zero for none
-	Metadata []byte
-	Created  hedera.Timestamp
-	Modified hedera.Timestamp
-	Deleted  bool
+	Token   hedera.ID
+	Serial  int64
+	Owner   hedera.ID
+	Spender hedera.ID // approved for this one; zero for none
+	// Delegating is who approved the spender instead of the owner; zero for nobody.
+	Delegating hedera.ID
+	Metadata   []byte
+	Created    hedera.Timestamp
+	Modified   hedera.Timestamp
+	Deleted    bool
 }
 
 // Allowance is what an owner lets a spender spend: hbar where Token is zero.

@@ -36,6 +36,25 @@ func (h *handling) tokenOf(num int64) (*Token, hedera.Status) {
 	return t, okay
 }
 
+// keyedToken returns a token that can be used and has a key, which has signed. The signature is asked for first.
+func (h *handling) keyedToken(id *hapi.TokenID, role func(*TokenKeys) *hapi.Key, none hedera.Status) (*Token, hedera.Status) {
+	t := h.o.tokens.get(tokenNum(id))
+	if t == nil {
+		return nil, hapi.ResponseCodeEnum_INVALID_TOKEN_ID
+	}
+	key := role(&t.Keys)
+	if key != nil && !h.signed(key) {
+		return nil, hapi.ResponseCodeEnum_INVALID_SIGNATURE
+	}
+	if _, status := h.usable(id); status != okay {
+		return nil, status
+	}
+	if key == nil {
+		return nil, none
+	}
+	return t, okay
+}
+
 // usable returns a token that exists and is not paused.
 func (h *handling) usable(id *hapi.TokenID) (*Token, hedera.Status) {
 	t, status := h.token(id)
@@ -93,6 +112,8 @@ func pureTokenCreate(body *hapi.TokenCreateTransactionBody) hedera.Status {
 		return hapi.ResponseCodeEnum_INVALID_TOKEN_INITIAL_SUPPLY
 	case body.GetTreasury() == nil:
 		return hapi.ResponseCodeEnum_INVALID_TREASURY_ACCOUNT_FOR_TOKEN
+	case body.GetAutoRenewAccount().GetAccount() != nil && body.GetAutoRenewPeriod() == nil:
+		return hapi.ResponseCodeEnum_INVALID_RENEWAL_PERIOD
 	case nft && body.GetSupplyKey() == nil:
 		return hapi.ResponseCodeEnum_TOKEN_HAS_NO_SUPPLY_KEY
 	case body.GetFreezeDefault() && body.GetFreezeKey() == nil:
@@ -164,8 +185,10 @@ func (h *handling) tokenCreate(body *hapi.TokenCreateTransactionBody) hedera.Sta
 	}
 	treasury, status := h.party(body.GetTreasury())
 	switch {
-	case status != okay:
+	case status == hapi.ResponseCodeEnum_ACCOUNT_DELETED:
 		return hapi.ResponseCodeEnum_INVALID_TREASURY_ACCOUNT_FOR_TOKEN
+	case status != okay:
+		return status
 	case !h.signedBy(treasury):
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	}
@@ -183,7 +206,7 @@ func (h *handling) tokenCreate(body *hapi.TokenCreateTransactionBody) hedera.Sta
 	if t.Keys.Admin != nil && !h.signed(t.Keys.Admin) {
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	}
-	if status := h.tokenExpiry(t, body.GetAutoRenewAccount(), body.GetAutoRenewPeriod(), body.GetExpiry()); status != okay {
+	if status := h.tokenLife(t, body); status != okay {
 		return status
 	}
 	h.putToken(t)
@@ -200,34 +223,37 @@ func (h *handling) tokenCreate(body *hapi.TokenCreateTransactionBody) hedera.Sta
 	return okay
 }
 
-// tokenExpiry sets how long a token lives.
-func (h *handling) tokenExpiry(t *Token, renew *hapi.AccountID, period *hapi.Duration, expiry *hapi.Timestamp) hedera.Status {
-	if renew != nil && renew.GetAccount() != nil {
-		a, status := h.party(renew)
-		switch {
-		case status != okay:
-			return hapi.ResponseCodeEnum_INVALID_AUTORENEW_ACCOUNT
-		case !h.signedBy(a):
-			return hapi.ResponseCodeEnum_INVALID_SIGNATURE
-		}
-		t.AutoRenewAccount = hedera.Entity(a.num)
+// tokenLife sets how long a new token lives. Whoever renews it decides that, whatever else the body says.
+func (h *handling) tokenLife(t *Token, body *hapi.TokenCreateTransactionBody) hedera.Status {
+	period, expiry := body.GetAutoRenewPeriod(), body.GetExpiry()
+	if status := h.tokenRenewer(t, body.GetAutoRenewAccount()); status != okay {
+		return status
 	}
-	if period != nil && period.GetSeconds() != 0 {
-		if validPeriod(period) != okay {
-			return hapi.ResponseCodeEnum_INVALID_RENEWAL_PERIOD
-		}
-		t.AutoRenewPeriod = period.GetSeconds()
+	if validPeriod(period) != okay {
+		return hapi.ResponseCodeEnum_INVALID_RENEWAL_PERIOD
 	}
-	switch {
-	case expiry != nil && expiry.GetSeconds() != 0:
-		at := timestamp(expiry)
-		if at.Compare(h.r.Consensus) <= 0 || at.Compare(t.Expires) < 0 {
-			return hapi.ResponseCodeEnum_INVALID_EXPIRATION_TIME
-		}
-		t.Expires = at
-	case t.Expires.IsZero():
+	t.AutoRenewPeriod = period.GetSeconds()
+	if expiry == nil || !t.AutoRenewAccount.IsZero() {
 		t.Expires = hedera.Timestamp{Seconds: h.r.Consensus.Seconds + cmp.Or(t.AutoRenewPeriod, genesisRenewal)}
+		return okay
 	}
+	t.Expires = timestamp(expiry)
+	return h.validExpiry(expiry)
+}
+
+// tokenRenewer sets who renews a token, where a body says so.
+func (h *handling) tokenRenewer(t *Token, id *hapi.AccountID) hedera.Status {
+	if id.GetAccount() == nil {
+		return okay
+	}
+	a, status := h.party(id)
+	switch {
+	case status != okay:
+		return hapi.ResponseCodeEnum_INVALID_AUTORENEW_ACCOUNT
+	case !h.signedBy(a):
+		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
+	}
+	t.AutoRenewAccount = hedera.Entity(a.num)
 	return okay
 }
 
@@ -236,111 +262,158 @@ func isEmptyKey(key *hapi.Key) bool {
 	return list != nil && len(list.GetKeys()) == 0
 }
 
-// tokenUpdate changes what the token's keys allow to change.
-func (h *handling) tokenUpdate(body *hapi.TokenUpdateTransactionBody) hedera.Status {
-	old, status := h.usable(body.GetToken())
-	if status != okay {
-		return status
+func pureTokenUpdate(body *hapi.TokenUpdateTransactionBody) hedera.Status {
+	if body.GetToken() == nil {
+		return hapi.ResponseCodeEnum_INVALID_TOKEN_ID
 	}
-	t := *old
-	if status := h.updateKeys(&t, body); status != okay {
-		return status
-	}
-	if status := h.updateText(&t, body); status != okay {
-		return status
-	}
-	if body.GetAutoRenewAccount() != nil || body.GetAutoRenewPeriod() != nil || body.GetExpiry() != nil {
-		// Only the expiry of a token that nobody administrates may be moved by anybody.
-		extends := body.GetAutoRenewAccount() == nil && body.GetAutoRenewPeriod() == nil
-		if status := h.keyed(old.Keys.Admin, hapi.ResponseCodeEnum_TOKEN_IS_IMMUTABLE); status != okay && !extends {
-			return status
-		}
-		if status := h.tokenExpiry(&t, body.GetAutoRenewAccount(), body.GetAutoRenewPeriod(), body.GetExpiry()); status != okay {
-			return status
+	for _, r := range new(TokenKeys).updated(body) {
+		if r.given != nil && !isEmptyKey(r.given) && !validKey(r.given) {
+			return r.invalid
 		}
 	}
-	if treasury := body.GetTreasury(); treasury != nil {
-		if status := h.keyed(old.Keys.Admin, hapi.ResponseCodeEnum_TOKEN_IS_IMMUTABLE); status != okay {
-			return status
-		}
-		return h.moveTreasury(&t, treasury)
-	}
-	h.putToken(&t)
 	return okay
 }
 
-// updateKeys replaces keys. The admin key may replace all, any other only itself.
-func (h *handling) updateKeys(t *Token, body *hapi.TokenUpdateTransactionBody) hedera.Status {
+// updated are the roles of a token's keys in an update.
+func (k *TokenKeys) updated(body *hapi.TokenUpdateTransactionBody) []role {
+	return k.roles(body.GetAdminKey(), body.GetKycKey(), body.GetFreezeKey(), body.GetWipeKey(),
+		body.GetSupplyKey(), body.GetFeeScheduleKey(), body.GetPauseKey(), body.GetMetadataKey())
+}
+
+// tokenUpdate changes what the token's keys allow to change. What a token without the keys for it can never become is
+// refused first, then what was not signed, and then what makes no sense.
+func (h *handling) tokenUpdate(body *hapi.TokenUpdateTransactionBody) hedera.Status {
+	old := h.o.tokens.get(tokenNum(body.GetToken()))
+	if old == nil {
+		return hapi.ResponseCodeEnum_INVALID_TOKEN_ID
+	}
+	t := *old
+	needed, status := t.update(body)
+	if status != okay {
+		return status
+	}
+	for _, key := range needed {
+		if !h.signed(key) {
+			return hapi.ResponseCodeEnum_INVALID_SIGNATURE
+		}
+	}
+	treasury := h.resolve(body.GetTreasury())
+	switch {
+	case body.GetTreasury() == nil:
+	case treasury == nil || !treasury.exists && !treasury.deleted():
+		return hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
+	case !h.signedBy(treasury):
+		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
+	}
+	renewed := h.tokenRenewer(&t, body.GetAutoRenewAccount())
+	if renewed == hapi.ResponseCodeEnum_INVALID_SIGNATURE {
+		return renewed
+	}
+	_, usable := h.usable(body.GetToken())
+	if status := firstFault(usable, tokenText(t.Name, t.Symbol, t.Memo, t.Metadata), renewed, h.prolong(&t, old, body)); status != okay {
+		return status
+	}
+	switch {
+	case treasury == nil:
+		h.putToken(&t)
+		return okay
+	case treasury.deleted():
+		return hapi.ResponseCodeEnum_ACCOUNT_DELETED
+	}
+	return h.moveTreasury(&t, treasury)
+}
+
+// prolong sets for how much longer a token lives.
+func (h *handling) prolong(t, old *Token, body *hapi.TokenUpdateTransactionBody) hedera.Status {
+	if status := firstFault(h.extend(&t.Expires, body.GetExpiry()), validPeriod(body.GetAutoRenewPeriod())); status != okay {
+		return status
+	}
+	if period := body.GetAutoRenewPeriod(); period != nil {
+		t.AutoRenewPeriod = period.GetSeconds()
+	}
+	switch {
+	case body.GetAutoRenewAccount().GetAccount() == nil:
+		return okay
+	case old.AutoRenewAccount.IsZero(): // from now on the period matters
+		return validPeriod(&hapi.Duration{Seconds: t.AutoRenewPeriod})
+	case h.o.entityAccount(old.AutoRenewAccount.Num).deleted():
+		return hapi.ResponseCodeEnum_ACCOUNT_DELETED
+	}
+	return okay
+}
+
+// anyOf is satisfied by one of several keys.
+func anyOf(keys ...*hapi.Key) *hapi.Key {
+	return &hapi.Key{Key: &hapi.Key_ThresholdKey{ThresholdKey: &hapi.ThresholdKey{Threshold: 1, Keys: &hapi.KeyList{Keys: keys}}}}
+}
+
+func allOf(keys ...*hapi.Key) *hapi.Key {
+	return &hapi.Key{Key: &hapi.Key_KeyList{KeyList: &hapi.KeyList{Keys: keys}}}
+}
+
+// update changes keys and texts of a token, and tells which keys must sign for what the body changes. The admin key
+// may replace all keys, any other only itself.
+func (t *Token) update(body *hapi.TokenUpdateTransactionBody) (needed []*hapi.Key, _ hedera.Status) {
 	admin := t.Keys.Admin
-	byAdmin := admin != nil && h.signed(admin)
+	byAdmin := body.GetName() != "" || body.GetSymbol() != "" || body.GetMemo() != nil || body.GetTreasury() != nil ||
+		body.GetAutoRenewAccount() != nil || body.GetAutoRenewPeriod() != nil || body.GetAdminKey() != nil ||
+		body.GetMetadata() != nil && t.Keys.Metadata == nil
+	if body.GetMetadata() != nil && t.Keys.Metadata != nil {
+		either := t.Keys.Metadata
+		if admin != nil {
+			either = anyOf(t.Keys.Metadata, admin)
+		}
+		needed = append(needed, either)
+	}
 	validates := body.GetKeyVerificationMode() == hapi.TokenKeyValidation_FULL_VALIDATION
-	for i, r := range t.Keys.roles(body.GetAdminKey(), body.GetKycKey(), body.GetFreezeKey(), body.GetWipeKey(),
-		body.GetSupplyKey(), body.GetFeeScheduleKey(), body.GetPauseKey(), body.GetMetadataKey()) {
+	for i, r := range t.Keys.updated(body) {
 		if r.given == nil {
 			continue
 		}
 		removal, current := isEmptyKey(r.given), *r.kept
 		switch {
-		case current == nil:
-			return r.none
-		case removal && admin == nil:
-			return hapi.ResponseCodeEnum_TOKEN_IS_IMMUTABLE
-		case removal && !byAdmin:
-			return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 		case removal:
+			byAdmin = true
+		case i == 0:
+			needed = append(needed, r.given)
+		case current == nil && admin == nil:
+			return nil, hapi.ResponseCodeEnum_TOKEN_IS_IMMUTABLE
+		case current == nil:
+			return nil, r.none
+		case admin == nil && validates:
+			needed = append(needed, current, r.given)
+		case admin == nil:
+			needed = append(needed, current)
+		case validates:
+			needed = append(needed, anyOf(allOf(current, r.given), admin))
+		default:
+			needed = append(needed, anyOf(current, admin))
+		}
+		if removal {
 			*r.kept = nil
-			continue
-		case !validKey(r.given):
-			return r.invalid
-		case !byAdmin && !h.signed(current):
-			return hapi.ResponseCodeEnum_INVALID_SIGNATURE
-		case (i == 0 || !byAdmin && validates) && !h.signed(r.given):
-			return hapi.ResponseCodeEnum_INVALID_SIGNATURE
-		}
-		*r.kept = r.given
-	}
-	return okay
-}
-
-func (h *handling) updateText(t *Token, body *hapi.TokenUpdateTransactionBody) hedera.Status {
-	admin := h.o.tokens.get(t.ID.Num).Keys.Admin
-	if body.GetName() != "" || body.GetSymbol() != "" || body.GetMemo() != nil {
-		if status := h.keyed(admin, hapi.ResponseCodeEnum_TOKEN_IS_IMMUTABLE); status != okay {
-			return status
+		} else {
+			*r.kept = r.given
 		}
 	}
-	if metadata := body.GetMetadata(); metadata != nil {
-		meta := h.o.tokens.get(t.ID.Num).Keys.Metadata
-		byMeta, byAdmin := meta != nil && h.signed(meta), admin != nil && h.signed(admin)
-		switch {
-		case meta == nil && admin == nil:
-			return hapi.ResponseCodeEnum_TOKEN_IS_IMMUTABLE
-		case !byMeta && !byAdmin:
-			return hapi.ResponseCodeEnum_INVALID_SIGNATURE
+	if byAdmin {
+		if admin == nil {
+			return nil, hapi.ResponseCodeEnum_TOKEN_IS_IMMUTABLE
 		}
-		t.Metadata = metadata.GetValue()
+		needed = append(needed, admin)
 	}
-	if name := body.GetName(); name != "" {
-		t.Name = name
-	}
-	if symbol := body.GetSymbol(); symbol != "" {
-		t.Symbol = symbol
-	}
+	t.Name, t.Symbol = cmp.Or(body.GetName(), t.Name), cmp.Or(body.GetSymbol(), t.Symbol)
 	if memo := body.GetMemo(); memo != nil {
 		t.Memo = memo.GetValue()
 	}
-	return tokenText(t.Name, t.Symbol, t.Memo, t.Metadata)
+	if metadata := body.GetMetadata(); metadata != nil {
+		t.Metadata = metadata.GetValue()
+	}
+	return needed, okay
 }
 
-// moveTreasury hands a token's treasury to another account, with all that is in it.
-func (h *handling) moveTreasury(t *Token, id *hapi.AccountID) hedera.Status {
-	a, status := h.party(id)
-	switch {
-	case status != okay:
-		return hapi.ResponseCodeEnum_INVALID_TREASURY_ACCOUNT_FOR_TOKEN
-	case !h.signedBy(a):
-		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
-	}
+// moveTreasury hands a token's treasury to another account, with all that is in it. The new one may hold the token,
+// whatever the token asks of others.
+func (h *handling) moveTreasury(t *Token, a *ovAccount) hedera.Status {
 	from, to := t.Treasury.Num, a.num
 	if from == to {
 		h.putToken(t)
@@ -348,9 +421,12 @@ func (h *handling) moveTreasury(t *Token, id *hapi.AccountID) hedera.Status {
 	}
 	if h.relation(to, t.ID.Num) == nil {
 		if status := h.associateByTransfer(t, a); status != okay {
-			return status
+			return hapi.ResponseCodeEnum_NO_REMAINING_AUTOMATIC_ASSOCIATIONS
 		}
 	}
+	r := *h.relation(to, t.ID.Num)
+	r.Frozen, r.KYC = false, true
+	h.o.setRelation(to, t.ID.Num, &r)
 	balance := int64(0)
 	if r := h.relation(from, t.ID.Num); r != nil {
 		balance = r.Balance
@@ -366,6 +442,9 @@ func (h *handling) moveTreasury(t *Token, id *hapi.AccountID) hedera.Status {
 		}
 		return h.adjust(t, to, balance, false)
 	}
+	if balance > 0 && r.Balance > 0 {
+		return hapi.ResponseCodeEnum_TRANSACTION_REQUIRES_ZERO_TOKEN_BALANCES
+	}
 	for _, nft := range h.o.nfts.between(nftKey{t.ID.Num, 0}, nftKey{t.ID.Num, every}) {
 		if nft.Owner.Num == from && !nft.Deleted {
 			if status := h.moveNFT(t, nft, to, false); status != okay {
@@ -377,11 +456,8 @@ func (h *handling) moveTreasury(t *Token, id *hapi.AccountID) hedera.Status {
 }
 
 func (h *handling) tokenDelete(body *hapi.TokenDeleteTransactionBody) hedera.Status {
-	old, status := h.usable(body.GetToken())
+	old, status := h.keyedToken(body.GetToken(), func(k *TokenKeys) *hapi.Key { return k.Admin }, hapi.ResponseCodeEnum_TOKEN_IS_IMMUTABLE)
 	if status != okay {
-		return status
-	}
-	if status := h.keyed(old.Keys.Admin, hapi.ResponseCodeEnum_TOKEN_IS_IMMUTABLE); status != okay {
 		return status
 	}
 	t := *old

@@ -106,7 +106,7 @@ func (h *handling) moveNFT(t *Token, nft *NFT, to int64, approval bool) hedera.S
 		}
 	}
 	moved := *nft
-	moved.Owner, moved.Spender, moved.Modified = hedera.Entity(to), hedera.ID{}, h.r.Consensus
+	moved.Owner, moved.Spender, moved.Delegating, moved.Modified = hedera.Entity(to), hedera.ID{}, hedera.ID{}, h.r.Consensus
 	h.o.nfts.set(nftKey{t.ID.Num, nft.Serial}, &moved)
 	h.count(t, from, -1)
 	h.count(t, to, 1)
@@ -200,7 +200,7 @@ func (h *handling) dissolve(t *Token, account int64, r *Relation) {
 		for key, nft := range h.o.nfts.between(nftKey{t.ID.Num, 0}, nftKey{t.ID.Num, every}) {
 			if nft.Owner.Num == account && !nft.Deleted {
 				gone := *nft
-				gone.Deleted, gone.Owner, gone.Spender, gone.Modified = true, hedera.ID{}, hedera.ID{}, h.r.Consensus
+				gone.Deleted, gone.Owner, gone.Spender, gone.Delegating, gone.Modified = true, hedera.ID{}, hedera.ID{}, hedera.ID{}, h.r.Consensus
 				h.o.nfts.set(key, &gone)
 				did.NFTs = append(did.NFTs, NFTTransfer{Token: t.ID, Serial: nft.Serial, Sender: nft.Owner})
 			}
@@ -211,9 +211,13 @@ func (h *handling) dissolve(t *Token, account int64, r *Relation) {
 	h.o.setRelation(account, t.ID.Num, nil)
 }
 
-// tokenFreeze sets whether an account's balance may change.
+// tokenFreeze sets whether an account's balance may change. What is frozen can only be thawed.
 func (h *handling) tokenFreeze(token *hapi.TokenID, account *hapi.AccountID, frozen bool) hedera.Status {
-	t, r, status := h.supervised(token, account, func(k *TokenKeys) *hapi.Key { return k.Freeze }, hapi.ResponseCodeEnum_TOKEN_HAS_NO_FREEZE_KEY)
+	t, status := h.keyedToken(token, func(k *TokenKeys) *hapi.Key { return k.Freeze }, hapi.ResponseCodeEnum_TOKEN_HAS_NO_FREEZE_KEY)
+	if status != okay {
+		return status
+	}
+	r, status := h.supervised(t, account, frozen)
 	if status != okay {
 		return status
 	}
@@ -225,7 +229,14 @@ func (h *handling) tokenFreeze(token *hapi.TokenID, account *hapi.AccountID, fro
 
 // tokenKYC grants or revokes what a token with a KYC key asks of holders.
 func (h *handling) tokenKYC(token *hapi.TokenID, account *hapi.AccountID, granted bool) hedera.Status {
-	t, r, status := h.supervised(token, account, func(k *TokenKeys) *hapi.Key { return k.KYC }, hapi.ResponseCodeEnum_TOKEN_HAS_NO_KYC_KEY)
+	if t := h.o.tokens.get(tokenNum(token)); t != nil && t.Keys.KYC == nil {
+		return hapi.ResponseCodeEnum_TOKEN_HAS_NO_KYC_KEY // of a token that is paused or deleted, too
+	}
+	t, status := h.keyedToken(token, func(k *TokenKeys) *hapi.Key { return k.KYC }, hapi.ResponseCodeEnum_TOKEN_HAS_NO_KYC_KEY)
+	if status != okay {
+		return status
+	}
+	r, status := h.supervised(t, account, true)
 	if status != okay {
 		return status
 	}
@@ -236,22 +247,18 @@ func (h *handling) tokenKYC(token *hapi.TokenID, account *hapi.AccountID, grante
 }
 
 // supervised finds the relation that a key of the token decides about.
-func (h *handling) supervised(token *hapi.TokenID, account *hapi.AccountID, key func(*TokenKeys) *hapi.Key, none hedera.Status) (*Token, *Relation, hedera.Status) {
-	t, status := h.usable(token)
-	if status != okay {
-		return nil, nil, status
-	}
-	if status := h.keyed(key(&t.Keys), none); status != okay {
-		return nil, nil, status
-	}
+func (h *handling) supervised(t *Token, account *hapi.AccountID, thawed bool) (*Relation, hedera.Status) {
 	a, status := h.party(account)
 	if status != okay {
-		return nil, nil, status
+		return nil, status
 	}
 	r := h.relation(a.num, t.ID.Num)
-	if r == nil {
-		return nil, nil, hapi.ResponseCodeEnum_TOKEN_NOT_ASSOCIATED_TO_ACCOUNT
+	switch {
+	case r == nil:
+		return nil, hapi.ResponseCodeEnum_TOKEN_NOT_ASSOCIATED_TO_ACCOUNT
+	case thawed && r.Frozen && t.Keys.Freeze != nil:
+		return nil, hapi.ResponseCodeEnum_ACCOUNT_FROZEN_FOR_TOKEN
 	}
 	h.r.Entity = t.ID
-	return t, r, okay
+	return r, okay
 }

@@ -10,6 +10,8 @@ import (
 
 func pureMint(body *hapi.TokenMintTransactionBody) hedera.Status {
 	switch {
+	case body.GetToken() == nil:
+		return hapi.ResponseCodeEnum_INVALID_TOKEN_ID
 	case body.GetAmount() > 0 && len(body.GetMetadata()) > 0:
 		return hapi.ResponseCodeEnum_INVALID_TRANSACTION_BODY
 	case body.GetAmount() > math.MaxInt64:
@@ -18,13 +20,32 @@ func pureMint(body *hapi.TokenMintTransactionBody) hedera.Status {
 	return okay
 }
 
-// tokenMint adds to the supply, in the treasury.
-func (h *handling) tokenMint(body *hapi.TokenMintTransactionBody) hedera.Status {
-	old, status := h.usable(body.GetToken())
-	if status != okay {
-		return status
+// pureSupply checks what a body takes from a supply.
+func pureSupply(body interface {
+	GetToken() *hapi.TokenID
+	GetAmount() uint64
+	GetSerialNumbers() []int64
+}, invalid hedera.Status,
+) hedera.Status {
+	switch {
+	case body.GetToken() == nil:
+		return hapi.ResponseCodeEnum_INVALID_TOKEN_ID
+	case body.GetAmount() > math.MaxInt64:
+		return invalid
+	case body.GetAmount() > 0 && len(body.GetSerialNumbers()) > 0:
+		return hapi.ResponseCodeEnum_INVALID_TRANSACTION_BODY
+	case slices.ContainsFunc(body.GetSerialNumbers(), func(serial int64) bool { return serial <= 0 }):
+		return hapi.ResponseCodeEnum_INVALID_NFT_ID
 	}
-	if status := h.keyed(old.Keys.Supply, hapi.ResponseCodeEnum_TOKEN_HAS_NO_SUPPLY_KEY); status != okay {
+	return okay
+}
+
+func supplyKey(k *TokenKeys) *hapi.Key { return k.Supply }
+
+// tokenMint adds to the supply, in the treasury. Metadata mint nothing of a fungible token.
+func (h *handling) tokenMint(body *hapi.TokenMintTransactionBody) hedera.Status {
+	old, status := h.keyedToken(body.GetToken(), supplyKey, hapi.ResponseCodeEnum_TOKEN_HAS_NO_SUPPLY_KEY)
+	if status != okay {
 		return status
 	}
 	t := *old
@@ -33,7 +54,7 @@ func (h *handling) tokenMint(body *hapi.TokenMintTransactionBody) hedera.Status 
 	}
 	amount := int64(body.GetAmount())
 	switch {
-	case len(body.GetMetadata()) > 0, amount > math.MaxInt64-t.Supply:
+	case amount > math.MaxInt64-t.Supply:
 		return hapi.ResponseCodeEnum_INVALID_TOKEN_MINT_AMOUNT
 	case t.MaxSupply > 0 && t.Supply+amount > t.MaxSupply:
 		return hapi.ResponseCodeEnum_TOKEN_MAX_SUPPLY_REACHED
@@ -80,20 +101,20 @@ func (h *handling) mintNFTs(t *Token, metadata [][]byte) hedera.Status {
 	return okay
 }
 
-// tokenBurn takes from the supply what is in the treasury.
+// tokenBurn takes from the supply what is in the treasury. Serial numbers burn nothing of a fungible token.
 func (h *handling) tokenBurn(body *hapi.TokenBurnTransactionBody) hedera.Status {
-	old, status := h.usable(body.GetToken())
+	old, status := h.keyedToken(body.GetToken(), supplyKey, hapi.ResponseCodeEnum_TOKEN_HAS_NO_SUPPLY_KEY)
 	if status != okay {
-		return status
-	}
-	if status := h.keyed(old.Keys.Supply, hapi.ResponseCodeEnum_TOKEN_HAS_NO_SUPPLY_KEY); status != okay {
 		return status
 	}
 	t := *old
 	if t.NonFungible {
+		if status := h.mayHold(&t, t.Treasury.Num); status != okay {
+			return status
+		}
 		return h.destroy(&t, t.Treasury.Num, body.GetSerialNumbers(), hapi.ResponseCodeEnum_TREASURY_MUST_OWN_BURNED_NFT, hapi.ResponseCodeEnum_INVALID_TOKEN_BURN_METADATA)
 	}
-	if len(body.GetSerialNumbers()) > 0 || body.GetAmount() > uint64(t.Supply) {
+	if body.GetAmount() > uint64(t.Supply) {
 		return hapi.ResponseCodeEnum_INVALID_TOKEN_BURN_AMOUNT
 	}
 	t.Supply -= int64(body.GetAmount())
@@ -102,27 +123,25 @@ func (h *handling) tokenBurn(body *hapi.TokenBurnTransactionBody) hedera.Status 
 
 // tokenWipe takes from the supply what an account holds.
 func (h *handling) tokenWipe(body *hapi.TokenWipeAccountTransactionBody) hedera.Status {
-	old, status := h.usable(body.GetToken())
+	old, status := h.keyedToken(body.GetToken(), func(k *TokenKeys) *hapi.Key { return k.Wipe }, hapi.ResponseCodeEnum_TOKEN_HAS_NO_WIPE_KEY)
 	if status != okay {
-		return status
-	}
-	if status := h.keyed(old.Keys.Wipe, hapi.ResponseCodeEnum_TOKEN_HAS_NO_WIPE_KEY); status != okay {
 		return status
 	}
 	a, status := h.party(body.GetAccount())
 	if status != okay {
 		return status
 	}
+	if status := h.mayHold(old, a.num); status != okay {
+		return status
+	}
 	r := h.relation(a.num, old.ID.Num)
 	t := *old
 	switch {
-	case r == nil:
-		return hapi.ResponseCodeEnum_TOKEN_NOT_ASSOCIATED_TO_ACCOUNT
 	case a.num == t.Treasury.Num:
 		return hapi.ResponseCodeEnum_CANNOT_WIPE_TOKEN_TREASURY_ACCOUNT
 	case t.NonFungible:
 		return h.destroy(&t, a.num, body.GetSerialNumbers(), hapi.ResponseCodeEnum_ACCOUNT_DOES_NOT_OWN_WIPED_NFT, hapi.ResponseCodeEnum_INVALID_WIPING_AMOUNT)
-	case len(body.GetSerialNumbers()) > 0, body.GetAmount() > uint64(r.Balance), body.GetAmount() == 0:
+	case body.GetAmount() > uint64(r.Balance):
 		return hapi.ResponseCodeEnum_INVALID_WIPING_AMOUNT
 	}
 	t.Supply -= int64(body.GetAmount())
@@ -131,13 +150,16 @@ func (h *handling) tokenWipe(body *hapi.TokenWipeAccountTransactionBody) hedera.
 	h.o.setRelation(a.num, t.ID.Num, &changed)
 	did := h.did()
 	did.TokenSupply = t.Supply
-	did.Tokens = append(did.Tokens, TokenTransfer{Token: t.ID, Account: hedera.Entity(a.num), Amount: -int64(body.GetAmount())})
+	if body.GetAmount() > 0 {
+		did.Tokens = append(did.Tokens, TokenTransfer{Token: t.ID, Account: hedera.Entity(a.num), Amount: -int64(body.GetAmount())})
+	}
 	h.putToken(&t)
 	return okay
 }
 
-// destroy ends NFTs of one owner.
+// destroy ends NFTs of one owner. It is the same to name one twice.
 func (h *handling) destroy(t *Token, owner int64, serials []int64, foreign, none hedera.Status) hedera.Status {
+	serials = slices.Compact(slices.Sorted(slices.Values(serials)))
 	switch {
 	case len(serials) == 0:
 		return none
@@ -148,15 +170,13 @@ func (h *handling) destroy(t *Token, owner int64, serials []int64, foreign, none
 	for _, serial := range serials {
 		nft := h.o.nfts.get(nftKey{t.ID.Num, serial})
 		switch {
-		case serial <= 0:
-			return hapi.ResponseCodeEnum_INVALID_NFT_ID
 		case nft == nil || nft.Deleted:
 			return hapi.ResponseCodeEnum_INVALID_NFT_ID
 		case nft.Owner.Num != owner:
 			return foreign
 		}
 		gone := *nft
-		gone.Deleted, gone.Owner, gone.Spender, gone.Modified = true, hedera.ID{}, hedera.ID{}, h.r.Consensus
+		gone.Deleted, gone.Owner, gone.Spender, gone.Delegating, gone.Modified = true, hedera.ID{}, hedera.ID{}, hedera.ID{}, h.r.Consensus
 		h.o.nfts.set(nftKey{t.ID.Num, serial}, &gone)
 		did.NFTs = append(did.NFTs, NFTTransfer{Token: t.ID, Serial: serial, Sender: nft.Owner})
 		t.Supply--

@@ -3,6 +3,7 @@ package ledger
 import (
 	"crypto/sha512"
 	"encoding/binary"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -72,13 +73,10 @@ func (h *handling) topicCreate(body *hapi.ConsensusCreateTopicTransactionBody) h
 		ID: hedera.Entity(h.newNum()), Memo: body.GetMemo(), Created: h.r.Consensus, Modified: h.r.Consensus,
 		FeesSince: h.r.Consensus, AutoRenewPeriod: body.GetAutoRenewPeriod().GetSeconds(),
 	}
-	for _, r := range []struct {
-		given *hapi.Key
-		kept  **hapi.Key
-	}{{body.GetAdminKey(), &t.AdminKey}, {body.GetSubmitKey(), &t.SubmitKey}, {body.GetFeeScheduleKey(), &t.FeeScheduleKey}} {
+	for _, r := range t.roles(body) {
 		if r.given.GetKey() != nil && !isEmptyKey(r.given) {
 			if !validKey(r.given) {
-				return hapi.ResponseCodeEnum_BAD_ENCODING
+				return r.invalid
 			}
 			*r.kept = r.given
 		}
@@ -89,10 +87,7 @@ func (h *handling) topicCreate(body *hapi.ConsensusCreateTopicTransactionBody) h
 	case body.GetAutoRenewPeriod() == nil:
 		return hapi.ResponseCodeEnum_INVALID_RENEWAL_PERIOD
 	}
-	if status := validPeriod(body.GetAutoRenewPeriod()); status != okay {
-		return status
-	}
-	if status := validMemo(t.Memo); status != okay {
+	if status := firstFault(topicPeriod(body.GetAutoRenewPeriod()), validMemo(t.Memo)); status != okay {
 		return status
 	}
 	if status := h.topicRenewal(t, body.GetAutoRenewAccount()); status != okay {
@@ -104,6 +99,28 @@ func (h *handling) topicCreate(body *hapi.ConsensusCreateTopicTransactionBody) h
 	}
 	h.did().Topic = t.ID
 	return h.putTopic(t)
+}
+
+// roles are the keys that a body gives a topic.
+func (t *Topic) roles(body interface {
+	GetAdminKey() *hapi.Key
+	GetSubmitKey() *hapi.Key
+	GetFeeScheduleKey() *hapi.Key
+},
+) []role {
+	return []role{
+		{given: body.GetAdminKey(), kept: &t.AdminKey, invalid: hapi.ResponseCodeEnum_BAD_ENCODING},
+		{given: body.GetSubmitKey(), kept: &t.SubmitKey, invalid: hapi.ResponseCodeEnum_BAD_ENCODING},
+		{given: body.GetFeeScheduleKey(), kept: &t.FeeScheduleKey, invalid: hapi.ResponseCodeEnum_INVALID_CUSTOM_FEE_SCHEDULE_KEY},
+	}
+}
+
+// topicPeriod checks for how long a topic is renewed; no time is as wrong as too little of it.
+func topicPeriod(d *hapi.Duration) hedera.Status {
+	if status := validPeriod(d); status != okay {
+		return hapi.ResponseCodeEnum_AUTORENEW_DURATION_NOT_IN_RANGE
+	}
+	return okay
 }
 
 // topicRenewal sets the account that renews a topic; only topics with an admin key have one.
@@ -134,6 +151,9 @@ func (h *handling) topicFees(t *Topic, fees []*hapi.FixedCustomFee, exempt []*ha
 	if len(exempt) > maxExemptKeys {
 		return hapi.ResponseCodeEnum_MAX_ENTRIES_FOR_FEE_EXEMPT_KEY_LIST_EXCEEDED
 	}
+	if slices.ContainsFunc(exempt, func(key *hapi.Key) bool { return !validKey(key) }) {
+		return hapi.ResponseCodeEnum_INVALID_KEY_IN_FEE_EXEMPT_KEY_LIST
+	}
 	t.Fees, t.ExemptKeys, t.FeesSince = nil, exempt, h.r.Consensus
 	for _, given := range fees {
 		fee := proto.CloneOf(given)
@@ -162,6 +182,7 @@ func (h *handling) topicUpdate(body *hapi.ConsensusUpdateTopicTransactionBody) h
 	fees := body.GetCustomFees() != nil
 	others := body.GetMemo() != nil || body.GetAdminKey() != nil || body.GetSubmitKey() != nil || body.GetAutoRenewPeriod() != nil ||
 		body.GetAutoRenewAccount() != nil || body.GetFeeScheduleKey() != nil || body.GetFeeExemptKeyList() != nil
+	removesAdmin := body.GetAdminKey() != nil && (body.GetAdminKey().GetKey() == nil || isEmptyKey(body.GetAdminKey()))
 	switch {
 	case others && t.AdminKey == nil:
 		return hapi.ResponseCodeEnum_UNAUTHORIZED
@@ -174,6 +195,9 @@ func (h *handling) topicUpdate(body *hapi.ConsensusUpdateTopicTransactionBody) h
 	case body.GetFeeScheduleKey() != nil && t.FeeScheduleKey == nil:
 		return hapi.ResponseCodeEnum_FEE_SCHEDULE_KEY_CANNOT_BE_UPDATED
 	}
+	if renew := body.GetAutoRenewAccount(); removesAdmin && !t.AutoRenewAccount.IsZero() && (renew == nil || !isNobody(renew)) {
+		return hapi.ResponseCodeEnum_AUTORENEW_ACCOUNT_NOT_ALLOWED
+	}
 	if status := h.topicKeys(&t, body); status != okay {
 		return status
 	}
@@ -181,16 +205,13 @@ func (h *handling) topicUpdate(body *hapi.ConsensusUpdateTopicTransactionBody) h
 		t.Memo = memo.GetValue()
 	}
 	if period := body.GetAutoRenewPeriod(); period != nil {
-		if status := validPeriod(period); status != okay {
+		if status := topicPeriod(period); status != okay {
 			return status
 		}
 		t.AutoRenewPeriod = period.GetSeconds()
 	}
-	if until := body.GetExpirationTime(); until != nil {
-		if timestamp(until).Compare(t.Expires) < 0 {
-			return hapi.ResponseCodeEnum_EXPIRATION_REDUCTION_NOT_ALLOWED
-		}
-		t.Expires = timestamp(until)
+	if status := h.extend(&t.Expires, body.GetExpirationTime()); status != okay {
+		return status
 	}
 	if status := h.topicRenewal(&t, body.GetAutoRenewAccount()); status != okay {
 		return status
@@ -217,16 +238,13 @@ func (h *handling) topicUpdate(body *hapi.ConsensusUpdateTopicTransactionBody) h
 
 // topicKeys replaces keys; an empty list removes one.
 func (h *handling) topicKeys(t *Topic, body *hapi.ConsensusUpdateTopicTransactionBody) hedera.Status {
-	for i, r := range []struct {
-		given *hapi.Key
-		kept  **hapi.Key
-	}{{body.GetAdminKey(), &t.AdminKey}, {body.GetSubmitKey(), &t.SubmitKey}, {body.GetFeeScheduleKey(), &t.FeeScheduleKey}} {
+	for i, r := range t.roles(body) {
 		switch {
 		case r.given == nil:
 		case r.given.GetKey() == nil, isEmptyKey(r.given):
 			*r.kept = nil
 		case !validKey(r.given):
-			return hapi.ResponseCodeEnum_BAD_ENCODING
+			return r.invalid
 		case i == 0 && !h.signed(r.given):
 			return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 		default:
@@ -303,11 +321,18 @@ func (h *handling) chargeTopic(t *Topic) hedera.Status {
 			return okay
 		}
 	}
-	p := &plan{h: h}
+	var due []*hapi.FixedCustomFee
 	for _, fee := range t.Fees {
-		if !h.allowsFee(fee.GetFixedFee()) {
-			return hapi.ResponseCodeEnum_MAX_CUSTOM_FEE_LIMIT_EXCEEDED
+		in := h.o.tokens.get(tokenNum(fee.GetFixedFee().GetDenominatingTokenId()))
+		if fee.GetFeeCollectorAccountId().GetAccountNum() != payer.num && (in == nil || in.Treasury.Num != payer.num) {
+			due = append(due, fee)
 		}
+	}
+	if status := h.allowsFees(due); status != okay {
+		return status
+	}
+	p := &plan{h: h}
+	for _, fee := range due {
 		collector := h.o.entityAccount(fee.GetFeeCollectorAccountId().GetAccountNum())
 		if status := p.charge(&Token{}, payer, fee.GetFixedFee(), collector, 1); status != okay {
 			return status
@@ -319,20 +344,35 @@ func (h *handling) chargeTopic(t *Topic) hedera.Status {
 	return p.moveTokens()
 }
 
-// allowsFee tells whether a fee is within the limit of the payer, where there is one.
-func (h *handling) allowsFee(fee *hapi.FixedFee) bool {
+// allowsFees checks fees against the limits of the payer, where there are any: each is for the sum in one token, or
+// in hbar.
+func (h *handling) allowsFees(due []*hapi.FixedCustomFee) hedera.Status {
 	limits := h.sub.Body.GetMaxCustomFees()
+	if len(limits) == 0 {
+		return okay
+	}
+	var own []*hapi.FixedFee
 	for _, limit := range limits {
-		if limit.GetAccountId().GetAccountNum() != h.sub.Payer.Num {
-			continue
+		if limit.GetAccountId().GetAccountNum() == h.sub.Payer.Num {
+			own = append(own, limit.GetFees()...)
 		}
-		for _, most := range limit.GetFees() {
-			if most.GetDenominatingTokenId().GetTokenNum() == fee.GetDenominatingTokenId().GetTokenNum() {
-				return most.GetAmount() >= fee.GetAmount()
+	}
+	for _, one := range due {
+		fee := one.GetFixedFee()
+		i := slices.IndexFunc(own, func(most *hapi.FixedFee) bool { return sameDenomination(most, fee) })
+		if i < 0 {
+			return hapi.ResponseCodeEnum_NO_VALID_MAX_CUSTOM_FEE
+		}
+		left := own[i].GetAmount()
+		for _, other := range due {
+			if sameDenomination(other.GetFixedFee(), fee) {
+				if left -= other.GetFixedFee().GetAmount(); left < 0 {
+					return hapi.ResponseCodeEnum_MAX_CUSTOM_FEE_LIMIT_EXCEEDED
+				}
 			}
 		}
 	}
-	return len(limits) == 0
+	return okay
 }
 
 // runningHash chains a message to those before it. The network hashes what Java's object

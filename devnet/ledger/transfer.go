@@ -66,22 +66,28 @@ func pureTokenLists(lists []*hapi.TokenTransferList) (amounts, nfts int, _ heder
 		default:
 			tokens = append(tokens, id)
 		}
-		sum := int64(0)
-		for _, entry := range list.GetTransfers() {
-			if entry.GetAccountID().GetAccount() == nil {
-				return 0, 0, hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
-			}
-			sum += entry.GetAmount() // an overflow does not come to zero again within the limit on entries
-		}
-		if sum != 0 {
+		if !zeroSum(list.GetTransfers()) {
 			return 0, 0, hapi.ResponseCodeEnum_TRANSFERS_NOT_ZERO_SUM_FOR_TOKEN
 		}
-		for _, move := range list.GetNftTransfers() {
+		for i, entry := range list.GetTransfers() {
+			switch {
+			case entry.GetAccountID().GetAccount() == nil:
+				return 0, 0, hapi.ResponseCodeEnum_INVALID_TRANSFER_ACCOUNT_ID
+			case names(list.GetTransfers()[:i], entry.GetAccountID()):
+				return 0, 0, hapi.ResponseCodeEnum_ACCOUNT_REPEATED_IN_ACCOUNT_AMOUNTS
+			}
+		}
+		moves := list.GetNftTransfers()
+		for i, move := range moves {
 			switch {
 			case move.GetSerialNumber() <= 0:
 				return 0, 0, hapi.ResponseCodeEnum_INVALID_TOKEN_NFT_SERIAL_NUMBER
 			case move.GetSenderAccountID().GetAccount() == nil || move.GetReceiverAccountID().GetAccount() == nil:
-				return 0, 0, hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
+				return 0, 0, hapi.ResponseCodeEnum_INVALID_TRANSFER_ACCOUNT_ID
+			case slices.ContainsFunc(moves[:i], func(m *hapi.NftTransfer) bool { return m.GetSerialNumber() == move.GetSerialNumber() }):
+				return 0, 0, hapi.ResponseCodeEnum_INVALID_ACCOUNT_AMOUNTS
+			case sameAccount(move.GetSenderAccountID(), move.GetReceiverAccountID()):
+				return 0, 0, hapi.ResponseCodeEnum_ACCOUNT_REPEATED_IN_ACCOUNT_AMOUNTS
 			}
 		}
 		amounts, nfts = amounts+len(list.GetTransfers()), nfts+len(list.GetNftTransfers())
@@ -270,7 +276,7 @@ func (h *handling) spend(owner, token, amount int64) hedera.Status {
 	switch {
 	case allowance == nil:
 		return hapi.ResponseCodeEnum_SPENDER_DOES_NOT_HAVE_ALLOWANCE
-	case allowance.Amount < amount:
+	case allowance.Amount < amount || amount < 0: // the amount of a debit may be the one without a negative
 		return hapi.ResponseCodeEnum_AMOUNT_EXCEEDS_ALLOWANCE
 	case allowance.Amount == amount:
 		h.o.allowances.set(key, nil)
@@ -325,6 +331,8 @@ func (p *plan) moveHbar() hedera.Status {
 	for _, e := range p.hbar {
 		next := int64(e.a.tinybar()) + e.amount
 		switch {
+		case e.a.deleted(): // a collector of fees: the parties of a transfer were checked
+			return hapi.ResponseCodeEnum_ACCOUNT_DELETED
 		case next < 0 && e.fee:
 			return hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE_FOR_CUSTOM_FEE
 		case next < 0:
@@ -350,6 +358,9 @@ func (p *plan) moveTokens() hedera.Status {
 			for _, e := range tp.entries {
 				if (e.amount < 0) != debits {
 					continue
+				}
+				if e.a.deleted() {
+					return hapi.ResponseCodeEnum_ACCOUNT_DELETED
 				}
 				status := p.h.adjust(tp.t, e.a.num, e.amount, e.approval)
 				if status == hapi.ResponseCodeEnum_INSUFFICIENT_TOKEN_BALANCE && e.fee {

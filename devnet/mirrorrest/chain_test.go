@@ -51,7 +51,7 @@ func TestContract(t *testing.T) {
 func TestContractMadeThroughAFile(t *testing.T) {
 	s := newScene(t)
 	file := s.handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_FileCreate{
-		FileCreate: &hapi.FileCreateTransactionBody{Contents: []byte(hex.EncodeToString(initCode(counterCode())))},
+		FileCreate: &hapi.FileCreateTransactionBody{ExpirationTime: &hapi.Timestamp{Seconds: 4_000_000_000}, Contents: []byte(hex.EncodeToString(initCode(counterCode())))},
 	}}, nil)
 	s.mustSucceed(file)
 	made := s.handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_ContractCreateInstance{

@@ -28,7 +28,7 @@ type nftsJSON struct {
 func nftOf(n *ledger.NFT, t *ledger.Token) nftJSON {
 	return nftJSON{
 		AccountID: idText(n.Owner), CreatedTimestamp: timeText(n.Created), Deleted: n.Deleted || t.Deleted,
-		Metadata: base64Text(n.Metadata), ModifiedTimestamp: timeText(n.Modified), SerialNumber: n.Serial,
+		DelegatingSpender: idText(n.Delegating), Metadata: base64Text(n.Metadata), ModifiedTimestamp: timeText(n.Modified), SerialNumber: n.Serial,
 		Spender: idText(n.Spender), TokenID: n.Token.String(),
 	}
 }

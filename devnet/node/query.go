@@ -352,13 +352,11 @@ func (q *asked) fileContents(query *hapi.FileGetContentsQuery) *hapi.Response {
 	if q.answered() {
 		return response
 	}
-	switch f, known := q.file(query.GetFileID()); {
-	case !known:
-		q.refuse(hapi.ResponseCodeEnum_INVALID_FILE_ID)
-	case f.Deleted:
-		q.refuse(hapi.ResponseCodeEnum_FILE_DELETED)
-	default:
+	// A deleted file has contents, too: none.
+	if f, known := q.file(query.GetFileID()); known {
 		answer.FileContents = &hapi.FileGetContentsResponse_FileContents{FileID: fileID(f.ID), Contents: f.Contents}
+	} else {
+		q.refuse(hapi.ResponseCodeEnum_INVALID_FILE_ID)
 	}
 	return response
 }

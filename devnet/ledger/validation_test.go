@@ -1,0 +1,433 @@
+package ledger
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/core/vm"
+	"github.com/ethereum/go-ethereum/core/vm/program"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
+)
+
+// bodyOf is a transaction of the kind that a message describes.
+func bodyOf(m proto.Message) *hapi.TransactionBody {
+	body := &hapi.TransactionBody{}
+	to, of := body.ProtoReflect(), m.ProtoReflect()
+	fields := to.Descriptor().Oneofs().ByName("data").Fields()
+	for i := range fields.Len() {
+		if fields.Get(i).Message().FullName() == of.Descriptor().FullName() {
+			to.Set(fields.Get(i), to.NewField(fields.Get(i)))
+			proto.Merge(to.Mutable(fields.Get(i)).Message().Interface(), m)
+			return body
+		}
+	}
+	panic("no transaction has a " + string(of.Descriptor().FullName()))
+}
+
+// judged is what node and consensus make of a transaction that each of the first five development accounts signs.
+func (r *rig) judged(m proto.Message) hedera.Status {
+	r.t.Helper()
+	body := bodyOf(m)
+	if status := r.PureCheck(body); status != okay {
+		return status
+	}
+	return r.submit(dev(r.t, 0).id, body, dev(r.t, 0).key, dev(r.t, 1).key, dev(r.t, 2).key, dev(r.t, 3).key, dev(r.t, 4).key).Status
+}
+
+// verdict is a transaction and what becomes of it.
+type verdict struct {
+	name string
+	of   proto.Message
+	want hedera.Status
+}
+
+func (r *rig) judge(list []verdict) {
+	r.t.Helper()
+	for _, v := range list {
+		if got := r.judged(v.of); got != v.want {
+			r.t.Errorf("%s: %s, want %s", v.name, got, v.want)
+		}
+	}
+}
+
+// deletedAccount is the account of a development key that was deleted.
+func (r *rig) deletedAccount() party {
+	r.t.Helper()
+	gone := r.account(dev(r.t, 4), func(*hapi.CryptoCreateTransactionBody) {})
+	if got := r.judged(&hapi.CryptoDeleteTransactionBody{DeleteAccountID: accountID(gone.id), TransferAccountID: accountID(dev(r.t, 0).id)}); got != okay {
+		r.t.Fatal(got)
+	}
+	return gone
+}
+
+var (
+	longMemo = strings.Repeat("m", 101)
+	nobody   = &hapi.AccountID{Account: &hapi.AccountID_AccountNum{AccountNum: 0}}
+	unknown  = accountID(hedera.Entity(9_999))
+)
+
+func seconds(n int64) *hapi.Duration { return &hapi.Duration{Seconds: n} }
+
+// after is a time so many seconds after what will be about now for consensus.
+func (r *rig) after(n int64) *hapi.Timestamp {
+	return &hapi.Timestamp{Seconds: r.Now().Unix() + n}
+}
+
+func TestAccountValidation(t *testing.T) {
+	r := newRig(t, Config{})
+	owner := dev(t, 0)
+	me, gone := accountID(owner.id), r.deletedAccount()
+	key, endless := publicKey(owner), &hapi.Key{}
+	for k, i := endless, 0; i < maxKeyDepth+2; i++ {
+		inner := &hapi.Key{}
+		k.Key = &hapi.Key_KeyList{KeyList: &hapi.KeyList{Keys: []*hapi.Key{inner}}}
+		k = inner
+	}
+	created := func(edit func(*hapi.CryptoCreateTransactionBody)) proto.Message {
+		return create(func(b *hapi.CryptoCreateTransactionBody) { b.Key = key; edit(b) }).GetCryptoCreateAccount()
+	}
+	updated := func(b *hapi.CryptoUpdateTransactionBody) proto.Message {
+		b.AccountIDToUpdate = me
+		return b
+	}
+	slots := func(n int32) proto.Message {
+		return updated(&hapi.CryptoUpdateTransactionBody{MaxAutomaticTokenAssociations: wrapperspb.Int32(n)})
+	}
+	r.judge([]verdict{
+		{"a period of zero", created(func(b *hapi.CryptoCreateTransactionBody) { b.AutoRenewPeriod = seconds(0) }), hapi.ResponseCodeEnum_INVALID_RENEWAL_PERIOD},
+		{"a short period", created(func(b *hapi.CryptoCreateTransactionBody) { b.AutoRenewPeriod = seconds(2_591_999) }), hapi.ResponseCodeEnum_AUTORENEW_DURATION_NOT_IN_RANGE},
+		{"a long period", created(func(b *hapi.CryptoCreateTransactionBody) { b.AutoRenewPeriod = seconds(8_000_002) }), hapi.ResponseCodeEnum_AUTORENEW_DURATION_NOT_IN_RANGE},
+		{"-2 slots", created(func(b *hapi.CryptoCreateTransactionBody) { b.MaxAutomaticTokenAssociations = -2 }), hapi.ResponseCodeEnum_INVALID_MAX_AUTO_ASSOCIATIONS},
+		{"5,001 slots", created(func(b *hapi.CryptoCreateTransactionBody) { b.MaxAutomaticTokenAssociations = 5_001 }), hapi.ResponseCodeEnum_INVALID_MAX_AUTO_ASSOCIATIONS},
+		{"a long memo", created(func(b *hapi.CryptoCreateTransactionBody) { b.Memo = longMemo }), hapi.ResponseCodeEnum_MEMO_TOO_LONG},
+		{"a short key", created(func(b *hapi.CryptoCreateTransactionBody) { b.Key = ed25519Key([]byte{1}) }), hapi.ResponseCodeEnum_INVALID_ADMIN_KEY},
+		{"a key without end", created(func(b *hapi.CryptoCreateTransactionBody) { b.Key = endless }), hapi.ResponseCodeEnum_INVALID_ADMIN_KEY},
+		{"a balance above the supply", created(func(b *hapi.CryptoCreateTransactionBody) { b.InitialBalance = uint64(totalSupply) + 1 }), hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE},
+		{"a balance that is none", created(func(b *hapi.CryptoCreateTransactionBody) { b.InitialBalance = math.MaxInt64 + 1 }), hapi.ResponseCodeEnum_INVALID_INITIAL_BALANCE},
+		{"a stake to nobody", created(func(b *hapi.CryptoCreateTransactionBody) {
+			b.StakedId = &hapi.CryptoCreateTransactionBody_StakedAccountId{StakedAccountId: nobody}
+		}), hapi.ResponseCodeEnum_INVALID_STAKING_ID},
+		{"a stake to node -1", created(func(b *hapi.CryptoCreateTransactionBody) {
+			b.StakedId = &hapi.CryptoCreateTransactionBody_StakedNodeId{StakedNodeId: -1}
+		}), hapi.ResponseCodeEnum_INVALID_STAKING_ID},
+
+		{"update of no account", &hapi.CryptoUpdateTransactionBody{}, hapi.ResponseCodeEnum_ACCOUNT_ID_DOES_NOT_EXIST},
+		{"update until now", updated(&hapi.CryptoUpdateTransactionBody{ExpirationTime: r.after(-1)}), hapi.ResponseCodeEnum_INVALID_EXPIRATION_TIME},
+		{"update for more than 100 years", updated(&hapi.CryptoUpdateTransactionBody{ExpirationTime: r.after(maxLifetime + 100)}), hapi.ResponseCodeEnum_INVALID_EXPIRATION_TIME},
+		{"update to an earlier end", updated(&hapi.CryptoUpdateTransactionBody{ExpirationTime: r.after(1_000)}), hapi.ResponseCodeEnum_EXPIRATION_REDUCTION_NOT_ALLOWED},
+		{"update to a later end", updated(&hapi.CryptoUpdateTransactionBody{ExpirationTime: r.after(maxLifetime - 100)}), okay},
+		{"update, short period", updated(&hapi.CryptoUpdateTransactionBody{AutoRenewPeriod: seconds(1)}), hapi.ResponseCodeEnum_AUTORENEW_DURATION_NOT_IN_RANGE},
+		{"update, long memo", updated(&hapi.CryptoUpdateTransactionBody{Memo: wrapperspb.String(longMemo)}), hapi.ResponseCodeEnum_MEMO_TOO_LONG},
+		{"update, -2 slots", slots(-2), hapi.ResponseCodeEnum_INVALID_MAX_AUTO_ASSOCIATIONS},
+		{"update, 5,001 slots", slots(5_001), hapi.ResponseCodeEnum_REQUESTED_NUM_AUTOMATIC_ASSOCIATIONS_EXCEEDS_ASSOCIATION_LIMIT},
+		{"update, unlimited slots", slots(-1), okay},
+		{"update, no stake", updated(&hapi.CryptoUpdateTransactionBody{StakedId: &hapi.CryptoUpdateTransactionBody_StakedAccountId{StakedAccountId: nobody}}), okay},
+
+		{"deletion in its own favour", &hapi.CryptoDeleteTransactionBody{DeleteAccountID: me, TransferAccountID: me}, hapi.ResponseCodeEnum_TRANSFER_ACCOUNT_SAME_AS_DELETE_ACCOUNT},
+		{"transfer from a deleted account", amounts(accountID(gone.id), -1, me, 1).GetCryptoTransfer(), hapi.ResponseCodeEnum_ACCOUNT_DELETED},
+		{"transfer of more than there is", amounts(me, -math.MaxInt64, accountID(dev(t, 1).id), math.MaxInt64).GetCryptoTransfer(), hapi.ResponseCodeEnum_INSUFFICIENT_ACCOUNT_BALANCE},
+		{"transfer to oneself", amounts(me, -1, me, 1).GetCryptoTransfer(), hapi.ResponseCodeEnum_ACCOUNT_REPEATED_IN_ACCOUNT_AMOUNTS},
+	})
+}
+
+func TestFileValidation(t *testing.T) {
+	r := newRig(t, Config{})
+	owner := dev(t, 0)
+	made := func(until *hapi.Timestamp, memo string, keys ...*hapi.Key) *hapi.FileCreateTransactionBody {
+		return &hapi.FileCreateTransactionBody{ExpirationTime: until, Memo: memo, Keys: &hapi.KeyList{Keys: keys}, Contents: []byte("x")}
+	}
+	until := r.after(3_000_000)
+	rec := r.submit(owner.id, bodyOf(made(until, "", publicKey(fresh(t, 1)))), owner.key, fresh(t, 1).key)
+	r.want(rec, okay)
+	id := &hapi.FileID{FileNum: rec.File.Num}
+	start := int64(1_700_000_000) // what transactions of the rig are valid from
+	r.judge([]verdict{
+		{"without an end", made(nil, ""), hapi.ResponseCodeEnum_INVALID_EXPIRATION_TIME},
+		{"until now", made(r.after(0), ""), hapi.ResponseCodeEnum_AUTORENEW_DURATION_NOT_IN_RANGE},
+		{"for more than 100 years", made(r.after(maxLifetime+100), ""), hapi.ResponseCodeEnum_AUTORENEW_DURATION_NOT_IN_RANGE},
+		{"a long memo", made(r.after(3_000_000), longMemo), hapi.ResponseCodeEnum_MEMO_TOO_LONG},
+		{"of others, other contents", &hapi.FileUpdateTransactionBody{FileID: id, Contents: []byte("y")}, hapi.ResponseCodeEnum_INVALID_SIGNATURE},
+		{"of others, a later end", &hapi.FileUpdateTransactionBody{FileID: id, ExpirationTime: &hapi.Timestamp{Seconds: start + maxRenewPeriod}}, okay},
+		{"too short from its start", &hapi.FileUpdateTransactionBody{FileID: id, ExpirationTime: &hapi.Timestamp{Seconds: start + minRenewPeriod - 1}}, hapi.ResponseCodeEnum_AUTORENEW_DURATION_NOT_IN_RANGE},
+		{"too long from its start", &hapi.FileUpdateTransactionBody{FileID: id, ExpirationTime: &hapi.Timestamp{Seconds: start + maxRenewPeriod + 1}}, hapi.ResponseCodeEnum_AUTORENEW_DURATION_NOT_IN_RANGE},
+		{"an earlier end, which changes nothing", &hapi.FileUpdateTransactionBody{FileID: id, ExpirationTime: &hapi.Timestamp{Seconds: start + minRenewPeriod}}, okay},
+	})
+	own := r.submit(owner.id, bodyOf(made(r.after(3_000_000), "", publicKey(owner))), owner.key)
+	r.want(own, okay)
+	r.judge([]verdict{{"update, long memo", &hapi.FileUpdateTransactionBody{
+		FileID: &hapi.FileID{FileNum: own.File.Num}, Memo: wrapperspb.String(longMemo),
+	}, hapi.ResponseCodeEnum_MEMO_TOO_LONG}})
+	if f, _ := r.View().File(rec.File); f.Expires.Seconds != until.Seconds {
+		t.Errorf("the file of others ends at %s", f.Expires)
+	}
+}
+
+func TestContractValidation(t *testing.T) {
+	r := newRig(t, Config{})
+	owner, gone := dev(t, 0), r.deletedAccount()
+	me := accountID(owner.id)
+	code := program.New().ReturnViaCodeCopy([]byte{byte(vm.STOP)}).Bytes()
+	made := func(edit func(*hapi.ContractCreateTransactionBody)) *hapi.ContractCreateTransactionBody {
+		b := &hapi.ContractCreateTransactionBody{
+			Gas: 500_000, AutoRenewPeriod: seconds(genesisRenewal), AdminKey: publicKey(owner),
+			InitcodeSource: &hapi.ContractCreateTransactionBody_Initcode{Initcode: code},
+		}
+		edit(b)
+		return b
+	}
+	contract := func() *hapi.ContractID {
+		rec := r.submit(owner.id, bodyOf(made(func(b *hapi.ContractCreateTransactionBody) {
+			b.AutoRenewAccountId = accountID(dev(t, 1).id)
+			b.StakedId = &hapi.ContractCreateTransactionBody_StakedNodeId{StakedNodeId: 0}
+		})), owner.key, dev(t, 1).key)
+		r.want(rec, okay)
+		return contractID(rec.ContractID)
+	}
+	id, dead := contract(), contract()
+	r.judge([]verdict{{"deletion", &hapi.ContractDeleteTransactionBody{ContractID: dead, Obtainers: &hapi.ContractDeleteTransactionBody_TransferAccountID{TransferAccountID: me}}, okay}})
+	updated := func(b *hapi.ContractUpdateTransactionBody) proto.Message {
+		b.ContractID = id
+		return b
+	}
+	deletedFor := func(of *hapi.ContractID, account *hapi.AccountID, contract *hapi.ContractID) proto.Message {
+		b := &hapi.ContractDeleteTransactionBody{ContractID: of}
+		switch {
+		case account != nil:
+			b.Obtainers = &hapi.ContractDeleteTransactionBody_TransferAccountID{TransferAccountID: account}
+		case contract != nil:
+			b.Obtainers = &hapi.ContractDeleteTransactionBody_TransferContractID{TransferContractID: contract}
+		}
+		return b
+	}
+	r.judge([]verdict{
+		{"no code", made(func(b *hapi.ContractCreateTransactionBody) {
+			b.InitcodeSource = &hapi.ContractCreateTransactionBody_Initcode{}
+		}), hapi.ResponseCodeEnum_CONTRACT_BYTECODE_EMPTY},
+		{"no source of code", made(func(b *hapi.ContractCreateTransactionBody) { b.InitcodeSource = nil }), hapi.ResponseCodeEnum_INVALID_FILE_ID},
+		{"no period", made(func(b *hapi.ContractCreateTransactionBody) { b.AutoRenewPeriod = nil }), hapi.ResponseCodeEnum_INVALID_RENEWAL_PERIOD},
+		{"a short period", made(func(b *hapi.ContractCreateTransactionBody) { b.AutoRenewPeriod = seconds(1) }), hapi.ResponseCodeEnum_AUTORENEW_DURATION_NOT_IN_RANGE},
+		{"-2 slots", made(func(b *hapi.ContractCreateTransactionBody) { b.MaxAutomaticTokenAssociations = -2 }), hapi.ResponseCodeEnum_INVALID_MAX_AUTO_ASSOCIATIONS},
+		{"5,001 slots", made(func(b *hapi.ContractCreateTransactionBody) { b.MaxAutomaticTokenAssociations = 5_001 }), hapi.ResponseCodeEnum_REQUESTED_NUM_AUTOMATIC_ASSOCIATIONS_EXCEEDS_ASSOCIATION_LIMIT},
+		{"a long memo", made(func(b *hapi.ContractCreateTransactionBody) { b.Memo = longMemo }), hapi.ResponseCodeEnum_MEMO_TOO_LONG},
+		{"a deleted renewer", made(func(b *hapi.ContractCreateTransactionBody) { b.AutoRenewAccountId = accountID(gone.id) }), hapi.ResponseCodeEnum_INVALID_AUTORENEW_ACCOUNT},
+		{"a renewer who has not signed", made(func(b *hapi.ContractCreateTransactionBody) { b.AutoRenewAccountId = accountID(dev(t, 9).id) }), hapi.ResponseCodeEnum_INVALID_SIGNATURE},
+
+		{"update until now", updated(&hapi.ContractUpdateTransactionBody{ExpirationTime: r.after(-1)}), hapi.ResponseCodeEnum_INVALID_EXPIRATION_TIME},
+		{"update for more than 100 years", updated(&hapi.ContractUpdateTransactionBody{ExpirationTime: r.after(maxLifetime + 100)}), hapi.ResponseCodeEnum_INVALID_EXPIRATION_TIME},
+		{"update to an earlier end", updated(&hapi.ContractUpdateTransactionBody{ExpirationTime: r.after(100)}), hapi.ResponseCodeEnum_EXPIRATION_REDUCTION_NOT_ALLOWED},
+		{"update, -2 slots", updated(&hapi.ContractUpdateTransactionBody{MaxAutomaticTokenAssociations: wrapperspb.Int32(-2)}), hapi.ResponseCodeEnum_INVALID_MAX_AUTO_ASSOCIATIONS},
+		{"update, no renewer", updated(&hapi.ContractUpdateTransactionBody{AutoRenewAccountId: nobody}), okay},
+		{"update, no stake", updated(&hapi.ContractUpdateTransactionBody{StakedId: &hapi.ContractUpdateTransactionBody_StakedAccountId{StakedAccountId: nobody}}), okay},
+		{"update of a deleted one", &hapi.ContractUpdateTransactionBody{ContractID: dead, ExpirationTime: r.after(9_000_000)}, hapi.ResponseCodeEnum_INVALID_CONTRACT_ID},
+
+		{"deletion for nobody", deletedFor(id, nil, nil), hapi.ResponseCodeEnum_OBTAINER_REQUIRED},
+		{"deletion for an empty id", deletedFor(id, &hapi.AccountID{}, nil), hapi.ResponseCodeEnum_OBTAINER_DOES_NOT_EXIST},
+		{"deletion for a missing account", deletedFor(id, unknown, nil), hapi.ResponseCodeEnum_INVALID_TRANSFER_ACCOUNT_ID},
+		{"deletion for a deleted account", deletedFor(id, accountID(gone.id), nil), hapi.ResponseCodeEnum_OBTAINER_DOES_NOT_EXIST},
+		{"deletion for a deleted contract", deletedFor(id, nil, dead), hapi.ResponseCodeEnum_INVALID_CONTRACT_ID},
+		{"deletion for itself", deletedFor(id, nil, id), hapi.ResponseCodeEnum_OBTAINER_SAME_CONTRACT_ID},
+		{"deletion of a deleted one", deletedFor(dead, me, nil), hapi.ResponseCodeEnum_CONTRACT_DELETED},
+	})
+	a, _ := r.View().Account(hedera.Entity(id.GetContractNum()))
+	if !a.AutoRenewAccount.IsZero() || a.StakedNode != -1 {
+		t.Errorf("renewed by %s, staked to %d", a.AutoRenewAccount, a.StakedNode)
+	}
+}
+
+func TestTokenValidation(t *testing.T) {
+	r := newRig(t, Config{})
+	owner, holder := dev(t, 0), dev(t, 1)
+	gone, me, you := r.deletedAccount(), accountID(owner.id), accountID(holder.id)
+	withKYC := func(b *hapi.TokenCreateTransactionBody) { b.KycKey = publicKey(owner) }
+	coin, art := r.fungibleToken(owner, nil), r.collection(owner, 3, nil)
+	fixed := r.fungibleToken(owner, func(b *hapi.TokenCreateTransactionBody) { b.AdminKey = nil })
+	guarded, paused := r.fungibleToken(owner, withKYC), r.fungibleToken(owner, nil)
+	r.associated(holder, coin, art, guarded, paused)
+	made := func(edit func(*hapi.TokenCreateTransactionBody)) proto.Message {
+		b := &hapi.TokenCreateTransactionBody{Name: "N", Symbol: "S", Treasury: me}
+		edit(b)
+		return b
+	}
+	updated := func(token hedera.ID, b *hapi.TokenUpdateTransactionBody) proto.Message {
+		b.Token = tokenID(token)
+		return b
+	}
+	freeze := func(token hedera.ID, who *hapi.AccountID) proto.Message {
+		return &hapi.TokenFreezeAccountTransactionBody{Token: tokenID(token), Account: who}
+	}
+	thaw := func(token hedera.ID, who *hapi.AccountID) proto.Message {
+		return &hapi.TokenUnfreezeAccountTransactionBody{Token: tokenID(token), Account: who}
+	}
+	spend := func(token hedera.ID, amount int64) proto.Message {
+		return &hapi.CryptoApproveAllowanceTransactionBody{TokenAllowances: []*hapi.TokenAllowance{{TokenId: tokenID(token), Owner: me, Spender: you, Amount: amount}}}
+	}
+	r.judge([]verdict{
+		{"for 100 years", made(func(b *hapi.TokenCreateTransactionBody) { b.Expiry = r.after(maxLifetime + 100) }), hapi.ResponseCodeEnum_INVALID_EXPIRATION_TIME},
+		{"until now", made(func(b *hapi.TokenCreateTransactionBody) { b.Expiry = r.after(-1) }), hapi.ResponseCodeEnum_INVALID_EXPIRATION_TIME},
+		{"a short period", made(func(b *hapi.TokenCreateTransactionBody) { b.AutoRenewPeriod = seconds(1) }), hapi.ResponseCodeEnum_INVALID_RENEWAL_PERIOD},
+		{"a renewer without a period", made(func(b *hapi.TokenCreateTransactionBody) { b.AutoRenewAccount = me }), hapi.ResponseCodeEnum_INVALID_RENEWAL_PERIOD},
+		{"a deleted renewer", made(func(b *hapi.TokenCreateTransactionBody) {
+			b.AutoRenewAccount, b.AutoRenewPeriod = accountID(gone.id), seconds(genesisRenewal)
+		}), hapi.ResponseCodeEnum_INVALID_AUTORENEW_ACCOUNT},
+		{"a deleted treasury", made(func(b *hapi.TokenCreateTransactionBody) { b.Treasury = accountID(gone.id) }), hapi.ResponseCodeEnum_INVALID_TREASURY_ACCOUNT_FOR_TOKEN},
+		{"a missing treasury", made(func(b *hapi.TokenCreateTransactionBody) { b.Treasury = unknown }), hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID},
+		{"a deleted collector", made(func(b *hapi.TokenCreateTransactionBody) {
+			b.CustomFees = []*hapi.CustomFee{{FeeCollectorAccountId: accountID(gone.id), Fee: &hapi.CustomFee_FixedFee{FixedFee: &hapi.FixedFee{Amount: 1}}}}
+		}), hapi.ResponseCodeEnum_INVALID_CUSTOM_FEE_COLLECTOR},
+
+		{"pausing", &hapi.TokenPauseTransactionBody{Token: tokenID(paused)}, okay},
+		{"allowance of a paused token", spend(paused, 5), okay},
+		{"immutable, although the name is too long", updated(fixed, &hapi.TokenUpdateTransactionBody{Name: longMemo}), hapi.ResponseCodeEnum_TOKEN_IS_IMMUTABLE},
+		{"a key that is none", updated(coin, &hapi.TokenUpdateTransactionBody{SupplyKey: ed25519Key([]byte{1})}), hapi.ResponseCodeEnum_INVALID_SUPPLY_KEY},
+		{"a long name", updated(coin, &hapi.TokenUpdateTransactionBody{Name: longMemo}), hapi.ResponseCodeEnum_TOKEN_NAME_TOO_LONG},
+		{"an earlier end", updated(coin, &hapi.TokenUpdateTransactionBody{Expiry: r.after(100)}), hapi.ResponseCodeEnum_EXPIRATION_REDUCTION_NOT_ALLOWED},
+		{"an end that is over", updated(coin, &hapi.TokenUpdateTransactionBody{Expiry: r.after(-100)}), hapi.ResponseCodeEnum_INVALID_EXPIRATION_TIME},
+		{"a treasury that is deleted", updated(coin, &hapi.TokenUpdateTransactionBody{Treasury: accountID(gone.id)}), hapi.ResponseCodeEnum_ACCOUNT_DELETED},
+		{"the treasury of a token with KYC", updated(guarded, &hapi.TokenUpdateTransactionBody{Treasury: you}), okay},
+
+		{"metadata mint no coins", &hapi.TokenMintTransactionBody{Token: tokenID(coin), Metadata: [][]byte{{1}}}, okay},
+		{"an amount mints no NFT", &hapi.TokenMintTransactionBody{Token: tokenID(art), Amount: 1}, hapi.ResponseCodeEnum_INVALID_TOKEN_MINT_METADATA},
+		{"serials burn no coins", &hapi.TokenBurnTransactionBody{Token: tokenID(coin), SerialNumbers: []int64{1}}, okay},
+		{"an amount burns no NFT", &hapi.TokenBurnTransactionBody{Token: tokenID(art), Amount: 1}, hapi.ResponseCodeEnum_INVALID_TOKEN_BURN_METADATA},
+		{"both", &hapi.TokenBurnTransactionBody{Token: tokenID(art), Amount: 1, SerialNumbers: []int64{1}}, hapi.ResponseCodeEnum_INVALID_TRANSACTION_BODY},
+		{"serial 0", &hapi.TokenBurnTransactionBody{Token: tokenID(art), SerialNumbers: []int64{0}}, hapi.ResponseCodeEnum_INVALID_NFT_ID},
+		{"more than there is", &hapi.TokenBurnTransactionBody{Token: tokenID(coin), Amount: 1001}, hapi.ResponseCodeEnum_INVALID_TOKEN_BURN_AMOUNT},
+		{"one burnt twice", &hapi.TokenBurnTransactionBody{Token: tokenID(art), SerialNumbers: []int64{3, 3}}, okay},
+		{"wiping nothing", &hapi.TokenWipeAccountTransactionBody{Token: tokenID(coin), Account: you}, okay},
+
+		{"freezing the treasury", freeze(art, me), okay},
+		{"burning in it", &hapi.TokenBurnTransactionBody{Token: tokenID(art), SerialNumbers: []int64{2}}, hapi.ResponseCodeEnum_ACCOUNT_FROZEN_FOR_TOKEN},
+		{"thawing it", thaw(art, me), okay},
+		{"freezing a holder", freeze(guarded, me), okay},
+		{"freezing it again", freeze(guarded, me), hapi.ResponseCodeEnum_ACCOUNT_FROZEN_FOR_TOKEN},
+		{"KYC for it", &hapi.TokenGrantKycTransactionBody{Token: tokenID(guarded), Account: me}, hapi.ResponseCodeEnum_ACCOUNT_FROZEN_FOR_TOKEN},
+		{"KYC without a key for it", &hapi.TokenGrantKycTransactionBody{Token: tokenID(paused), Account: me}, hapi.ResponseCodeEnum_TOKEN_HAS_NO_KYC_KEY},
+
+		{"an NFT to oneself", bodyOf(&hapi.CryptoTransferTransactionBody{TokenTransfers: []*hapi.TokenTransferList{nftGift(art, me, me, 1)}}).GetCryptoTransfer(), hapi.ResponseCodeEnum_ACCOUNT_REPEATED_IN_ACCOUNT_AMOUNTS},
+		{"an NFT twice", &hapi.CryptoTransferTransactionBody{TokenTransfers: []*hapi.TokenTransferList{nftGift(art, me, you, 1, 1)}}, hapi.ResponseCodeEnum_INVALID_ACCOUNT_AMOUNTS},
+		{"rejection by a deleted account", reject(accountID(gone.id), rejectedToken(tokenID(coin))).GetTokenReject(), hapi.ResponseCodeEnum_ACCOUNT_DELETED},
+		{"rejection by nobody", reject(unknown, rejectedToken(tokenID(coin))).GetTokenReject(), hapi.ResponseCodeEnum_INVALID_OWNER_ID},
+		{"claim of a deleted account", claim(&hapi.PendingAirdropId{
+			SenderId: me, ReceiverId: accountID(gone.id), TokenReference: &hapi.PendingAirdropId_FungibleTokenType{FungibleTokenType: tokenID(coin)},
+		}).GetTokenClaimAirdrop(), hapi.ResponseCodeEnum_INVALID_PENDING_AIRDROP_ID},
+	})
+
+	// Nobody pays a fee to a collector that is gone.
+	collector := r.account(dev(t, 3), func(*hapi.CryptoCreateTransactionBody) {})
+	charged := r.fungibleToken(owner, func(b *hapi.TokenCreateTransactionBody) {
+		b.CustomFees = []*hapi.CustomFee{{FeeCollectorAccountId: accountID(collector.id), Fee: &hapi.CustomFee_FixedFee{FixedFee: &hapi.FixedFee{Amount: 1}}}}
+	})
+	third := dev(t, 2)
+	r.associated(holder, charged)
+	r.associated(third, charged)
+	r.judge([]verdict{
+		{"a gift of the treasury", units(charged, me, -10, you, 10).GetCryptoTransfer(), okay},
+		{"deletion of the collector", &hapi.CryptoDeleteTransactionBody{DeleteAccountID: accountID(collector.id), TransferAccountID: me}, okay},
+		{"a transfer with its fee", units(charged, you, -1, accountID(third.id), 1).GetCryptoTransfer(), hapi.ResponseCodeEnum_ACCOUNT_DELETED},
+	})
+}
+
+// Whoever may transfer all NFTs of an owner may approve others for single ones, and the NFT says who did.
+func TestDelegatedApproval(t *testing.T) {
+	r := newRig(t, Config{})
+	owner, agent, buyer := dev(t, 0), dev(t, 1), dev(t, 2)
+	art := r.collection(owner, 1, nil)
+	r.associated(buyer, art)
+	approve := func(spender party, by *hapi.AccountID, all bool, serials ...int64) proto.Message {
+		a := &hapi.NftAllowance{TokenId: tokenID(art), Owner: accountID(owner.id), Spender: accountID(spender.id), DelegatingSpender: by, SerialNumbers: serials}
+		if all {
+			a.ApprovedForAll = wrapperspb.Bool(true)
+		}
+		return &hapi.CryptoApproveAllowanceTransactionBody{NftAllowances: []*hapi.NftAllowance{a}}
+	}
+	r.judge([]verdict{
+		{"without being approved", approve(buyer, accountID(agent.id), false, 1), hapi.ResponseCodeEnum_DELEGATING_SPENDER_DOES_NOT_HAVE_APPROVE_FOR_ALL},
+		{"for all", approve(agent, nil, true), okay},
+		{"all for others", approve(buyer, accountID(agent.id), true), hapi.ResponseCodeEnum_DELEGATING_SPENDER_CANNOT_GRANT_APPROVE_FOR_ALL},
+		{"one, named twice", approve(buyer, accountID(agent.id), false, 1, 1), okay},
+	})
+	if nft, _ := r.Handled().NFT(art, 1); nft.Spender != buyer.id || nft.Delegating != agent.id {
+		t.Errorf("%s may transfer it, approved by %s", nft.Spender, nft.Delegating)
+	}
+	r.want(r.submit(owner.id, bodyOf(&hapi.CryptoTransferTransactionBody{TokenTransfers: []*hapi.TokenTransferList{nftGift(art, accountID(owner.id), accountID(buyer.id), 1)}}), owner.key), okay)
+	if nft, _ := r.Handled().NFT(art, 1); !nft.Spender.IsZero() || !nft.Delegating.IsZero() {
+		t.Errorf("after a transfer: %+v", nft)
+	}
+}
+
+func TestTopicValidation(t *testing.T) {
+	r := newRig(t, Config{})
+	owner, collector := dev(t, 0), dev(t, 9)
+	key := publicKey(owner)
+	made := func(edit func(*hapi.ConsensusCreateTopicTransactionBody)) *hapi.ConsensusCreateTopicTransactionBody {
+		b := &hapi.ConsensusCreateTopicTransactionBody{AdminKey: key, AutoRenewPeriod: seconds(genesisRenewal)}
+		edit(b)
+		return b
+	}
+	fee := func(amount int64) *hapi.FixedCustomFee {
+		return &hapi.FixedCustomFee{FeeCollectorAccountId: accountID(collector.id), FixedFee: &hapi.FixedFee{Amount: amount}}
+	}
+	rec := r.submit(owner.id, bodyOf(made(func(b *hapi.ConsensusCreateTopicTransactionBody) {
+		b.AutoRenewAccount = accountID(owner.id)
+		b.CustomFees = []*hapi.FixedCustomFee{fee(3), fee(4)}
+	})), owner.key)
+	r.want(rec, okay)
+	id := &hapi.TopicID{TopicNum: rec.Did().Topic.Num}
+	updated := func(b *hapi.ConsensusUpdateTopicTransactionBody) proto.Message {
+		b.TopicID = id
+		return b
+	}
+	r.judge([]verdict{
+		{"a period of zero", made(func(b *hapi.ConsensusCreateTopicTransactionBody) { b.AutoRenewPeriod = seconds(0) }), hapi.ResponseCodeEnum_AUTORENEW_DURATION_NOT_IN_RANGE},
+		{"a key twice", made(func(b *hapi.ConsensusCreateTopicTransactionBody) { b.FeeExemptKeyList = []*hapi.Key{key, key} }), hapi.ResponseCodeEnum_FEE_EXEMPT_KEY_LIST_CONTAINS_DUPLICATED_KEYS},
+		{"an exempt key that is none", made(func(b *hapi.ConsensusCreateTopicTransactionBody) {
+			b.FeeExemptKeyList = []*hapi.Key{ed25519Key([]byte{1})}
+		}), hapi.ResponseCodeEnum_INVALID_KEY_IN_FEE_EXEMPT_KEY_LIST},
+		{"update until now", updated(&hapi.ConsensusUpdateTopicTransactionBody{ExpirationTime: r.after(-1)}), hapi.ResponseCodeEnum_INVALID_EXPIRATION_TIME},
+		{"update for more than 100 years", updated(&hapi.ConsensusUpdateTopicTransactionBody{ExpirationTime: r.after(maxLifetime + 100)}), hapi.ResponseCodeEnum_INVALID_EXPIRATION_TIME},
+		{"update to an earlier end", updated(&hapi.ConsensusUpdateTopicTransactionBody{ExpirationTime: r.after(100)}), hapi.ResponseCodeEnum_EXPIRATION_REDUCTION_NOT_ALLOWED},
+		{"no admin, but a renewer", updated(&hapi.ConsensusUpdateTopicTransactionBody{AdminKey: hollowKey()}), hapi.ResponseCodeEnum_AUTORENEW_ACCOUNT_NOT_ALLOWED},
+	})
+	for _, tt := range []struct {
+		name   string
+		limits []*hapi.FixedFee
+		want   hedera.Status
+	}{
+		{"the sum of the fees", []*hapi.FixedFee{{Amount: 7}}, okay},
+		{"one fee of two", []*hapi.FixedFee{{Amount: 4}}, hapi.ResponseCodeEnum_MAX_CUSTOM_FEE_LIMIT_EXCEEDED},
+		{"in another token", []*hapi.FixedFee{{Amount: 7, DenominatingTokenId: tokenID(hedera.Entity(7))}}, hapi.ResponseCodeEnum_NO_VALID_MAX_CUSTOM_FEE},
+		{"twice the same", []*hapi.FixedFee{{Amount: 7}, {Amount: 8}}, hapi.ResponseCodeEnum_DUPLICATE_DENOMINATION_IN_MAX_CUSTOM_FEE_LIST},
+		{"nothing", nil, hapi.ResponseCodeEnum_INVALID_MAX_CUSTOM_FEES},
+	} {
+		limits := []*hapi.CustomFeeLimit{{AccountId: accountID(owner.id), Fees: tt.limits}}
+		body := bodyOf(&hapi.ConsensusSubmitMessageTransactionBody{TopicID: id, Message: []byte("m")})
+		body.MaxCustomFees = limits
+		status := r.PureCheck(body)
+		if status == okay {
+			status = r.submit(owner.id, body, owner.key).Status
+		}
+		if status != tt.want {
+			t.Errorf("limits, %s: %s, want %s", tt.name, status, tt.want)
+		}
+		other := amounts(accountID(owner.id), -1, accountID(collector.id), 1)
+		if other.MaxCustomFees = limits; r.PureCheck(other) != hapi.ResponseCodeEnum_MAX_CUSTOM_FEES_IS_NOT_SUPPORTED {
+			t.Errorf("limits of a transfer: %s", r.PureCheck(other))
+		}
+	}
+}
+
+// A schedule may have a payer that is gone; it fails at its turn.
+func TestScheduleOfADeletedPayer(t *testing.T) {
+	r := newRig(t, Config{})
+	owner, gone := dev(t, 0), r.deletedAccount()
+	rec := r.schedule(owner, &scheduleBody{ScheduledTransactionBody: scheduledTransfer(owner.id, dev(t, 1).id, 1), PayerAccountID: accountID(gone.id)}, gone.key)
+	r.want(rec, okay)
+	if done := r.executed(rec); done == nil || done.Status != hapi.ResponseCodeEnum_PAYER_ACCOUNT_DELETED {
+		t.Errorf("executed as %+v", done)
+	}
+}
