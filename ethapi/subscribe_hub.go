@@ -268,7 +268,7 @@ func (h *hub) answer(sub *subscription, sent bool) {
 		return // closed meanwhile
 	}
 	if sub.stream.event == eventSyncing {
-		h.send(sub, rpc.NewEvent([]byte("false"), 1)) // Ethereum nodes, too, tell at once that they have caught up
+		h.send(sub, rpc.NewEvent([]byte("false"))) // Ethereum nodes, too, tell at once that they have caught up
 	}
 	for _, event := range sub.early {
 		h.send(sub, event)
@@ -278,11 +278,7 @@ func (h *hub) answer(sub *subscription, sent bool) {
 
 // publish gives an event to everybody on some streams, who share its bytes; it needs mu.
 func (h *hub) publish(result []byte, streams ...*stream) {
-	sharers := 0
-	for _, s := range streams {
-		sharers += len(s.subscribers)
-	}
-	event := rpc.NewEvent(result, sharers)
+	event := rpc.NewEvent(result)
 	for _, s := range streams {
 		s.events.Inc()
 		h.tellAll(s, event)

@@ -22,7 +22,7 @@ func TestAllocationBudgetOfNotifications(t *testing.T) {
 	const id = "0x00000000000000000000000000000001"
 	answer := make([]byte, conns[0].heard(id, event))
 	got := testing.AllocsPerRun(200, func() {
-		told := NewEvent(event, subscribers)
+		told := NewEvent(event)
 		for _, c := range conns {
 			if !c.Notify(id, told) {
 				t.Fatal("a notification was not taken")

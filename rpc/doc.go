@@ -150,7 +150,6 @@
 //	message slot  the right of a WebSocket connection to have one more message in progress
 //	send queue    the frames that wait for one WebSocket connection
 //	shared event  what all who subscribed to the same are notified of, in the same bytes: an Event
-//	keeper        of a shared event: a client that does not read, and keeps a writer waiting with it
 //	notification  what a connection is sent without having asked at that moment; also a call without an id
 //	admission     the limits of connections
 //	holding       see package internal/capacity; what a request holds of this process's memory

@@ -131,7 +131,6 @@ func TestWhatWaitsForSlowReadersIsCounted(t *testing.T) {
 	out := newSendQueue(func() {})
 	var holding capacity.Holding
 	holding.Begin(memory, "9.9.9.9")
-	notice := notification(NewEvent(make([]byte, megabyte), 1), &holding)
 	answer := memory.Open("9.9.9.9")
 	if err := answer.Take(megabyte); err != nil {
 		t.Fatal(err)
@@ -139,7 +138,7 @@ func TestWhatWaitsForSlowReadersIsCounted(t *testing.T) {
 	out.put(frame{opcode: opText, payload: make([]byte, megabyte), holding: answer})
 	taken := 0
 	for range 100 {
-		ok, full := out.tryPut(notice, 64*megabyte)
+		ok, full := out.tryPut(notification(NewEvent(make([]byte, megabyte)), &holding), 64*megabyte)
 		if full {
 			break
 		}

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+
+	"lockstep/internal/capacity"
 )
 
 // WSServer serves JSON-RPC over WebSocket. It is a http.Handler for
@@ -26,6 +28,8 @@ type WSServer struct {
 	pingPayload []byte
 	bodies      sync.Pool // of *[]byte, for messages that are being read
 	writers     *writers
+
+	notifications capacity.Holding // of all connections, that wait
 
 	mu       sync.Mutex
 	conns    map[*wsConn]struct{} // guarded by mu
@@ -54,6 +58,7 @@ func NewWSServer(d *Dispatcher) *WSServer {
 		byIP:       newCensus(),
 		empty:      make(chan struct{}),
 	}
+	s.notifications.Begin(d.memory, "notifications")
 	if d.config.Profile == ProfileHiero {
 		s.pingOpcode = opText
 		s.pingPayload = []byte(`{"result":null,"jsonrpc":"2.0","id":null}`)

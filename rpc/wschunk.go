@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"bytes"
-	"errors"
 	"net"
 	"sync"
 	"syscall"
@@ -19,17 +18,11 @@ type chunkWriter struct {
 	buf     []byte // of scratchSize, but while it waits
 	waits   func() // is called before a write that may wait; nil: nobody wants to know
 
-	queue  *sendQueue // that the frames come from; nil: none
-	frames []frame    // that it still has, the one at hand included
-
 	pool    *sync.Pool // that buf is of; nil: none
 	scratch *[]byte    // of pool, with buf
 
 	attempt attempt
 }
-
-// errTooMuch says that a client that keeps its writer waiting would hold too much.
-var errTooMuch = errors.New("a client that does not read would hold too much")
 
 // borrow takes a buffer from the pool.
 func (w *chunkWriter) borrow() {
@@ -111,11 +104,6 @@ func (w *chunkWriter) try(p []byte) (rest []byte, err error) {
 func (w *chunkWriter) wait(p []byte, buffered bool) error {
 	if w.waits != nil {
 		w.waits()
-	}
-	if w.queue != nil {
-		if !w.queue.wait(w.frames) {
-			return errTooMuch
-		}
 	}
 	if w.pool != nil {
 		if buffered {

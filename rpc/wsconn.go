@@ -85,8 +85,6 @@ type wsConn struct {
 	body    *[]byte           // of the message at hand, from the server's pool
 	arrival *capacity.Holding // of the message at hand
 
-	holding capacity.Holding // of the notifications that wait
-
 	closing sync.Mutex
 	closers []func() // that wait for the end; guarded by closing
 	closed  bool     // ctx has ended; guarded by closing
@@ -113,7 +111,6 @@ func newWSConn(upgrade context.Context, s *WSServer, ws *websocket.Conn, library
 	if system, ok := c.net.(syscall.Conn); ok {
 		c.raw, _ = system.SyscallConn() // a connection that is over says so when it is written to
 	}
-	c.holding.Begin(s.d.memory, ip)
 	c.out = newSendQueue(func() { s.writers.add(c) })
 	c.touch()
 	// This side sends everything through the send queue, even the answers that the library would
@@ -435,7 +432,7 @@ func (c *wsConn) tick() {
 // failed closes a connection to which nothing can be sent any more.
 func (c *wsConn) failed(err error) {
 	var timeout net.Error
-	if errors.Is(err, errTooMuch) || errors.As(err, &timeout) && timeout.Timeout() {
+	if errors.As(err, &timeout) && timeout.Timeout() {
 		c.TooSlow() // unless it is known already
 	}
 	c.out.fail()

@@ -19,131 +19,72 @@ import (
 	"lockstep/internal/envx"
 )
 
-// queueOf is the send queue of a connection that no writer comes to, and what it holds.
-func queueOf(memory *capacity.Memory, ip string) (*sendQueue, *capacity.Holding) {
-	return newSendQueue(func() {}), memory.Open(ip)
-}
-
 func notification(e *Event, h *capacity.Holding) frame {
 	return frame{opcode: opText, subscription: "0x1", payload: e.result, event: e, holding: h}
 }
 
-// TestAnEventOfManyCountsOnce: the bytes that many connections share are as much memory as those of one. So a large event, or several
-// in a row, ends no client before the writers come to it.
+// TestAnEventOfManyCountsOnce: the bytes that many connections share are as much memory as those of one, from the first that waits
+// until the last one has them. So a large event, or several in a row, ends no client before the writers come to it.
 func TestAnEventOfManyCountsOnce(t *testing.T) {
-	const clients, events, size = 5000, 3, 100 << 10
-	memory := littleMemory()
+	const clients, events, size = 1000, 3, 2 * megabyte
+	h := littleMemory().Open("notifications")
 	queues := make([]*sendQueue, clients)
-	holdings := make([]*capacity.Holding, clients)
 	for i := range queues {
-		queues[i], holdings[i] = queueOf(memory, fmt.Sprintf("10.0.%d.%d", i/250, i%250))
+		queues[i] = newSendQueue(func() {})
 	}
 	for range events {
-		e := NewEvent(make([]byte, size), clients)
+		e := NewEvent(make([]byte, size))
 		for i, o := range queues {
-			if ok, full := o.tryPut(notification(e, holdings[i]), 16*megabyte); !ok || full {
+			if ok, full := o.tryPut(notification(e, h), 16*megabyte); !ok || full {
 				t.Fatalf("client %d has no room for an event of %d bytes that all get", i, size)
 			}
 		}
 	}
+	const whole, each = events * size, events * frameCost
 	for i, o := range queues {
+		if held, want := h.Held(), int64(whole+(clients-i)*each); held != want {
+			t.Fatalf("%d clients wait for %d bytes, want %d", clients-i, held, want)
+		}
 		o.fail()
-		if held := holdings[i].Held(); held != 0 {
-			t.Fatalf("client %d holds %d bytes of nothing", i, held)
-		}
+	}
+	if held := h.Held(); held != 0 {
+		t.Errorf("%d bytes of nothing are held", held)
 	}
 }
 
-// TestAnEventThatAFewKeepCountsForOneOfThem: as long as any client keeps its writer waiting, the bytes of an event count, once.
-func TestAnEventThatAFewKeepCountsForOneOfThem(t *testing.T) {
-	const clients, stuck, size = 1000, 3, 2 * megabyte
-	memory := littleMemory()
-	e := NewEvent(make([]byte, size), clients)
-	queues := make([]*sendQueue, stuck)
-	frames := make([][]frame, stuck)
-	holdings := make([]*capacity.Holding, stuck)
-	for i := range queues {
-		queues[i], holdings[i] = queueOf(memory, fmt.Sprintf("10.0.0.%d", i))
-		if ok, _ := queues[i].tryPut(notification(e, holdings[i]), 16*megabyte); !ok {
-			t.Fatal("a notification was not taken")
-		}
-		frames[i], _ = queues[i].take()
+// TestSlowClientsMakeRoom: clients that read nothing keep an event each that nobody else wants, until that is more than what is left
+// for all. Then they are ended, and those who read are not.
+func TestSlowClientsMakeRoom(t *testing.T) {
+	const slow, size = 6, megabyte
+	s := NewWSServer(testDispatcher(t, testConfig(), Options{Memory: littleMemory()}))
+	reader, in := connected(t, s)
+	conns := make([]*wsConn, slow)
+	large := bytes.Repeat([]byte("7"), 8*size) // more than the kernel takes
+	for i := range conns {
+		conns[i], _ = connected(t, s)
+		conns[i].Notify("0x1", NewEvent(large[:size]))
 	}
-	if used := memory.Used(); used != 0 {
-		t.Errorf("%d bytes count before anybody keeps its writer waiting", used)
-	}
-	for i, o := range queues {
-		if !o.wait(frames[i]) {
-			t.Fatalf("client %d may not keep an event of %d bytes", i, size)
-		}
-	}
-	for i := range frames {
-		if used := memory.Used(); used < size || used >= 2*size {
-			t.Errorf("%d clients keep it: %d bytes count, want those of one event", stuck-i, used)
-		}
-		discard(frames[i])
-	}
-	if used := memory.Used(); used != 0 {
-		t.Errorf("%d bytes count after all have got it", used)
-	}
-}
-
-// TestClientsThatKeepTooMuchAreEnded: a client that reads nothing may keep no more than others may hold, of events that it shares with
-// others, too: each connection has another event here, which only connections of this client keep.
-func TestClientsThatKeepTooMuchAreEnded(t *testing.T) {
-	const size = megabyte
-	memory := littleMemory() // a client may hold 16 MB
-	refused := 0
-	for range 100 {
-		o, h := queueOf(memory, "10.0.0.1")
-		if ok, _ := o.tryPut(notification(NewEvent(make([]byte, size), 1000), h), 16*megabyte); !ok {
-			t.Fatal("a notification was not taken")
-		}
-		frames, _ := o.take()
-		if !o.wait(frames) {
-			refused++
-			discard(frames)
-			continue
-		}
-		if ok, full := o.tryPut(notification(NewEvent(make([]byte, size), 1000), h), 16*megabyte); !ok && full {
-			refused++
-		}
-	}
-	if used := memory.Used(); used > 16*megabyte || refused < 80 {
-		t.Errorf("one client keeps %d bytes; %d of 100 connections were refused", used, refused)
-	}
-}
-
-// TestTheNextKeeperIsEndedIfItHoldsTooMuch: when the client leaves for whom an event counts, it counts for another one, or that is ended.
-func TestTheNextKeeperIsEndedIfItHoldsTooMuch(t *testing.T) {
-	memory := littleMemory()
-	e := NewEvent(make([]byte, 4*megabyte), 1000)
-	var frames [2][]frame
-	var queues [2]*sendQueue
-	for i := range frames {
-		o, h := queueOf(memory, fmt.Sprintf("10.0.0.%d", i))
-		o.tryPut(notification(e, h), 16*megabyte)
-		queues[i] = o
-		frames[i], _ = o.take()
-		for range 2 {
-			if !o.wait(frames[i]) {
-				t.Fatal("an event may not be kept")
+	ended := 0
+	for round := 0; round < 100 && ended < slow; round++ {
+		ended = 0
+		for _, c := range conns {
+			if !c.Notify("0x1", NewEvent(large[:size])) {
+				ended++
 			}
 		}
-	}
-	for other := range 2 { // the second client holds all that it may
-		h := memory.Open("10.0.0.1")
-		if err := h.Take(8*megabyte - 64<<10); err != nil {
-			t.Fatal(other, err)
+		small := []byte(`{"number":"0x1"}`)
+		if !reader.Notify("0x1", NewEvent(small)) {
+			t.Fatal("a client that reads was ended")
+		}
+		if _, err := io.ReadFull(in, make([]byte, reader.heard("0x1", small))); err != nil {
+			t.Fatalf("a client that reads: %v", err)
+		}
+		if held := s.notifications.Held(); held > 8*megabyte {
+			t.Fatalf("%d bytes wait, the limit is 8 MB", held)
 		}
 	}
-	discard(frames[0])
-	if queues[1].wait(frames[1]) {
-		t.Error("it may keep its writer waiting once more")
-	}
-	discard(frames[1])
-	if used := memory.Used(); used > 16*megabyte {
-		t.Errorf("%d bytes count", used)
+	if ended < slow {
+		t.Errorf("%d of %d slow clients were ended", ended, slow)
 	}
 }
 
@@ -263,13 +204,13 @@ func endSlowClient(t *testing.T, limit time.Duration, end func(*websocket.Conn))
 			}
 		})
 		for range 10 {
-			if !conn.Notify("0x1", NewEvent(make([]byte, megabyte), 1)) {
+			if !conn.Notify("0x1", NewEvent(make([]byte, megabyte))) {
 				t.Fatal("a notification was not taken")
 			}
 			time.Sleep(2 * time.Second) //nolint:forbidigo // fake time: the writer takes it
 		}
 		end(ws)
-		for conn.Notify("0x1", NewEvent(make([]byte, megabyte), 1)) {
+		for conn.Notify("0x1", NewEvent(make([]byte, megabyte))) {
 		}
 		ended := time.Now()
 		eventually(t, func() bool { return value(met.ws.closed) == 1 })
@@ -302,7 +243,7 @@ func TestBrokenProtocolIsAnsweredInOrder(t *testing.T) {
 		t.Fatalf("the answer: %x %s %v", opcode, payload, err)
 	}
 	large := bytes.Repeat([]byte("7"), 15<<20) // more than the kernel takes
-	if !conn.Notify("0x1", NewEvent(large, 1)) {
+	if !conn.Notify("0x1", NewEvent(large)) {
 		t.Fatal("a notification was not taken")
 	}
 	if _, err := in.Peek(1); err != nil { // a writer is at it
@@ -354,37 +295,6 @@ func readFrame(r io.Reader) (opcode byte, payload []byte, err error) {
 	payload = make([]byte, length)
 	_, err = io.ReadFull(r, payload)
 	return opcode, payload, err
-}
-
-// TestAnEventCountsForTheNextWhoMayKeepIt: two clients keep an event when the one leaves for whom it counts; the first of them has no
-// room for it, and the other one has.
-func TestAnEventCountsForTheNextWhoMayKeepIt(t *testing.T) {
-	const size = 4 * megabyte
-	memory := littleMemory()
-	e := NewEvent(make([]byte, size), 1000)
-	var frames [3][]frame
-	for i := range frames {
-		o, h := queueOf(memory, fmt.Sprintf("10.0.0.%d", i))
-		o.tryPut(notification(e, h), 16*megabyte)
-		if frames[i], _ = o.take(); !o.wait(frames[i]) {
-			t.Fatal("an event may not be kept")
-		}
-	}
-	for range 2 {
-		if err := memory.Open("10.0.0.2").Take(7 * megabyte); err != nil {
-			t.Fatal(err)
-		}
-	}
-	const others = 2 * 7 * megabyte
-	discard(frames[0]) // the last one takes its place
-	discard(frames[2])
-	if used := memory.Used() - others; used < size {
-		t.Errorf("%d bytes count for a client that keeps %d", used, size)
-	}
-	discard(frames[1])
-	if used := memory.Used() - others; used != 0 {
-		t.Errorf("%d bytes count when nobody keeps it", used)
-	}
 }
 
 // TestAnAnswerWaitsForWhatWasBeforeIt: notifications that come later do not keep it waiting.

@@ -104,7 +104,7 @@ func TestWebSocketAnswerSent(t *testing.T) {
 			r, _ := FromContext(ctx)
 			return &Answer{Result: result, Sent: func(ok bool) {
 				if ok {
-					r.Conn.Notify("0x1", NewEvent([]byte("1"), 1))
+					r.Conn.Notify("0x1", NewEvent([]byte("1")))
 				}
 				sent <- ok
 			}}, nil
@@ -203,10 +203,10 @@ func TestWebSocketStalledClientDelaysNobody(t *testing.T) {
 	event := []byte(`"` + strings.Repeat("x", 32<<10) + `"`)
 	ended := 0
 	for range 1000 {
-		if !first.Notify("0x1", NewEvent(event, 1)) {
+		if !first.Notify("0x1", NewEvent(event)) {
 			ended++
 		}
-		if !second.Notify("0x1", NewEvent(event, 1)) {
+		if !second.Notify("0x1", NewEvent(event)) {
 			t.Fatal("the healthy client was ended")
 		}
 		if got := receive(t, healthy); len(got) < len(event) {
@@ -232,7 +232,7 @@ func TestWebSocketSlowClientCountsOnce(t *testing.T) {
 		ws, _ := pipeWS(t, testDispatcher(t, c, Options{Metrics: met}, m))
 		send(t, ws, `{"jsonrpc":"2.0","id":1,"method":"eth_subscribe"}`)
 		conn := <-conns
-		for conn.Notify("0x1", NewEvent(make([]byte, megabyte), 1)) {
+		for conn.Notify("0x1", NewEvent(make([]byte, megabyte))) {
 		}
 		eventually(t, func() bool { return value(met.ws.closed) == 1 })
 		if got := value(met.ws.slow); got != 1 {

@@ -201,18 +201,18 @@ func TestWebSocketNotify(t *testing.T) {
 	conn := <-conns
 	closed := make(chan struct{})
 	conn.OnClose(func() { close(closed) })
-	if !conn.Notify("0x1", NewEvent([]byte(`{"n":1}`), 1)) {
+	if !conn.Notify("0x1", NewEvent([]byte(`{"n":1}`))) {
 		t.Fatal("a notification was not taken")
 	}
 	compareJSON(t, "notification", receive(t, ws),
 		`{"jsonrpc":"2.0","method":"test_subscription","params":{"result":{"n":1},"subscription":"0x1"}}`)
 	large := []byte(`"` + strings.Repeat("x", megabyte) + `"`)
-	for conn.Notify("0x1", NewEvent(large, 1)) {
+	for conn.Notify("0x1", NewEvent(large)) {
 	}
 	wantClose(t, ws, websocket.ClosePolicyViolation)
 	<-conn.Done()
 	<-closed
-	if conn.Notify("0x1", NewEvent([]byte(`{}`), 1)) {
+	if conn.Notify("0x1", NewEvent([]byte(`{}`))) {
 		t.Error("a closed connection took a notification")
 	}
 }

@@ -29,7 +29,11 @@ func (c *wsConn) over() {
 
 // Notify implements Notifier.
 func (c *wsConn) Notify(subscription string, e *Event) bool {
-	ok, full := c.out.tryPut(frame{opcode: opText, subscription: subscription, payload: e.result, event: e, holding: &c.holding}, c.server.config.NotifyLimit*megabyte)
+	waiting := &c.server.notifications
+	if waiting.Room() < waiting.Held() {
+		c.server.writers.endSlow()
+	}
+	ok, full := c.out.tryPut(frame{opcode: opText, subscription: subscription, payload: e.result, event: e, holding: waiting}, c.server.config.NotifyLimit*megabyte)
 	if full {
 		c.TooSlow()
 	}

@@ -3,7 +3,6 @@ package rpc
 import (
 	"encoding/binary"
 	"sync"
-	"sync/atomic"
 
 	"lockstep/internal/capacity"
 )
@@ -36,10 +35,9 @@ type frame struct {
 	payload      []byte
 	more         [][]byte // these follow the payload
 	// holding counts the bytes of the frame: the holding of the request that it answers, or, for a
-	// notification, that of the connection.
+	// notification, that of all notifications of the server.
 	holding *capacity.Holding
-	event   *Event  // whose result the payload is; nil: the frame is no notification
-	keeper  *keeper // of event; nil: the client has kept no writer waiting since
+	event   *Event // whose result the payload is; nil: the frame is no notification
 }
 
 // sent gives back what the frame held.
@@ -48,15 +46,8 @@ func (f *frame) sent() {
 		f.holding.Close()
 		return
 	}
-	f.holding.Give(f.held())
-	if f.keeper != nil {
-		f.event.release(f.keeper)
-		f.keeper = nil
-	}
+	f.event.release(f.holding)
 }
-
-// held is what of a notification counts for the connection, in bytes.
-func (f *frame) held() int { return frameCost + f.event.share }
 
 // noticeHead is what goes before the result in a notification. The method is one of this program's own.
 func noticeHead(method string) string {
@@ -139,9 +130,6 @@ type sendQueue struct {
 	sealed  bool      // it has the last frames; guarded by mu
 	dropped bool      // what came before the last frames is not wanted; guarded by mu
 	writing bool      // start was called, and flush has not said that there is no more; guarded by mu
-	stuck   bool      // the client has kept the writer waiting that is at the frames; guarded by mu
-
-	over atomic.Bool // the client keeps an event that counts for nobody, because it held too much
 }
 
 // open tells whether it takes more than the last frames; it needs mu.
@@ -166,45 +154,14 @@ func (o *sendQueue) put(f frame) bool {
 }
 
 // tryPut is put for senders that must not wait; full means that more than limit
-// bytes wait already, or more than the connection may hold.
+// bytes wait already, or that there is no memory for more.
 func (o *sendQueue) tryPut(f frame, limit int) (ok, full bool) {
 	o.mu.Lock()
-	if o.open() && (o.queued-o.done >= limit || !o.hold(&f)) {
+	if o.open() && (o.queued-o.done >= limit || f.event != nil && !f.event.hold(f.holding)) {
 		o.mu.Unlock()
 		return false, true
 	}
 	return o.add(f), false
-}
-
-// hold counts what a notification holds; it needs mu. It returns false if that is too much.
-func (o *sendQueue) hold(f *frame) bool {
-	if f.event == nil {
-		return true
-	}
-	if f.holding.Take(f.held()) != nil {
-		return false
-	}
-	if o.stuck && !o.keep(f) {
-		f.holding.Give(f.held())
-		return false
-	}
-	return true
-}
-
-// keep counts a notification whole: its client keeps the writer waiting. It needs mu. It returns false if that is too much.
-func (o *sendQueue) keep(f *frame) bool {
-	if f.event == nil {
-		return true
-	}
-	if f.keeper != nil {
-		return f.event.recount(f.keeper) == nil
-	}
-	k := &keeper{holding: f.holding, over: &o.over}
-	if f.event.keep(k) != nil {
-		return false
-	}
-	f.keeper = k
-	return true
 }
 
 // add needs mu, and unlocks it.
@@ -304,7 +261,6 @@ func (o *sendQueue) finish(frames []frame, cost int) (more bool) {
 		o.waiting = frames[:0]
 	}
 	o.done += cost
-	o.stuck = false
 	more = o.sealed || len(o.waiting) > 0 && !o.dropped
 	o.writing = more
 	o.mu.Unlock()
@@ -329,7 +285,6 @@ func (o *sendQueue) flush(w *chunkWriter) (more, last bool, err error) {
 			discard(frames[i:])
 			break
 		}
-		w.queue, w.frames = o, frames[i:]
 		if err := w.frame(&frames[i]); err != nil {
 			discard(frames[i:])
 			return false, last, err
@@ -341,29 +296,9 @@ func (o *sendQueue) flush(w *chunkWriter) (more, last bool, err error) {
 		}
 		frames[i] = frame{}
 	}
-	w.frames = nil
 	if err := w.flush(); err != nil {
 		return false, last, err
 	}
 	more = o.finish(frames, cost)
 	return more && !last, last, nil
-}
-
-// wait is called when the client keeps its writer waiting with these frames, and before the writer waits. It returns false if the
-// client would hold too much.
-func (o *sendQueue) wait(frames []frame) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if over := o.over.Swap(false); o.stuck && !over {
-		return true // they are kept already
-	}
-	o.stuck = true
-	for _, kept := range [][]frame{frames, o.waiting} {
-		for i := range kept {
-			if !o.keep(&kept[i]) {
-				return false
-			}
-		}
-	}
-	return true
 }

@@ -1,6 +1,8 @@
 package rpc
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -15,9 +17,10 @@ type writers struct {
 	scratch sync.Pool // of *[]byte, of scratchSize
 
 	mu      sync.Mutex
-	waiting []*wsConn // from next on; each is there once; guarded by mu
-	next    int       // in waiting: those before it are taken; guarded by mu
-	taking  int       // goroutines that take connections; guarded by mu
+	waiting []*wsConn            // from next on; each is there once; guarded by mu
+	next    int                  // in waiting: those before it are taken; guarded by mu
+	taking  int                  // goroutines that take connections; guarded by mu
+	slow    map[*wsConn]struct{} // that keep a goroutine waiting; guarded by mu
 }
 
 // batchSize is how many connections a goroutine takes at a time where many wait, so that it needs the lock less often.
@@ -25,7 +28,7 @@ const batchSize = 16
 
 func newWriters(maximum int, timeout time.Duration, notice string) *writers {
 	return &writers{
-		maximum: maximum, timeout: timeout, notice: notice,
+		maximum: maximum, timeout: timeout, notice: notice, slow: map[*wsConn]struct{}{},
 		scratch: sync.Pool{New: func() any { b := make([]byte, 0, scratchSize); return &b }},
 	}
 }
@@ -74,18 +77,39 @@ func (ws *writers) take(batch []*wsConn) (taken []*wsConn) {
 	return batch[:n]
 }
 
-// leave gives the place of a goroutine that has to wait to another one, and the connections that it took and did not come to.
-func (ws *writers) leave(rest []*wsConn) {
+// leave gives the place of a goroutine that has to wait for a slow connection to another one, and the connections that it took and
+// did not come to.
+func (ws *writers) leave(slow *wsConn, rest []*wsConn) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
+	ws.slow[slow] = struct{}{}
 	ws.taking--
 	ws.line(rest...)
 	ws.begin()
 }
 
+// caughtUp says that a connection keeps no goroutine waiting any more.
+func (ws *writers) caughtUp(c *wsConn) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	delete(ws.slow, c)
+}
+
+// endSlow ends the connections that keep a goroutine waiting: what they keep in memory is more than what is left for all.
+func (ws *writers) endSlow() {
+	ws.mu.Lock()
+	slow := slices.Collect(maps.Keys(ws.slow))
+	ws.mu.Unlock()
+	for _, c := range slow {
+		c.TooSlow()
+		_ = c.net.Close() // no close frame would reach it
+	}
+}
+
 func (ws *writers) run() {
 	var room [batchSize]*wsConn
-	var batch []*wsConn // without the one at hand
+	var batch []*wsConn // without c
+	var c *wsConn       // the one at hand
 	left := false
 	w := chunkWriter{timeout: ws.timeout, notice: ws.notice, pool: &ws.scratch}
 	w.borrow()
@@ -93,7 +117,7 @@ func (ws *writers) run() {
 	w.waits = func() {
 		if !left {
 			left = true
-			ws.leave(batch)
+			ws.leave(c, batch)
 		}
 	}
 	for !left {
@@ -102,9 +126,9 @@ func (ws *writers) run() {
 				return
 			}
 		}
-		c := batch[0]
-		batch = batch[1:]
+		c, batch = batch[0], batch[1:]
 		w.conn, w.raw, w.buf = c.net, c.raw, w.buf[:0]
 		c.write(&w)
 	}
+	ws.caughtUp(c)
 }

@@ -22,22 +22,24 @@ func connected(t *testing.T, s *WSServer) (c *wsConn, client net.Conn) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	c = &wsConn{server: s, net: conn}
+	c = &wsConn{server: s, net: conn, stop: make(chan struct{}), written: make(chan struct{})}
 	if c.raw, err = conn.(*net.TCPConn).SyscallConn(); err != nil {
 		t.Fatal(err)
 	}
-	c.holding.Begin(s.d.memory, "127.0.0.1")
 	c.out = newSendQueue(func() { s.writers.add(c) })
 	return c, client
 }
 
 // heard is how many bytes a client reads of a notification.
 func (c *wsConn) heard(id string, event []byte) int {
-	head := 4
-	if len(event) > 1<<16 {
-		head = 10
+	n := len(c.server.d.notice) + len(event) + len(noticeMiddle) + len(id) + len(noticeTail)
+	switch {
+	case n < 126:
+		return 2 + n
+	case n < 1<<16:
+		return 4 + n
 	}
-	return head + len(c.server.d.notice) + len(event) + len(noticeMiddle) + len(id) + len(noticeTail)
+	return 10 + n
 }
 
 // TestWritersGoRoundSlowClients has more clients that read nothing than there are writers. All others get their notifications, and the
@@ -51,14 +53,14 @@ func TestWritersGoRoundSlowClients(t *testing.T) {
 	conns, stuck := make([]*wsConn, slow), make([]net.Conn, slow)
 	for i := range stuck {
 		conns[i], stuck[i] = connected(t, s)
-		if !conns[i].Notify(id, NewEvent(large, 1)) {
+		if !conns[i].Notify(id, NewEvent(large)) {
 			t.Fatal("a notification was not taken")
 		}
 	}
 	for range quick {
 		c, client := connected(t, s)
 		for range events {
-			if !c.Notify(id, NewEvent(small, 1)) {
+			if !c.Notify(id, NewEvent(small)) {
 				t.Fatal("a notification was not taken")
 			}
 		}
@@ -95,18 +97,18 @@ func TestSlowClientDelaysNobodyInItsBatch(t *testing.T) {
 	s.writers.taking = 1 // nobody writes before all wait
 	large := bytes.Repeat([]byte("7"), 8<<20)
 	stuck, slow := connected(t, s)
-	if !stuck.Notify(id, NewEvent(large, 1)) {
+	if !stuck.Notify(id, NewEvent(large)) {
 		t.Fatal("a notification was not taken")
 	}
 	small := bytes.Repeat([]byte("8"), 2<<10)
 	conns, clients := make([]*wsConn, batchSize-1), make([]net.Conn, batchSize-1)
 	for i := range conns {
 		conns[i], clients[i] = connected(t, s)
-		if !conns[i].Notify(id, NewEvent(small, 1)) {
+		if !conns[i].Notify(id, NewEvent(small)) {
 			t.Fatal("a notification was not taken")
 		}
 	}
-	s.writers.leave(nil)
+	s.writers.leave(nil, nil)
 	for i, client := range clients {
 		_ = client.SetReadDeadline(time.Now().Add(patience))
 		if _, err := io.ReadFull(client, make([]byte, conns[i].heard(id, small))); err != nil {
@@ -132,7 +134,7 @@ func TestWritersAreFew(t *testing.T) {
 	}
 	most := 0
 	for i, c := range conns {
-		if !c.Notify(id, NewEvent(event, connections)) {
+		if !c.Notify(id, NewEvent(event)) {
 			t.Fatal("a notification was not taken")
 		}
 		s.writers.mu.Lock()

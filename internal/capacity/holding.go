@@ -3,6 +3,7 @@ package capacity
 import (
 	"context"
 	"errors"
+	"math"
 	"net/netip"
 	"strings"
 	"sync"
@@ -162,6 +163,14 @@ func (a *Holding) Held() int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.held
+}
+
+// Room returns how many bytes more the request may hold for itself, whatever others hold.
+func (a *Holding) Room() int64 {
+	if a == nil || a.memory == nil {
+		return math.MaxInt64
+	}
+	return a.memory.perRequest - a.Held()
 }
 
 // spend adds time for which the request has had the processor. The error is an *Exceeded:
