@@ -70,6 +70,10 @@ type Config struct {
 	// Fees charges what transactions cost on the network; without it only gas is charged.
 	Fees bool
 
+	// ExactEstimates has estimates of gas be the lowest limit that is enough. A mirror node's are 5 % above the gas used
+	// or more.
+	ExactEstimates bool
+
 	// SetCode executes transactions with authorizations (EIP-7702, type 4). Hedera refuses them
 	// so far; it is to have them with HIP-1340.
 	SetCode bool
@@ -132,7 +136,8 @@ func New(ctx context.Context, cfg Config) (*Network, error) {
 	l, err := ledger.New(ledger.Config{
 		Accounts: accounts, Fork: point,
 		ChainID: cfg.ChainID, BlockTime: cfg.BlockTime, History: cfg.History, SetCode: cfg.SetCode, Fees: cfg.Fees, Deterministic: cfg.Deterministic,
-		Nodes: node.NodeAccounts(cfg.Nodes), Log: cfg.Log,
+		ExactEstimates: cfg.ExactEstimates,
+		Nodes:          node.NodeAccounts(cfg.Nodes), Log: cfg.Log,
 	})
 	if err != nil {
 		return nil, err

@@ -67,6 +67,7 @@ func networkFlags(flags *flag.FlagSet) *chainFlags {
 	flags.DurationVar(&c.Fork.Timeout, "fork-timeout", upstream.DefaultTimeout, "maximum time for an answer of the mirror node of --fork-url")
 	flags.BoolVar(&c.Deterministic, "deterministic", false, "the same input gives the same results: numbers, times and hashes depend only on what is submitted; blocks are a second apart and begin with 2026")
 	flags.BoolVar(&c.Fees, "fees", false, "charge what transactions cost on the network (HIP-1261) besides gas")
+	flags.BoolVar(&c.ExactEstimates, "exact-estimates", false, "estimates of gas are the lowest limit that is enough, not 5 % above the gas used or more as a mirror node's")
 	flags.BoolVar(&c.SetCode, "set-code", false, "execute transactions with authorizations (EIP-7702, type 4), which Hedera refuses so far;\n"+
 		"the relay lets them through with TX_TYPE_4_ENABLED=true")
 	flags.BoolVar(&c.TLS, "tls", false, "consensus nodes listen for TLS as well, each at the port after its own; the hashes of their certificates are in network/nodes. The relay of \"dev\" uses it")

@@ -10,10 +10,36 @@ import (
 	"github.com/ethereum/go-ethereum/core/vm"
 	"github.com/ethereum/go-ethereum/core/vm/program"
 	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/rlp"
 
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
+
+// An integer of a transaction has no leading zeros.
+func TestIntegersWithLeadingZeros(t *testing.T) {
+	padded := []byte{0}
+	for i := range 5 { // nonce, price, gas limit, receiver, value
+		fields := []any{uint64(1), uint64(1), uint64(21_000), make([]byte, 20), uint64(1), []byte{}, uint64(27), uint64(1), uint64(1)}
+		raw, err := rlp.EncodeToBytes(fields)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := ParseEthereum(raw); !ok {
+			t.Fatal("a transaction without them is not read")
+		}
+		if i == 3 {
+			continue
+		}
+		fields[i] = padded
+		if raw, err = rlp.EncodeToBytes(fields); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := ParseEthereum(raw); ok {
+			t.Errorf("field %d is read with a leading zero", i)
+		}
+	}
+}
 
 // deploy creates a contract with the given runtime code and returns its address.
 func (r *rig) deploy(from party, nonce uint64, runtime []byte) common.Address {

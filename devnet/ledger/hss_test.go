@@ -273,7 +273,7 @@ func TestOutsideSignatures(t *testing.T) {
 		if got := call(r, rec.Account, serviceAddress, 0, mint, admin.key); got != okay {
 			t.Errorf("as its payer's: %s", got)
 		}
-		if got := r.code(r.ethereum(admin, dynamic(0, &serviceAddress, 0, 3_000_000, mint))); got != okay {
+		if got := r.code(r.ethereum(admin, dynamic(0, &serviceAddress, 0, 3_000_000, mint))); got != refused {
 			t.Errorf("as one of its keys: %s", got)
 		}
 	})

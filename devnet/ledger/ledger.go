@@ -63,6 +63,10 @@ type Config struct {
 	// decided to have and refuses so far.
 	SetCode bool
 
+	// ExactEstimates has View.Estimate find the lowest limit that is enough, rather than one as the network's mirror
+	// node finds it, 5 % above the gas used or more.
+	ExactEstimates bool
+
 	// Fees charges what transactions cost on the network (HIP-1261), to the nearest that can be said without hooks and
 	// high volumes. Without it only gas is charged, and an offer of Required is enough.
 	Fees bool

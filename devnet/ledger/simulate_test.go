@@ -73,13 +73,12 @@ func TestEstimate(t *testing.T) {
 		to    common.Address
 		data  []byte
 		value hedera.Tinybar
-		exact uint64
 	}{
-		{"transfer", nil, to.address, nil, 5, txGas},
-		{"creation of an account", nil, nobody.address, nil, 5, txGas + lazyCreationGas},
-		{"store", spender, common.Address{}, one[:], 0, 0},
-		{"reads", loop, common.Address{}, nil, 0, 0},
-		{"forwards to a call", program.New().Call(nil, to.address, 1, 0, 0, 0, 0).Bytes(), common.Address{}, nil, 1, 0},
+		{"transfer", nil, to.address, nil, 5},
+		{"creation of an account", nil, nobody.address, nil, 5},
+		{"store", spender, common.Address{}, one[:], 0},
+		{"reads", loop, common.Address{}, nil, 0},
+		{"forwards to a call", program.New().Call(nil, to.address, 1, 0, 0, 0, 0).Bytes(), common.Address{}, nil, 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -93,8 +92,14 @@ func TestEstimate(t *testing.T) {
 			if err != nil || full.Status != okay {
 				t.Fatalf("%+v, %v", full, err)
 			}
-			if tt.exact != 0 && gas != tt.exact || gas < full.GasUsed || gas > full.GasUsed*13/10 {
+			if gas*20 < full.GasUsed*21 || gas > full.GasUsed*13/10 {
 				t.Errorf("estimate %d for %d used", gas, full.GasUsed)
+			}
+			r.cfg.ExactEstimates = true
+			least, _, err := r.View().Estimate(t.Context(), CallRequest{From: &from.address, To: &target, Data: tt.data, Value: tt.value})
+			below, _ := r.View().Call(t.Context(), CallRequest{From: &from.address, To: &target, Data: tt.data, Value: tt.value, Gas: least - 1})
+			if err != nil || least > gas || below.Status == okay {
+				t.Errorf("at least %d, one less ends with %s, %v", least, below.Status, err)
 			}
 			rec := r.ethereum(from, dynamic(nonce, &target, tt.value, gas, tt.data))
 			r.want(rec, okay)

@@ -176,8 +176,9 @@ func (x *execution) static() bool {
 	return slices.ContainsFunc(x.frames, func(f frame) bool { return f.op == vm.STATICCALL })
 }
 
-// authorizes tells whether a key agrees to what the caller asks for: contracts hold the
-// keys that name them, and an account that calls directly holds its own, whatever it is made of.
+// authorizes tells whether a key agrees to what the caller asks for: contracts hold the keys that name them, and an
+// account that calls directly holds its own, whatever it is made of. As a part of another key its own is worth
+// nothing: the network passes over the payer's key and looks for no signatures otherwise.
 func (c *serviceCall) authorizes(key *hapi.Key) bool {
 	own := key.GetKey() != nil && !c.sender.contract && c.signatures == nil && proto.Equal(key, c.sender.key())
 	return own || satisfied(key, c.holds)
@@ -194,10 +195,7 @@ func (c *serviceCall) holds(primitive *hapi.Key) bool {
 		public := rawKey(primitive)
 		return public != nil && c.signatures.by(public)
 	}
-	if c.outside != nil && proto.Equal(primitive, c.outside) && c.x.agreed(primitive) {
-		return true
-	}
-	return !c.sender.contract && proto.Equal(primitive, c.sender.key())
+	return c.outside != nil && proto.Equal(primitive, c.outside) && c.x.agreed(primitive)
 }
 
 // accepts has the signature of a key on the transaction around the call count, if it is a single one: of
