@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/ethereum/go-ethereum/common"
 
@@ -39,8 +40,12 @@ func (a *Action) check(w *Watch) error {
 	}
 	event := events[0]
 	a.signature = event.String()
-	if a.To != "" && !common.IsHexAddress(a.To) && event.TypeOf(a.To) != "address" {
-		return fmt.Errorf("the action on %s goes to %q, which is neither an address nor an argument of that type", a.On, a.To)
+	if a.To != "" && event.TypeOf(a.To) != "address" {
+		if _, err := parseAddress(a.To); strings.HasPrefix(a.To, "0x") && err != nil {
+			return fmt.Errorf("the action on %s: %w", a.On, err)
+		} else if err != nil {
+			return fmt.Errorf("the action on %s goes to %q, which is neither an address nor an argument of that type", a.On, a.To)
+		}
 	}
 	call, err := decode.NewCall(a.Call, a.Args, event)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/ethereum/go-ethereum/common"
 
@@ -31,6 +32,18 @@ type Chain struct {
 	Finality uint64
 	// MaxSpan is the maximum of blocks that one query for logs covers.
 	MaxSpan uint64
+	// Dev says whether blocks come only when somebody wants them and the chain may begin anew at any time; nil: by the id.
+	Dev *bool
+	// Setting is what says its id, for errors.
+	Setting string
+}
+
+// dev tells whether a chain is a developer's: nobody is told when it makes no blocks, and when it begins anew so does what is read.
+func (c Chain) dev() bool {
+	if c.Dev != nil {
+		return *c.Dev
+	}
+	return c.ID == 31337 || c.ID == 1337
 }
 
 // Source opens the pool of the chain's endpoints, which connects to nobody yet.
@@ -81,6 +94,19 @@ type Status struct {
 type Depth struct {
 	Blocks    uint64
 	Finalized bool // as deep as the chain itself calls final
+}
+
+// parseAddress reads an address as people write it. One with small and large letters has a checksum in them (EIP-55), and a wrong digit
+// rarely keeps it.
+func parseAddress(text string) (common.Address, error) {
+	if !common.IsHexAddress(text) || !strings.HasPrefix(text, "0x") {
+		return common.Address{}, fmt.Errorf("%q is not an address: want 0x and 40 digits", text)
+	}
+	a := common.HexToAddress(text)
+	if digits := text[2:]; digits != strings.ToLower(digits) && digits != strings.ToUpper(digits) && text != a.Hex() {
+		return common.Address{}, fmt.Errorf("%s has a checksum that does not fit: is a digit wrong? %s would be right", text, a.Hex())
+	}
+	return a, nil
 }
 
 // ParseDepth reads a number of blocks, or "finalized".

@@ -273,3 +273,51 @@ watches:
 		t.Errorf("%v", err)
 	}
 }
+
+// TestVariablesInTheFile: a value may come from the environment, stays one value whatever is in it, and is in no error.
+func TestVariablesInTheFile(t *testing.T) {
+	const text = `
+chains: [{id: "${CHAIN:-5}", urls: ["${SCHEME}://host/${KEY}"]}]   # ${NOBODY} in a comment
+watches:
+  - name: a
+    chain: "${CHAIN:-5}"
+    start: ${BLOCK}
+    addresses: ["0x67d8d32e9bf1a9968a5ff53b87d777aa8ebbee69"]
+    events: [A()]
+    status: {initial: "$${open}"}
+`
+	plan, err := watch.Read([]byte(text), "watch.yaml", "SCHEME=https", "KEY=it's: [", "BLOCK=12")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, w := plan.Chains[0], plan.Watches[0]; c.ID != 5 || c.URLs[0].Reveal() != "https://host/it's: [" || w.Start != 12 || w.Status.Initial != "${open}" {
+		t.Errorf("%+v", plan)
+	}
+	_, err = watch.Read([]byte(text), "watch.yaml", "KEY=hunter22", "BLOCK=hunter22", "SCHEME=hunter22")
+	for _, want := range []string{"watch.yaml:2: an endpoint's URL", `watch.yaml:6: start must be a number, not "${BLOCK}"`} {
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter22") {
+			t.Errorf("nobody says %q, or says more:\n%v", want, err)
+		}
+	}
+	if _, err = watch.Read([]byte(text), "watch.yaml", "BLOCK=1"); err == nil || !strings.Contains(err.Error(), "watch.yaml:2: ${SCHEME} is not set in the environment") {
+		t.Error(err)
+	}
+}
+
+// TestWrongChecksumsAreRefused wherever an address is written.
+func TestWrongChecksumsAreRefused(t *testing.T) {
+	const wrong = "0x05FbA803Be258049A27B820088bab1cAD2058872"
+	settings := watch.Settings{ChainID: 1, URLs: []secret.String{"http://x"}, Factory: wrong, FactoryEvent: "Made(address child)", Events: "A()", Depth: "0"}
+	_, err := settings.Plan()
+	if want := "FACTORY_ADDRESS: " + wrong + " has a checksum that does not fit"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("nobody says %q:\n%v", want, err)
+	}
+	_, err = watch.Read([]byte(`
+chains: [{id: 1, urls: [http://x]}]
+watches:
+  - {name: a, chain: 1, depth: 1, addresses: ["0x67d8d32e9bf1a9968a5ff53b87d777aa8ebbee69"], events: [A()], sinks: ["manager:http://x"], actions: [{on: A, to: "`+wrong+`", call: a()}]}
+`), "watch.yaml")
+	if want := "the action on A: " + wrong + " has a checksum that does not fit"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("nobody says %q:\n%v", want, err)
+	}
+}

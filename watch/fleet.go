@@ -95,6 +95,12 @@ func (f *fleet) balance(ctx context.Context) error {
 	units := work.units
 	// Who has another plan owns nothing, and is given nothing. That may be this process.
 	nodes = slices.DeleteFunc(nodes, func(n string) bool { return !work.current[n] })
+	if !work.current[f.s.cfg.Instance] && f.s.pending.Load() {
+		if err := f.s.adopt(ctx); err != nil && !errors.Is(err, errStale) {
+			return err
+		}
+		work.current[f.s.cfg.Instance] = !f.s.pending.Load()
+	}
 	f.s.behind(ctx, !work.current[f.s.cfg.Instance])
 	if !work.current[f.s.cfg.Instance] {
 		units = nil

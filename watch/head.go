@@ -5,7 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"lockstep/internal/ledger"
 	"lockstep/watch/source"
@@ -22,6 +26,8 @@ var ErrReset = errors.New("this is another chain than the one that the cursors b
 type chainReader interface {
 	Head(ctx context.Context) (source.Block, error)
 	Finalized(ctx context.Context) (source.Block, error)
+	// Highest is the highest head that any endpoint has shown, and when it did first; a zero time if none was.
+	Highest() (number uint64, at time.Time)
 	Block(ctx context.Context, number uint64) (source.Block, error)
 	BlockByHash(ctx context.Context, hash hash) (source.Block, error)
 	LogsOfBlock(ctx context.Context, b source.Block, q source.Query) ([]source.Log, error)
@@ -48,6 +54,9 @@ type headFollower struct {
 	says      bool      // it has said so once: it is not guessed from then on
 	silent    bool      // it says that it has no such thing
 	pace      pace
+	best      uint64    // the highest head that any endpoint has shown
+	bestAt    time.Time // when it did first
+	told      uint64    // what the ledger knows of it
 }
 
 // finalityEvery is how often the chain is asked what is final.
@@ -55,32 +64,48 @@ const finalityEvery = 5 * time.Second
 
 // load reads the state of the chain, and makes it this process's.
 func (f *headFollower) load(ctx context.Context) error {
-	genesis, err := f.source.Block(ctx, 0)
-	if err != nil {
+	begins := ""
+	switch first, err := f.source.Block(ctx, 0); {
+	case err == nil:
+		begins = first.Hash.Hex()
+	case !errors.Is(err, source.ErrNotFound):
 		return err
+	default: // nodes that do not keep the past
+		f.log.InfoContext(ctx, "no endpoint has block 0: that the chain was reset is only noticed by the newest blocks", "chain", f.chain.ID)
 	}
 	f.blocks = map[uint64]source.Block{}
 	return f.db.Write(ctx, func(tx *ledger.Tx) error {
 		clear(f.blocks)
 		var known string
+		var bestAt int64
 		says := 0
-		found, err := tx.One(ctx, "SELECT genesis, head, safe, says, fork FROM watch_chains WHERE chain = $1"+tx.ForUpdate(), []any{int64(f.chain.ID)}, &known, &f.head, &f.safe, &says, &f.fork)
-		f.says = says == 1
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		found, err := tx.One(ctx, "SELECT genesis, head, safe, says, fork, best, best_at FROM watch_chains WHERE chain = $1"+tx.ForUpdate(), []any{int64(f.chain.ID)}, &known, &f.head, &f.safe, &says, &f.fork, &f.best, &bestAt)
+		f.says, f.told = says == 1, f.best
+		f.bestAt = time.Now().Add(-time.Duration(now-bestAt) * time.Microsecond)
 		switch {
 		case err != nil:
 			return err
 		case !found:
-			f.head, f.safe, f.fork = 0, 0, 0
-			_, err = tx.Exec(ctx, "INSERT INTO watch_chains (chain, genesis, head, safe, says, fork, owner) VALUES ($1, $2, 0, 0, 0, 0, $3)", int64(f.chain.ID), genesis.Hash.Hex(), f.owner)
+			f.head, f.safe, f.fork, f.best, f.told, f.bestAt = 0, 0, 0, 0, 0, time.Time{}
+			_, err = tx.Exec(ctx, "INSERT INTO watch_chains (chain, genesis, head, safe, says, fork, best, best_at, pace, owner) VALUES ($1, $2, 0, 0, 0, 0, 0, CAST($3 AS BIGINT), 0, $4)", int64(f.chain.ID), begins, now, f.owner)
 			return err
-		case known != genesis.Hash.Hex():
-			return fmt.Errorf("%w: chain %d began with %s and begins with %s; if it was reset on purpose, stop all processes and run lockstep watch reset --chain %d, which forgets what was read of it", ErrReset, f.chain.ID, known, genesis.Hash, f.chain.ID)
+		case known != "" && begins != "" && known != begins:
+			return fmt.Errorf("%w: chain %d began with %s and begins with %s; %s", ErrReset, f.chain.ID, known, begins, f.goOn())
 		}
-		if _, err := tx.Exec(ctx, "UPDATE watch_chains SET owner = $1 WHERE chain = $2", f.owner, int64(f.chain.ID)); err != nil {
+		if _, err := tx.Exec(ctx, "UPDATE watch_chains SET owner = $1, genesis = CASE WHEN genesis = '' THEN $2 ELSE genesis END WHERE chain = $3", f.owner, begins, int64(f.chain.ID)); err != nil {
 			return err
 		}
 		return queryBlocks(ctx, tx, f.chain.ID, 0, func(b source.Block) { f.blocks[b.Number] = b })
 	})
+}
+
+// goOn says how to go on with a chain that was reset.
+func (f *headFollower) goOn() string {
+	return fmt.Sprintf("if it was reset on purpose, stop all processes and run lockstep watch reset --chain %d, which forgets what was read of it; with dev: true in the file that happens by itself", f.chain.ID)
 }
 
 // advance looks for new blocks once. It tells whether there were any.
@@ -89,21 +114,126 @@ func (f *headFollower) advance(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	f.compare(latest.Number)
 	if known, ok := f.blocks[latest.Number]; ok && known.Hash == latest.Hash {
-		return false, nil // nothing new, or an endpoint that is behind
+		return false, f.tell(ctx) // nothing new, or an endpoint that is behind
 	}
 	if latest.Number < f.safe {
-		return false, nil // far behind
+		if f.chain.dev() {
+			return false, fmt.Errorf("%w: block %d of chain %d was final, and its newest is %d", ErrReset, f.safe, f.chain.ID, latest.Number)
+		}
+		return false, f.tell(ctx) // far behind
 	}
 	safe, err := f.safeBlock(ctx, latest.Number)
 	if err != nil {
 		return false, err
 	}
-	fresh, ancestor, err := f.link(ctx, latest, safe)
+	near := map[hash]source.Block{}
+	if base := max(f.head, safe); latest.Number > base+walk { // the long way from what is known, or from what is final, is gone in parts
+		if latest, err = f.ahead(ctx, base, near); err != nil {
+			return false, errors.Join(err, f.tell(ctx))
+		}
+	}
+	fresh, ancestor, err := f.link(ctx, latest, safe, near)
 	if err != nil {
 		return false, err
 	}
 	return true, f.store(ctx, fresh, ancestor, safe)
+}
+
+// walk is how many blocks are linked with their parents in one part. What was linked is in the ledger, so a failure costs no more than that, and
+// what is final is read meanwhile.
+const walk = 256
+
+// ahead reads the blocks of one part by their numbers, some at a time, and returns the last one. Whether they are each other's parents is seen by link.
+func (f *headFollower) ahead(ctx context.Context, base uint64, near map[hash]source.Block) (last source.Block, err error) {
+	list := make([]source.Block, walk)
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(2 * fetchers)
+	for i := range list {
+		group.Go(func() (err error) {
+			list[i], err = f.source.Block(ctx, base+1+uint64(i))
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return last, fmt.Errorf("blocks %d to %d: %w", base+1, base+walk, err)
+	}
+	for _, b := range list {
+		near[b.Hash] = b
+	}
+	return list[walk-1], nil
+}
+
+// compare takes the highest head that any endpoint has shown.
+func (f *headFollower) compare(number uint64) {
+	at := time.Now()
+	if highest, shown := f.source.Highest(); !shown.IsZero() && highest >= number {
+		number, at = highest, shown
+	}
+	if number > f.best || f.bestAt.IsZero() {
+		f.bestAt = at
+	}
+	f.best = number // it falls with a reorganisation
+}
+
+// tell writes the highest head where it is not among what is stored.
+func (f *headFollower) tell(ctx context.Context) error {
+	if f.best == f.told {
+		return nil
+	}
+	err := f.db.Write(ctx, func(tx *ledger.Tx) error { return f.tellIn(ctx, tx) })
+	if err == nil {
+		f.told = f.best
+	}
+	return err
+}
+
+func (f *headFollower) tellIn(ctx context.Context, tx *ledger.Tx) error {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, "UPDATE watch_chains SET best = $1, best_at = $2, pace = $3 WHERE chain = $4 AND owner = $5",
+		int64(f.best), now-time.Since(f.bestAt).Microseconds(), f.blockTime().Milliseconds(), int64(f.chain.ID), f.owner)
+	return err
+}
+
+// blockTime is how long the chain takes for a block, by the times of those that can still be replaced; 0: nobody knows, or nobody waits for one.
+func (f *headFollower) blockTime() time.Duration {
+	if len(f.blocks) < 2 || f.chain.dev() {
+		return 0
+	}
+	first := slices.Min(slices.Collect(maps.Keys(f.blocks)))
+	if first == 0 && len(f.blocks) > 2 {
+		first = 1 // block 0 was not made at its time
+	}
+	last := f.blocks[f.head]
+	if last.Number <= first || last.Time <= f.blocks[first].Time {
+		return 0
+	}
+	return time.Duration(last.Time-f.blocks[first].Time) * time.Second / time.Duration(last.Number-first)
+}
+
+// late tells for how long the highest head has stood, and whether that is too long.
+func (f *headFollower) late() (age time.Duration, late bool) {
+	age = time.Since(f.bestAt)
+	return age, overdue(age, f.blockTime()) > 0
+}
+
+const (
+	// lateBlocks is how many blocks are due before a head is said to stand, and lateAtLeast how long it stands then: blocks of a fraction of a second
+	// come in bursts.
+	lateBlocks  = 5
+	lateAtLeast = 10 * time.Second
+)
+
+// overdue is how many blocks a chain should have made since its head was shown, if that is worth talking about.
+func overdue(age, blockTime time.Duration) uint64 {
+	if blockTime <= 0 || age < lateAtLeast || age < lateBlocks*blockTime {
+		return 0
+	}
+	return uint64(age / blockTime)
 }
 
 // safeBlock returns the highest block that cannot be replaced, below a head: what the chain says is final. A chain that has no such thing
@@ -133,7 +263,7 @@ func (f *headFollower) safeBlock(ctx context.Context, head uint64) (uint64, erro
 
 // link reads the parents of a block down to one that is known, or to what is safe. It returns the blocks that are new in
 // ascending order, and the number of the block that they stand on.
-func (f *headFollower) link(ctx context.Context, latest source.Block, safe uint64) (fresh []source.Block, ancestor uint64, err error) {
+func (f *headFollower) link(ctx context.Context, latest source.Block, safe uint64, near map[hash]source.Block) (fresh []source.Block, ancestor uint64, err error) {
 	for b := latest; ; {
 		fresh = append(fresh, b)
 		if b.Number == 0 {
@@ -144,12 +274,16 @@ func (f *headFollower) link(ctx context.Context, latest source.Block, safe uint6
 			break
 		}
 		if known && b.Number-1 <= f.safe && f.safe > 0 {
-			return nil, 0, fmt.Errorf("%w: block %d of chain %d was %s and is %s", ErrDeepFork, b.Number-1, f.chain.ID, parent.Hash, b.Parent)
+			return nil, 0, fmt.Errorf("%w: block %d of chain %d was %s and is %s; %s", ErrDeepFork, b.Number-1, f.chain.ID, parent.Hash, b.Parent, f.goOn())
 		}
 		if !known && b.Number-1 < safe {
 			break // what lies below is read by number
 		}
 		hash := b.Parent
+		if read, is := near[hash]; is {
+			b = read
+			continue
+		}
 		if b, err = f.source.BlockByHash(ctx, hash); err != nil {
 			return nil, 0, fmt.Errorf("parent %s: %w", hash, err)
 		}
@@ -181,6 +315,9 @@ func (f *headFollower) store(ctx context.Context, fresh []source.Block, ancestor
 		}
 		if n != 1 {
 			return errDeposed
+		}
+		if err := f.tellIn(ctx, tx); err != nil {
+			return err
 		}
 		if replaced {
 			now, err := tx.Now(ctx)
@@ -214,7 +351,7 @@ func (f *headFollower) store(ctx context.Context, fresh []source.Block, ancestor
 		f.blocks[b.Number] = b
 		f.pace.seen(b.Time)
 	}
-	f.head, f.safe, f.fork = head, safe, fork
+	f.head, f.safe, f.fork, f.told = head, safe, fork, f.best
 	return nil
 }
 

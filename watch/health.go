@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -14,6 +15,8 @@ const (
 	// longTrouble is how long a chain may be out of reach before this process is of no use.
 	longTrouble = time.Minute
 	pingWait    = 3 * time.Second
+	// farBehind is how many blocks behind are worth a word.
+	farBehind = 100
 )
 
 // Condition says whether this process does its work. The reasons name no address or error, which could hold a secret: the
@@ -77,6 +80,18 @@ func (s *Service) Condition(ctx context.Context) Condition {
 		c.Reasons = append(c.Reasons, "the fleet does not know this process yet")
 	case time.Since(time.Unix(0, at)) > deadAfter:
 		c.Reasons = append(c.Reasons, fmt.Sprintf("the fleet has not heard of this process for %v", time.Since(time.Unix(0, at)).Round(time.Second)))
+	}
+	for _, chain := range s.cfg.Plan.Chains {
+		lag, ok := s.lags.Load(chain.ID)
+		if !ok {
+			continue
+		}
+		switch n := lag.(*atomic.Uint64).Load(); {
+		case s.cfg.ReadyLag > 0 && n > s.cfg.ReadyLag:
+			c.Reasons = append(c.Reasons, fmt.Sprintf("%d blocks behind chain %d", n, chain.ID))
+		case n > farBehind:
+			c.Degraded = append(c.Degraded, fmt.Sprintf("%d blocks behind chain %d", n, chain.ID))
+		}
 	}
 	for _, what := range s.blind.list(0) {
 		if !slices.Contains(c.Reasons, what) {

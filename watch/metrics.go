@@ -18,6 +18,9 @@ type metrics struct {
 	elections    prometheus.Counter
 	deduplicated prometheus.Counter
 	lag          *prometheus.GaugeVec
+	headAge      *prometheus.GaugeVec
+	blockTime    *prometheus.GaugeVec
+	doubts       *prometheus.CounterVec
 	calls        prometheus.Counter
 	reorgs       prometheus.Counter
 	sinks        *prometheus.HistogramVec
@@ -46,7 +49,10 @@ func newMetrics() *metrics {
 		registered:   gauge("total_escrows_registered", "Contracts that the fleet follows, factories not included."),
 		elections:    counter("leader_election_count", "How often this process became the owner of a factory."),
 		deduplicated: counter("event_deduplication_hits", "Events that were read again and stood in the ledger already."),
-		lag:          prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "watch_lag_blocks", Help: "Blocks between the chain's head and the unit of this process that is furthest behind."}, []string{"chain"}),
+		lag:          prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "watch_lag_blocks", Help: "Blocks between the highest head of all endpoints and the unit of this process that is furthest behind, and those that are due where the head stands."}, []string{"chain"}),
+		headAge:      prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "watch_head_age_seconds", Help: "Seconds since an endpoint has first shown the highest head; told by the process that reads it."}, []string{"chain"}),
+		blockTime:    prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "watch_block_seconds", Help: "Seconds from one block to the next; absent where nobody knows, and for developers' chains."}, []string{"chain"}),
+		doubts:       prometheus.NewCounterVec(prometheus.CounterOpts{Name: "watch_doubts_total", Help: "Answers without an event that the filter of their block names, which nothing explained: the blocks are asked for again."}, []string{"chain"}),
 		calls:        counter("watch_rpc_calls_total", "JSON-RPC calls sent to endpoints; each item of a batch counts."),
 		reorgs:       counter("watch_reorgs_total", "Reorganisations that units of this process took into account."),
 		sinks:        prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "watch_sink_seconds", Help: "Time until a sink acknowledged a batch or refused it, in seconds.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 8)}, []string{"sink"}),
@@ -66,10 +72,25 @@ func newMetrics() *metrics {
 	return m
 }
 
+// headOf tells how old the head of a chain is; age 0: this process does not read it.
+func (m *metrics) headOf(chain uint64, age, blockTime time.Duration) {
+	label := chainLabel(chain)
+	if age == 0 {
+		m.headAge.DeleteLabelValues(label)
+	} else {
+		m.headAge.WithLabelValues(label).Set(age.Seconds())
+	}
+	if blockTime == 0 {
+		m.blockTime.DeleteLabelValues(label)
+	} else {
+		m.blockTime.WithLabelValues(label).Set(blockTime.Seconds())
+	}
+}
+
 // Collectors returns the metrics for a registry.
 func (s *Service) Collectors() []prometheus.Collector {
 	m := s.metrics
 	return []prometheus.Collector{
-		m.contracts, m.blocks, m.published, m.leader, m.instances, m.registered, m.elections, m.deduplicated, m.lag, m.calls, m.reorgs, m.sinks, m.failures, m.undecoded, m.settled, m.repaired, m.current, m.beatAge,
+		m.contracts, m.blocks, m.published, m.leader, m.instances, m.registered, m.elections, m.deduplicated, m.lag, m.headAge, m.blockTime, m.doubts, m.calls, m.reorgs, m.sinks, m.failures, m.undecoded, m.settled, m.repaired, m.current, m.beatAge,
 	}
 }

@@ -413,7 +413,8 @@ func (d *difference) readAgain(ctx context.Context, tx *ledger.Tx, to uint64, no
 }
 
 // adopt makes this process's plan the fleet's, unless it is or the fleet follows a newer one. A plan that the fleet has followed
-// before is older, as long as a process lives that has the newest.
+// before is older, as long as a process lives that has the newest; when none does any more, a process that was started since then asks again. One
+// that is older than the newest plan itself never does.
 func (s *Service) adopt(ctx context.Context) error {
 	var changes []Change
 	older := false
@@ -447,6 +448,7 @@ func (s *Service) adopt(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.pending.Store(older)
 	s.behind(ctx, older)
 	for _, c := range changes {
 		s.log.InfoContext(ctx, "the plan differs from what was followed", "watch", c.Watch, "difference", c.What, "so", c.Does)

@@ -27,7 +27,7 @@ type State struct {
 	Sinks     []string `json:"sinks" doc:"Their kinds; where they are may be a secret."`
 	Contracts int64    `json:"contracts" doc:"Those that are followed, the factory not counted."`
 	Block     uint64   `json:"block" doc:"Highest block up to which all its contracts are read."`
-	Head      uint64   `json:"head" doc:"The chain's newest block that the fleet knows."`
+	Head      uint64   `json:"head" doc:"The chain's newest block that any endpoint has shown to the fleet."`
 	Safe      uint64   `json:"safe" doc:"Highest block that cannot be replaced any more."`
 	Lag       uint64   `json:"lag" doc:"Blocks between head and block."`
 	Owners    []Owner  `json:"owners" doc:"The processes that read its contracts."`
@@ -86,7 +86,7 @@ func (s *Service) States(ctx context.Context) ([]State, error) {
 				st.Sinks = append(st.Sinks, sinkKind(spec))
 			}
 			var next uint64
-			if _, err := tx.One(ctx, "SELECT head, safe FROM watch_chains WHERE chain = $1", []any{int64(w.Chain)}, &st.Head, &st.Safe); err != nil {
+			if _, err := tx.One(ctx, "SELECT CASE WHEN best > head THEN best ELSE head END, safe FROM watch_chains WHERE chain = $1", []any{int64(w.Chain)}, &st.Head, &st.Safe); err != nil {
 				return err
 			}
 			_, err := tx.One(ctx, `SELECT COALESCE(SUM(CASE WHEN c.kind <> 'factory' THEN 1 ELSE 0 END), 0), COALESCE(MIN(CASE WHEN c.merged = 1 THEN u.next_block ELSE c.next_block END), 0)

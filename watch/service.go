@@ -28,7 +28,9 @@ type Config struct {
 	Patience time.Duration
 	// Retention is how long messages are kept that all sinks have taken.
 	Retention time.Duration
-	Version   string
+	// ReadyLag is how many blocks a process that is ready may be behind; 0: any number.
+	ReadyLag uint64
+	Version  string
 	// Lease are the times of ownership; zero values stand for the usual ones.
 	Lease lease.Options
 }
@@ -54,7 +56,9 @@ type Service struct {
 	blind   troubles    // chains that cannot be read
 	digest  string      // of the plan
 	older   atomic.Bool // the fleet follows another
+	pending atomic.Bool // it did so when this process started: this one's counts when nobody lives who has that
 	deaf    troubles    // sinks that do not take messages
+	lags    sync.Map    // by chain: *atomic.Uint64, blocks that this process is behind
 
 	fleet      *fleet
 	wakes      map[uint64]chan struct{} // by chain: there may be new blocks
@@ -96,6 +100,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 			continue
 		}
 		s.sources[chain.ID] = pool
+		s.metrics.doubts.WithLabelValues(chainLabel(chain.ID))
 		s.wakes[chain.ID], s.reload[chain.ID] = make(chan struct{}, 1), make(chan struct{}, 1)
 	}
 	for i := range cfg.Plan.Watches {
@@ -171,6 +176,9 @@ func (s *Service) worker(chain Chain) *worker {
 		chain: chain, watches: map[string]*Watch{}, source: s.sources[chain.ID], db: s.db, reign: s.fleet.owner, node: s.cfg.Instance, log: s.log, metrics: s.metrics,
 		changed: s.tell, trouble: s.blind.note, perCommit: firstCommit,
 	}
+	lag := &atomic.Uint64{}
+	w.behind = lag.Store
+	s.lags.Store(chain.ID, lag)
 	for i := range s.cfg.Plan.Watches {
 		if watch := &s.cfg.Plan.Watches[i]; watch.Chain == chain.ID {
 			w.watches[watch.Name] = watch
@@ -203,6 +211,33 @@ func (s *Service) prepare(ctx context.Context) error {
 	if err := s.keeper.Register(ctx); err != nil {
 		return err
 	}
+	if err := s.sameChains(ctx); err != nil {
+		return err
+	}
+	return s.adoptPlan(ctx)
+}
+
+// sameChains fails if the endpoints of a chain serve another one. One that does not answer now is asked later.
+func (s *Service) sameChains(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, firstLook)
+	defer cancel()
+	group, ctx := errgroup.WithContext(ctx)
+	for _, chain := range s.cfg.Plan.Chains {
+		group.Go(func() error {
+			if _, err := s.sources[chain.ID].Head(ctx); errors.Is(err, source.ErrWrongChain) {
+				return chain.wrong(err)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// firstLook bounds the first question to the endpoints, so that one that hangs delays no start.
+const firstLook = 3 * time.Second
+
+// adoptPlan makes the plan the fleet's, if it is newer.
+func (s *Service) adoptPlan(ctx context.Context) error {
 	for { // another process may do the same
 		if err := s.adopt(ctx); !errors.Is(err, errStale) {
 			return err
@@ -218,6 +253,7 @@ func (s *Service) followHead(ctx context.Context, chain Chain) error {
 			sleep.For(ctx, idlePoll)
 			continue
 		}
+		s.metrics.headOf(chain.ID, 0, 0)
 		f := &headFollower{chain: chain, source: s.sources[chain.ID], db: s.db, owner: fmt.Sprintf("%s/%d", l.Owner(), l.Term()), log: s.log}
 		if err := s.followTerm(ctx, f, l); err != nil {
 			return err
@@ -234,7 +270,8 @@ func (s *Service) followTerm(ctx context.Context, f *headFollower, l *lease.Leas
 	announcer.Go(func() { f.source.Announce(ctx, func() { nudge(announced) }) })
 	defer announcer.Wait()
 	defer cancel()
-	loaded, hurry := false, 0
+	defer s.metrics.headOf(f.chain.ID, 0, 0)
+	loaded, hurry, standing := false, 0, false
 	for ctx.Err() == nil && l.Trusted(0) {
 		var fresh bool
 		var err error
@@ -254,9 +291,20 @@ func (s *Service) followTerm(ctx context.Context, f *headFollower, l *lease.Leas
 			pause = shortestPoll
 		}
 		s.blind.note(fmt.Sprintf("the head of chain %d is not read", f.chain.ID), err != nil && !errors.Is(err, errDeposed) && ctx.Err() == nil)
+		if loaded {
+			standing = s.noteHead(ctx, f, standing)
+		}
 		switch {
+		case (errors.Is(err, ErrDeepFork) || errors.Is(err, ErrReset)) && f.chain.dev():
+			s.log.WarnContext(ctx, "the chain begins anew: what was read of it is forgotten, and it is read from the start", "chain", f.chain.ID, "reason", err)
+			if err = s.startOver(ctx, f.chain.ID); err != nil && ctx.Err() == nil {
+				s.log.WarnContext(ctx, "what was read of the chain cannot be forgotten; it will be later", "chain", f.chain.ID, "error", err)
+			}
+			loaded = false
 		case errors.Is(err, ErrDeepFork), errors.Is(err, ErrReset):
 			return err
+		case errors.Is(err, source.ErrWrongChain) && f.blocks == nil: // it never was the right one
+			return f.chain.wrong(err)
 		case errors.Is(err, errDeposed):
 			return nil
 		case err != nil && ctx.Err() == nil:
@@ -279,6 +327,33 @@ func (s *Service) followTerm(ctx context.Context, f *headFollower, l *lease.Leas
 		timer.Stop()
 	}
 	return ctx.Err()
+}
+
+// wrong says which setting names a chain that the endpoints do not serve.
+func (c Chain) wrong(err error) error {
+	return fmt.Errorf("%s is %d: %w", c.Setting, c.ID, err)
+}
+
+// noteHead tells how old the highest head is, and says so when the chain should have made five blocks since.
+func (s *Service) noteHead(ctx context.Context, f *headFollower, before bool) (standing bool) {
+	age, standing := f.late()
+	s.metrics.headOf(f.chain.ID, age, f.blockTime())
+	s.deaf.note(fmt.Sprintf("no endpoint of chain %d has a new block", f.chain.ID), standing)
+	switch {
+	case standing && !before:
+		s.log.WarnContext(ctx, "no endpoint has a new block, and several are due", "chain", f.chain.ID, "head", f.best, "age", age.Round(time.Second), "blockTime", f.blockTime())
+	case before && !standing:
+		s.log.InfoContext(ctx, "there are new blocks again", "chain", f.chain.ID, "head", f.best)
+	}
+	return standing
+}
+
+// startOver forgets what was read of a chain that begins anew, and follows it from the start.
+func (s *Service) startOver(ctx context.Context, chain uint64) error {
+	if err := s.db.Write(ctx, func(tx *ledger.Tx) error { return forget(ctx, tx, chain) }); err != nil {
+		return err
+	}
+	return s.adoptPlan(ctx)
 }
 
 // announcedLooks is how often a block that was announced is looked for in a hurry.

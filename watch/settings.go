@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ethereum/go-ethereum/common"
-
 	"lockstep/internal/envx"
 	"lockstep/internal/ledger"
 	"lockstep/internal/secret"
@@ -54,6 +52,8 @@ type Settings struct {
 	Patience envx.Millis `env:"WATCH_DB_PATIENCE" envDefault:"5m"`
 	// How long messages are kept for readers of the stream once all sinks have taken them.
 	Retention envx.Millis `env:"WATCH_RETENTION" envDefault:"168h"`
+	// How many blocks a process may be behind and still be ready, for GET /health/readiness; 0 for any number.
+	ReadyLag uint64 `env:"WATCH_READY_LAG" envDefault:"1000"`
 	// Address of the watchers' own listener: metrics, health and the REST API; off for none. Processes on one host need different ones.
 	Address string `env:"WATCH_ADDRESS" envDefault:"127.0.0.1:7551"`
 	// While there is no key, draw a token at each start and print it with the page's address. With false whoever reaches the address is an administrator, and so is a stranger behind a proxy in front of it.
@@ -70,6 +70,8 @@ type Settings struct {
 	KafkaPasswordFile secret.String `env:"WATCH_KAFKA_PASSWORD_FILE,file"`
 	// Networks inside one's own that webhooks may reach, as CIDRs or addresses; * for all.
 	WebhookAllow envx.Strings `env:"WATCH_WEBHOOK_ALLOW"`
+
+	environ []string // variables that the file may name
 }
 
 // ManagerToken is the API key for transaction managers, "" for none.
@@ -88,6 +90,9 @@ func (s *Settings) KafkaSecret() secret.String {
 // DatabaseURL is the URL of the database. A file with it goes before the URL itself.
 func (s *Settings) DatabaseURL() string { return secret.OfFile(s.DatabaseFile, s.Database.Reveal()) }
 
+// Know gives the settings the environment, whose variables the file may name.
+func (s *Settings) Know(environ []string) { s.environ = environ }
+
 // Validate checks what can be checked without a network, all at once. What to follow is checked by Plan.
 func (s *Settings) Validate() error {
 	_, networks := webhook.NewGuard(s.WebhookAllow)
@@ -104,14 +109,15 @@ func (s *Settings) Validate() error {
 // Plan reads what to follow: from the file, or from the settings.
 func (s *Settings) Plan() (*Plan, error) {
 	if s.File != "" {
-		return ReadFile(s.File)
+		return ReadFile(s.File, s.environ...)
 	}
 	var errs []error
 	if len(s.URLs) == 0 {
 		errs = append(errs, errors.New("RPC_URL is missing: the endpoint to read from, like http://127.0.0.1:8545 (or WATCH_FILE=watch.yaml describes everything)"))
 	}
-	if !common.IsHexAddress(s.Factory) {
-		errs = append(errs, fmt.Errorf("FACTORY_ADDRESS is %q: want the factory's address, 0x and 40 digits", s.Factory))
+	address, err := parseAddress(s.Factory)
+	if err != nil {
+		errs = append(errs, fmt.Errorf("FACTORY_ADDRESS: %w", err))
 	}
 	factory, err := decode.Parse(s.FactoryEvent)
 	if err != nil {
@@ -135,7 +141,7 @@ func (s *Settings) Plan() (*Plan, error) {
 	}
 	w := Watch{
 		Name: "escrows", Chain: uint64(s.ChainID), Start: s.Start, Events: events, Depth: depth,
-		Factory: &Factory{Address: common.HexToAddress(s.Factory), Event: factory, Child: firstAddress(factory)},
+		Factory: &Factory{Address: address, Event: factory, Child: firstAddress(factory)},
 		Status:  Status{Initial: activeStatus, On: map[string]string{}},
 	}
 	for _, name := range []string{"payer", "payee", "amount"} {
@@ -151,7 +157,7 @@ func (s *Settings) Plan() (*Plan, error) {
 	for _, sink := range s.sinks() {
 		w.Sinks = append(w.Sinks, sink.Reveal())
 	}
-	plan := &Plan{Chains: []Chain{{ID: uint64(s.ChainID), URLs: s.URLs, Finality: defaultFinality}}, Watches: []Watch{w}}
+	plan := &Plan{Chains: []Chain{{ID: uint64(s.ChainID), URLs: s.URLs, Finality: defaultFinality, Setting: "CHAIN_ID"}}, Watches: []Watch{w}}
 	return plan, plan.Validate()
 }
 

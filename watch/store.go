@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 
@@ -74,13 +75,23 @@ func queryBlocks(ctx context.Context, tx *ledger.Tx, chain, from uint64, each fu
 // chainState is what the fleet knows of a chain.
 type chainState struct {
 	head, safe uint64
+	best       uint64 // the highest head that any endpoint has shown
+	bestAt     int64  // when it did: microseconds since 1970
+	pace       int64  // milliseconds from one block to the next; 0: unknown
 	fork       int64
 	blocks     map[uint64]source.Block
 }
 
+// lag is how many blocks somebody is behind who reads a block next: behind the highest head, and behind the clock where that stands.
+func (s chainState) lag(next uint64) uint64 {
+	best := max(s.best, s.head)
+	age := time.Duration(time.Now().UnixMicro()-s.bestAt) * time.Microsecond
+	return best + 1 - min(next, best+1) + overdue(age, time.Duration(s.pace)*time.Millisecond)
+}
+
 func readChain(ctx context.Context, tx *ledger.Tx, chain, from uint64) (s chainState, known bool, err error) {
 	s.blocks = map[uint64]source.Block{}
-	known, err = tx.One(ctx, "SELECT head, safe, fork FROM watch_chains WHERE chain = $1", []any{int64(chain)}, &s.head, &s.safe, &s.fork)
+	known, err = tx.One(ctx, "SELECT head, safe, fork, best, best_at, pace FROM watch_chains WHERE chain = $1", []any{int64(chain)}, &s.head, &s.safe, &s.fork, &s.best, &s.bestAt, &s.pace)
 	if err != nil || !known {
 		return s, known, err
 	}

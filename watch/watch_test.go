@@ -5,10 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -397,4 +401,42 @@ func TestAnnouncedHeadsDie(t *testing.T) {
 		told = append(told, fmt.Sprintf("+%s Approved@%d", short(1), n))
 	}
 	want(t, b, told...)
+}
+
+// TestADevelopersChainBeginsAnew: what was read of it is forgotten, and the chain is read from its first block.
+func TestADevelopersChainBeginsAnew(t *testing.T) {
+	first, second := watchtest.New(t, 3), watchtest.New(t, 3)
+	var node atomic.Pointer[url.URL]
+	serve := func(c *watchtest.Chain) {
+		u, err := url.Parse(c.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		node.Store(u)
+	}
+	serve(first)
+	proxy := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(node.Load()) }})
+	t.Cleanup(proxy.Close)
+	plan := escrows(t, proxy.URL)
+	plan.Watches = []watch.Watch{given(t, "one", 1), given(t, "two", 2)}
+	db, b := open(t), &book{t: t}
+	start(t, db, plan, "a", b)
+	approve(first, 1)
+	first.Commit() // 1
+	for range 100 {
+		first.Backend.Commit()
+	}
+	want(t, b, "+"+short(1)+" Approved@1")
+	watchtest.Until(t, "block 1 is final", func() (bool, error) {
+		safe := 0
+		err := db.Read(t.Context(), func(tx *ledger.Tx) error {
+			_, err := tx.One(t.Context(), "SELECT safe FROM watch_chains", nil, &safe)
+			return err
+		})
+		return safe > 1, err
+	})
+	approve(second, 2)
+	second.Commit() // 1
+	serve(second)
+	want(t, b, "+"+short(1)+" Approved@1", "+"+short(2)+" Approved@1")
 }

@@ -39,6 +39,7 @@ type worker struct {
 	metrics *metrics
 	changed func(units []string) // new messages of theirs wait in the outbox
 	trouble func(what string, broken bool)
+	behind  func(blocks uint64) // how far its units are behind
 
 	owner     string // that name when they were read: the fence of all that is written
 	units     map[string]*unit
@@ -101,6 +102,7 @@ func (w *worker) position(c *contract) uint64 {
 func (w *worker) step(ctx context.Context) (more bool, err error) {
 	if len(w.units) == 0 {
 		w.metrics.lag.DeleteLabelValues(chainLabel(w.chain.ID)) // whoever owns the units tells
+		w.behind(0)
 		return false, nil
 	}
 	lowest := w.lowest()
@@ -125,8 +127,10 @@ func (w *worker) step(ctx context.Context) (more bool, err error) {
 		}
 	}
 	lowest = w.lowest()
-	w.metrics.lag.WithLabelValues(chainLabel(w.chain.ID)).Set(float64(state.head + 1 - min(lowest, state.head+1)))
-	w.progress.tell(ctx, w.log, w.chain.ID, lowest, state.head)
+	lag := state.lag(lowest)
+	w.metrics.lag.WithLabelValues(chainLabel(w.chain.ID)).Set(float64(lag))
+	w.behind(lag)
+	w.progress.tell(ctx, w.log, w.chain.ID, lowest, max(state.head, state.best))
 	if lowest > state.head {
 		for _, rest := range []func(context.Context, chainState) (bool, error){w.mature, w.refresh, w.backfill, w.secondPass} {
 			if more, err := rest(ctx, state); more || err != nil {
@@ -322,8 +326,6 @@ func (w *worker) run(ctx context.Context, wake, reload <-chan struct{}) error {
 		}
 		var uncertain *ledger.UncertainError
 		switch {
-		case errors.Is(err, ErrDeepFork):
-			return err
 		case errors.Is(err, errDeposed), errors.Is(err, errStale):
 			stale = true
 			continue
@@ -332,6 +334,11 @@ func (w *worker) run(ctx context.Context, wake, reload <-chan struct{}) error {
 		}
 		pause := idlePoll
 		w.trouble(fmt.Sprintf("blocks of chain %d are not read", w.chain.ID), err != nil && ctx.Err() == nil)
+		doubt := errors.Is(err, source.ErrDoubt)
+		w.trouble(fmt.Sprintf("an endpoint of chain %d leaves out events that the filter of their block names", w.chain.ID), doubt)
+		if doubt {
+			w.metrics.doubts.WithLabelValues(chainLabel(w.chain.ID)).Inc()
+		}
 		if err != nil && ctx.Err() == nil {
 			w.log.WarnContext(ctx, "blocks are not read; they will be later", "chain", w.chain.ID, "error", err)
 			pause = failurePause

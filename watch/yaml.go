@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,13 +25,13 @@ import (
 const maxFile = 16 << 20
 
 // ReadFile reads a plan from watch.yaml. All that is wrong with it is in one error, a line each, with line numbers. Files
-// that it names are looked for beside it.
-func ReadFile(path string) (*Plan, error) {
+// that it names are looked for beside it. ${NAME} in a value is a variable of the environment, a list of NAME=value.
+func ReadFile(path string, environ ...string) (*Plan, error) {
 	text, err := readBounded(path)
 	if err != nil {
 		return nil, err
 	}
-	return Read(text, path)
+	return Read(text, path, environ...)
 }
 
 func readBounded(path string) ([]byte, error) {
@@ -47,12 +48,13 @@ func readBounded(path string) ([]byte, error) {
 }
 
 // Read reads a plan from the text of watch.yaml. The path is for error texts and for files named in it.
-func Read(text []byte, path string) (*Plan, error) {
+func Read(text []byte, path string, environ ...string) (*Plan, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	r := &reader{path: path}
+	r.expand(&document, environ)
 	plan := &Plan{}
 	if len(document.Content) == 1 {
 		r.plan(document.Content[0], plan)
@@ -64,7 +66,7 @@ func Read(text []byte, path string) (*Plan, error) {
 	slices.SortStableFunc(r.mistakes, func(a, b mistake) int { return cmp.Compare(a.line, b.line) })
 	var errs []error
 	for _, m := range r.mistakes {
-		errs = append(errs, fmt.Errorf("%s:%d: %w", path, m.line, m.err))
+		errs = append(errs, fmt.Errorf("%s:%d: %w", path, m.line, r.hidden(m.err)))
 	}
 	return nil, errors.Join(errs...)
 }
@@ -79,8 +81,9 @@ type mistake struct {
 type reader struct {
 	path            string
 	mistakes        []mistake
-	misread         int       // mistakes that leave out a part of the plan
-	chains, watches []passage // as in the plan
+	secrets         map[string]string // values with variables, and how they are written
+	misread         int               // mistakes that leave out a part of the plan
+	chains, watches []passage         // as in the plan
 }
 
 // passage is where something of the plan stands in the file.
@@ -123,6 +126,70 @@ func (r *reader) note(n *yaml.Node, err error) {
 	if err != nil {
 		r.mistakes = append(r.mistakes, mistake{n.Line, err})
 	}
+}
+
+// variable is ${NAME}, ${NAME:-what else}, or $${, which stands for ${ itself.
+var variable = regexp.MustCompile(`\$?\$\{[^}]*\}`)
+
+var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// expand replaces the variables in all values. What they hold stays one value, whatever is in it, and is shown in no error: it may be a secret.
+func (r *reader) expand(n *yaml.Node, environ []string) {
+	values := map[string]string{}
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		values[name] = value
+	}
+	r.secrets = map[string]string{}
+	var walk func(n *yaml.Node, key bool)
+	walk = func(n *yaml.Node, key bool) {
+		if n.Kind == yaml.ScalarNode && !key && strings.Contains(n.Value, "${") {
+			text := n.Value
+			n.Value = variable.ReplaceAllStringFunc(text, func(found string) string {
+				if escaped, is := strings.CutPrefix(found, "$$"); is {
+					return "$" + escaped
+				}
+				name, otherwise, has := strings.Cut(found[2:len(found)-1], ":-")
+				value, set := values[name]
+				switch {
+				case !variableName.MatchString(name):
+					r.fail(n, "%s is not a variable: want ${NAME}, ${NAME:-what else}, or $${ for ${ itself", found)
+				case set && value != "":
+					return value
+				case has:
+					return otherwise
+				default:
+					r.fail(n, "%s is not set in the environment", found)
+				}
+				return ""
+			})
+			if n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) == 0 {
+				n.Tag = "" // start: ${BLOCK} is a number
+			}
+			if len(n.Value) >= shortestSecret && n.Value != text {
+				r.secrets[n.Value] = text
+			}
+		}
+		for i, c := range n.Content { // what an alias stands for is elsewhere in the file
+			walk(c, n.Kind == yaml.MappingNode && i%2 == 0)
+		}
+	}
+	walk(n, false)
+}
+
+// shortestSecret is how many letters a value has at least that is worth hiding.
+const shortestSecret = 4
+
+// hidden is an error that shows variables instead of what they hold.
+func (r *reader) hidden(err error) error {
+	text := err.Error()
+	for value, written := range r.secrets {
+		text = strings.ReplaceAll(strings.ReplaceAll(text, value, written), strings.Trim(strconv.Quote(value), `"`), written)
+	}
+	if text == err.Error() {
+		return err
+	}
+	return errors.New(text)
 }
 
 // aliased is what an alias stands for: the value of an anchor.
@@ -223,13 +290,12 @@ func (r *reader) number(n *yaml.Node, what string) uint64 {
 }
 
 func (r *reader) address(n *yaml.Node) common.Address {
-	if !common.IsHexAddress(n.Value) || !strings.HasPrefix(n.Value, "0x") {
-		r.fail(n, "%q is not an address: want 0x and 40 digits, in quotes", n.Value)
-		return common.Address{}
-	}
-	a := common.HexToAddress(n.Value)
-	if digits := n.Value[2:]; digits != strings.ToLower(digits) && digits != strings.ToUpper(digits) && n.Value != a.Hex() {
-		r.fail(n, "%s has a checksum that does not fit: is a digit wrong? %s would be right", n.Value, a.Hex())
+	a, err := parseAddress(n.Value)
+	switch {
+	case err != nil && n.Tag == "!!int":
+		r.fail(n, "%q is a number without quotes: want an address, 0x and 40 digits, in quotes", n.Value)
+	case err != nil:
+		r.fail(n, "%v", err)
 	}
 	return a
 }
@@ -297,7 +363,7 @@ func (r *reader) templates(n *yaml.Node) map[string]string {
 }
 
 func (r *reader) chain(n *yaml.Node) Chain {
-	c := Chain{Finality: defaultFinality}
+	c := Chain{Finality: defaultFinality, Setting: fmt.Sprintf("the id of a chain in %s, line %d,", filepath.Base(r.path), n.Line)}
 	r.fields(n, "a chain", map[string]func(*yaml.Node){
 		"id": func(n *yaml.Node) { c.ID = r.number(n, "id") },
 		"urls": func(n *yaml.Node) {
@@ -308,6 +374,7 @@ func (r *reader) chain(n *yaml.Node) Chain {
 		},
 		"finality": func(n *yaml.Node) { c.Finality = r.number(n, "finality") },
 		"maxSpan":  func(n *yaml.Node) { c.MaxSpan = r.number(n, "maxSpan") },
+		"dev":      func(n *yaml.Node) { c.Dev = new(bool); r.decode(n, "dev", c.Dev) },
 	})
 	return c
 }

@@ -87,7 +87,7 @@ func runWatch(ctx context.Context, args []string, std streams) error {
 	}
 	service, err := watch.New(watch.Config{
 		Plan: *plan, Instance: instance, Partition: settings.Partition, Partitions: settings.Partitions,
-		Patience: settings.Patience.Duration(), Retention: settings.Retention.Duration(), Version: version,
+		Patience: settings.Patience.Duration(), Retention: settings.Retention.Duration(), ReadyLag: settings.ReadyLag, Version: version,
 	}, watch.Deps{DB: db, Log: log, Sinks: func(spec string) (watch.Sink, error) { return sinks.New(spec, toSinks) }})
 	if err != nil {
 		return errors.Join(err, db.Close())
@@ -171,6 +171,7 @@ func watchSettings(flags *flag.FlagSet, std streams, words []string) (watch.Sett
 	if err != nil {
 		return s, nil, fmt.Errorf("configuration:\n%w", withMisspelt(err, c.Misspelt))
 	}
+	c.Watch.Know(environ)
 	if len(words) == 1 {
 		c.Watch.File = words[0]
 	}

@@ -111,7 +111,7 @@ func (w *world) process(name string, events ...string) (url string, stop func())
 	w.t.Helper()
 	t := w.t
 	plan := watch.Plan{
-		Chains: []watch.Chain{{ID: watchtest.ChainID, URLs: w.endpoints, Finality: 2, MaxSpan: 3}},
+		Chains: []watch.Chain{{ID: watchtest.ChainID, URLs: w.endpoints, Finality: 2, MaxSpan: 3, Dev: new(bool)}},
 		Watches: []watch.Watch{{
 			Name: "escrows", Chain: watchtest.ChainID, Sinks: []string{"book:secret-place"},
 			Factory: &watch.Factory{Address: watchtest.Emitter(0), Event: signature(t, "Deployed(address indexed escrow, uint256 amount)"), Child: "escrow"},

@@ -203,6 +203,9 @@ func TestEveryMetricTellsWhatHappened(t *testing.T) {
 		`watch_settled_total{sink="book"}`:       0,
 		"watch_repaired_total":                   0,
 		"watch_plan_current":                     1,
+		"watch_head_age_seconds" + chain:         some,
+		"watch_block_seconds" + chain:            some,
+		"watch_doubts_total" + chain:             0,
 	}
 	for series, want := range expected {
 		if value, ok := got[series]; !ok || value != want && (want != some || value <= 0) {

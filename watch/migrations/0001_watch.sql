@@ -18,14 +18,18 @@ CREATE TABLE watches (
 	updated_at BIGINT NOT NULL
 );
 
--- The chain as the fleet sees it. safe is the highest block that cannot be replaced any more.
+-- The chain as the fleet sees it. head is the newest block that was linked with its parents, safe the highest that cannot be replaced any more, best the
+-- highest that any endpoint has shown, best_at when that was (microseconds since 1970), pace the milliseconds from one block to the next, 0 for unknown.
 CREATE TABLE watch_chains (
 	chain   BIGINT PRIMARY KEY,
-	genesis TEXT NOT NULL,
+	genesis TEXT NOT NULL, -- hash of block 0; empty where nobody serves it
 	head    BIGINT NOT NULL,
 	safe    BIGINT NOT NULL,
 	says    INTEGER NOT NULL, -- the chain itself has said what is final
 	fork    BIGINT NOT NULL,
+	best    BIGINT NOT NULL,
+	best_at BIGINT NOT NULL,
+	pace    BIGINT NOT NULL,
 	owner   TEXT NOT NULL
 );
 

@@ -37,7 +37,10 @@ type endpoint struct {
 
 	mu        sync.Mutex
 	span      uint64    // blocks that one query may cover
-	tooLong   uint64    // span that was refused, raised a little by each answer near it; 0: none was
+	proven    uint64    // longest span that was answered
+	tooLong   uint64    // shortest span that was refused; 0: none was
+	answered  int       // in a row, at the longest span that is below that
+	patience  int       // how many those have to be until a longer one is tried
 	bloomless bool      // it was told that its blocks have no filter
 	head      uint64    // the newest block that it has shown
 	headAt    time.Time // when it showed it first
@@ -123,22 +126,42 @@ func (e *endpoint) showed(number uint64) {
 	}
 }
 
-// grow has the next query cover more, after one that covered all that it may. What was refused is approached again slowly: each
-// refusal costs a query.
+// firstPatience is how many queries an endpoint has to answer near its limit before it is asked for more than that. The number doubles each time
+// that it refuses again: a limit of so many blocks does not change, one of so many logs does.
+const firstPatience = 64
+
+// grow has the next query cover more, after one that covered all that it may. Between what was answered and what was refused it goes half the
+// way, until that is not worth a refusal any more.
 func (e *endpoint) grow(maximum uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	next := min(e.span+e.span/2+1, maximum)
-	if e.tooLong > 0 && next >= e.tooLong {
-		next = max(e.span, e.tooLong-e.tooLong/8-1)
-		e.tooLong += e.tooLong/256 + 1
+	e.proven = max(e.proven, e.span)
+	if e.proven >= e.tooLong { // the limit is another by now
+		e.tooLong, e.patience, e.answered = 0, firstPatience, 0
 	}
-	e.span = next
+	switch {
+	case e.tooLong == 0:
+		e.span += e.span/2 + 1
+	case e.span+max(e.span/8, 1) < e.tooLong:
+		e.span = (e.span + e.tooLong) / 2
+	default:
+		if e.answered++; e.answered >= e.patience {
+			e.answered, e.patience = 0, min(2*e.patience, maxPatience)
+			e.span = e.tooLong // once more
+		}
+	}
+	e.span = min(e.span, maximum)
 }
 
-// shrink has the next query cover half of one that was refused.
+const maxPatience = 1 << 14
+
+// shrink has the next query cover less than one that was refused: what was answered before, or half of it.
 func (e *endpoint) shrink(refused uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.span, e.tooLong = max(refused/2, 1), refused
+	if e.proven >= refused { // it was, of other blocks
+		e.proven = 0
+	}
+	e.span, e.tooLong, e.answered = max(refused/2, e.proven, 1), refused, 0
+	e.patience = max(e.patience, firstPatience)
 }

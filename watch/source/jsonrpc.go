@@ -151,9 +151,9 @@ func (j jsonRPC) logs(ctx context.Context, w extent, q Query) (answer, error) {
 		return answer{}, ErrNotFound
 	}
 	a := answer{last: last.block()}
+	a.bloom = types.Bloom(last.Bloom)
 	if w.hash != nil {
 		a.one, a.blank = true, len(last.Transactions) == 0
-		a.bloom = types.Bloom(last.Bloom)
 	}
 	for _, page := range pages {
 		if err := a.take(w, q, page); err != nil {

@@ -41,14 +41,23 @@ func (p *Pool) LogsOfRange(ctx context.Context, from, to uint64, q Query) (logs 
 		last, err = p.Block(ctx, to)
 		return nil, last, err
 	}
+	var end answer // of the endpoint that was asked last
 	logs, err = p.confirmed(ctx, q, func(ctx context.Context, e *endpoint) (answer, error) {
 		a, err := p.shrinking(ctx, e, from, to, q)
 		if err == nil {
 			to = min(to, a.last.Number) // a second opinion covers the same blocks
-			last = a.last
+			last, end = a.last, a
 		}
 		return a, err
 	})
+	if err != nil || len(logs) > 0 && logs[len(logs)-1].BlockNumber == last.Number || !end.names(q) {
+		return logs, last, err
+	}
+	// The last block of the range is known with its filter, and that names what is followed: the block tells by itself.
+	own, err := p.LogsOfBlock(ctx, last, q)
+	if err == nil && len(own) > 0 {
+		err = fmt.Errorf("%w: %w: logs of block %d are missing in the answer to a range", ErrUnavailable, ErrDoubt, last.Number)
+	}
 	return logs, last, err
 }
 
@@ -88,19 +97,36 @@ func (p *Pool) confirmed(ctx context.Context, q Query, do func(context.Context, 
 		best = &a
 	}
 	switch {
-	case best != nil && best.bloom != (types.Bloom{}):
+	case best != nil && best.one && best.bloom != (types.Bloom{}):
 		return p.explained(ctx, q, *best)
+	case best != nil && best.one:
+		return nil, nil // its head is past the block, there is no filter, and nobody else can be asked now
 	case best != nil:
-		return nil, nil // its head is past the blocks, there is no filter, and nobody else can be asked now
+		return p.again(ctx, *best, do)
 	case missing == len(p.endpoints):
 		return nil, ErrNotFound
 	default:
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(failures...))
+		return nil, p.unavailable(failures)
 	}
 }
 
-// errDoubt means that a block's filter says that there may be logs, and nothing explains why none was named.
-var errDoubt = errors.New("the block's bloom filter names what is followed, the answer is empty, and the block's logs do not make up the filter")
+// again asks an endpoint that nobody can be asked beside for a range a second time, when it has named no logs: behind its address there may be
+// several nodes, one of which is behind.
+func (p *Pool) again(ctx context.Context, first answer, do func(context.Context, *endpoint) (answer, error)) ([]Log, error) {
+	var a answer
+	err := p.checked(ctx, first.by, func(ctx context.Context, e *endpoint) (err error) {
+		a, err = do(ctx, e)
+		a.sort()
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, first.by.named(err))
+	}
+	if len(a.logs) > 0 {
+		p.log.WarnContext(ctx, "an endpoint named no logs of a range, and some when it was asked again", "chain", p.cfg.ChainID, "endpoint", first.by.name, "logs", len(a.logs))
+	}
+	return a.logs, nil
+}
 
 // explained settles an empty answer of a block whose filter names what is asked for: all logs of the block together make up the filter, and none of
 // them is meant, or they are not all, and the doubt stays.
@@ -118,7 +144,7 @@ func (p *Pool) explained(ctx context.Context, q Query, a answer) ([]Log, error) 
 	case complete || len(all.logs) > 0:
 		return all.logs, nil
 	default:
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, a.by.named(errDoubt))
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, a.by.named(ErrDoubt))
 	}
 }
 
@@ -146,17 +172,12 @@ type answer struct {
 	blank bool        // the last block is the only one, and has no transactions
 	by    *endpoint   // who said it, if it is kept
 	one   bool        // it is of one block
-	bloom types.Bloom // of the only block; zero where it proves nothing
+	bloom types.Bloom // of the last block; zero where it proves nothing
 }
 
-// doubtful tells whether an empty answer needs a second opinion.
-func (a answer) doubtful(q Query) bool {
-	switch {
-	case a.blank:
-		return false
-	case a.bloom == (types.Bloom{}): // of a range, or of a chain that leaves the filter empty
-		return true
-	case !slices.ContainsFunc(q.Events, func(h common.Hash) bool { return a.bloom.Test(h[:]) }):
+// names tells whether the last block's filter has one of the addresses and one of the events.
+func (a answer) names(q Query) bool {
+	if !slices.ContainsFunc(q.Events, func(h common.Hash) bool { return a.bloom.Test(h[:]) }) {
 		return false
 	}
 	for address := range q.Addresses {
@@ -165,6 +186,18 @@ func (a answer) doubtful(q Query) bool {
 		}
 	}
 	return false
+}
+
+// doubtful tells whether an empty answer needs a second opinion.
+func (a answer) doubtful(q Query) bool {
+	switch {
+	case a.blank:
+		return false
+	case !a.one || a.bloom == (types.Bloom{}): // the filter of the last block says nothing of others, and some chains leave it empty
+		return true
+	default:
+		return a.names(q)
+	}
 }
 
 // shrinking asks for a range, and for less of it as long as the endpoint refuses.

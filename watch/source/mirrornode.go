@@ -12,6 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/ethrpc"
 	"lockstep/internal/secret"
 	"lockstep/mirror"
 )
@@ -66,7 +67,7 @@ func (m *mirrorNode) check(ctx context.Context) error {
 		return err
 	}
 	if id != m.chain {
-		return fmt.Errorf("it serves chain %d, not chain %d", id, m.chain)
+		return &ethrpc.Error{Class: ethrpc.WrongChain, Text: fmt.Sprintf("it serves chain %d, not chain %d", id, m.chain)}
 	}
 	m.ours.Store(true)
 	return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +20,10 @@ var (
 	ErrNotFound = errors.New("no endpoint has the block")
 	// ErrUnavailable means that no endpoint answered in a way that proves anything. It says nothing about the chain.
 	ErrUnavailable = errors.New("no endpoint gave a usable answer")
+	// ErrWrongChain means that every endpoint serves another chain.
+	ErrWrongChain = errors.New("every endpoint serves another chain")
+	// ErrDoubt means that a block's filter names what is followed, and that nothing explains why an answer names no log of it.
+	ErrDoubt = errors.New("the block's bloom filter names what is followed, the answer does not, and the block's logs do not make up the filter")
 )
 
 // Block is what is needed of a header.
@@ -211,7 +216,16 @@ func (p *Pool) ask(ctx context.Context, do func(context.Context, *endpoint) erro
 	if missing == len(p.endpoints) {
 		return ErrNotFound
 	}
-	return fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(failures...))
+	return p.unavailable(failures)
+}
+
+// unavailable is the error of a question that no endpoint answered in a way that proves anything.
+func (p *Pool) unavailable(failures []error) error {
+	why := ErrUnavailable
+	if len(failures) == len(p.endpoints) && !slices.ContainsFunc(failures, func(err error) bool { return ethrpc.ClassOf(err) != ethrpc.WrongChain }) {
+		why = fmt.Errorf("%w: %w", ErrUnavailable, ErrWrongChain)
+	}
+	return fmt.Errorf("%w: %w", why, errors.Join(failures...))
 }
 
 // checked calls do after the endpoint has shown once that it serves this chain.

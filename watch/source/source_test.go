@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/big"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -214,6 +215,22 @@ func TestDoubtAlone(t *testing.T) {
 	}
 	if logs, err := honest.LogsOfBlock(t.Context(), b, following(emitter)); err != nil || len(logs) != 0 {
 		t.Errorf("a filter that names both by chance: %d logs, %v", len(logs), err)
+	}
+}
+
+// TestDoubtAloneOfARange: the last block of a range comes with its filter. Where that names what is followed and the answer does not, the block
+// has to explain it; a range without logs is asked for twice where nobody else can be asked.
+func TestDoubtAloneOfARange(t *testing.T) {
+	c := newChain(t)
+	c.emit(emitter, ping) // 1
+	liar := pool(t, source.Config{URLs: []string{spoiler{empty: true}.proxy(t, c.url)}}, source.Deps{})
+	if logs, _, err := liar.LogsOfRange(t.Context(), 0, 1, following(emitter)); !errors.Is(err, source.ErrDoubt) {
+		t.Errorf("%d logs, %v", len(logs), err)
+	}
+	c.emit(emitter2, ping) // 2
+	flaky := pool(t, source.Config{URLs: []string{spoiler{once: &atomic.Bool{}}.proxy(t, c.url)}}, source.Deps{})
+	if logs, last, err := flaky.LogsOfRange(t.Context(), 0, 2, following(emitter)); err != nil || len(logs) != 1 || last.Number != 2 {
+		t.Errorf("%d logs up to block %d, %v", len(logs), last.Number, err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -25,8 +26,9 @@ type spoiler struct {
 	garbage   bool
 	endless   bool
 	unbatched bool
-	double    bool // names every log twice
-	bloomless bool // its blocks have an empty filter
+	double    bool         // names every log twice
+	once      *atomic.Bool // the first list of logs is empty
+	bloomless bool         // its blocks have an empty filter
 }
 
 type call struct {
@@ -101,7 +103,7 @@ func (s spoiler) answer(t *testing.T, node string, c call) string {
 	switch {
 	case s.chain != 0 && c.Method == "eth_chainId":
 		return result(`"` + hexutil.EncodeUint64(s.chain) + `"`)
-	case s.empty && c.Method == "eth_getLogs":
+	case c.Method == "eth_getLogs" && (s.empty || s.once != nil && s.once.CompareAndSwap(false, true)):
 		return result("[]")
 	case s.refuse != "" && c.span() > s.above:
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32005,"message":%q}}`, c.ID, s.refuse)
