@@ -16,6 +16,7 @@ import (
 
 	"lockstep/internal/ledger"
 	"lockstep/internal/secret"
+	"lockstep/internal/sleep"
 	"lockstep/watch/decode"
 	"lockstep/watch/source"
 	"lockstep/watch/watchtest"
@@ -60,10 +61,10 @@ type pastless struct {
 }
 
 func (p *pastless) Block(ctx context.Context, number uint64) (source.Block, error) {
-	switch {
-	case number == 0:
+	switch number {
+	case 0:
 		return source.Block{}, source.ErrNotFound
-	case number == p.broken:
+	case p.broken:
 		return source.Block{}, source.ErrUnavailable
 	}
 	return p.chainReader.Block(ctx, number)
@@ -144,7 +145,7 @@ func TestTheHeadStands(t *testing.T) {
 		f := &headFollower{chain: Chain{ID: 5}, source: chain, head: 30, blocks: map[uint64]source.Block{20: {Number: 20, Time: 1000}, 30: {Number: 30, Time: 1120}}}
 		stands := false
 		look := func(after time.Duration) {
-			time.Sleep(after)
+			sleep.For(t.Context(), after)
 			f.compare(28) // by an endpoint that is behind
 			stands = s.noteHead(t.Context(), f, stands)
 		}
