@@ -22,7 +22,7 @@ type ahead struct {
 func (w *worker) readAhead(ctx context.Context, s span, last source.Block, safe uint64) {
 	next := s
 	next.from = last.Number + 1
-	next.to = min(next.from+w.chain.MaxSpan-1, safe)
+	next.to = min(next.from+w.longest()-1, safe)
 	if s.blocks != nil || next.from > next.to {
 		return
 	}

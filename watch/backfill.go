@@ -181,7 +181,11 @@ const (
 )
 
 func (w *worker) fillStep(ctx context.Context, f *fill) error {
-	s := span{from: f.next, to: min(f.To, f.next+w.chain.MaxSpan-1), units: f.units}
+	longest := w.chain.MaxSpan
+	if !f.second { // of blocks by their hashes the transactions were all there
+		longest = w.longest()
+	}
+	s := span{from: f.next, to: min(f.To, f.next+longest-1), units: f.units}
 	for _, c := range w.contracts {
 		if _, ours := slices.BinarySearch(f.units, c.unit); ours && (f.second || c.watch.Name == f.Watch) && c.discovered <= s.to {
 			s.contracts = append(s.contracts, c)
@@ -205,12 +209,19 @@ func (w *worker) fillStep(ctx context.Context, f *fill) error {
 		next = logs[w.perCommit].BlockNumber
 	}
 	logs = slices.DeleteFunc(logs, func(l source.Log) bool { return l.BlockNumber >= next })
-	return w.commitFill(ctx, f, w.matchAgain(ctx, s, logs), next)
+	var calls []*occurrence
+	if !f.second {
+		var err error
+		if calls, err = w.readCalls(ctx, s, next-1); err != nil {
+			return err
+		}
+	}
+	return w.commitFill(ctx, f, w.again(inOrder(w.match(ctx, s.contracts, logs), calls)), next)
 }
 
-// matchAgain reads logs that a contract may have had before. Those that its unit has still to come to are left to it.
-func (w *worker) matchAgain(ctx context.Context, s span, logs []source.Log) []*occurrence {
-	return slices.DeleteFunc(w.match(ctx, s.contracts, logs), func(o *occurrence) bool {
+// again are events that a contract may have had before. Those that its unit has still to come to are left to it.
+func (w *worker) again(list []*occurrence) []*occurrence {
+	return slices.DeleteFunc(list, func(o *occurrence) bool {
 		return o.blockNumber < o.contract.discovered || o.blockNumber >= w.position(o.contract)
 	})
 }

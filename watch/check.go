@@ -53,6 +53,10 @@ func (c *checker) gather(ctx context.Context, w *Watch, block uint64) error {
 	for _, a := range w.Addresses {
 		c.follow(w, a, false)
 	}
+	for _, a := range w.accounts() {
+		c.follow(w, a, false)
+		c.contracts[contractKey{w.Name, a}].account = true
+	}
 	if w.Factory == nil {
 		return nil
 	}

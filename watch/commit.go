@@ -89,6 +89,9 @@ func children(list []*occurrence) (all []newContract) {
 
 // wants finds the event of a contract that has a selector.
 func (c *contract) wants(selector common.Hash) *decode.Signature {
+	if c.account {
+		return nil
+	}
 	if c.factory && c.watch.Factory != nil && c.watch.Factory.Event.Selector == selector {
 		return c.watch.Factory.Event
 	}

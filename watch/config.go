@@ -69,6 +69,8 @@ type Watch struct {
 	Sinks     []string // as in WATCH_SINKS
 	Actions   []Action // for a sink that is a transaction manager
 	Raw       bool     // hand on topics and data, too
+	// Transactions are those that are events, too.
+	Transactions []Transactions
 }
 
 // Factory says which event announces a contract that is to be followed, too.
@@ -225,13 +227,16 @@ func (w *Watch) validate() []error {
 	bad := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("watch %s: "+format, append([]any{w.Name}, args...)...))
 	}
-	if w.Factory == nil && len(w.Addresses) == 0 {
+	for _, err := range w.validateTransactions() {
+		bad("%w", err)
+	}
+	if w.Factory == nil && len(w.Addresses) == 0 && len(w.Transactions) == 0 {
 		bad("it follows nothing: it needs a factory or addresses")
 	}
 	if len(w.Addresses) > maxAddresses {
 		bad("%d addresses, the maximum is %d", len(w.Addresses), maxAddresses)
 	}
-	if len(w.Events) == 0 && w.Factory == nil {
+	if len(w.Events) == 0 && w.Factory == nil && len(w.Transactions) == 0 {
 		bad("it names no events")
 	}
 	if len(w.Events) > maxEvents {

@@ -87,6 +87,6 @@
 //
 // # What it does not do
 //
-// It reads logs only: no traces, no state. What an endpoint does not say in a partial answer cannot be noticed when it is the only
+// It reads logs, and transactions where a watch asks for them: no traces, no state. What an endpoint does not say in a partial answer cannot be noticed when it is the only
 // endpoint. Two liars who agree are believed.
 package watch

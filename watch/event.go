@@ -3,6 +3,7 @@ package watch
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -19,12 +20,12 @@ type Event struct {
 	Watch       string          `json:"watch"`
 	Event       string          `json:"event"`
 	Signature   string          `json:"signature"` // of the event, like Released(address,uint256)
-	Topic0      string          `json:"topic0"`    // its hash
+	Topic0      string          `json:"topic0"`    // its hash; of a function its selector
 	Address     string          `json:"address"`
 	BlockNumber uint64          `json:"blockNumber"`
 	BlockHash   string          `json:"blockHash"`
 	Transaction string          `json:"transactionHash"`
-	LogIndex    uint64          `json:"logIndex"`
+	LogIndex    uint64          `json:"logIndex"`  // of a transaction 2^32 and its index: behind all logs of its block
 	Timestamp   uint64          `json:"timestamp"` // of the block, in seconds since 1970
 	Args        json.RawMessage `json:"args"`
 	// Removed says that the block was replaced: the event has not happened.
@@ -49,6 +50,8 @@ type Extra struct {
 	Data   string   `json:"data,omitempty"`
 	// Hex has the bytes of texts that are not UTF-8, by their paths in the arguments, like "orders[2].note".
 	Hex map[string]string `json:"hex,omitempty"`
+	// Call says what the event's transaction is, where it is the event itself and not a log.
+	Call *Called `json:"transaction,omitempty"`
 }
 
 // occurrence is an event as the ledger has it.
@@ -105,10 +108,17 @@ func (o *occurrence) message(chain uint64, seq int64, removed bool, now int64) l
 var topics sync.Map
 
 func topicOf(signature string) string {
+	if signature == nativeEvent {
+		return ""
+	}
 	if known, ok := topics.Load(signature); ok {
 		return known.(string)
 	}
-	topic := crypto.Keccak256Hash([]byte(signature)).Hex()
+	function, called := strings.CutPrefix(signature, functionMark)
+	topic := crypto.Keccak256Hash([]byte(function)).Hex()
+	if called {
+		topic = topic[:len("0x")+8]
+	}
 	topics.Store(signature, topic)
 	return topic
 }

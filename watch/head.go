@@ -32,6 +32,8 @@ type chainReader interface {
 	BlockByHash(ctx context.Context, hash hash) (source.Block, error)
 	LogsOfBlock(ctx context.Context, b source.Block, q source.Query) ([]source.Log, error)
 	LogsOfRange(ctx context.Context, from, to uint64, q source.Query) ([]source.Log, source.Block, error)
+	TransactionsOfBlock(ctx context.Context, b source.Block, want func(*source.Transaction) bool) ([]source.Transaction, error)
+	TransactionsOfRange(ctx context.Context, from, to uint64, want func(*source.Transaction) bool) ([]source.Transaction, error)
 	// Announce calls wake when the chain tells of a block by itself, until the context ends; Announced says whether it does.
 	Announce(ctx context.Context, wake func())
 	Announced() bool

@@ -41,6 +41,9 @@ type followed struct {
 	Sinks     []string `json:"sinks,omitempty"` // names
 	Actions   []string `json:"actions,omitempty"`
 	Raw       bool     `json:"raw,omitempty"`
+	// Accounts are those of the addresses of which only transactions are followed.
+	Accounts     []string `json:"accounts,omitempty"`
+	Transactions []string `json:"transactions,omitempty"`
 }
 
 func (w *Watch) followed() followed {
@@ -51,6 +54,11 @@ func (w *Watch) followed() followed {
 	}
 	for _, a := range w.Addresses {
 		f.Addresses = append(f.Addresses, addressText(a))
+	}
+	f.Accounts = addressTexts(w.accounts())
+	f.Addresses = append(f.Addresses, f.Accounts...)
+	for i := range w.Transactions {
+		f.Transactions = append(f.Transactions, w.Transactions[i].String())
 	}
 	for _, e := range w.Events {
 		f.Events, f.Marks = append(f.Events, e.String()), append(f.Marks, e.Declared())
@@ -67,7 +75,7 @@ func (w *Watch) followed() followed {
 	for _, a := range w.Actions {
 		f.Actions = append(f.Actions, encode([]any{a.On, a.To, a.Call, a.Args, a.Pool}))
 	}
-	for _, list := range []*[]string{&f.Addresses, &f.Events, &f.Marks, &f.Fields, &f.Status, &f.Sinks, &f.Actions} {
+	for _, list := range []*[]string{&f.Addresses, &f.Events, &f.Marks, &f.Fields, &f.Status, &f.Sinks, &f.Actions, &f.Accounts, &f.Transactions} {
 		slices.Sort(*list)
 		*list = slices.Compact(*list)
 	}
@@ -138,7 +146,7 @@ func (w *Watch) named() (list []newContract) {
 	if w.Factory != nil {
 		list = append(list, newContract{watch: w, address: w.Factory.Address, kind: kindFactory, block: w.Start})
 	}
-	for _, a := range w.Addresses {
+	for _, a := range slices.Concat(w.Addresses, w.accounts()) {
 		list = append(list, newContract{watch: w, address: a, kind: kindGiven, block: w.Start})
 	}
 	return list
@@ -255,11 +263,20 @@ func (d *difference) compare() {
 	if d.old.Factory != d.now.Factory { // it has a position of its own
 		added = slices.DeleteFunc(added, func(s string) bool { return s == d.now.Announces && !slices.Contains(d.now.Events, s) })
 	}
-	if len(added) > 0 {
+	for _, news := range []struct {
+		what string
+		list []string
+	}{{"new events ", added}, {"new ", missing(d.now.Transactions, d.old.Transactions)}, {"the events, too, of ", d.withEvents()}} {
+		if len(news.list) == 0 {
+			continue
+		}
 		if read != "" {
 			read += ", "
 		}
-		read, to = read+"new events "+some(added), d.head
+		read, to = read+news.what+some(news.list), d.head
+	}
+	if gone := missing(d.old.Transactions, d.now.Transactions); len(gone) > 0 {
+		d.add("without "+some(gone), "they are not read any more; those that were found stay", nil)
 	}
 	if gone := missing(before, after); len(gone) > 0 {
 		d.add("without the events "+some(gone), "they are not read any more; those that were found stay", nil)
@@ -284,6 +301,14 @@ func (d *difference) compare() {
 		})
 	}
 	d.compareRest()
+}
+
+// withEvents are the addresses of which only transactions were followed, and events are, too, from now on.
+func (d *difference) withEvents() []string {
+	return slices.DeleteFunc(missing(d.old.Accounts, d.now.Accounts), func(a string) bool {
+		_, followed := slices.BinarySearch(d.now.Addresses, a)
+		return !followed
+	})
 }
 
 func (d *difference) compareRest() {

@@ -82,6 +82,9 @@ func (s *Service) States(ctx context.Context) ([]State, error) {
 			for _, e := range w.Events {
 				st.Events = append(st.Events, e.String())
 			}
+			for _, t := range w.Transactions {
+				st.Events = append(st.Events, t.String())
+			}
 			for _, spec := range w.Sinks {
 				st.Sinks = append(st.Sinks, sinkKind(spec))
 			}

@@ -26,6 +26,7 @@ func TestFileSchemaHasEverySetting(t *testing.T) {
 	for what, text := range map[string]string{
 		"": "unknown: 1", "chain": "chains: [{unknown: 1}]", "watch": "watches: [{unknown: 1}]",
 		"factory": "watches: [{factory: {unknown: 1}}]", "action": "watches: [{actions: [{unknown: 1}]}]",
+		"transactions": "watches: [{transactions: {unknown: 1}}]",
 	} {
 		o := schema.object
 		if what != "" {

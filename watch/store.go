@@ -105,6 +105,7 @@ type contract struct {
 	text       string // of the address
 	unit       string
 	factory    bool
+	account    bool // only transactions are followed
 	discovered uint64
 	next       uint64 // first block that was not read for it; counts while it is not merged
 	merged     bool   // it goes with its unit
@@ -129,6 +130,9 @@ func (w *worker) queryContracts(ctx context.Context, tx *ledger.Tx, where string
 			return err
 		}
 		c.watch, c.address, c.factory, c.merged = w.watches[watch], common.HexToAddress(c.text), kind == kindFactory, merged == 1
+		if r := w.rulesOf(c.watch); r != nil && kind == kindGiven {
+			_, c.account = r.accounts[c.address]
+		}
 		if c.watch != nil { // else its watch is not in this plan any more
 			each(&c)
 		}

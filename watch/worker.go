@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -49,6 +50,7 @@ type worker struct {
 	progress  progress
 	passed    time.Time       // when the second pass had nothing left
 	waiting   map[string]bool // watches of depth 0 of which events may wait, since their depth was another
+	rules     sync.Map        // *rules by *Watch: which transactions are events
 }
 
 const (
@@ -194,7 +196,7 @@ type span struct {
 // not near; above it some single blocks, read by their hashes.
 func (w *worker) plan(lowest uint64, state chainState) span {
 	s := span{from: lowest}
-	longest := w.chain.MaxSpan
+	longest := w.longest()
 	near := lowest // who stands up to here takes part from the start
 	if lowest <= state.safe {
 		s.final = true
@@ -238,7 +240,11 @@ func (w *worker) read(ctx context.Context, s span) ([]*occurrence, source.Block,
 	if err != nil {
 		return nil, last, err
 	}
-	return w.match(ctx, s.contracts, logs), last, nil
+	calls, err := w.readCalls(ctx, s, last.Number)
+	if err != nil {
+		return nil, last, err
+	}
+	return inOrder(w.match(ctx, s.contracts, logs), calls), last, nil
 }
 
 func (w *worker) readLogs(ctx context.Context, s span) ([]source.Log, source.Block, error) {
@@ -271,15 +277,20 @@ func (w *worker) readLogs(ctx context.Context, s span) ([]source.Log, source.Blo
 // queryOf asks for all that contracts wait for.
 func queryOf(contracts []*contract) source.Query {
 	q := source.Query{Addresses: make(map[common.Address]struct{}, len(contracts))}
-	events, seen := map[common.Hash]struct{}{}, map[*Watch]struct{}{}
+	events, asks := map[common.Hash]struct{}{}, map[*Watch]bool{}
 	for _, c := range contracts {
-		q.Addresses[c.address] = struct{}{}
-		if _, known := seen[c.watch]; known {
+		if c.account {
 			continue
 		}
-		seen[c.watch] = struct{}{}
-		for _, selector := range c.watch.selectors() {
-			events[selector] = struct{}{}
+		if _, known := asks[c.watch]; !known {
+			selectors := c.watch.selectors()
+			asks[c.watch] = len(selectors) > 0
+			for _, selector := range selectors {
+				events[selector] = struct{}{}
+			}
+		}
+		if asks[c.watch] { // a query without events would ask for all
+			q.Addresses[c.address] = struct{}{}
 		}
 	}
 	q.Events = slices.SortedFunc(maps.Keys(events), func(a, b common.Hash) int { return a.Cmp(b) })

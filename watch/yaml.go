@@ -393,7 +393,7 @@ func (r *reader) watch(n *yaml.Node) Watch {
 		"events": func(n *yaml.Node) {
 			r.list(n, "events", func(n *yaml.Node) { w.Events = append(w.Events, r.signature(n)) })
 		},
-		"abi": func(n *yaml.Node) { w.Events = append(w.Events, r.abi(n)...) },
+		"abi": func(n *yaml.Node) { w.Events = append(w.Events, r.abi(n, abiEvents)...) },
 		"sinks": func(n *yaml.Node) {
 			r.list(n, "sinks", func(n *yaml.Node) { w.Sinks = append(w.Sinks, r.sink(n)) })
 		},
@@ -403,8 +403,33 @@ func (r *reader) watch(n *yaml.Node) Watch {
 		"fields": func(n *yaml.Node) { w.Fields = r.businessFields(n) },
 		"status": func(n *yaml.Node) { r.status(n, &w.Status) },
 		"raw":    func(n *yaml.Node) { r.decode(n, "raw", &w.Raw) },
+		"transactions": func(n *yaml.Node) {
+			if n.Kind == yaml.MappingNode { // one rule
+				w.Transactions = append(w.Transactions, r.transactions(n))
+				return
+			}
+			r.list(n, "transactions", func(n *yaml.Node) { w.Transactions = append(w.Transactions, r.transactions(n)) })
+		},
 	})
 	return w
+}
+
+func (r *reader) transactions(n *yaml.Node) (t Transactions) {
+	addresses := func(into *[]common.Address, what string) func(*yaml.Node) {
+		return func(n *yaml.Node) {
+			r.list(n, what, func(n *yaml.Node) { *into = append(*into, r.address(n)) })
+		}
+	}
+	r.fields(n, "a rule for transactions", map[string]func(*yaml.Node){
+		"to":   addresses(&t.To, "to"),
+		"from": addresses(&t.From, "from"),
+		"function": func(n *yaml.Node) {
+			r.list(n, "function", func(n *yaml.Node) { t.Functions = append(t.Functions, r.signature(n)) })
+		},
+		"abi":    func(n *yaml.Node) { t.Functions = append(t.Functions, r.abi(n, abiFunctions)...) },
+		"failed": func(n *yaml.Node) { r.decode(n, "failed", &t.Failed) },
+	})
+	return t
 }
 
 func (r *reader) factory(n *yaml.Node) *Factory {
@@ -482,26 +507,37 @@ func (r *reader) status(n *yaml.Node, s *Status) {
 	}
 }
 
-// abi reads files: "path.json", some events of them, "path.json: [Approved, Released]", or a list of both.
-func (r *reader) abi(n *yaml.Node) (all []*decode.Signature) {
+// part is what is taken of an ABI.
+type part struct {
+	called string
+	of     func(*decode.ABI) []*decode.Signature
+}
+
+var (
+	abiEvents    = part{"event", func(a *decode.ABI) []*decode.Signature { return a.Events }}
+	abiFunctions = part{"function", func(a *decode.ABI) []*decode.Signature { return a.Functions }}
+)
+
+// abi reads files: "path.json", some events (or functions) of them, "path.json: [Approved, Released]", or a list of both.
+func (r *reader) abi(n *yaml.Node, p part) (all []*decode.Signature) {
 	switch n.Kind {
 	case yaml.SequenceNode:
 		for _, entry := range n.Content {
-			all = append(all, r.abi(aliased(entry))...)
+			all = append(all, r.abi(aliased(entry), p)...)
 		}
 	case yaml.MappingNode:
-		for _, p := range r.pairs(n) {
+		for _, pair := range r.pairs(n) {
 			var only []string
-			r.list(p[1], "the events of an abi", func(n *yaml.Node) { only = append(only, n.Value) })
-			all = append(all, r.abiFile(p[0], only)...)
+			r.list(pair[1], "the "+p.called+"s of an abi", func(n *yaml.Node) { only = append(only, n.Value) })
+			all = append(all, r.abiFile(pair[0], only, p)...)
 		}
 	default:
-		all = r.abiFile(n, nil)
+		all = r.abiFile(n, nil, p)
 	}
 	return all
 }
 
-func (r *reader) abiFile(n *yaml.Node, only []string) []*decode.Signature {
+func (r *reader) abiFile(n *yaml.Node, only []string, p part) []*decode.Signature {
 	path := n.Value
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(filepath.Dir(r.path), path)
@@ -511,28 +547,28 @@ func (r *reader) abiFile(n *yaml.Node, only []string) []*decode.Signature {
 		r.fail(n, "%v", err)
 		return nil
 	}
-	signatures, err := fromABI(text, only)
+	signatures, err := fromABI(text, only, p)
 	if err != nil {
 		r.fail(n, "%s: %v", path, err)
 	}
 	return signatures
 }
 
-// fromABI takes events from an ABI, or from a compiler's artefact. Those that are not named may be anonymous: they are left out.
-func fromABI(text []byte, only []string) ([]*decode.Signature, error) {
+// fromABI takes events or functions from an ABI, or from a compiler's artefact. Events that are not named may be anonymous: they are left out.
+func fromABI(text []byte, only []string, p part) ([]*decode.Signature, error) {
 	all, err := decode.ReadABI(text)
 	if err != nil {
 		return nil, err
 	}
-	list := slices.DeleteFunc(all.Events, func(s *decode.Signature) bool { return len(only) > 0 && !slices.Contains(only, s.Name) })
+	list := slices.DeleteFunc(p.of(&all), func(s *decode.Signature) bool { return len(only) > 0 && !slices.Contains(only, s.Name) })
 	for _, name := range only {
 		if slices.ContainsFunc(list, func(s *decode.Signature) bool { return s.Name == name }) {
 			continue
 		}
 		if err := all.Unread[name]; err != nil {
-			return nil, fmt.Errorf("event %s: %w", name, err)
+			return nil, fmt.Errorf("%s %s: %w", p.called, name, err)
 		}
-		return nil, fmt.Errorf("it has no event %s", name)
+		return nil, fmt.Errorf("it has no %s %s", p.called, name)
 	}
 	slices.SortFunc(list, func(a, b *decode.Signature) int { return strings.Compare(a.String(), b.String()) })
 	return list, nil

@@ -42,6 +42,14 @@ func (s *Signature) Decode(topics []common.Hash, data []byte) (Values, error) {
 	return s.placed(indexed, data)
 }
 
+// DecodeCall reads the call data of a function: its selector, and its arguments.
+func (s *Signature) DecodeCall(input []byte) (Values, error) {
+	if len(input) < 4 || [4]byte(input) != [4]byte(s.Selector[:4]) {
+		return Values{}, fmt.Errorf("%w: it calls another function", ErrMismatch)
+	}
+	return s.read(s.marks(), nil, input[4:])
+}
+
 // maxTries bounds the bytes that are read to find out which arguments are indexed.
 const maxTries = 8 << 20
 

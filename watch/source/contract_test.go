@@ -14,6 +14,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/params"
 
 	"lockstep/devnet"
@@ -29,6 +30,7 @@ type served interface {
 	// where is the endpoint's URL, with another host if one is given.
 	where(host string) string
 	chainID() uint64
+	sender() common.Address
 }
 
 // overHTTP and overWebSocket are go-ethereum's node.
@@ -40,6 +42,10 @@ type (
 func (c overHTTP) where(host string) string      { return replaced(c.url, "http", host) }
 func (c overWebSocket) where(host string) string { return replaced(c.url, "ws", host) }
 func (c *chain) chainID() uint64                 { return params.AllDevChainProtocolChanges.ChainID.Uint64() }
+func (c *chain) sender() common.Address          { return crypto.PubkeyToAddress(c.key.PublicKey) }
+func (m *mirrorNode) sender() common.Address {
+	return common.HexToAddress(m.network.Accounts()[0].Address)
+}
 
 // mirrorNode is the development network, which is read through its mirror node.
 type mirrorNode struct {
@@ -85,7 +91,7 @@ func (m *mirrorNode) emit(to common.Address, events ...common.Hash) {
 	for _, e := range events {
 		rec, err := l.Impersonate(types.NewTx(&types.DynamicFeeTx{
 			ChainID: new(big.Int).SetUint64(m.chainID()), Nonce: m.nonce, To: &to, Gas: 100_000, GasFeeCap: big.NewInt(2e12), Data: e[:],
-		}), common.HexToAddress(m.network.Accounts()[0].Address))
+		}), m.sender())
 		if err != nil || !rec.Executed() || len(rec.Logs()) != 1 {
 			m.t.Fatalf("%+v, %v", rec, err)
 		}
@@ -162,6 +168,7 @@ func TestContract(t *testing.T) {
 				"calls do not grow with contracts":         fewCalls,
 				"the key in a URL is in no error":          noKeyInErrors,
 				"which block is final":                     finality,
+				"the transactions of blocks":               wholeTransactions,
 			} {
 				t.Run(name, func(t *testing.T) { promise(t, open(t)) })
 			}

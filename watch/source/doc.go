@@ -27,6 +27,11 @@
 // serves can be read of contract results alone, so it is known when there is one. It looks for topics in seven days at a
 // time; a range of blocks that is longer counts as refused.
 //
+// # Transactions
+//
+// They are read with whole blocks, of those who ask for it: near the head by the block's hash, long past ones in batches whose parents must fit. Of
+// those that are wanted the receipts are read, which must be of the same block. A block that used gas and has no transactions is not believed.
+//
 // # Limits of endpoints
 //
 // Package internal/ethrpc tells a limit from trouble: an endpoint in trouble rests, and its range stays as it is. Which limit an endpoint

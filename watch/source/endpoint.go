@@ -27,6 +27,8 @@ type reader interface {
 	blockByHash(ctx context.Context, hash common.Hash) (Block, error)
 	// logs reads the logs of an extent and proves that the endpoint has the extent's last block.
 	logs(ctx context.Context, w extent, q Query) (answer, error)
+	// transactions reads the wanted transactions of an extent's blocks, with what came of them.
+	transactions(ctx context.Context, w extent, want func(*Transaction) bool) ([]Transaction, error)
 	close()
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"lockstep/internal/envx"
 	"lockstep/internal/ethrpc"
@@ -23,6 +24,8 @@ type mirrorNode struct {
 	calls  func(n int)
 	chain  uint64
 	ours   atomic.Bool // it serves that chain
+
+	senders *lru.Cache[common.Address, common.Address] // their addresses, by their numbers
 }
 
 const (
@@ -48,12 +51,16 @@ func newMirrorNode(url string, cfg Config, calls func(int)) (*mirrorNode, error)
 	c.MaxSockets, c.MaxTotalSockets = mirrorSockets, mirrorSockets
 	c.MaxBody, c.MaxBodies = cfg.MaxResponse, cfg.MaxResponse
 	c.ImmatureAttempts, c.PageSize, c.MaxLogPages, c.MaxBlockLogPages = immatureAttempts, mirrorPage, pages, blockPages
-	c.MaxPages, c.MaxResultPages, c.MaxAccountPages, c.MaxBlockPages, c.SliceConcurrency, c.SliceSize = 1, 1, 1, 1, 1, mirrorPage
+	c.MaxPages, c.MaxResultPages, c.MaxAccountPages, c.MaxBlockPages, c.SliceConcurrency, c.SliceSize = 1, blockPages, 1, 1, 1, mirrorPage
 	client, err := mirror.New(c, mirror.Options{})
 	if err != nil {
 		return nil, err
 	}
-	return &mirrorNode{client: client, calls: calls, chain: cfg.ChainID}, nil
+	senders, err := lru.New[common.Address, common.Address](maxSenders)
+	if err != nil {
+		return nil, err
+	}
+	return &mirrorNode{client: client, calls: calls, chain: cfg.ChainID, senders: senders}, nil
 }
 
 func (m *mirrorNode) close() {}
@@ -76,11 +83,12 @@ func (m *mirrorNode) check(ctx context.Context) error {
 // chainID reads the chain of a recent contract result: a mirror node says nowhere else which network it is of.
 func (m *mirrorNode) chainID(ctx context.Context) (id uint64, said bool, err error) {
 	m.calls(1)
+	seen := 0
 	for result, err := range m.client.ContractResults(ctx, mirror.ResultsQuery{Order: mirror.Descending}) {
-		var more *mirror.PagesError
+		if seen++; seen > mirrorPage {
+			break
+		}
 		switch {
-		case errors.As(err, &more):
-			return 0, false, nil
 		case err != nil:
 			return 0, false, mirrored(err)
 		case result.ChainID != nil && result.ChainID.Sign() > 0 && result.ChainID.IsUint64():

@@ -157,9 +157,18 @@ func input(signature string, topic common.Hash, data ...common.Hash) []byte {
 
 func (c *Chain) send(to common.Address, gas uint64, data []byte) common.Hash {
 	c.t.Helper()
+	return c.Transact(to, gas, new(big.Int), data)
+}
+
+// Sender is who sends the transactions.
+func (c *Chain) Sender() common.Address { return crypto.PubkeyToAddress(c.key.PublicKey) }
+
+// Transact sends a transaction, without making a block.
+func (c *Chain) Transact(to common.Address, gas uint64, value *big.Int, data []byte) common.Hash {
+	c.t.Helper()
 	chain := new(big.Int).SetUint64(ChainID)
 	signed, err := types.SignNewTx(c.key, types.LatestSignerForChainID(chain), &types.DynamicFeeTx{
-		ChainID: chain, Nonce: c.nonce, To: &to, Gas: gas, GasFeeCap: big.NewInt(1e12), GasTipCap: big.NewInt(1e9), Data: data,
+		ChainID: chain, Nonce: c.nonce, To: &to, Gas: gas, GasFeeCap: big.NewInt(1e12), GasTipCap: big.NewInt(1e9), Value: value, Data: data,
 	})
 	if err != nil {
 		c.t.Fatal(err)
