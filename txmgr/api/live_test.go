@@ -43,13 +43,17 @@ func TestStreamResumes(t *testing.T) {
 			t.Fatalf("content type %s", got)
 		}
 		var kinds []string
+		at := "" // where the stream says that it is
 		lines := bufio.NewScanner(response.Body)
 		for lines.Scan() {
 			if id, ok := strings.CutPrefix(lines.Text(), "id: "); ok {
-				ids = append(ids, id)
+				if at == "" && id != last {
+					t.Errorf("asked for what is behind %s, the stream begins behind %s", last, id)
+				}
+				at = id
 			}
 			if kind, ok := strings.CutPrefix(lines.Text(), "event: "); ok {
-				kinds = append(kinds, kind)
+				kinds, ids = append(kinds, kind), append(ids, at)
 			}
 			if lines.Text() == "" && until(kinds, ids) {
 				return ids

@@ -352,6 +352,7 @@ func (c *Client) follow(ctx context.Context, stream *http.Client, after *int64, 
 		return problemOf(response.StatusCode, content)
 	}
 	var e Event
+	told := false // e has data; a cursor without any is where a quiet stream is
 	lines := bufio.NewScanner(response.Body)
 	lines.Buffer(nil, 4<<20)
 	for lines.Scan() {
@@ -359,10 +360,12 @@ func (c *Client) follow(ctx context.Context, stream *http.Client, after *int64, 
 		name, value, _ := strings.Cut(line, ": ")
 		switch {
 		case line == "" && e.ID > 0:
-			if err := handle(e); err != nil {
-				return &stopError{err}
+			if told {
+				if err := handle(e); err != nil {
+					return &stopError{err}
+				}
 			}
-			*after, e = e.ID, Event{}
+			*after, e, told = e.ID, Event{}, false
 		case name == "id":
 			if e.ID, err = strconv.ParseInt(value, 10, 64); err != nil {
 				return fmt.Errorf("the stream is not the manager's: %w", err)
@@ -373,6 +376,7 @@ func (c *Client) follow(ctx context.Context, stream *http.Client, after *int64, 
 			if err := json.Unmarshal([]byte(value), &e); err != nil {
 				return fmt.Errorf("the stream is not the manager's: %w", err)
 			}
+			told = true
 		}
 	}
 	return lines.Err()

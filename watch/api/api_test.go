@@ -340,16 +340,17 @@ func TestStreamResumes(t *testing.T) {
 		}
 		defer func() { _ = got.Body.Close() }()
 		lines := bufio.NewScanner(got.Body)
+		at := ""
 		for len(kinds) < count && lines.Scan() {
 			if id, ok := strings.CutPrefix(lines.Text(), "id: "); ok {
-				ids = append(ids, id)
+				at = id
 			}
 			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
 				var e watch.Event
 				if err := json.Unmarshal([]byte(data), &e); err != nil {
 					t.Fatal(err)
 				}
-				kinds = append(kinds, e.Event)
+				ids, kinds = append(ids, at), append(kinds, e.Event)
 			}
 		}
 		return ids, kinds
