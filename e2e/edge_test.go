@@ -40,14 +40,10 @@ func newEdge(t *testing.T) *edgeWorld {
 	return &edgeWorld{T: t, manager: ready.TX, ports: runWorkers(t, strings.TrimPrefix(ready.TX, "http://"), "298")}
 }
 
-// runWorkers starts workerd and returns the isolates' ports.
+// runWorkers starts isolates of the worker in workerd and returns their ports.
 func runWorkers(t *testing.T, manager, chain string) []int {
 	t.Helper()
-	dir := t.TempDir()
-	worker, err := os.ReadFile("../examples/edge-worker/worker.js")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := exampleWith(t, "edge-worker")
 	var services, sockets string
 	for i := range isolates {
 		services += fmt.Sprintf("(name = \"edge-%d\", worker = .edge),\n", i)
@@ -60,14 +56,35 @@ const config :Workerd.Config = (
   sockets = [
 %s]);
 const edge :Workerd.Worker = (
-  modules = [(name = "worker", esModule = embed "worker.js")], compatibilityDate = "2026-01-01",
+  modules = [(name = "worker", esModule = embed "worker.js"), (name = "lockstep-txm", esModule = embed "node_modules/lockstep-txm/dist/index.js")],
+  compatibilityDate = "2026-01-01",
   bindings = [(name = "MANAGER", service = "manager"), (name = "CHAIN", text = %q), (name = "KEY", text = "")]);
 `, services, manager, sockets, chain)
-	for name, content := range map[string][]byte{"worker.js": worker, "config.capnp": []byte(config)} {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.WriteFile(filepath.Join(dir, "config.capnp"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
 	}
+	ports, _ := serveWorkers(t, dir, isolates)
+	return ports
+}
+
+// exampleWith is a copy of an example with the client that it imports.
+func exampleWith(t *testing.T, name string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join("../examples", name))); err != nil {
+		t.Fatal(err)
+	}
+	compile := exec.CommandContext(t.Context(), "node", "node_modules/typescript/bin/tsc", "../clients/typescript/src/index.ts", "--ignoreConfig",
+		"--outDir", filepath.Join(dir, "node_modules/lockstep-txm/dist"), "--module", "nodenext", "--target", "es2022", "--lib", "es2022,dom,dom.iterable", "--strict", "--types", "")
+	if out, err := compile.CombinedOutput(); err != nil {
+		t.Fatalf("tsc: %v\n%s", err, out)
+	}
+	return dir
+}
+
+// serveWorkers starts workerd in a folder with a config.capnp, and returns the ports of its sockets and what ends it at once.
+func serveWorkers(t *testing.T, dir string, sockets int, args ...string) (ports []int, kill func()) {
+	t.Helper()
 	program, err := filepath.Abs(workerd)
 	if err != nil {
 		t.Fatal(err)
@@ -77,22 +94,24 @@ const edge :Workerd.Worker = (
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), program, "serve", filepath.Join(dir, "config.capnp"), "--control-fd=3")
+	cmd := exec.CommandContext(t.Context(), program, append([]string{"serve", filepath.Join(dir, "config.capnp"), "--control-fd=3"}, args...)...)
 	cmd.ExtraFiles, cmd.Stdout, cmd.Stderr = []*os.File{writer}, &log, &log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	writer.Close()
-	t.Cleanup(func() {
+	kill = sync.OnceFunc(func() {
 		cmd.Process.Kill()
 		cmd.Wait()
 		control.Close()
+	})
+	t.Cleanup(func() {
+		kill()
 		if t.Failed() {
 			t.Logf("workerd: %s", log.String())
 		}
 	})
-	var ports []int
-	for lines := bufio.NewScanner(control); len(ports) < isolates; {
+	for lines := bufio.NewScanner(control); len(ports) < sockets; {
 		if !lines.Scan() {
 			t.Fatalf("workerd ended before it listened: %v\n%s", lines.Err(), log.String())
 		}
@@ -107,7 +126,7 @@ const edge :Workerd.Worker = (
 			ports = append(ports, event.Port)
 		}
 	}
-	return ports
+	return ports, kill
 }
 
 type edgeRecord struct {
@@ -120,30 +139,44 @@ type edgeRecord struct {
 
 // act asks one isolate for an action.
 func (w *edgeWorld) act(isolate int, account, action string, value int) (int, edgeRecord) {
-	return w.ask(isolate, fmt.Sprintf(`{"account":%q,"key":"main","action":%q,"to":"0x05FbA803Be258049A27B820088bab1cAD2058871","value":"%d0000000000"}`, account, action, value))
+	status, r, err := w.try(isolate, account, action, value)
+	if err != nil {
+		w.Error(err)
+	}
+	return status, r
+}
+
+// try is act where no answer is no failure of the test.
+func (w *edgeWorld) try(isolate int, account, action string, value int) (int, edgeRecord, error) {
+	return w.post(isolate, fmt.Sprintf(`{"account":%q,"key":"main","action":%q,"to":"0x05FbA803Be258049A27B820088bab1cAD2058871","value":"%d0000000000"}`, account, action, value))
 }
 
 func (w *edgeWorld) ask(isolate int, body string) (int, edgeRecord) {
-	request, err := http.NewRequestWithContext(w.Context(), http.MethodPost, fmt.Sprintf("http://127.0.0.1:%d/act", w.ports[isolate]), strings.NewReader(body))
+	status, r, err := w.post(isolate, body)
 	if err != nil {
 		w.Error(err)
-		return 0, edgeRecord{}
+	}
+	return status, r
+}
+
+func (w *edgeWorld) post(isolate int, body string) (status int, r edgeRecord, err error) {
+	request, err := http.NewRequestWithContext(w.Context(), http.MethodPost, fmt.Sprintf("http://127.0.0.1:%d/act", w.ports[isolate]), strings.NewReader(body))
+	if err != nil {
+		return 0, r, err
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		w.Error(err)
-		return 0, edgeRecord{}
+		return 0, r, err
 	}
 	defer response.Body.Close()
-	content, _ := io.ReadAll(response.Body)
-	var r edgeRecord
-	if response.StatusCode != http.StatusOK {
-		return response.StatusCode, r // a problem
+	content, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		return response.StatusCode, r, err // a problem
 	}
 	if err := json.Unmarshal(content, &r); err != nil {
-		w.Errorf("%s: %s", response.Status, content)
+		return response.StatusCode, r, fmt.Errorf("%s: %s: %w", response.Status, content, err)
 	}
-	return response.StatusCode, r
+	return response.StatusCode, r, nil
 }
 
 // Many isolates ask for the same actions at once. Each action is executed once and has one
@@ -188,6 +221,76 @@ func TestEdgeWorkers(t *testing.T) {
 	if status, _ := w.act(0, "alice", "act-0", 77); status != http.StatusUnprocessableEntity {
 		t.Errorf("another intent under the key: %d", status)
 	}
+}
+
+// TestEdgeWorkersWithObjects has one Durable Object for each account in front of the manager. workerd is killed while it works, and everything is
+// asked for again: each action has the result that somebody was told before, and is executed once, in one order.
+func TestEdgeWorkersWithObjects(t *testing.T) {
+	var ready struct{ TX string }
+	start(t, nil, "dev", "--json", "--tx", "--tx-address", "127.0.0.1:0", "--http", "127.0.0.1:0", "--ws", "127.0.0.1:0", "--mirror", "127.0.0.1:0", "--consensus", "127.0.0.1:0").ReadReady(&ready)
+	dir := exampleWith(t, "edge-object")
+	config := filepath.Join(dir, "config.capnp")
+	text, err := os.ReadFile(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	here := strings.NewReplacer("127.0.0.1:7550", strings.TrimPrefix(ready.TX, "http://"), "127.0.0.1:8780", "127.0.0.1:0").Replace(string(text))
+	if err := os.WriteFile(config, []byte(here), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	objects := filepath.Join(dir, "objects")
+	if err := os.Mkdir(objects, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	w := &edgeWorld{T: t, manager: ready.TX}
+	accounts, actions := []string{"alice", "bob"}, 8
+	told := map[string]string{} // action → hash
+	// askAll asks for everything twice at once. Until workerd is to die, each answer has to be the result.
+	askAll := func(dies bool) {
+		var kill func()
+		w.ports, kill = serveWorkers(t, dir, 1, "--directory-path=objects="+objects)
+		defer kill()
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		for range 2 {
+			for _, account := range accounts {
+				for n := range actions {
+					all.Go(func() {
+						status, r, err := w.try(0, account, fmt.Sprint("act-", n), n+1)
+						mu.Lock()
+						defer mu.Unlock()
+						name := fmt.Sprint(account, n)
+						switch {
+						case dies && (err != nil || status != http.StatusOK):
+						case err != nil || status != http.StatusOK || r.Status != "done" || r.TxHash == "":
+							t.Errorf("%s: %d %+v %v", name, status, r, err)
+						case told[name] != "" && told[name] != r.TxHash:
+							t.Errorf("%s was %s and is %s", name, told[name], r.TxHash)
+						default:
+							told[name] = r.TxHash
+						}
+						if dies && len(told) == 3 {
+							kill()
+						}
+					})
+				}
+			}
+		}
+		all.Wait()
+		if dies {
+			return
+		}
+		if status, _ := w.act(0, "alice", "act-0", 77); status != http.StatusUnprocessableEntity {
+			t.Errorf("another intent under the key: %d", status)
+		}
+	}
+	askAll(true)
+	if before := len(told); before < 3 || before == len(accounts)*actions {
+		t.Errorf("workerd died after %d results", before)
+	}
+	askAll(false)
+	w.ordered(accounts, actions)
+	askAll(false) // from what is kept
 }
 
 // TestEdgeWorkersOnNEAR has isolates that all register the same accounts, each in one transaction of several actions.

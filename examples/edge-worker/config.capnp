@@ -15,7 +15,10 @@ const config :Workerd.Config = (
 );
 
 const edge :Workerd.Worker = (
-  modules = [(name = "worker", esModule = embed "worker.js")],
+  modules = [
+    (name = "worker", esModule = embed "worker.js"),
+    (name = "lockstep-txm", esModule = embed "node_modules/lockstep-txm/dist/index.js"),
+  ],
   compatibilityDate = "2026-01-01",
   bindings = [
     (name = "MANAGER", service = "manager"),

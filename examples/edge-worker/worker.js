@@ -8,38 +8,27 @@
 //
 //   → {"status":"done","txHash":"0x…","outcome":{…},"updatedAt":…}
 
-const MAX_CALLS = 20;
+import { Problem, TxManager, UnknownOutcomeError } from "lockstep-txm";
 
 export default {
   async fetch(request, env) {
     if (request.method !== "POST") return new Response("POST an action", { status: 405 });
-    const { account, key, action, to, data, value, actions } = await request.json();
-    const body = JSON.stringify({
-      // One total order for each account and key, however many isolates ask.
-      key: `${account}:${key}`,
-      // The same action is executed once, however often it is asked for.
-      idempotencyKey: `${action}:${account}:${key}`,
-      intent: { chain: env.CHAIN, to, data, value, actions, subject: account },
-      timeout: "10s",
-    });
-    for (let call = 0; call < MAX_CALLS; call++) {
-      const response = await execute(env, body);
-      if (response === undefined) continue; // nobody knows whether it arrived: the key makes asking again safe
-      if (!response.ok) return response; // refused: the body says why
-      const record = await response.json();
-      if (record.status !== "inflight") return Response.json(record);
+    const { account, key, action, ...wanted } = await request.json();
+    const txm = new TxManager({ url: "http://localhost", key: env.KEY, fetch: (url, init) => env.MANAGER.fetch(url, init) });
+    try {
+      const record = await txm.execute({
+        // One total order for each account and key, however many isolates ask.
+        key: `${account}:${key}`,
+        // The same action is executed once, however often it is asked for.
+        idempotencyKey: `${action}:${account}:${key}`,
+        intent: { ...wanted, chain: env.CHAIN, subject: account },
+      }, { timeout: 120_000 });
+      return Response.json(record, { status: record.status === "inflight" ? 202 : 200 });
+    } catch (err) {
+      if (err instanceof Problem) return Response.json({ code: err.code, detail: err.detail }, { status: err.status });
+      // Nobody knows whether it arrived: the key makes asking again safe.
+      if (err instanceof UnknownOutcomeError) return Response.json({ status: "inflight" }, { status: 202 });
+      throw err;
     }
-    return Response.json({ status: "inflight" }, { status: 202 });
   },
 };
-
-async function execute(env, body) {
-  const headers = { "content-type": "application/json" };
-  if (env.KEY) headers.authorization = `Bearer ${env.KEY}`;
-  try {
-    const response = await env.MANAGER.fetch("http://localhost/internal/execute", { method: "POST", headers, body });
-    return response.status >= 502 ? undefined : response;
-  } catch {
-    return undefined;
-  }
-}
