@@ -85,7 +85,7 @@ func TestTypeScriptClient(t *testing.T) {
 		}
 		var key string
 		for _, role := range []string{"admin", "send"} { // the first has to be an admin's
-			key = strings.TrimSpace(command(t, dir, settings, harness.Program(t), "txm", "key", "--role", role, "--label", role))
+			key = regexp.MustCompile(`lsk_\S+`).FindString(command(t, dir, settings, harness.Program(t), "txm", "key", "--role", role, "--label", role))
 		}
 		manager := harness.Command{Name: "manager", Settings: settings, Args: []string{"txm"}}.Start(t).URL("transaction manager is ready")
 		command(t, app, []string{"TXM_URL=" + manager, "TXM_API_KEY=" + key, "RPC_URL=" + chain.url}, "node", "--test", "manager.test.mjs")

@@ -183,7 +183,11 @@ export class TxManager {
     this.#url = (options.url ?? "http://127.0.0.1:7550").replace(/\/+$/, "");
     if (!/^https?:\/\/[^/]/.test(this.#url)) throw new TypeError(`url: want one that begins with http:// or https://, not ${this.#url}`);
     this.#headers = { ...options.headers };
-    if (options.key) this.#headers.authorization = `Bearer ${options.key}`;
+    if (options.key) this.#headers.authorization = `Bearer ${options.key.trim()}`;
+    for (const [name, value] of Object.entries(this.#headers)) {
+      // fetch would refuse it, too, and say the secret in its error.
+      if (!/^[\x20-\x7e]*$/.test(value)) throw new TypeError(`${name === "authorization" ? "key" : name}: want one line of ASCII`);
+    }
     this.#fetch = options.fetch ?? ((url, init) => fetch(url, init));
     this.#retries = options.retries ?? 6;
     this.#attemptTimeout = options.attemptTimeout ?? 20_000;

@@ -155,6 +155,9 @@ test("mistakes are refused before anything is sent", async (t) => {
   await assert.rejects(txm.sendBatch([intent], { idempotencyKey: "a\nb" }), TypeError);
   await assert.rejects(txm.get(""), TypeError);
   assert.throws(() => new TxManager({ url: "localhost:7550" }), TypeError);
+  for (const wrong of [{ key: "role send\nlsk_secret" }, { headers: { "x-gateway": "secret\n1" } }]) {
+    assert.throws(() => new TxManager({ url: s.url, ...wrong }), (err) => err instanceof TypeError && !/secret/.test(err.stack));
+  }
   assert.equal(s.seen.length, 0);
 });
 
