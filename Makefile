@@ -20,7 +20,7 @@ SIM_TIME ?= 10m
 SIM_FIRST ?= 0
 comma := ,
 
-.PHONY: help dev build build-race release image install setup setup-all test test-all unit race e2e soak soak-state chaos chaos-watch chaos-txm vet lint fmt alerts chart generate verify bench bench-dev bench-txm bench-scaling proof sim attack fuzz cover
+.PHONY: help dev build build-race release image client install setup setup-all test test-all unit race e2e soak soak-state chaos chaos-watch chaos-txm vet lint fmt alerts chart generate verify bench bench-dev bench-txm bench-scaling proof sim attack fuzz cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,10 +35,15 @@ build: ## build bin/lockstep
 PLATFORMS ?= linux/amd64,linux/arm64
 release: ## make what is published, in dist/: packages, archives, an image, checksums (VERSION=1.2.3), and check how that is made
 	go run -C tools ./release -version $(VERSION) -platforms $(PLATFORMS)
-	LOCKSTEP_RELEASE_PLATFORMS=$(PLATFORMS) go test -count=1 -run 'TestRelease$$/(archive|image|package|installed)' ./e2e/packaging
+	LOCKSTEP_RELEASE_PLATFORMS=$(PLATFORMS) go test -count=1 -run 'TestRelease$$/(archive|image|package|installed|npm)' ./e2e/packaging
 
 image: ## build the container image lockstep, with docker
 	docker build --build-arg VERSION=$(VERSION) -t lockstep .
+
+client: ## pack lockstep-txm, the client for TypeScript, in dist/ (needs npm)
+	mkdir -p dist
+	cp LICENSE clients/typescript/
+	cd clients/typescript && npm install --no-package-lock --no-audit --no-fund && npm pack --pack-destination ../../dist
 
 PREFIX ?= /usr/local
 install: build ## put lockstep on the PATH, in PREFIX/bin (PREFIX=/usr/local)

@@ -82,10 +82,10 @@ func read(t *testing.T, parts ...string) []byte {
 func TestRelease(t *testing.T) {
 	out, machines := release(t)
 	image := "lockstep_" + version + "_image.tar"
-	want := []string{image}
+	want := []string{image, "lockstep-dev-" + version + ".tgz"}
 	for _, machine := range machines {
 		base := "lockstep_" + version + "_linux_" + machine
-		want = append(want, base+".cdx.json", base+".tar.gz", "lockstep_"+version+"_"+machine+".deb")
+		want = append(want, base+".cdx.json", base+".tar.gz", "lockstep_"+version+"_"+machine+".deb", "lockstep-dev-linux-"+machine+"-"+version+".tgz")
 	}
 	slices.Sort(want)
 	var listed []string
@@ -111,6 +111,7 @@ func TestRelease(t *testing.T) {
 		return
 	}
 	t.Run("image", func(t *testing.T) { checkImage(t, filepath.Join(out, image), programs) })
+	t.Run("npm", func(t *testing.T) { checkNPM(t, out, programs) })
 	t.Run("README", func(t *testing.T) {
 		img := checkImage(t, filepath.Join(out, image), programs)[runtime.GOARCH]
 		passReadme(t, img.unpack(t), img)

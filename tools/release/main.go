@@ -1,5 +1,5 @@
 // Command release makes what is published of a version: for each platform the static program, an
-// archive and a Debian package, one OCI image for all platforms, a list of what is built in, the
+// archive, a Debian package and one for npm, one OCI image for all platforms, a list of what is built in, the
 // licences of that, and SHA256SUMS over all of it. It needs dpkg-deb for the packages and no daemon. Run it in the
 // folder tools; `make release` does.
 //
@@ -101,6 +101,9 @@ func run(ctx context.Context, args []string) error {
 	if err := r.image(*certificates); err != nil {
 		return err
 	}
+	if err := r.npm(); err != nil {
+		return err
+	}
 	return r.sums()
 }
 
@@ -148,7 +151,7 @@ func (r *release) name(system, machine string) string {
 // documents are what comes with every package: the documents with all that they lead to, alert rules, dashboards, examples, and
 // files for systemd, compose and Helm.
 func (r *release) documents() (list []string, err error) {
-	for _, top := range []string{"LICENSE", "NOTICE", "*.md", "docs", "examples", "packaging"} {
+	for _, top := range []string{"LICENSE", "NOTICE", "*.md", "docs", "examples", "packaging", "clients"} {
 		found, err := filepath.Glob(filepath.Join(r.root, top))
 		if err != nil || len(found) == 0 {
 			return nil, errors.Join(fmt.Errorf("there is no %s in %s", top, r.root), err)
@@ -158,7 +161,7 @@ func (r *release) documents() (list []string, err error) {
 				switch {
 				case err != nil:
 					return err
-				case entry.Name() == "node_modules":
+				case entry.IsDir() && (entry.Name() == "node_modules" || entry.Name() == "dist"):
 					return filepath.SkipDir
 				case entry.Type().IsRegular():
 					path, err = filepath.Rel(r.root, path)
