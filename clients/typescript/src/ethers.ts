@@ -11,10 +11,10 @@ import {
   AbstractSigner, Signature, TransactionResponse, TransactionReceipt, getAddress, hexlify, isError, makeError, resolveAddress,
   type Provider, type TransactionRequest, type TransactionResponseParams,
 } from "ethers";
-import { FateError, TxManager, unexecuted, type Intent, type SendOptions, type Transaction } from "./index.js";
+import { FateError, TxManager, unexecuted, type Intent, type IntentDefaults, type SendOptions, type Transaction } from "./index.js";
 
 /** What a signer adds to each intent, and how it hands it over. `pin` names the account that signs; without it the manager chooses. */
-export type LockstepSignerOptions = Omit<Intent, "chain" | "to" | "value" | "data" | "actions"> & {
+export type LockstepSignerOptions = IntentDefaults & {
   /** The manager's name of the chain; the provider's chain id if left out. */
   chain?: string | undefined;
 } & Pick<SendOptions, "idempotencyKey" | "timeout" | "signal">;

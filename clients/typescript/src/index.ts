@@ -16,6 +16,9 @@ export type { Record as Execution } from "./openapi.js";
 /** What is to happen. Amounts are in the chain's smallest unit: a bigint, text, or a number below 2⁵³. */
 export type Intent = IntentBody;
 
+/** What a signer may add to each intent of its own, besides what the transaction says. */
+export type IntentDefaults = Omit<Intent, "chain" | "to" | "value" | "data" | "actions" | "function" | "args" | "bytecode" | "abi" | "idempotencyKey">;
+
 /** Where a transaction stands. `unknown` means that it may have left, and never that it failed. */
 export type Status = Transaction["status"];
 

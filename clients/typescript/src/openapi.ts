@@ -195,14 +195,22 @@ export interface HooksOutBody {
 }
 
 export interface IntentBody {
+  /** The contract's ABI, or a compiler's artefact that has it. */
+  abi?: unknown;
   /** On NEAR, instead of data and value: the actions of the transaction, in the form in which nodes show them (docs/TXM.md). */
   actions?: unknown;
   /** Who it is for; budgets and rates know it. */
   actor?: string;
+  /** Arguments of the function or of the constructor: numbers as integers, decimal text or 0x text, bytes as 0x text, tuples as lists. */
+  args?: unknown[] | null;
+  /** Instead of to and data: deploys this code. Arguments of its constructor are args, their types those of function (constructor(string name)) or of the abi. */
+  bytecode?: string;
   /** A chain: its number as decimal text, 0x text or an integer. */
   chain: bigint | number | string;
   /** Bytes as 0x text. */
   data?: string;
+  /** Instead of data: the function to call, as transfer(address to,uint256 amount), or by its name alone with an abi. */
+  function?: string;
   /** Gas limit; none: estimated. */
   gas?: bigint | number | string;
   /** Like the header Idempotency-Key, which wins. */

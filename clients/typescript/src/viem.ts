@@ -8,10 +8,10 @@
  * @module
  */
 import { walletActions, type Account, type Chain, type Client, type Transport, type WalletActions } from "viem";
-import { FateError, LockstepError, TxManager, unexecuted, type Intent, type SendOptions } from "./index.js";
+import { FateError, LockstepError, TxManager, unexecuted, type Intent, type IntentDefaults, type SendOptions } from "./index.js";
 
 /** What is added to each intent, and how it is handed over. An address as the client's account is the `pin`. */
-export type LockstepOptions = Omit<Intent, "chain" | "to" | "value" | "data" | "actions"> & {
+export type LockstepOptions = IntentDefaults & {
   /** The manager's name of the chain; its chain id if left out. */
   chain?: string | undefined;
 } & Pick<SendOptions, "idempotencyKey" | "timeout" | "signal">;
