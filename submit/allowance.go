@@ -29,8 +29,8 @@ import (
 // may take: the transaction goes back into its line. The error is the client's.
 func (s *Submitter) takeRisk(ctx context.Context, e *Entry, expected uint64) (wait bool, err error) {
 	mine := e.tx.Nonce()
-	if s.cfg.SkipLookUps || s.nonces.Budget() == 0 || mine == expected && s.isAlone(e) {
-		return false, nil
+	if s.cfg.SkipLookUps || s.nonces.Budget() == 0 || mine == expected && s.isAlone(e) || e.upload != nil {
+		return false, nil // its file has taken one
 	}
 	// In a line it waits in its turn: those behind it must not get the free one first.
 	since, limit := time.Now(), s.awaitLimit()
@@ -350,9 +350,9 @@ func (s *Submitter) reserveFile(ctx context.Context, e *Entry, digits int) (cost
 	return cost{reservation: reservation}, nil
 }
 
-// stored ends the reservation for a file that could not be made. The reservation for a file that was made lasts
-// until the file is deleted.
-func (c *cost) stored(file File, err error) {
+// stored ends the reservation for a file that could not be made, and tells whether anything may have been paid. The reservation
+// for a file that was made lasts until the file is deleted.
+func (c *cost) stored(file File, err error) (paid bool) {
 	var failed *consensus.ReceiptError
 	var refused *consensus.StatusError
 	var unsent *consensus.NotSentError
@@ -363,9 +363,11 @@ func (c *cost) stored(file File, err error) {
 		c.reservation.Settle(failed.TransactionID)
 	case errors.As(err, &refused), errors.As(err, &unsent), errors.As(err, &unavailable):
 		c.reservation.Release()
+		return false
 	default: // nobody knows the cost
 		c.reservation.Settle()
 	}
+	return true
 }
 
 // settle ends the reservation. Only what reached consensus is charged. If that is not known, the network tells

@@ -6,6 +6,7 @@ import (
 	"crypto/ecdsa"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,6 +23,7 @@ import (
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 	"lockstep/internal/limit"
+	"lockstep/internal/pending"
 	"lockstep/submit"
 )
 
@@ -214,6 +216,7 @@ func TestBudgetOfAnAddress(t *testing.T) {
 
 // cabinet keeps files with call data. Every transaction about them has an id of its own.
 type cabinet struct {
+	takes   time.Duration // for a file
 	stored  atomic.Int64
 	failure error
 	remains error // why a file cannot be deleted
@@ -224,6 +227,7 @@ func (c *cabinet) id() hedera.TransactionID { return transactionID(1000 + int(c.
 
 func (c *cabinet) StoreFile(context.Context, common.Address, []byte, int) (submit.File, error) {
 	c.stored.Add(1)
+	time.Sleep(c.takes) //nolint:forbidigo // fake time
 	if c.failure != nil {
 		return nil, c.failure
 	}
@@ -313,12 +317,103 @@ func TestBudgetOfFiles(t *testing.T) {
 	}
 }
 
+// A file costs the operator more than twenty rejections do. It is not paid for in front of a gap, nor twice for one nonce, and as often in vain
+// as its sender has risks; an honest burst waits for its risks and is executed whole.
+func TestFilesAreNotPaidForInVain(t *testing.T) {
+	const count, budget = 40, 10
+	same, rising := func(int) uint64 { return 0 }, func(i int) uint64 { return uint64(i) }
+	for name, test := range map[string]struct {
+		nonce          func(i int) uint64
+		change         func(*options)
+		network        func(*network)
+		files, execute int
+		refusal        string // a part of what the others are told
+	}{
+		"behind a gap":         {nonce: func(i int) uint64 { return uint64(5 + i) }, refusal: "Nonce too high"},
+		"one nonce":            {nonce: same, files: 1, execute: 1, refusal: "Nonce too low"},
+		"without ordering":     {nonce: same, change: unordered, files: 1, execute: 1, refusal: "Nonce too low"},
+		"an honest burst":      {nonce: rising, files: count, execute: count},
+		"… from its end":       {nonce: func(i int) uint64 { return uint64(count - 1 - i) }, files: count, execute: count},
+		"for want of funds":    {nonce: rising, network: poor, files: budget, execute: 1, refusal: "Insufficient funds"},
+		"… without a pool":     {nonce: rising, network: poor, change: func(o *options) { o.pool = pending.Disabled(nil) }, files: budget, execute: 1, refusal: "Insufficient funds"},
+		"refused at consensus": {nonce: same, network: refuses(hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID), files: budget, refusal: "INVALID_ACCOUNT_ID"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n, key, files := newNetwork(), newKey(t), &cabinet{takes: 5 * time.Second}
+				n.delay = 100 * time.Millisecond
+				if test.network != nil {
+					test.network(n)
+				}
+				s := newSubmitter(t, n, func(o *options) {
+					pooled(o)
+					o.files, o.nonces = files, limit.NewWrongNonces(limit.Config{WrongNonces: budget}, nil)
+					if test.change != nil {
+						test.change(o)
+					}
+				})
+				results := make(chan submit.Result, count)
+				for i := range count {
+					go func() { results <- s.Submit(t.Context(), deploymentAt(t, key, test.nonce(i), int64(i))) }()
+					synctest.Wait()
+				}
+				executed := 0
+				told := false
+				for range count {
+					switch r := <-results; {
+					case r.Outcome == submit.Executed:
+						executed++
+					case r.Err == nil:
+						t.Errorf("%v without an error", r.Outcome)
+					case strings.Contains(r.Err.Error(), test.refusal):
+						told = true
+					case !strings.Contains(r.Err.Error(), eth.ErrWrongNonces().Message) && !strings.Contains(r.Err.Error(), "Nonce too high"):
+						t.Error(r.Err)
+					}
+				}
+				if got := int(files.stored.Load()); got > test.files || executed != test.execute {
+					t.Errorf("%d files were paid for and %d transactions executed, want %d and %d", got, executed, test.files, test.execute)
+				}
+				if !told && test.execute < count {
+					t.Errorf("nobody is told %q", test.refusal)
+				}
+			})
+		})
+	}
+}
+
+// poor can pay for one transaction.
+func poor(n *network) {
+	n.balance = hedera.Hbar
+	n.before = func(uint64, consensus.Submission) (bool, error) {
+		n.balance -= 71 * hedera.Hbar / 100
+		return true, nil
+	}
+}
+
+func refuses(status hedera.Status) func(*network) {
+	return func(n *network) { n.verdict = func(uint64) (hedera.Status, error) { return status, nil } }
+}
+
 // deployment signs a transaction with call data of some length.
 func deployment(t *testing.T, key *ecdsa.PrivateKey, size int) []byte {
 	t.Helper()
-	raw, err := types.MustSignNewTx(key, types.LatestSignerForChainID(chainID), &types.DynamicFeeTx{
+	return signed(t, key, &types.DynamicFeeTx{
 		ChainID: chainID, Gas: 1_000_000, GasFeeCap: price, To: &receiver, Data: bytes.Repeat([]byte{1}, size),
-	}).MarshalBinary()
+	})
+}
+
+// deploymentAt signs one with a nonce and a value of its own.
+func deploymentAt(t *testing.T, key *ecdsa.PrivateKey, nonce uint64, tinybars int64) []byte {
+	t.Helper()
+	return signed(t, key, &types.DynamicFeeTx{
+		ChainID: chainID, Nonce: nonce, Gas: 1_000_000, GasFeeCap: price, To: &receiver, Data: bytes.Repeat([]byte{1}, 6000), Value: hedera.Tinybar(tinybars).Weibar(),
+	})
+}
+
+func signed(t *testing.T, key *ecdsa.PrivateKey, tx *types.DynamicFeeTx) []byte {
+	t.Helper()
+	raw, err := types.MustSignNewTx(key, types.LatestSignerForChainID(chainID), tx).MarshalBinary()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@
 //	promised       the client has got the hash, before or after a node took the transaction, and was told of no
 //	               doubt
 //	risk           the right of a sender to send one transaction that the network may refuse for its nonce or for want
-//	               of funds; a sender has a number of them
+//	               of funds, or to have one file written for it; a sender has a number of them
 //	return         the way back to its line of a transaction that was certainly not executed
 //
 // # An entry's life

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -12,13 +14,16 @@ import (
 	"lockstep/consensus"
 	"lockstep/internal/eth"
 	"lockstep/internal/hedera"
+	"lockstep/internal/limit"
+	"lockstep/internal/sleep"
 	"lockstep/lock"
 )
 
-// gates keep a sender's transactions in their order of arrival ahead of the lock while one of them has its call
+// gates keep a sender's transactions in their order ahead of the lock while one of them has its call
 // data put into a file. Every piece waits for consensus, which takes longer than a turn may last, so it must not
 // happen in the turn. But later transactions must not overtake it either. So a transaction with a file, and all
-// that come after it, draw their tickets when the file is there, in the order in which they came.
+// that come after it with higher nonces, draw their tickets when the file is there, in the order of their nonces, as
+// in the line itself. One with a lower nonce waits for nobody.
 //
 // Senders without such a transaction have no gate. The order holds in this process; other
 // relays see the tickets when they are drawn.
@@ -26,10 +31,43 @@ type gates struct {
 	limit int // maximum of entries of a sender; 0: no limit
 
 	mu     sync.Mutex
-	queues map[common.Address][]*Entry // in order of arrival; guarded by mu
+	queues map[common.Address][]*Entry // by nonce, those with the same one in order of arrival; guarded by mu
+	owners map[attempt]*upload         // of those that may make a file, the one for each nonce; guarded by mu
 }
 
-func newGates(limit int) *gates { return &gates{queues: map[common.Address][]*Entry{}, limit: limit} }
+// attempt is what only one transaction at a time can succeed with.
+type attempt struct {
+	sender common.Address
+	nonce  uint64
+}
+
+func newGates(limit int) *gates {
+	return &gates{queues: map[common.Address][]*Entry{}, owners: map[attempt]*upload{}, limit: limit}
+}
+
+// owns tells whether the file of a nonce is e's to make. It is, until e ends, unless another transaction was first, or waits here before it.
+func (d *gates) owns(ctx context.Context, e *Entry) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	nonce := attempt{e.tx.From(), e.tx.Nonce()}
+	first := slices.IndexFunc(d.queues[nonce.sender], func(o *Entry) bool { return o.tx.Nonce() == nonce.nonce && o.gate.state == storing })
+	if first >= 0 && d.queues[nonce.sender][first] != e {
+		return d.owners[nonce] == e.upload
+	}
+	if d.owners[nonce] == nil && ctx.Err() == nil { // what has ended, which ends ctx, disowns nothing later
+		d.owners[nonce] = e.upload
+	}
+	return d.owners[nonce] == e.upload
+}
+
+// disown lets the next one have the nonce.
+func (d *gates) disown(e *Entry) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if nonce := (attempt{e.tx.From(), e.tx.Nonce()}); d.owners[nonce] == e.upload {
+		delete(d.owners, nonce)
+	}
+}
 
 // gate is an entry's place in front of the lock.
 type gate struct {
@@ -56,7 +94,8 @@ func (d *gates) enter(e *Entry) error {
 	defer d.mu.Unlock()
 	from, needsFile := e.tx.From(), e.needsFile()
 	queue := d.queues[from]
-	if len(queue) == 0 && !needsFile {
+	place := sort.Search(len(queue), func(i int) bool { return queue[i].tx.Nonce() > e.tx.Nonce() })
+	if place == 0 && !needsFile {
 		if err := e.draw(); err != nil {
 			return err
 		}
@@ -70,7 +109,7 @@ func (d *gates) enter(e *Entry) error {
 	if !needsFile {
 		e.gate.state = ready
 	}
-	d.queues[from] = append(queue, e)
+	d.queues[from] = slices.Insert(queue, place, e)
 	return nil
 }
 
@@ -196,10 +235,11 @@ type File interface {
 // upload is call data on its way into a file.
 type upload struct {
 	cancel context.CancelFunc
-	done   chan struct{} // closed when file and err are final
-	file   File          // nil: there is none
-	err    error         // why the transaction cannot go out
-	cost   cost          // of the file
+	done   chan struct{}    // closed when file and err are final
+	file   File             // nil: there is none
+	err    error            // why the transaction cannot go out
+	cost   cost             // of the file
+	risk   *limit.NonceRisk // that the file is paid for in vain
 }
 
 // needsFile tells whether the transaction's call data travels in a file.
@@ -222,19 +262,84 @@ func (e *Entry) store(ctx context.Context) {
 			if err == nil {
 				err = e.s.check(e, known, known.nonce, false)
 			}
+			if err == nil {
+				err = e.s.admitFile(ctx, e, &known)
+			}
 			if err != nil {
 				return err
 			}
 			text := hex.AppendEncode(nil, e.tx.Data())
 			if u.cost, err = e.s.reserveFile(ctx, e, len(text)); err != nil {
+				u.risk.GiveBack()
 				return err
 			}
 			file, err := e.s.files.StoreFile(ctx, e.tx.From(), text, e.s.rules.FileChunkSize)
 			u.file = file
-			u.cost.stored(file, err)
+			if paid := u.cost.stored(file, err); !paid {
+				u.risk.GiveBack()
+			}
 			return fileError(err)
 		})()
 	}()
+}
+
+// admitFile waits until a transaction's call data may be put into a file. That is paid for whatever becomes of the
+// transaction, and costs more than twenty rejections. So nothing is written while a transaction before it is missing, or
+// while another attempt at its nonce is on its way; and each file takes one of its sender's risks, which comes
+// back when the transaction was run. Those with the lowest nonces get them first.
+func (s *Submitter) admitFile(ctx context.Context, e *Entry, known *known) error {
+	mine, since, last := e.tx.Nonce(), e.arrived, uint64(0)
+	near := func(expected uint64) bool {
+		return s.cfg.SkipLookUps || s.nonces.Budget() == 0 || mine-expected < uint64(s.nonces.Budget())
+	}
+	for {
+		expected := max(known.nonce, s.pool.Proven(e.tx.From()))
+		if err := s.check(e, *known, expected, false); err != nil {
+			return err
+		}
+		if expected > last { // those before it get on
+			since, last = time.Now(), expected
+		}
+		var cause error
+		limit := fileWait
+		switch {
+		case !s.gates.owns(ctx, e):
+			cause = eth.ErrTurnTooLate(mine)
+		case s.misses(ctx, e, expected):
+			cause, limit = eth.ErrNonceTooHigh(mine, expected), s.ordering.Memory.Duration() // which covers the lag of the mirror node
+		case !near(expected):
+			cause = eth.ErrTurnTooLate(mine)
+		default:
+			var ok bool
+			if e.upload.risk, ok = s.nonces.Take(ctx, e.tx.From(), 0); ok {
+				return nil
+			}
+			cause, limit = tooRisky(mine, expected), s.longestWait()
+		}
+		if s.cfg.Async { // its client has the hash
+			limit = max(limit, s.ordering.Promise.Duration())
+		}
+		if time.Since(since) > limit {
+			s.nonces.Refused()
+			return cause
+		}
+		if !sleep.For(ctx, askPace) {
+			return context.Cause(ctx)
+		}
+		if time.Since(known.at) > time.Second {
+			s.look(ctx, e, known)
+		}
+	}
+}
+
+// fileWait is how long a transaction waits for the file of another one that is to be made first: longer than it takes to write the longest.
+const fileWait = 5 * time.Minute
+
+// misses tells whether a transaction before e is missing, as far as the mirror node and the pool know. The mirror
+// node lags, so this becomes certain with time only.
+func (s *Submitter) misses(ctx context.Context, e *Entry, expected uint64) bool {
+	return !s.cfg.SkipLookUps && e.tx.Nonce() > expected && !s.pool.Follows(ctx, e.tx, expected) &&
+		s.pool.Next(ctx, e.tx.From(), expected) < e.tx.Nonce()
 }
 
 // body is the transaction in the form in which it goes out: whole, or without its data
@@ -260,13 +365,17 @@ func (e *Entry) body(ctx context.Context) (raw []byte, callData *hedera.ID, err 
 
 // discard deletes the file of a transaction that has its verdict, and then counts the
 // transaction as done.
-func (e *Entry) discard() {
+func (e *Entry) discard(ran bool) {
 	u := e.upload
 	if u == nil {
 		e.s.tasks.end(len(e.tx.Raw()))
 		return
 	}
 	u.cancel()
+	e.s.gates.disown(e)
+	if ran {
+		u.risk.GiveBack()
+	}
 	go func() {
 		defer e.s.tasks.end(len(e.tx.Raw()))
 		<-u.done // cancel ends it between two pieces; the receipt of a piece has a time limit

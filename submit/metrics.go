@@ -112,6 +112,8 @@ type Pool interface {
 	// Follows tells whether all that comes before a transaction, from the sender's next nonce
 	// on, is on its way, and nothing else with its nonce. It may ask Redis.
 	Follows(ctx context.Context, tx *eth.Tx, next uint64) bool
+	// Next returns a sender's next nonce with what is on its way; confirmed is what the mirror node says. It may ask Redis.
+	Next(ctx context.Context, sender common.Address, confirmed uint64) uint64
 	// Alone tells whether no other attempt at a transaction's nonce is on its way in this process.
 	Alone(tx *eth.Tx) bool
 	// Latest is Proven for the whole fleet, or confirmed if that is more. It may ask Redis.

@@ -15,6 +15,7 @@ import (
 // comparers are the files that may compare nonces, and why.
 var comparers = map[string]string{
 	"allowance.go": "what a refusal may cost the operator, and which transactions the balance that the mirror node shows has not paid yet",
+	"gate.go":      "which transaction's file is paid for first, since that costs the operator before the turn",
 	"verdict.go":   "what the network's refusal means",
 	"result.go":    "whether the nonce of a transaction that was refused is spent",
 }

@@ -38,7 +38,10 @@ func (d *diary) write(line string) {
 func (d *diary) Add(*eth.Tx)      { d.write("pool: add") }
 func (d *diary) Accepted(*eth.Tx) { d.write("pool: accepted") }
 
-func (d *diary) Alone(*eth.Tx) bool                                    { return true }
+func (d *diary) Alone(*eth.Tx) bool { return true }
+func (d *diary) Next(_ context.Context, _ common.Address, confirmed uint64) uint64 {
+	return confirmed
+}
 func (d *diary) Follows(context.Context, *eth.Tx, uint64) bool         { return true }
 func (d *diary) Proven(common.Address) uint64                          { return 0 }
 func (d *diary) Latest(context.Context, common.Address, uint64) uint64 { return 0 }

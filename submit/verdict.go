@@ -365,7 +365,7 @@ func (s *Submitter) finish(e *Entry, r Result) Result {
 	if !e.become(over) {
 		return r
 	}
-	defer e.discard()
+	defer e.discard(r.ran)
 	e.leave()
 	e.cost.settle(r)
 	e.tellCharged(r)
