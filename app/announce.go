@@ -125,15 +125,21 @@ const (
 	operatorWrong
 )
 
-// noteOperator keeps what was found, also as the metric. A finding that tells nothing changes nothing.
+// noteOperator keeps what was found, also as the metric and for readiness. A finding that tells nothing changes nothing.
 func (a *App) noteOperator(f operator.Finding) {
 	switch fits, known := f.Fits(); {
 	case fits:
 		a.operatorFound = operatorRight
 		a.operatorFits.WithLabelValues().Set(1)
+		a.operatorTrouble.Store(nil)
 	case known:
+		t := trouble{Upstream: upstreamOperator, Since: time.Now().UTC(), Fatal: a.failsWithout(upstreamOperator), Cause: f.Trouble()}
+		if before := a.operatorTrouble.Load(); before != nil {
+			t.Since = before.Since
+		}
 		a.operatorFound = operatorWrong
 		a.operatorFits.WithLabelValues().Set(0)
+		a.operatorTrouble.Store(&t)
 	}
 }
 

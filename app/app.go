@@ -75,7 +75,8 @@ type App struct {
 
 	chainID chainComparison
 
-	operatorFound operatorState // Announce and then CheckAgain alone use it
+	operatorFound   operatorState           // Announce and then CheckAgain alone use it
+	operatorTrouble atomic.Pointer[trouble] // nil while nothing is known to be wrong
 
 	operatorFits, chainFits *prometheus.GaugeVec // without labels; they have no value before one is known
 }

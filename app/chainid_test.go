@@ -72,3 +72,23 @@ func TestAWrongChainIDIsShown(t *testing.T) {
 		}
 	}
 }
+
+// An operator that is no account of the network, or has another key, makes the relay DEGRADED, or DOWN where the setting says so.
+func TestAWrongOperatorIsShown(t *testing.T) {
+	w := newWorld(t)
+	for name, test := range map[string]struct {
+		settings []string
+		status   string
+		cause    string
+	}{
+		"another key": {[]string{"OPERATOR_ID_MAIN=0.0.2"}, "DEGRADED", "the operator's key is not the key of its account 0.0.2"},
+		"no account":  {[]string{"OPERATOR_ID_MAIN=0.0.999999", "READINESS_FAILS_WITHOUT=operator"}, "DOWN", "the operator 0.0.999999 is no account of the network"},
+	} {
+		r := w.relay(t, test.settings...)
+		r.app.Announce(t.Context())
+		got := r.becomes(test.status, "operator")
+		if why := got.Reasons[0]; why.Cause != test.cause || why.Since.IsZero() {
+			t.Errorf("%s: %+v", name, why)
+		}
+	}
+}

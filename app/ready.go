@@ -28,6 +28,7 @@ const (
 	upstreamRedis     = "redis"
 	upstreamLockRedis = "lock_redis" // that of LOCK_REDIS_URL
 	upstreamChain     = "chain"      // no upstream: whether CHAIN_ID is that of the network
+	upstreamOperator  = "operator"   // … whether the operator is an account of the network and has its key
 )
 
 // readyTimeout is for a look at one upstream. Tests prolong it.
@@ -94,6 +95,9 @@ func (a *App) ready(ctx context.Context) readyReport {
 	}
 	if t, wrong := a.chainTrouble(); wrong {
 		report.add(t)
+	}
+	if t := a.operatorTrouble.Load(); t != nil {
+		report.add(*t)
 	}
 	return report
 }

@@ -44,6 +44,7 @@ func (a *App) Reload(ctx context.Context) (Reloaded, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	next, err := r.load()
+	config.WarnOfDoubts(a.log, next.Doubts)
 	config.WarnOfMisspelt(a.log, next.Misspelt) // also beside a mistake, which they may explain
 	if err != nil {
 		return Reloaded{}, err

@@ -33,6 +33,7 @@ func New(cfg config.Config, version string, log *slog.Logger, further ...rpc.Met
 		log.Warn("settings of other relays that have no effect here; docs/CONFIG.md says why", "settings", strings.Join(cfg.Idle, " "))
 	}
 	config.WarnOfMisspelt(log, cfg.Misspelt)
+	config.WarnOfDoubts(log, cfg.Doubts)
 	a.reloading.now = cfg
 	a.upstreams.logs = a.outageLogs()
 	if err := a.wire(); err != nil {

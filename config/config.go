@@ -51,6 +51,8 @@ type Config struct {
 	Idle []string
 	// Misspelt are names that were given, mean nothing, and are near a setting's.
 	Misspelt []Misspelt
+	// Doubts are settings that could be meant so, and hardly ever are: each is a sentence.
+	Doubts []string
 }
 
 // Server says what is served where.
@@ -71,7 +73,7 @@ type Server struct {
 	StatusPort int `env:"WEB_SOCKET_HTTP_PORT" envDefault:"8547"`
 	// How long a process that is asked to stop says that it is not ready, and still serves, before it closes its ports. It must be longer than a load balancer needs to notice. A second signal ends the process at once. Milliseconds.
 	DrainDelay envx.Millis `env:"SHUTDOWN_DRAIN_DELAY_MS" envDefault:"3000"`
-	// Without which of these the relay is not ready: mirror (no mirror node answers), nodes (no consensus node can be reached), redis, lock_redis (the Redis of LOCK_REDIS_URL, while ordering is on), chain (CHAIN_ID is not that of the network). One that is not listed only makes readiness say DEGRADED, with the reason. A relay that is stopping is never ready.
+	// Without which of these the relay is not ready: mirror (no mirror node answers), nodes (no consensus node can be reached), redis, lock_redis (the Redis of LOCK_REDIS_URL, while ordering is on), chain (CHAIN_ID is not that of the network), operator (OPERATOR_ID_MAIN is no account of the network, or OPERATOR_KEY_MAIN not its key). One that is not listed only makes readiness say DEGRADED, with the reason. A relay that is stopping is never ready.
 	ReadinessFails envx.Strings `env:"READINESS_FAILS_WITHOUT" envDefault:"mirror,nodes"`
 	// How long a stopping process waits for accepted transactions to get their verdict.
 	DrainTimeout envx.Millis `env:"SHUTDOWN_DRAIN_TIMEOUT_MS" envDefault:"30000"`
@@ -149,6 +151,8 @@ func Load(environ []string) (Config, error) {
 			return c, wrong
 		}
 	}
+	c.follow(values)
+	c.Doubts = c.doubts()
 	if c.Server.AdminToken == "" {
 		c.Server.AdminToken = secret.String(strings.TrimSpace(c.Server.AdminTokenFile.Reveal()))
 	}
@@ -196,9 +200,12 @@ func (c Config) Validate() error {
 	if c.Server.DrainDelay < 0 || c.Server.DrainDelay.Duration() > 10*time.Minute {
 		errs = append(errs, fmt.Errorf("SHUTDOWN_DRAIN_DELAY_MS: want 0 to 600000, is %d", c.Server.DrainDelay.Duration().Milliseconds()))
 	}
+	if c.Server.DrainTimeout < 0 {
+		errs = append(errs, errors.New("SHUTDOWN_DRAIN_TIMEOUT_MS must not be negative"))
+	}
 	for _, name := range c.Server.ReadinessFails {
-		if !slices.Contains([]string{"mirror", "nodes", "redis", "lock_redis", "chain"}, name) {
-			errs = append(errs, fmt.Errorf("READINESS_FAILS_WITHOUT: %q is none of mirror, nodes, redis, lock_redis and chain", name))
+		if !slices.Contains([]string{"mirror", "nodes", "redis", "lock_redis", "chain", "operator"}, name) {
+			errs = append(errs, fmt.Errorf("READINESS_FAILS_WITHOUT: %q is none of mirror, nodes, redis, lock_redis, chain and operator", name))
 		}
 	}
 	for name, port := range map[string]int{"SERVER_PORT": c.Server.Port, "WEB_SOCKET_PORT": c.Server.WebSocketPort, "WEB_SOCKET_HTTP_PORT": c.Server.StatusPort} {

@@ -87,6 +87,9 @@ func (c *Config) Validate() error {
 	if c.attemptTimeout() <= 0 {
 		errs = append(errs, errors.New("SDK_GRPC_DEADLINE must be more than 0"))
 	}
+	if c.LegacyAttemptTimeout < 0 {
+		errs = append(errs, errors.New("CONSENSUS_MAX_EXECUTION_TIME must not be negative"))
+	}
 	if c.BookRefresh < 0 {
 		errs = append(errs, errors.New("HEDERA_ADDRESS_BOOK_REFRESH must not be negative"))
 	}

@@ -54,6 +54,8 @@ func (c Config) Validate() error {
 	errs := []error{c.Subscriptions.Validate(), c.Debug.Validate(), c.Sync.Validate(), c.Simulation.Validate()}
 	for name, value := range map[string]int{
 		"ETH_GET_TRANSACTION_COUNT_MAX_BLOCK_RANGE": c.MaxFullTransactions,
+		"ETH_GET_LOGS_BLOCK_RANGE_LIMIT":            int(min(c.LogsBlockRange, 1)),
+		"FEE_HISTORY_MAX_RESULTS":                   int(min(c.FeeHistoryBlocks, 1)),
 		"FILTER_MAX_COUNT":                          c.MaxFilters,
 		"FILTER_MAX_BYTES":                          c.MaxFilterBytes,
 		"READ_CONCURRENCY":                          c.Concurrency,

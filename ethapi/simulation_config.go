@@ -14,7 +14,7 @@ type SimulationConfig struct {
 	Timeout envx.Millis `env:"SIMULATION_TIMEOUT" envDefault:"10000"`
 	// Maximum number of accounts and words of storage that one simulation may read.
 	Reads int `env:"SIMULATION_MAX_READS" envDefault:"2000"`
-	// Maximum gas that all calls of one eth_simulateV1 may use together.
+	// Maximum gas that all calls of one eth_simulateV1 may use together. Unset, it is at least MAX_TRANSACTION_GAS_LIMIT.
 	Gas uint64 `env:"SIMULATION_GAS_CAP" envDefault:"50000000"`
 	// Maximum number of bytes that all calls of one eth_simulateV1 may return and log together.
 	Bytes int `env:"SIMULATION_MAX_BYTES" envDefault:"8388608"`

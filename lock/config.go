@@ -40,7 +40,7 @@ type Config struct {
 	RedisTimeout envx.Millis `env:"LOCK_REDIS_TIMEOUT_MS" envDefault:"500"`
 	// How long a sender whose transactions came through several relays in the last minute waits for a Redis that went away, before this relay goes on alone. Senders that only this relay serves do not wait.
 	RedisPatience envx.Millis `env:"LOCK_REDIS_PATIENCE_MS" envDefault:"3000"`
-	// Maximum number of transactions of one sender that may wait in this process. 0 = unbounded.
+	// Maximum number of transactions of one sender that may wait in this process. 0 = unbounded. Unset, it is at least BATCH_REQUESTS_MAX_SIZE.
 	MaxQueue int `env:"LOCK_MAX_QUEUE_PER_SENDER" envDefault:"1024"`
 	// Give up the place of a queued transaction whose client has disconnected.
 	CancelOnDisconnect bool `env:"LOCK_CANCEL_ON_DISCONNECT" envDefault:"false"`

@@ -221,6 +221,8 @@ func (c *Config) Validate() error {
 		need(isOrigin(origin), "WS_ALLOWED_ORIGINS: %q is neither * nor scheme://host[:port].", origin)
 	}
 	need(!c.Keys.KeyRequired || c.Keys.APIKeys.Given(), "API_KEYS_REQUIRED=true needs API_KEYS_FILE.")
+	need(min(c.RateLimit.Tier1, c.RateLimit.Tier2, c.RateLimit.Tier3, c.RateLimit.Default) >= 0,
+		"TIER_1_RATE_LIMIT, TIER_2_RATE_LIMIT, TIER_3_RATE_LIMIT and DEFAULT_RATE_LIMIT must not be negative.")
 	need(c.RateLimit.Disabled || c.RateLimit.Window > 0, "LIMIT_DURATION must be positive.")
 	_, err := readProxies(c.TrustedProxies)
 	return errors.Join(append(errs, err)...)

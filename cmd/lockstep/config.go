@@ -19,9 +19,10 @@ Secrets are masked.
   lockstep config check txm     the same for those of "lockstep txm"
   lockstep config check watch   the same for those of "lockstep watch"
 
-The exit code of a check is 0 if nothing is wrong, and it says so. It is 1 if there is a mistake, or
-a name that is no setting and is similar to one; all of them are named. A process starts in
-spite of such a name, with a warning in its log.`
+The exit code of a check is 0 if nothing is wrong, and it says so. It is 1 if there is a mistake, a
+name that is no setting and is similar to one, or a doubt, such as a CHAIN_ID that is not that of
+HEDERA_NETWORK; all of them are named. A process starts in spite of such names and doubts, with
+warnings in its log.`
 
 func runConfig(ctx context.Context, args []string, std streams) error {
 	if len(args) > 0 && args[0] == "check" {
@@ -33,6 +34,9 @@ func runConfig(ctx context.Context, args []string, std streams) error {
 	cfg, wrong := loadConfig(std)
 	for _, m := range cfg.Misspelt {
 		fmt.Fprintln(std.err, m)
+	}
+	for _, d := range cfg.Doubts {
+		fmt.Fprintln(std.err, d)
 	}
 	if wrong != nil {
 		fmt.Fprintf(std.err, "%v\n", wrong)
@@ -60,11 +64,12 @@ func checkConfig(ctx context.Context, args []string, std streams) error {
 		return err
 	}
 	var misspelt []config.Misspelt
+	var doubts []string
 	switch strings.Join(words, " ") {
 	case "", "serve":
 		var cfg config.Config
 		cfg, err = config.Load(environ)
-		misspelt = cfg.Misspelt
+		misspelt, doubts = cfg.Misspelt, cfg.Doubts
 	case "txm":
 		var cfg config.Manager
 		if cfg, err = config.LoadManager(environ); err == nil {
@@ -84,11 +89,16 @@ func checkConfig(ctx context.Context, args []string, std streams) error {
 	for _, m := range misspelt {
 		fmt.Fprintln(std.err, m)
 	}
+	for _, d := range doubts {
+		fmt.Fprintln(std.err, d)
+	}
 	switch {
 	case err != nil:
 		return fmt.Errorf("configuration:\n%w", err)
 	case len(misspelt) > 0:
 		return fmt.Errorf("names that may be misspelt: %d", len(misspelt))
+	case len(doubts) > 0:
+		return fmt.Errorf("settings that hardly go together: %d", len(doubts))
 	}
 	_, err = fmt.Fprintln(std.out, "the settings are good")
 	return err

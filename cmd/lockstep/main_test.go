@@ -86,6 +86,7 @@ func TestConfigWhileSomethingIsWrong(t *testing.T) {
 		"check of a good":  {good, []string{"config", "check"}, 0, []string{"the settings are good"}, nil},
 		"misspelt alone":   {append([]string{"ENABLE_NONCE_ORDERNG=true"}, good...), []string{"config", "check"}, 1, nil, []string{near}},
 		"what serve says":  {append([]string{"REDIS_ENABLED=true", "REDIS_URL=http://127.0.0.1:1", "ADMIN_ADDRESS=0.0.0.0:1"}, good...), []string{"config", "check"}, 1, nil, []string{"REDIS_URL: ", "ADMIN_TOKEN"}},
+		"doubtful":         {append([]string{"CHAIN_ID=295", "SDK_REQUEST_TIMEOUT=10"}, "HEDERA_NETWORK=testnet", "MIRROR_NODE_URL=http://127.0.0.1:1", "READ_ONLY=true"), []string{"config", "check"}, 1, nil, []string{"CHAIN_ID is 295, and HEDERA_NETWORK=testnet has 296", "SDK_REQUEST_TIMEOUT is 10ms"}},
 		"a word too many":  {good, []string{"config", "check", "relay"}, 2, nil, []string{`unexpected argument "relay"`}},
 		"manager":          {[]string{"TXM_CHAINS=31337=http://127.0.0.1:1"}, []string{"config", "check", "txm"}, 0, []string{"the settings are good"}, nil},
 		"no such driver":   {[]string{`TXM_CHAINS={"1":{"driver":"solana","url":["http://127.0.0.1:1"]}}`}, []string{"config", "check", "txm"}, 1, nil, []string{`TXM_CHAINS: chain 1: there is no driver "solana"`}},

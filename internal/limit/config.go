@@ -27,13 +27,13 @@ type Config struct {
 	Privileged hedera.Tinybar `env:"HBAR_RATE_LIMIT_PRIVILEGED" envDefault:"270000000"`
 	// Maximum number of tinybars per window for all senders without a plan that use one address (IPv6: one /64), because anybody
 	// can create senders. 0 = only the total bounds them; choose that when all clients come through one proxy that does not
-	// say who they are.
+	// say who they are. Unset, it is at least ten times HBAR_RATE_LIMIT_BASIC.
 	PerIP hedera.Tinybar `env:"HBAR_RATE_LIMIT_BASIC_PER_IP" envDefault:"3000000000"`
 	// Length of a window. Windows are counted from the Unix epoch, so that all instances have the same ones: one of a day begins at midnight UTC.
 	Window envx.Millis `env:"HBAR_RATE_LIMIT_DURATION" envDefault:"86400000"`
 	// Spending plans: JSON text, or the name of a file; a relative one is in the working directory. No such file = no plans.
 	Plans string `env:"HBAR_SPENDING_PLANS_CONFIG" envDefault:"spendingPlansConfig.json"`
-	// Maximum number of transactions of one sender that consensus may refuse in a minute for their nonce or for want of funds, in the whole fleet, since the operator pays for each. A transaction that is not known to be next takes one of these risks before it is sent and gives it back unless it is refused; one whose predecessors are all on their way waits for a risk, any other is refused at once. No honest burst is refused by it: consecutive nonces from the sender's next one on, each once, which the sender can pay, while nobody else sends for it; docs/internals/LANES.md says more. Nothing is bounded with DISABLE_MN_PRECHECKS_ON_TX_SENDING=true. 0 = no bound.
+	// Maximum number of transactions of one sender that consensus may refuse in a minute for their nonce or for want of funds, in the whole fleet, since the operator pays for each. A transaction that is not known to be next takes one of these risks before it is sent and gives it back unless it is refused; one whose predecessors are all on their way waits for a risk, any other is refused at once. A file with call data (JUMBO_TX_ENABLED=false) takes one, too, and gives it back when its transaction was run. No honest burst is refused by it: consecutive nonces from the sender's next one on, each once, which the sender can pay, while nobody else sends for it; docs/internals/LANES.md says more. With DISABLE_MN_PRECHECKS_ON_TX_SENDING=true only files are bounded. 0 = no bound.
 	WrongNonces int `env:"WRONG_NONCE_BUDGET" envDefault:"10"`
 	// Where the calls of each address are counted: LRU (in this process) or REDIS (for all instances on it). Empty = REDIS if that is enabled.
 	CallStore string `env:"IP_RATE_LIMIT_STORE"`

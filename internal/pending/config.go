@@ -14,7 +14,7 @@ type Config struct {
 	Enabled bool `env:"ENABLE_TX_POOL" envDefault:"true"`
 	// Offer the methods txpool_content, txpool_contentFrom, txpool_inspect and txpool_status. The same on every relay of a fleet.
 	API bool `env:"TXPOOL_API_ENABLED" envDefault:"false"`
-	// Maximum number of transactions that this process remembers. Those that do not fit are submitted all the same.
+	// Maximum number of transactions that this process remembers. Those that do not fit are submitted all the same. Unset, it is at least MAX_TRANSACTIONS_IN_PROGRESS.
 	MaxEntries int `env:"TXPOOL_MAX_ENTRIES" envDefault:"65536"`
 	// Maximum number of bytes of transactions that this process remembers.
 	MaxBytes int `env:"TXPOOL_MAX_BYTES" envDefault:"134217728"`

@@ -74,8 +74,10 @@ type Config struct {
 // Check returns everything that is wrong with the settings.
 func (c *Config) Check() error {
 	var errs []error
-	if _, err := c.upstreams(); err != nil {
-		errs = append(errs, err)
+	if c.MaxSockets > 0 { // each upstream makes room for so many
+		if _, err := c.upstreams(); err != nil {
+			errs = append(errs, err)
+		}
 	}
 	switch c.Modularized {
 	case "", "true", "false":
@@ -88,7 +90,9 @@ func (c *Config) Check() error {
 	for name, value := range map[string]int64{
 		"MIRROR_NODE_TIMEOUT": int64(c.Timeout), "MIRROR_NODE_HEALTH_INTERVAL": int64(c.HealthInterval),
 		"MIRROR_NODE_BREAKER_PAUSE": int64(c.BreakerPause), "MIRROR_NODE_HTTP_MAX_SOCKETS": int64(c.MaxSockets),
-		"MIRROR_NODE_MAX_BODY_BYTES": c.MaxBody, "MIRROR_NODE_MAX_BYTES_IN_FLIGHT": c.MaxBodies,
+		"MIRROR_NODE_HTTP_MAX_TOTAL_SOCKETS": int64(c.MaxTotalSockets), "MIRROR_NODE_HTTP_SOCKET_TIMEOUT": int64(c.SocketTimeout),
+		"MIRROR_NODE_HTTP_KEEP_ALIVE_MSECS": int64(c.KeepAliveInterval),
+		"MIRROR_NODE_MAX_BODY_BYTES":        c.MaxBody, "MIRROR_NODE_MAX_BYTES_IN_FLIGHT": c.MaxBodies,
 	} {
 		if value < 1 {
 			errs = append(errs, fmt.Errorf("%s: must be at least 1, is %d", name, value))
