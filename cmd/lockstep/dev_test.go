@@ -1,6 +1,7 @@
 package main
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -24,5 +25,19 @@ func TestPageOfASecondNetwork(t *testing.T) {
 	}
 	if listener, err := listenUI(t.Context(), ""); listener != nil || err != nil {
 		t.Errorf("no page: %v %v", listener, err)
+	}
+}
+
+// All that "lockstep dev" opens is on loopback, unless a flag says otherwise.
+func TestDevListensOnLoopback(t *testing.T) {
+	_, _, help := lockstep(t, nil, "dev", "-h")
+	addresses := regexp.MustCompile(`\(default "([^"]*:\d+)"\)`).FindAllStringSubmatch(help, -1)
+	for _, a := range addresses {
+		if !strings.HasPrefix(a[1], "127.0.0.1:") {
+			t.Errorf("%s is open to others", a[1])
+		}
+	}
+	if len(addresses) < 5 {
+		t.Errorf("%d addresses in:\n%s", len(addresses), help)
 	}
 }
