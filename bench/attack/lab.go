@@ -34,6 +34,7 @@ type lab struct {
 	echo    *exec.Cmd
 	echoURL string
 	redis   string // of the attack's relay, if it has one
+	console string // host and port by which its clients reach the console, if it has one
 	ready   struct {
 		Consensus, Mirror string
 		Accounts          []struct{ ID, Address, PrivateKey string }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 const (
 	farAheadSender = 3
 	orderedSender  = 4
+	filesSender    = 5
 )
 
 // wrongNonceBudget is how many rejections a sender may cost in a minute, by default.
@@ -36,15 +38,53 @@ func signFarAhead(_ context.Context, t *target) error {
 	return nil
 }
 
+// signLong signs transactions of one sender whose call data goes into files of the network: half of them with a gap
+// before them, half with one nonce.
+func signLong(_ context.Context, t *target) error {
+	const count = 20
+	data := bytes.Repeat([]byte{1}, 20_000)
+	for i := range uint64(count) {
+		for _, nonce := range []uint64{5 + i, 0} {
+			raw, err := t.signWith(filesSender, nonce, append(data, byte(i)))
+			if err != nil {
+				return err
+			}
+			t.signed = append(t.signed, raw)
+		}
+	}
+	return nil
+}
+
+// countFiles counts the files that the operator paid for: one transaction was executed.
+func countFiles(ctx context.Context, t *target) error {
+	text, err := get(ctx, t.ready.Mirror+"/api/v1/transactions?transactiontype=FILECREATE&limit=100")
+	if err != nil {
+		return err
+	}
+	var list struct{ Transactions []struct{ Name string } }
+	if err := json.Unmarshal(text, &list); err != nil {
+		return err
+	}
+	t.say("the operator paid for %d files of %d", len(list.Transactions), len(t.signed))
+	if paid := len(list.Transactions); paid != 1 {
+		t.wrong("the operator paid for %d files of one sender, of which one led to an execution", paid)
+	}
+	return nil
+}
+
 // sign signs a transfer of a tinybar.
 func (t *target) sign(account int, nonce uint64) (raw string, err error) {
+	return t.signWith(account, nonce, nil)
+}
+
+func (t *target) signWith(account int, nonce uint64, data []byte) (raw string, err error) {
 	key, err := crypto.HexToECDSA(strings.TrimPrefix(t.ready.Accounts[account].PrivateKey, "0x"))
 	if err != nil {
 		return "", err
 	}
 	to := common.HexToAddress("0x00000000000000000000000000000000000003ea")
 	tx, err := types.SignNewTx(key, types.LatestSignerForChainID(chainID), &types.LegacyTx{
-		Nonce: nonce, GasPrice: price, Gas: 1_000_000, To: &to, Value: big.NewInt(10_000_000_000),
+		Nonce: nonce, GasPrice: price, Gas: 1_000_000, To: &to, Value: big.NewInt(10_000_000_000), Data: data,
 	})
 	if err != nil {
 		return "", err
