@@ -260,9 +260,6 @@ func (e *Entry) store(ctx context.Context) {
 		u.err = safely(func() error {
 			known, err := e.facts.get(ctx)
 			if err == nil {
-				err = e.s.check(e, known, known.nonce, false)
-			}
-			if err == nil {
 				err = e.s.admitFile(ctx, e, &known)
 			}
 			if err != nil {
