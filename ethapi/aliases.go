@@ -39,7 +39,7 @@ func signer(t *eth.Transaction) (common.Address, bool) {
 // learnSenders is API.learnSenders for everything in the block.
 func (c *contents) learnSenders(a *API) {
 	for _, e := range c.entries {
-		if !e.synthetic {
+		if e.synthetic == nil {
 			a.learnSenders(e.transaction)
 		}
 	}

@@ -66,6 +66,7 @@ type Results interface {
 	BlockResultsByNumber(ctx context.Context, number uint64) ([]*mirror.ContractResult, error)
 	Logs(ctx context.Context, q mirror.LogsQuery) ([]*mirror.Log, error)
 	BlockLogs(ctx context.Context, block *mirror.Block, q mirror.LogsQuery) ([]*mirror.Log, error)
+	PayerAt(ctx context.Context, at hedera.Timestamp) (hedera.ID, error)
 }
 
 // Network gives prices and runs simulations.

@@ -36,6 +36,9 @@ func (a *API) getBlock(ctx context.Context, p *rpc.Params) (any, error) {
 		if err := a.aliases(ctx, c.transactionAddresses()...); err != nil {
 			return nil, err
 		}
+		if err := a.payers(ctx, c); err != nil {
+			return nil, err
+		}
 	}
 	return a.keep(c, c.block(full))
 }
@@ -61,6 +64,9 @@ func (a *API) getBlockReceipts(ctx context.Context, p *rpc.Params) (any, error) 
 	}
 	c.learnSenders(a)
 	if err := a.aliases(ctx, c.receiptAddresses()...); err != nil {
+		return nil, err
+	}
+	if err := a.payers(ctx, c); err != nil {
 		return nil, err
 	}
 	receipts := make(eth.Receipts, len(c.entries))
@@ -114,7 +120,7 @@ type contents struct {
 type entry struct {
 	transaction *eth.Transaction
 	receipt     *eth.Receipt
-	synthetic   bool // its addresses are those of a token, which has no alias
+	synthetic   *mirror.Log // the first event of a synthetic transaction, whose receiver is a token, which has no alias; else nil
 }
 
 // contents reads a block's results and logs and builds its transactions and events.
@@ -133,30 +139,30 @@ func (a *API) contents(ctx context.Context, block *mirror.Block) (*contents, err
 	}
 	listed := block.Count == 0 || results != nil && logs != nil
 	c.whole = listed && (len(results) > 0 || block.GasUsed == 0) && (len(logs) > 0 || !block.HasLogs())
-	c.fill(results, buildLogs(logs))
+	c.fill(results, logs)
 	return c, nil
 }
 
 // fill makes the entries: one for each result, and one for each transaction of which
 // only logs are known, all in the order of their index.
-func (c *contents) fill(results []*mirror.ContractResult, logs eth.Logs) {
+func (c *contents) fill(results []*mirror.ContractResult, logs []*mirror.Log) {
 	byHash := make(map[common.Hash][]*eth.Log)
-	var order []common.Hash
+	var firsts []*mirror.Log
 	for _, l := range logs {
 		if byHash[l.TxHash] == nil {
-			order = append(order, l.TxHash)
+			firsts = append(firsts, l)
 		}
-		byHash[l.TxHash] = append(byHash[l.TxHash], l)
+		byHash[l.TxHash] = append(byHash[l.TxHash], &l.Log)
 	}
 	for _, r := range results {
 		if t := c.transaction(r); t != nil {
-			c.entries = append(c.entries, entry{t, c.receipt(r, byHash[r.Hash], 0), false})
+			c.entries = append(c.entries, entry{t, c.receipt(r, byHash[r.Hash], 0), nil})
 		}
 		delete(byHash, r.Hash)
 	}
-	for _, hash := range order {
-		if own := byHash[hash]; own != nil {
-			c.entries = append(c.entries, entry{c.syntheticTransaction(own[0]), c.syntheticReceipt(own, 0), true})
+	for _, first := range firsts {
+		if own := byHash[first.TxHash]; own != nil {
+			c.entries = append(c.entries, entry{c.syntheticTransaction(own[0]), c.syntheticReceipt(own, 0), first})
 		}
 	}
 	slices.SortStableFunc(c.entries, func(a, b entry) int { return cmp.Compare(a.receipt.Index, b.receipt.Index) })
@@ -169,7 +175,7 @@ func (c *contents) fill(results []*mirror.ContractResult, logs eth.Logs) {
 
 func (c *contents) transactionAddresses() (all []*common.Address) {
 	for _, e := range c.entries {
-		if !e.synthetic {
+		if e.synthetic == nil {
 			all = append(all, addressesOf(&e.transaction.From, &e.transaction.To)...)
 		}
 	}
@@ -178,11 +184,32 @@ func (c *contents) transactionAddresses() (all []*common.Address) {
 
 func (c *contents) receiptAddresses() (all []*common.Address) {
 	for _, e := range c.entries {
-		if !e.synthetic {
+		if e.synthetic == nil {
 			all = append(all, addressesOf(&e.receipt.From, &e.receipt.To)...)
 		}
 	}
 	return all
+}
+
+// payers shows who paid for each synthetic transaction.
+func (a *API) payers(ctx context.Context, c *contents) error {
+	return each(ctx, a.cfg.Concurrency, c.entries, func(ctx context.Context, _ int, e entry) (err error) {
+		if e.synthetic != nil {
+			e.transaction.From, err = a.payerOf(ctx, e.synthetic)
+			e.receipt.From = e.transaction.From
+		}
+		return err
+	})
+}
+
+// payerOf is the account that paid for the native transaction of an event, which is who sent the synthetic one. Where the
+// mirror node does not know it any more, the token stands for it.
+func (a *API) payerOf(ctx context.Context, first *mirror.Log) (common.Address, error) {
+	payer, err := a.mirror.PayerAt(ctx, first.Timestamp)
+	if missing, err := notFound(err); missing || err != nil {
+		return first.Address, err
+	}
+	return a.mirror.Alias(ctx, payer.LongZero())
 }
 
 // addressesOf copies the receiver, so that it can be replaced, and returns both addresses.

@@ -209,10 +209,14 @@ func createsToken(input []byte) bool {
 // syntheticTransaction builds the transaction that is shown for events without a contract call, from the first of
 // them.
 func (b *builder) syntheticTransaction(l *eth.Log) *eth.Transaction {
-	return &eth.Transaction{
+	t := &eth.Transaction{
 		BlockHash: &l.BlockHash, BlockNumber: &l.BlockNumber, Index: &l.TxIndex, Hash: l.TxHash,
 		ChainID: b.chainID, From: l.Address, To: &l.Address, Gas: syntheticGas,
 	}
+	if b.hiero { // the TypeScript relay has these instead of nothing
+		t.GasPrice, t.Input = big.NewInt(0xfe), make([]byte, 8)
+	}
+	return t
 }
 
 // root is what receipts of the TypeScript relay have as their state root: that of an empty state.
@@ -229,7 +233,7 @@ func (b *builder) syntheticReceipt(logs []*eth.Log, cumulative uint64) *eth.Rece
 	first := logs[0]
 	receipt := &eth.Receipt{
 		BlockHash: first.BlockHash, BlockNumber: first.BlockNumber, TxHash: first.TxHash, Index: first.TxIndex,
-		To: &first.Address, Status: 1, CumulativeGasUsed: cumulative, EffectiveGasPrice: b.price,
+		From: first.Address, To: &first.Address, Status: 1, CumulativeGasUsed: cumulative, EffectiveGasPrice: b.price,
 		Logs: logs, Bloom: eth.BloomOf(logs),
 	}
 	receipt.Root = b.root()

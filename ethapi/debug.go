@@ -122,6 +122,7 @@ type subject struct {
 	// result is the record of it; nil for a synthetic transaction, of which only logs are known.
 	result *mirror.ContractResult
 	logs   []*eth.Log
+	first  *mirror.Log // of a synthetic transaction
 }
 
 // traceTransaction is debug_traceTransaction.
@@ -142,7 +143,7 @@ func (a *API) traceTransaction(ctx context.Context, p *rpc.Params) (any, error) 
 		if len(logs) == 0 {
 			return nil, eth.ErrNotFound("Failed to retrieve transaction information for %s", s.hash)
 		}
-		s.result, s.logs = nil, buildLogs(logs)
+		s.result, s.logs, s.first = nil, buildLogs(logs), logs[0]
 	case s.result.Complete():
 		s.logs = resultLogs(s.result)
 	}
@@ -225,14 +226,14 @@ func (a *API) subjects(ctx context.Context, block *mirror.Block) ([]subject, err
 		return nil, err
 	}
 	var c contents
-	c.fill(results, buildLogs(logs))
+	c.fill(results, logs)
 	byHash := make(map[common.Hash]*mirror.ContractResult, len(results))
 	for _, r := range results {
 		byHash[r.Hash] = r
 	}
 	subjects := make([]subject, len(c.entries))
 	for i, e := range c.entries {
-		subjects[i] = subject{hash: e.receipt.TxHash, result: byHash[e.receipt.TxHash], logs: e.receipt.Logs}
+		subjects[i] = subject{hash: e.receipt.TxHash, result: byHash[e.receipt.TxHash], logs: e.receipt.Logs, first: e.synthetic}
 	}
 	return subjects, nil
 }

@@ -92,11 +92,11 @@ func TestDeviations(t *testing.T) {
 		"11 filters": filterPolls,
 		"12 the count of a block's transactions, the mirror node's in profile hiero":           transactionCount,
 		"13 contractAddress of a transfer is null, the mirror node's address in profile hiero": receiptMembers,
-		"14 the price that was paid":                     paidPrice,
-		"15 one object however it is asked for":          oneObject,
-		"16 a synthetic transaction has a price of zero": syntheticMembers,
-		"17 yParity of an authorization":                 authorizationParity,
-		"18 signatures are numbers":                      signatureNumbers,
+		"14 the price that was paid":            paidPrice,
+		"15 one object however it is asked for": oneObject,
+		"16 a synthetic transaction has a type and its payer, whichever way it is asked for": syntheticMembers,
+		"17 yParity of an authorization": authorizationParity,
+		"18 signatures are numbers":      signatureNumbers,
 		"19 roots are real, transactionsRoot is the block's hash in profile hiero, raw blocks are flat there": rootsAndEncodings,
 		"20 a block without a bloom":                   noBloom,
 		"21 traces":                                    traces,
@@ -414,7 +414,11 @@ func oneObject(d *deviant) {
 }
 
 func syntheticMembers(d *deviant) {
-	d.picks("eth_getTransactionByHash", `["`+synthetic+`"]`, map[string]string{"gasPrice": `"0x0"`, "input": `"0x"`, "type": `"0x0"`, "chainId": `"0x12a"`})
+	for method, params := range map[string]string{"eth_getTransactionByHash": `["` + synthetic + `"]`, "eth_getTransactionByBlockNumberAndIndex": `["0x11","0x6"]`} {
+		d.picks(method, params, map[string]string{"type": `"0x0"`, "chainId": `"0x12a"`, "from": `"` + senderText() + `"`})
+	}
+	d.picks("eth_getTransactionReceipt", `["`+synthetic+`"]`, map[string]string{"type": `"0x0"`, "from": `"` + senderText() + `"`})
+	d.picks("debug_traceTransaction", `["`+synthetic+`",{"tracer":"callTracer"}]`, map[string]string{"from": `"` + senderText() + `"`})
 }
 
 func authorizationParity(d *deviant) {

@@ -10,7 +10,8 @@ import (
 func (a *API) Methods() []rpc.Method {
 	var (
 		address     = rpc.Required(AddressRule())
-		number      = rpc.Required(blockNumberRule())
+		plain       = plainBlockRule()
+		number      = rpc.Required(blockNumberRule().Also(plain))
 		blockHash   = rpc.Required(blockHashRule())
 		txHash      = rpc.Required(txHashRule())
 		full        = rpc.Required(rpc.Boolean())
@@ -18,21 +19,24 @@ func (a *API) Methods() []rpc.Method {
 		count       = rpc.Required(countRule())
 		transaction = rpc.Required(transactionRule())
 		logFilter   = rpc.Required(filterRule(true))
-		anyBlock    = anyBlockRule()
-		atBlock     = rpc.Optional(anyBlock)
-		callBlock   = rpc.Optional(blockParamsRule())
+		anyBlock    = anyBlockRule().Also(plain)
+		callBlock   = blockParamsRule().Also(plain)
+		estimateAt  = blockNumberRule().Also(blockParamsRule()).Also(plain)
+		optional    = rpc.Optional // of the block
 	)
 	if a.hiero() { // the TypeScript relay requires the block, and does not accept null
-		atBlock, callBlock = rpc.Required(anyBlock), rpc.Required(blockParamsRule())
+		number, anyBlock, callBlock, optional = rpc.Required(blockNumberRule()), anyBlockRule(), blockParamsRule(), rpc.Required
+		estimateAt = blockNumberRule().Also(blockParamsRule())
 		logFilter = rpc.Required(filterRule(false))
 		count = hex
 	}
+	atBlock := optional(anyBlock)
 	row := func(name string, handler rpc.Handler, params ...rpc.Param) rpc.Method {
 		return rpc.Method{Name: name, Params: params, AnyParams: len(params) == 0, Handler: translated(handler)}
 	}
 	// The TypeScript relay refuses a fourth parameter.
-	call := []rpc.Param{transaction, callBlock, rpc.Optional(stateOverrideRule())}
-	estimate := []rpc.Param{transaction, rpc.Optional(blockNumberRule().Also(blockParamsRule())), rpc.Optional(stateOverrideRule())}
+	call := []rpc.Param{transaction, optional(callBlock), rpc.Optional(stateOverrideRule())}
+	estimate := []rpc.Param{transaction, rpc.Optional(estimateAt), rpc.Optional(stateOverrideRule())}
 	if !a.hiero() {
 		call, estimate = append(call, rpc.Optional(blockOverridesRule())), append(estimate, rpc.Optional(blockOverridesRule()))
 	}

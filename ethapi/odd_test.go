@@ -211,7 +211,7 @@ func TestMirrorRequests(t *testing.T) {
 	count("eth_getTransactionReceipt", `["`+hash+`"]`, 0)
 	count("eth_getTransactionReceipt", `["`+block[5].Hash().Hex()+`"]`, 2) // the result, and those before it
 	count("eth_getTransactionByHash", `["`+hash+`"]`, 0)
-	count("eth_getBlockByNumber", `["0x11",true]`, 2) // the block, and its logs
+	count("eth_getBlockByNumber", `["0x11",true]`, 3) // the block, its logs, and who paid for the synthetic transaction
 	count("eth_getBlockByNumber", `["0x11",true]`, 0)
 	count("eth_getBlockReceipts", `["0x11"]`, 0)
 	count("eth_getBalance", `["`+senderText()+`","latest"]`, 1)

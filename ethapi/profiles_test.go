@@ -257,6 +257,25 @@ func differences() map[string]difference {
 			}
 			return strconv.Itoa(answers)
 		}, "0", "2"},
+		"The number of a block as a JSON number": {func(d *deviant) string {
+			inHex := d.call("eth_getBlockByNumber", `["0x11",false]`).String()
+			if d.call("eth_getBlockByNumber", `[17,false]`).String() != inHex {
+				return "refused"
+			}
+			for method, params := range map[string]string{"eth_getBalance": `["` + sender.Hex() + `",17]`, "eth_call": `[{},17]`, "eth_getLogs": `[{"fromBlock":17,"toBlock":17}]`} {
+				if e := d.call(method, params).Error; e != nil && e.Code == -32602 {
+					return method + " refuses it"
+				}
+			}
+			return "taken"
+		}, "refused", "taken"},
+		"An empty batch": {func(d *deviant) string {
+			_, answer := d.posts("[]")
+			if answer == "[]" {
+				return answer
+			}
+			return codes(answer)
+		}, "[]", "-32600"},
 		"Percentiles of `eth_feeHistory`": {func(d *deviant) string {
 			if d.call("eth_feeHistory", `["0x1","latest",[50,25]]`).Error != nil {
 				return "refused"
@@ -283,6 +302,10 @@ func differences() map[string]difference {
 			},
 			`"0x0"`, `"0xa54f4c3c00"`,
 		},
+		"`gasPrice` and `input` of a synthetic transaction": {func(d *deviant) string {
+			params := `["` + synthetic + `"]`
+			return d.member("eth_getTransactionByHash", params, "gasPrice") + " " + d.member("eth_getTransactionByHash", params, "input")
+		}, `"0xfe" "0x0000000000000000"`, `"0x0" "0x"`},
 		"`value` of a native call with a negative amount, which the network refused": {func(d *deviant) string {
 			d.node.set("contracts/results/"+oddHash+"?hbar=false", text(odd(d.block[0], member{"type": nil, "v": nil, "r": nil, "s": nil, "nonce": nil, "amount": -100, "status": "0x0", "result": "CONTRACT_NEGATIVE_VALUE"})))
 			return d.member("eth_getTransactionByHash", `["`+oddHash+`"]`, "value")

@@ -82,7 +82,9 @@ func (a *API) syntheticReceiptOf(ctx context.Context, hash common.Hash) (any, er
 	}
 	b := a.builder()
 	var cumulative uint64
-	t, ctx := parallel(ctx, 2)
+	var from common.Address
+	t, ctx := parallel(ctx, 3)
+	t.run(func() (err error) { from, err = a.payerOf(ctx, logs[0]); return err })
 	t.run(func() (err error) { b.price, err = a.priceAt(ctx, logs[0].Timestamp); return err })
 	if logs[0].TxIndex > 0 {
 		t.run(func() error {
@@ -98,5 +100,7 @@ func (a *API) syntheticReceiptOf(ctx context.Context, hash common.Hash) (any, er
 	if err := t.wait(); err != nil {
 		return nil, err
 	}
-	return b.syntheticReceipt(buildLogs(logs), cumulative), nil
+	receipt := b.syntheticReceipt(buildLogs(logs), cumulative)
+	receipt.From = from
+	return receipt, nil
 }

@@ -168,6 +168,14 @@ func isBlockNumber(v jsonx.Value) bool {
 	return ok && n <= 1<<53-1
 }
 
+// plainBlockRule accepts the number of a block as a JSON number, as many nodes do.
+func plainBlockRule() rpc.Rule {
+	return rpc.Rule{Phrase: "Expected " + phraseBlock, Check: func(v jsonx.Value) bool {
+		n, ok := v.Uint64()
+		return ok && v.IsNumber() && n <= 1<<53-1
+	}}
+}
+
 // blockParamsRule accepts what blockNumberRule accepts, a block hash, or an object that names a block:
 // {"blockNumber": …} or {"blockHash": …, "requireCanonical": …}. The empty object passes here; the method refuses
 // it with its own error.

@@ -111,10 +111,14 @@ func clip(text string) string {
 // filterRule accepts a log filter: blockHash, or fromBlock and toBlock; address;
 // topics. Other members are an error; null counts as absent if nullable says so.
 func filterRule(nullable bool) rpc.Rule {
+	block := blockNumberRule()
+	if nullable {
+		block = block.Also(plainBlockRule())
+	}
 	return rpc.Object{Name: "FilterObject", Closed: true, Fields: []rpc.Field{
 		{Name: "blockHash", Rule: blockHashRule(), Nullable: nullable},
-		{Name: "fromBlock", Rule: blockNumberRule(), Nullable: nullable},
-		{Name: "toBlock", Rule: blockNumberRule(), Nullable: nullable},
+		{Name: "fromBlock", Rule: block, Nullable: nullable},
+		{Name: "toBlock", Rule: block, Nullable: nullable},
 		{Name: "address", Rule: addressFilterRule(), Nullable: nullable},
 		{Name: "topics", Rule: topicsRule(), Nullable: nullable},
 	}}.Rule("Expected FilterObject", func(v jsonx.Value) *eth.Error {

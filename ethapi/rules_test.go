@@ -44,6 +44,7 @@ func TestRules(t *testing.T) {
 			[]string{`"0x1"`, `"latest"`, hash, `{}`, `{"blockNumber":"0x1"}`, `{"blockHash":` + hash + `}`, `{"blockHash":` + hash + `,"requireCanonical":false}`},
 			[]string{`"x"`, `{"blockNumber":1}`, `{"blockHash":null}`, `{"blockHash":` + hash + `,"blockNumber":"0x1"}`, `{"blockHash":` + hash + `,"requireCanonical":"yes"}`, `[]`, `7`},
 		},
+		{"block number, plain", plainBlockRule(), []string{`0`, `17`, `9007199254740991`}, []string{`-1`, `1.5`, `1e3`, `9007199254740992`, `"17"`, `"0x11"`, `null`}},
 		{"boolean", rpc.Boolean(), []string{`true`, `false`}, []string{`"true"`, `1`, `[true]`}},
 		{"hex", HexRule(), []string{`"0x"`, `"0x1"`, `"0xaF"`}, []string{`"0X1"`, `"1"`, `"0xg"`, `1`, `""`}},
 		{"raw transaction", rawTransactionRule(), []string{`"0x"`, `"0X1"`, `"0xaF"`}, []string{`"1"`, `"0Xg"`, `"X1"`, `1`, `""`}},

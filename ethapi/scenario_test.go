@@ -209,6 +209,8 @@ func populate(node *mirrorNode) []signed {
 	node.set("contracts/results/logs?transaction.hash="+synthetic+"&limit=100&order=desc", logList(token))
 	node.set("contracts/"+hexutil.Encode(contract[:])+"/results/logs?"+window+"&limit=100&order=desc", logList(plain))
 
+	node.set("transactions?timestamp=1767225600.000000003&limit=1", `{"transactions":[{"transaction_id":"0.0.1010-1767225600-000000007","name":"CRYPTOTRANSFER","consensus_timestamp":"1767225600.000000003"}],"links":{"next":null}}`)
+
 	node.set("network/fees", fees(71))
 	node.set("network/fees?timestamp=lte:1767225600.000000000", fees(71))
 	account := member{

@@ -81,15 +81,19 @@ func (a *API) traceCalls(ctx context.Context, s subject, o traceOptions) (any, e
 // traceSynthetic shows a transfer of tokens that no contract call made.
 func (a *API) traceSynthetic(ctx context.Context, s subject, o traceOptions) (any, error) {
 	first := s.logs[0]
-	from, to := first.Address, first.Address
+	from, err := a.payerOf(ctx, s.first)
+	if err != nil {
+		return nil, err
+	}
+	to := first.Address
 	if len(first.Topics) >= 3 {
-		from, to = common.BytesToAddress(first.Topics[1][:]), common.BytesToAddress(first.Topics[2][:])
+		to = common.BytesToAddress(first.Topics[2][:])
 	}
 	f := &callFrame{
 		Type: "CALL", From: from, To: frameReceiver{Address: &to}, Value: new(hexutil.Big), Gas: syntheticGas,
 		Input: hexutil.Bytes{}, Output: hexutil.Bytes{}, Calls: []*callFrame{},
 	}
-	if err := a.aliases(ctx, &f.From, f.To.Address); err != nil {
+	if err := a.aliases(ctx, f.To.Address); err != nil {
 		return nil, err
 	}
 	if !a.hiero() {

@@ -66,8 +66,15 @@ func (a *API) syntheticByHash(ctx context.Context, q mirror.LogsQuery) (any, err
 	if err != nil || len(logs) == 0 {
 		return nil, err
 	}
+	return a.synthetic(ctx, logs[0])
+}
+
+// synthetic builds a synthetic transaction from its first event.
+func (a *API) synthetic(ctx context.Context, first *mirror.Log) (tx *eth.Transaction, err error) {
 	b := a.builder()
-	return b.syntheticTransaction(buildLogs(logs[:1])[0]), nil
+	tx = b.syntheticTransaction(&first.Log)
+	tx.From, err = a.payerOf(ctx, first)
+	return tx, err
 }
 
 // getTransactionByBlock is eth_getTransactionByBlockNumberAndIndex and
@@ -115,10 +122,9 @@ func (a *API) syntheticByIndex(ctx context.Context, ref eth.BlockRef, position u
 	if err != nil {
 		return nil, err
 	}
-	for i, l := range logs {
+	for _, l := range logs {
 		if l.TxIndex == position {
-			b := a.builder()
-			return b.syntheticTransaction(buildLogs(logs[i : i+1])[0]), nil
+			return a.synthetic(ctx, l)
 		}
 	}
 	return nil, nil

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"iter"
+	"strings"
 
 	"github.com/ethereum/go-ethereum/common"
 
@@ -314,6 +315,27 @@ func (c *Client) Transactions(ctx context.Context, id hedera.TransactionID) ([]*
 		return nil, err
 	}
 	return page.items, nil
+}
+
+// PayerAt returns the account that paid for what reached consensus at a moment; ErrNotFound: nothing did.
+func (c *Client) PayerAt(ctx context.Context, at hedera.Timestamp) (hedera.ID, error) {
+	if id, ok := c.payers.get(at); ok {
+		return id, nil
+	}
+	l := c.transactionList("transactions?timestamp=" + at.String() + "&limit=1")
+	page, err := l.page(ctx, c, l.path)
+	if err != nil {
+		return hedera.ID{}, err
+	}
+	if len(page.items) == 0 {
+		return hedera.ID{}, ErrNotFound
+	}
+	payer, _, _ := strings.Cut(page.items[0].ID, "-")
+	id, err := hedera.ParseID(payer)
+	if err == nil {
+		c.payers.put(at, id, aliasBytes)
+	}
+	return id, err
 }
 
 // TransactionsOf lists the transactions that changed an account's balance from a moment on, in consensus order.

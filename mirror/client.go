@@ -41,6 +41,7 @@ type Client struct {
 	logs    *cache[uint64, []*Log]               // all logs of a block, by its number
 	lists   *cache[uint64, []*ContractResult]    // all results of a block, by its number
 	aliases *cache[hedera.ID, common.Address]    // the EVM address of an entity
+	payers  *cache[hedera.Timestamp, hedera.ID]  // who paid for what reached consensus then
 }
 
 // Options are what a Client needs besides its settings.
@@ -76,6 +77,7 @@ func New(config Config, options Options) (*Client, error) {
 		lists:   newCache[uint64, []*ContractResult](config.CacheEntries, config.CacheBytes/4),
 		logs:    newCache[uint64, []*Log](config.CacheEntries, config.CacheBytes/4),
 		aliases: newCache[hedera.ID, common.Address](config.CacheEntries*10, config.CacheBytes/8),
+		payers:  newCache[hedera.Timestamp, hedera.ID](config.CacheEntries*10, config.CacheBytes/8),
 	}
 	if c.store == nil {
 		c.store = noStore{}
@@ -119,6 +121,7 @@ func (c *Client) Forget() {
 	c.lists.purge()
 	c.logs.purge()
 	c.aliases.purge()
+	c.payers.purge()
 }
 
 // forgetChain drops what is known of a chain that does not exist any more.

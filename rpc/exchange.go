@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lockstep/internal/capacity"
+	"lockstep/internal/eth"
 	"lockstep/internal/jsonx"
 )
 
@@ -89,6 +90,8 @@ func (d *Dispatcher) begin(ctx context.Context, t Transport, r *Request, body []
 
 func (ex *exchange) beginBatch(ctx context.Context, count int) {
 	switch {
+	case count == 0 && ex.d.config.Profile == ProfileEthereum:
+		ex.refuse(known(eth.ErrInvalidRequest()))
 	case !ex.face.batchEnabled && ex.face.transport == TransportHTTP:
 		ex.refuse(ex.face.batchDisabled)
 	case !ex.face.batchEnabled:

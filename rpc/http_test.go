@@ -47,7 +47,7 @@ func TestHTTPStatus(t *testing.T) {
 		{"upstream 501", call1("eth_getCode"), 501, 501, 200},
 		{"null result", `{"jsonrpc":"2.0","id":1,"method":"eth_getTransactionByHash","params":` + hash + `}`, 200, 200, 200},
 		{"batch with errors", "[" + call1("eth_nope") + "]", 200, 200, 200},
-		{"empty batch", "[]", 200, 200, 200},
+		{"empty batch", "[]", 200, 200, 400},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, v := range []struct {
