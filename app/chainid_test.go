@@ -81,7 +81,7 @@ func TestAWrongOperatorIsShown(t *testing.T) {
 		status   string
 		cause    string
 	}{
-		"another key": {[]string{"OPERATOR_ID_MAIN=0.0.2"}, "DEGRADED", "the operator's key is not the key of its account 0.0.2"},
+		"another key": {[]string{"OPERATOR_ID_MAIN=0.0.1002"}, "DEGRADED", "the operator's key is not the key of its account 0.0.1002"},
 		"no account":  {[]string{"OPERATOR_ID_MAIN=0.0.999999", "READINESS_FAILS_WITHOUT=operator"}, "DOWN", "the operator 0.0.999999 is no account of the network"},
 	} {
 		r := w.relay(t, test.settings...)
