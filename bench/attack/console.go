@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
@@ -42,7 +43,10 @@ func behindProxy(ctx context.Context, l *lab) (settings []string, end func(), er
 		return nil, nil, err
 	}
 	proxy := &http.Server{
-		Handler:           &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }},
+		Handler: &httputil.ReverseProxy{
+			Rewrite:  func(r *httputil.ProxyRequest) { r.SetURL(target) },
+			ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // of requests that the attack gave up
+		},
 		ReadHeaderTimeout: time.Minute,
 	}
 	go func() { _ = proxy.Serve(listener) }() // it ends with Close
