@@ -163,6 +163,18 @@ var cases = map[string]try{
 	"WatchHeartbeatOld": {
 		fires: []string{"load 1m\n relayer_last_heartbeat_age 301x60"}, quiet: []string{"load 1m\n relayer_last_heartbeat_age 300x60"},
 	},
+	"WatchHeadStands": {
+		fires: []string{"load 1m\n watch_head_age_seconds{chain=\"5\"} 61x60\n watch_block_seconds{chain=\"5\"} 12x60"},
+		quiet: []string{
+			"load 1m\n watch_head_age_seconds{chain=\"5\"} 60x60\n watch_block_seconds{chain=\"5\"} 12x60",
+			"load 1m\n watch_head_age_seconds{chain=\"5\"} 9x60\n watch_block_seconds{chain=\"5\"} 0.25x60",
+			"load 1m\n watch_head_age_seconds{chain=\"31337\"} 3600x60",
+		},
+	},
+	"WatchDoubt": {
+		fires: []string{"load 1m\n watch_doubts_total{chain=\"5\"} 0x30 1+1x30"},
+		quiet: []string{"load 1m\n watch_doubts_total{chain=\"5\"} 3x60"},
+	},
 	"WatchLag": {fires: []string{"load 1m\n watch_lag_blocks 101x60"}, quiet: []string{"load 1m\n watch_lag_blocks 100x60"}},
 	"WatchDuplicates": {
 		fires: []string{"load 1m\n event_deduplication_hits 0+2x60\n relayer_events_published 0+100x60"},
