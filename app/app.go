@@ -57,6 +57,7 @@ type App struct {
 	promises      *pending.Promises
 	pool          *pending.Pool
 	trace         *lifecycle.Service
+	steps         lifecycle.Journal // empty without a console
 	submitter     *submit.Submitter
 	subscriptions *ethapi.Subscriptions
 	dispatcher    *rpc.Dispatcher

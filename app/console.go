@@ -34,6 +34,7 @@ func (a *App) listenAdmin(ctx context.Context) (net.Listener, error) {
 	if tcp, ok := listener.Addr().(*net.TCPAddr); s.AdminToken == "" && (!ok || !tcp.IP.IsLoopback()) {
 		return nil, errors.Join(config.ErrNoAdminToken, listener.Close())
 	}
+	a.trace.Follow(&a.steps)
 	a.door = access.NewDoor(s.AdminToken)
 	if a.door.Open() && s.AdminLoopbackToken && a.develops == nil {
 		a.door = access.Locked()
@@ -55,7 +56,11 @@ func (a *App) Develops(mirror *url.URL, ui net.Listener) { a.develops, a.adminLi
 func (a *App) Beside(text, url string) { a.beside = append(a.beside, page.Link{Text: text, URL: url}) }
 
 func (a *App) serveAdmin(ctx context.Context, listener net.Listener) error {
-	return serveBeside(ctx, "console", listener, console.New(a.consoleDeps()))
+	c := console.New(a.consoleDeps())
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go c.Run(ctx)
+	return serveBeside(ctx, "console", listener, c)
 }
 
 // serveBeside serves a small server beside those of JSON-RPC until ctx ends, and with it what
@@ -74,7 +79,7 @@ func (a *App) consoleDeps() console.Deps {
 	deps := console.Deps{
 		Door: a.door, Version: a.version, ChainID: uint64(a.cfg.Server.ChainID),
 		Mirror: a.develops, Locks: a.locks, Window: a.cfg.Lock.Window.Duration(), Budget: int64(a.cfg.Limit.Total),
-		Upstreams: a.shownUpstreams, Metrics: a.registry, Calls: a.http, Log: a.log, Beside: a.beside, Memory: a.memory,
+		Upstreams: a.shownUpstreams, Metrics: a.registry, Calls: a.http, Log: a.log, Beside: a.beside, Memory: a.memory, Steps: &a.steps,
 	}
 	if a.reloading.load != nil {
 		deps.Reload = func(ctx context.Context) (any, error) { return a.Reload(ctx) }

@@ -42,6 +42,7 @@ type Deps struct {
 	Upstreams func(context.Context) []Upstream                            // in the order in which they are shown
 	Metrics   prometheus.Gatherer                                         // of the relay
 	Record    func(context.Context, common.Hash) (lifecycle.Record, bool) // nil: no records are kept
+	Steps     *lifecycle.Journal                                          // of all transactions
 	Calls     http.Handler                                                // JSON-RPC
 	Mirror    *url.URL                                                    // of a network for development; nil on others
 	Memory    *capacity.Memory                                            // of all requests; nil: without a limit
@@ -53,13 +54,14 @@ type Deps struct {
 type Console struct {
 	deps    Deps
 	streams *streams
+	history history
 	mux     *http.ServeMux
 }
 
 // maxBody bounds a request's body in bytes.
 const maxBody = 1 << 20
 
-// New makes the console.
+// New makes the console. Run goes with it.
 func New(deps Deps) *Console {
 	c := &Console{deps: deps, mux: http.NewServeMux()}
 	c.streams = newStreams(c.state)
@@ -84,6 +86,8 @@ func (c *Console) routes() map[string]http.Handler {
 		"GET /debug/pprof/trace":       http.HandlerFunc(pprof.Trace),
 		"GET " + page.AboutPath:        http.HandlerFunc(c.about),
 		"GET /ui/events":               c.streams,
+		"GET /ui/steps":                http.HandlerFunc(c.steps),
+		"GET /ui/history":              http.HandlerFunc(c.showHistory),
 		"POST /ui/rpc":                 c.rpc(),
 		"GET /ui/records/{hash}":       http.HandlerFunc(c.record),
 		"POST /ui/decode":              http.HandlerFunc(c.decode),

@@ -55,7 +55,7 @@ func deps(t *testing.T, token string) console.Deps {
 		Upstreams: func(context.Context) []console.Upstream {
 			return []console.Upstream{{Kind: "mirror", Name: "mirror.example", Up: true}}
 		},
-		Metrics: registry, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Steps: new(lifecycle.Journal), Metrics: registry, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Record: func(_ context.Context, hash common.Hash) (lifecycle.Record, bool) {
 			return lifecycle.Record{Status: "validated"}, hash == common.Hash{1}
 		},

@@ -180,12 +180,38 @@ func newDictionary(text json.RawMessage) (dictionary, error) {
 	return d, nil
 }
 
+// consoleLines are the functions of the console libraries of Hardhat and Foundry: log with up to four values of four types, and
+// with one of another type.
+func consoleLines() []string {
+	lists := []string{""}
+	for from, n := 0, 0; n < 4; n++ {
+		shorter := lists[from:]
+		from = len(lists)
+		for _, list := range shorter {
+			for _, typ := range []string{"uint256", "string", "bool", "address"} {
+				lists = append(lists, strings.TrimPrefix(list+","+typ, ","))
+			}
+		}
+	}
+	lists = append(lists, "int256")
+	lines := make([]string, 0, len(lists)+7)
+	for _, list := range lists {
+		lines = append(lines, "log("+list+")")
+	}
+	return append(lines, "logInt(int256)", "logUint(uint256)", "logString(string)", "logBool(bool)", "logAddress(address)", "logBytes(bytes)", "logBytes32(bytes32)")
+}
+
 //go:embed signatures.txt
 var knownText string
 
 // known reads the signatures that need no ABI, once.
 var known = sync.OnceValue(func() signatures {
 	all := newSignatures()
+	for _, text := range consoleLines() {
+		if s, err := decode.Parse(text); err == nil {
+			add(all.functions, s, selectorSize)
+		}
+	}
 	for line := range strings.Lines(knownText) {
 		kind, text, ok := strings.Cut(strings.TrimSpace(line), " ")
 		if !ok || kind == "#" {

@@ -11,6 +11,8 @@
 //	GET  /ui/                         the page; its parts lie beside it (/ui/app.js …)
 //	GET  /ui/about                    what this process is, and whether the caller has the token
 //	GET  /ui/events                   State as server-sent events, whenever it has changed
+//	GET  /ui/steps                    what happened to transactions, from a number on
+//	GET  /ui/history                  rates and times of the last minute, or of up to an hour
 //	POST /ui/rpc                      JSON-RPC, as at the relay's own port
 //	GET  /ui/records/{hash}           the lifecycle record of a transaction
 //	POST /ui/decode                   calls, logs and errors in words, by an ABI or by known signatures
@@ -26,7 +28,8 @@
 // # Bounds
 //
 // MaxStreams pages can listen at the same time; State is made once a second for all of them,
-// and not at all while nobody listens. A request's body has a maximum of 1 MB. A stream whose client does not
+// and not at all while nobody listens; it has the maxLanes lanes in which most transactions wait. The history has a sample of
+// every other second of an hour. A request's body has a maximum of 1 MB. A stream whose client does not
 // read ends as access.Stream says.
 //
 // # Words

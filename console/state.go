@@ -20,7 +20,8 @@ type State struct {
 	Ordering  bool            `json:"ordering"`
 	Ordered   string          `json:"ordered"` // which senders, while Ordering is on: "10 % of senders"
 	Window    int64           `json:"window"`  // ms
-	Lanes     []lock.LaneInfo `json:"lanes"`
+	Lanes     []lock.LaneInfo `json:"lanes"`   // maxLanes of them at most
+	AllLanes  int             `json:"allLanes"`
 	Upstreams []Upstream      `json:"upstreams"`
 	Methods   []Method        `json:"methods"`
 	Costs     Costs           `json:"costs"`
@@ -54,11 +55,25 @@ type Costs struct {
 	Limit     int64    `json:"limit"`               // of the budget; 0: there is none
 }
 
+// maxLanes bounds the lanes in a state, for a relay may have 100,000 senders.
+const maxLanes = 500
+
+// busiest are the lanes in which most transactions wait, in order of address.
+func busiest(lanes []lock.LaneInfo) []lock.LaneInfo {
+	if len(lanes) <= maxLanes {
+		return lanes
+	}
+	slices.SortStableFunc(lanes, func(a, b lock.LaneInfo) int { return b.Waiting - a.Waiting })
+	lanes = lanes[:maxLanes]
+	slices.SortFunc(lanes, func(a, b lock.LaneInfo) int { return a.Sender.Cmp(b.Sender) })
+	return lanes
+}
+
 func (c *Console) state(ctx context.Context) State {
-	d := c.deps
+	d, lanes := c.deps, c.lanes()
 	s := State{
 		Version: d.Version, ChainID: d.ChainID, Dev: d.Mirror != nil, Records: d.Record != nil,
-		Ordering: d.Locks.On(), Ordered: d.Locks.Ordered(), Window: d.Window.Milliseconds(), Lanes: c.lanes(), Upstreams: d.Upstreams(ctx), Methods: []Method{},
+		Ordering: d.Locks.On(), Ordered: d.Locks.Ordered(), Window: d.Window.Milliseconds(), AllLanes: len(lanes), Lanes: busiest(lanes), Upstreams: d.Upstreams(ctx), Methods: []Method{},
 	}
 	families, _ := d.Metrics.Gather() // what was gathered beside an error is good
 	byName := map[string]*Method{}

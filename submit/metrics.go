@@ -127,11 +127,17 @@ type Trace interface {
 
 // received is the first that is told of a transaction.
 func (s *Submitter) received(e *Entry) {
-	s.trace.Record(e.tx.Hash(), lifecycle.Step{Name: lifecycle.Received, At: e.arrived})
+	s.tell(e.tx, lifecycle.Step{Name: lifecycle.Received, At: e.arrived})
 	if e.way == direct {
-		s.trace.Record(e.tx.Hash(), lifecycle.Step{Name: lifecycle.Queued})
+		s.tell(e.tx, lifecycle.Step{Name: lifecycle.Queued})
 	}
 	s.pool.Add(e.tx)
+}
+
+// tell adds a step to what is known of a transaction.
+func (s *Submitter) tell(tx *eth.Tx, step lifecycle.Step) {
+	step.Sender, step.Nonce = tx.From(), tx.Nonce()
+	s.trace.Record(tx.Hash(), step)
 }
 
 // publish spreads the final result.
@@ -140,7 +146,7 @@ func (s *Submitter) publish(e *Entry, r Result) {
 	if r.Err != nil {
 		step.Error = r.Err.Error()
 	}
-	s.trace.Record(e.tx.Hash(), step)
+	s.tell(e.tx, step)
 	s.pool.Done(e.tx, r.ran, !r.ran && (r.Outcome == Unknown || r.Outcome == Reverted))
 }
 

@@ -62,7 +62,7 @@ func (s *Submitter) TakeOver(tx *eth.Tx, until time.Time) bool {
 	e := &Entry{s: s, tx: tx, arrived: until.Add(-s.ordering.Promise.Duration()), takenOver: true}
 	e.stage.Store(uint32(begun))
 	e.answer.Store(answerPromise)
-	s.trace.Record(tx.Hash(), lifecycle.Step{Name: lifecycle.Received})
+	s.tell(tx, lifecycle.Step{Name: lifecycle.Received})
 	s.pool.Add(tx)
 	s.background(e, func() {
 		ctx := context.Background() //nolint:forbidigo // its client is another relay's

@@ -567,7 +567,7 @@ func (s *Submitter) noteAttempts(e *Entry) func(hedera.ID, hedera.TransactionID)
 	attempt := 0
 	return func(node hedera.ID, id hedera.TransactionID) {
 		attempt++
-		s.trace.Record(e.tx.Hash(), lifecycle.Step{Name: lifecycle.Submitted, Node: node, Attempt: attempt, Transaction: id})
+		s.tell(e.tx, lifecycle.Step{Name: lifecycle.Submitted, Node: node, Attempt: attempt, Transaction: id})
 	}
 }
 
@@ -576,13 +576,13 @@ func handedOver(p Pending) lock.Submission {
 }
 
 func (s *Submitter) acceptedBy(e *Entry, p Pending) {
-	s.trace.Record(e.tx.Hash(), lifecycle.Step{Name: lifecycle.Accepted, Node: p.Node(), Transaction: p.ID()})
+	s.tell(e.tx, lifecycle.Step{Name: lifecycle.Accepted, Node: p.Node(), Transaction: p.ID()})
 	s.pool.Accepted(e.tx)
 }
 
 // unclear notes that a client is told that the outcome is not known.
 func (s *Submitter) unclear(e *Entry, p Pending) {
-	s.trace.Record(e.tx.Hash(), lifecycle.Step{Name: lifecycle.Unknown, Node: p.Node(), Transaction: p.ID()})
+	s.tell(e.tx, lifecycle.Step{Name: lifecycle.Unknown, Node: p.Node(), Transaction: p.ID()})
 }
 
 // notTaken is the turn of a transaction that no node has.

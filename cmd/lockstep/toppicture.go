@@ -206,14 +206,14 @@ func (s *board) lanes(room int) []string {
 		}
 	})
 	lines := []string{
-		fmt.Sprintf("LANES in use %d, held %d, waiting %d; %s", len(lanes), held, waiting, s.order),
+		fmt.Sprintf("LANES in use %d, held %d, waiting %d; %s", max(s.now.AllLanes, len(lanes)), held, waiting, s.order),
 		row(42, "SENDER", 7, "WAITING", 8, "NEXT", 12, "HOLDER", 8, "NONCE", 8, "HELD", 8, "LEFT", 0, "ORDER"),
 	}
 	shown := lanes[:max(min(len(lanes), room-len(lines)-2), 0)]
 	for _, l := range shown {
 		lines = append(lines, lane(l))
 	}
-	if more := len(lanes) - len(shown); more > 0 {
+	if more := max(s.now.AllLanes, len(lanes)) - len(shown); more > 0 {
 		lines = append(lines, fmt.Sprintf("… and %d more", more))
 	}
 	return append(lines, "")

@@ -3,6 +3,8 @@ package lifecycle
 import (
 	"time"
 
+	"github.com/ethereum/go-ethereum/common"
+
 	"lockstep/internal/hedera"
 )
 
@@ -30,7 +32,9 @@ const (
 // Step is one thing that happened to a transaction. Fields that say nothing are zero.
 type Step struct {
 	Name        string
-	At          time.Time // zero: now
+	At          time.Time      // zero: now
+	Sender      common.Address // it and its nonce are for a Journal
+	Nonce       uint64
 	Node        hedera.ID
 	Attempt     int // from 1
 	Transaction hedera.TransactionID

@@ -19,6 +19,7 @@ import (
 type Service struct {
 	cfg    Config
 	off    bool           // made by Disabled
+	steps  *Journal       // nil: nobody watches
 	behind *redisx.Behind // nil: this process is alone
 	quota  *redisx.Quota  // of the fleet in Redis
 	errors *prometheus.CounterVec
@@ -87,8 +88,14 @@ func (s *Service) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{s.errors}
 }
 
+// Follow lets a journal hear of every step from now on, of a service that keeps no records, too. Call it before Record.
+func (s *Service) Follow(j *Journal) { s.steps = j }
+
 // Record adds a step. It never blocks.
 func (s *Service) Record(hash common.Hash, step Step) {
+	if s.steps != nil {
+		s.steps.add(hash, step)
+	}
 	if s.off {
 		return
 	}
