@@ -3,6 +3,7 @@ package console
 import (
 	"net/http"
 	"strconv"
+	"time"
 
 	"lockstep/internal/lifecycle"
 )
@@ -14,6 +15,7 @@ const maxSteps = 1000
 type followed struct {
 	Steps []lifecycle.Entry `json:"steps"`
 	Next  uint64            `json:"next"` // to go on with
+	Now   int64             `json:"now"`  // milliseconds since the Unix epoch
 }
 
 // steps tells what happened to transactions from a number on: GET /ui/steps?from=17. Every transaction of every sender is in it,
@@ -25,5 +27,5 @@ func (c *Console) steps(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	list, next := c.deps.Steps.From(from, maxSteps)
-	respond(w, followed{list, next})
+	respond(w, followed{list, next, time.Now().UnixMilli()})
 }

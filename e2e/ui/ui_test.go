@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math/big"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"os/exec"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
@@ -191,7 +193,7 @@ func open(t *testing.T, base string) *browser {
 	t.Cleanup(cancel)
 	b := &browser{t: t, ctx: ctx, base: base}
 	chromedp.ListenTarget(ctx, b.hear)
-	b.do("the browser starts", network.Enable(), runtime.Enable())
+	b.do("the browser starts", network.Enable(), runtime.Enable(), log.Enable())
 	t.Cleanup(func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -209,6 +211,11 @@ func (b *browser) hear(event any) {
 	switch e := event.(type) {
 	case *runtime.EventExceptionThrown:
 		b.wrong = append(b.wrong, "the page threw "+e.ExceptionDetails.Error())
+	case *log.EventEntryAdded:
+		// That something does not exist is an answer like others.
+		if e.Entry.Level == log.LevelError && !strings.Contains(e.Entry.Text, "status of 404") {
+			b.wrong = append(b.wrong, "the browser says: "+e.Entry.Text+" "+e.Entry.URL)
+		}
 	case *network.EventRequestWillBeSent:
 		b.asked = append(b.asked, e.Request.URL)
 		if url := e.Request.URL; !strings.HasPrefix(url, strings.TrimSuffix(b.base, "ui/")) && !strings.HasPrefix(url, "data:") && !strings.HasPrefix(url, "about:") {
@@ -282,9 +289,11 @@ func (b *browser) view(path string) {
 }
 
 // darkShown tells whether a view shows what dark is like.
-func darkShown(name string) bool { return name == "transaction" || name == "manager-intent" }
+func darkShown(name string) bool {
+	return name == "burst" || name == "transaction" || name == "manager-intent"
+}
 
-// accessible fails the test for each violation that the checker finds, in light and in dark.
+// accessible fails the test for each violation that the checker finds, in light and in dark, and if the view is wider than a phone.
 func (b *browser) accessible(name string) {
 	b.t.Helper()
 	source, err := os.ReadFile(checker)
@@ -294,7 +303,7 @@ func (b *browser) accessible(name string) {
 	for _, scheme := range []string{"light", "dark"} {
 		var found []string
 		b.do("checking "+name,
-			emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}),
+			emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}}), // no colour between two
 			chromedp.Evaluate(string(source)+";0", nil),
 			chromedp.Evaluate(`axe.run().then(r => r.violations.map(v => v.id + ": " + v.nodes.map(n => n.html).slice(0, 3).join(" | ")))`, &found,
 				func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
@@ -304,6 +313,11 @@ func (b *browser) accessible(name string) {
 		if scheme == "light" || darkShown(name) {
 			b.picture(name + "-" + scheme)
 		}
+	}
+	var wide int64
+	b.do(name+" on a phone", emulation.SetDeviceMetricsOverride(390, 844, 2, true), chromedp.Evaluate(`document.documentElement.scrollWidth`, &wide), emulation.ClearDeviceMetricsOverride())
+	if wide > 390 {
+		b.t.Errorf("%s is %d wide on a phone of 390", name, wide)
 	}
 }
 
@@ -339,12 +353,12 @@ func TestViews(t *testing.T) {
 	outer := c.send(map[string]any{"from": alice, "data": "0x" + inner, "gas": "0x7a120"})
 
 	b := open(t, c.UI)
-	b.view("blocks")
-	b.until("Newest blocks", "Newest transactions", "1 ℏ")
-	b.accessible("blocks")
+	b.view("home")
+	b.until("Newest blocks", "Newest transactions", "1 ℏ", "transfer ℏ", "new contract", "reverted", "Transactions in the last minute")
+	b.accessible("home")
 
 	b.view("tx/" + refused)
-	b.until("reverted", "Error(reason no)", "transfer(to "+strings.ToLower(bob)[:4], "Timeline", "received", "consensus", "CALL")
+	b.until("reverted", "Error(reason no)", "transfer(to "+strings.ToLower(bob)[:4], "Timeline", "waiting in line", "to consensus", "CALL", "Fee", "Hedera id", "with nonce 2")
 	b.accessible("transaction")
 
 	before := b.decodings()
@@ -359,10 +373,10 @@ func TestViews(t *testing.T) {
 	b.accessible("block")
 
 	b.view("accounts")
-	b.until("Faucet", strings.ToLower(alice))
+	b.until("Send test hbar", strings.ToLower(alice), "10,000 ℏ")
 	b.accessible("accounts")
 	order := b.tab()
-	for _, control := range []string{"skip", "wanted", "field-faucet", "field-amount", "Give", "field-from", "field-to", "field-value", "field-data", "Send", "#/blocks"} {
+	for _, control := range []string{"skip", "wanted", "field-faucet", "field-amount", "Send test hbar", "field-from", "field-to", "field-value", "field-data", "Send", "#/home"} {
 		if !slices.Contains(order, control) {
 			t.Errorf("the key Tab leads to %q, not to %s", order, control)
 		}
@@ -379,12 +393,12 @@ func TestViews(t *testing.T) {
 	b.view("tokens")
 	b.until("There are no tokens yet.")
 	c.createToken(alice, "Harbour Coin", "HBC", 123_456, 2)
-	b.view("blocks")
+	b.view("home")
 	b.view("tokens")
 	b.until("Harbour Coin", "HBC", "fungible")
 	b.accessible("tokens")
 	b.do("the token", chromedp.Click(`//main//td/a`))
-	b.until("Harbour Coin (HBC)", "1,234.56", "FUNGIBLE_COMMON", "Holders", "0.0.")
+	b.until("Harbour Coin (HBC)", "1,234.56 HBC", "fungible", "Holders", "0.0.")
 	b.accessible("token-holders")
 	b.view("methods")
 	b.until("eth_sendTransaction", "99 %, ms")
@@ -398,14 +412,59 @@ func TestViews(t *testing.T) {
 	b.accessible("upstreams")
 
 	b.view("abi")
-	b.do("an ABI", chromedp.SetValue("#field-abi", `{"abi":[{"type":"function","name":"transfer","inputs":[{"name":"whom","type":"address"},{"name":"cents","type":"uint256"}]}]}`, chromedp.ByQuery), chromedp.Click(`//button[text()="Keep"]`))
-	b.until("1 entry is kept")
+	b.do("an ABI", chromedp.SetValue("#field-abi", `{"abi":[{"type":"function","name":"transfer","inputs":[{"name":"whom","type":"address"},{"name":"cents","type":"uint256"}]}]}`, chromedp.ByQuery), chromedp.Click(`//button[text()="Add ABI"]`))
+	b.until("1 entry is kept", "Functions (1)")
 	b.accessible("abi")
 	b.view("tx/" + refused)
 	b.until("transfer(whom ")
 	b.events(c, alice)
 	b.view("tx/0x" + strings.Repeat("12", 32))
 	b.until("Nothing is known of")
+	b.view("nothing")
+	b.until("Not found", "no such view")
+	b.contract(c, alice, contract)
+	b.searches(c, alice)
+	b.view("charts")
+	b.until("Transactions", "executed", "99 of 100 under", "Time of the mirror node")
+	b.accessible("charts")
+}
+
+// counterCode makes a contract with value(), which returns slot 0, and set(uint256), which writes it.
+const counterCode = "0x6033600c60003960336000f3" + "60003560e01c80633fa4f24514601f57806360fe47b114602b5760006000fd" + "5b60005460005260206000f3" + "5b60043560005500"
+
+// contract reads and writes one by its ABI, and shows what it has.
+func (b *browser) contract(c *chain, from, refusing string) {
+	b.t.Helper()
+	address := strings.ToLower(c.deploy(from, counterCode))
+	b.view("abi")
+	b.do("its ABI", chromedp.SetValue("#field-abi", `[{"type":"function","name":"value","inputs":[],"outputs":[{"type":"uint256"}],"stateMutability":"view"},
+		{"type":"function","name":"set","inputs":[{"name":"to","type":"uint256"}],"outputs":[],"stateMutability":"nonpayable"}]`, chromedp.ByQuery), chromedp.Click(`//button[text()="Add ABI"]`))
+	b.until("4 entries are kept")
+	b.view("account/" + address + "/storage")
+	b.until("Contract", "Creator", "Hedera id", "It has written nothing.")
+	b.view("account/" + address + "/call")
+	b.until("Read", "Write", "value", "set")
+	b.do("writing", chromedp.Click(`//summary[strong="set"]`), chromedp.SetValue("#fSend0-0", "4242", chromedp.ByQuery), chromedp.Click(`//button[text()="Send"]`))
+	b.until("executed 0x")
+	b.do("reading", chromedp.Click(`//summary[strong="value"]`), chromedp.Click(`//button[text()="Read"]`))
+	b.until("4242")
+	b.accessible("contract")
+	b.view("account/" + address + "/storage")
+	b.until("0x1092")
+	b.view("account/" + strings.ToLower(refusing) + "/transactions")
+	b.until("transfer", "reverted")
+}
+
+// searches finds things by all that names them.
+func (b *browser) searches(c *chain, alice string) {
+	b.t.Helper()
+	for text, want := range map[string][]string{
+		strings.ToUpper(strings.TrimPrefix(alice, "0x")): {"Account", strings.ToLower(alice), "Hedera id"},
+		"0.0.1002": {"Account", "Balance"}, "1": {"Block 1"}, "hbc": {"Harbour Coin (HBC)"}, "nobody's coin": {"Nothing is named nobody's coin"},
+	} {
+		b.do("a search for "+text, chromedp.SetValue("#wanted", text, chromedp.ByQuery), chromedp.SendKeys("#wanted", kb.Enter, chromedp.ByQuery))
+		b.until(want...)
+	}
 }
 
 // events drops an ABI into the page, which then names an event that it did not know.
@@ -429,7 +488,7 @@ func (b *browser) events(c *chain, from string) {
 		document.getElementById('field-abi').dispatchEvent(new DragEvent('drop', { dataTransfer: dropped, bubbles: true, cancelable: true }));
 		return 0;
 	})()`, artifact), nil))
-	b.until("2 entries are kept", "The ABI is kept")
+	b.until("2 entries are kept", "are shown in words")
 	b.view("tx/" + own)
 	b.until("Events", "Moored(berth 119)")
 	b.accessible("transaction-events")
@@ -442,7 +501,7 @@ func (b *browser) tab() []string {
 	const name = `const name = (n) => n.id || n.dataset.key || n.getAttribute('href') || n.getAttribute('aria-label') || n.innerText;`
 	var wanted, seen []string
 	b.do("the controls", chromedp.Evaluate(`(() => { `+name+` document.activeElement?.blur();
-		return [...document.querySelectorAll('a[href], button, input, select, textarea, [tabindex="0"]')].filter((n) => !n.disabled && n.checkVisibility()).map(name); })()`, &wanted))
+		return [...document.querySelectorAll('a[href], button, input, select, textarea, [tabindex="0"]')].filter((n) => !n.disabled && n.tabIndex >= 0 && n.checkVisibility()).map(name); })()`, &wanted))
 	b.do("the start of the page", chromedp.Evaluate(`document.body.tabIndex = -1; document.body.focus(); document.body.removeAttribute('tabindex'); 0`, nil))
 	for range len(wanted) + 10 { // the browser may stop at what scrolls, too
 		var now string
@@ -457,19 +516,32 @@ func (b *browser) tab() []string {
 	return seen
 }
 
-// TestLanes shows a sender whose transaction waits for a missing nonce, and finds it by keys alone.
+// TestLanes shows a sender whose transactions wait for a missing nonce, and finds it by keys alone.
 func TestLanes(t *testing.T) {
 	c := start(t, "NONCE_GAP_HOLD_MS=240000")
 	alice := c.Accounts[0].Address
-	early, raw := make(chan error, 1), c.sign(1)
-	var hash string
-	go func() {
-		answer, err := c.call("eth_sendRawTransaction", raw)
-		early <- errors.Join(err, json.Unmarshal(answer, &hash))
-	}()
 	b := open(t, c.UI)
 	b.view("lanes")
-	b.until("waits for 0", "nobody", "kept", "240000 ms")
+	// All of a burst but one: those before it are executed, and those behind it wait.
+	const burst, missing = 48, 21
+	var sending sync.WaitGroup
+	var hash string // of the one behind the missing one
+	for nonce := range uint64(burst) {
+		if nonce == missing {
+			continue
+		}
+		raw := c.sign(nonce)
+		sending.Go(func() {
+			answer, err := c.call("eth_sendRawTransaction", raw)
+			if nonce == missing+1 {
+				err = errors.Join(err, json.Unmarshal(answer, &hash))
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	b.until(fmt.Sprintf("waits for %d", missing), "nobody", "kept", "4 min", fmt.Sprintf("%d transactions wait", burst-missing-1))
 	b.accessible("lanes")
 	if order := b.tab(); !slices.Contains(order, "order") || !slices.Contains(order, "wanted") || !slices.Contains(order, "#/lanes") {
 		t.Errorf("the key Tab leads to %q", order)
@@ -479,22 +551,20 @@ func TestLanes(t *testing.T) {
 	b.do("on again", chromedp.Click(`//button[text()="Keep the order"]`))
 	b.until("Stop keeping the order")
 
-	if _, err := c.call("eth_sendRawTransaction", c.sign(0)); err != nil {
+	if _, err := c.call("eth_sendRawTransaction", c.sign(missing)); err != nil {
 		t.Error(err)
 	}
-	if err := <-early; err != nil {
-		t.Error(err)
-	}
+	sending.Wait()
 	b.until("No transaction is on its way.")
 	b.view("tx/" + hash)
 	b.until("Timeline", "longest")
 	var longest string
-	b.do("the stage that took longest", chromedp.Evaluate(`[...document.querySelectorAll('tbody tr')].find((r) => r.innerText.includes('longest')).children[0].innerText`, &longest))
-	if longest != "submitted" { // it waited for its turn before that
-		t.Errorf("the longest stage ended with %q", longest)
+	b.do("what took longest", chromedp.Evaluate(`[...document.querySelectorAll('.timeline li')].filter((part) => part.innerText.includes('longest')).map((part) => part.innerText).join()`, &longest))
+	if !strings.HasPrefix(longest, "waiting in line") {
+		t.Errorf("the longest is %q", longest)
 	}
 	b.do("a search by keys", input.DispatchKeyEvent(input.KeyRawDown).WithKey("/"), chromedp.KeyEvent(alice), chromedp.KeyEvent(kb.Enter))
-	b.until("Account", "Nonce", "2")
+	b.until("Account", "Nonce", fmt.Sprint(burst))
 	harness.Until(t, harness.StartLimit, "the focus is at what was found", func() bool {
 		var focus string
 		b.do("where the focus is", chromedp.Evaluate(`document.activeElement.id`, &focus))
@@ -513,6 +583,52 @@ func TestToken(t *testing.T) {
 	b.until("That is not the token.")
 	b.do("the right token", chromedp.SendKeys("#field-token", "sesame"+kb.Enter, chromedp.ByQuery))
 	b.until("Newest blocks")
+}
+
+// TestBurst draws a burst in its lane, box by box, finds a transaction by its box, and plays the minute again. The list of all
+// transactions has only the rows in sight.
+func TestBurst(t *testing.T) {
+	c := start(t)
+	b := open(t, c.UI)
+	b.view("lanes")
+	const burst = 120
+	raws := make([]string, burst)
+	for i := range raws {
+		raws[i] = c.sign(uint64(i))
+	}
+	rand.Shuffle(burst, func(i, j int) { raws[i], raws[j] = raws[j], raws[i] })
+	var sending sync.WaitGroup
+	for _, raw := range raws {
+		sending.Go(func() {
+			if _, err := c.call("eth_sendRawTransaction", raw); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	sending.Wait()
+	b.until("No transaction is on its way. These were the last.", fmt.Sprintf("%d executed", burst))
+	var boxes int
+	if b.do("the boxes", chromedp.Evaluate(`document.querySelectorAll('.boxes a.executed').length`, &boxes)); boxes != burst {
+		t.Errorf("%d boxes, want %d", boxes, burst)
+	}
+	b.accessible("burst")
+	b.do("the replay", chromedp.SetValue("#moment", "0", chromedp.ByQuery), chromedp.Evaluate(`document.getElementById('moment').dispatchEvent(new Event('input')); 0`, nil))
+	b.until("Back to now", "s before that")
+	b.do("back", chromedp.Click(`//button[text()="Back to now"]`))
+	b.until(fmt.Sprintf("%d executed", burst))
+	b.do("a box", chromedp.Click(`//ol//a[text()="7"]`))
+	b.until("Transaction", "executed", "with nonce 7", "Timeline", "longest")
+
+	b.view("transactions")
+	var rows []int
+	harness.Until(t, harness.StartLimit, "the end of the list is reached by scrolling", func() bool {
+		b.do("scrolling", chromedp.Evaluate(`(() => { const list = document.querySelector('.windowed'); list.scrollTop = list.scrollHeight;
+			return [list.querySelectorAll('tbody tr').length, Math.round(list.scrollHeight / 33)]; })()`, &rows))
+		return rows[1] >= burst
+	})
+	if rows[0] > 80 {
+		t.Errorf("the list of %d has %d rows in the page", rows[1], rows[0])
+	}
 }
 
 // TestServe looks at the page of a relay on a network, which is behind the address and the token of its operator, while
@@ -549,7 +665,7 @@ func TestServe(t *testing.T) {
 	b.until("Lanes", "No transaction is on its way.")
 	var menu []string
 	b.do("the menu", chromedp.Evaluate(`[...document.querySelectorAll('#views a')].map((a) => a.innerText)`, &menu))
-	if want := []string{"Lanes", "Blocks", "Methods", "Upstreams", "ABI"}; !slices.Equal(menu, want) {
+	if want := []string{"Lanes", "Blocks", "Charts", "Methods", "Upstreams", "ABI"}; !slices.Equal(menu, want) {
 		t.Errorf("the menu has %q, want %q", menu, want)
 	}
 
@@ -563,6 +679,11 @@ func TestServe(t *testing.T) {
 		done <- err
 	}()
 	b.until("here, nonce 1", "End the turn")
+	harness.Until(t, harness.StartLimit, "the box of the holder is marked", func() bool {
+		var marked string
+		b.do("the boxes", chromedp.Evaluate(`document.querySelector('.boxes .holding, .boxes .node')?.innerText ?? ''`, &marked))
+		return marked == "1"
+	})
 	b.accessible("lanes-holder")
 	network.Thaw()
 	if err := <-done; err != nil {

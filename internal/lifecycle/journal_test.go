@@ -16,7 +16,9 @@ func TestJournal(t *testing.T) {
 	if list, next := j.From(0, 10); len(list) != 0 || next != 0 {
 		t.Errorf("of nothing: %v, %d", list, next)
 	}
-	tell := func(nonce uint64) { s.Record(common.Hash{1}, lifecycle.Step{Name: lifecycle.Received, Sender: sender, Nonce: nonce}) }
+	tell := func(nonce uint64) {
+		s.Record(common.Hash{1}, lifecycle.Step{Name: lifecycle.Received, Sender: sender, Nonce: nonce})
+	}
 	for nonce := range uint64(3) {
 		tell(nonce)
 	}

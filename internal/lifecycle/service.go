@@ -88,12 +88,12 @@ func (s *Service) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{s.errors}
 }
 
-// Follow lets a journal hear of every step from now on, of a service that keeps no records, too. Call it before Record.
+// Follow lets a journal hear of every step that names its sender from now on, of a service that keeps no records, too. Call it before Record.
 func (s *Service) Follow(j *Journal) { s.steps = j }
 
 // Record adds a step. It never blocks.
 func (s *Service) Record(hash common.Hash, step Step) {
-	if s.steps != nil {
+	if s.steps != nil && step.Sender != (common.Address{}) {
 		s.steps.add(hash, step)
 	}
 	if s.off {

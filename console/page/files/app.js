@@ -11,7 +11,7 @@ let parts = [], views = {};
 
 // A view has a text if it is in the menu, otherwise the view under which it is found; make draws it for what stands behind its name.
 function menu(name) {
-  const at = views[name]?.under ?? name;
+  const under = views[name]?.under ?? name, at = views[under]?.when?.() === false ? parts[0].home() : under;
   document.getElementById('views').replaceChildren(
     ...Object.entries(views).filter(([, v]) => v.text && (!v.when || v.when())).map(([n, v]) => h('li', {}, h('a', { href: `#/${n}`, 'aria-current': n === at && 'page' }, v.text))),
     ...(page.about.beside ?? []).map((other) => h('li', {}, h('a', { href: other.url }, `${other.text} ↗`))));
@@ -19,12 +19,18 @@ function menu(name) {
 
 async function route() {
   if (!parts.length) return;
-  const asked = location.hash, [, name = '', of] = asked.split('/');
-  const which = Object.hasOwn(views, name) ? name : parts[0].home();
+  const asked = location.hash, [, name = '', of, more] = asked.split('/');
+  const which = name || parts[0].home();
   menu(which);
   page.current = null;
+  if (!Object.hasOwn(views, which)) {
+    document.getElementById('main').dataset.view = which;
+    document.title = 'Not found – Lockstep';
+    show(h('h1', {}, 'Not found'), h('p', {}, 'The page has no such view. ', h('a', { href: `#/${parts[0].home()}` }, 'Begin again'), '.'));
+    return;
+  }
   try {
-    const view = await views[which].make(of === undefined ? undefined : decodeURIComponent(of));
+    const view = await views[which].make(of === undefined ? undefined : decodeURIComponent(of), more);
     await view.draw?.();
     if (location.hash !== asked) return; // another view was asked for meanwhile
     page.current = view;

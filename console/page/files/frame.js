@@ -71,6 +71,30 @@ export function table(caption, heads, rows, empty) {
     h('tbody', {}, rows.map((row) => h('tr', {}, row.map((cell) => (cell instanceof Element && cell.tagName === 'TD' ? cell : h('td', {}, cell))))))));
 }
 
+// copied is a text with a button that copies it.
+export const copied = (text) => h('span', { class: 'copied' }, code(text), button('Copy', async () => {
+  await navigator.clipboard.writeText(text);
+  say('Copied.');
+}, `copy ${text}`));
+
+// windowed is a table of any length, of which only the rows in sight are made: row makes the cells of the one at an index. All rows have
+// the same height. more, if there is more, is called when the last rows come into sight; it returns the new number of rows.
+const rowHeight = 33, beyond = 10;
+export function windowed(caption, heads, row, more) {
+  let count = 0, asked = null;
+  const head = h('thead', {}, h('tr', {}, heads.map((text) => h('th', { scope: 'col', class: text.startsWith('#') && 'number' }, text.replace('#', '')))));
+  const body = h('tbody', {}), node = h('div', { class: 'wide windowed', tabindex: '0', role: 'region', 'aria-label': caption }, h('table', {}, h('caption', {}, caption), head, body));
+  const space = (rows) => { const tr = h('tr', { 'aria-hidden': 'true' }, h('td', { colspan: heads.length })); tr.firstChild.style.height = `${rows * rowHeight}px`; tr.className = 'space'; return tr; };
+  const draw = () => {
+    const first = Math.max(0, Math.floor(node.scrollTop / rowHeight) - beyond), last = Math.min(count, first + Math.ceil((node.clientHeight || 600) / rowHeight) + 2 * beyond);
+    body.replaceChildren(...(first > 0 ? [space(first)] : []), ...Array.from({ length: last - first }, (_, i) => h('tr', {}, row(first + i).map((cell) => (cell instanceof Element && cell.tagName === 'TD' ? cell : h('td', {}, cell))))), ...(last < count ? [space(count - last)] : []));
+    if (more && last >= count - beyond && !asked) asked = more().then((n) => { asked = n > count ? null : true; if (n !== count) { count = n; draw(); } }, failed);
+  };
+  let frame = null;
+  node.addEventListener('scroll', () => { frame ??= requestAnimationFrame(() => { frame = null; draw(); }); });
+  return { node, show: (n) => { count = n; draw(); } };
+}
+
 export const facts = (pairs) => h('dl', {}, pairs.filter(Boolean).map(([name, value]) => [h('dt', {}, name), h('dd', {}, value)]));
 
 export function say(text, bad) {
