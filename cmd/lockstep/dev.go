@@ -50,6 +50,7 @@ func runDev(ctx context.Context, args []string, std streams) error {
 	nearToo := flags.Bool("near", false, "run a model of a NEAR chain, too: accounts, access keys, a node's JSON-RPC (docs/DEVNET.md)")
 	nearAddress := flags.String("near-address", "127.0.0.1:3030", "`host:port` of the NEAR node; port 0 picks a free one")
 	accounts := accountsFlag(flags)
+	folder := flags.String("abi", "", "`folder` with artifacts or ABIs, from which transactions in the terminal get names (default: that of a Hardhat or Foundry project in this directory)")
 	quiet := flags.Bool("quiet", false, "do not show transactions; with --json or a command they are not shown either")
 	args, command := splitCommand(args)
 	if err := parse(flags, args); err != nil {
@@ -58,6 +59,10 @@ func runDev(ctx context.Context, args []string, std streams) error {
 	if command != nil && len(command) == 0 {
 		fmt.Fprintf(flags.Output(), "%s: no command after --\n", flags.Name())
 		return errUsage
+	}
+	known, err := newArtifacts(*folder)
+	if err != nil {
+		return err
 	}
 	if *tx {
 		network.Signers = devSigners
@@ -101,7 +106,7 @@ func runDev(ctx context.Context, args []string, std streams) error {
 		further = append(further, node.Run)
 	}
 	if !*quiet && !*asJSON && command == nil {
-		further = append(further, newShow(chain.Ledger(), std.out, &develop.quiet).Run)
+		further = append(further, newShow(chain.Ledger(), std.out, &develop.quiet, known).Run)
 	}
 	serve := func(ctx context.Context) error { return runAll(ctx, relay, manager, chain, further...) }
 	if command != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/big"
 	"strings"
 	"sync/atomic"
 
@@ -13,22 +14,24 @@ import (
 
 	"lockstep/devnet/ledger"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
 
 // show writes each transaction to the terminal when its block is closed: what it is, who sent
-// it, what it cost, how it ended and why, and what it wrote with console.log.
+// it, what it calls, what it cost, how it ended and why, and what it wrote with console.log.
 type show struct {
 	ledger *ledger.Ledger
 	out    io.Writer
 	quiet  *atomic.Bool
 
+	names   *artifacts
 	console consoleDecoder
 	next    int64 // number of the first block that is not shown
 	of      uint64
 }
 
-func newShow(l *ledger.Ledger, out io.Writer, quiet *atomic.Bool) *show {
-	return &show{ledger: l, out: out, quiet: quiet, next: l.View().LatestBlock().Number + 1, of: l.Generation().Number}
+func newShow(l *ledger.Ledger, out io.Writer, quiet *atomic.Bool, names *artifacts) *show {
+	return &show{ledger: l, out: out, quiet: quiet, names: names, next: l.View().LatestBlock().Number + 1, of: l.Generation().Number}
 }
 
 // Run shows until ctx ends.
@@ -80,7 +83,7 @@ func (s *show) part(view *ledger.View, newest int64) string {
 		}
 		for _, r := range b.Records {
 			if !r.IsChild() {
-				s.record(&text, r)
+				s.record(&text, view, r)
 			}
 		}
 	}
@@ -96,7 +99,7 @@ func (s *show) write(text string) error {
 }
 
 // record shows one transaction. One of the EVM has several lines, others one.
-func (s *show) record(w *strings.Builder, r *ledger.Record) {
+func (s *show) record(w *strings.Builder, view *ledger.View, r *ledger.Record) {
 	e := r.Result
 	if e == nil {
 		fmt.Fprintf(w, "%s %s  payer %s  %s  block %d\n", r.Kind, r.ID, r.ID.Payer, r.Status, r.Block)
@@ -106,12 +109,19 @@ func (s *show) record(w *strings.Builder, r *ledger.Record) {
 	if r.EthereumHash != (common.Hash{}) {
 		hash = r.EthereumHash.Hex()
 	}
-	fmt.Fprintf(w, "%s\n    from %s  %s  gas %d  block %d  %s\n", hash, e.Sender.Hex(), target(e), e.GasUsed, r.Block, r.Status)
+	to, of := target(e), (*artifact)(nil)
+	if of = s.names.contract(view, e.Address); of != nil {
+		to += " (" + clean(of.name) + ")"
+	}
+	fmt.Fprintf(w, "%s\n    from %s  %s  gas %d  block %d  %s\n", hash, e.Sender.Hex(), to, e.GasUsed, r.Block, r.Status)
+	if call := s.names.call(of, e.Input); call != "" && !e.Create {
+		fmt.Fprintf(w, "    call %s\n", call)
+	}
 	if e.Amount > 0 {
 		fmt.Fprintf(w, "    value %d tinybar\n", e.Amount)
 	}
 	if r.Status != hapi.ResponseCodeEnum_SUCCESS {
-		if why := reason(e.ErrorMessage); why != "" && why != r.Status.String() {
+		if why := s.reason(e); why != "" && why != r.Status.String() {
 			fmt.Fprintf(w, "    reason: %s\n", why)
 		}
 	}
@@ -134,21 +144,35 @@ func target(e *ledger.EVMResult) string {
 	}
 }
 
-// reason reads the error message of a result: revert data in hexadecimal, or text. What is not
+// reason reads the error message of a result: revert data in hexadecimal, or the name of a status. What is not
 // printable is quoted, since a contract chooses it.
-func reason(message string) string {
-	data, err := hexutil.Decode(message)
+func (s *show) reason(e *ledger.EVMResult) string {
+	data, err := hexutil.Decode(e.ErrorMessage)
 	if err != nil {
-		return clean(message)
+		if e.ErrorMessage == hapi.ResponseCodeEnum_INSUFFICIENT_GAS.String() && e.GasUsed >= e.GasLimit {
+			return fmt.Sprintf("out of gas, with a limit of %d", e.GasLimit)
+		}
+		return statusWords(clean(e.ErrorMessage))
 	}
 	if text, err := abi.UnpackRevert(data); err == nil {
 		return clean(text)
 	}
-	const longest = 260
+	if known := s.names.fault(data); known != "" {
+		return known
+	}
+	if _, ok := hedera.ParseStatus(string(data)); ok { // the network writes its own reasons so
+		return statusWords(string(data))
+	}
+	if number := new(big.Int).SetBytes(data); len(data) == common.HashLength && number.IsInt64() { // and system contracts so
+		if name, ok := hapi.ResponseCodeEnum_name[int32(number.Int64())]; ok && number.Int64() < 1<<15 {
+			return statusWords(name)
+		}
+	}
+	const longest = 64
 	if len(data) > longest {
 		return fmt.Sprintf("0x%x… (%d bytes)", data[:longest], len(data))
 	}
-	return message
+	return e.ErrorMessage
 }
 
 // clean makes text of a contract fit for a terminal.

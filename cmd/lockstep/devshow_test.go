@@ -3,12 +3,17 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"io/fs"
 	"math/big"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
@@ -51,7 +56,11 @@ func TestShow(t *testing.T) {
 		var terminal sharedText
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
-		shown := newShow(l, &terminal, &quiet)
+		known, err := newArtifacts("testdata")
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := newShow(l, &terminal, &quiet, known)
 		go func() { ended <- shown.Run(ctx) }()
 		defer func() {
 			cancel()
@@ -129,7 +138,117 @@ func TestShow(t *testing.T) {
 		quiet.Store(false)
 		send(nil, common.FromHex("0x00"))
 		wants("creates ")
+		// An error of OpenZeppelin's, a failure that the network writes as text, and one that a system contract writes as its code.
+		for want, data := range map[string][]byte{
+			"reason: OwnableUnauthorizedAccount(account " + common.BigToAddress(big.NewInt(7)).Hex() + ")": text("OwnableUnauthorizedAccount(address)", 7),
+			"reason: out of gas":                 []byte("INSUFFICIENT_GAS"),
+			"reason: INSUFFICIENT_TOKEN_BALANCE": common.BigToHash(big.NewInt(178)).Bytes(),
+			"reason: 0xdeadbeef":                 common.FromHex("0xdeadbeef"),
+		} {
+			send(contractOf(program.New().Mstore(common.RightPadBytes(data, 64), 0).Push(len(data)).Push(0).Op(vm.REVERT).Bytes()), nil)
+			wants(want)
+		}
+		send(logging, text("transfer(address,uint256)", 7, 5))
+		wants("call transfer(to " + common.BigToAddress(big.NewInt(7)).Hex() + ", amount 5)")
 	})
+}
+
+// TestShowNamesAProject shows the transactions of a contract that Hardhat or Foundry compiled, after the network
+// started: which contract, which function with which values, and its own errors.
+func TestShowNamesAProject(t *testing.T) {
+	for _, project := range []string{"hardhat", "foundry"} {
+		t.Run(project, func(t *testing.T) {
+			dir := t.TempDir()
+			config := map[string]string{"hardhat": "hardhat.config.js", "foundry": "foundry.toml"}[project]
+			if err := os.WriteFile(filepath.Join(dir, config), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			t.Chdir(dir)
+			known, err := newArtifacts("")
+			if err != nil {
+				t.Fatal(err)
+			}
+			known.again() // there is nothing yet
+			known.looked = time.Time{}
+			if err := os.CopyFS(dir, projects[project]); err != nil {
+				t.Fatal(err)
+			}
+			l, err := ledger.New(ledger.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			from, nonce := ledger.DevAccounts()[0].Address, uint64(0)
+			var terminal bytes.Buffer
+			shown := newShow(l, &terminal, new(atomic.Bool), known)
+			send := func(to *common.Address, gas uint64, data []byte, parts ...string) *ledger.Record {
+				t.Helper()
+				r, err := l.Impersonate(types.NewTx(&types.DynamicFeeTx{
+					ChainID: big.NewInt(298), Nonce: nonce, To: to, Data: data, Gas: gas, GasFeeCap: hedera.Tinybar(100).Weibar(), GasTipCap: new(big.Int),
+				}), from)
+				if err != nil {
+					t.Fatal(err)
+				}
+				nonce++
+				terminal.Reset()
+				if err := shown.blocks(); err != nil {
+					t.Fatal(err)
+				}
+				for _, part := range parts {
+					if !strings.Contains(terminal.String(), part) {
+						t.Errorf("%q is not in\n%s", part, terminal.String())
+					}
+				}
+				return r
+			}
+			till := send(nil, 1_000_000, tillCode(t, project), "creates ", "(Till)").Result.Address
+			of := known.contract(l.View(), till)
+			if of == nil {
+				t.Fatal("the contract has no name")
+			}
+			pack := func(name string, values ...any) []byte {
+				t.Helper()
+				data, err := of.abi.Pack(name, values...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return data
+			}
+			send(&till, 100_000, pack("take", big.NewInt(30), "lunch"), "to "+till.Hex()+" (Till)", `call Till.take(amount 30, why "lunch")`)
+			send(&till, 100_000, pack("take", big.NewInt(90), "\x1b[2J"), `why "\x1b[2J"`, "reason: TooMuch(asked 90, left 70)")
+			send(&till, 100_000, pack("take", big.NewInt(1), ""), "reason: say why")
+			send(&till, 100_000, pack("spin"), "call Till.spin()", "reason: out of gas, with a limit of 100000")
+			send(&till, 100_000, common.FromHex("0x12345678"), "call Till.0x12345678")
+		})
+	}
+}
+
+// projects are what the tools compiled, with testdata as it is before a test changes the directory.
+var projects = map[string]fs.FS{"hardhat": absolute("testdata/hardhat"), "foundry": absolute("testdata/foundry")}
+
+func absolute(path string) fs.FS {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		panic(err)
+	}
+	return os.DirFS(path)
+}
+
+// tillCode is the init code of a project's contract.
+func tillCode(t *testing.T, project string) []byte {
+	t.Helper()
+	paths := map[string]string{"hardhat": "artifacts/contracts/Till.sol/Till.json", "foundry": "out/Till.sol/Till.json"}
+	text, err := fs.ReadFile(projects[project], paths[project])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var artifact struct{ Bytecode any }
+	if err := json.Unmarshal(text, &artifact); err != nil {
+		t.Fatal(err)
+	}
+	if inner, ok := artifact.Bytecode.(map[string]any); ok {
+		artifact.Bytecode = inner["object"]
+	}
+	return common.FromHex(artifact.Bytecode.(string))
 }
 
 // What is written in the terminal is what contracts chose: it cannot be made to do something.

@@ -1,0 +1,312 @@
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/ethereum/go-ethereum/accounts/abi"
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"lockstep/devnet/ledger"
+)
+
+// Bounds of what is read from a folder of artifacts.
+const (
+	maxArtifacts   = 4_000
+	maxArtifact    = 16 << 20 // bytes of one file
+	artifactsAgain = time.Second
+	maxShownText   = 40  // bytes of one value
+	maxShownLine   = 300 // bytes of a call
+)
+
+// artifacts knows contracts by what a compiler left in a folder: the artifacts of Hardhat or Foundry, or files with ABIs.
+// Contracts are mostly compiled after the network has started, so the folder is looked through again, file by file as
+// they change, when something comes up that has no name yet.
+type artifacts struct {
+	folders []string
+
+	looked    time.Time
+	read      map[string]time.Time // when the files changed that were read, by path
+	contracts map[string]*artifact // by the end of their code
+	methods   map[[4]byte]*abi.Method
+	errors    map[[4]byte]*abi.Error
+}
+
+// artifact is one contract of a folder.
+type artifact struct {
+	name string
+	abi  abi.ABI
+}
+
+// newArtifacts takes the folder to read; without one, those that the tools use for a project in this directory.
+func newArtifacts(folder string) (*artifacts, error) {
+	n := &artifacts{read: map[string]time.Time{}, contracts: map[string]*artifact{}, methods: map[[4]byte]*abi.Method{}, errors: map[[4]byte]*abi.Error{}}
+	if folder != "" {
+		if info, err := os.Stat(folder); err != nil || !info.IsDir() {
+			return nil, fmt.Errorf("--abi: %q is no folder", folder)
+		}
+		n.folders = []string{folder}
+	} else {
+		n.folders = projectFolders(".")
+	}
+	known, err := abi.JSON(strings.NewReader(knownABI()))
+	if err != nil {
+		return nil, err
+	}
+	n.enter(&artifact{abi: known})
+	return n, nil
+}
+
+// projectFolders are where Hardhat and Foundry leave what they compile, if there is a project of theirs.
+func projectFolders(of string) (folders []string) {
+	if configs, _ := filepath.Glob(filepath.Join(of, "hardhat.config.*")); len(configs) > 0 {
+		folders = append(folders, filepath.Join(of, "artifacts"))
+	}
+	if _, err := os.Stat(filepath.Join(of, "foundry.toml")); err == nil {
+		folders = append(folders, filepath.Join(of, "out"))
+	}
+	return folders
+}
+
+func (n *artifacts) enter(c *artifact) {
+	for _, m := range c.abi.Methods {
+		n.methods[[4]byte(m.ID)] = &m
+	}
+	for _, e := range c.abi.Errors {
+		n.errors[[4]byte(e.ID[:4])] = &e
+	}
+}
+
+// again looks for files that are new or have changed, but not all the time.
+func (n *artifacts) again() {
+	if len(n.folders) == 0 || time.Since(n.looked) < artifactsAgain {
+		return
+	}
+	n.looked = time.Now()
+	for _, folder := range n.folders {
+		_ = filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return nil // it may be written right now
+			case len(n.read) >= maxArtifacts:
+				return fs.SkipAll
+			case d.IsDir() && (d.Name() == "build-info" || d.Name() == "node_modules"):
+				return fs.SkipDir
+			case d.IsDir() || !strings.HasSuffix(path, ".json") || strings.HasSuffix(path, ".dbg.json"):
+				return nil
+			}
+			info, err := d.Info()
+			if err != nil || info.Size() > maxArtifact || info.ModTime().Equal(n.read[path]) {
+				return nil
+			}
+			n.read[path] = info.ModTime()
+			n.file(path)
+			return nil
+		})
+	}
+}
+
+// file reads one artifact, or an ABI alone. What is neither is passed over.
+func (n *artifacts) file(path string) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return
+	}
+	var file struct {
+		Name string          `json:"contractName"`
+		ABI  json.RawMessage `json:"abi"`
+		Code json.RawMessage `json:"deployedBytecode"`
+	}
+	if json.Unmarshal(text, &file) != nil {
+		file.ABI = text
+	}
+	c := &artifact{name: file.Name}
+	if c.name == "" {
+		c.name = strings.TrimSuffix(filepath.Base(path), ".json")
+	}
+	if len(file.ABI) == 0 {
+		return
+	}
+	if c.abi, err = abi.JSON(bytes.NewReader(file.ABI)); err != nil {
+		return
+	}
+	n.enter(c)
+	var object struct {
+		Object string `json:"object"`
+	}
+	if json.Unmarshal(file.Code, &object.Object) != nil {
+		_ = json.Unmarshal(file.Code, &object)
+	}
+	if end := codeEnd(common.FromHex(object.Object)); end != "" {
+		n.contracts[end] = c
+	}
+}
+
+// codeEnd is the end of a contract's code, where the compiler puts a digest of what it compiled and how. That much of the
+// code is the same wherever it is deployed; immutable values and libraries are before it.
+func codeEnd(code []byte) string {
+	const least = 34 // bytes: a digest, and how long all this is
+	if len(code) < 2 {
+		return ""
+	}
+	size := int(binary.BigEndian.Uint16(code[len(code)-2:])) + 2
+	if size < least || size > len(code) {
+		return ""
+	}
+	return string(code[len(code)-size:])
+}
+
+// knownABI is what contracts have in common that use the standards of tokens and OpenZeppelin's contracts.
+func knownABI() string {
+	var entries []string
+	for kind, list := range map[string]string{
+		"function": `transfer(address to,uint256 amount) approve(address spender,uint256 amount) transferFrom(address from,address to,uint256 amount)
+			safeTransferFrom(address from,address to,uint256 tokenId) setApprovalForAll(address operator,bool approved) mint(address to,uint256 amount)
+			burn(uint256 amount) deposit() withdraw(uint256 amount) transferOwnership(address newOwner) renounceOwnership()
+			grantRole(bytes32 role,address account) revokeRole(bytes32 role,address account) pause() unpause()`,
+		"error": `ERC20InsufficientBalance(address sender,uint256 balance,uint256 needed) ERC20InsufficientAllowance(address spender,uint256 allowance,uint256 needed)
+			ERC20InvalidReceiver(address receiver) ERC20InvalidSender(address sender) ERC721NonexistentToken(uint256 tokenId)
+			ERC721InsufficientApproval(address operator,uint256 tokenId) ERC721IncorrectOwner(address sender,uint256 tokenId,address owner)
+			OwnableUnauthorizedAccount(address account) AccessControlUnauthorizedAccount(address account,bytes32 neededRole)
+			EnforcedPause() ExpectedPause() ReentrancyGuardReentrantCall() InvalidInitialization() FailedCall()`,
+	} {
+		for _, signature := range strings.FieldsFunc(list, func(r rune) bool { return r == ')' }) {
+			name, arguments, _ := strings.Cut(strings.TrimSpace(signature), "(")
+			var inputs []string
+			for _, argument := range strings.FieldsFunc(arguments, func(r rune) bool { return r == ',' }) {
+				of, label, _ := strings.Cut(argument, " ")
+				inputs = append(inputs, fmt.Sprintf(`{"type":%q,"name":%q}`, of, label))
+			}
+			entries = append(entries, fmt.Sprintf(`{"type":%q,"name":%q,"inputs":[%s]}`, kind, name, strings.Join(inputs, ",")))
+		}
+	}
+	return "[" + strings.Join(entries, ",") + "]"
+}
+
+// contract names what is at an address, empty for what is not known.
+func (n *artifacts) contract(view *ledger.View, at common.Address) *artifact {
+	account, ok := view.AccountByAddress(at)
+	if !ok || account.Contract == nil {
+		return nil
+	}
+	end := codeEnd(account.Contract.Runtime)
+	if end == "" {
+		return nil
+	}
+	if n.contracts[end] == nil {
+		n.again()
+	}
+	return n.contracts[end]
+}
+
+// call names the function that is called, and what it is given.
+func (n *artifacts) call(of *artifact, input []byte) string {
+	const selector = 4
+	if len(input) < selector {
+		return ""
+	}
+	id := [selector]byte(input[:selector])
+	if n.methods[id] == nil {
+		n.again()
+	}
+	method := n.methods[id]
+	if of != nil {
+		if own, err := of.abi.MethodById(id[:]); err == nil {
+			method = own
+		}
+	}
+	prefix := ""
+	if of != nil {
+		prefix = of.name + "."
+	}
+	if method == nil {
+		return fmt.Sprintf("%s0x%x", prefix, id)
+	}
+	return prefix + filled(method.RawName, method.Inputs, input[selector:])
+}
+
+// fault names the error that revert data carry, empty if it is not known.
+func (n *artifacts) fault(data []byte) string {
+	const selector = 4
+	if len(data) < selector {
+		return ""
+	}
+	id := [selector]byte(data[:selector])
+	if n.errors[id] == nil {
+		n.again()
+	}
+	if e := n.errors[id]; e != nil {
+		return filled(e.Name, e.Inputs, data[selector:])
+	}
+	return ""
+}
+
+// filled is a name with values: transfer(to 0x…, amount 5).
+func filled(name string, arguments abi.Arguments, data []byte) string {
+	values, err := arguments.Unpack(data)
+	if err != nil || len(values) != len(arguments) {
+		return clean(name) + "(?)"
+	}
+	var parts []string
+	for i, v := range values {
+		text := shownValue(v)
+		if label := arguments[i].Name; label != "" {
+			text = clean(label) + " " + text
+		}
+		parts = append(parts, text)
+	}
+	return shortened(clean(name)+"("+strings.Join(parts, ", ")+")", maxShownLine)
+}
+
+func shownValue(v any) string {
+	switch v := v.(type) {
+	case string:
+		return fmt.Sprintf("%q", shortened(v, maxShownText))
+	case []byte:
+		return shortened(hexutil.Encode(v), maxShownText)
+	default:
+		return clean(shortened(consoleValue(v), 2*maxShownText))
+	}
+}
+
+func shortened(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
+
+// plainWords say what a status of the network means to whoever has never seen one.
+var plainWords = map[string]string{
+	"INSUFFICIENT_GAS":                  "out of gas",
+	"INVALID_OPERATION":                 "invalid opcode",
+	"INVALID_JUMP_DESTINATION":          "a jump to where no code is",
+	"INSUFFICIENT_STACK_ITEMS":          "stack underflow",
+	"TOO_MANY_STACK_ITEMS":              "stack overflow",
+	"CODE_TOO_LARGE":                    "the contract is too large",
+	"INVALID_CODE":                      "the code is no contract's",
+	"ILLEGAL_STATE_CHANGE":              "a static call may not change anything",
+	"INSUFFICIENT_PAYER_BALANCE":        "the balance is too small",
+	"INVALID_RETURN_DATA_BUFFER_ACCESS": "more return data was read than there is",
+	"INVALID_SOLIDITY_ADDRESS":          "nothing is at the address",
+	"INVALID_ALIAS_KEY":                 "nothing is at the number, and nothing can be made there",
+	"WRONG_NONCE":                       "wrong nonce",
+	"MAX_CHILD_RECORDS_EXCEEDED":        "it creates too much at once",
+	"PRECOMPILE_ERROR":                  "a precompile failed",
+}
+
+// statusWords is a status in plain words, and itself where there are none.
+func statusWords(status string) string {
+	if words := plainWords[status]; words != "" {
+		return words
+	}
+	return status
+}
