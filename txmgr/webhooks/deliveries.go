@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -131,49 +132,86 @@ func (s *Service) deliver(ctx context.Context, tx *ledger.Tx, h *Hook, e event, 
 // claimed is a delivery with what is needed to send it.
 type claimed struct {
 	*Delivery
-	hook *Hook
+	hook     *Hook
+	giveBack func() // its worker's place
 }
 
 // claim takes due deliveries: those whose time has come and, unless they were released,
-// that have no earlier pending one of their subject. A claim ends by itself.
-func (s *Service) claim(ctx context.Context, limit int) (list []claimed, now int64, err error) {
+// that have no earlier pending one of their subject. A claim ends by itself. Each has a worker's place, of which one tenant cannot have all:
+// its receiver may be slow, and it may have thousands of them.
+func (s *Service) claim(ctx context.Context) (list []claimed, now int64, err error) {
 	hold := (s.cfg.Timeout.Duration()*2 + time.Minute).Microseconds()
-	err = s.db.Write(ctx, func(tx *ledger.Tx) error {
+	giveBack := func() {
+		for _, d := range list {
+			d.giveBack()
+		}
 		list = nil
+	}
+	err = s.db.Write(ctx, func(tx *ledger.Tx) error {
+		giveBack() // the transaction may run again
 		if now, err = tx.Now(ctx); err != nil {
 			return err
 		}
-		var found []*Delivery
-		err := tx.Query(ctx, "SELECT "+deliveryColumns+` FROM deliveries d JOIN webhooks w ON w.id = d.webhook
-			WHERE d.status = 'pending' AND d.next_at <= $1 AND w.enabled AND (d.released OR NOT EXISTS
-				(SELECT 1 FROM deliveries p WHERE p.webhook = d.webhook AND p.subject = d.subject AND p.status = 'pending' AND NOT p.released AND p.seq < d.seq))
-			ORDER BY d.next_at, d.cursor_at LIMIT $2`, []any{now, limit}, func(row ledger.Row) error {
-			d, err := scanDelivery(row)
-			found = append(found, d)
-			return err
-		})
+		full := []any{now, s.cfg.Workers} // and the tenants that have their share
+		for {
+			before := len(full)
+			if err := s.claimFor(ctx, tx, now, hold, &full, &list); err != nil || len(full) == before {
+				return err
+			}
+		}
+	})
+	if err != nil {
+		giveBack()
+	}
+	return list, now, err
+}
+
+// claimFor claims for all tenants but those that are full, and adds those that become full.
+func (s *Service) claimFor(ctx context.Context, tx *ledger.Tx, now, hold int64, full *[]any, list *[]claimed) error {
+	others := ""
+	if n := len(*full) - 2; n > 0 {
+		others = " AND w.tenant NOT IN " + ledger.List(3, n)
+	}
+	var found []*Delivery
+	err := tx.Query(ctx, "SELECT "+deliveryColumns+` FROM deliveries d JOIN webhooks w ON w.id = d.webhook
+		WHERE d.status = 'pending' AND d.next_at <= $1 AND w.enabled AND (d.released OR NOT EXISTS
+			(SELECT 1 FROM deliveries p WHERE p.webhook = d.webhook AND p.subject = d.subject AND p.status = 'pending' AND NOT p.released AND p.seq < d.seq))`+others+`
+		ORDER BY d.next_at, d.cursor_at LIMIT $2`, *full, func(row ledger.Row) error {
+		d, err := scanDelivery(row)
+		found = append(found, d)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, d := range found {
+		h, err := s.get(ctx, tx, "", d.Webhook, "")
 		if err != nil {
 			return err
 		}
-		for _, d := range found {
-			taken, err := tx.Exec(ctx, "UPDATE deliveries SET next_at = $1, attempts = attempts + 1 WHERE id = $2 AND status = 'pending' AND attempts = $3 AND next_at = $4",
-				now+hold, d.ID, d.Attempts, d.Next)
-			if err != nil {
-				return err
-			}
-			if taken == 0 {
-				continue // another process was first
-			}
-			h, err := s.get(ctx, tx, "", d.Webhook, "")
-			if err != nil {
-				return err
-			}
-			d.Attempts++
-			list = append(list, claimed{d, h})
+		if slices.Contains((*full)[2:], any(h.Tenant)) {
+			continue
 		}
-		return nil
-	})
-	return list, now, err
+		giveBack := s.places.Take(h.Tenant)
+		if giveBack == nil {
+			*full = append(*full, h.Tenant)
+			continue
+		}
+		taken, err := tx.Exec(ctx, "UPDATE deliveries SET next_at = $1, attempts = attempts + 1 WHERE id = $2 AND status = 'pending' AND attempts = $3 AND next_at = $4",
+			now+hold, d.ID, d.Attempts, d.Next)
+		if err != nil || taken == 0 { // another process was first
+			giveBack()
+		}
+		if err != nil {
+			return err
+		}
+		if taken == 0 {
+			continue
+		}
+		d.Attempts++
+		*list = append(*list, claimed{d, h, giveBack})
+	}
+	return nil
 }
 
 // settle stores what became of an attempt. It changes nothing if the delivery was claimed

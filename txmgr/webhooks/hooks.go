@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"lockstep/internal/access"
 	"lockstep/internal/ledger"
 	"lockstep/internal/secret"
 	"lockstep/internal/webhook"
@@ -56,6 +57,7 @@ type Service struct {
 	log     *slog.Logger
 	metrics *metrics
 	wake    chan struct{}
+	places  *access.Places // of workers
 }
 
 // New makes a service on a ledger. It starts nothing.
@@ -65,7 +67,7 @@ func New(cfg Config, db *ledger.DB, options Options, log *slog.Logger) (*Service
 		return nil, fmt.Errorf("TXM_WEBHOOK_NETWORKS: %w", err)
 	}
 	return &Service{
-		db: db, cfg: cfg, options: options, guard: guard, log: log, metrics: newMetrics(), wake: make(chan struct{}, 1),
+		db: db, cfg: cfg, options: options, guard: guard, log: log, metrics: newMetrics(), wake: make(chan struct{}, 1), places: access.NewPlaces(cfg.Workers),
 		sender: webhook.NewSender(guard, cfg.Timeout.Duration(), options.Agent),
 	}, nil
 }

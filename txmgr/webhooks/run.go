@@ -70,18 +70,20 @@ func (s *Service) round(ctx context.Context, workers *errgroup.Group) (more bool
 	if len(hooks) == 0 {
 		return false
 	}
-	list, now, err := s.claim(ctx, s.cfg.Workers)
+	list, now, err := s.claim(ctx)
 	if err != nil {
 		s.report(ctx, "claim deliveries", err)
 		return false
 	}
 	for _, d := range list {
 		workers.Go(func() error {
+			defer s.Wake() // others may have waited for its place
+			defer d.giveBack()
 			s.attempt(ctx, d, now)
 			return nil
 		})
 	}
-	return more || len(list) == s.cfg.Workers
+	return more
 }
 
 // attempt sends a delivery once and stores what came of it.

@@ -333,7 +333,7 @@ func TestTheLedgerFails(t *testing.T) {
 		}
 	}
 	exec(t, db, "UPDATE webhooks SET old_until = 'never' WHERE created_at = (SELECT max(created_at) FROM webhooks)") // no number
-	if _, _, err := s.claim(t.Context(), 8); err == nil {
+	if _, _, err := s.claim(t.Context()); err == nil {
 		t.Fatal("the webhook can be read")
 	}
 	workers := new(errgroup.Group)
@@ -361,15 +361,15 @@ func TestAClaimEndsByItself(t *testing.T) {
 	if _, err := s.expand(t.Context(), hook.ID); err != nil {
 		t.Fatal(err)
 	}
-	taken, _, err := s.claim(t.Context(), 10)
+	taken, _, err := s.claim(t.Context())
 	if err != nil || len(taken) != 1 {
 		t.Fatalf("claimed %d, %v", len(taken), err)
 	}
-	if again, _, err := s.claim(t.Context(), 10); err != nil || len(again) != 0 {
+	if again, _, err := s.claim(t.Context()); err != nil || len(again) != 0 {
 		t.Fatalf("claimed twice: %d, %v", len(again), err)
 	}
 	exec(t, db, "UPDATE deliveries SET next_at = 0")
-	later, _, err := s.claim(t.Context(), 10)
+	later, _, err := s.claim(t.Context())
 	if err != nil || len(later) != 1 {
 		t.Fatalf("not claimed after the claim's end: %v", err)
 	}
@@ -490,5 +490,42 @@ func TestPauses(t *testing.T) {
 	}
 	if nextPause(100, nil) < backoff[len(backoff)-1] {
 		t.Error("the pause shrinks")
+	}
+}
+
+// A tenant with more due deliveries than there are workers leaves places for another one's, which came later.
+func TestWorkersAreShared(t *testing.T) {
+	db := open(t, "memory:")
+	s := service(t, db) // with 8 workers
+	for _, tenant := range []string{"acme", "other"} {
+		hook, _, err := s.Create(t.Context(), tenant, "http://127.0.0.1:1/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var events []string
+		for n := range 20 {
+			events = append(events, fmt.Sprintf("%s%d tx.a", tenant, n))
+		}
+		happen(t, db, tenant, events...)
+		if _, err := s.expand(t.Context(), hook.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	counts := map[string]int{}
+	list, _, err := s.claim(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range list {
+		counts[d.hook.Tenant]++
+	}
+	if counts["acme"] < 2 || counts["other"] < 2 || counts["acme"]+counts["other"] > 8 {
+		t.Errorf("of 8 workers %v", counts)
+	}
+	for _, d := range list {
+		d.giveBack()
+	}
+	if again, _, err := s.claim(t.Context()); err != nil || len(again) == 0 {
+		t.Errorf("the places that were given back: %d, %v", len(again), err)
 	}
 }
