@@ -10,6 +10,9 @@ import (
 	"os"
 	"strings"
 	"text/tabwriter"
+	"time"
+
+	"github.com/google/uuid"
 
 	"lockstep/config"
 	"lockstep/internal/access"
@@ -25,6 +28,9 @@ and from the .env file in the working directory (docs/CONFIG.md); TXM_CHAINS and
 (RELAYER_PRIVATE_KEYS) are what it needs at least.
 
   lockstep txm                              run
+  lockstep txm send CHAIN TO [FUNCTION ARG…]
+                                            hand a transaction over and wait until it is mined:
+                                            --value, --bytecode (instead of TO), --key, --wait, --timeout
   lockstep txm signers                      the signers of a running manager
   lockstep txm drain CHAIN ADDRESS          assign nothing more to a signer
   lockstep txm resume CHAIN ADDRESS         use it again
@@ -40,6 +46,9 @@ from TXM_API_KEY or TXM_API_KEY_FILE.`
 type txmFlags struct {
 	url, role, tenant, label string
 	asJSON, adopt, reset     bool
+
+	value, bytecode, key, wait string
+	timeout                    time.Duration
 }
 
 func runTxm(ctx context.Context, args []string, std streams) error {
@@ -52,6 +61,11 @@ func runTxm(ctx context.Context, args []string, std streams) error {
 	flags.StringVar(&f.role, "role", string(access.RoleSend), "key: read, send or admin")
 	flags.StringVar(&f.tenant, "tenant", "", "key: whose transactions it sees; none for all")
 	flags.StringVar(&f.label, "label", "", "key: a note for people")
+	flags.StringVar(&f.value, "value", "", "send: amount in the chain's smallest unit")
+	flags.StringVar(&f.bytecode, "bytecode", "", "send: deploy this code, as 0x text, with constructor(…) as the function")
+	flags.StringVar(&f.key, "key", "", "send: idempotency key; the same key and words are the same transaction (default: one is drawn and printed)")
+	flags.StringVar(&f.wait, "wait", "mined", "send: until it is broadcast, mined or confirmed")
+	flags.DurationVar(&f.timeout, "timeout", time.Minute, "send: how long to wait, a minute at most")
 	words, err := parseAnywhere(flags, args)
 	if err != nil {
 		return err
@@ -61,6 +75,8 @@ func runTxm(ctx context.Context, args []string, std streams) error {
 		return serveTxm(ctx, std)
 	case len(words) == 1 && words[0] == "key":
 		return makeKey(ctx, f, std)
+	case len(words) > 1 && words[0] == "send":
+		return sendIntent(ctx, f, words[1:], std)
 	case len(words) == 1 && words[0] == "signers":
 		return listSigners(ctx, f, std)
 	case len(words) == 3 && (words[0] == "drain" || words[0] == "resume" || words[0] == "reconcile"):
@@ -186,6 +202,58 @@ func secretOf(environ []string, name string) (secret.String, error) {
 		}
 	}
 	return "", nil
+}
+
+// sendIntent hands a transaction over under a key, so that an answer that is lost is asked for again.
+func sendIntent(ctx context.Context, f txmFlags, words []string, std streams) error {
+	intent := client.Intent{Chain: words[0], Value: f.value, Bytecode: f.bytecode}
+	words = words[1:]
+	if f.bytecode == "" {
+		if len(words) == 0 {
+			return errors.New("send: want a receiver, or --bytecode")
+		}
+		intent.To, words = words[0], words[1:]
+	}
+	if len(words) > 0 {
+		intent.Function = words[0]
+		for _, word := range words[1:] {
+			intent.Args = append(intent.Args, argument(word))
+		}
+	}
+	if f.key == "" {
+		f.key = uuid.NewString()
+		fmt.Fprintf(std.err, "idempotency key %s\n", f.key)
+	}
+	c, err := f.manager(std)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, f.timeout+adminTimeout)
+	defer cancel()
+	tx, err := c.Send(ctx, intent, client.Options{Key: f.key, Wait: f.wait, Timeout: f.timeout})
+	if err != nil {
+		return err
+	}
+	if f.asJSON {
+		err = json.NewEncoder(std.out).Encode(tx)
+	} else {
+		_, err = fmt.Fprintf(std.out, "%s %s %s\n", tx.ID, tx.Status, orDash(tx.Hash))
+	}
+	if tx.Error != nil {
+		return errors.Join(err, fmt.Errorf("%s: %s", tx.Error.Class, tx.Error.Message))
+	}
+	if tx.Receipt != nil && !tx.Receipt.Success {
+		return errors.Join(err, errors.New("the transaction was executed and failed"))
+	}
+	return err
+}
+
+// argument is an argument of a function as a shell writes it: lists, tuples and truth values are JSON, the rest is text.
+func argument(word string) any {
+	if word == "true" || word == "false" || strings.HasPrefix(word, "[") && json.Valid([]byte(word)) {
+		return json.RawMessage(word)
+	}
+	return word
 }
 
 func listSigners(ctx context.Context, f txmFlags, std streams) error {

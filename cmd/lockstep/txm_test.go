@@ -48,3 +48,28 @@ func TestWhereTheManagerIs(t *testing.T) {
 		}
 	}
 }
+
+// A transaction is sent from a shell under a key, with arguments as text or JSON; one that failed ends with a status of its own.
+func TestSend(t *testing.T) {
+	var got string
+	answer := `{"id":"i1","status":"mined","hash":"0xabc","receipt":{"success":true}}`
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got = r.URL.String() + " " + r.Header.Get("Idempotency-Key") + " " + string(body)
+		_, _ = io.WriteString(w, answer)
+	}))
+	defer server.Close()
+	args := []string{"txm", "send", "77", "0xaa", "pay((address,bool)[],uint256)", `[["0xbb",true]]`, "1000", "--value", "5", "--key", "k1", "--url", server.URL}
+	code, out, errs := lockstep(t, nil, args...)
+	want := `/v1/transactions?timeout=1m0s&wait=mined k1 {"chain":"77","to":"0xaa","value":"5","function":"pay((address,bool)[],uint256)","args":[[["0xbb",true]],"1000"]}`
+	if code != 0 || out != "i1 mined 0xabc\n" || strings.TrimSpace(got) != want {
+		t.Errorf("%d %q %q\n got %s\nwant %s", code, out, errs, got, want)
+	}
+	answer = `{"id":"i1","status":"reverted","error":{"class":"reverted","message":"no money"}}`
+	if code, _, errs := lockstep(t, nil, args...); code == 0 || !strings.Contains(errs, "reverted: no money") {
+		t.Errorf("one that failed: %d %q", code, errs)
+	}
+	if code, _, errs := lockstep(t, nil, "txm", "send", "77"); code == 0 || !strings.Contains(errs, "want a receiver") {
+		t.Errorf("nobody: %d %q", code, errs)
+	}
+}
