@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"sync"
 	"time"
 
@@ -50,6 +51,15 @@ func (m *Manager) draft(r Request) (*Intent, error) {
 	}
 	if r.Calling != nil {
 		if err := encode(c, &r); err != nil {
+			return nil, err
+		}
+	}
+	if !r.Extra.IsZero() {
+		encoder, ok := c.(Encoder)
+		if !ok {
+			return nil, invalid("accessList", "this chain has neither access lists nor authorizations nor a gas price")
+		}
+		if err := encoder.Check(r.To, r.Extra); err != nil {
 			return nil, err
 		}
 	}
@@ -138,6 +148,7 @@ func encode(c Chain, r *Request) error {
 	switch {
 	case !ok:
 		return invalid("function", "this chain has no functions with signatures")
+	case len(r.Calling.Bytecode) == 0 && r.Calling.Function == "" && len(r.Calling.Args) == 0: // an ABI alone, for its errors
 	case len(r.Data) > 0:
 		return invalid("data", "want data, or a function with args, not both")
 	case len(r.Calling.Bytecode) > 0 && r.To != "":
@@ -145,12 +156,29 @@ func encode(c Chain, r *Request) error {
 	case len(r.Calling.Bytecode) == 0 && r.To == "":
 		return invalid("to", "needed for a call; want bytecode to deploy")
 	}
-	data, err := encoder.Encode(*r.Calling)
+	data, declared, err := encoder.Encode(*r.Calling)
 	if err != nil {
 		return err
 	}
-	r.Data, r.Calling = data, nil
+	r.Extra.Errors = declared
+	if r.Calling.Function != "" || len(r.Calling.Args) > 0 || len(r.Calling.Bytecode) > 0 {
+		r.Data = data
+	}
+	r.Calling = nil
 	return nil
+}
+
+// declared adds the errors that policies name to those of the caller, and puts those of a simulation in words.
+func (m *Manager) declared(ctx context.Context, intent *Intent) {
+	if named, ok := m.guard.(interface {
+		Errors(ctx context.Context, intent *Intent) []string
+	}); ok {
+		for _, one := range named.Errors(ctx, intent) {
+			if !slices.Contains(intent.Extra.Errors, one) {
+				intent.Extra.Errors = append(intent.Extra.Errors, one)
+			}
+		}
+	}
 }
 
 func choose(field string, value *string, allowed []string) error {
@@ -193,6 +221,7 @@ func (m *Manager) admit(ctx context.Context, intent *Intent) error {
 	if err := stillValid(intent); err != nil {
 		return err
 	}
+	m.declared(ctx, intent)
 	simulation, cost, err := m.simulate(ctx, intent)
 	if err != nil {
 		return err
@@ -232,7 +261,17 @@ func (m *Manager) simulate(ctx context.Context, intent *Intent) (Simulation, Cos
 		if err != nil {
 			return result, Cost{}, err
 		}
-		result, err = c.Simulate(ctx, Call{From: from, To: intent.To, Value: intent.Value, Data: intent.Data, Gas: intent.Gas, State: intent.Simulate, Funded: !pays})
+		call := Call{From: from, To: intent.To, Value: intent.Value, Data: intent.Data, Gas: intent.Gas, Extra: intent.Extra, State: intent.Simulate, Funded: !pays}
+		result, err = c.Simulate(ctx, call)
+		if pays && ClassOf(err) == ClassFunds { // it has the value and not the gas: that is no word about the call
+			call.Funded, pays = true, false
+			result, err = c.Simulate(ctx, call)
+		}
+		if encoder, ok := c.(Encoder); ok && !result.Success {
+			if why := encoder.Reason(result.Output, intent.Extra.Errors); why != "" {
+				result.Reason = why
+			}
+		}
 		switch unpaid := ClassOf(err) == ClassFunds || err == nil && !result.Success && !pays; {
 		case unpaid && intent.Gas == 0:
 			why := "needed, since no signer can pay " + c.Traits().Unit.Text(intent.Value) + " and it cannot be tried from one"
@@ -284,6 +323,28 @@ func (m *Manager) feeCap(chain string) *big.Int {
 		return m.fees[chain].limit()
 	}
 	return new(big.Int).SetUint64(m.c.MaxFeePerGas)
+}
+
+// capped says which of its caps keeps an intent from what it would cost: the lowest of those that there are. market is the price of its speed,
+// and a replacement goes no higher than ceiling without a cap of its own.
+func (m *Manager) capped(i *Intent, market *big.Int, replaces bool) string {
+	lowest, who := i.MaxFee, "its own maxFeePerGas"
+	limit := m.feeCap(i.Chain)
+	if limit != nil && (lowest == nil || limit.Cmp(lowest) < 0) {
+		lowest, who = limit, "the highest price of the settings"
+		if _, own := m.feeCaps[i.Chain]; !own && m.c.MaxFeePerGas == 0 {
+			who = "many times the price of the last hour; no cap is set"
+		}
+	}
+	if !replaces {
+		return "fee_cap: the market is above " + who
+	}
+	if i.MaxFee == nil && market != nil {
+		if twice := new(big.Int).Lsh(market, 1); lowest == nil || twice.Cmp(lowest) < 0 {
+			who = "twice the market, which it may cost without a maxFeePerGas"
+		}
+	}
+	return "fee_cap: a replacement would cost more than " + who
 }
 
 // signable refuses an intent that no key here may sign. While this is not known it is accepted: no key gets what it may

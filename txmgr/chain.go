@@ -67,6 +67,7 @@ type Call struct {
 	// Funded: for Simulate, From is to be treated as if it could pay.
 	Funded bool
 	State  string // "latest" or "pending"
+	Extra  Extra
 }
 
 // Simulation is what would happen.
@@ -221,10 +222,21 @@ type Calling struct {
 	ABI      json.RawMessage   // as a compiler writes it; may be missing where Function tells the types
 }
 
-// Encoder is a Chain whose contracts have functions with typed arguments.
+// Encoder is a Chain whose contracts have functions with typed arguments, and fail with typed errors.
 type Encoder interface {
-	// Encode returns Call.Data. Errors are InvalidErrors of the members of Calling by their names in a body.
-	Encode(c Calling) ([]byte, error)
+	// Encode returns Call.Data, and the errors that the ABI declares, as Extra has them. Errors are InvalidErrors of the members of Calling by
+	// their names in a body.
+	Encode(c Calling) (data []byte, declared []string, err error)
+	// Check refuses an Extra that no transaction of the chain can have, with an InvalidError.
+	Check(to string, e Extra) error
+	// Reason puts what a failed call returned in words, with the errors that were declared; "" if it tells nothing.
+	Reason(output []byte, declared []string) string
+}
+
+// Replayer is a Chain whose receipts do not say why a transaction failed, but whose endpoints can try it again on the state that it had.
+type Replayer interface {
+	// Replay tries an executed call again where it was executed. Reason and Output are empty if it does not fail there.
+	Replay(ctx context.Context, call Call, r *Receipt) (Simulation, error)
 }
 
 // Screener is a Chain that carries what others signed, which is checked before an intent is accepted, simulated or not.

@@ -43,6 +43,9 @@ func lower(a, b *big.Int) *big.Int {
 func firstFees(intent *Intent, market Market, limit *big.Int) (Fees, bool) {
 	fees := market.Tips[intent.Speed]
 	cap := lower(intent.MaxFee, limit)
+	if intent.Extra.OnePrice {
+		return Fees{Max: cap}, market.BaseFee == nil || cap.Cmp(market.BaseFee) >= 0
+	}
 	if market.BaseFee == nil {
 		if cap != nil && cap.Cmp(fees.Max) < 0 {
 			return Fees{}, false

@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // lookBatch bounds how many hashes are asked for in one call.
@@ -96,6 +99,7 @@ func (w *worker) settleOpen(ctx context.Context, line *Line, used []*LineSlot, n
 			continue
 		}
 		w.m.at(ctx, PointMined, w.c.ID(), w.signer)
+		w.explain(ctx, part, proofs)
 		if err := w.m.store.Prove(ctx, w.lease.Fence(), proofs); err != nil {
 			return changed, err
 		}
@@ -182,6 +186,67 @@ func (w *worker) proof(slot *LineSlot, a *Attempt, r *Receipt, head Head) Proof 
 	}
 }
 
+// explainWithin bounds how long proofs wait for the reasons of failures: a reason is for people, and nothing else waits for it.
+const explainWithin = 2 * time.Second
+
+// explain finds out why executed transactions failed, as far as the chain tells or they fail again on the same state.
+func (w *worker) explain(ctx context.Context, slots []*LineSlot, proofs []Proof) {
+	encoder, _ := w.c.(Encoder)
+	replayer, replays := w.c.(Replayer)
+	ctx, cancel := context.WithTimeout(ctx, explainWithin)
+	defer cancel()
+	var group errgroup.Group
+	group.SetLimit(parallelSigns)
+	for _, p := range proofs {
+		r := p.Receipt
+		if r == nil || r.Success || p.Attempt.Purpose == PurposeCancel || p.Attempt.Purpose == PurposeFill {
+			continue
+		}
+		at := slices.IndexFunc(slots, func(s *LineSlot) bool { return s.Nonce == p.Slot.Nonce })
+		if at < 0 {
+			continue
+		}
+		intent := intentOf(slots[at], p.Attempt.Intent)
+		switch {
+		case intent == nil:
+			continue
+		case intent.Receipt != nil && intent.Receipt.BlockHash == r.BlockHash && intent.Receipt.Reason != "":
+			r.Reason, r.Output = intent.Receipt.Reason, intent.Receipt.Output
+			continue
+		}
+		group.Go(func() error {
+			if r.Reason == "" && replays {
+				call := intent.call()
+				call.From, call.Gas = w.signer, p.Attempt.Gas
+				again, err := replayer.Replay(ctx, call, r)
+				if err != nil {
+					w.log.Debug("why a transaction failed is not known", "hash", r.Hash, "error", err)
+					return nil
+				}
+				r.Reason, r.Output = again.Reason, again.Output
+			}
+			if encoder != nil {
+				if why := encoder.Reason(r.Output, intent.Extra.Errors); why != "" {
+					r.Reason = why
+				}
+			}
+			r.Reason = clipText(r.Reason)
+			return nil
+		})
+	}
+	_ = group.Wait() // they return nil
+}
+
+// longestReason bounds what is kept of a contract's or a node's words.
+const longestReason = 1 << 10
+
+func clipText(text string) string {
+	if len(text) > longestReason {
+		return strings.ToValidUTF8(text[:longestReason], "") + "…"
+	}
+	return text
+}
+
 // foreign proves that somebody else's transaction used a slot, which none of our attempts
 // has a receipt for at the given head. It returns nil while that is not proven, and behind if the
 // transaction is our own: then the endpoint was asked for receipts that it does not show yet,
@@ -263,6 +328,7 @@ func (w *worker) settleMined(ctx context.Context, mined []*LineSlot, head Head) 
 				undone = append(undone, slot.Slot)
 			}
 		}
+		w.explain(ctx, part, proofs)
 		if err := w.m.store.Unmine(ctx, w.lease.Fence(), undone); err != nil {
 			return changed, err
 		}

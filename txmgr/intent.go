@@ -101,6 +101,7 @@ type Request struct {
 	Data       []byte
 	Actions    []byte   // as JSON instead of Data, on a chain whose driver is a Composer
 	Calling    *Calling `json:",omitempty"` // instead of Data, on a chain whose driver is an Encoder
+	Extra      Extra    `json:",omitzero"`
 	Gas        uint64   // 0: estimated
 	Speed      string
 	MaxFee     *big.Int // per gas
@@ -117,6 +118,19 @@ type Request struct {
 
 	Subject, Actor, Method, RequestID string
 	Metadata                          json.RawMessage
+}
+
+// Extra is what only some chains' transactions have. Their drivers read it.
+type Extra struct {
+	AccessList     json.RawMessage `json:"accessList,omitempty"`        // EIP-2930
+	Authorizations json.RawMessage `json:"authorizationList,omitempty"` // EIP-7702
+	OnePrice       bool            `json:"onePrice,omitempty"`          // MaxFee is the price, and there is no tip
+	Errors         []string        `json:"errors,omitempty"`            // declared by the contract: "Short(uint256 have,uint256 want)"
+}
+
+// IsZero reports whether there is nothing of it.
+func (e Extra) IsZero() bool {
+	return len(e.AccessList) == 0 && len(e.Authorizations) == 0 && !e.OnePrice && len(e.Errors) == 0
 }
 
 // Intent is a request with its place in the ledger.
@@ -162,6 +176,7 @@ type Receipt struct {
 	Contract  string          `json:"contractAddress,omitempty"`
 	Final     bool            `json:"final"`
 	Reason    string          `json:"reason,omitempty"` // of a failure, where the chain tells
+	Output    []byte          `json:"output,omitempty"` // of a failure: what the contract returned, where the chain tells
 	Raw       json.RawMessage `json:"raw,omitempty"`    // as the chain gave it
 }
 

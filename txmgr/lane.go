@@ -23,9 +23,12 @@ type worker struct {
 	signer string
 	lease  *lease.Lease
 	log    *slog.Logger
+	pace   *pace
 
 	done    chan struct{}
 	leaving atomic.Bool
+
+	idleSince time.Time // since when nothing was on its way; of shareLanes alone
 
 	// ---
 	offered    map[string]bool // hashes that may have left and whose answer is not stored
@@ -40,12 +43,13 @@ type worker struct {
 	refused    refusal
 	back       time.Time // since when the chain seems to have gone back
 	toldIdle   time.Time // when tellIdle last looked
+	failing    string    // what the last round failed with
 }
 
 // start runs a worker until the context ends, the lease is lost, or it hands over.
 func (m *Manager) start(ctx context.Context, c Chain, signer string, l *lease.Lease, group *sync.WaitGroup) *worker {
 	w := &worker{
-		m: m, c: c, signer: signer, lease: l, done: make(chan struct{}), offered: map[string]bool{}, spent: new(big.Int),
+		m: m, c: c, signer: signer, lease: l, pace: m.paces[c.ID()], done: make(chan struct{}), offered: map[string]bool{}, spent: new(big.Int),
 		log: m.log.With("chain", c.ID(), "signer", signer, "term", l.Term()),
 	}
 	group.Add(1)
@@ -73,34 +77,120 @@ func (w *worker) run(ctx context.Context) {
 	w.log.Info("owner of a signer")
 	for ctx.Err() == nil && !w.leaving.Load() {
 		woken := w.m.wake.of(w.c.ID()).next()
+		if pause := w.pace.turn(time.Now()); pause > 0 { // nobody's work helps a chain that does not answer
+			if !w.rest(ctx, nil, pause) {
+				return
+			}
+			continue
+		}
 		again, err := w.round(ctx)
+		w.report(ctx, err)
 		switch {
 		case errors.Is(err, ErrDeposed):
 			w.log.Warn("another owner has the signer", "error", err)
 			return
 		case err != nil && ctx.Err() == nil:
-			w.log.Warn("a round of the owner failed", "error", err)
 			w.suspicious = w.suspicious || isRestored(err) // the next round halts
 		case again:
 			continue
 		}
-		timer := time.NewTimer(w.m.c.Poll.Duration())
-		select {
-		case <-woken:
-		case <-timer.C:
-		case <-w.lease.Lost():
-			timer.Stop()
-			w.log.Warn("the lease of a signer is lost")
+		if !w.rest(ctx, woken, w.m.c.Poll.Duration()) {
 			return
-		case <-ctx.Done():
 		}
-		timer.Stop()
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.m.c.SendTimeout.Duration())
 	defer cancel()
 	if err := w.lease.Release(last); err != nil {
 		w.log.Warn("the lease of a signer was not given back; it will expire", "error", err)
 	}
+}
+
+// rest waits, and is false when the lease is lost.
+func (w *worker) rest(ctx context.Context, woken <-chan struct{}, pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-woken:
+	case <-timer.C:
+	case <-w.lease.Lost():
+		w.log.Warn("the lease of a signer is lost")
+		return false
+	case <-ctx.Done():
+	}
+	return true
+}
+
+// report tells of a failure once: of one of the chain once for all of its owners, of another kind once for as long as it is the same.
+func (w *worker) report(ctx context.Context, err error) {
+	switch {
+	case errors.Is(err, ErrDeposed) || ctx.Err() != nil:
+		return
+	case err == nil:
+		if w.pace.well() {
+			w.log.Info("the chain answers its owners again")
+		} else if w.failing != "" {
+			w.log.Info("the rounds of the owner succeed again")
+		}
+		w.failing = ""
+		return
+	}
+	level, text := slog.LevelDebug, err.Error()
+	if troubled, ok := w.c.(Troubled); ok && troubled.Trouble() != "" {
+		if w.pace.failed(time.Now()) {
+			level = slog.LevelWarn
+		}
+		w.log.Log(ctx, level, "the chain does not answer; one of its owners asks again, a second apart, and the others wait", "error", err)
+	} else {
+		if text != w.failing {
+			level = slog.LevelWarn
+		}
+		w.log.Log(ctx, level, "a round of the owner failed; it is tried again", "error", err)
+	}
+	w.failing = text
+}
+
+// paceEvery is how far apart the owners of a chain ask while it does not answer.
+const paceEvery = time.Second
+
+// pace has the owners of a chain in trouble take turns: where a provider limits its callers, a question of each of them would keep the limit
+// from ending.
+type pace struct {
+	mu   sync.Mutex
+	next time.Time // of the next turn; zero: nothing is wrong
+}
+
+// turn returns how long an owner waits for its turn, 0 if it has it.
+func (p *pace) turn(now time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.next.IsZero() {
+		return 0
+	}
+	if left := p.next.Sub(now); left > 0 {
+		return left
+	}
+	p.next = now.Add(paceEvery)
+	return 0
+}
+
+// failed notes that the chain does not answer, and reports whether that is new.
+func (p *pace) failed(now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fresh := p.next.IsZero()
+	if fresh {
+		p.next = now.Add(paceEvery)
+	}
+	return fresh
+}
+
+// well ends the trouble, and reports whether there was any.
+func (p *pace) well() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	was := !p.next.IsZero()
+	p.next = time.Time{}
+	return was
 }
 
 // round does one step of everything that a lane needs, and reports whether there may be
@@ -299,7 +389,7 @@ func (w *worker) open(ctx context.Context, queue []*Queued, now int64) ([]*Queue
 		switch {
 		case ended:
 		case !affordable:
-			if why := "fee_cap: the market is above what it may pay"; q.Waiting != why {
+			if why := w.m.capped(q.Intent, market.Tips[q.Speed].Max, false); q.Waiting != why {
 				waiting[q.ID] = why
 			}
 			if q.OrderKey != "" {

@@ -63,6 +63,7 @@ type Manager struct {
 	keys  map[string]Key      // by account as the chain's driver spells it
 	pools map[string][]string // account → pools
 	fees  map[string]*feeCache
+	paces map[string]*pace // by chain
 }
 
 // New checks the settings and returns a manager that Run makes work.
@@ -72,7 +73,7 @@ func New(o Options) (*Manager, error) {
 	}
 	m := &Manager{
 		c: o.Config, store: o.Store, leases: o.Leases, guard: o.Guard, log: o.Log, feeCaps: o.FeeCaps,
-		chains: map[string]Chain{}, keys: map[string]Key{}, pools: map[string][]string{}, fees: map[string]*feeCache{},
+		chains: map[string]Chain{}, keys: map[string]Key{}, pools: map[string][]string{}, fees: map[string]*feeCache{}, paces: map[string]*pace{},
 		wake: newWakers(), news: newWaker(), waker: o.Waker, others: newTeller(), metrics: newMetrics(),
 	}
 	m.store.OnEnded(m.ended)
@@ -81,7 +82,7 @@ func New(o Options) (*Manager, error) {
 			return nil, fmt.Errorf("chain %s is there twice", c.ID())
 		}
 		m.chains[c.ID()] = c
-		m.fees[c.ID()] = &feeCache{}
+		m.fees[c.ID()], m.paces[c.ID()] = &feeCache{}, &pace{}
 	}
 	for _, key := range o.Keys {
 		if err := m.addKey(key); err != nil {
@@ -318,6 +319,7 @@ func (m *Manager) Simulate(ctx context.Context, r Request) (Simulation, Cost, er
 	if err := stillValid(intent); err != nil {
 		return Simulation{}, Cost{}, err
 	}
+	m.declared(ctx, intent)
 	return m.simulate(ctx, intent)
 }
 

@@ -20,16 +20,17 @@ func (m *Manager) Acquire(ctx context.Context, tenant, chain, account string) (*
 	if err != nil {
 		return nil, invalid("address", err.Error())
 	}
-	if err := m.mayHold(ctx, tenant, c, name); err != nil {
+	holds, err := m.mayHold(ctx, tenant, c, name)
+	if err != nil {
 		return nil, err
 	}
 	// The lane is there on all calls but the first, and reading it costs as much as reserving.
 	for first := true; ; first = false {
-		v, err := m.store.Reserve(ctx, chain, name, tenant, m.c.Reservation.Duration().Microseconds(), m.c.MaxReservations, c.Traits().InLine())
+		v, err := m.store.Reserve(ctx, chain, name, tenant, m.c.Reservation.Duration().Microseconds(), m.c.MaxReservations, c.Traits().InLine(), holds...)
 		if !first || !errors.Is(err, ErrUnknownSigner) && !errors.Is(err, ErrNonceUnknown) {
 			return v, err
 		}
-		if _, _, err := m.callerLane(ctx, chain, account); err != nil {
+		if _, _, err := m.callerLane(ctx, tenant, chain, account); err != nil {
 			return nil, err
 		}
 	}
@@ -38,29 +39,28 @@ func (m *Manager) Acquire(ctx context.Context, tenant, chain, account string) (*
 // mayHold decides whether a tenant may have a nonce of a signer whose key is here. It keeps all behind it waiting, and if it is not
 // used the manager pays for a transaction that fills it: so whoever wants it must be one who may send that, and no more are given than
 // the signer has on its way at once.
-func (m *Manager) mayHold(ctx context.Context, tenant string, c Chain, account string) error {
+func (m *Manager) mayHold(ctx context.Context, tenant string, c Chain, account string) ([]Hold, error) {
 	if m.key(account) == nil {
-		return nil
+		return nil, nil
 	}
 	lane, err := m.store.Lane(ctx, c.ID(), account)
 	switch {
 	case errors.Is(err, ErrUnknownSigner):
-		return nil
+		return nil, nil
 	case err != nil:
-		return err
+		return nil, err
 	case lane.Pending >= window(lane, c.Traits(), m.c.InFlight):
-		return fmt.Errorf("%w: the signer has %d transactions and reservations on its way", ErrTooMany, lane.Pending)
+		return nil, fmt.Errorf("%w: the signer has %d transactions and reservations on its way", ErrTooMany, lane.Pending)
 	case m.guard == nil:
-		return nil
+		return nil, nil
 	}
 	market, err := m.Fees(ctx, c.ID())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	fill := &Intent{Request: Request{Tenant: tenant, Chain: c.ID(), To: account, Value: new(big.Int), Gas: fillGas, Speed: SpeedFast, Origin: "reservation"}, Kind: KindSend}
 	price := m.ceiling(c.ID(), market.Tips[SpeedFast].Max)
-	_, err = m.guard.Allow(ctx, fill, Cost{Gas: fillGas, Price: price, Total: MostOf(nil, fillGas, price)})
-	return err
+	return m.guard.Allow(ctx, fill, Cost{Gas: fillGas, Price: price, Total: MostOf(nil, fillGas, price)})
 }
 
 // fillGas is what a transaction to oneself takes at least.
@@ -97,14 +97,15 @@ func (m *Manager) RecycleNonce(ctx context.Context, tenant, chain, account strin
 // Lock lets one caller alone have an account, with its next nonce reserved: until Unlock, or until its time has passed,
 // no reservation, intent or unreserved transaction gets a nonce of the account. ErrLocked, ErrTooMany.
 func (m *Manager) Lock(ctx context.Context, tenant, chain, account, request string) (*Reservation, error) {
-	c, name, err := m.callerLane(ctx, chain, account)
+	c, name, err := m.callerLane(ctx, tenant, chain, account)
 	if err != nil {
 		return nil, err
 	}
-	if err := m.mayHold(ctx, tenant, c, name); err != nil {
+	holds, err := m.mayHold(ctx, tenant, c, name)
+	if err != nil {
 		return nil, err
 	}
-	return m.store.LockLane(ctx, chain, name, tenant, request, m.c.Reservation.Duration().Microseconds(), m.c.MaxReservations, c.Traits().InLine())
+	return m.store.LockLane(ctx, chain, name, tenant, request, m.c.Reservation.Duration().Microseconds(), m.c.MaxReservations, c.Traits().InLine(), holds...)
 }
 
 // Unlock ends a lock if lockID is its holder's.
@@ -160,7 +161,7 @@ const laneWait = 30 * time.Second
 
 // callerLane makes sure that an account has a lane and that its owner has read its nonce.
 // Callers who want the same one at once share one look at the ledger.
-func (m *Manager) callerLane(ctx context.Context, chain, account string) (Chain, string, error) {
+func (m *Manager) callerLane(ctx context.Context, tenant, chain, account string) (Chain, string, error) {
 	c, err := m.Chain(chain)
 	if err != nil {
 		return nil, "", err
@@ -172,7 +173,7 @@ func (m *Manager) callerLane(ctx context.Context, chain, account string) (Chain,
 	shared := m.looking.DoChan(chain+"\x00"+name, func() (any, error) {
 		look, cancel := context.WithTimeout(context.WithoutCancel(ctx), laneWait)
 		defer cancel()
-		return nil, m.knownLane(look, chain, name)
+		return nil, m.knownLane(look, tenant, chain, name)
 	})
 	select {
 	case r := <-shared:
@@ -182,10 +183,10 @@ func (m *Manager) callerLane(ctx context.Context, chain, account string) (Chain,
 	}
 }
 
-func (m *Manager) knownLane(ctx context.Context, chain, name string) error {
+func (m *Manager) knownLane(ctx context.Context, tenant, chain, name string) error {
 	lane, err := m.store.Lane(ctx, chain, name)
-	if errors.Is(err, ErrUnknownSigner) {
-		if lane, err = m.store.AddLane(ctx, Lane{Chain: chain, Signer: name}); err == nil {
+	if errors.Is(err, ErrUnknownSigner) || err == nil && lane.Asleep() {
+		if lane, err = m.store.AddLane(ctx, Lane{Chain: chain, Signer: name, Tenant: tenant}); err == nil {
 			m.rouse(chain)
 		}
 	}
@@ -240,7 +241,7 @@ func (m *Manager) Raw(ctx context.Context, r RawRequest) (*Intent, error) {
 	if err := m.admit(ctx, intent); err != nil {
 		return nil, err
 	}
-	if _, _, err := m.callerLane(ctx, r.Chain, tx.Signer); err != nil {
+	if _, _, err := m.callerLane(ctx, r.Tenant, r.Chain, tx.Signer); err != nil {
 		return nil, err
 	}
 	attempt := Attempt{

@@ -17,7 +17,7 @@ func eligiblePool(lane *Lane, intent *Intent) bool {
 }
 
 // call is what an intent's transaction does.
-func (i *Intent) call() Call { return Call{To: i.To, Value: i.Value, Data: i.Data} }
+func (i *Intent) call() Call { return Call{To: i.To, Value: i.Value, Data: i.Data, Extra: i.Extra} }
 
 // usable reports whether a lane may get new intents now ("" for yes), or why not.
 func (c Config) usable(lane *Lane, kills map[string]string) string {

@@ -187,6 +187,20 @@ func (m *Manager) shareLanes(ctx context.Context, c Chain, running map[string]*w
 			delete(running, lane.Signer)
 			w = nil
 		}
+		if lane.Idle() { // an account that nobody uses costs nothing, but for a moment in which its caller may come again
+			if w == nil {
+				delete(wanted, lane.Signer)
+				continue
+			}
+			if w.idleSince.IsZero() {
+				w.idleSince = time.Now()
+			}
+			if time.Since(w.idleSince) > idleAfter {
+				w.handOver()
+			}
+		} else if w != nil {
+			w.idleSince = time.Time{}
+		}
 		if w != nil || !mine {
 			delete(wanted, lane.Signer)
 		}
@@ -253,7 +267,7 @@ func (m *Manager) publish(lane *Lane) {
 		}
 		return 0
 	}
-	x.owned.WithLabelValues(lane.Chain, lane.Signer).Set(flag(lane.Owner != ""))
+	x.owned.WithLabelValues(lane.Chain, lane.Signer).Set(flag(lane.Owner != "" || lane.Idle())) // an idle account needs none
 	if lane.Ours { // others are their callers' business
 		x.enabled.WithLabelValues(lane.Chain, lane.Signer).Set(flag(m.c.usable(lane, nil) == ""))
 	}

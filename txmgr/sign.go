@@ -156,7 +156,7 @@ func (w *worker) openingFees(o order, market Market) Fees {
 	fees, ok := firstFees(intent, market, w.m.feeCap(w.c.ID()))
 	if !ok { // the market rose since it was assigned: it waits in the pool, visibly
 		fees = Fees{Max: lower(intent.MaxFee, w.m.feeCap(w.c.ID()))}
-		if market.BaseFee != nil {
+		if market.BaseFee != nil && !intent.Extra.OnePrice {
 			fees.Tip = lower(lower(market.Tips[intent.Speed].Tip, intent.MaxTip), fees.Max)
 		}
 	}
@@ -223,7 +223,7 @@ func (w *worker) signOne(ctx context.Context, key Key, o order) (*Attempt, error
 		}
 		draft.Gas = gas
 	default:
-		draft.Call = Call{From: w.signer, To: o.intent.To, Value: o.intent.Value, Data: o.intent.Data, Gas: o.intent.Gas}
+		draft.Call = Call{From: w.signer, To: o.intent.To, Value: o.intent.Value, Data: o.intent.Data, Gas: o.intent.Gas, Extra: o.intent.Extra}
 	}
 	if o.intent != nil {
 		cause = o.intent.ID

@@ -74,6 +74,7 @@ type Query struct {
 // Lane is one (chain, signer): its row in signer_chains and what is counted from slots.
 type Lane struct {
 	Chain, Signer string
+	Tenant        string   // who brought it, if it is not Ours
 	Ours          bool     // this fleet holds its key; otherwise its callers sign
 	Pools         []string // of the settings of processes that live, and of operators
 	Holders       []string // processes that live and have its key
@@ -106,9 +107,26 @@ type Lane struct {
 	Term      int64
 }
 
+const (
+	// MaxAccounts is how many accounts that sign for themselves one tenant can bring.
+	MaxAccounts = 1000
+	// AccountLife is how long such an account is remembered without a transaction or a reservation.
+	AccountLife = 24 * time.Hour
+	// asleepAfter is how long after its owner last looked an account with nothing on its way is not believed in any more: its caller may have sent
+	// by other ways. Owners leave it alone before.
+	asleepAfter, idleAfter = 2 * time.Minute, time.Minute
+)
+
+// Idle reports whether a lane has nothing on its way that an owner is needed for: nobody but its callers can give it anything.
+func (l *Lane) Idle() bool { return !l.Ours && l.Known && l.Pending == 0 && !l.Locked }
+
+// Asleep reports whether a lane's nonce may be an old one, since nobody has looked after it.
+func (l *Lane) Asleep() bool { return l.Idle() && l.Unseen > asleepAfter }
+
 // LaneStore keeps lanes.
 type LaneStore interface {
-	// AddLane adds a lane if it is not there and returns it. An existing lane becomes Ours
+	// AddLane adds a lane if it is not there and returns it. A tenant can add no more than MaxAccounts that are not Ours (ErrTooMany). One that is
+	// there and asleep (Lane.Asleep) is not known from then on, until its owner has read its nonce again. An existing lane becomes Ours
 	// if the given one is, and gets its pools.
 	AddLane(ctx context.Context, lane Lane) (*Lane, error)
 	// Hold says of which lanes a process has the key, and in which pools its settings put each. It takes back what the process
@@ -249,7 +267,7 @@ type OwnerStore interface {
 	// Wait notes why intents do not move on; "" clears it.
 	Wait(ctx context.Context, f lease.Fence, why map[string]string) error
 	// Stuck notes once that a transaction which its caller signed does not move, and which
-	// fees a replacement needs, with the event tx.stuck.
+	// fees a replacement needs, if any help, with the event tx.stuck.
 	Stuck(ctx context.Context, f lease.Fence, id, why string, fees Fees) error
 	// Foreign notes nonces that somebody else used before any slot was made for them.
 	Foreign(ctx context.Context, f lease.Fence, chain, signer string, list []Consumer, first uint64) error
@@ -280,10 +298,10 @@ type Reservation struct {
 // ReservationStore keeps reservations. They need no owner: the lane's row makes them atomic.
 type ReservationStore interface {
 	// Reserve takes the lowest free nonce of a known lane, else the next. limit bounds what
-	// the tenant may hold (ErrTooMany), next only that nothing is in flight (chains without
+	// the tenant may hold (ErrTooMany), holds the budgets that a fill of the nonce is charged to, next only that nothing is in flight (chains without
 	// gaps; ErrLocked). ErrLocked while somebody has the lane alone. ErrUnknownSigner if the lane is not there, ErrHalted, and
 	// ErrNonceUnknown before its owner has read its nonce.
-	Reserve(ctx context.Context, chain, signer, tenant string, ttl int64, limit int, only bool) (*Reservation, error)
+	Reserve(ctx context.Context, chain, signer, tenant string, ttl int64, limit int, only bool, holds ...Hold) (*Reservation, error)
 	// Renew moves the expiry. ErrNoReservation.
 	RenewReservation(ctx context.Context, tenant, id string, ttl int64) (*Reservation, error)
 	// Recycle gives a reservation back that no bytes were accepted for, by id or, with "",
@@ -296,7 +314,7 @@ type ReservationStore interface {
 	// nobody gets another nonce of the lane: Reserve, LockLane and AcceptRaw without a reservation fail with ErrLocked,
 	// and Assign gives none. What has its nonce goes on. The nonce is a reservation whose id is the lock's, and
 	// counts for limit. Reserve's errors.
-	LockLane(ctx context.Context, chain, signer, tenant, request string, ttl int64, limit int, only bool) (*Reservation, error)
+	LockLane(ctx context.Context, chain, signer, tenant, request string, ttl int64, limit int, only bool, holds ...Hold) (*Reservation, error)
 	// UnlockLane ends it if lockID is the holder's. False otherwise.
 	UnlockLane(ctx context.Context, chain, signer, tenant, lockID string) (bool, error)
 }

@@ -228,8 +228,10 @@ func (w *worker) priced(ctx context.Context, o order, head bool) (*order, error)
 		if o.intent == nil {
 			return nil, nil
 		}
-		why := "fee_cap: a replacement would cost more than its cap"
-		if o.intent.Waiting == why {
+		why := w.m.capped(o.intent, market.Tips[o.intent.Speed].Max, true)
+		a := current(o.slot)
+		refused := firmly(a) && Class(a.Error.Class) != ClassFeeTooLow // then that is why it waits
+		if o.intent.Waiting == why || refused {
 			return nil, nil
 		}
 		return nil, w.note(ctx, map[string]string{o.intent.ID: why})
@@ -264,6 +266,9 @@ func (w *worker) tellStuck(ctx context.Context, line *Line) error {
 	market, err := w.m.Fees(ctx, w.c.ID())
 	if err != nil {
 		return err
+	}
+	if firmly(a) && Class(a.Error.Class) != ClassFeeTooLow { // a higher price would not help
+		return w.m.store.Stuck(ctx, w.lease.Fence(), intent.ID, fmt.Sprintf("nonce %d is refused: %s: %s", slot.Nonce, a.Error.Class, a.Error.Message), Fees{})
 	}
 	fees, _ := replacementFees(a.Fees, market.Tips[SpeedStandard], nil)
 	text := fmt.Sprintf("nonce %d needs maxFeePerGas %s", slot.Nonce, fees.Max)

@@ -35,7 +35,14 @@ func openEthereum(spec service.Spec, log *slog.Logger) (txmgr.Chain, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg := ethchain.Config{ID: id, URLs: spec.URL, Depth: spec.Depth, NoPool: spec.Mempool != nil && !*spec.Mempool, Log: log}
+	tip, price, err := spec.Prices()
+	if err != nil {
+		return nil, err
+	}
+	cfg := ethchain.Config{
+		ID: id, URLs: spec.URL, Depth: spec.Depth, NoPool: spec.Mempool != nil && !*spec.Mempool, Log: log,
+		GasAdded: spec.GasAdded, GasCap: spec.GasCap, MinTip: tip, GasPrice: price, Dev: spec.Dev,
+	}
 	if spec.InFlight != nil {
 		cfg.InFlight = *spec.InFlight
 	}

@@ -61,9 +61,15 @@ func (c *simchain) Account(text string) (string, error) {
 	return common.HexToAddress(text).Hex(), nil
 }
 
-func (c *simchain) Encode(call txmgr.Calling) ([]byte, error) {
-	return ethtx.Form{ChainID: 1337}.Encode(call)
+func (c *simchain) Encode(call txmgr.Calling) ([]byte, []string, error) { return form.Encode(call) }
+
+func (c *simchain) Check(to string, e txmgr.Extra) error { return form.Check(to, e) }
+
+func (c *simchain) Reason(output []byte, declared []string) string {
+	return form.Reason(output, declared)
 }
+
+var form = ethtx.Form{ChainID: 1337}
 
 func (c *simchain) Head(ctx context.Context) (txmgr.Head, error) {
 	if c.away.Load() {

@@ -135,8 +135,11 @@ func (s *Server) operators() {
 		}
 		out := &signersOut{}
 		out.Body.Signers = make([]Signer, 0, len(lanes))
+		who := caller(ctx)
 		for _, l := range lanes {
-			out.Body.Signers = append(out.Body.Signers, s.viewSigner(l, kills))
+			if l.Ours || who.Tenant == "" || l.Tenant == who.Tenant { // accounts that sign for themselves are their tenant's business
+				out.Body.Signers = append(out.Body.Signers, s.viewSigner(l, kills))
+			}
 		}
 		return out, nil
 	})

@@ -66,3 +66,22 @@ func TestSignerWithoutMoneyIsPassedOver(t *testing.T) {
 		t.Errorf("the list says %q", got)
 	}
 }
+
+// A tenant sees the signers that serve it and the accounts that it brought, and nobody else's.
+func TestSignersOfATenant(t *testing.T) {
+	w := start(t, nil)
+	admin, keys := w.tenants("send", "acme", "other")
+	if a := w.post("/v1/nonces", `{"chain":1337,"address":"`+callerSigner.Hex()+`"}`, "Authorization", keys["acme"]); a.status/100 != 2 {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	for who, c := range map[string]struct {
+		key  string
+		want int
+	}{"acme": {keys["acme"], 2}, "other": {keys["other"], 1}, "an administrator": {admin, 2}} {
+		var found struct{ Signers []api.Signer }
+		w.get("/v1/signers", "Authorization", c.key).into(t, &found)
+		if len(found.Signers) != c.want {
+			t.Errorf("%s sees %+v", who, found.Signers)
+		}
+	}
+}

@@ -3,6 +3,8 @@ package api
 import (
 	"encoding/json"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"lockstep/txmgr"
 )
 
@@ -51,6 +53,7 @@ type Receipt struct {
 	GasPrice  *Quantity       `json:"effectiveGasPrice,omitempty"`
 	Contract  string          `json:"contractAddress,omitempty"`
 	Final     bool            `json:"final"`
+	Reason    string          `json:"reason,omitempty" doc:"Why it failed, as far as its contract or a second try on the same state tells."`
 	Raw       json.RawMessage `json:"raw,omitempty" doc:"As the chain gave it."`
 }
 
@@ -60,7 +63,7 @@ func viewReceipt(r *txmgr.Receipt) *Receipt {
 	}
 	return &Receipt{
 		Hash: r.Hash, Block: r.Block, BlockHash: r.BlockHash, Success: r.Success, GasUsed: r.GasUsed, GasPrice: quantity(r.GasPrice),
-		Contract: r.Contract, Final: r.Final, Raw: r.Raw,
+		Contract: r.Contract, Final: r.Final, Reason: r.Reason, Raw: r.Raw,
 	}
 }
 
@@ -127,7 +130,10 @@ type IntentBody struct {
 	Args                 []json.RawMessage `json:"args,omitempty" maxItems:"20" doc:"Arguments of the function or of the constructor: numbers as integers, decimal text or 0x text, bytes as 0x text, tuples as lists."`
 	Bytecode             Bytes             `json:"bytecode,omitempty" doc:"Instead of to and data: deploys this code. Arguments of its constructor are args, their types those of function (constructor(string name)) or of the abi."`
 	ABI                  json.RawMessage   `json:"abi,omitempty" doc:"The contract's ABI, or a compiler's artefact that has it."`
-	Gas                  Number            `json:"gas,omitempty" doc:"Gas limit; none: estimated."`
+	AccessList           json.RawMessage   `json:"accessList,omitempty" doc:"Addresses and storage slots that it will touch (EIP-2930)."`
+	AuthorizationList    json.RawMessage   `json:"authorizationList,omitempty" doc:"Signed delegations of accounts to code (EIP-7702)."`
+	GasPrice             *Quantity         `json:"gasPrice,omitempty" doc:"The price per gas, of a transaction without a tip; instead of maxFeePerGas and maxPriorityFeePerGas."`
+	Gas                  *Number           `json:"gas,omitempty" doc:"Gas limit, more than 0; none: estimated."`
 	Speed                string            `json:"speed,omitempty" enum:"slow,standard,fast"`
 	MaxFeePerGas         *Quantity         `json:"maxFeePerGas,omitempty"`
 	MaxPriorityFeePerGas *Quantity         `json:"maxPriorityFeePerGas,omitempty"`
@@ -147,16 +153,35 @@ type IntentBody struct {
 	Metadata             json.RawMessage   `json:"metadata,omitempty"`
 }
 
+// Resolve refuses what cannot be told apart in a request any more.
+func (b *IntentBody) Resolve(huma.Context) []error {
+	switch {
+	case b.Gas != nil && *b.Gas == 0:
+		return []error{&huma.ErrorDetail{Location: "body.gas", Message: "want more than 0, or leave it out: then it is estimated"}}
+	case b.GasPrice != nil && (b.MaxFeePerGas != nil || b.MaxPriorityFeePerGas != nil):
+		return []error{&huma.ErrorDetail{Location: "body.gasPrice", Message: "want gasPrice, or maxFeePerGas and maxPriorityFeePerGas, not both"}}
+	}
+	return nil
+}
+
 func (b IntentBody) request(tenant, key string) txmgr.Request {
 	if key == "" {
 		key = b.IdempotencyKey
 	}
 	var calling *txmgr.Calling
-	if b.Function != "" || len(b.Args) > 0 || len(b.Bytecode) > 0 {
+	if b.Function != "" || len(b.Args) > 0 || len(b.Bytecode) > 0 || len(b.ABI) > 0 {
 		calling = &txmgr.Calling{Function: b.Function, Args: b.Args, Bytecode: b.Bytecode, ABI: b.ABI}
 	}
+	var gas uint64
+	if b.Gas != nil {
+		gas = uint64(*b.Gas)
+	}
+	extra := txmgr.Extra{AccessList: b.AccessList, Authorizations: b.AuthorizationList, OnePrice: b.GasPrice != nil}
+	if b.GasPrice != nil {
+		b.MaxFeePerGas = b.GasPrice
+	}
 	return txmgr.Request{
-		Tenant: tenant, Calling: calling, Chain: string(b.Chain), IdempotencyKey: key, Origin: "api", To: b.To, Value: b.Value.value(), Data: b.Data, Actions: b.Actions, Gas: uint64(b.Gas),
+		Extra: extra, Tenant: tenant, Calling: calling, Chain: string(b.Chain), IdempotencyKey: key, Origin: "api", To: b.To, Value: b.Value.value(), Data: b.Data, Actions: b.Actions, Gas: gas,
 		Speed: b.Speed, MaxFee: b.MaxFeePerGas.value(), MaxTip: b.MaxPriorityFeePerGas.value(), Simulate: b.Simulate, ValidUntil: int64(b.ValidUntil),
 		Pool: b.Pool, Pin: b.Pin, OrderKey: b.OrderKey, ShardKey: b.ShardKey, OnFailure: b.OnFailure, KeepTrying: b.KeepTrying,
 		Subject: b.Subject, Actor: b.Actor, Method: b.Method, RequestID: b.RequestID, Metadata: b.Metadata,

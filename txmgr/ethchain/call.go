@@ -2,6 +2,7 @@ package ethchain
 
 import (
 	"context"
+	"fmt"
 	"math/big"
 	"strings"
 
@@ -24,7 +25,7 @@ func (c *Chain) Simulate(ctx context.Context, call txmgr.Call) (txmgr.Simulation
 	return c.simulate(ctx, call)
 }
 
-func (c *Chain) simulate(ctx context.Context, call txmgr.Call) (txmgr.Simulation, error) {
+func messageOf(call txmgr.Call) map[string]any {
 	message := map[string]any{"from": call.From, "value": (*hexutil.Big)(call.Value), "data": hexutil.Bytes(call.Data)}
 	if call.To != "" {
 		message["to"] = call.To
@@ -32,7 +33,17 @@ func (c *Chain) simulate(ctx context.Context, call txmgr.Call) (txmgr.Simulation
 	if call.Gas != 0 {
 		message["gas"] = hexutil.Uint64(call.Gas)
 	}
-	state := call.State
+	if len(call.Extra.AccessList) > 0 {
+		message["accessList"] = call.Extra.AccessList
+	}
+	if len(call.Extra.Authorizations) > 0 {
+		message["authorizationList"] = call.Extra.Authorizations
+	}
+	return message
+}
+
+func (c *Chain) simulate(ctx context.Context, call txmgr.Call) (txmgr.Simulation, error) {
+	message, state := messageOf(call), call.State
 	if state == "" {
 		state = "latest"
 	}
@@ -62,10 +73,51 @@ func (c *Chain) simulate(ctx context.Context, call txmgr.Call) (txmgr.Simulation
 		return txmgr.Simulation{}, &txmgr.SendError{Class: txmgr.ClassAmbiguous, Endpoint: e.Name(), Text: "an estimate of no gas"}
 	}
 	limit := uint64(gas)
+	if c.gasCap != 0 && limit > c.gasCap {
+		return txmgr.Simulation{}, &txmgr.InvalidError{Field: "gas", Problem: fmt.Sprintf("it takes %d, and the gasCap of the settings is %d", limit, c.gasCap)}
+	}
 	if call.To == "" || len(call.Data) > 0 || limit != 21000 {
-		limit += limit/100*c.added + limit%100*c.added/100
+		limit = c.withMargin(limit)
 	}
 	return txmgr.Simulation{Success: true, Gas: limit}, nil
+}
+
+// txGas is the most that a transaction on Ethereum may have (EIP-7825).
+const txGas = 1 << 24
+
+// withMargin adds to an estimate what the state may change until the transaction is executed. The margin alone makes no transaction one that is
+// refused: above the cap of a chain, a block's gas or the settings' cap there is none.
+func (c *Chain) withMargin(gas uint64) uint64 {
+	limit := gas + gas/100*c.added + gas%100*c.added/100
+	for _, most := range []uint64{txGas, c.blockGas.Load(), c.gasCap} {
+		if most != 0 && limit > most {
+			limit = max(most, gas)
+		}
+	}
+	return limit
+}
+
+// Replay tries an executed transaction again: on the state before its block, and, since others of its block may have been before it, on the state
+// after it.
+func (c *Chain) Replay(ctx context.Context, call txmgr.Call, r *txmgr.Receipt) (txmgr.Simulation, error) {
+	out := txmgr.Simulation{}
+	switch {
+	case r.GasUsed == call.Gas: // nodes answer a call that runs out of gas as if they were in trouble
+		out.Reason = fmt.Sprintf("it used all of its gas, %d", call.Gas)
+		return out, nil
+	case r.Block == 0:
+		return out, nil
+	}
+	for _, block := range []uint64{r.Block - 1, r.Block} {
+		q := ethrpc.Ask(nil, "eth_call", messageOf(call), hexutil.Uint64(block))
+		if _, err := c.client.Do(ctx, q); err != nil {
+			return out, err
+		}
+		if ethrpc.ClassOf(q.Err()) == ethrpc.Reverted {
+			return reverted(q.Err()), nil
+		}
+	}
+	return out, nil
 }
 
 // elsewhere asks a question of another endpoint, and reports whether that one has an answer to it.

@@ -8,6 +8,7 @@ import (
 	"math/big"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -26,7 +27,11 @@ type Config struct {
 	Depth    *uint64       // blocks on top that make a block final; nil: 0 without a pool and on development chains, else 12
 	InFlight int           // 0: 16, what geth promises to keep; on development chains 1,000; without a pool 1
 	Timeout  time.Duration // of one question; 0: 5 s
-	GasAdded int           // per cent on top of an estimate; 0: 20
+	GasAdded *int          // per cent on top of an estimate; nil: 20
+	GasCap   uint64        // the most that a transaction may have; 0: what the chain allows
+	MinTip   *big.Int      // what is tipped at least, per gas; nil: 0
+	GasPrice *big.Int      // what is paid per gas whatever the market says, without a tip; nil: the market's
+	Dev      *bool         // it may be reset without a word; nil: 31337 and 1337 are so
 	Log      *slog.Logger  // of endpoints that are lost and back; may be nil
 }
 
@@ -37,6 +42,10 @@ type Chain struct {
 	name     string
 	traits   txmgr.Traits
 	added    uint64
+	gasCap   uint64        // 0: none of the settings
+	minTip   *big.Int      // nil: none
+	price    *big.Int      // nil: the market's
+	blockGas atomic.Uint64 // of the newest block that was seen; 0: not known
 	client   *ethrpc.Client
 	patience time.Duration // for silent endpoints
 
@@ -53,6 +62,9 @@ func New(c Config) (*Chain, error) {
 		return nil, errors.New("a chain needs its id and at least one URL")
 	}
 	development := c.ID == 31337 || c.ID == 1337
+	if c.Dev != nil {
+		development = *c.Dev
+	}
 	depth, inFlight := uint64(12), 16
 	if development {
 		depth, inFlight = 0, 1000
@@ -72,8 +84,12 @@ func New(c Config) (*Chain, error) {
 	if c.Timeout == 0 {
 		c.Timeout = 5 * time.Second
 	}
-	if c.GasAdded == 0 {
-		c.GasAdded = 20
+	added := 20
+	if c.GasAdded != nil {
+		added = *c.GasAdded
+	}
+	if added < 0 || added > 1000 {
+		return nil, errors.New("gasAdded: want 0 to 1000 per cent")
 	}
 	traits.Depth, traits.InFlight = depth, inFlight
 	client, err := ethrpc.New(ethrpc.Config{ChainID: c.ID, URLs: c.URLs, Timeout: c.Timeout, Log: c.Log})
@@ -81,7 +97,7 @@ func New(c Config) (*Chain, error) {
 		return nil, err
 	}
 	return &Chain{
-		Form: ethtx.Form{ChainID: c.ID}, id: c.ID, name: strconv.FormatUint(c.ID, 10), added: uint64(c.GasAdded), traits: traits, client: client, patience: patience,
+		Form: ethtx.Form{ChainID: c.ID}, id: c.ID, name: strconv.FormatUint(c.ID, 10), added: uint64(added), gasCap: c.GasCap, minTip: c.MinTip, price: c.GasPrice, traits: traits, client: client, patience: patience,
 		waiting: map[string]time.Time{},
 	}, nil
 }
@@ -123,6 +139,7 @@ type header struct {
 	Hash      common.Hash    `json:"hash"`
 	Timestamp hexutil.Uint64 `json:"timestamp"`
 	BaseFee   *hexutil.Big   `json:"baseFeePerGas"`
+	GasLimit  hexutil.Uint64 `json:"gasLimit"`
 }
 
 func (h header) head() txmgr.Head {

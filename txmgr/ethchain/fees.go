@@ -32,6 +32,7 @@ const (
 type quote struct {
 	at   time.Time
 	base *big.Int    // nil on a chain without a base fee
+	gas  uint64      // of the newest block
 	tips [3]*big.Int // slow, standard, fast; without a base fee all are the gas price
 }
 
@@ -47,9 +48,24 @@ type history struct {
 // Market returns what fees cost: the median over all endpoints, and over the last answers where one endpoint alone could mislead. The price is twice
 // the next base fee and a tip.
 func (c *Chain) Market(ctx context.Context) (txmgr.Market, error) {
+	if c.price != nil {
+		market := txmgr.Market{Tips: map[string]txmgr.Fees{}, Cap: c.price, At: time.Now().UnixMicro()}
+		for _, speed := range speeds {
+			market.Tips[speed] = txmgr.Fees{Max: c.price}
+		}
+		return market, nil
+	}
 	list, err := c.quotes(ctx)
 	if len(list) == 0 {
 		return txmgr.Market{}, err
+	}
+	for n, q := range list {
+		c.blockGas.Store(q.gas)
+		for column, tip := range q.tips {
+			if c.minTip != nil && q.base != nil && tip.Cmp(c.minTip) < 0 {
+				list[n].tips[column] = c.minTip
+			}
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,7 +128,7 @@ func ask(do func(...*ethrpc.Call) error) (quote, error) {
 		return quote{}, err
 	}
 	priced, priceErr := now.Answer()
-	out := quote{at: time.Now()}
+	out := quote{at: time.Now(), gas: uint64(block.GasLimit)}
 	var bases []*big.Int
 	if n := len(blocks.BaseFees); n > 0 && blocks.BaseFees[n-1] != nil {
 		bases = append(bases, blocks.BaseFees[n-1].ToInt())

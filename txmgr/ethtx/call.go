@@ -17,15 +17,25 @@ import (
 	"lockstep/watch/decode"
 )
 
-var _ txmgr.Encoder = Form{}
-
 // Encode returns the data of a call: the function's selector and its arguments, or, to deploy, the bytecode and those of the constructor. Errors
 // name the member of the request, and of args the argument.
-func (f Form) Encode(c txmgr.Calling) ([]byte, error) {
+func (f Form) Encode(c txmgr.Calling) (data []byte, declared []string, err error) {
+	all, err := readABI(c.ABI)
+	if err != nil {
+		return nil, nil, wrong("abi", err.Error())
+	}
+	if declared, err = declarations(all.Errors); err != nil {
+		return nil, nil, err
+	}
+	data, err = f.encode(c, all)
+	return data, declared, err
+}
+
+func (f Form) encode(c txmgr.Calling, all decode.ABI) ([]byte, error) {
 	if c.Function == "" && len(c.Args) == 0 {
 		return c.Bytecode, nil
 	}
-	s, err := f.signature(c)
+	s, err := f.signature(c, all)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +91,7 @@ func typed(name, text string) abi.ArgumentMarshaling {
 func wrong(field, problem string) error { return &txmgr.InvalidError{Field: field, Problem: problem} }
 
 // signature finds out which function is called: its declaration, or the one of that name in the ABI.
-func (f Form) signature(c txmgr.Calling) (*decode.Signature, error) {
+func (f Form) signature(c txmgr.Calling, all decode.ABI) (*decode.Signature, error) {
 	deploys := len(c.Bytecode) > 0
 	text := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(c.Function), "function "))
 	if strings.Contains(text, "(") {
@@ -96,10 +106,6 @@ func (f Form) signature(c txmgr.Calling) (*decode.Signature, error) {
 	}
 	if len(c.ABI) == 0 {
 		return nil, wrong("function", "want its signature, such as transfer(address to,uint256 amount), or an abi that has its name")
-	}
-	all, err := decode.ReadABI(c.ABI)
-	if err != nil {
-		return nil, wrong("abi", err.Error())
 	}
 	if deploys {
 		if all.Constructor == nil || text != "" && text != "constructor" {

@@ -54,7 +54,7 @@ func TestEncode(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			data, err := ethtx.Form{ChainID: 1}.Encode(call)
+			data, _, err := ethtx.Form{ChainID: 1}.Encode(call)
 			if c.problem != "" {
 				if !errors.Is(err, txmgr.ErrInvalid) || !strings.HasPrefix(err.Error(), c.problem) {
 					t.Errorf("%v, want %q", err, c.problem)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/holiman/uint256"
 
 	"lockstep/internal/eth"
 	"lockstep/txmgr"
@@ -39,15 +40,36 @@ func (f Form) Prepare(_ context.Context, d txmgr.Draft) (txmgr.Unsigned, error) 
 		to = &address
 	}
 	if d.Fees.Max == nil || d.Gas == 0 {
-		return txmgr.Unsigned{}, errors.New("a transaction needs gas and fees")
+		return txmgr.Unsigned{}, errForm
+	}
+	more, err := read(d.Extra)
+	if err != nil {
+		return txmgr.Unsigned{}, err
 	}
 	var tx *types.Transaction
-	if d.Fees.Tip == nil {
-		tx = types.NewTx(&types.LegacyTx{Nonce: d.Nonce, GasPrice: d.Fees.Max, Gas: d.Gas, To: to, Value: d.Value, Data: d.Data})
-	} else {
+	chain := new(big.Int).SetUint64(f.ChainID)
+	switch {
+	case len(more.authorizations) > 0 && to != nil:
+		tip := d.Fees.Tip
+		if tip == nil { // a chain without a base fee
+			tip = d.Fees.Max
+		}
+		set := &types.SetCodeTx{Nonce: d.Nonce, Gas: d.Gas, To: *to, Data: d.Data, AccessList: more.accesses, AuthList: more.authorizations}
+		for n, in := range []*big.Int{chain, tip, d.Fees.Max, d.Value} {
+			out := []**uint256.Int{&set.ChainID, &set.GasTipCap, &set.GasFeeCap, &set.Value}[n]
+			if *out, _ = uint256.FromBig(in); *out == nil {
+				*out = new(uint256.Int)
+			}
+		}
+		tx = types.NewTx(set)
+	case d.Fees.Tip != nil:
 		tx = types.NewTx(&types.DynamicFeeTx{
-			ChainID: new(big.Int).SetUint64(f.ChainID), Nonce: d.Nonce, GasTipCap: d.Fees.Tip, GasFeeCap: d.Fees.Max, Gas: d.Gas, To: to, Value: d.Value, Data: d.Data,
+			ChainID: chain, Nonce: d.Nonce, GasTipCap: d.Fees.Tip, GasFeeCap: d.Fees.Max, Gas: d.Gas, To: to, Value: d.Value, Data: d.Data, AccessList: more.accesses,
 		})
+	case len(more.accesses) > 0:
+		tx = types.NewTx(&types.AccessListTx{ChainID: chain, Nonce: d.Nonce, GasPrice: d.Fees.Max, Gas: d.Gas, To: to, Value: d.Value, Data: d.Data, AccessList: more.accesses})
+	default:
+		tx = types.NewTx(&types.LegacyTx{Nonce: d.Nonce, GasPrice: d.Fees.Max, Gas: d.Gas, To: to, Value: d.Value, Data: d.Data})
 	}
 	digest := f.signer().Hash(tx)
 	return txmgr.Unsigned{Digest: digest[:], Form: unsigned{tx, d.Signer}}, nil

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/consensus"
@@ -159,8 +158,8 @@ func (c *Chain) receiptOf(ctx context.Context, r *mirror.ContractResult) *txmgr.
 	}
 	if !out.Success {
 		out.Reason = r.Result
-		if reason, err := abi.UnpackRevert(common.FromHex(r.ErrorMessage)); err == nil {
-			out.Reason = reason
+		if strings.HasPrefix(r.ErrorMessage, "0x") {
+			out.Output = common.FromHex(r.ErrorMessage)
 		}
 	}
 	// Numbers and texts alone cannot fail to be written.

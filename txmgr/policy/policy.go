@@ -17,6 +17,7 @@ import (
 
 	"lockstep/internal/ledger"
 	"lockstep/txmgr"
+	"lockstep/watch/decode"
 )
 
 // OriginTopUp is the origin of transactions that fill up signers.
@@ -51,6 +52,7 @@ type Rules struct {
 	ActorPerMinute  int      `json:"actorPerMinute,omitempty"`  // transactions of one actor
 	TenantDailyGas  string   `json:"tenantDailyGas,omitempty"`  // gas × price in a day
 	ActorDailyGas   string   `json:"actorDailyGas,omitempty"`   // the same for one actor
+	Errors          []string `json:"errors,omitempty"`          // of contracts, such as "Short(uint256 have,uint256 want)", to tell callers why a transaction failed
 }
 
 // Policy is rules with their place in the ledger.
@@ -67,6 +69,8 @@ const (
 	refresh  = 2 * time.Second // a change through another process is seen after that
 	meters   = 100_000
 	maxItems = 10_000
+	// maxErrors bounds what is stored with each intent.
+	maxErrors = 50
 )
 
 // Guard keeps policies and applies them. It is safe for concurrent use.
@@ -115,6 +119,21 @@ func (g *Guard) Allow(ctx context.Context, intent *txmgr.Intent, cost txmgr.Cost
 		holds = append(holds, p.holds(intent, cost, day)...)
 	}
 	return holds, nil
+}
+
+// Errors are the errors of contracts that the policies of an intent declare.
+func (g *Guard) Errors(ctx context.Context, intent *txmgr.Intent) []string {
+	list, err := g.current(ctx)
+	if err != nil {
+		return nil // Allow says so
+	}
+	var out []string
+	for _, p := range list {
+		if p.fits(intent) {
+			out = append(out, p.Rules.Errors...)
+		}
+	}
+	return out
 }
 
 func (p Policy) fits(intent *txmgr.Intent) bool {
@@ -283,8 +302,8 @@ func (g *Guard) forget() {
 
 // normalise checks rules and spells addresses and functions in lower case.
 func (r *Rules) normalise() error {
-	if len(r.Chains)+len(r.Receivers)+len(r.Selectors) > maxItems {
-		return fmt.Errorf("more than %d items", maxItems)
+	if len(r.Chains)+len(r.Receivers)+len(r.Selectors) > maxItems || len(r.Errors) > maxErrors {
+		return fmt.Errorf("more than %d items, or more than %d errors", maxItems, maxErrors)
 	}
 	for i, receiver := range r.Receivers {
 		receiver = strings.ToLower(strings.TrimSpace(receiver))
@@ -309,6 +328,13 @@ func (r *Rules) normalise() error {
 		if text != "" && amount(text) == nil {
 			return fmt.Errorf("%s: want a decimal number that is not negative", name)
 		}
+	}
+	for i, text := range r.Errors {
+		text = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text), "error "))
+		if _, err := decode.Parse(text); err != nil {
+			return fmt.Errorf("errors[%d]: %w", i, err)
+		}
+		r.Errors[i] = text
 	}
 	if r.TenantPerMinute < 0 || r.ActorPerMinute < 0 {
 		return errors.New("tenantPerMinute and actorPerMinute: want no less than 0")

@@ -86,18 +86,42 @@ type Spec struct {
 	// InFlight and Depth stand in for the driver's own; nil: the driver's.
 	InFlight *int    `json:"inFlight"`
 	Depth    *uint64 `json:"depth"`
+	// GasAdded, GasCap, MinTip, GasPrice and Dev are ethchain.Config's, for Ethereum JSON-RPC endpoints alone. Prices are numbers or text.
+	GasAdded *int        `json:"gasAdded"`
+	GasCap   uint64      `json:"gasCap"`
+	MinTip   json.Number `json:"minTip"`
+	GasPrice json.Number `json:"gasPrice"`
+	Dev      *bool       `json:"dev"`
 	// MaxFeePerGas stands in for TXM_MAX_FEE_PER_GAS, as a number or as text; 0: no cap, "": TXM_MAX_FEE_PER_GAS.
 	MaxFeePerGas json.Number `json:"maxFeePerGas"`
 }
 
 // feeCap reads MaxFeePerGas; nil if it is not set.
-func (s Spec) feeCap() (*big.Int, error) {
-	if s.MaxFeePerGas == "" {
+func (s Spec) feeCap() (*big.Int, error) { return s.amount("maxFeePerGas", s.MaxFeePerGas) }
+
+// Prices reads MinTip and GasPrice, nil for what is not set, and checks what stands beside them.
+func (s Spec) Prices() (tip, price *big.Int, err error) {
+	if tip, err = s.amount("minTip", s.MinTip); err == nil {
+		price, err = s.amount("gasPrice", s.GasPrice)
+	}
+	ethereum := s.Driver == "" || s.Driver == "ethereum"
+	switch {
+	case err != nil:
+	case !ethereum && (s.GasAdded != nil || s.GasCap != 0 || tip != nil || price != nil || s.Dev != nil):
+		err = fmt.Errorf("TXM_CHAINS: chain %q: gasAdded, gasCap, minTip, gasPrice and dev are for Ethereum JSON-RPC endpoints", s.ID)
+	case tip != nil && price != nil:
+		err = fmt.Errorf("TXM_CHAINS: chain %q: want minTip or gasPrice, not both: with a fixed price there is no tip", s.ID)
+	}
+	return tip, price, err
+}
+
+func (s Spec) amount(name string, text json.Number) (*big.Int, error) {
+	if text == "" {
 		return nil, nil
 	}
-	price, ok := new(big.Int).SetString(s.MaxFeePerGas.String(), 10)
+	price, ok := new(big.Int).SetString(text.String(), 10)
 	if !ok || price.Sign() < 0 || price.BitLen() > 256 {
-		return nil, fmt.Errorf("TXM_CHAINS: chain %q: maxFeePerGas: want a whole number of the chain's smallest unit", s.ID)
+		return nil, fmt.Errorf("TXM_CHAINS: chain %q: %s: want a whole number of the chain's smallest unit", s.ID, name)
 	}
 	return price, nil
 }
@@ -148,6 +172,9 @@ func (c Chains) Parse() ([]Spec, error) {
 			return nil, fmt.Errorf("%w: chain %q", errChains, id)
 		}
 		if _, err := s.feeCap(); err != nil {
+			return nil, err
+		}
+		if _, _, err := s.Prices(); err != nil {
 			return nil, err
 		}
 		list = append(list, s)

@@ -335,7 +335,22 @@ func charge(ctx context.Context, tx *ledger.Tx, id string, cost *big.Int) error 
 	if _, err := tx.Exec(ctx, "UPDATE intents SET extra_cost = $2 WHERE id = $1", id, extra.Add(extra, cost).String()); err != nil {
 		return err
 	}
-	holds := slices.Clone(i.Holds)
+	return spend(ctx, tx, i.Holds, cost)
+}
+
+// chargeReserved charges the fill of a nonce to whom it was reserved for last.
+func chargeReserved(ctx context.Context, tx *ledger.Tx, fill *txmgr.Attempt, cost *big.Int) error {
+	var holds []txmgr.Hold
+	_, err := tx.One(ctx, `SELECT r.holds FROM reservations r JOIN signer_chains l ON l.chain = r.chain AND l.signer = r.signer AND l.era = r.era
+		WHERE r.chain = $1 AND r.signer = $2 AND r.nonce = $3 ORDER BY r.created_at DESC LIMIT 1`, []any{fill.Chain, fill.Signer, int64(fill.Nonce)}, jsonText{&holds})
+	if err != nil || cost.Sign() == 0 {
+		return err
+	}
+	return spend(ctx, tx, holds, cost)
+}
+
+func spend(ctx context.Context, tx *ledger.Tx, on []txmgr.Hold, cost *big.Int) error {
+	holds := slices.Clone(on)
 	sortHolds(holds)
 	for _, h := range holds {
 		b, err := spendRow(ctx, tx, h.Scope, h.Day)

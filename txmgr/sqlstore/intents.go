@@ -20,7 +20,7 @@ type row struct {
 const intentColumns = `seq, id, tenant, chain, kind, origin, idem_key, body_hash, to_account, value, data, gas, speed,
 	max_fee, max_tip, simulate, valid_until, pool, pin, order_key, shard_key, on_failure, keep_trying, subject, actor, method,
 	request_id, metadata, status, final, waiting, signer, nonce, era, hash, replaces, cancel, receipt, error_class, error,
-	holds, extra_cost, accepted_at, updated_at, first_sent`
+	holds, extra_cost, accepted_at, updated_at, first_sent, extra`
 
 func scanIntent(r ledger.Row, more ...any) (*row, error) {
 	i := &txmgr.Intent{}
@@ -42,6 +42,7 @@ func scanIntent(r ledger.Row, more ...any) (*row, error) {
 		&failure.Class, &failure.Message,
 		jsonText{&i.Holds},
 		&out.extra, &i.Accepted, &i.Updated, &i.FirstSent,
+		jsonText{&i.Extra},
 	}, more...)
 	if err := r.Scan(targets...); err != nil {
 		return nil, fmt.Errorf("read an intent: %w", err)
@@ -101,7 +102,7 @@ func anys[T any](list []T) []any {
 
 // insertIntents stores new intents and sets their numbers.
 func insertIntents(ctx context.Context, tx *ledger.Tx, now int64, list []*txmgr.Intent, era int64) error {
-	const columns = 36
+	const columns = 37
 	for len(list) > 0 {
 		part := list[:min(len(list), 200)]
 		list = list[len(part):]
@@ -113,11 +114,11 @@ func insertIntents(ctx context.Context, tx *ledger.Tx, now int64, list []*txmgr.
 			args = append(args, i.ID, i.Tenant, i.Chain, string(i.Kind), string(i.Origin), i.IdempotencyKey, i.BodyHash, i.To, zero(i.Value),
 				hex.EncodeToString(i.Data), int64(i.Gas), i.Speed, decimal(i.MaxFee), decimal(i.MaxTip), i.Simulate, i.ValidUntil, i.Pool, i.Pin,
 				i.OrderKey, i.ShardKey, i.OnFailure, i.KeepTrying, i.Subject, i.Actor, i.Method, i.RequestID, string(i.Metadata), string(i.Status),
-				i.Signer, int64(i.Nonce), era, i.Hash, i.Replaces, holdsText(i.Holds), now, now)
+				i.Signer, int64(i.Nonce), era, i.Hash, i.Replaces, holdsText(i.Holds), now, now, extraText(i.Extra))
 		}
 		err := tx.Query(ctx, `INSERT INTO intents (id, tenant, chain, kind, origin, idem_key, body_hash, to_account, value, data, gas, speed,
 			max_fee, max_tip, simulate, valid_until, pool, pin, order_key, shard_key, on_failure, keep_trying, subject, actor, method,
-			request_id, metadata, status, signer, nonce, era, hash, replaces, holds, accepted_at, updated_at) VALUES `+
+			request_id, metadata, status, signer, nonce, era, hash, replaces, holds, accepted_at, updated_at, extra) VALUES `+
 			ledger.Rows(len(part), columns)+" RETURNING id, seq", args, func(r ledger.Row) error {
 			var id string
 			var seq int64
@@ -132,6 +133,13 @@ func insertIntents(ctx context.Context, tx *ledger.Tx, now int64, list []*txmgr.
 		}
 	}
 	return nil
+}
+
+func extraText(e txmgr.Extra) string {
+	if e.IsZero() {
+		return ""
+	}
+	return asJSON(&e)
 }
 
 func holdsText(holds []txmgr.Hold) string {

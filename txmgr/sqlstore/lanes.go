@@ -14,7 +14,7 @@ import (
 )
 
 const laneColumns = `l.chain, l.signer, l.ours, l.pools, l.enabled, l.paused_reason, l.draining, l.halted, l.known, l.era, l.chain_nonce, l.next_nonce,
-	l.delegated, l.balance, l.min_balance, l.error_streak, l.last_error, l.last_seen, l.assigned, l.lock_until`
+	l.delegated, l.balance, l.min_balance, l.error_streak, l.last_error, l.last_seen, l.assigned, l.lock_until, l.tenant`
 
 func laneTargets(l *txmgr.Lane, pools *string, chain, next *int64) []any {
 	return []any{
@@ -22,7 +22,7 @@ func laneTargets(l *txmgr.Lane, pools *string, chain, next *int64) []any {
 		&l.Delegated,
 		number{&l.Balance},
 		number{&l.MinBalance},
-		&l.Streak, &l.LastError, &l.LastSeen, &l.Assigned, &l.LockUntil,
+		&l.Streak, &l.LastError, &l.LastSeen, &l.Assigned, &l.LockUntil, &l.Tenant,
 	}
 }
 
@@ -124,11 +124,22 @@ func addLane(ctx context.Context, tx *ledger.Tx, now int64, lane txmgr.Lane) err
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, `INSERT INTO signer_chains (chain, signer, ours, pools, era, created_at) VALUES ($1, $2, $3, $4, $5, $6)
-		ON CONFLICT (chain, signer) DO NOTHING`, lane.Chain, lane.Signer, lane.Ours, poolsText(lane.Pools), state.Era, now); err != nil {
+	n, err := tx.Exec(ctx, `INSERT INTO signer_chains (chain, signer, ours, pools, era, created_at, tenant) VALUES ($1, $2, $3, $4, $5, $6, $7)
+		ON CONFLICT (chain, signer) DO NOTHING`, lane.Chain, lane.Signer, lane.Ours, poolsText(lane.Pools), state.Era, now, lane.Tenant)
+	if err != nil {
 		return err
 	}
 	if !lane.Ours {
+		if n == 0 {
+			return wakeLane(ctx, tx, now, lane)
+		}
+		var accounts int
+		if _, err := tx.One(ctx, "SELECT count(*) FROM signer_chains WHERE NOT ours AND tenant = $1", []any{lane.Tenant}, &accounts); err != nil {
+			return err
+		}
+		if accounts > txmgr.MaxAccounts {
+			return fmt.Errorf("%w: the tenant has %d accounts that sign for themselves; one is forgotten after a day without a transaction", txmgr.ErrTooMany, accounts-1)
+		}
 		return nil
 	}
 	old, err := laneRow(ctx, tx, lane.Chain, lane.Signer)
@@ -137,6 +148,34 @@ func addLane(ctx context.Context, tx *ledger.Tx, now int64, lane txmgr.Lane) err
 	}
 	_, err = tx.Exec(ctx, "UPDATE signer_chains SET ours = TRUE, pools = $3 WHERE chain = $1 AND signer = $2 AND (NOT ours OR pools <> $3)",
 		lane.Chain, lane.Signer, poolsText(union(old.Pools, lane.Pools)))
+	return err
+}
+
+// asleep reports whether a lane, whose row is locked, is one that nobody has looked after.
+func asleep(ctx context.Context, tx *ledger.Tx, now int64, lane *txmgr.Lane) (bool, error) {
+	if lane.Ours || !lane.Known || lane.LastSeen == 0 {
+		return false, nil
+	}
+	lane.Unseen = time.Duration(max(now-lane.LastSeen, 0)) * time.Microsecond
+	lane.Locked = locked(lane, now)
+	if !lane.Asleep() {
+		return false, nil
+	}
+	_, err := tx.One(ctx, "SELECT count(*) FROM slots WHERE chain = $1 AND era = $2 AND signer = $3 AND NOT final AND consumed = '' AND holder <> 'free'",
+		[]any{lane.Chain, lane.Era, lane.Signer}, &lane.Pending)
+	return lane.Asleep(), err
+}
+
+// wakeLane has the owner of a lane that is asleep read its nonce.
+func wakeLane(ctx context.Context, tx *ledger.Tx, now int64, lane txmgr.Lane) error {
+	row, err := laneRow(ctx, tx, lane.Chain, lane.Signer)
+	if err != nil {
+		return err
+	}
+	if old, err := asleep(ctx, tx, now, row); err != nil || !old {
+		return err
+	}
+	_, err = tx.Exec(ctx, "UPDATE signer_chains SET known = FALSE WHERE chain = $1 AND signer = $2", lane.Chain, lane.Signer)
 	return err
 }
 

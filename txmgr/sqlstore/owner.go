@@ -396,7 +396,9 @@ func (s *Store) Stuck(ctx context.Context, f lease.Fence, id, why string, fees t
 			return err
 		}
 		body := noticeOf(i.Intent)
-		body.Needs = &needs{MaxFee: decimal(fees.Max), MaxTip: decimal(fees.Tip)}
+		if fees.Max != nil {
+			body.Needs = &needs{MaxFee: decimal(fees.Max), MaxTip: decimal(fees.Tip)}
+		}
 		return tx.Emit(ctx, ledger.Event{Topic: topic, Subject: i.ID, Kind: "tx.stuck", Body: asJSON(&body), At: now})
 	})
 }

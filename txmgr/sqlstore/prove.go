@@ -148,6 +148,9 @@ func (c *slotCase) mined(ctx context.Context, tx *ledger.Tx, p txmgr.Proof) erro
 		}
 	}
 	if p.Final && winner.Purpose == txmgr.PurposeFill {
+		if winner.Intent == "" {
+			return chargeReserved(ctx, tx, winner, receipt.Cost())
+		}
 		return charge(ctx, tx, winner.Intent, receipt.Cost())
 	}
 	return nil

@@ -36,14 +36,15 @@ type wanted struct {
 	ttl    int64
 	limit  int
 	only   bool
+	holds  []txmgr.Hold
 	taken  *txmgr.Reservation
 	err    error
 }
 
 // Reserve takes the lowest free nonce, else the next. Calls that come while a transaction
 // for their lane is running share the next one: it costs about the same for one as for many.
-func (s *Store) Reserve(ctx context.Context, chain, signer, tenant string, ttl int64, limit int, only bool) (*txmgr.Reservation, error) {
-	want := &wanted{tenant: tenant, ttl: ttl, limit: limit, only: only}
+func (s *Store) Reserve(ctx context.Context, chain, signer, tenant string, ttl int64, limit int, only bool, holds ...txmgr.Hold) (*txmgr.Reservation, error) {
+	want := &wanted{tenant: tenant, ttl: ttl, limit: limit, only: only, holds: holds}
 	err := s.reserving.do(ctx, chain+"\x00"+signer, want, func(ctx context.Context, all []*wanted) error {
 		return s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
 			lane, err := laneRow(ctx, tx, chain, signer)
@@ -74,6 +75,9 @@ func reserve(ctx context.Context, tx *ledger.Tx, now int64, lane *txmgr.Lane, al
 	case !lane.Known:
 		return txmgr.ErrNonceUnknown
 	}
+	if old, err := asleep(ctx, tx, now, lane); err != nil || old {
+		return cause(err, txmgr.ErrNonceUnknown)
+	}
 	if killed, err := laneKilled(ctx, tx, lane); err != nil || killed {
 		return cause(err, txmgr.ErrKilled)
 	}
@@ -85,7 +89,7 @@ func reserve(ctx context.Context, tx *ledger.Tx, now int64, lane *txmgr.Lane, al
 	if err != nil {
 		return err
 	}
-	const columns = 9
+	const columns = 10
 	slots := make([]*txmgr.Slot, 0, len(allowed))
 	args := make([]any, 0, columns*len(allowed))
 	for _, want := range allowed {
@@ -102,7 +106,7 @@ func reserve(ctx context.Context, tx *ledger.Tx, now int64, lane *txmgr.Lane, al
 		want.taken = v
 		slot.Holder, slot.Intent, slot.Reservation, slot.AssignedAt = txmgr.HolderReservation, "", v.ID, now
 		slots = append(slots, slot)
-		args = append(args, v.ID, v.Chain, lane.Era, v.Signer, int64(v.Nonce), v.Tenant, v.Status, v.Created, v.Expires)
+		args = append(args, v.ID, v.Chain, lane.Era, v.Signer, int64(v.Nonce), v.Tenant, v.Status, v.Created, v.Expires, holdsText(want.holds))
 	}
 	if err := saveCounters(ctx, tx, lane); err != nil {
 		return err
@@ -110,7 +114,7 @@ func reserve(ctx context.Context, tx *ledger.Tx, now int64, lane *txmgr.Lane, al
 	if err := saveSlots(ctx, tx, lane, slots...); err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, "INSERT INTO reservations (id, chain, era, signer, nonce, tenant, status, created_at, expires_at) VALUES "+
+	_, err = tx.Exec(ctx, "INSERT INTO reservations (id, chain, era, signer, nonce, tenant, status, created_at, expires_at, holds) VALUES "+
 		ledger.Rows(len(allowed), columns), args...)
 	return err
 }
@@ -277,7 +281,7 @@ func (s *Store) Expire(ctx context.Context) ([]txmgr.Reservation, error) {
 }
 
 // LockLane lets one caller have a lane alone, with its next nonce.
-func (s *Store) LockLane(ctx context.Context, chain, signer, tenant, request string, ttl int64, limit int, only bool) (*txmgr.Reservation, error) {
+func (s *Store) LockLane(ctx context.Context, chain, signer, tenant, request string, ttl int64, limit int, only bool, holds ...txmgr.Hold) (*txmgr.Reservation, error) {
 	var taken *txmgr.Reservation
 	err := s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
 		lane, err := laneRow(ctx, tx, chain, signer)
@@ -287,7 +291,7 @@ func (s *Store) LockLane(ctx context.Context, chain, signer, tenant, request str
 		if locked(lane, now) {
 			return txmgr.ErrLocked
 		}
-		want := &wanted{tenant: tenant, ttl: ttl, limit: limit, only: only}
+		want := &wanted{tenant: tenant, ttl: ttl, limit: limit, only: only, holds: holds}
 		if err := reserve(ctx, tx, now, lane, want); err != nil {
 			return err
 		}

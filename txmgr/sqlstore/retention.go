@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"lockstep/internal/ledger"
+	"lockstep/txmgr"
 )
 
 // retentionBatch bounds one statement of the retention.
@@ -61,8 +62,8 @@ func (s *Store) Tidy(ctx context.Context, before int64, limit int) (int, error) 
 		}
 		deleted = n
 		for _, statement := range []string{
-			`DELETE FROM reservations WHERE id IN (SELECT r.id FROM reservations r JOIN signer_chains l ON l.chain = r.chain AND l.signer = r.signer
-				WHERE r.status <> 'held' AND r.expires_at < $1 AND (r.era < l.era OR r.nonce < l.next_nonce AND NOT EXISTS
+			`DELETE FROM reservations WHERE id IN (SELECT r.id FROM reservations r LEFT JOIN signer_chains l ON l.chain = r.chain AND l.signer = r.signer
+				WHERE r.status <> 'held' AND r.expires_at < $1 AND (l.chain IS NULL OR r.era < l.era OR r.nonce < l.next_nonce AND NOT EXISTS
 					(SELECT 1 FROM slots s WHERE s.chain = r.chain AND s.era = r.era AND s.signer = r.signer AND s.nonce = r.nonce AND NOT s.final))
 				LIMIT $2)`,
 			"DELETE FROM outbox WHERE id IN (SELECT id FROM outbox WHERE kind = 'nonce.gap' AND at < $1 AND seq > 0 ORDER BY at LIMIT $2)",
@@ -73,6 +74,18 @@ func (s *Store) Tidy(ctx context.Context, before int64, limit int) (int, error) 
 			}
 			deleted += int(n)
 		}
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		accounts, err := tx.Exec(ctx, `DELETE FROM signer_chains WHERE (chain, signer) IN (SELECT l.chain, l.signer FROM signer_chains l
+			WHERE NOT l.ours AND l.created_at < $1 AND l.last_seen < $1 AND l.lock_until < $1 AND NOT EXISTS
+				(SELECT 1 FROM slots s WHERE s.chain = l.chain AND s.era = l.era AND s.signer = l.signer AND (NOT s.final OR s.assigned_at >= $1)) LIMIT $2)`,
+			now-txmgr.AccountLife.Microseconds(), limit)
+		if err != nil {
+			return err
+		}
+		deleted += int(accounts)
 		// What is held belongs to intents without a fate.
 		days, err := tx.Exec(ctx, "DELETE FROM spend WHERE (scope, day) IN (SELECT scope, day FROM spend WHERE day < $1 AND held = '0' ORDER BY day LIMIT $2)",
 			time.UnixMicro(before).UTC().Format(time.DateOnly), limit)

@@ -178,6 +178,8 @@ func Run(t *testing.T, h Harness) {
 		"ambiguous stays":         testAmbiguous,
 		"budgets":                 testBudget,
 		"reservations":            testReservations,
+		"accounts":                testAccounts,
+		"fills of reservations":   testReservedFill,
 		"reservations at once":    testReservationsAtOnce,
 		"locks":                   testLock,
 		"locked out":              testLockedOut,
