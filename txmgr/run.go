@@ -268,7 +268,7 @@ func (m *Manager) publish(lane *Lane) {
 		return 0
 	}
 	x.owned.WithLabelValues(lane.Chain, lane.Signer).Set(flag(lane.Owner != "" || lane.Idle())) // an idle account needs none
-	if lane.Ours { // others are their callers' business
+	if lane.Ours {                                                                              // others are their callers' business
 		x.enabled.WithLabelValues(lane.Chain, lane.Signer).Set(flag(m.c.usable(lane, nil) == ""))
 	}
 	if lane.Balance != nil {
