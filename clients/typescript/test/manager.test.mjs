@@ -91,6 +91,13 @@ test("keys, batches, simulation, execute, refusals", async () => {
   assert.ok(!executed(failed));
 });
 
+test("a call by its signature takes bigints", async () => {
+  const tx = await txm.send({ chain: 31337, to: counter, function: "add(uint256 amount)", args: [2n ** 200n] }, { wait: "mined" });
+  assert.ok(executed(tx));
+  assert.equal((await txm.get(tx.id)).data, "0x1003e2d2" + (2n ** 200n).toString(16).padStart(64, "0"));
+  await assert.rejects(txm.send({ chain: 31337, to: counter, function: "add(uint256 amount)", args: ["x"] }), (err) => isProblem(err, "INVALID") && /amount/.test(err.message));
+});
+
 test("the stream tells of a transaction, in order", async () => {
   const signal = AbortSignal.timeout(120_000);
   const kinds = [];
