@@ -400,25 +400,26 @@ func (w *worker) updateContracts(ctx context.Context, tx *ledger.Tx, s span, nex
 				merged = 0
 			}
 		}
-		rows = append(rows, []any{c.watch.Name, int64(w.chain.ID), c.text, int64(position), merged, seq, now})
+		rows = append(rows, []any{c.watch.Name, int64(w.chain.ID), c.text, int64(position), merged, seq, now, c.seq})
 	}
 	return w.storeContracts(ctx, tx, rows)
 }
 
-// storeContracts updates position, merged and seq of contracts that are not removed.
+// storeContracts updates position, merged and seq of contracts that are not removed, and whose last message is the one that is remembered: what
+// was read after a commit whose answer was lost may be older than that commit, and no number is given twice.
 func (w *worker) storeContracts(ctx context.Context, tx *ledger.Tx, rows [][]any) error {
 	for part := range slices.Chunk(rows, perStatement) {
-		args := make([]any, 0, 7*len(part))
+		args := make([]any, 0, 8*len(part))
 		for _, r := range part {
 			args = append(args, r...)
 		}
-		n, err := tx.Exec(ctx, `UPDATE contracts SET next_block = CAST(v.column4 AS BIGINT), merged = CAST(v.column5 AS INTEGER), seq = CAST(v.column6 AS BIGINT), updated_at = CAST(v.column7 AS BIGINT) FROM (VALUES `+ledger.Rows(len(part), 7)+`) AS v
-			WHERE contracts.watch = v.column1 AND contracts.chain = CAST(v.column2 AS BIGINT) AND contracts.address = v.column3 AND contracts.removed = 0`, args...)
+		n, err := tx.Exec(ctx, `UPDATE contracts SET next_block = CAST(v.column4 AS BIGINT), merged = CAST(v.column5 AS INTEGER), seq = CAST(v.column6 AS BIGINT), updated_at = CAST(v.column7 AS BIGINT) FROM (VALUES `+ledger.Rows(len(part), 8)+`) AS v
+			WHERE contracts.watch = v.column1 AND contracts.chain = CAST(v.column2 AS BIGINT) AND contracts.address = v.column3 AND contracts.removed = 0 AND contracts.seq = CAST(v.column8 AS BIGINT)`, args...)
 		if err != nil {
 			return fmt.Errorf("contracts: %w", err)
 		}
 		if n != int64(len(part)) {
-			return errStale // its factory's owner has taken one back
+			return errStale // its factory's owner has taken one back, or a commit without an answer has happened
 		}
 	}
 	return nil

@@ -59,6 +59,7 @@ type headFollower struct {
 	best      uint64    // the highest head that any endpoint has shown
 	bestAt    time.Time // when it did first
 	told      uint64    // what the ledger knows of it
+	anewSince time.Time // since when a developer's chain seems to begin anew; zero: it does not
 }
 
 // finalityEvery is how often the chain is asked what is final.

@@ -157,7 +157,7 @@ func (w *worker) storeSeqs(ctx context.Context, tx *ledger.Tx, seqs map[contract
 		if c.merged {
 			merged = 1
 		}
-		rows = append(rows, []any{key.watch, int64(w.chain.ID), addressText(key.address), int64(c.next), merged, seq, now})
+		rows = append(rows, []any{key.watch, int64(w.chain.ID), addressText(key.address), int64(c.next), merged, seq, now, c.seq})
 	}
 	return w.storeContracts(ctx, tx, rows)
 }

@@ -275,10 +275,15 @@ func (s *Service) followTerm(ctx context.Context, f *headFollower, l *lease.Leas
 	for ctx.Err() == nil && l.Trusted(0) {
 		var fresh bool
 		var err error
+		looked := loaded
 		if loaded {
 			fresh, err = f.advance(ctx)
 		} else if err = f.load(ctx); err == nil {
 			loaded = true
+		}
+		anew := errors.Is(err, ErrDeepFork) || errors.Is(err, ErrReset)
+		if !anew && (looked || err != nil) {
+			f.anewSince = time.Time{}
 		}
 		pause := f.pace.wait()
 		switch hurry--; {
@@ -295,13 +300,21 @@ func (s *Service) followTerm(ctx context.Context, f *headFollower, l *lease.Leas
 			standing = s.noteHead(ctx, f, standing)
 		}
 		switch {
-		case (errors.Is(err, ErrDeepFork) || errors.Is(err, ErrReset)) && f.chain.dev():
+		case anew && f.chain.dev():
+			pause, loaded = failurePause, false
+			if f.anewSince.IsZero() {
+				f.anewSince = time.Now()
+				s.log.WarnContext(ctx, "the chain seems to begin anew; if it still does in a while, what was read of it is forgotten", "chain", f.chain.ID, "while", anewAfter, "reason", err)
+			}
+			if time.Since(f.anewSince) < anewAfter {
+				break
+			}
 			s.log.WarnContext(ctx, "the chain begins anew: what was read of it is forgotten, and it is read from the start", "chain", f.chain.ID, "reason", err)
+			f.anewSince = time.Time{}
 			if err = s.startOver(ctx, f.chain.ID); err != nil && ctx.Err() == nil {
 				s.log.WarnContext(ctx, "what was read of the chain cannot be forgotten; it will be later", "chain", f.chain.ID, "error", err)
 			}
-			loaded = false
-		case errors.Is(err, ErrDeepFork), errors.Is(err, ErrReset):
+		case anew:
 			return err
 		case errors.Is(err, source.ErrWrongChain) && f.blocks == nil: // it never was the right one
 			return f.chain.wrong(err)
@@ -355,6 +368,10 @@ func (s *Service) startOver(ctx context.Context, chain uint64) error {
 	}
 	return s.adoptPlan(ctx)
 }
+
+// anewAfter is for how long every look must say that a developer's chain begins anew before anybody believes it: an endpoint that is behind,
+// or that answers with another block once, says the same.
+const anewAfter = 5 * time.Second
 
 // announcedLooks is how often a block that was announced is looked for in a hurry.
 const announcedLooks = 25

@@ -428,6 +428,7 @@ func TestADevelopersChainBeginsAnew(t *testing.T) {
 	}
 	want(t, b, "+"+short(1)+" Approved@1")
 	watchtest.Until(t, "block 1 is final", func() (bool, error) {
+		first.Backend.Commit() // what is final is looked at with new blocks
 		safe := 0
 		err := db.Read(t.Context(), func(tx *ledger.Tx) error {
 			_, err := tx.One(t.Context(), "SELECT safe FROM watch_chains", nil, &safe)
