@@ -155,7 +155,7 @@ func badCalls(t *testing.T, n *network, d dialect) {
 		{"an object for params", "eth_getBalance", `{"address":"0x00"}`, codeInvalidParams, "Missing value for required parameter 0"},
 		{"no address", "eth_getBalance", `[]`, codeInvalidParams, "Missing value for required parameter 0"},
 		{"short address", "eth_getBalance", `["0x1234","latest"]`, codeInvalidParams, "representing the address (20 bytes)"},
-		{"block as a number", "eth_getBlockByNumber", `[5,false]`, codeInvalidParams, "Invalid parameter 0"},
+		{"block as a boolean", "eth_getBlockByNumber", `[true,false]`, codeInvalidParams, "Invalid parameter 0"},
 		{"bool as a string", "eth_getBlockByNumber", `["latest","true"]`, codeInvalidParams, "Expected boolean type"},
 		{"short hash", "eth_getTransactionReceipt", `["0xabcd"]`, codeInvalidParams, "Invalid parameter 0"},
 		{"a string for a call", "eth_call", `["0x","latest"]`, codeInvalidParams, "Expected TransactionObject"},

@@ -21,7 +21,7 @@ func TestExecution(t *testing.T) {
 		same(t, got, map[string]any{
 			"steps": map[string]any{
 				"unsigned": "INVALID_SIGNATURE", "appended": "SUCCESS", "renamed": "SUCCESS", "chunks": "SUCCESS", "immutable": "UNAUTHORIZED",
-				"undeletable": "UNAUTHORIZED", "deleted": "SUCCESS", "again": "FILE_DELETED", "readDeleted": "FILE_DELETED",
+				"undeletable": "UNAUTHORIZED", "deleted": "SUCCESS", "again": "FILE_DELETED", "readDeleted": "SUCCESS",
 			},
 			"first": "hello", "second": "hello world", "whole": true, "size": "10011", "memo": "long", "keys": 1.0, "gone": true, "fixed": "for ever",
 		})

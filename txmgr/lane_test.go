@@ -45,7 +45,7 @@ func TestOwnersTakeTurns(t *testing.T) {
 					w.report(context.Background(), errors.New("429"))
 				}
 			}
-			time.Sleep(250 * time.Millisecond)
+			time.Sleep(250 * time.Millisecond) //nolint:forbidigo // fake time
 		}
 		if most := int(lasts/time.Second) + len(owners); chain.asked > most {
 			t.Errorf("%d questions in %v", chain.asked, lasts)

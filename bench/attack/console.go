@@ -58,8 +58,15 @@ func behindProxy(ctx context.Context, l *lab) (settings []string, end func(), er
 func askConsole(ctx context.Context, c *client) {
 	for ctx.Err() == nil {
 		for _, what := range [][2]string{
-			{"PUT /ordering", `{"enabled":false}`}, {"POST /reload", ""}, {"GET /locks", ""}, {"GET /ordering", ""}, {"GET /debug/pprof/heap", ""},
-			{"GET /ui/events", ""}, {"POST /ui/rpc", call("eth_chainId")}, {"POST /ui/decode", `{}`}, {"POST /locks/" + victim + "/release", ""},
+			{"PUT /ordering", `{"enabled":false}`},
+			{"POST /reload", ""},
+			{"GET /locks", ""},
+			{"GET /ordering", ""},
+			{"GET /debug/pprof/heap", ""},
+			{"GET /ui/events", ""},
+			{"POST /ui/rpc", call("eth_chainId")},
+			{"POST /ui/decode", `{}`},
+			{"POST /locks/" + victim + "/release", ""},
 		} {
 			method, path, _ := strings.Cut(what[0], " ")
 			switch status, err := c.console(ctx, method, path, what[1], ""); {

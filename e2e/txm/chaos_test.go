@@ -213,6 +213,7 @@ func (m *managers) trouble(c *caller, s storm, chain *anvil, server *pgtest.Serv
 
 // drain takes the money of one key, flood gives it back.
 func drain(chain *anvil) { chain.call("anvil_setBalance", nil, keyOf(devKeys[0]).Account(), "0x0") }
+
 func flood(chain *anvil) {
 	chain.call("anvil_setBalance", nil, keyOf(devKeys[0]).Account(), "0x21e19e0c9bab2400000")
 }
