@@ -221,6 +221,9 @@ func (w *world) step() {
 			Token: w.token(w.coin), Account: w.account(to), Amount: uint64(n),
 		}}})
 	case 4:
+		if from == to {
+			return
+		}
 		rec = w.submit(from, transfer(&hapi.TokenTransferList{Token: w.token(w.art), NftTransfers: []*hapi.NftTransfer{{
 			SenderAccountID: w.account(from), ReceiverAccountID: w.account(to), SerialNumber: serial,
 		}}}))
