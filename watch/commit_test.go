@@ -68,3 +68,35 @@ func TestAReorganisationCountsOnce(t *testing.T) {
 		t.Errorf("%v reorganisations are counted, none was taken into account (%v)", counted.GetCounter().GetValue(), err)
 	}
 }
+
+// TestNoNumberIsGivenTwice: what was read after a commit whose answer was lost can be older than that commit. Whoever goes on from it writes nothing.
+func TestNoNumberIsGivenTwice(t *testing.T) {
+	db := openLedger(t)
+	if err := db.Migrate(t.Context(), Schema); err != nil {
+		t.Fatal(err)
+	}
+	w := &worker{chain: Chain{ID: 1}}
+	c := &contract{watch: &Watch{Name: "w", Chain: 1}, address: common.Address{1}, text: addressText(common.Address{1}), merged: true}
+	w.contracts = map[contractKey]*contract{c.key(): c}
+	tell := func() error {
+		return db.Write(t.Context(), func(tx *ledger.Tx) error {
+			seqs := map[contractKey]int64{}
+			nextSeq(seqs, c)
+			return w.storeSeqs(t.Context(), tx, seqs, 1)
+		})
+	}
+	if err := db.Write(t.Context(), func(tx *ledger.Tx) error {
+		return insertContracts(t.Context(), tx, []newContract{{watch: c.watch, address: c.address, kind: kindGiven}}, 1)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := tell(); err != nil {
+		t.Fatal(err)
+	}
+	if err := tell(); !errors.Is(err, errStale) { // it has not heard of the first
+		t.Errorf("message 1 was written twice: %v", err)
+	}
+	if c.seq = 1; tell() != nil {
+		t.Error("message 2 was not written")
+	}
+}
