@@ -212,8 +212,8 @@ func (b *browser) hear(event any) {
 	case *runtime.EventExceptionThrown:
 		b.wrong = append(b.wrong, "the page threw "+e.ExceptionDetails.Error())
 	case *log.EventEntryAdded:
-		// That something does not exist is an answer like others.
-		if e.Entry.Level == log.LevelError && !strings.Contains(e.Entry.Text, "status of 404") {
+		// That something does not exist, or that a token is wanted, is an answer like others.
+		if e.Entry.Level == log.LevelError && !strings.Contains(e.Entry.Text, "status of 404") && !strings.Contains(e.Entry.Text, "status of 401") {
 			b.wrong = append(b.wrong, "the browser says: "+e.Entry.Text+" "+e.Entry.URL)
 		}
 	case *network.EventRequestWillBeSent:
