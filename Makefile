@@ -72,7 +72,7 @@ test: setup ## what a change must pass first: unit and contract tests, the clien
 # Under the race detector are all rooms but those that start the binary, and the simulation, which shares no data.
 UNRACED := /(bench|lock/locksim)
 
-test-all: setup-all test race ## everything: also the race detector, Hardhat, Chromium, chaos, nodes, packages, and six rows of the proof
+test-all: setup-all test race ## everything: also the race detector, Hardhat, Chromium, chaos, nodes, packages, and nine rows of the proof
 	go test -timeout $(TEST_LIMIT) -run '^($(LONG_E2E))$$' ./e2e
 	go test -timeout $(TEST_LIMIT) -skip '^($(FLEET_E2E))$$' ./e2e/fleet
 	go test -timeout $(TEST_LIMIT) -skip '^($(TXM_E2E))$$' ./e2e/txm

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Checks lock/proof/lane.pml exhaustively with SPIN: each row is a set of faults, and every schedule of it is
+# Checks lock/proof/lane.pml exhaustively with SPIN, and sync.pml in the rows sync-…: each row is a set of faults, and every schedule of it is
 # looked at. Then it breaks one rule at a time and demands that SPIN finds it: the proof can fail.
 #
 #   scripts/proof.sh [ROW…]      all rows, or those that are named; "quick" names those that take seconds
@@ -24,17 +24,17 @@ trap 'rm -rf "$work"' EXIT
 failed=0 rows=0
 # What the compiler saves by -O0 is more than what a small search loses by it.
 optimize=-O2
-[ "$*" != quick ] || { optimize=-O0; set -- calm answered-stall no-owner-check newest-first youngest-first no-reclaim; }
+[ "$*" != quick ] || { optimize=-O0; set -- calm answered-stall no-owner-check newest-first youngest-first no-reclaim sync-kill sync-no-lapse sync-no-watch; }
 wanted=" $* "
 
-# assertion TEXT names the assertion of lane.pml that SPIN prints as TEXT: one of those that a mutation must break.
+# assertion TEXT names the assertion of a model that SPIN prints as TEXT: one of those that a mutation must break.
 assertion() {
 	case $1 in
 	*'k_<t'*) echo order ;;
 	*'joined['*) echo places ;;
 	*'dead[(1-i)]'*) echo exclusion ;;
 	*'sentFence'*) echo fence ;;
-	*'before!='*) echo adoption ;;
+	*'before!='* | *'claim[0]||claim[1]'*) echo adoption ;;
 	*) echo 'another assertion' ;;
 	esac
 }
@@ -96,12 +96,14 @@ row() {
 	[ "$want" = holds ] || want="broken: $want"
 	dir=$work/$name
 	mkdir "$dir"
-	cp lock/proof/lane.pml "$dir"
+	model=lane
+	case $name in sync-*) model=sync ;; esac
+	cp "lock/proof/$model.pml" "$dir"
 	check="-DSAFETY -DNOCLAIM" run=""
 	[ "$claim" = - ] || { check="" run="-a -f -N $claim"; }
 	(
 		cd "$dir"
-		spin -a "$@" lane.pml >spin.log 2>&1 || { cat spin.log; exit 1; }
+		spin -a "$@" "$model.pml" >spin.log 2>&1 || { cat spin.log; exit 1; }
 		# shellcheck disable=SC2086
 		gcc $optimize -w $check -DCOLLAPSE -DVECTORSZ=2048 -DNFAIR=6 -DMEMLIM="${PROOF_MB:-8000}" -o pan pan.c
 		# shellcheck disable=SC2086
@@ -146,5 +148,40 @@ row youngest-first order - -DT=3 -DCUTS=1 -DM_YOUNGEST_FIRST
 row newest-first places - -DT=3 -DM_NEWEST_FIRST
 row no-reclaim answered answered -DT=2 -DKILLS=1 -DM_RECLAIM
 row no-return clean clean -DT=2 -DLEAVES=1 -DM_GIVE_BACK
+row sync-calm holds - -DT=3
+row sync-leave holds - -DT=3 -DLEAVES=1
+row sync-loss holds - -DT=3 -DLOSSES=1
+row sync-expiry holds - -DT=2 -DEXPIRIES=1 -DKILLS=1
+row sync-kill holds - -DT=3 -DKILLS=1
+row sync-stall holds - -DT=3 -DSTALLS=1
+row sync-stall-loss holds - -DT=2 -DSTALLS=1 -DLOSSES=1
+row sync-outage holds - -DT=3 -DCUTS=1
+row sync-failover holds - -DT=3 -DFAILOVERS=2
+row sync-answered holds answered -DT=3
+row sync-answered-loss holds answered -DT=2 -DLOSSES=1
+row sync-answered-kill holds answered -DT=2 -DKILLS=1
+row sync-answered-leave holds answered -DT=2 -DLEAVES=1
+row sync-answered-expiry holds answered -DT=2 -DEXPIRIES=1
+row sync-answered-stall holds answered -DT=2 -DSTALLS=1
+row sync-answered-outage holds answered -DT=2 -DTOGETHER -DCUTS=1
+row sync-answered-failover holds answered -DT=2 -DFAILOVERS=2
+row sync-clean holds clean -DT=3
+row sync-clean-kill holds clean -DT=2 -DKILLS=1
+row sync-clean-leave holds clean -DT=2 -DLEAVES=1
+row sync-no-heartbeat exclusion - -DT=2 -DSTALLS=1 -DM_HEARTBEAT
+row sync-no-owner-check exclusion - -DT=2 -DSTALLS=1 -DM_OWNER
+row sync-no-end adoption - -DT=2 -DLOSSES=1 -DM_ENDED
+row sync-no-fence fence - -DT=2 -DCUTS=1 -DM_FENCE
+row sync-no-fence-check fence - -DT=2 -DCUTS=1 -DM_FENCE_ADOPT
+row sync-no-adoption adoption - -DT=2 -DCUTS=1 -DM_ADOPT
+row sync-no-clock fence - -DT=2 -DFAILOVERS=2 -DM_CLOCK
+row sync-no-lapse fence - -DT=2 -DSTALLS=1 -DM_LAPSE
+row sync-no-renumber exclusion - -DT=2 -DCUTS=1 -DM_RENUMBER
+row sync-late-drop fence - -DT=2 -DSTALLS=1 -DM_DROP
+row sync-youngest-first order - -DT=3 -DM_YOUNGEST_FIRST
+row sync-no-reclaim answered answered -DT=2 -DKILLS=1 -DM_RECLAIM
+row sync-no-watch answered answered -DT=2 -DLOSSES=1 -DM_WATCH
+row sync-no-nudge answered answered -DT=2 -DFAILOVERS=2 -DM_NUDGE
+row sync-no-return clean clean -DT=2 -DLEAVES=1 -DM_RETURN
 [ "$rows" -gt 0 ] || die "no row has the name $*"
 exit $failed
