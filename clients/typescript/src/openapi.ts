@@ -197,12 +197,16 @@ export interface HooksOutBody {
 export interface IntentBody {
   /** The contract's ABI, or a compiler's artefact that has it. */
   abi?: unknown;
+  /** Addresses and storage slots that it will touch (EIP-2930). */
+  accessList?: unknown;
   /** On NEAR, instead of data and value: the actions of the transaction, in the form in which nodes show them (docs/TXM.md). */
   actions?: unknown;
   /** Who it is for; budgets and rates know it. */
   actor?: string;
   /** Arguments of the function or of the constructor: numbers as integers, decimal text or 0x text, bytes as 0x text, tuples as lists. */
   args?: unknown[] | null;
+  /** Signed delegations of accounts to code (EIP-7702). */
+  authorizationList?: unknown;
   /** Instead of to and data: deploys this code. Arguments of its constructor are args, their types those of function (constructor(string name)) or of the abi. */
   bytecode?: string;
   /** A chain: its number as decimal text, 0x text or an integer. */
@@ -211,8 +215,10 @@ export interface IntentBody {
   data?: string;
   /** Instead of data: the function to call, as transfer(address to,uint256 amount), or by its name alone with an abi. */
   function?: string;
-  /** Gas limit; none: estimated. */
+  /** Gas limit, more than 0; none: estimated. */
   gas?: bigint | number | string;
+  /** The price per gas, of a transaction without a tip; instead of maxFeePerGas and maxPriorityFeePerGas. */
+  gasPrice?: bigint | number | string;
   /** Like the header Idempotency-Key, which wins. */
   idempotencyKey?: string;
   /** Never cancelled for its age alone. */
@@ -457,6 +463,8 @@ export interface Receipt {
   gasUsed: number;
   /** As the chain gave it. */
   raw?: unknown;
+  /** Why it failed, as far as its contract or a second try on the same state tells. */
+  reason?: string;
   success: boolean;
   transactionHash: string;
 }
@@ -500,6 +508,7 @@ export interface Rules {
   actorDailyGas?: string;
   actorPerMinute?: number;
   chains?: string[] | null;
+  errors?: string[] | null;
   maxGas?: number;
   maxGasPrice?: string;
   maxValue?: string;
