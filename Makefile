@@ -124,6 +124,7 @@ generate: bin/protogen ## remake the generated files
 	go test ./config -run TestDocs -update >/dev/null
 	go test ./app -run TestMetricsDocument -update >/dev/null
 	go test ./ethapi -run TestMethodsDocument -update >/dev/null
+	go test ./txmgr/api -run TestTypeScript -update >/dev/null
 	cp docs/relay-alerts.yml packaging/helm/lockstep/files/
 
 alerts: ## check alert rules and dashboards with Prometheus's own parser, and whether alerts fire
