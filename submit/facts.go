@@ -73,9 +73,11 @@ const (
 
 // facts are look-ups under way: they run while the transaction is queued.
 type facts struct {
-	done  chan struct{}
-	value known
-	err   error
+	done chan struct{}
+	err  error
+
+	mu    sync.Mutex
+	value known // guarded by mu once done is closed: the turn renews it while a file may wait for it
 }
 
 // known is the outcome of the look-ups.
@@ -92,15 +94,23 @@ type known struct {
 func (f *facts) get(ctx context.Context) (known, error) {
 	select {
 	case <-f.done:
-		return f.value, f.err
 	default:
+		select {
+		case <-f.done:
+		case <-ctx.Done():
+			return known{}, context.Cause(ctx)
+		}
 	}
-	select {
-	case <-f.done:
-		return f.value, f.err
-	case <-ctx.Done():
-		return known{}, context.Cause(ctx)
-	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.value, f.err
+}
+
+// renew takes what was looked up again in the turn, after the look-ups have ended.
+func (f *facts) renew(now known) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.value = now
 }
 
 // lookUp starts the look-ups. They end by themselves: every call to the mirror node has a time limit. When they

@@ -272,7 +272,7 @@ func (s *Submitter) decide(ctx context.Context, lease *lock.Lease, e *Entry, kno
 	if e.ahead != nil && (next.Step == lock.Go || next.Step == lock.Refuse) && next.Gap > 0 {
 		next.Step = lock.PutBack // the network has said what would come of it
 	}
-	e.facts.value = *known
+	e.facts.renew(*known)
 	if err != nil {
 		return next, unlessLost(lease, e, turn{end: failed, result: notSent(factError(err))})
 	}
