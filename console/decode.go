@@ -180,9 +180,9 @@ func newDictionary(text json.RawMessage) (dictionary, error) {
 	return d, nil
 }
 
-// consoleLines are the functions of the console libraries of Hardhat and Foundry: log with up to four values of four types, and
+// LogFunctions are the signatures of the console libraries of Hardhat and Foundry: log with up to four values of four types, and
 // with one of another type.
-func consoleLines() []string {
+func LogFunctions() []string {
 	lists := []string{""}
 	for from, n := 0, 0; n < 4; n++ {
 		shorter := lists[from:]
@@ -207,7 +207,7 @@ var knownText string
 // known reads the signatures that need no ABI, once.
 var known = sync.OnceValue(func() signatures {
 	all := newSignatures()
-	for _, text := range consoleLines() {
+	for _, text := range LogFunctions() {
 		if s, err := decode.Parse(text); err == nil {
 			add(all.functions, s, selectorSize)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
 
+	"lockstep/console"
 	"lockstep/devnet/ledger"
 )
 
@@ -40,34 +41,20 @@ func (d *consoleDecoder) line(a *ledger.Action) (string, bool) {
 	return clean(consoleText(values)), true
 }
 
-// consoleFunctions are log with up to four values of four types, and those of one value of
-// another type.
+// consoleFunctions are the arguments of each function of the console libraries, by selector.
 func consoleFunctions() map[[4]byte]abi.Arguments {
 	kinds := map[string]abi.Type{}
-	for _, name := range []string{"uint256", "string", "bool", "address", "int256", "bytes", "bytes32"} {
-		kinds[name], _ = abi.NewType(name, "", nil)
-	}
 	functions := map[[4]byte]abi.Arguments{}
-	enter := func(name string, types []string, arguments abi.Arguments) {
-		functions[[4]byte(crypto.Keccak256([]byte(name+"("+strings.Join(types, ",")+")")))] = arguments
-	}
-	var all func(types []string, arguments abi.Arguments)
-	all = func(types []string, arguments abi.Arguments) {
-		enter("log", types, arguments)
-		const most = 4
-		if len(types) == most {
-			return
+	for _, signature := range console.LogFunctions() {
+		_, list, _ := strings.Cut(strings.TrimSuffix(signature, ")"), "(")
+		var arguments abi.Arguments
+		for name := range strings.FieldsFuncSeq(list, func(r rune) bool { return r == ',' }) {
+			if _, known := kinds[name]; !known {
+				kinds[name], _ = abi.NewType(name, "", nil) // each is a type of Solidity
+			}
+			arguments = append(arguments, abi.Argument{Type: kinds[name]})
 		}
-		for _, name := range []string{"uint256", "string", "bool", "address"} {
-			all(append(types[:len(types):len(types)], name), append(arguments[:len(arguments):len(arguments)], abi.Argument{Type: kinds[name]}))
-		}
-	}
-	all(nil, nil)
-	enter("log", []string{"int256"}, abi.Arguments{{Type: kinds["int256"]}})
-	for name, of := range map[string]string{
-		"logInt": "int256", "logUint": "uint256", "logString": "string", "logBool": "bool", "logAddress": "address", "logBytes": "bytes", "logBytes32": "bytes32",
-	} {
-		enter(name, []string{of}, abi.Arguments{{Type: kinds[of]}})
+		functions[[4]byte(crypto.Keccak256([]byte(signature)))] = arguments
 	}
 	return functions
 }
