@@ -230,17 +230,18 @@ func (w *worker) explain(ctx context.Context, slots []*LineSlot, proofs []Proof)
 					r.Reason = why
 				}
 			}
-			r.Reason = clipText(r.Reason)
+			r.Reason = ClipReason(r.Reason)
 			return nil
 		})
 	}
 	_ = group.Wait() // they return nil
 }
 
-// longestReason bounds what is kept of a contract's or a node's words.
+// longestReason bounds what is kept of a contract's or a node's words, in bytes.
 const longestReason = 1 << 10
 
-func clipText(text string) string {
+// ClipReason cuts why a transaction failed to what is kept of it, between two characters.
+func ClipReason(text string) string {
 	if len(text) > longestReason {
 		return strings.ToValidUTF8(text[:longestReason], "") + "…"
 	}

@@ -125,19 +125,12 @@ func failureOf(status json.RawMessage) (reason string, failed bool) {
 	return reasonOf(status), true
 }
 
-// longestReason bounds what is kept of a node's text.
-const longestReason = 1 << 10
-
 // reasonOf is why a transaction failed, in nearcore's names from the outer to the inner one and with a contract's own text:
 // "action 0: FunctionCallError: ExecutionError: Smart contract panicked: …".
 func reasonOf(status json.RawMessage) string {
 	var value struct{ Failure json.RawMessage }
 	_ = json.Unmarshal(status, &value) // it was read before
-	text := strings.TrimSuffix(describe(value.Failure), ": ")
-	if len(text) > longestReason {
-		text = strings.ToValidUTF8(text[:longestReason], "") + "…"
-	}
-	return text
+	return txmgr.ClipReason(strings.TrimSuffix(describe(value.Failure), ": "))
 }
 
 func describe(failure json.RawMessage) string {

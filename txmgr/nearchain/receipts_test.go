@@ -25,7 +25,7 @@ func TestReceiptsTellTheWholeTruth(t *testing.T) {
 		whole(good, good, `{"Failure":{"ActionError":{"index":0,"kind":{"AccountAlreadyExists":{"account_id":"a.near"}}}}}`): "action 0: AccountAlreadyExists: account_id: a.near",
 		whole(`{"Failure":{"ActionError":{"index":null,"kind":"DelegateActionExpired"}}}`):                                   "DelegateActionExpired",
 		whole(`{"Failure":{"InvalidTxError":{"InvalidNonce":{"ak_nonce":2,"tx_nonce":1}}}}`):                                 `InvalidTxError: InvalidNonce: {"ak_nonce":2,"tx_nonce":1}`,
-		whole(`{"Failure":{"ActionError":{"index":0,"kind":{"X":"` + strings.Repeat("long ", 1000) + `"}}}}`):                "action 0: X: " + strings.Repeat("long ", 1000)[:longestReason-13] + "…",
+		whole(`{"Failure":{"ActionError":{"index":0,"kind":{"X":"` + strings.Repeat("long ", 1000) + `"}}}}`):                "action 0: X: " + strings.Repeat("long ", 1000)[:1<<10-13] + "…",
 		whole(`{"Failure":{"ActionError":{}}}`):                                                                              "",
 	} {
 		_, found, err := chainSaying(t, saying{result: text, better: map[string]string{"block": blockSays}}).Receipts(t.Context(), []txmgr.Signed{one})
