@@ -342,17 +342,23 @@ func (r *registry) inUse(sender common.Address) bool {
 // lanes returns the lanes in use, and the idle ones if all is set, each kind in an order that only depends on who sends
 // what: the map's own order would make every simulation of the same seed another one.
 func (r *registry) lanes(all bool) []*lane {
+	busy, idle := r.list(all)
+	slices.SortFunc(busy, func(a, b *lane) int { return a.sender.Cmp(b.sender) })
+	return append(busy, idle...)
+}
+
+// list is lanes without an order of the busy ones, which are sorted while others may use the registry.
+func (r *registry) list(all bool) (busy, idle []*lane) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	out := make([]*lane, 0, len(r.busy))
+	busy = make([]*lane, 0, len(r.busy))
 	for _, l := range r.busy {
-		out = append(out, l)
+		busy = append(busy, l)
 	}
-	slices.SortFunc(out, func(a, b *lane) int { return a.sender.Cmp(b.sender) })
 	if all {
-		out = append(out, r.idle.Values()...)
+		idle = r.idle.Values()
 	}
-	return out
+	return busy, idle
 }
 
 // each calls f for lanes, with their mu locked.
