@@ -30,7 +30,7 @@ func (c *wsConn) over() {
 // Notify implements Notifier.
 func (c *wsConn) Notify(subscription string, e *Event) bool {
 	waiting := &c.server.notifications
-	if waiting.Room() < waiting.Held() {
+	if waiting.HalfFull() {
 		c.server.writers.endSlow()
 	}
 	ok, full := c.out.tryPut(frame{opcode: opText, subscription: subscription, payload: e.result, event: e, holding: waiting}, c.server.config.NotifyLimit*megabyte)

@@ -3,7 +3,6 @@ package capacity
 import (
 	"context"
 	"errors"
-	"math"
 	"net/netip"
 	"strings"
 	"sync"
@@ -165,12 +164,9 @@ func (a *Holding) Held() int64 {
 	return a.held
 }
 
-// Room returns how many bytes more the request may hold for itself, whatever others hold.
-func (a *Holding) Room() int64 {
-	if a == nil || a.memory == nil {
-		return math.MaxInt64
-	}
-	return a.memory.perRequest - a.Held()
+// HalfFull tells whether the request holds more than half of what it may hold for itself, whatever others hold.
+func (a *Holding) HalfFull() bool {
+	return a != nil && a.memory != nil && a.Held() > a.memory.perRequest/2
 }
 
 // spend adds time for which the request has had the processor. The error is an *Exceeded:
