@@ -75,8 +75,9 @@ func (s *Submitter) TakeOver(tx *eth.Tx, until time.Time) bool {
 }
 
 func (s *Submitter) goOn(ctx context.Context, e *Entry) error {
-	if e.facts.err != nil {
-		return factError(e.facts.err)
+	known, err := e.facts.get(ctx) // they are there
+	if err != nil {
+		return factError(err)
 	}
 	if s.locks.Enabled(e.tx.From()) {
 		if err := s.gates.enter(e); err != nil {
@@ -84,7 +85,7 @@ func (s *Submitter) goOn(ctx context.Context, e *Entry) error {
 		}
 	}
 	if e.way == direct && !s.cfg.SkipLookUps {
-		e.ticket.Observe(e.facts.value.nonce)
+		e.ticket.Observe(known.nonce)
 	}
 	e.store(ctx)
 	e.run(ctx, nil)
