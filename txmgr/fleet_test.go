@@ -151,6 +151,13 @@ func (f *fleet) lane(name string) *txmgr.Lane {
 	return lane
 }
 
+// broke reports whether a signer is known to have nothing. Its nonce may be known before its balance is.
+func (f *fleet) broke(name string) bool {
+	f.Helper()
+	balance := f.lane(name).Balance
+	return balance != nil && balance.Sign() == 0
+}
+
 func (f *fleet) get(id string) *txmgr.Transaction {
 	f.Helper()
 	t, err := f.store.Get(f.Context(), "", id)

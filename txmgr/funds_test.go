@@ -61,7 +61,7 @@ func TestCommittedMoney(t *testing.T) {
 	f := newFleet(t, "alice.test", "bob.test")
 	m := f.begin("one")
 	m.give("bob.test", -poolMoney)
-	m.until("the balance is seen", func() bool { return m.lane("bob.test").Balance.Sign() == 0 })
+	m.until("the balance is seen", func() bool { return m.broke("bob.test") })
 	first, second, third := m.submit(value(poolMoney*4/10)), m.submit(value(poolMoney*4/10)), m.submit(value(poolMoney*4/10))
 	if a, b := m.reaches(first, txmgr.StatusBroadcast), m.reaches(second, txmgr.StatusBroadcast); a.Signer != "alice.test" || b.Signer != "alice.test" {
 		t.Errorf("the signers are %s and %s", a.Signer, b.Signer)
@@ -108,7 +108,7 @@ func TestSimulatedFromWhoCanPay(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.give("alice.test", -poolMoney)
-	m.until("it is swept", func() bool { return m.lane("alice.test").Balance.Sign() == 0 })
+	m.until("it is swept", func() bool { return m.broke("alice.test") })
 	if got := m.mined(m.submit(value(1000)), txmgr.StatusConfirmed); got.Signer != "bob.test" {
 		t.Errorf("%s sent it", got.Signer)
 	}
