@@ -65,9 +65,10 @@ func (c Config) limit() int64 {
 	return int64(c.Limit) * megabyte
 }
 
-// Collect returns at what size the process should be kept by the collector. The rest is for
-// what a collector that gets too little of the processor lets grow meanwhile.
-func (c Config) Collect() int64 { return int64(c.Limit) * megabyte / 2 }
+// Collect returns the size, in bytes, at which the collector holds the process. It must be above what may be kept: 10,000 connections
+// whose transactions wait keep some 300 MB, and a collector that can't get below its limit takes half of the processors for ever,
+// though nothing happens. The rest is for what a collector that gets too little of the processor lets grow meanwhile.
+func (c Config) Collect() int64 { return int64(c.Limit) * megabyte * 3 / 4 }
 
 func (c Config) requests() int64 { return either(c.Requests, c.limit()/4) }
 func (c Config) client() int64   { return min(either(c.Client, c.requests()/2), c.requests()) }
