@@ -27,7 +27,7 @@ func (a *API) createAccessList(ctx context.Context, p *rpc.Params) (any, error) 
 	if err != nil {
 		return nil, err
 	}
-	return a.simulateCall(ctx, p, p.At(overridesParam), nil, func(s *simulation, block evm.Block, message evm.Message) (any, error) {
+	return a.simulateCall(ctx, p, argumentAt(p, overridesParam), argument{}, func(s *simulation, block evm.Block, message evm.Message) (any, error) {
 		exclude := map[common.Address]struct{}{message.From: {}, s.receiver(&message): {}}
 		for _, address := range evm.Precompiles() {
 			exclude[address] = struct{}{}

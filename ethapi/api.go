@@ -189,6 +189,28 @@ func (a *API) head(ctx context.Context) (*mirror.Block, error) {
 	return head, err
 }
 
+// headFor is head for a query that names blocks. A block a little beyond the head that is known may be there by now: the client
+// can have heard of it elsewhere, for example from another relay of a fleet.
+func (a *API) headFor(ctx context.Context, named ...*eth.BlockRef) (*mirror.Block, error) {
+	head, err := a.head(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, ref := range named {
+		if ref == nil {
+			continue
+		}
+		if number, ok := ref.Number(); ok && number > head.Number && number <= head.Number+a.cfg.MaxBlockRange {
+			newer, err := a.mirror.Head(ctx)
+			if missing, err := notFound(err); missing || err != nil {
+				return head, err
+			}
+			return newer, nil
+		}
+	}
+	return head, nil
+}
+
 // block finds a block. One that does not exist is nil without an error.
 func (a *API) block(ctx context.Context, ref eth.BlockRef) (block *mirror.Block, err error) {
 	if ref.IsLatest() {

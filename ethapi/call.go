@@ -18,7 +18,7 @@ import (
 // call is eth_call.
 func (a *API) call(ctx context.Context, p *rpc.Params) (any, error) {
 	if overridesBlock(p) {
-		return a.simulateCall(ctx, p, p.At(overridesParam), p.At(blockOverridesParam), (*simulation).call)
+		return a.simulateCall(ctx, p, argumentAt(p, overridesParam), argumentAt(p, blockOverridesParam), (*simulation).call)
 	}
 	q, err := a.callRequest(ctx, p)
 	if err != nil {
@@ -36,7 +36,7 @@ func (a *API) call(ctx context.Context, p *rpc.Params) (any, error) {
 // may have. Ethereum's nodes then use their own limit; with the TypeScript relay the mirror node refuses the call.
 func (a *API) estimateGas(ctx context.Context, p *rpc.Params) (any, error) {
 	if overridesBlock(p) {
-		return a.simulateCall(ctx, p, p.At(overridesParam), p.At(blockOverridesParam), (*simulation).estimate)
+		return a.simulateCall(ctx, p, argumentAt(p, overridesParam), argumentAt(p, blockOverridesParam), (*simulation).estimate)
 	}
 	q, err := a.callRequest(ctx, p)
 	if err != nil {

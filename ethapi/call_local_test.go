@@ -53,7 +53,11 @@ func TestCallInAnotherBlock(t *testing.T) {
 			[3]string{method, other(system, `{"number":"0x1"}`), "-32000 Error occurred during transaction simulation: the system contract at 0x0000000000000000000000000000000000000167 runs on the network only; use eth_call without block overrides"},
 			[3]string{method, `[{"to":"` + mocked + `"},"latest",` + running("fe") + `,{"number":"0x1"}]`, "-32000 Error occurred during transaction simulation: invalid opcode: INVALID"},
 			[3]string{method, other(`{`+to+`}`, `{"withdrawals":[]}`), `-32000 Invalid arguments: block override "withdrawals" is not supported`},
-			[3]string{method, other(`{`+to+`}`, `{"number":"now"}`), `-32000 Invalid arguments: block override "number": now`},
+			[3]string{method, other(`{`+to+`}`, `{"number":"now"}`), `-32602 invalid argument 3: block override "number": Expected 0x prefixed hexadecimal value without leading zeros, value: now`},
+			[3]string{method, other(`{`+to+`}`, `{"gasLimit":"0x05"}`), `-32602 invalid argument 3: block override "gasLimit": Expected 0x prefixed hexadecimal value without leading zeros, value: 0x05`},
+			[3]string{method, other(`{`+to+`}`, `{"baseFeePerGas":"0x"}`), `-32602 invalid argument 3: block override "baseFeePerGas": Expected 0x prefixed hexadecimal value without leading zeros, value: 0x`},
+			[3]string{method, other(`{`+to+`}`, `{"feeRecipient":"0x1"}`), `-32602 invalid argument 3: block override "feeRecipient": Expected 0x prefixed string representing the address (20 bytes), value: 0x1`},
+			[3]string{method, `[{` + to + `},"latest",{"` + mocked + `":{"balance":"0x05"}},{"number":"0x1"}]`, `-32602 invalid argument 2: override of ` + strings.ToLower(mocked) + `: balance: Expected 0x prefixed hexadecimal value without leading zeros`},
 			[3]string{method, other(`{`+to+`}`, `7`), "-32602 invalid argument 3: Expected BlockOverrides object, value: 7"},
 			[3]string{method, other(`{`+to+`}`, `{},{}`), "-32602 too many arguments, want at most 4"},
 		)

@@ -38,7 +38,7 @@ func unsupportedMethods() []string {
 }
 
 func (a *API) constants() []rpc.Method {
-	blockHash, blockNumber, hex := rpc.Optional(blockHashRule()), rpc.Optional(blockNumberRule()), rpc.Optional(HexRule())
+	blockHash, blockNumber, hex := rpc.Optional(blockHashRule()), rpc.Optional(a.blockRule()), rpc.Optional(HexRule())
 	methods := []rpc.Method{
 		constant("eth_accounts", json.RawMessage("[]")),
 		constant("eth_chainId", quoted("0x"+strconv.FormatUint(a.deps.ChainID, 16))),

@@ -28,7 +28,7 @@ type Traces interface {
 
 // debugMethods are the rows of the debug namespace.
 func (a *API) debugMethods() []rpc.Method {
-	anyBlock := rpc.Required(anyBlockRule())
+	anyBlock := rpc.Required(anyBlockRule(a.blockRule()))
 	txHash := rpc.Required(txHashRule())
 	options := rpc.Optional(tracerOptionsRule())
 	row := func(name string, handler rpc.Handler, params ...rpc.Param) rpc.Method {
@@ -36,7 +36,7 @@ func (a *API) debugMethods() []rpc.Method {
 	}
 	return []rpc.Method{
 		heavy(weightTrace, row("debug_traceTransaction", a.traceTransaction, txHash, options)),
-		heavy(weightTrace, row("debug_traceBlockByNumber", a.traceBlock, rpc.Required(blockNumberRule()), options)),
+		heavy(weightTrace, row("debug_traceBlockByNumber", a.traceBlock, rpc.Required(a.blockRule()), options)),
 		heavy(weightTrace, row("debug_traceBlockByHash", a.traceBlock, rpc.Required(blockHashRule()), options)),
 		row("debug_traceCall", a.traceCall, rpc.Required(transactionRule()), rpc.Nullable(anyBlock.Rule), rpc.Nullable(options.Rule)),
 		row("debug_getRawHeader", a.getRawHeader, anyBlock),

@@ -276,8 +276,8 @@ func TestDebugGates(t *testing.T) {
 			t.Errorf("%s asked for %v", method, asked)
 		}
 		if method != "debug_getBadBlocks" {
-			if got := off.call(method, `[1]`); got.Error == nil || got.Error.Code != -32602 {
-				t.Errorf("%s[1]: %s", method, got)
+			if got := off.call(method, `[true]`); got.Error == nil || got.Error.Code != -32602 {
+				t.Errorf("%s[true]: %s", method, got)
 			}
 		}
 	}

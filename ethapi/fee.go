@@ -74,7 +74,7 @@ func (a *API) feeHistory(ctx context.Context, p *rpc.Params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	head, err := a.head(ctx)
+	head, err := a.headFor(ctx, &newest)
 	if err != nil {
 		return nil, err
 	}

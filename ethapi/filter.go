@@ -21,7 +21,7 @@ func (a *API) newFilter(ctx context.Context, p *rpc.Params) (any, error) {
 	}
 	f := &filter{query: &q}
 	if q.blockHash == nil {
-		head, err := a.head(ctx)
+		head, err := a.headFor(ctx, q.from, q.to)
 		if err != nil {
 			return nil, err
 		}
@@ -54,8 +54,12 @@ func (a *API) firstOf(ctx context.Context, q *logQuery, head *mirror.Block) (uin
 	if err != nil {
 		return 0, err
 	}
-	if first > last {
+	switch {
+	case first <= last:
+	case a.hiero():
 		return 0, eth.ErrBlockRange()
+	default:
+		return 0, eth.ErrReversedRange()
 	}
 	to := eth.NumberRef(last)
 	q.to = &to

@@ -21,12 +21,12 @@ func FuzzParameters(f *testing.F) {
 			return
 		}
 		v := p.At(0)
-		if blockParamsRule().Matches(v) {
+		if blockParamsRule(blockNumberRule()).Matches(v) {
 			if ref, err := blockRef(v); err == nil && ref.String() == "" {
 				t.Errorf("%s names no block", v)
 			}
 		}
-		if filterRule(true).Matches(v) {
+		if filterRule(blockNumberRule(), true).Matches(v) {
 			q, err := new(API).readLogQuery(v)
 			if err == nil && (len(q.addresses) > maxAddresses || len(q.topics.at[0]) > maxAlternatives) {
 				t.Errorf("%s is too large", v)

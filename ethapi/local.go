@@ -70,9 +70,18 @@ func (s *simulation) result(ref eth.BlockRef, f func(*simulation) (any, error)) 
 	return f(s)
 }
 
+// argument is a value, and the parameter that it stands in.
+type argument struct {
+	parameter int
+	value     jsonx.Value
+}
+
+// argumentAt is a whole parameter.
+func argumentAt(p *rpc.Params, parameter int) argument { return argument{parameter, p.At(parameter)} }
+
 // simulateCall runs run with a call: the first two parameters are its transaction object and its block. Both
 // kinds of overrides are applied first.
-func (a *API) simulateCall(ctx context.Context, p *rpc.Params, accounts, block jsonx.Value, run func(*simulation, evm.Block, evm.Message) (any, error)) (any, error) {
+func (a *API) simulateCall(ctx context.Context, p *rpc.Params, accounts, block argument, run func(*simulation, evm.Block, evm.Message) (any, error)) (any, error) {
 	ref, err := blockRef(p.At(1))
 	if err != nil {
 		return nil, err
@@ -82,15 +91,15 @@ func (a *API) simulateCall(ctx context.Context, p *rpc.Params, accounts, block j
 		return nil, err
 	}
 	var overrides []accountOverride
-	if err := a.withPermit(ctx, accounts, func() (err error) {
-		overrides, err = readOverrides(capacity.FromContext(ctx), overridesParam, accounts)
+	if err := a.withPermit(ctx, accounts.value, func() (err error) {
+		overrides, err = readOverrides(capacity.FromContext(ctx), accounts.parameter, accounts.value)
 		return err
 	}); err != nil {
 		return nil, err
 	}
 	return a.simulate(ctx, ref, func(s *simulation) (any, error) {
 		env := s.block()
-		if err := blockOverrides(&env, block); err != nil {
+		if err := blockOverrides(&env, block.parameter, block.value); err != nil {
 			return nil, err
 		}
 		if err := s.override(overrides); err != nil {
@@ -345,49 +354,41 @@ func (c *chainReader) BlockHash(ctx context.Context, number uint64) (common.Hash
 	return block.Hash, nil
 }
 
-// blockOverrides changes the block that a call sees.
-func blockOverrides(b *evm.Block, v jsonx.Value) error {
+// overrideRules say what a block's overrides may be. difficulty changes nothing, for no code can read it: PREVRANDAO
+// has its place.
+var overrideRules = map[string]rpc.Rule{
+	"number": quantityRule(16), "time": quantityRule(16), "gasLimit": quantityRule(16), "feeRecipient": AddressRule(), "prevRandao": wordRule(),
+	"baseFeePerGas": quantityRule(64), "blobBaseFee": quantityRule(64), "difficulty": quantityRule(64),
+}
+
+// blockOverrides changes the block that a call sees, as a parameter says.
+func blockOverrides(b *evm.Block, parameter int, v jsonx.Value) error {
 	for name, value := range v.Fields() {
 		if value.Null() {
 			continue
 		}
-		n := value.Big()
-		number := n != nil && n.BitLen() <= 256
-		short := number && n.IsUint64()
-		var ok bool
-		switch name {
-		case "number":
-			if ok = short; ok {
-				b.Number = n.Uint64()
-			}
-		case "time":
-			if ok = short; ok {
-				b.Time = n.Uint64()
-			}
-		case "gasLimit":
-			if ok = short; ok {
-				limit := n.Uint64()
-				b.GasLimit = &limit
-			}
-		case "feeRecipient":
-			if ok = AddressRule().Matches(value); ok {
-				b.Coinbase = addressField(value)
-			}
-		case "prevRandao":
-			if ok = wordRule().Matches(value); ok {
-				b.Random = wordOf(value)
-			}
-		case "baseFeePerGas":
-			ok, b.BaseFee = number, n
-		case "blobBaseFee":
-			ok, b.BlobBaseFee = number, n
-		case "difficulty":
-			ok = number // no code can read it: PREVRANDAO has its place
-		default:
-			return eth.ErrInvalidArguments("block override %q is not supported", name)
-		}
+		rule, ok := overrideRules[name]
 		if !ok {
-			return eth.ErrInvalidArguments("block override %q: %s", name, value.Text())
+			return eth.ErrInvalidArguments("block override %q is not supported", clip(name))
+		}
+		if !rule.Matches(value) {
+			return eth.ErrInvalidParam(parameter, "block override %q: %s, value: %s", name, rule.Phrase, clip(value.Text()))
+		}
+		switch n, _ := value.Uint64(); name {
+		case "number":
+			b.Number = n
+		case "time":
+			b.Time = n
+		case "gasLimit":
+			b.GasLimit = &n
+		case "feeRecipient":
+			b.Coinbase = addressField(value)
+		case "prevRandao":
+			b.Random = wordOf(value)
+		case "baseFeePerGas":
+			b.BaseFee = value.Big()
+		case "blobBaseFee":
+			b.BlobBaseFee = value.Big()
 		}
 	}
 	return nil

@@ -117,8 +117,8 @@ func TestTraceCall(t *testing.T) {
 		[3]string{"debug_traceCall", `[{` + to + `,"gas":"0x5207"}]`, "-32000 Error occurred during transaction simulation: intrinsic gas too low: have 20999, want 21000"},
 		[3]string{"debug_traceCall", `[{` + to + `,"from":"` + s.refuser.Hex() + `","value":"0xffffffffffff"}]`, "-32000 insufficient funds for gas * price + value"},
 		[3]string{"debug_traceCall", `[{` + to + `},"latest",{"txIndex":"0x0"}]`, "-32000 Invalid arguments: txIndex is not supported: the state is that of the end of the block"},
-		[3]string{"debug_traceCall", `[{` + to + `},"latest",{"blockOverrides":{"difficulty":"hard"}}]`, `-32000 Invalid arguments: block override "difficulty": hard`},
-		[3]string{"debug_traceCall", `[{` + to + `},"latest",{"blockOverrides":{"time":"now"}}]`, `-32000 Invalid arguments: block override "time": now`},
+		[3]string{"debug_traceCall", `[{` + to + `},"latest",{"blockOverrides":{"difficulty":"hard"}}]`, `-32602 invalid argument 2: block override "difficulty": Expected 0x prefixed hexadecimal value without leading zeros, value: hard`},
+		[3]string{"debug_traceCall", `[{` + to + `},"latest",{"blockOverrides":{"time":"now"}}]`, `-32602 invalid argument 2: block override "time": Expected 0x prefixed hexadecimal value without leading zeros, value: now`},
 		[3]string{"debug_traceCall", `[{` + to + `},"latest",{"stateOverrides":{"0x1":{}}}]`, "-32602 invalid argument 2: Expected 0x prefixed string representing the address (20 bytes), value: 0x1"},
 	)
 	for _, profile := range []func(*settings){hiero, func(*settings) {}} { // null is what clients send for nothing

@@ -160,7 +160,7 @@ func (a *API) logs(ctx context.Context, q logQuery) (eth.Logs, error) {
 		}
 		return a.blockLogs(ctx, block, q)
 	}
-	head, err := a.head(ctx)
+	head, err := a.headFor(ctx, q.from, q.to)
 	if err != nil {
 		return nil, err
 	}
@@ -168,14 +168,34 @@ func (a *API) logs(ctx context.Context, q logQuery) (eth.Logs, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case a.hiero() && last > head.Number+a.cfg.MaxBlockRange:
-		return eth.Logs{}, nil // the TypeScript relay finds no end block
-	case first > head.Number:
-		return eth.Logs{}, nil // before the range is judged: a client that asks for what comes next leaves its end open
+	case !a.hiero():
+		err = judgeRange(&q, first, last, head.Number)
+	case last > head.Number+a.cfg.MaxBlockRange, first > head.Number:
+		return eth.Logs{}, nil // the TypeScript relay finds no such block
 	case first > last:
-		return nil, eth.ErrBlockRange()
+		err = eth.ErrBlockRange()
+	}
+	if err != nil {
+		return nil, err
 	}
 	return a.rangeLogs(ctx, q, first, min(last, head.Number), head)
+}
+
+// judgeRange refuses a range that is not on the chain yet, as execution-apis asks: an empty answer, or half of one, would pass
+// for all that there is. A range that begins after its end says so, wherever the head is; but one that was left open at its
+// end, and begins with the next block, is only too early.
+func judgeRange(q *logQuery, first, last, head uint64) error {
+	closed := false
+	if q.to != nil {
+		_, closed = q.to.Number()
+	}
+	switch newest := max(first, last); {
+	case first > last && (closed || newest <= head):
+		return eth.ErrReversedRange()
+	case newest > head:
+		return eth.ErrRangeBeyondHead(newest, head)
+	}
+	return nil
 }
 
 // bounds returns the block numbers that a query names; both may be beyond the head.
@@ -188,7 +208,7 @@ func (a *API) bounds(ctx context.Context, q logQuery, head *mirror.Block) (first
 	}
 	if q.from != nil {
 		first, err = a.number(ctx, *q.from, head)
-	} else if last != head.Number {
+	} else if last != head.Number && a.hiero() {
 		err = eth.ErrMissingFromBlock()
 	}
 	return first, last, err

@@ -54,10 +54,7 @@ func TestLogs(t *testing.T) {
 		`{"fromBlock":"0xa","toBlock":"0x11","address":[]}`:                                     all,
 		`{"fromBlock":"0xa","toBlock":"0x11","topics":[]}`:                                      all,
 		`{"fromBlock":"0xa","toBlock":"0x11","topics":[null]}`:                                  all,
-		// Beyond the head there is nothing.
-		`{"fromBlock":"0xa","toBlock":"0x3e7"}`:     all,
-		`{"fromBlock":"0x12","toBlock":"0x13"}`:     {},
-		`{"fromBlock":"0xa","address":"` + a + `"}`: ofA,
+		`{"fromBlock":"0xa","address":"` + a + `"}`:                                             ofA,
 		// An address that is named twice is asked for once.
 		`{"fromBlock":"0xa","address":["` + a + `","` + strings.ToUpper(a[2:]) + `"]}`:         nil,
 		`{"fromBlock":"0xa","address":["` + a + `","0x` + strings.ToUpper(a[2:]) + `"]}`:       ofA,
@@ -128,8 +125,14 @@ func TestLogErrors(t *testing.T) {
 		addresses = append(addresses, fmt.Sprintf(`"0x%040x"`, i+1))
 	}
 	relay.expect(
-		[3]string{"eth_getLogs", `[{"fromBlock":"0x11","toBlock":"0xa"}]`, "-39013 invalid block range params"},
-		[3]string{"eth_getLogs", `[{"toBlock":"0xa"}]`, "-32011 Provided toBlock parameter without specifying fromBlock"},
+		[3]string{"eth_getLogs", `[{"fromBlock":"0x11","toBlock":"0xa"}]`, "-32602 invalid block range params"},
+		[3]string{"eth_getLogs", `[{"toBlock":"0xa"}]`, "-32602 invalid block range params"},
+		[3]string{"eth_getLogs", `[{"fromBlock":"0x11","toBlock":"earliest"}]`, "-32602 invalid block range params"},
+		[3]string{"eth_getLogs", `[{"fromBlock":"0x64","toBlock":"0x63"}]`, "-32602 invalid block range params"},
+		[3]string{"eth_getLogs", `[{"fromBlock":"0x64"}]`, "-32602 block range extends beyond current head block: requested 100, head 17"},
+		[3]string{"eth_getLogs", `[{"fromBlock":"0x12","toBlock":"latest"}]`, "-32602 block range extends beyond current head block: requested 18, head 17"},
+		[3]string{"eth_getLogs", `[{"fromBlock":"0x12","toBlock":"0x13"}]`, "-32602 block range extends beyond current head block: requested 19, head 17"},
+		[3]string{"eth_getLogs", `[{"fromBlock":"0xf","toBlock":"0x3e7"}]`, "-32602 block range extends beyond current head block: requested 999, head 17"},
 		[3]string{"eth_getLogs", `[{"fromBlock":"0xa"}]`, "-32000 Exceeded maximum block range: 5"},
 		[3]string{"eth_getLogs", `[{"fromBlock":"0xa","address":["` + tokenLog + `","` + longZero + `"]}]`, "-32000 Exceeded maximum block range: 5"},
 		[3]string{"eth_getLogs", `[{"fromBlock":"0xa","address":["` + tokenLog + `"]}]`, "[]"}, // exempt
@@ -225,7 +228,7 @@ func TestLogFilter(t *testing.T) {
 		[3]string{"eth_uninstallFilter", `["` + fromNow + `"]`, "false"},
 		[3]string{"eth_getFilterChanges", `["` + fromNow + `"]`, "-32001 filter not found"},
 		[3]string{"eth_getFilterLogs", `["` + fromNow + `"]`, "-32001 filter not found"},
-		[3]string{"eth_newFilter", `[{"fromBlock":"0x13","toBlock":"0x12"}]`, "-39013 invalid block range params"},
+		[3]string{"eth_newFilter", `[{"fromBlock":"0x13","toBlock":"0x12"}]`, "-32602 invalid block range params"},
 	)
 }
 

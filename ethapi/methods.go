@@ -10,25 +10,21 @@ import (
 func (a *API) Methods() []rpc.Method {
 	var (
 		address     = rpc.Required(AddressRule())
-		plain       = plainBlockRule()
-		number      = rpc.Required(blockNumberRule().Also(plain))
+		number      = rpc.Required(a.blockRule())
 		blockHash   = rpc.Required(blockHashRule())
 		txHash      = rpc.Required(txHashRule())
 		full        = rpc.Required(rpc.Boolean())
 		hex         = rpc.Required(HexRule())
 		count       = rpc.Required(countRule())
 		transaction = rpc.Required(transactionRule())
-		logFilter   = rpc.Required(filterRule(true))
-		anyBlock    = anyBlockRule().Also(plain)
-		callBlock   = blockParamsRule().Also(plain)
-		estimateAt  = blockNumberRule().Also(blockParamsRule()).Also(plain)
+		logFilter   = rpc.Required(filterRule(a.blockRule(), !a.hiero()))
+		anyBlock    = anyBlockRule(a.blockRule())
+		callBlock   = blockParamsRule(a.blockRule())
+		estimateAt  = a.blockRule().Also(blockParamsRule(a.blockRule()))
 		optional    = rpc.Optional // of the block
 	)
 	if a.hiero() { // the TypeScript relay requires the block, and does not accept null
-		number, anyBlock, callBlock, optional = rpc.Required(blockNumberRule()), anyBlockRule(), blockParamsRule(), rpc.Required
-		estimateAt = blockNumberRule().Also(blockParamsRule())
-		logFilter = rpc.Required(filterRule(false))
-		count = hex
+		optional, count = rpc.Required, hex
 	}
 	atBlock := optional(anyBlock)
 	row := func(name string, handler rpc.Handler, params ...rpc.Param) rpc.Method {

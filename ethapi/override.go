@@ -88,21 +88,20 @@ func (o *accountOverride) set(holding *capacity.Holding, parameter int, member s
 	}
 	switch member {
 	case "balance":
-		n := v.Big()
-		if n == nil {
-			return wrong(HexRule().Phrase)
+		if !quantityRule(64).Matches(v) {
+			return wrong(quantityRule(64).Phrase)
 		}
-		tinybars, ok := hedera.TinybarOf(n)
+		tinybars, ok := hedera.TinybarOf(v.Big())
 		if !ok || tinybars > allTinybars {
 			tinybars = allTinybars // simulations often ask for the largest number
 		}
 		balance := hexutil.Uint64(tinybars)
 		o.Balance = &balance
 	case "nonce":
-		n, ok := v.Uint64()
-		if !ok {
-			return wrong(HexRule().Phrase)
+		if !quantityRule(16).Matches(v) {
+			return wrong(quantityRule(16).Phrase)
 		}
+		n, _ := v.Uint64()
 		o.Nonce = (*hexutil.Uint64)(&n)
 	case "code":
 		if !HexBytesRule().Matches(v) {

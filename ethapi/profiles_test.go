@@ -262,7 +262,7 @@ func differences() map[string]difference {
 			if d.call("eth_getBlockByNumber", `[17,false]`).String() != inHex {
 				return "refused"
 			}
-			for method, params := range map[string]string{"eth_getBalance": `["` + sender.Hex() + `",17]`, "eth_call": `[{},17]`, "eth_getLogs": `[{"fromBlock":17,"toBlock":17}]`} {
+			for method, params := range map[string]string{"eth_getBalance": `["` + sender.Hex() + `",17]`, "eth_call": `[{},17]`, "eth_getLogs": `[{"fromBlock":17,"toBlock":17}]`, "eth_getStorageAt": `["` + sender.Hex() + `","0x0",{"blockNumber":17}]`, "eth_estimateGas": `[{},{"blockNumber":17}]`, "eth_getBlockReceipts": `[{"blockNumber":17}]`, "debug_traceBlockByNumber": `[17]`, "debug_getRawBlock": `[17]`} {
 				if e := d.call(method, params).Error; e != nil && e.Code == -32602 {
 					return method + " refuses it"
 				}
@@ -285,9 +285,15 @@ func differences() map[string]difference {
 
 		"Name in `web3_clientVersion`": {func(d *deviant) string { return d.hears("web3_clientVersion", `[]`) }, `"relay/1.2.3"`, `"lockstep/1.2.3"`},
 
-		"Logs by the hash of an unknown block":                                     {logs(`[{"blockHash":"` + common.MaxHash.Hex() + `"}]`), "0 logs", "-39012 header not found"},
-		"Logs up to a block that is more than `MAX_BLOCK_RANGE` beyond the newest": {logs(`[{"fromBlock":"0x11","toBlock":"0x64"}]`), "0 logs", "2 logs"},
-		"`eth_getBlockTransactionCountByNumber` and `…ByHash`":                     {func(d *deviant) string { return d.hears("eth_getBlockTransactionCountByHash", `["`+blockHash+`"]`) }, `"0x9"`, `"0x7"`},
+		"Logs by the hash of an unknown block": {logs(`[{"blockHash":"` + common.MaxHash.Hex() + `"}]`), "0 logs", "-39012 header not found"},
+		"Logs of a range that is not on the chain yet, or not all of it": {func(d *deviant) string {
+			return logs(`[{"fromBlock":"0x12"}]`)(d) + "; " + logs(`[{"fromBlock":"0x11","toBlock":"0x12"}]`)(d) + "; " + logs(`[{"fromBlock":"0x11","toBlock":"0x64"}]`)(d)
+		}, "0 logs; 2 logs; 0 logs", "-32602 block range extends beyond current head block: requested 18, head 17; -32602 block range extends beyond current head block: requested 18, head 17; -32602 block range extends beyond current head block: requested 100, head 17"},
+		"Logs, or a filter for logs, of a range that begins after its end": {func(d *deviant) string {
+			return logs(`[{"fromBlock":"0x11","toBlock":"0x10"}]`)(d) + "; " + d.hears("eth_newFilter", `[{"fromBlock":"0x64","toBlock":"0x63"}]`)
+		}, "-39013 Invalid block range; -39013 Invalid block range", "-32602 invalid block range params; -32602 invalid block range params"},
+		"Logs with `toBlock` alone, before the newest block":   {logs(`[{"toBlock":"0x10"}]`), "-32011 Provided toBlock parameter without specifying fromBlock", "-32602 invalid block range params"},
+		"`eth_getBlockTransactionCountByNumber` and `…ByHash`": {func(d *deviant) string { return d.hears("eth_getBlockTransactionCountByHash", `["`+blockHash+`"]`) }, `"0x9"`, `"0x7"`},
 		"`transactionsRoot` of a block with transactions": {func(d *deviant) string {
 			if ofBlock("0x11", "transactionsRoot")(d) == `"`+blockHash+`"` {
 				return "the block's hash"

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
+	"lockstep/internal/eth"
 	"lockstep/internal/jsonx"
 	"lockstep/rpc"
 )
@@ -64,6 +65,14 @@ func HexBytesRule() rpc.Rule {
 // numberRule accepts what HexRule does, up to a length that is cheap to compute with.
 func numberRule() rpc.Rule {
 	return hexRule(phraseHex, func(digits int) bool { return digits <= jsonx.MaxDigits })
+}
+
+// quantityRule accepts 0x and up to so many hex digits, of which the first is no zero but in 0x0.
+func quantityRule(digits int) rpc.Rule {
+	return rpc.Rule{Phrase: phraseHex + " without leading zeros", Check: func(v jsonx.Value) bool {
+		got, ok := lowerHexDigits(v)
+		return ok && len(got) > 0 && len(got) <= digits && (got[0] != '0' || len(got) == 1)
+	}}
 }
 
 // wordRule accepts 0x and 1 to 64 hex digits.
@@ -176,21 +185,29 @@ func plainBlockRule() rpc.Rule {
 	}}
 }
 
-// blockParamsRule accepts what blockNumberRule accepts, a block hash, or an object that names a block:
+// blockRule accepts what blockNumberRule does, and in profile ethereum a JSON number, too.
+func (a *API) blockRule() rpc.Rule {
+	if a.hiero() {
+		return blockNumberRule()
+	}
+	return blockNumberRule().Also(plainBlockRule())
+}
+
+// blockParamsRule accepts what the rule of numbers accepts, a block hash, or an object that names a block:
 // {"blockNumber": …} or {"blockHash": …, "requireCanonical": …}. The empty object passes here; the method refuses
 // it with its own error.
-func blockParamsRule() rpc.Rule {
+func blockParamsRule(number rpc.Rule) rpc.Rule {
 	return rpc.Rule{
 		Phrase: "Expected " + phraseHash + " in object, " + phraseBlock,
-		Check:  func(v jsonx.Value) bool { return v.IsObject() || isBlockNumber(v) || isHash(v) },
-		Inside: verifyBlockObject,
+		Check:  func(v jsonx.Value) bool { return v.IsObject() || number.Check(v) || isHash(v) },
+		Inside: func(v jsonx.Value) *eth.Error { return verifyBlockObject(number, v) },
 	}
 }
 
 // anyBlockRule is the rule of a parameter that names a block in any way. The TypeScript relay accepts no objects
 // there, and their messages say so.
-func anyBlockRule() rpc.Rule {
-	return rpc.AnyOf(blockNumberRule(), blockHashRule()).Also(blockParamsRule())
+func anyBlockRule(number rpc.Rule) rpc.Rule {
+	return rpc.AnyOf(number, blockHashRule()).Also(blockParamsRule(number))
 }
 
 func every(array jsonx.Value, ok func(jsonx.Value) bool) bool {

@@ -110,11 +110,7 @@ func clip(text string) string {
 
 // filterRule accepts a log filter: blockHash, or fromBlock and toBlock; address;
 // topics. Other members are an error; null counts as absent if nullable says so.
-func filterRule(nullable bool) rpc.Rule {
-	block := blockNumberRule()
-	if nullable {
-		block = block.Also(plainBlockRule())
-	}
+func filterRule(block rpc.Rule, nullable bool) rpc.Rule {
 	return rpc.Object{Name: "FilterObject", Closed: true, Fields: []rpc.Field{
 		{Name: "blockHash", Rule: blockHashRule(), Nullable: nullable},
 		{Name: "fromBlock", Rule: block, Nullable: nullable},
@@ -165,7 +161,7 @@ func simulateRule() rpc.Rule {
 	}}.Rule("Expected SimulatePayload", nil)
 }
 
-func verifyBlockObject(v jsonx.Value) *eth.Error {
+func verifyBlockObject(number rpc.Rule, v jsonx.Value) *eth.Error {
 	if !v.IsObject() {
 		return nil
 	}
@@ -176,7 +172,7 @@ func verifyBlockObject(v jsonx.Value) *eth.Error {
 		}}.Verify(v)
 	}
 	return rpc.Object{Name: "BlockNumberObject", Closed: true, Fields: []rpc.Field{
-		{Name: "blockNumber", Rule: blockNumberRule()},
+		{Name: "blockNumber", Rule: number},
 	}}.Verify(v)
 }
 

@@ -40,7 +40,7 @@ func TestRules(t *testing.T) {
 			[]string{`"0x"`, `"0x00"`, `"0x01"`, `"0x20000000000000"`, `"0x100000000000000"`, `"Latest"`, `"1"`, `1`, `""`, `{}`, hash},
 		},
 		{
-			"block params", blockParamsRule(),
+			"block params", blockParamsRule(blockNumberRule()),
 			[]string{`"0x1"`, `"latest"`, hash, `{}`, `{"blockNumber":"0x1"}`, `{"blockHash":` + hash + `}`, `{"blockHash":` + hash + `,"requireCanonical":false}`},
 			[]string{`"x"`, `{"blockNumber":1}`, `{"blockHash":null}`, `{"blockHash":` + hash + `,"blockNumber":"0x1"}`, `{"blockHash":` + hash + `,"requireCanonical":"yes"}`, `[]`, `7`},
 		},
@@ -57,8 +57,8 @@ func TestRules(t *testing.T) {
 		{"text", rpc.Text(), []string{`""`, `"x"`}, []string{`1`}},
 		{"override", stateOverrideRule(), []string{`{}`, `{"a":1}`}, []string{`[]`, `"x"`}},
 		{"union", rpc.AnyOf(blockNumberRule(), blockHashRule()), []string{`"latest"`, hash}, []string{address, `{}`}},
-		{"more than it says", blockNumberRule().Also(blockParamsRule()), []string{`"latest"`, hash, `{"blockNumber":"0x1"}`}, []string{address, `{"blockNumber":1}`, `[]`}},
-		{"union of objects", rpc.AnyOf(HexRule(), blockParamsRule()), []string{`"0x"`, `{"blockNumber":"0x1"}`}, []string{`{"blockNumber":1}`}},
+		{"more than it says", blockNumberRule().Also(blockParamsRule(blockNumberRule())), []string{`"latest"`, hash, `{"blockNumber":"0x1"}`}, []string{address, `{"blockNumber":1}`, `[]`}},
+		{"union of objects", rpc.AnyOf(HexRule(), blockParamsRule(blockNumberRule())), []string{`"0x"`, `{"blockNumber":"0x1"}`}, []string{`{"blockNumber":1}`}},
 		{
 			"transaction", transactionRule(),
 			[]string{`{}`, `{"to":null,"from":` + address + `,"gas":"0x1","input":"0x","data":null,"other":[]}`, `{"accessList":[],"authorizationList":[` + entry + `]}`, `{"type":"0x4","authorizationList":[` + entry + `]}`, `{"type":"0x2"}`},
@@ -68,7 +68,7 @@ func TestRules(t *testing.T) {
 			},
 		},
 		{"authorization", authorizationRule(), []string{entry}, []string{`{}`, strings.Replace(entry, `"s":"0x2"`, `"s":"0x"`, 1)}},
-		{"filter", filterRule(true), []string{`{}`, `{"blockHash":` + hash + `}`, `{"blockHash":` + hash + `,"toBlock":null}`, `{"address":[],"topics":null}`}, []string{`{"blockHash":` + hash + `,"fromBlock":"0x1"}`, `{"fromblock":"0x1"}`, `{"address":{}}`, `[]`}},
+		{"filter", filterRule(blockNumberRule(), true), []string{`{}`, `{"blockHash":` + hash + `}`, `{"blockHash":` + hash + `,"toBlock":null}`, `{"address":[],"topics":null}`}, []string{`{"blockHash":` + hash + `,"fromBlock":"0x1"}`, `{"fromblock":"0x1"}`, `{"address":{}}`, `[]`}},
 		{"tracer config", tracerConfigRule(), []string{`{}`, `{"onlyTopCall":true}`, `{"withLog":true}`, `{"unknown":1}`}, []string{`{"onlyTopCall":1}`, `[]`}},
 		{
 			"tracer options", tracerOptionsRule(),

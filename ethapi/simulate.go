@@ -98,7 +98,7 @@ func (s *simulation) blocks(request *simulateRequest) (any, error) {
 		if requested.overrides.Field("difficulty").Given() { // the block would have to show it
 			return nil, eth.ErrInvalidArguments("block override %q is not supported", "difficulty")
 		}
-		if err := blockOverrides(&env, requested.overrides); err != nil {
+		if err := blockOverrides(&env, 0, requested.overrides); err != nil {
 			return nil, err
 		}
 		if !requested.overrides.Field("number").Given() {

@@ -25,7 +25,7 @@ func (a *API) traceCall(ctx context.Context, p *rpc.Params) (any, error) {
 	if options.Field("txIndex").Given() {
 		return nil, eth.ErrInvalidArguments("txIndex is not supported: the state is that of the end of the block")
 	}
-	return a.simulateCall(ctx, p, options.Field("stateOverrides"), options.Field("blockOverrides"), func(s *simulation, block evm.Block, message evm.Message) (any, error) {
+	return a.simulateCall(ctx, p, argument{2, options.Field("stateOverrides")}, argument{2, options.Field("blockOverrides")}, func(s *simulation, block evm.Block, message evm.Message) (any, error) {
 		switch o.tracer {
 		case tracerCalls:
 			return s.traceCalls(block, message, o)

@@ -435,9 +435,17 @@ func ErrMissingFromBlock() *Error {
 	return newError(CodeRangeOrPages, "Provided toBlock parameter without specifying fromBlock")
 }
 
-// ErrBlockRange says: from is after to.
+// ErrBlockRange says: from is after to, as the TypeScript relay has it.
 func ErrBlockRange() *Error {
-	return newError(CodeInvalidBlockRange, "Invalid block range").ethereum("invalid block range params")
+	return newError(CodeInvalidBlockRange, "Invalid block range")
+}
+
+// ErrReversedRange says the same as execution-apis has it.
+func ErrReversedRange() *Error { return newError(CodeInvalidParams, "invalid block range params") }
+
+// ErrRangeBeyondHead says: a range of logs that is not all on the chain yet.
+func ErrRangeBeyondHead(requested, head uint64) *Error {
+	return newError(CodeInvalidParams, "block range extends beyond current head block: requested %d, head %d", requested, head)
 }
 
 // ErrRangeTooLarge says: more blocks than one query may span.

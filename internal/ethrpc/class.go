@@ -99,7 +99,8 @@ var reverts = []rule{
 
 // rules are tried in order over a text.
 var rules = []rule{
-	// Of the endpoint, in words that no transaction's answer has.
+	// Of the endpoint, in words that no transaction's answer has. A range whose end the endpoint does not have yet is not too long.
+	is(Missing, `range extends beyond|range .{0,40}beyond (the )?(latest|current|head)|^invalid block range params`),
 	is(
 		TooMuch, `block range|range (is )?too (large|wide|big)|range limit|(max|maximum|exceeds?)( the| allowed)? range|returned more than|exceeds? max results|(response|result)s? (size )?(is |was )?too (large|big|many)`,
 		`response size (should|exceed)|size (is larger|exceed)\w* (than )?.{0,20}response|query (returned|exceeds?|timeout)|too many (logs|results|blocks|topics|addresses)|specify less number of address|limited to a? ?[\d, ]+ (block|range)|logs? (are |is )?limited|eth_getlogs (is |are )?limited|eth_getlogs .{0,30}range|ranges? over`,
