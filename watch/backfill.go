@@ -273,6 +273,12 @@ func (w *worker) commitFill(ctx context.Context, f *fill, all []*occurrence, nex
 			messages[i] = o.message(w.chain.ID, nextSeq(seqs, o.contract), false, now)
 			told[o.contract.unit]++
 		}
+		if err := w.writeRows(ctx, tx, fresh); err != nil {
+			return err
+		}
+		if err := w.writeSeqs(ctx, tx, list); err != nil {
+			return err
+		}
 		if err := w.storeSeqs(ctx, tx, seqs, now); err != nil {
 			return err
 		}

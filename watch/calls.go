@@ -315,7 +315,7 @@ func (w *worker) call(ctx context.Context, c *contract, function *decode.Signatu
 			w.log.WarnContext(ctx, "a transaction has the selector of a function and data that are not its arguments; it is handed on as it is", "function", function.String(), "to", extra.Call.To, "transaction", o.txHash, "error", err)
 			extra.Undecoded, o.undecoded = true, true
 		} else {
-			o.args, extra.Hex = encode(values.Args), values.Hex
+			o.args, o.values, extra.Hex = encode(values.Args), values.Args, values.Hex
 		}
 	}
 	if (function == nil || o.undecoded || c.watch.Raw) && len(t.Input) > 0 {

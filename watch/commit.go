@@ -61,7 +61,7 @@ func (w *worker) occurrence(ctx context.Context, c *contract, signature *decode.
 		o.extra, o.undecoded = encode(extra), true
 		return o
 	}
-	o.args = encode(values.Args)
+	o.args, o.values = encode(values.Args), values.Args
 	if c.watch.Raw || len(values.Hex) > 0 {
 		var extra Extra
 		if c.watch.Raw {
@@ -203,6 +203,9 @@ func (w *worker) commit(ctx context.Context, state chainState, s span, list []*o
 				messages = append(messages, o.message(w.chain.ID, nextSeq(seqs, o.contract), false, now))
 				told[o.contract.unit] = struct{}{}
 			}
+		}
+		if err := w.writeRows(ctx, tx, fresh); err != nil {
+			return err
 		}
 		if err := w.updateContracts(ctx, tx, s, next, seqs, now); err != nil {
 			return err

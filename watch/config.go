@@ -69,6 +69,7 @@ type Watch struct {
 	Sinks     []string // as in WATCH_SINKS
 	Actions   []Action // for a sink that is a transaction manager
 	Raw       bool     // hand on topics and data, too
+	Tables    bool     // each event has a table of its own
 	// Transactions are those that are events, too.
 	Transactions []Transactions
 }

@@ -68,8 +68,10 @@ type occurrence struct {
 	logIndex    uint64
 	time        uint64
 	incarnation int64
-	child       *newContract // that it announces, nil for none
-	mark        *Mark        // of the backfill that hands it on, nil for none
+	child       *newContract   // that it announces, nil for none
+	mark        *Mark          // of the backfill that hands it on, nil for none
+	seq         int64          // of the last message about it that this process has made; 0: none
+	values      map[string]any // the arguments, if it was read from a log or a transaction just now
 }
 
 func (o *occurrence) id(chain uint64) string {
@@ -97,6 +99,7 @@ func (o *occurrence) message(chain uint64, seq int64, removed bool, now int64) l
 			panic(fmt.Sprintf("what this package has written is no JSON: %v", err))
 		}
 	}
+	o.seq = seq
 	e.Delivery = fmt.Sprintf("%s:%d", e.ID, o.incarnation)
 	if removed {
 		e.Delivery += ":removed"

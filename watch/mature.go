@@ -136,6 +136,9 @@ func (w *worker) matureWatch(ctx context.Context, watch *Watch, limit uint64) (i
 		if err := w.storeSeqs(ctx, tx, seqs, now); err != nil {
 			return err
 		}
+		if err := w.writeSeqs(ctx, tx, waiting); err != nil {
+			return err
+		}
 		return tx.Emit(ctx, messages...)
 	})
 	if err != nil {

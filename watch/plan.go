@@ -41,13 +41,14 @@ type followed struct {
 	Sinks     []string `json:"sinks,omitempty"` // names
 	Actions   []string `json:"actions,omitempty"`
 	Raw       bool     `json:"raw,omitempty"`
+	Tables    bool     `json:"tables,omitempty"`
 	// Accounts are those of the addresses of which only transactions are followed.
 	Accounts     []string `json:"accounts,omitempty"`
 	Transactions []string `json:"transactions,omitempty"`
 }
 
 func (w *Watch) followed() followed {
-	f := followed{Chain: w.Chain, Start: w.Start, Depth: w.Depth.String(), Raw: w.Raw, Status: []string{"initial=" + w.Status.Initial}}
+	f := followed{Chain: w.Chain, Start: w.Start, Depth: w.Depth.String(), Raw: w.Raw, Tables: w.Tables, Status: []string{"initial=" + w.Status.Initial}}
 	if w.Factory != nil {
 		f.Factory, f.Announces, f.Child = addressText(w.Factory.Address), w.Factory.Event.String(), w.Factory.Child
 		f.Marks = append(f.Marks, w.Factory.Event.Declared())
@@ -127,6 +128,7 @@ func (p *Plan) Changes(ctx context.Context, db *ledger.DB) (list []Change, err e
 		for i := range p.Watches { // nothing was ever followed here
 			list = append(list, p.Watches[i].begins())
 		}
+		list = append(list, p.tableChanges(catalog{known: map[tableKey]*eventTable{}, there: map[string]bool{}})...)
 		return err
 	})
 	return list, err
@@ -198,7 +200,8 @@ func (p *Plan) changes(ctx context.Context, tx *ledger.Tx) (list []Change, err e
 			})
 		}
 	}
-	return list, nil
+	c, err := readCatalog(ctx, tx)
+	return append(list, p.tableChanges(c)...), err
 }
 
 // difference finds out what differs in one watch.
@@ -464,9 +467,13 @@ func (s *Service) adopt(ctx context.Context) error {
 			if changes, err = s.cfg.Plan.changes(ctx, tx); err != nil {
 				return err
 			}
-			if err := s.follow(ctx, tx, version+1, changes, now); err != nil {
+			version++
+			if err := s.follow(ctx, tx, version, changes, now); err != nil {
 				return err
 			}
+		}
+		if err := s.cfg.Plan.makeTables(ctx, tx, version); err != nil {
+			return err
 		}
 		return s.fleet.writeNode(ctx, tx, "active", now)
 	})

@@ -41,6 +41,9 @@ func Reset(ctx context.Context, db *ledger.DB, chain uint64) error {
 }
 
 func forget(ctx context.Context, tx *ledger.Tx, chain uint64) error {
+	if err := emptyTables(ctx, tx, chain); err != nil {
+		return err
+	}
 	for _, query := range []string{
 		"DELETE FROM sink_cursors WHERE unit IN (SELECT unit FROM cursors WHERE chain = $1)",
 		"DELETE FROM outbox WHERE topic = '" + topic + "' AND subject IN (SELECT unit FROM cursors WHERE chain = $1)",

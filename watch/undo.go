@@ -110,6 +110,9 @@ func (w *worker) removeEvents(ctx context.Context, tx *ledger.Tx, units []string
 		if err != nil {
 			return nil, err
 		}
+		if err := w.removeRow(ctx, tx, o); err != nil {
+			return nil, err
+		}
 		if announced[o] {
 			messages = append(messages, o.message(w.chain.ID, nextSeq(seqs, o.contract), true, now))
 		}

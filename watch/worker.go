@@ -47,6 +47,8 @@ type worker struct {
 	contracts map[contractKey]*contract // of the units, by watch and address
 	ahead     *ahead                    // nil: nothing is read ahead
 	perCommit int                       // events that one transaction may write
+	tables    map[tableKey]*eventTable
+	filling   bool // there may be stored events that are not in the tables of their watch yet
 	progress  progress
 	passed    time.Time       // when the second pass had nothing left
 	waiting   map[string]bool // watches of depth 0 of which events may wait, since their depth was another
@@ -70,6 +72,9 @@ func (w *worker) load(ctx context.Context) error {
 	}
 	return w.db.Read(ctx, func(tx *ledger.Tx) error {
 		w.units, w.contracts = map[string]*unit{}, map[contractKey]*contract{}
+		if err := w.loadTables(ctx, tx); err != nil {
+			return err
+		}
 		err := tx.Query(ctx, "SELECT unit, next_block, parent, fork, checked FROM cursors WHERE chain = $1 AND owner = $2", []any{int64(w.chain.ID), w.owner}, func(r ledger.Row) error {
 			var u unit
 			var checked int64
@@ -134,7 +139,7 @@ func (w *worker) step(ctx context.Context) (more bool, err error) {
 	w.behind(lag)
 	w.progress.tell(ctx, w.log, w.chain.ID, lowest, max(state.head, state.best))
 	if lowest > state.head {
-		for _, rest := range []func(context.Context, chainState) (bool, error){w.mature, w.refresh, w.backfill, w.secondPass} {
+		for _, rest := range []func(context.Context, chainState) (bool, error){w.mature, w.refresh, w.fillTables, w.backfill, w.secondPass} {
 			if more, err := rest(ctx, state); more || err != nil {
 				return more, err
 			}

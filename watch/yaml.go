@@ -84,6 +84,7 @@ type reader struct {
 	secrets         map[string]string // values with variables, and how they are written
 	misread         int               // mistakes that leave out a part of the plan
 	chains, watches []passage         // as in the plan
+	tables          bool              // of watches that do not say
 }
 
 // passage is where something of the plan stands in the file.
@@ -325,6 +326,11 @@ func (r *reader) depth(n *yaml.Node) Depth {
 }
 
 func (r *reader) plan(n *yaml.Node, p *Plan) {
+	for i := 0; i+1 < len(n.Content); i += 2 { // it counts for watches that stand before it, too
+		if n.Content[i].Value == "tables" {
+			r.decode(aliased(n.Content[i+1]), "tables", &r.tables)
+		}
+	}
 	r.fields(n, "the file", map[string]func(*yaml.Node){
 		"chains": func(n *yaml.Node) {
 			r.list(n, "chains", func(n *yaml.Node) {
@@ -341,6 +347,7 @@ func (r *reader) plan(n *yaml.Node, p *Plan) {
 			})
 		},
 		"templates": func(n *yaml.Node) { p.Templates = r.templates(n) },
+		"tables":    func(*yaml.Node) {},
 	})
 }
 
@@ -380,7 +387,7 @@ func (r *reader) chain(n *yaml.Node) Chain {
 }
 
 func (r *reader) watch(n *yaml.Node) Watch {
-	w := Watch{Status: Status{Initial: activeStatus, On: map[string]string{}}}
+	w := Watch{Tables: r.tables, Status: Status{Initial: activeStatus, On: map[string]string{}}}
 	r.fields(n, "a watch", map[string]func(*yaml.Node){
 		"name":    func(n *yaml.Node) { w.Name = r.text(n, "name") },
 		"chain":   func(n *yaml.Node) { w.Chain = r.number(n, "chain") },
@@ -403,6 +410,7 @@ func (r *reader) watch(n *yaml.Node) Watch {
 		"fields": func(n *yaml.Node) { w.Fields = r.businessFields(n) },
 		"status": func(n *yaml.Node) { r.status(n, &w.Status) },
 		"raw":    func(n *yaml.Node) { r.decode(n, "raw", &w.Raw) },
+		"tables": func(n *yaml.Node) { r.decode(n, "tables", &w.Tables) },
 		"transactions": func(n *yaml.Node) {
 			if n.Kind == yaml.MappingNode { // one rule
 				w.Transactions = append(w.Transactions, r.transactions(n))
