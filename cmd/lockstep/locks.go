@@ -134,7 +134,7 @@ func printLanes(out io.Writer, lanes []lock.LaneInfo) error {
 	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(table, "SENDER\tHOLDER\tHELD\tWAITING\tNEXT NONCE\tNODE\tSTRATEGY")
 	for _, l := range lanes {
-		next, holder, node := "?", "-", "-"
+		next, holder, node := "-", "-", "-"
 		if l.Expected != nil {
 			next = strconv.FormatUint(*l.Expected, 10)
 		}

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/lmittmann/tint"
@@ -26,9 +29,9 @@ func newLoggerAt(w io.Writer, cfg config.Log, level slog.Leveler) (*slog.Logger,
 	options := &slog.HandlerOptions{Level: level, ReplaceAttr: levelNames}
 	switch t := terminalOf(w); {
 	case cfg.Pretty && t.columns > 0:
-		return slog.New(tint.NewTextHandler(w, &tint.Options{
+		return slog.New(spread{tint.NewTextHandler(w, &tint.Options{
 			Level: level, ReplaceAttr: terminalFields, TimeFormat: time.TimeOnly, NoColor: !t.colour,
-		})), nil
+		}), w, t}), nil
 	case cfg.Pretty:
 		return slog.New(slog.NewTextHandler(w, options)), nil
 	case cfg.Fields == "hiero":
@@ -42,6 +45,42 @@ func newLoggerAt(w io.Writer, cfg config.Log, level slog.Leveler) (*slog.Logger,
 		options.ReplaceAttr = lockstepFields
 		return slog.New(slog.NewJSONHandler(w, options)), nil
 	}
+}
+
+// spread writes a record with many fields, such as what a relay is, over several lines of a terminal: nobody reads ten fields in one.
+type spread struct {
+	slog.Handler
+	w io.Writer
+	t terminal
+}
+
+// manyFields are too many for one line.
+const manyFields = 8
+
+func (s spread) Handle(ctx context.Context, r slog.Record) error {
+	if r.NumAttrs() < manyFields {
+		return s.Handler.Handle(ctx, r)
+	}
+	if err := s.Handler.Handle(ctx, slog.NewRecord(r.Time, r.Level, r.Message, r.PC)); err != nil {
+		return err
+	}
+	var lines bytes.Buffer
+	r.Attrs(func(a slog.Attr) bool {
+		if text := strings.TrimSpace(plain(a.Value.Resolve().String())); text != "" {
+			fmt.Fprintf(&lines, "%13s%s %s\n", "", s.t.paint(dim, fmt.Sprintf("%-9s", a.Key)), text)
+		}
+		return true
+	})
+	_, err := s.w.Write(lines.Bytes())
+	return err
+}
+
+func (s spread) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return spread{s.Handler.WithAttrs(attrs), s.w, s.t}
+}
+
+func (s spread) WithGroup(name string) slog.Handler {
+	return spread{s.Handler.WithGroup(name), s.w, s.t}
 }
 
 // terminalFields gives the message a column, so that the fields of lines under each other begin under each other.

@@ -86,3 +86,17 @@ func TestDurationsInJSONLines(t *testing.T) {
 		}
 	}
 }
+
+// What a relay is has ten fields. On a terminal each has a line; a field from elsewhere cannot make one of its own.
+func TestManyFieldsHaveLinesOfTheirOwn(t *testing.T) {
+	var text bytes.Buffer
+	log := slog.New(spread{slog.NewTextHandler(&text, nil), &text, terminal{}})
+	log.Info("few", "chain", "0x12a", "redis", "off")
+	log.Info("many", "version", "1.0.0", "chain", "0x12a", "network", "testnet", "profile", "hiero", "operator", "0.0.2\nforged", "ordering", "on",
+		"redis", "", "mirror", "127.0.0.1")
+	lines := strings.Split(strings.TrimSpace(text.String()), "\n")
+	if len(lines) != 2+7 || !strings.Contains(lines[0], "chain=0x12a redis=off") || strings.TrimSpace(lines[3]) != "chain     0x12a" ||
+		!strings.HasSuffix(lines[6], "0.0.2\uFFFDforged") {
+		t.Errorf("%s", text.String())
+	}
+}

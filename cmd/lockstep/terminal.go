@@ -21,7 +21,7 @@ func terminalOf(w io.Writer) terminal {
 		return terminal{}
 	}
 	columns, _, err := term.GetSize(int(file.Fd()))
-	if err != nil {
+	if err != nil || columns == 0 { // a terminal need not know its size
 		columns = 80
 	}
 	return terminal{columns: columns, colour: os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}

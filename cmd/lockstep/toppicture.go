@@ -95,7 +95,7 @@ func (s *board) lines(width, height int) []string {
 func plain(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
-			return '?'
+			return unicode.ReplacementChar
 		}
 		return r
 	}, text)

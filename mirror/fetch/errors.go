@@ -41,11 +41,17 @@ type Message struct {
 	Message, Detail, Data string
 }
 
+// Error is for logs and people. StatusNoAnswer is for clients that know it from the TypeScript relay; nobody said it here.
 func (e *Error) Error() string {
-	if e.Detail != "" {
-		return fmt.Sprintf("mirror node: %d %s: %s", e.Status, e.Message, e.Detail)
+	text := "mirror node: "
+	if e.Status != StatusNoAnswer {
+		text += fmt.Sprintf("%d ", e.Status)
 	}
-	return fmt.Sprintf("mirror node: %d %s", e.Status, e.Message)
+	text += e.Message
+	if e.Detail != "" {
+		text += ": " + e.Detail
+	}
+	return text
 }
 
 // Unwrap returns what went wrong below HTTP, if anything did.
