@@ -99,9 +99,9 @@ type Draft struct {
 
 // Unsigned is a draft in the chain's own form.
 type Unsigned struct {
-	Digest []byte // what the key signs
-	Form   any    // the driver's own
-	Tag    string // goes with the attempt
+	Bytes []byte // the transaction without its signature: what the key hashes and signs
+	Form  any    // the driver's own
+	Tag   string // goes with the attempt
 }
 
 // Signed is a transaction as bytes.
@@ -263,8 +263,9 @@ type Restricted interface {
 type Key interface {
 	// Account is the account's name, in any form that Chain.Account takes.
 	Account() string
-	// Sign signs a digest: for secp256k1, r, s and the recovery id (0 or 1) in 65 bytes; for
-	// ed25519, its 64 bytes.
+	// Sign hashes what Unsigned.Bytes has, as the account's kind of chain does, and signs that: for secp256k1,
+	// r, s and the recovery id (0 or 1) in 65 bytes; for ed25519, its 64 bytes. It is given the bytes and not
+	// their hash since some who keep keys want to see what they sign.
 	// It honours the context. An error shows nothing of the key.
-	Sign(ctx context.Context, digest []byte) ([]byte, error)
+	Sign(ctx context.Context, unsigned []byte) ([]byte, error)
 }

@@ -198,11 +198,11 @@ type lockedKey struct {
 	open *atomic.Bool
 }
 
-func (k lockedKey) Sign(ctx context.Context, digest []byte) ([]byte, error) {
+func (k lockedKey) Sign(ctx context.Context, unsigned []byte) ([]byte, error) {
 	if !k.open.Load() {
 		return nil, errors.New("the key is locked")
 	}
-	return k.risingKey.Sign(ctx, digest)
+	return k.risingKey.Sign(ctx, unsigned)
 }
 
 // lockKeys makes managers that start afterwards sign nothing until it is told.

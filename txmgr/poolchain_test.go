@@ -340,7 +340,7 @@ func (c *poolNode) Prepare(ctx context.Context, d txmgr.Draft) (txmgr.Unsigned, 
 	}
 	defer unlock()
 	tx := poolTx{From: d.Signer, To: d.To, Nonce: d.Nonce, Value: d.Value.Int64(), Data: d.Data, Max: d.Fees.Max.Int64(), Tip: d.Fees.Tip.Int64()}
-	return txmgr.Unsigned{Digest: tx.digest(), Form: tx}, nil
+	return txmgr.Unsigned{Bytes: tx.digest(), Form: tx}, nil
 }
 
 func (c *poolNode) Seal(u txmgr.Unsigned, signature []byte) (txmgr.Signed, error) {

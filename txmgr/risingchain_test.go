@@ -231,7 +231,7 @@ func (c *rising) Prepare(ctx context.Context, d txmgr.Draft) (txmgr.Unsigned, er
 	}
 	defer unlock()
 	tx := risingTx{From: d.Signer, To: d.To, Nonce: d.Nonce, Value: d.Value.Int64(), Data: d.Data, Until: c.blocks + risingValid}
-	return txmgr.Unsigned{Digest: tx.digest(), Form: tx}, nil
+	return txmgr.Unsigned{Bytes: tx.digest(), Form: tx}, nil
 }
 
 func (t risingTx) digest() []byte {
@@ -374,6 +374,6 @@ func risingKeyOf(name string) risingKey {
 
 func (k risingKey) Account() string { return k.name }
 
-func (k risingKey) Sign(_ context.Context, digest []byte) ([]byte, error) {
-	return ed25519.Sign(k.key, digest), nil
+func (k risingKey) Sign(_ context.Context, unsigned []byte) ([]byte, error) {
+	return ed25519.Sign(k.key, unsigned), nil
 }

@@ -232,7 +232,7 @@ func (w *worker) signOne(ctx context.Context, key Key, o order) (*Attempt, error
 	if err != nil {
 		return nil, err
 	}
-	signature, err := key.Sign(ctx, unsigned.Digest)
+	signature, err := key.Sign(ctx, unsigned.Bytes)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package near_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"math/big"
 	"net/http/httptest"
 	"testing"
@@ -22,8 +23,9 @@ type accessKey struct {
 
 func (k accessKey) Account() string { return k.account + "/" + k.secret.Public().String() }
 
-func (k accessKey) Sign(_ context.Context, digest []byte) ([]byte, error) {
-	s, err := k.secret.Sign(digest)
+func (k accessKey) Sign(_ context.Context, unsigned []byte) ([]byte, error) {
+	digest := sha256.Sum256(unsigned)
+	s, err := k.secret.Sign(digest[:])
 	return s.Bytes(), err
 }
 
@@ -112,7 +114,7 @@ func TestExpired(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		signature, err := key.Sign(t.Context(), unsigned.Digest)
+		signature, err := key.Sign(t.Context(), unsigned.Bytes)
 		if err != nil {
 			t.Fatal(err)
 		}

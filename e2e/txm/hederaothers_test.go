@@ -31,7 +31,7 @@ func (h *hederanet) signedBy(n txmNode, key localKey, nonce uint64) (txmgr.Chain
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	signature, err := key.Sign(h.t.Context(), unsigned.Digest)
+	signature, err := key.Sign(h.t.Context(), unsigned.Bytes)
 	if err != nil {
 		h.t.Fatal(err)
 	}

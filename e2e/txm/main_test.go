@@ -185,8 +185,8 @@ func keyOf(text string) localKey {
 
 func (k localKey) Account() string { return crypto.PubkeyToAddress(k.key.PublicKey).Hex() }
 
-func (k localKey) Sign(_ context.Context, digest []byte) ([]byte, error) {
-	return crypto.Sign(digest, k.key)
+func (k localKey) Sign(_ context.Context, unsigned []byte) ([]byte, error) {
+	return crypto.Sign(crypto.Keccak256(unsigned), k.key)
 }
 
 // The first keys of anvil's well-known mnemonic.

@@ -3,6 +3,7 @@ package txm_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -41,8 +42,9 @@ func accessKeyOf(text string) accessKey {
 
 func (k accessKey) Account() string { return k.account + "/" + k.secret.Public().String() }
 
-func (k accessKey) Sign(_ context.Context, digest []byte) ([]byte, error) {
-	s, err := k.secret.Sign(digest)
+func (k accessKey) Sign(_ context.Context, unsigned []byte) ([]byte, error) {
+	digest := sha256.Sum256(unsigned)
+	s, err := k.secret.Sign(digest[:])
 	return s.Bytes(), err
 }
 
@@ -237,7 +239,7 @@ func TestNEAROvertaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	signature, err := key.Sign(t.Context(), unsigned.Digest)
+	signature, err := key.Sign(t.Context(), unsigned.Bytes)
 	if err != nil {
 		t.Fatal(err)
 	}

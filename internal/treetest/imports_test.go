@@ -165,7 +165,6 @@ var thirdParty = []struct{ module, allowed, reason string }{
 	{"github.com/caarlos0/env/v11", `^config$`, "settings are read in one place"},
 	{"github.com/aws/aws-sdk-go-v2", `^txmgr/signers$`, "only signers know key services"},
 	{"cloud.google.com/go/kms", `^txmgr/signers$`, "only signers know key services"},
-	{"github.com/hashicorp/vault/api", `^txmgr/signers$`, "only signers know key services"},
 	{"github.com/danielgtaylor/huma/v2", `^(txmgr|watch)/api$`, "api alone knows the form of REST"},
 	{"modernc.org/sqlite", `^internal/ledger$`, "the ledger is the only door to a database"},
 	{"github.com/jackc/pgx/v5", `^internal/(ledger|pgtest)$`, "the ledger is the only door to a database"},

@@ -25,6 +25,7 @@ import (
 // simchain is go-ethereum's own node in this process, as a chain of the manager. It mines a
 // block after each batch of sends.
 type simchain struct {
+	ethtx.Form
 	backend *simulated.Backend
 	order   txmgr.Order // with another one than the pool's the manager is told of no pool
 	mu      sync.Mutex  // one block at a time
@@ -39,7 +40,7 @@ func newChain(t *testing.T, funded ...common.Address) *simchain {
 	for _, a := range funded {
 		alloc[a] = types.Account{Balance: new(big.Int).Lsh(big.NewInt(1), 80)}
 	}
-	c := &simchain{sent: map[string]int{}, backend: simulated.NewBackend(alloc, func(_ *node.Config, e *ethconfig.Config) {
+	c := &simchain{Form: ethtx.Form{ChainID: 1337}, sent: map[string]int{}, backend: simulated.NewBackend(alloc, func(_ *node.Config, e *ethconfig.Config) {
 		e.Miner.Recommit = time.Hour // else a busy machine's block goes without some of its transactions
 	})}
 	t.Cleanup(func() { c.backend.Close() })
@@ -54,22 +55,21 @@ func (c *simchain) Traits() txmgr.Traits {
 
 func (c *simchain) Identity(ctx context.Context) (string, error) { return c.BlockHash(ctx, 0) }
 
+// Account keeps the form with a checksum, so that these tests can say Hex.
 func (c *simchain) Account(text string) (string, error) {
-	if !common.IsHexAddress(text) {
-		return "", errors.New("not an address")
+	account, err := c.Form.Account(text)
+	return common.HexToAddress(account).Hex(), err
+}
+
+func (c *simchain) Decode(raw []byte) (txmgr.Decoded, error) {
+	d, err := c.Form.Decode(raw)
+	for _, account := range []*string{&d.Signer, &d.From, &d.To} {
+		if *account != "" {
+			*account = common.HexToAddress(*account).Hex()
+		}
 	}
-	return common.HexToAddress(text).Hex(), nil
+	return d, err
 }
-
-func (c *simchain) Encode(call txmgr.Calling) ([]byte, []string, error) { return form.Encode(call) }
-
-func (c *simchain) Check(to string, e txmgr.Extra) error { return form.Check(to, e) }
-
-func (c *simchain) Reason(output []byte, declared []string) string {
-	return form.Reason(output, declared)
-}
-
-var form = ethtx.Form{ChainID: 1337}
 
 func (c *simchain) Head(ctx context.Context) (txmgr.Head, error) {
 	if c.away.Load() {
@@ -142,44 +142,6 @@ func (c *simchain) Simulate(ctx context.Context, call txmgr.Call) (txmgr.Simulat
 	return txmgr.Simulation{Success: err == nil, Gas: gas}, err
 }
 
-func (c *simchain) Prepare(_ context.Context, d txmgr.Draft) (txmgr.Unsigned, error) {
-	msg := message(d.Call)
-	tx := types.NewTx(&types.DynamicFeeTx{
-		ChainID: big.NewInt(1337), Nonce: d.Nonce, GasTipCap: d.Fees.Tip, GasFeeCap: d.Fees.Max, Gas: d.Gas, To: msg.To, Value: d.Value, Data: d.Data,
-	})
-	return txmgr.Unsigned{Digest: c.signer().Hash(tx).Bytes(), Form: tx}, nil
-}
-
-func (c *simchain) signer() types.Signer { return types.LatestSignerForChainID(big.NewInt(1337)) }
-
-func (c *simchain) Seal(u txmgr.Unsigned, signature []byte) (txmgr.Signed, error) {
-	tx, err := u.Form.(*types.Transaction).WithSignature(c.signer(), signature)
-	if err != nil {
-		return txmgr.Signed{}, err
-	}
-	raw, err := tx.MarshalBinary()
-	return txmgr.Signed{Hash: tx.Hash().Hex(), Raw: raw}, err
-}
-
-func (c *simchain) Decode(raw []byte) (txmgr.Decoded, error) {
-	var tx types.Transaction
-	if err := tx.UnmarshalBinary(raw); err != nil {
-		return txmgr.Decoded{}, err
-	}
-	from, err := types.Sender(c.signer(), &tx)
-	if err != nil {
-		return txmgr.Decoded{}, err
-	}
-	d := txmgr.Decoded{
-		Signed: txmgr.Signed{Hash: tx.Hash().Hex(), Raw: raw}, Signer: from.Hex(), Nonce: tx.Nonce(),
-		Call: txmgr.Call{From: from.Hex(), Value: tx.Value(), Data: tx.Data(), Gas: tx.Gas()}, Fees: txmgr.Fees{Max: tx.GasFeeCap(), Tip: tx.GasTipCap()},
-	}
-	if tx.To() != nil {
-		d.To = tx.To().Hex()
-	}
-	return d, nil
-}
-
 func (c *simchain) Send(ctx context.Context, list []txmgr.Signed) []error {
 	errs := make([]error, len(list))
 	c.mu.Lock()
@@ -248,7 +210,7 @@ func (c *simchain) Consumer(ctx context.Context, account string, nonce uint64) (
 			return nil, err
 		}
 		for _, tx := range block.Transactions() {
-			if from, err := types.Sender(c.signer(), tx); err == nil && from.Hex() == account && tx.Nonce() == nonce {
+			if from, err := types.Sender(types.LatestSignerForChainID(big.NewInt(1337)), tx); err == nil && from.Hex() == account && tx.Nonce() == nonce {
 				return &txmgr.Consumer{Hash: tx.Hash().Hex(), Block: number, BlockHash: block.Hash().Hex(), Head: head}, nil
 			}
 		}
@@ -276,7 +238,7 @@ func (c *simchain) executed(t *testing.T, account common.Address) []*types.Trans
 			t.Fatal(err)
 		}
 		for _, tx := range block.Transactions() {
-			from, err := types.Sender(c.signer(), tx)
+			from, err := types.Sender(types.LatestSignerForChainID(big.NewInt(1337)), tx)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -298,7 +260,7 @@ func (c *simchain) give(t *testing.T, to common.Address, wei int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tx := types.MustSignNewTx(key, c.signer(), &types.DynamicFeeTx{
+	tx := types.MustSignNewTx(key, types.LatestSignerForChainID(big.NewInt(1337)), &types.DynamicFeeTx{
 		ChainID: big.NewInt(1337), GasTipCap: big.NewInt(1e9), GasFeeCap: big.NewInt(1e11), Gas: 21000, To: &to, Value: big.NewInt(wei),
 	})
 	if err := c.backend.Client().SendTransaction(t.Context(), tx); err != nil {

@@ -44,7 +44,7 @@ func (w *world) abroad(nonce uint64) {
 		w.t.Fatal(err)
 	}
 	to := common.HexToAddress(receiver)
-	tx := types.MustSignNewTx(key, w.chain.signer(), &types.DynamicFeeTx{
+	tx := types.MustSignNewTx(key, types.LatestSignerForChainID(big.NewInt(1337)), &types.DynamicFeeTx{
 		ChainID: big.NewInt(1337), Nonce: nonce, GasTipCap: big.NewInt(1e9), GasFeeCap: big.NewInt(1e11), Gas: 21_000, To: &to, Value: big.NewInt(1),
 	})
 	w.chain.mu.Lock()

@@ -124,7 +124,7 @@ func (s *suite) seal(draft txmgr.Draft, key txmgr.Key) (txmgr.Signed, error) {
 	s.Helper()
 	unsigned, err := s.Chain.Prepare(s.Context(), draft)
 	s.no(err)
-	signature, err := key.Sign(s.Context(), unsigned.Digest)
+	signature, err := key.Sign(s.Context(), unsigned.Bytes)
 	s.no(err)
 	return s.Chain.Seal(unsigned, signature)
 }

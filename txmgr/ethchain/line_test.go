@@ -87,7 +87,7 @@ func signedAt(t *testing.T, c *Chain, nonce uint64) txmgr.Signed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	signature, err := crypto.Sign(unsigned.Digest, key)
+	signature, err := crypto.Sign(crypto.Keccak256(unsigned.Bytes), key)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,7 @@ func TestTypes(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		signature, err := crypto.Sign(u.Digest, key)
+		signature, err := crypto.Sign(crypto.Keccak256(u.Bytes), key)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,14 +1,17 @@
 package ethtx
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"strings"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/rlp"
 	"github.com/holiman/uint256"
 
 	"lockstep/internal/eth"
@@ -71,8 +74,31 @@ func (f Form) Prepare(_ context.Context, d txmgr.Draft) (txmgr.Unsigned, error) 
 	default:
 		tx = types.NewTx(&types.LegacyTx{Nonce: d.Nonce, GasPrice: d.Fees.Max, Gas: d.Gas, To: to, Value: d.Value, Data: d.Data})
 	}
-	digest := f.signer().Hash(tx)
-	return txmgr.Unsigned{Digest: digest[:], Form: unsigned{tx, d.Signer}}, nil
+	payload, err := payload(tx, chain)
+	return txmgr.Unsigned{Bytes: payload, Form: unsigned{tx, d.Signer}}, err
+}
+
+// payload returns the bytes whose Keccak-256 hash is signed: all fields but the signature, as EIP-155, EIP-2930,
+// EIP-1559 and EIP-7702 list them.
+func payload(tx *types.Transaction, chain *big.Int) ([]byte, error) {
+	var out bytes.Buffer
+	if tx.Type() != types.LegacyTxType {
+		out.WriteByte(tx.Type())
+	}
+	what := []any{tx.Gas(), tx.To(), tx.Value(), tx.Data()}
+	var fields []any
+	switch tx.Type() {
+	case types.LegacyTxType:
+		fields = slices.Concat([]any{tx.Nonce(), tx.GasPrice()}, what, []any{chain, uint(0), uint(0)})
+	case types.AccessListTxType:
+		fields = slices.Concat([]any{chain, tx.Nonce(), tx.GasPrice()}, what, []any{tx.AccessList()})
+	case types.DynamicFeeTxType:
+		fields = slices.Concat([]any{chain, tx.Nonce(), tx.GasTipCap(), tx.GasFeeCap()}, what, []any{tx.AccessList()})
+	case types.SetCodeTxType:
+		fields = slices.Concat([]any{chain, tx.Nonce(), tx.GasTipCap(), tx.GasFeeCap()}, what, []any{tx.AccessList(), tx.SetCodeAuthorizations()})
+	}
+	err := rlp.Encode(&out, fields)
+	return out.Bytes(), err
 }
 
 type unsigned struct {

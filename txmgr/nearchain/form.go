@@ -134,8 +134,8 @@ func (c *Chain) Prepare(ctx context.Context, d txmgr.Draft) (txmgr.Unsigned, err
 		return txmgr.Unsigned{}, err
 	}
 	tx := near.Transaction{Signer: s.account, PublicKey: s.key, Nonce: d.Nonce, Receiver: to.account, BlockHash: hash, Actions: list}
-	digest, err := tx.Hash()
-	return txmgr.Unsigned{Digest: digest[:], Form: form{tx, b.Header.Height}, Tag: strconv.FormatUint(b.Header.Height, 10)}, err
+	unsigned, err := tx.Encode()
+	return txmgr.Unsigned{Bytes: unsigned, Form: form{tx, b.Header.Height}, Tag: strconv.FormatUint(b.Header.Height, 10)}, err
 }
 
 func (c *Chain) recentBlock(ctx context.Context) (block, error) {

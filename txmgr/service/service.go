@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 
-	"github.com/ethereum/go-ethereum/common"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -265,13 +264,6 @@ func open(ctx context.Context, cfg Chains, drivers map[string]Driver) (chains []
 type key struct{ signers.Signer }
 
 func (k key) Account() string { return k.Address().Hex() }
-
-func (k key) Sign(ctx context.Context, digest []byte) ([]byte, error) {
-	if len(digest) != common.HashLength {
-		return nil, fmt.Errorf("a digest has %d bytes, not %d", common.HashLength, len(digest))
-	}
-	return k.Signer.Sign(ctx, common.BytesToHash(digest))
-}
 
 func (s *Service) newest(ctx context.Context) (cursor int64, err error) {
 	err = s.db.Read(ctx, func(tx *ledger.Tx) error {

@@ -46,7 +46,7 @@ func (c Config) awsKey(ctx context.Context, client *kms.Client, id string) (Sign
 	if err != nil {
 		return nil, err
 	}
-	return newRemote("aws", key, c.timeout(), func(ctx context.Context, digest common.Hash) ([]byte, error) {
+	return newRemote("aws", key, c.timeout(), signsDigest(func(ctx context.Context, digest common.Hash) ([]byte, error) {
 		signed, err := client.Sign(ctx, &kms.SignInput{
 			KeyId: &id, Message: digest.Bytes(), MessageType: types.MessageTypeDigest, SigningAlgorithm: types.SigningAlgorithmSpecEcdsaSha256,
 		})
@@ -54,5 +54,5 @@ func (c Config) awsKey(ctx context.Context, client *kms.Client, id string) (Sign
 			return nil, err
 		}
 		return signed.Signature, nil
-	}), nil
+	})), nil
 }

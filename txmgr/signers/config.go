@@ -40,8 +40,22 @@ type Config struct {
 	GoogleKeys envx.Strings `env:"TXM_GOOGLE_KMS_KEYS"`
 	// Another endpoint of Google Cloud KMS.
 	GoogleEndpoint string `env:"TXM_GOOGLE_KMS_ENDPOINT"`
-	// Keys in Vault, as mount/name or mount/name/version, in a transit engine that has secp256k1 keys. VAULT_ADDR, VAULT_TOKEN and the other variables of Vault's own client apply.
+	// Keys in Vault, as mount/name or mount/name/version, in a transit engine that has secp256k1 keys. VAULT_ADDR, VAULT_AGENT_ADDR, VAULT_TOKEN, VAULT_NAMESPACE, those of TLS (VAULT_CACERT, VAULT_CACERT_BYTES, VAULT_CAPATH, VAULT_CLIENT_CERT, VAULT_CLIENT_KEY, VAULT_TLS_SERVER_NAME, VAULT_SKIP_VERIFY), VAULT_PROXY_ADDR and VAULT_DISABLE_REDIRECTS apply, as with Vault's own tools.
 	VaultKeys envx.Strings `env:"TXM_VAULT_KEYS"`
+	// Keys behind Web3Signer's HTTP interface, in its mode eth1: addresses, or public keys where the service does not let the manager list them.
+	Web3SignerKeys envx.Strings `env:"TXM_WEB3SIGNER_KEYS"`
+	// Where that service is, such as https://signer:9000.
+	Web3SignerURL secret.URL `env:"TXM_WEB3SIGNER_URL"`
+	// Token for it, sent as Authorization: Bearer. Web3Signer itself asks for none; a proxy before it may.
+	Web3SignerToken secret.String `env:"TXM_WEB3SIGNER_TOKEN"`
+	// File with that token.
+	Web3SignerTokenFile secret.String `env:"TXM_WEB3SIGNER_TOKEN_FILE,file"`
+	// File with the certificates, in PEM, of the authorities that the service's own is checked by. The system's apply without it.
+	Web3SignerCA secret.String `env:"TXM_WEB3SIGNER_CA_FILE,file"`
+	// File with the certificate, in PEM, that the manager shows to the service.
+	Web3SignerCert secret.String `env:"TXM_WEB3SIGNER_CERT_FILE,file"`
+	// File with that certificate's key.
+	Web3SignerCertKey secret.String `env:"TXM_WEB3SIGNER_KEY_FILE,file"`
 	// Access keys of NEAR for chains with the driver near, as JSON: {"relayer.near":["ed25519:…","secp256k1:…"]}.
 	NEARKeys secret.String `env:"TXM_NEAR_KEYS"`
 	// File with those keys.
@@ -63,6 +77,9 @@ func (c Config) Validate() error {
 	if _, err := c.plain(); err != nil {
 		errs = append(errs, err)
 	}
+	if err := c.checkWeb3Signer(); err != nil {
+		errs = append(errs, err)
+	}
 	if _, err := OpenNEAR(c); err != nil {
 		errs = append(errs, err)
 	}
@@ -76,7 +93,7 @@ func Open(ctx context.Context, c Config) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, open := range []func(context.Context) ([]Signer, error){c.aws, c.google, c.vault} {
+	for _, open := range []func(context.Context) ([]Signer, error){c.aws, c.google, c.vault, c.web3signer} {
 		more, err := open(ctx)
 		if err != nil {
 			return nil, err

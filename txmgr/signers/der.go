@@ -21,25 +21,38 @@ var (
 // FromDER turns a DER signature of a digest into r, s and v: s is made low, and v is
 // the one that recovers the address.
 func FromDER(der []byte, digest common.Hash, address common.Address) ([]byte, error) {
+	r, s, err := parseDER(der)
+	if err != nil {
+		return nil, err
+	}
+	return recoverable(r, s, digest, address)
+}
+
+func parseDER(der []byte) (r, s *big.Int, err error) {
 	var sig struct{ R, S *big.Int }
 	rest, err := asn1.Unmarshal(der, &sig)
 	if err != nil {
-		return nil, fmt.Errorf("signature is not DER: %w", err)
+		return nil, nil, fmt.Errorf("signature is not DER: %w", err)
 	}
 	if len(rest) > 0 {
-		return nil, errors.New("signature has bytes behind its end")
+		return nil, nil, errors.New("signature has bytes behind its end")
 	}
-	for _, n := range []*big.Int{sig.R, sig.S} {
+	return sig.R, sig.S, nil
+}
+
+// recoverable returns a signature with s made low, and with the v that recovers the address.
+func recoverable(r, s *big.Int, digest common.Hash, address common.Address) ([]byte, error) {
+	for _, n := range []*big.Int{r, s} {
 		if n.Sign() <= 0 || n.Cmp(curveOrder) >= 0 {
 			return nil, errors.New("signature is out of the curve's range")
 		}
 	}
-	if sig.S.Cmp(halfOrder) > 0 {
-		sig.S.Sub(curveOrder, sig.S)
+	if s.Cmp(halfOrder) > 0 {
+		s = new(big.Int).Sub(curveOrder, s)
 	}
 	out := make([]byte, SignatureLength)
-	sig.R.FillBytes(out[:32])
-	sig.S.FillBytes(out[32:64])
+	r.FillBytes(out[:32])
+	s.FillBytes(out[32:64])
 	for v := range byte(2) {
 		out[64] = v
 		if verify(address, digest, out) == nil {

@@ -54,7 +54,7 @@ func (c Config) googleKey(ctx context.Context, client *kms.KeyManagementClient, 
 	if err != nil {
 		return nil, err
 	}
-	return newRemote("google", key, c.timeout(), func(ctx context.Context, digest common.Hash) ([]byte, error) {
+	return newRemote("google", key, c.timeout(), signsDigest(func(ctx context.Context, digest common.Hash) ([]byte, error) {
 		// The algorithm's name says SHA-256; the service signs whatever 32 bytes it is given as a digest.
 		signed, err := client.AsymmetricSign(ctx, &kmspb.AsymmetricSignRequest{
 			Name:         name,
@@ -68,7 +68,7 @@ func (c Config) googleKey(ctx context.Context, client *kms.KeyManagementClient, 
 			return nil, errChecksum
 		}
 		return signed.GetSignature(), nil
-	}), nil
+	})), nil
 }
 
 func checksum(data []byte) int64 {

@@ -21,7 +21,7 @@ import (
 type local struct {
 	address common.Address
 	source  string
-	sign    func(common.Hash) ([]byte, error)
+	sign    func(digest []byte) ([]byte, error)
 }
 
 // Local makes a signer of a key. Source tells where the key came from.
@@ -29,14 +29,16 @@ func Local(key *ecdsa.PrivateKey, source string) Signer {
 	return &local{
 		address: crypto.PubkeyToAddress(key.PublicKey),
 		source:  source,
-		sign:    func(digest common.Hash) ([]byte, error) { return crypto.Sign(digest.Bytes(), key) },
+		sign:    func(digest []byte) ([]byte, error) { return crypto.Sign(digest, key) },
 	}
 }
 
 func (l *local) Address() common.Address { return l.address }
 func (l *local) Source() string          { return l.source }
 
-func (l *local) Sign(_ context.Context, digest common.Hash) ([]byte, error) { return l.sign(digest) }
+func (l *local) Sign(_ context.Context, unsigned []byte) ([]byte, error) {
+	return l.sign(crypto.Keccak256(unsigned))
+}
 
 // errKey says nothing of the text that could not be read: it may be most of a key.
 var errKey = errors.New("not a private key: want 32 bytes in hexadecimal, between 1 and the order of secp256k1")

@@ -2,6 +2,7 @@ package signers
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,8 +23,8 @@ type NEARKey struct {
 // Account is the account and the public key: "relayer.near/ed25519:…".
 func (k NEARKey) Account() string { return k.account }
 
-// Sign signs a digest: 64 bytes for ed25519; r, s and v for secp256k1.
-func (k NEARKey) Sign(_ context.Context, digest []byte) ([]byte, error) { return k.sign(digest) }
+// Sign signs the SHA-256 hash of a transaction: 64 bytes for ed25519; r, s and v for secp256k1.
+func (k NEARKey) Sign(_ context.Context, unsigned []byte) ([]byte, error) { return k.sign(unsigned) }
 
 // OpenNEAR reads the access keys of NEAR and proves that each signs. An error names the
 // setting and the account, and never the key.
@@ -63,11 +64,9 @@ func nearKey(account, text string) (NEARKey, error) {
 	if err != nil {
 		return NEARKey{}, err
 	}
-	sign := func(digest []byte) ([]byte, error) {
-		if len(digest) != len(near.Hash{}) {
-			return nil, fmt.Errorf("a digest has %d bytes, not %d", len(near.Hash{}), len(digest))
-		}
-		s, err := secret.Sign(digest)
+	sign := func(unsigned []byte) ([]byte, error) {
+		digest := sha256.Sum256(unsigned)
+		s, err := secret.Sign(digest[:])
 		return s.Bytes(), err
 	}
 	digest := make([]byte, len(near.Hash{}))

@@ -4,35 +4,51 @@ import (
 	"context"
 	"crypto/ecdsa"
 	"fmt"
+	"math/big"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
 )
 
-// remote is a key that a service holds. The service signs the digest and answers DER.
+// remote is a key that a service holds. What the service answers is believed only after it is checked.
 type remote struct {
 	address common.Address
 	source  string
 	timeout time.Duration
-	sign    func(context.Context, common.Hash) ([]byte, error)
+	sign    sign
 }
 
-func newRemote(source string, key *ecdsa.PublicKey, timeout time.Duration, sign func(context.Context, common.Hash) ([]byte, error)) *remote {
+// sign asks a service for r and s. Most sign the digest; some hash what they sign themselves.
+type sign func(ctx context.Context, unsigned []byte, digest common.Hash) (r, s *big.Int, err error)
+
+// signsDigest is a service that signs the digest and answers DER.
+func signsDigest(ask func(context.Context, common.Hash) ([]byte, error)) sign {
+	return func(ctx context.Context, _ []byte, digest common.Hash) (r, s *big.Int, err error) {
+		der, err := ask(ctx, digest)
+		if err != nil {
+			return nil, nil, err
+		}
+		return parseDER(der)
+	}
+}
+
+func newRemote(source string, key *ecdsa.PublicKey, timeout time.Duration, sign sign) *remote {
 	return &remote{address: crypto.PubkeyToAddress(*key), source: source, timeout: timeout, sign: sign}
 }
 
 func (r *remote) Address() common.Address { return r.address }
 func (r *remote) Source() string          { return r.source }
 
-func (r *remote) Sign(ctx context.Context, digest common.Hash) ([]byte, error) {
+func (r *remote) Sign(ctx context.Context, unsigned []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
-	der, err := r.sign(ctx, digest)
-	if err != nil {
-		return nil, fmt.Errorf("%s key of %s: %w", r.source, r.address, err)
+	digest := crypto.Keccak256Hash(unsigned)
+	x, s, err := r.sign(ctx, unsigned, digest)
+	var signature []byte
+	if err == nil {
+		signature, err = recoverable(x, s, digest, r.address)
 	}
-	signature, err := FromDER(der, digest, r.address)
 	if err != nil {
 		return nil, fmt.Errorf("%s key of %s: %w", r.source, r.address, err)
 	}

@@ -21,6 +21,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/crypto"
 )
 
@@ -183,7 +184,7 @@ func (s *service) vault(t *testing.T) {
 			},
 		}})
 	})
-	mux.HandleFunc("PUT /v1/transit/sign/trader/sha2-256", func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("POST /v1/transit/sign/trader/sha2-256", func(w http.ResponseWriter, r *http.Request) {
 		var in struct {
 			Input      []byte `json:"input"`
 			Prehashed  bool   `json:"prehashed"`
@@ -199,7 +200,7 @@ func (s *service) vault(t *testing.T) {
 	})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		if r.Header.Get("X-Vault-Token") != "sesame" {
+		if r.Header.Get("X-Vault-Token") != "sesame" || r.Header.Get("X-Vault-Request") != "true" {
 			w.WriteHeader(http.StatusForbidden)
 			w.Write([]byte(`{"errors":["permission denied"]}`))
 			return
@@ -209,5 +210,44 @@ func (s *service) vault(t *testing.T) {
 	t.Cleanup(server.Close)
 	t.Setenv("VAULT_ADDR", server.URL)
 	t.Setenv("VAULT_TOKEN", "sesame")
-	t.Setenv("VAULT_MAX_RETRIES", "0")
+}
+
+// web3signer speaks the interface of Web3Signer in its mode eth1: a key is known by its public key, and what is sent is hashed
+// before it is signed. Token, if there is one, is what a proxy before it asks for.
+func (s *service) web3signer(token string) http.Handler {
+	identifier := hexutil.Encode(crypto.FromECDSAPub(&s.key.PublicKey)[1:])
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /upcheck", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("OK")) })
+	mux.HandleFunc("GET /api/v1/eth1/publicKeys", func(w http.ResponseWriter, _ *http.Request) {
+		listed := identifier
+		if !s.curve.Equal(secp256k1) {
+			listed = "0x" + strings.Repeat("77", 64)
+		}
+		json.NewEncoder(w).Encode([]string{"0x" + strings.Repeat("00", 64), "what is that", listed})
+	})
+	mux.HandleFunc("POST /api/v1/eth1/sign/{identifier}", func(w http.ResponseWriter, r *http.Request) {
+		var in struct{ Data hexutil.Bytes }
+		switch {
+		case r.PathValue("identifier") != identifier:
+			http.Error(w, "Resource not found", http.StatusNotFound)
+		case json.NewDecoder(r.Body).Decode(&in) != nil || len(in.Data) == 0:
+			http.Error(w, "Bad Request", http.StatusBadRequest)
+		default:
+			der := s.sign(crypto.Keccak256(in.Data))
+			var rs struct{ R, S *big.Int }
+			if _, err := asn1.Unmarshal(der, &rs); err != nil {
+				fmt.Fprintf(w, "0x%x", der)
+				return
+			}
+			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+			fmt.Fprintf(w, "0x%064x%064x1b", rs.R, rs.S) // v says 27, which is right every second time
+		}
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if token != "" && r.Header.Get("Authorization") != "Bearer "+token {
+			http.Error(w, "no: "+r.Header.Get("Authorization"), http.StatusUnauthorized)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
 }

@@ -16,11 +16,11 @@ const SignatureLength = crypto.SignatureLength
 type Signer interface {
 	// Address is the account that the key controls.
 	Address() common.Address
-	// Source tells where the key is: env, keystore, aws, google or vault.
+	// Source tells where the key is: env, keystore, aws, google, vault or web3signer.
 	Source() string
-	// Sign returns r, s and v of a digest, s low and v 0 or 1. The signature is checked
-	// against the address before it is returned. It is safe for concurrent use.
-	Sign(ctx context.Context, digest common.Hash) ([]byte, error)
+	// Sign returns r, s and v for the Keccak-256 hash of a transaction without its signature, s low and v 0 or 1.
+	// What a service signed is checked against the address before it is returned. It is safe for concurrent use.
+	Sign(ctx context.Context, unsigned []byte) ([]byte, error)
 }
 
 // Set is the signers of a process, by address. It does not change.
@@ -54,12 +54,12 @@ func (s *Set) Get(address common.Address) (Signer, bool) {
 // prove asks a signer for a signature and checks it: a key that somebody else holds
 // may be disabled, of another curve, or not ours to use, and that should show at start.
 func prove(ctx context.Context, s Signer) error {
-	digest := crypto.Keccak256Hash([]byte("lockstep: is this key usable?"))
-	signature, err := s.Sign(ctx, digest)
+	question := []byte("lockstep: is this key usable?") // nothing that a chain takes for a transaction
+	signature, err := s.Sign(ctx, question)
 	if err != nil {
 		return err
 	}
-	return verify(s.Address(), digest, signature)
+	return verify(s.Address(), crypto.Keccak256Hash(question), signature)
 }
 
 func verify(address common.Address, digest common.Hash, signature []byte) error {

@@ -2,12 +2,19 @@ package signers_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/asn1"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/big"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +23,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/accounts/keystore"
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"lockstep/internal/envx"
@@ -97,12 +105,12 @@ func checkSignature(t *testing.T, set *signers.Set, address common.Address) {
 		t.Fatalf("no signer of %s", address)
 	}
 	for i := range 4 {
-		digest := crypto.Keccak256Hash([]byte{byte(i)})
-		signature, err := signer.Sign(t.Context(), digest)
+		unsigned := []byte{0xf8, byte(i)}
+		signature, err := signer.Sign(t.Context(), unsigned)
 		if err != nil {
 			t.Fatal(err)
 		}
-		key, err := crypto.SigToPub(digest.Bytes(), signature)
+		key, err := crypto.SigToPub(crypto.Keccak256(unsigned), signature)
 		if err != nil || crypto.PubkeyToAddress(*key) != address {
 			t.Fatalf("the signature recovers to another key (%v)", err)
 		}
@@ -193,6 +201,11 @@ func TestKeyServices(t *testing.T) {
 			s.vault(t)
 			return signers.Config{VaultKeys: envx.Strings{"transit/trader"}}
 		},
+		"web3signer": func(t *testing.T, s *service) signers.Config {
+			server := httptest.NewServer(s.web3signer(""))
+			t.Cleanup(server.Close)
+			return signers.Config{Web3SignerURL: secret.URL(server.URL), Web3SignerKeys: envx.Strings{crypto.PubkeyToAddress(s.key.PublicKey).Hex()}}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			open := func(ctx context.Context, s *service) (*signers.Set, error) {
@@ -233,10 +246,144 @@ func TestKeyServices(t *testing.T) {
 			}
 			// What the service refuses, the signer says.
 			good.spoil = func([]byte) []byte { return nil }
-			if _, err := signer.Sign(t.Context(), common.Hash{1}); err == nil {
+			if _, err := signer.Sign(t.Context(), []byte{1}); err == nil {
 				t.Error("no signature passed for one")
 			}
 		})
+	}
+}
+
+// A key service is a program of others: whatever it does, the signer says so soon, in few words and without a token.
+func TestKeyServicesOfEveryKind(t *testing.T) {
+	const token = "sesame-opens-this"
+	s := newService(t)
+	good := s.web3signer(token)
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("%s was asked for elsewhere", r.URL)
+	}))
+	defer elsewhere.Close()
+	for name, test := range map[string]struct {
+		token   string
+		handler http.HandlerFunc
+		change  func(*signers.Config)
+		want    string // in the error; "" for none
+	}{
+		"by its address":        {},
+		"by its public key":     {change: func(c *signers.Config) { c.Web3SignerKeys[0] = hexutil.Encode(crypto.FromECDSAPub(&s.key.PublicKey)) }},
+		"by its compressed key": {change: func(c *signers.Config) { c.Web3SignerKeys[0] = hexutil.Encode(crypto.CompressPubkey(&s.key.PublicKey)) }},
+		"below a path":          {change: func(c *signers.Config) { c.Web3SignerURL += "/signer/" }, handler: http.StripPrefix("/signer", good).ServeHTTP},
+		"another key":           {change: func(c *signers.Config) { c.Web3SignerKeys[0] = "0x00000000000000000000000000000000000000aa" }, want: "lists 1 keys, and not that one"},
+		"a public key it does not have": {change: func(c *signers.Config) {
+			c.Web3SignerKeys[0] = hexutil.Encode(crypto.FromECDSAPub(&newService(t).key.PublicKey))
+		}, want: "no such key"},
+		"another token":    {token: "another-token", want: "401: no: Bearer **********"},
+		"another mode":     {handler: func(w http.ResponseWriter, r *http.Request) { up(w, r, http.NotFound) }, want: "it is up, so does it run in mode eth1"},
+		"too much":         {handler: func(w http.ResponseWriter, _ *http.Request) { w.Write(bytes.Repeat([]byte{' '}, 2<<20)) }, want: "more than 1048576 bytes"},
+		"a long complaint": {handler: func(w http.ResponseWriter, _ *http.Request) { http.Error(w, strings.Repeat("no ", 1<<20), 500) }, want: "more than 1048576 bytes"},
+		"silence":          {handler: func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body); <-r.Context().Done() }, want: "deadline exceeded"},
+		"drops":            {handler: drip, want: "deadline exceeded"},
+		"a redirect":       {handler: http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect).ServeHTTP, want: "answered 307"},
+		"no JSON":          {handler: func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("<html>")) }, want: "not a JSON array"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			handler := good
+			if test.handler != nil {
+				handler = test.handler
+			}
+			server := httptest.NewServer(handler)
+			defer server.Close()
+			config := signers.Config{
+				Web3SignerURL: secret.URL(server.URL), Web3SignerKeys: envx.Strings{crypto.PubkeyToAddress(s.key.PublicKey).Hex()},
+				Web3SignerTokenFile: secret.String(cmp.Or(test.token, token) + "\n"), Timeout: envx.Millis(time.Minute),
+			}
+			if strings.Contains(test.want, "deadline") {
+				config.Timeout = envx.Millis(50 * time.Millisecond)
+			}
+			if test.change != nil {
+				test.change(&config)
+			}
+			if err := config.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			set, err := signers.Open(t.Context(), config)
+			if test.want != "" {
+				if err == nil || !strings.Contains(err.Error(), test.want) || len(err.Error()) > 600 || strings.Contains(err.Error(), token) || strings.Contains(err.Error(), "another-token") {
+					t.Errorf("error %v, want %q", err, test.want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkSignature(t, set, crypto.PubkeyToAddress(s.key.PublicKey))
+		})
+	}
+}
+
+// up is a service that is up and does nothing else.
+func up(w http.ResponseWriter, r *http.Request, otherwise http.HandlerFunc) {
+	if r.URL.Path != "/upcheck" {
+		otherwise(w, r)
+	}
+}
+
+// drip answers a byte whenever the last one was read, for ever.
+func drip(w http.ResponseWriter, r *http.Request) {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-r.Context().Done():
+			return
+		case <-tick.C:
+			w.Write([]byte{' '})
+			w.(http.Flusher).Flush()
+		}
+	}
+}
+
+// A signer that asks for a certificate gets the one of the settings, and is believed by the authority of the settings.
+func TestKeyServiceThatKnowsItsClients(t *testing.T) {
+	s := newService(t)
+	server := httptest.NewUnstartedServer(s.web3signer(""))
+	server.StartTLS()
+	defer server.Close()
+	own := server.TLS.Certificates[0]
+	clients := x509.NewCertPool()
+	leaf, err := x509.ParseCertificate(own.Certificate[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	clients.AddCert(leaf)
+	server.TLS.ClientCAs, server.TLS.ClientAuth = clients, tls.RequireAnyClientCert
+	pemOf := func(kind string, der []byte) secret.String {
+		return secret.String(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(own.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, key := pemOf("CERTIFICATE", own.Certificate[0]), pemOf("PRIVATE KEY", keyDER)
+	with := func(roots, certificate, key secret.String) error {
+		config := signers.Config{
+			Web3SignerURL: secret.URL(server.URL), Web3SignerKeys: envx.Strings{crypto.PubkeyToAddress(s.key.PublicKey).Hex()}, Timeout: envx.Millis(time.Minute),
+			Web3SignerCA: roots, Web3SignerCert: certificate, Web3SignerCertKey: key,
+		}
+		_, err := signers.Open(t.Context(), config)
+		return err
+	}
+	if err := with(certificate, certificate, key); err != nil {
+		t.Error(err)
+	}
+	for want, err := range map[string]error{
+		"certificate":             with("", certificate, key),
+		"tls":                     with(certificate, "", ""),
+		"TXM_WEB3SIGNER_CA_FILE":  with("none", "", ""),
+		"TXM_WEB3SIGNER_KEY_FILE": with(certificate, certificate, "none"),
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
 	}
 }
 
@@ -253,6 +400,26 @@ func TestUnknownAddress(t *testing.T) {
 func TestValidate(t *testing.T) {
 	if err := (signers.Config{}).Validate(); err == nil || !strings.Contains(err.Error(), "TXM_SIGN_TIMEOUT_MS") {
 		t.Errorf("error %v", err)
+	}
+	const key = "0x00000000000000000000000000000000000000aa"
+	for _, test := range []struct{ url, key, want string }{
+		{"http://signer:9000", "", "TXM_WEB3SIGNER_KEYS"},
+		{"", key, "TXM_WEB3SIGNER_URL"},
+		{"signer:9000", key, "TXM_WEB3SIGNER_URL"},
+		{"file:///etc/passwd", key, "TXM_WEB3SIGNER_URL"},
+		{"https://user:hunter2@signer:9000", key, "without a user"},
+		{"https://signer:9000?token=hunter2", key, "without a user"},
+		{"https://signer:9000", "0x12", "neither an address nor a public key"},
+		{"https://signer:9000", "0x" + strings.Repeat("77", 64), "neither an address nor a public key"},
+		{"https://signer:9000", "0x52908400098527886E0F7030069857D2E4169Ee7", "EIP-55"},
+	} {
+		config := signers.Config{Timeout: envx.Millis(time.Minute), Web3SignerURL: secret.URL(test.url)}
+		if test.key != "" {
+			config.Web3SignerKeys = envx.Strings{test.key}
+		}
+		if err := config.Validate(); err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%q, %q: error %v, want %q", test.url, test.key, err, test.want)
+		}
 	}
 }
 
