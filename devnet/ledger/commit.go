@@ -257,6 +257,7 @@ func (h *handling) contractMeta(a *ovAccount) *meta {
 	case from != nil:
 		m.memo, m.autoRenewPeriod, m.autoRenewAccount = from.memo, from.autoRenewPeriod, from.autoRenewAccount
 		m.stakedAccount, m.stakedNode, m.declineReward = from.stakedAccount, from.stakedNode, from.declineReward
+		h.beginPeriod(&m)
 		m.maxAutoAssociations = from.maxAutoAssociations
 	}
 	if a.base != nil { // a hollow account becomes the contract

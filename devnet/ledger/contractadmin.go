@@ -108,6 +108,7 @@ func (h *handling) changeContract(m *meta, a *ovAccount, body *hapi.ContractUpda
 	}
 	if decline := body.GetDeclineReward(); decline != nil {
 		m.declineReward = decline.GetValue()
+		h.beginPeriod(m)
 	}
 	if body.GetStakedId() != nil {
 		if status := h.stake(m, body.GetStakedAccountId(), true, body.GetStakedNodeId()); status != okay {

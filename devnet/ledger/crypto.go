@@ -270,6 +270,7 @@ func (h *handling) firstStake(m *meta, account *hapi.AccountID, chosen bool, nod
 // stake sets whom an account stakes to.
 func (h *handling) stake(m *meta, account *hapi.AccountID, chosen bool, node int64) hedera.Status {
 	m.stakedAccount, m.stakedNode = hedera.ID{}, -1
+	defer h.beginPeriod(m)
 	if account != nil && isNobody(account) {
 		return okay
 	}
@@ -288,6 +289,15 @@ func (h *handling) stake(m *meta, account *hapi.AccountID, chosen bool, node int
 		m.stakedNode = node
 	}
 	return okay
+}
+
+// beginPeriod notes that an account's stake changes. Rewards count by the day, in UTC.
+func (h *handling) beginPeriod(m *meta) {
+	const day = 24 * 60 * 60
+	m.stakePeriodStart = hedera.Timestamp{}
+	if m.stakedNode >= 0 {
+		m.stakePeriodStart.Seconds = h.r.Consensus.Seconds / day * day
+	}
 }
 
 // cryptoUpdate changes what an account's owner may change.
@@ -332,6 +342,7 @@ func (h *handling) cryptoUpdate(body *hapi.CryptoUpdateTransactionBody) hedera.S
 	}
 	if decline := body.GetDeclineReward(); decline != nil {
 		m.declineReward = decline.GetValue()
+		h.beginPeriod(&m)
 	}
 	if body.GetStakedId() != nil {
 		if status := h.stake(&m, body.GetStakedAccountId(), true, body.GetStakedNodeId()); status != okay {

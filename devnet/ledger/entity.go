@@ -25,6 +25,7 @@ type meta struct {
 	declineReward       bool
 	stakedAccount       hedera.ID
 	stakedNode          int64
+	stakePeriodStart    hedera.Timestamp
 	deleted             bool
 	obtainer            hedera.ID
 	contract            *Contract
@@ -124,7 +125,7 @@ func (e *entity) account(v *version) Account {
 		Memo: m.memo, Created: m.created, Modified: hedera.FromNanos(v.at), Expires: m.expires,
 		AutoRenewPeriod: m.autoRenewPeriod, AutoRenewAccount: m.autoRenewAccount,
 		MaxAutoAssociations: m.maxAutoAssociations, ReceiverSigRequired: m.receiverSigRequired,
-		DeclineReward: m.declineReward, StakedAccount: m.stakedAccount, StakedNode: m.stakedNode,
+		DeclineReward: m.declineReward, StakedAccount: m.stakedAccount, StakedNode: m.stakedNode, StakePeriodStart: m.stakePeriodStart,
 		Deleted: m.deleted, Obtainer: m.obtainer, Contract: m.contract, Delegation: m.delegation,
 	}
 }

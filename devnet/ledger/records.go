@@ -31,8 +31,9 @@ type Account struct {
 	MaxAutoAssociations int32            // -1 for unlimited
 	ReceiverSigRequired bool
 	DeclineReward       bool
-	StakedAccount       hedera.ID // zero for none
-	StakedNode          int64     // -1 for none
+	StakedAccount       hedera.ID        // zero for none
+	StakedNode          int64            // -1 for none
+	StakePeriodStart    hedera.Timestamp // beginning of the day since which it stakes to the node, or since its wish about rewards changed; zero without a node
 	Deleted             bool
 	Obtainer            hedera.ID // who got the balance of a deleted entity
 

@@ -170,7 +170,7 @@ func metaOf(a *Account) *meta {
 	return &meta{
 		address: a.Address, alias: a.Alias, key: a.Key, memo: a.Memo, created: a.Created, expires: a.Expires,
 		autoRenewPeriod: a.AutoRenewPeriod, autoRenewAccount: a.AutoRenewAccount, maxAutoAssociations: a.MaxAutoAssociations,
-		receiverSigRequired: a.ReceiverSigRequired, declineReward: a.DeclineReward, stakedAccount: a.StakedAccount, stakedNode: a.StakedNode,
+		receiverSigRequired: a.ReceiverSigRequired, declineReward: a.DeclineReward, stakedAccount: a.StakedAccount, stakedNode: a.StakedNode, stakePeriodStart: a.StakePeriodStart,
 		deleted: a.Deleted, obtainer: a.Obtainer, contract: a.Contract, delegation: a.Delegation,
 	}
 }

@@ -75,7 +75,7 @@ func accountOf(a ledger.Account, v *ledger.View) accountJSON {
 		out.DelegationAddress = ptr(addressText(a.Delegation))
 	}
 	if a.StakedNode >= 0 {
-		out.StakedNodeID = &a.StakedNode
+		out.StakedNodeID, out.StakePeriodStart = &a.StakedNode, timeText(a.StakePeriodStart)
 	}
 	return out
 }

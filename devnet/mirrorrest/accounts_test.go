@@ -9,8 +9,10 @@ import (
 
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"lockstep/devnet/ledger"
+	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
 
@@ -33,6 +35,69 @@ func TestAccount(t *testing.T) {
 	if diff := cmp.Diff(normal(t, want), normal(t, text(got))); diff != "" {
 		t.Errorf("account (-want +got):\n%s", diff)
 	}
+}
+
+// Whom an account or a contract stakes to, and since which day, in whichever way it was said.
+func TestStakes(t *testing.T) {
+	n := newNetwork(t, ledger.Config{})
+	today := hedera.Timestamp{Seconds: n.genesis.Seconds / 86400 * 86400}.String()
+	none, node, treasury := `[false null null null]`, fmt.Sprintf(`[false null 0 %q]`, today), `[true "0.0.2" null null]`
+	declines := fmt.Sprintf(`[true null 0 %q]`, today)
+	staking := func(id hedera.ID) string {
+		a := n.get("accounts/"+id.String()+"?transactions=false", http.StatusOK)
+		var members []string
+		for _, name := range []string{"decline_reward", "staked_account_id", "staked_node_id", "stake_period_start"} {
+			members = append(members, text(a[name]))
+		}
+		return fmt.Sprint(members)
+	}
+	handle := func(body *hapi.TransactionBody) *ledger.Record {
+		t.Helper()
+		rec := n.handle(body, nil)
+		n.mustSucceed(rec)
+		return rec
+	}
+	expect := func(what string, id hedera.ID, want string) {
+		t.Helper()
+		if got := staking(id); got != want {
+			t.Errorf("%s: %s, want %s", what, got, want)
+		}
+	}
+	const period = 7_776_000
+	yes := wrapperspb.Bool(true)
+
+	account := handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoCreateAccount{CryptoCreateAccount: &hapi.CryptoCreateTransactionBody{
+		Key: operatorKey(n), AutoRenewPeriod: &hapi.Duration{Seconds: period}, StakedId: &hapi.CryptoCreateTransactionBody_StakedNodeId{},
+	}}}).Account
+	expect("an account made with a node", account, node)
+	plain := handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoCreateAccount{CryptoCreateAccount: &hapi.CryptoCreateTransactionBody{
+		Key: operatorKey(n), AutoRenewPeriod: &hapi.Duration{Seconds: period}, DeclineReward: true, StakedId: &hapi.CryptoCreateTransactionBody_StakedAccountId{StakedAccountId: accountID(2)},
+	}}}).Account
+	expect("an account made with another", plain, treasury)
+	for _, step := range []struct {
+		what string
+		body *hapi.CryptoUpdateTransactionBody
+		want string
+	}{
+		{"it declines rewards", &hapi.CryptoUpdateTransactionBody{DeclineReward: yes}, declines},
+		{"it turns to an account", &hapi.CryptoUpdateTransactionBody{StakedId: &hapi.CryptoUpdateTransactionBody_StakedAccountId{StakedAccountId: accountID(2)}}, treasury},
+		{"and to a node again", &hapi.CryptoUpdateTransactionBody{StakedId: &hapi.CryptoUpdateTransactionBody_StakedNodeId{}}, declines},
+		{"it ends its stake", &hapi.CryptoUpdateTransactionBody{DeclineReward: wrapperspb.Bool(false), StakedId: &hapi.CryptoUpdateTransactionBody_StakedNodeId{StakedNodeId: -1}}, none},
+	} {
+		step.body.AccountIDToUpdate = accountID(account.Num)
+		handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoUpdateAccount{CryptoUpdateAccount: step.body}})
+		expect(step.what, account, step.want)
+	}
+
+	contract := handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_ContractCreateInstance{ContractCreateInstance: &hapi.ContractCreateTransactionBody{
+		Gas: 1_000_000, AutoRenewPeriod: &hapi.Duration{Seconds: period}, AdminKey: operatorKey(n), DeclineReward: true,
+		InitcodeSource: &hapi.ContractCreateTransactionBody_Initcode{Initcode: initCode(counterCode())}, StakedId: &hapi.ContractCreateTransactionBody_StakedNodeId{},
+	}}}).ContractID
+	expect("a contract made with a node", contract, declines)
+	handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_ContractUpdateInstance{ContractUpdateInstance: &hapi.ContractUpdateTransactionBody{
+		ContractID: &hapi.ContractID{Contract: &hapi.ContractID_ContractNum{ContractNum: contract.Num}}, StakedId: &hapi.ContractUpdateTransactionBody_StakedAccountId{StakedAccountId: accountID(2)},
+	}}})
+	expect("the contract turns to an account", contract, treasury)
 }
 
 // An account is found by its id in every form, its addresses and its alias.

@@ -182,6 +182,7 @@ func staking(a ledger.Account) *hapi.StakingInfo {
 		info.StakedId = &hapi.StakingInfo_StakedAccountId{StakedAccountId: accountID(a.StakedAccount)}
 	case a.StakedNode >= 0:
 		info.StakedId = &hapi.StakingInfo_StakedNodeId{StakedNodeId: a.StakedNode}
+		info.StakePeriodStart = timestamp(a.StakePeriodStart)
 	}
 	return info
 }

@@ -28,6 +28,7 @@ type account struct {
 	ReceiverSigRequired bool                    `json:"receiver_sig_required"`
 	StakedAccount       id                      `json:"staked_account_id"`
 	StakedNode          *int64                  `json:"staked_node_id"`
+	StakePeriodStart    timestamp               `json:"stake_period_start"`
 }
 
 type contract struct {
@@ -112,7 +113,7 @@ func (a *account) value() (*ledger.Account, error) {
 		out.Address = a.Account.LongZero()
 	}
 	if a.StakedNode != nil {
-		out.StakedNode = *a.StakedNode
+		out.StakedNode, out.StakePeriodStart = *a.StakedNode, a.StakePeriodStart.Timestamp
 	}
 	if _, longZero := hedera.FromLongZero(out.Address); owner == nil && !longZero {
 		out.Key = &hapi.Key{Key: &hapi.Key_KeyList{KeyList: &hapi.KeyList{}}} // a hollow account's
