@@ -167,6 +167,29 @@ describe('proxies', () => {
   });
 });
 
+describe('a gas limit of one\'s own', () => {
+  it('reverts in its block, and the call tells why', async () => {
+    const [owner, other] = await ethers.getSigners();
+    const v1 = await deploy('CounterV1');
+    const proxy = await deploy('PlainProxy', await v1.getAddress(), v1.interface.encodeFunctionData('initialize', [owner.address]));
+    const upgrade = v1.attach(await proxy.getAddress()).connect(other).upgradeToAndCall;
+    const limited = () => upgrade(v1, '0x', { gasLimit: 1_000_000n });
+    await expect(limited()).to.be.reverted;
+    await expect(expect(limited()).to.be.revertedWith('not the owner')).to.be.rejectedWith("but it didn't revert");
+    await expect(upgrade.staticCall(v1, '0x')).to.be.revertedWith('not the owner');
+    await expect(upgrade(v1, '0x')).to.be.revertedWith('not the owner');
+  });
+
+  it('lets transactions go together that need each other\'s gas', async () => {
+    const [owner, alice] = await ethers.getSigners();
+    const coin = await deploy('Coin', 1000n);
+    const enough = { gasLimit: 1_000_000n };
+    const sent = await Promise.all([coin.transfer(alice, 10n, enough), coin.connect(alice).delegate(alice, enough)]);
+    await Promise.all(sent.map((tx) => tx.wait()));
+    expect(await coin.getVotes(alice)).to.equal(10n);
+  });
+});
+
 describe('the chain as a tool', () => {
   it('impersonates an account and a contract', async () => {
     const [owner] = await ethers.getSigners();
