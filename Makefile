@@ -20,7 +20,7 @@ SIM_TIME ?= 10m
 SIM_FIRST ?= 0
 comma := ,
 
-.PHONY: help dev build build-race release image client install setup setup-all test test-all unit race e2e soak soak-state chaos chaos-watch chaos-txm vet lint fmt alerts chart generate verify bench bench-dev bench-txm bench-scaling proof sim attack fuzz cover
+.PHONY: help dev build build-race release image client install setup setup-all test test-all unit race e2e soak soak-state chaos chaos-watch chaos-txm vet lint fmt alerts chart generate verify bench bench-dev bench-txm proof sim attack fuzz cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -141,12 +141,9 @@ verify: bin/protogen ## fail when a generated file or go.mod is stale
 	diff -u docs/relay-alerts.yml packaging/helm/lockstep/files/relay-alerts.yml
 	go test -run 'TestDocs|TestMetricsDocument|TestMethodsDocument' ./config ./app ./ethapi
 
-bench: setup-all ## measure, print the figures with their spread and write docs/PERFORMANCE.md and its figures (ROWS=reads-cheap,burst for some)
+bench: setup-all ## measure, print the figures with their spread and write docs/PERFORMANCE.md and its figures (ROWS=reads-limit,burst for some)
 	./scripts/bench.sh -doc docs $(if $(ROWS),-rows $(ROWS))
 	$(if $(ROWS),,$(MAKE) bench-txm)
-
-bench-scaling: setup-all ## measure what a transaction costs, simulate larger fleets with that and write docs/internals/SCALING.md
-	./scripts/bench.sh -rows scaling -doc docs -scaling docs/internals/SCALING.md
 
 bench-dev: setup-all ## measure the development network: start, memory, transfers through the whole relay
 	go test -count=1 -v -run TestWeight ./e2e/devnet

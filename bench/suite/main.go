@@ -58,7 +58,6 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	chosen := flags.String("rows", "", "`rows` to measure, separated by commas (default: all of "+strings.Join(rowNames(), ", ")+")")
 	file := flags.String("json", "", "`file` to write the figures to, as JSON")
 	document := flags.String("doc", "", "`directory` of documents in which the sections of these rows are replaced: PERFORMANCE.md and internals/FIGURES.md")
-	flags.StringVar(&l.scaling, "scaling", "", "`file` in Markdown in which the row scaling replaces what is between its markers")
 	keep := flags.String("keep", "", "`directory` to keep the logs of all processes in")
 	settings := flags.String("set", "", "further `settings` of our relays, NAME=value separated by spaces")
 	flags.IntVar(&l.runs, "runs", 0, "runs of each row (default: each row's own number)")
@@ -96,7 +95,6 @@ func rows() []row {
 		{"thousand", "1,000 senders × 20 over two relays on one Redis", 1, thousand},
 		{"queued", "10,000 HTTP connections with a transaction each that waits for its turn", 1, queuedConnections},
 		{"listeners", "100,000 WebSocket connections with a subscription to newHeads each", 1, listening},
-		{"scaling", "what a transaction costs each part, and a simulation against two relays on one Redis", 5, scaling},
 		{"redis-killed", "Redis killed in the middle of a burst", 3, redisKilled},
 		{"holder-killed", "kill -9 of the relay that holds the lock", 3, holderKilled},
 		{"healing", "what a short failure costs a burst", 3, healing},
@@ -148,7 +146,6 @@ type lab struct {
 	profiling sync.WaitGroup // of profiles that are under way
 	cases     string         // of the row healing; "": all
 	short     bool           // the rows healing, listeners and queued with less of everything
-	scaling   string         // document of the row scaling
 	cpus      int            // that all processes share; 0: those of the machine
 	progress  io.Writer
 	started   int
