@@ -1,7 +1,7 @@
 // Command suite measures what the ordering of transactions costs and is worth and what reads
 // cost, and prints the figures as one table:
 //
-//	go run ./bench/suite -lockstep bin/lockstep [-rows reads-limit,burst] [-runs 5] [-json FILE]
+//	go run ./bench/suite -lockstep bin/lockstep [-rows reads-limit,burst] [-runs 5] [-doc docs]
 //
 // It starts everything by itself on free ports of loopback: a development network with set
 // delays, relays (the lockstep program), Redis (redis-server), and the naive baseline of
@@ -37,18 +37,8 @@
 //
 // A process may have no more open files than the system says, which are 20,000 where these rows were made. The row
 // listeners therefore has six relays and six processes of clients, each pair with 16,667 connections from addresses
-// below 127.16.0.0, a thousand from each. A process of clients (listeners.go) reads all its connections with one goroutine,
+// below 127.16.0.0, a thousand from each. A process of clients reads all its connections with one goroutine,
 // because it shares the processors with what it measures, and counts for each connection and each head how often it
 // came. The row runs on Linux only; everything together needs about 4 GB. The row queued has one relay, and the
 // clients of package bench. With -short both are over in seconds, and their counts are a test.
-//
-// # Words
-//
-//	benchmark row  one question with its figures, by a name that -rows takes
-//	figure         a median over runs, with the least and the greatest value
-//	target value   what a figure should be
-//	lab            what rows share: the programs and how they are started
-//	trial          one run of a short failure, in the row healing
-//	hearing        a measurement of clients that are told of blocks
-//	audience       a process of such clients
 package main

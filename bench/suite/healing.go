@@ -1,118 +1,85 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"net/http"
+	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/internal/sleep"
 )
 
 // healing puts fleets through one short failure each while clients send, and judges by the network's own
 // log and by every client's answer. Each run has a network, a Redis and relays of its own.
 func healing(ctx context.Context, l *lab, t *table, runs int) error {
-	var chosen []shortFailure
-	for _, h := range shortFailures() {
-		if l.cases == "" || strings.Contains(","+l.cases+",", ","+h.id+",") {
-			chosen = append(chosen, h)
-		}
-	}
+	t.Columns = []string{"sent", "executed, %", "twice", "wrong order", "told false", "broken", "paid", "seconds", "slowest"}
+	chosen := slices.DeleteFunc(shortFailures(), func(h shortFailure) bool {
+		return l.cases != "" && !strings.Contains(","+l.cases+",", ","+h.id+",")
+	})
 	if len(chosen) == 0 {
-		return fmt.Errorf("there is no case of %q; there are %s", l.cases, strings.Join(shortFailureNames(), ", "))
+		return fmt.Errorf("there is no case of %q", l.cases)
 	}
 	for _, h := range chosen {
 		if l.short {
 			h = h.shortened()
 		}
-		h.targets(t)
+		holes := h.senders // that the failure makes at least: each may cost each relay one rejection
+		if h.one {
+			holes = 1
+		}
+		for name, b := range map[string]*bound{
+			"executed, %": {"≥ 99", func(s *spread) bool { return s.Min >= 99 }},
+			"twice":       never(0), "wrong order": never(0), "told false": never(0), "broken": never(0),
+			"paid": never(float64(h.relays * holes)), "slowest": never(60),
+		} {
+			t.want(h.id+": "+name, "", b, "")
+		}
 		for run := range runs {
 			l.say("  %s, run %d …\n", h.id, run+1)
 			v, err := l.suffer(ctx, h)
 			if err != nil {
 				return fmt.Errorf("%s: %w", h.id, err)
 			}
-			v.enter(t, h)
+			for i, value := range []float64{
+				float64(v.sent), v.share(), float64(v.twice), float64(v.disorder), float64(v.toldFalse), float64(v.broken),
+				float64(v.paid), v.took.Seconds(), v.slowest.Seconds(),
+			} {
+				t.ours(h.id+": "+t.Columns[i], "", value)
+			}
+			for said, n := range v.answers {
+				t.count(h.id+" answered: "+said, n)
+			}
 		}
 	}
-	t.grid = healingColumns
 	t.note("executed: of what was sent, without what was refused for lack of room and what followed that, and, where nothing is sent again, without what the killed relay did not answer. paid: refused by consensus, which the operator pays for.")
 	t.note("told false: a client heard that its transaction failed, and it was executed. broken: a client got a hash, and it was never executed.")
 	t.note("A run lasts until nothing is executed any more; seconds are to the last answer and the last execution, slowest is the longest wait for an answer.")
 	return nil
 }
 
-// The columns of the row of short failures.
-const (
-	colSent     = "sent"
-	colExecuted = "executed, %"
-	colTwice    = "twice"
-	colOrder    = "wrong order"
-	colFalse    = "told false"
-	colBroken   = "broken"
-	colPaid     = "paid"
-	colSeconds  = "seconds"
-	colSlowest  = "slowest"
-)
-
-var healingColumns = []string{colSent, colExecuted, colTwice, colOrder, colFalse, colBroken, colPaid, colSeconds, colSlowest}
-
-// targets declares what a short failure may cost. A hole may cost each relay one rejection.
-func (h shortFailure) targets(t *table) {
-	for _, column := range healingColumns {
-		var b *bound
-		switch column {
-		case colExecuted:
-			b = &bound{text: "≥ 99", met: func(v []float64) bool { return spreadOf(v).Min >= 99 }}
-		case colTwice, colOrder, colFalse, colBroken:
-			b = always(0, "0")
-		case colPaid:
-			b = never(float64(h.fleet*h.holes()), fmt.Sprint(h.fleet*h.holes()))
-		case colSlowest:
-			b = never(60, "60")
-		}
-		t.want(cell(h.id, column), "", b, "")
-	}
-}
-
-// holes is how many holes a short failure makes at least: one in the line of each sender that it befalls.
-func (h shortFailure) holes() int {
-	if h.one {
-		return 1
-	}
-	return h.senders
-}
-
-func cell(id, column string) string { return id + ": " + column }
-
-// enter adds what a run showed.
-func (v verdict) enter(t *table, h shortFailure) {
-	for name, value := range map[string]float64{
-		colSent: float64(v.sent), colExecuted: v.share(), colTwice: float64(v.twice), colOrder: float64(v.disorder),
-		colFalse: float64(v.toldFalse), colBroken: float64(v.broken), colPaid: float64(v.paid),
-		colSeconds: v.took.Seconds(), colSlowest: v.slowest.Seconds(),
-	} {
-		t.ours(cell(h.id, name), "", value)
-	}
-	for said, n := range v.answers {
-		t.count(h.id+" answered: "+said, n)
-	}
-}
-
 // shortFailure is one case.
 type shortFailure struct {
-	id, title string
-	fleet     int // relays; more than one share a Redis
-	settings  []string
-	senders   int
-	count     int           // of each sender
-	tested    bool          // the tests run it, shortened
-	one       bool          // it befalls one transaction
-	sticky    bool          // each sender keeps to a relay; else its transactions alternate
-	resend    resend        // what clients send again
-	unheard   bool          // what a relay did not answer was in its hands alone, and is not counted
-	lasts     time.Duration // the trouble
-	quiet     time.Duration // how long nothing must be executed for the run to be over; 0: quietTime
-	rules     string        // of spoiled calls, from the start; %v is lasts
-	trouble   func(ctx context.Context, s *trial) error
+	id       string
+	relays   int // more than one share a Redis
+	settings []string
+	senders  int
+	count    int           // of each sender
+	tested   bool          // the tests run it, shortened
+	one      bool          // it befalls one transaction
+	sticky   bool          // each sender keeps to a relay; else its transactions alternate
+	resend   resend        // what clients send again
+	unheard  bool          // what a relay did not answer was in its hands alone, and is not counted
+	lasts    time.Duration // the trouble
+	quiet    time.Duration // how long nothing must be executed for the run to be over; 0: quietTime
+	rules    string        // of spoiled calls, from the start; %v is lasts
+	trouble  func(ctx context.Context, b *fleet, lasts time.Duration) error
 }
 
 // resend is what clients send again, to the next relay.
@@ -124,57 +91,79 @@ const (
 	noRoom              // what found the queue full, and what followed that
 )
 
-const quietTime = 3 * time.Second
+const (
+	quietTime = 3 * time.Second
+	async     = "USE_ASYNC_TX_PROCESSING=true"
+	smallRoom = "LOCK_MAX_QUEUE_PER_SENDER=100"
+)
 
-// shortFailures are all cases, in the order in which they are measured.
+// shortFailures are all cases, in the order in which they are measured; docs/internals/FAULTS.md says what each is.
 func shortFailures() []shortFailure {
-	one := func(id, title, rule string, lasts time.Duration, settings ...string) shortFailure {
+	const second = time.Second
+	one := func(id, rule string, lasts time.Duration, settings ...string) shortFailure {
 		return shortFailure{
-			id: id, title: title, fleet: 1, senders: 1, count: 100, one: true, tested: id != "hangs", lasts: lasts, quiet: lasts + quietTime, settings: settings,
+			id: id, relays: 1, senders: 1, count: 100, one: true, tested: id != "hangs", lasts: lasts, quiet: lasts + quietTime, settings: settings,
 			rules: `[{"at":"submit","body":"ethereumTransaction","skip":10,"times":1,` + rule + `}]`,
 		}
 	}
 	mirror := func(id, rule string) shortFailure {
-		return shortFailure{
-			id: id, title: "the mirror node fails for 5 s", fleet: 1, tested: id == "mirror-503", senders: 8, count: 50, lasts: 5 * time.Second,
-			trouble: spoilMirror(`[{"at":"mirror",` + rule + `}]`),
-		}
+		return shortFailure{id: id, relays: 1, tested: id == "mirror-503", senders: 8, count: 50, lasts: 5 * second, trouble: spoilMirror(`[{"at":"mirror",` + rule + `}]`)}
 	}
-	const second = time.Second
-	all := []shortFailure{
-		{id: "calm", title: "no trouble", fleet: 2, senders: 8, count: 100},
-		one("vanished", "a node takes it, and consensus never sees it", `"vanish":true`, 0),
-		one("vanished-two-open", "the same with NONCE_ORDERING_MAX_OPEN=2", `"vanish":true`, 0, "NONCE_ORDERING_MAX_OPEN=2"),
-		one("hangs", "the node hangs on one for ever", `"delay":"1h"`, 0),
-		one("dropped", "the node drops one", `"dropBefore":true`, 0),
-		one("answer-lost", "the node takes one and drops the connection", `"dropAfter":true`, 0),
-		one("late", "one is executed 15 s late", `"delay":"%v"`, 15*second),
-		{tested: true, id: "killed", title: "kill -9 of one of two relays", fleet: 2, senders: 8, count: 250, resend: unanswered, trouble: killRelay},
-		{id: "killed-not-resent", title: "kill -9 of one of two relays, each sender at one; nothing is sent again", fleet: 2, senders: 8, count: 250, sticky: true, unheard: true, trouble: killRelay},
-		{tested: true, id: "stopped", title: "SIGSTOP of one of two relays, alternating", fleet: 2, senders: 8, count: 100, lasts: 40 * second, trouble: stopRelay},
-		{id: "stopped-sticky", title: "SIGSTOP of one of two relays, each sender at one", fleet: 2, senders: 8, count: 100, sticky: true, lasts: 40 * second, trouble: stopRelay},
-		{tested: true, id: "redis-3s", title: "Redis paused for 3 s", fleet: 2, senders: 8, count: 100, lasts: 3 * second, trouble: stopRedis},
-		{id: "redis-1.5s", title: "Redis paused for 1.5 s", fleet: 2, senders: 8, count: 150, lasts: 3 * second / 2, trouble: stopRedis},
-		{id: "overflow", title: "1,000 of one sender, room for 100", fleet: 1, senders: 1, count: 1000, settings: []string{"LOCK_MAX_QUEUE_PER_SENDER=100"}},
-		{tested: true, id: "overflow-resent", title: "the same, clients send again", fleet: 1, senders: 1, count: 1000, resend: noRoom, settings: []string{"LOCK_MAX_QUEUE_PER_SENDER=100"}},
-		{tested: true, id: "async-redis", title: "async, window 2 s, Redis paused for 2 s", fleet: 2, senders: 1, count: 100, lasts: 2 * second, settings: []string{async, "NONCE_GAP_HOLD_MS=2000"}, trouble: stopRedis},
-		{id: "async-no-window", title: "async, no window, no trouble", fleet: 2, senders: 1, count: 100, settings: []string{async, "NONCE_GAP_HOLD_MS=0"}},
-		{tested: true, id: "async-killed", title: "async, kill -9 of one of two relays", fleet: 2, senders: 8, count: 100, resend: unanswered, quiet: 15 * second, settings: []string{async}, trouble: killRelay},
+	return []shortFailure{
+		{id: "calm", relays: 2, senders: 8, count: 100},
+		one("vanished", `"vanish":true`, 0),
+		one("vanished-two-open", `"vanish":true`, 0, "NONCE_ORDERING_MAX_OPEN=2"),
+		one("hangs", `"delay":"1h"`, 0),
+		one("dropped", `"dropBefore":true`, 0),
+		one("answer-lost", `"dropAfter":true`, 0),
+		one("late", `"delay":"%v"`, 15*second),
+		{id: "killed", tested: true, relays: 2, senders: 8, count: 250, resend: unanswered, trouble: killRelay},
+		{id: "killed-not-resent", relays: 2, senders: 8, count: 250, sticky: true, unheard: true, trouble: killRelay},
+		{id: "stopped", tested: true, relays: 2, senders: 8, count: 100, lasts: 40 * second, trouble: stopRelay},
+		{id: "stopped-sticky", relays: 2, senders: 8, count: 100, sticky: true, lasts: 40 * second, trouble: stopRelay},
+		{id: "redis-3s", tested: true, relays: 2, senders: 8, count: 100, lasts: 3 * second, trouble: stopRedis},
+		{id: "redis-1.5s", relays: 2, senders: 8, count: 150, lasts: 3 * second / 2, trouble: stopRedis},
+		{id: "overflow", relays: 1, senders: 1, count: 1000, settings: []string{smallRoom}},
+		{id: "overflow-resent", tested: true, relays: 1, senders: 1, count: 1000, resend: noRoom, settings: []string{smallRoom}},
+		{id: "async-redis", tested: true, relays: 2, senders: 1, count: 100, lasts: 2 * second, settings: []string{async, "NONCE_GAP_HOLD_MS=2000"}, trouble: stopRedis},
+		{id: "async-no-window", relays: 2, senders: 1, count: 100, settings: []string{async, "NONCE_GAP_HOLD_MS=0"}},
+		{id: "async-killed", tested: true, relays: 2, senders: 8, count: 100, resend: unanswered, quiet: 15 * second, settings: []string{async}, trouble: killRelay},
 		mirror("mirror-503", `"httpStatus":503`),
 		mirror("mirror-429", `"httpStatus":429,"retryAfter":"1s"`),
 		mirror("mirror-hangs", `"hang":true`),
 	}
-	return all
 }
 
-const async = "USE_ASYNC_TX_PROCESSING=true"
+func killRelay(_ context.Context, b *fleet, _ time.Duration) error {
+	b.relays[0].kill()
+	return nil
+}
 
-func shortFailureNames() []string {
-	var names []string
-	for _, h := range shortFailures() {
-		names = append(names, h.id)
+func stopRelay(ctx context.Context, b *fleet, lasts time.Duration) error {
+	return b.relays[0].stop(ctx, lasts)
+}
+
+func stopRedis(ctx context.Context, b *fleet, lasts time.Duration) error {
+	return b.redis.stop(ctx, lasts)
+}
+
+// stop lets a process stand still for a while.
+func (p *process) stop(ctx context.Context, lasts time.Duration) error {
+	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		return err
 	}
-	return names
+	sleep.For(ctx, lasts)
+	return p.cmd.Process.Signal(syscall.SIGCONT)
+}
+
+func spoilMirror(rules string) func(context.Context, *fleet, time.Duration) error {
+	return func(ctx context.Context, b *fleet, lasts time.Duration) error {
+		if err := b.net.spoil(ctx, rules); err != nil {
+			return err
+		}
+		sleep.For(ctx, lasts)
+		return b.net.spoil(ctx, "[]")
+	}
 }
 
 // shortened is the case with less to send, less trouble, and less patience in the relays, for a machine that
@@ -190,10 +179,283 @@ func (h shortFailure) shortened() shortFailure {
 		settings = append(settings, "NONCE_GAP_HOLD_MS=60000")
 	}
 	h.settings = append(settings, h.settings...)
-	for i, s := range h.settings {
-		if s == "LOCK_MAX_QUEUE_PER_SENDER=100" {
-			h.settings[i] = "LOCK_MAX_QUEUE_PER_SENDER=20"
-		}
+	if i := slices.Index(h.settings, smallRoom); i >= 0 {
+		h.settings[i] = "LOCK_MAX_QUEUE_PER_SENDER=20"
 	}
 	return h
+}
+
+// sending is one transaction and what its client heard.
+type sending struct {
+	raw    string
+	hash   common.Hash
+	sender common.Address
+	nonce  uint64
+	relay  int    // that it goes to first
+	answer string // "hash", what the relay said, or "no answer"
+	again  bool   // it was sent more than once
+	waited time.Duration
+	refuse bool // there was no room for it
+	gone   bool // it was in the hands of a relay that is gone
+}
+
+const (
+	gotHash = "hash"
+	nothing = "no answer"
+)
+
+// suffer runs a short failure once: it sends everything, makes trouble meanwhile, and judges.
+func (l *lab) suffer(ctx context.Context, h shortFailure) (v verdict, err error) {
+	b, err := l.fleet(ctx, h.relays > 1, "-consensus-latency", "100ms")
+	if err != nil {
+		return v, err
+	}
+	defer b.close()
+	if _, err := b.start(ctx, h.relays, false, b.redis, h.settings...); err != nil {
+		return v, err
+	}
+	var all []*sending
+	for i := range h.senders { // everything is signed before, so that signing takes no time from the relays
+		raw, hashes, err := b.signed(ctx, b.relays[0], firstSender+i, h.count)
+		if err != nil {
+			return v, err
+		}
+		sender := common.HexToAddress(b.net.Accounts[firstSender+i].Address)
+		for nonce := range raw {
+			relay := i
+			if !h.sticky {
+				relay = nonce
+			}
+			all = append(all, &sending{raw: raw[nonce], hash: hashes[nonce], sender: sender, nonce: uint64(nonce), relay: relay % h.relays})
+		}
+	}
+	if h.rules != "" {
+		if err := b.net.spoil(ctx, strings.ReplaceAll(h.rules, "%v", h.lasts.String())); err != nil {
+			return v, err
+		}
+	}
+	if err := b.net.behave(ctx, usual()); err != nil {
+		return v, err
+	}
+	client := &http.Client{Timeout: clientPatience, Transport: &http.Transport{MaxIdleConnsPerHost: 256}}
+	defer client.CloseIdleConnections()
+	began := time.Now()
+	troubled := make(chan error, 1)
+	go func() { troubled <- h.makeTrouble(ctx, b, len(all)/5) }()
+	var clients sync.WaitGroup
+	for nonce := range h.count {
+		for sender := range h.senders {
+			clients.Go(func() { h.send(ctx, b, client, all[sender*h.count+nonce]) })
+		}
+		sleep.For(ctx, time.Millisecond)
+	}
+	clients.Wait()
+	if err := <-troubled; err != nil {
+		return v, err
+	}
+	answered := time.Since(began)
+	log := decisions{net: b.net}
+	last, err := log.settle(ctx, len(all), cmp.Or(h.quiet, quietTime))
+	if err != nil {
+		return v, err
+	}
+	v = log.judge(all)
+	v.took = max(answered, last.Sub(began))
+	return v, nil
+}
+
+// makeTrouble begins when so many were executed.
+func (h shortFailure) makeTrouble(ctx context.Context, b *fleet, begin int) error {
+	if h.trouble == nil {
+		return nil
+	}
+	log := decisions{net: b.net}
+	err := poll(ctx, startLimit, 5*time.Millisecond, func() error {
+		if err := log.read(ctx); err != nil {
+			return err
+		}
+		if len(log.entries) < begin {
+			return fmt.Errorf("%d of %d were executed", len(log.entries), begin)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return h.trouble(ctx, b, h.lasts)
+}
+
+// clientPatience is that of clients, with one request and with all that they send again.
+const clientPatience = 100 * time.Second
+
+// send sends one transaction, again if the case says so, until it has an answer.
+func (h shortFailure) send(ctx context.Context, b *fleet, client *http.Client, one *sending) {
+	end := time.Now().Add(clientPatience)
+	for attempt := 0; ; attempt++ {
+		began := time.Now()
+		var hash string
+		answered, err := call(ctx, client, b.relays[(one.relay+attempt)%len(b.relays)].url, ask("eth_sendRawTransaction", one.raw), &hash)
+		one.waited, one.again, one.answer = max(one.waited, time.Since(began)), attempt > 0, gotHash
+		if err == nil {
+			return
+		}
+		one.refuse = answered && strings.Contains(err.Error(), "Too many transactions of this sender")
+		behind := answered && strings.Contains(err.Error(), "Nonce too high") // what had no room
+		if answered {
+			one.answer = plain(err.Error())
+		} else {
+			one.answer, one.gone = nothing, h.unheard
+		}
+		again := !answered && h.resend == unanswered || (one.refuse || behind) && h.resend == noRoom
+		if !again || time.Now().After(end) || ctx.Err() != nil {
+			return
+		}
+		sleep.For(ctx, 100*time.Millisecond)
+	}
+}
+
+// plain is an error without what differs from one to the next.
+func plain(text string) string {
+	if strings.HasPrefix(text, "[Request ID: ") {
+		_, text, _ = strings.Cut(text, "] ")
+	}
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return -1
+		}
+		return r
+	}, text)
+}
+
+// decision is one transaction as consensus saw it.
+type decision struct {
+	Sender common.Address `json:"sender"`
+	Nonce  uint64         `json:"nonce"`
+	Hash   common.Hash    `json:"hash"`
+	Status string         `json:"status"`
+}
+
+const success = "SUCCESS"
+
+// decisions are the network's log, as far as it was read.
+type decisions struct {
+	net      *network
+	next     int64
+	entries  []decision
+	executed int
+}
+
+// read reads what is new.
+func (d *decisions) read(ctx context.Context) error {
+	for {
+		var page struct {
+			Entries []decision `json:"entries"`
+			Next    int64      `json:"next"`
+		}
+		if err := request(ctx, http.MethodGet, fmt.Sprintf("%s/devnet/consensus?since=%d", d.net.URL, d.next), "", &page); err != nil {
+			return err
+		}
+		d.next = page.Next
+		d.entries = append(d.entries, page.Entries...)
+		for _, e := range page.Entries {
+			if e.Status == success {
+				d.executed++
+			}
+		}
+		if len(page.Entries) == 0 {
+			return nil
+		}
+	}
+}
+
+// settle waits, for five minutes at most, until everything was executed and half a second passed, or nothing has
+// happened for the given time; it returns when the last thing happened.
+func (d *decisions) settle(ctx context.Context, all int, quiet time.Duration) (last time.Time, err error) {
+	last = time.Now()
+	for limit := last.Add(5 * time.Minute); time.Now().Before(limit) && ctx.Err() == nil; {
+		before := len(d.entries)
+		if err := d.read(ctx); err != nil {
+			return last, err
+		}
+		if len(d.entries) > before {
+			last = time.Now()
+		}
+		idle := time.Since(last)
+		if idle >= quiet || idle >= time.Second/2 && d.executed >= all {
+			return last, nil
+		}
+		sleep.For(ctx, 20*time.Millisecond)
+	}
+	return last, ctx.Err()
+}
+
+// verdict is what a run showed.
+type verdict struct {
+	sent, executed int
+	refused        int // for lack of room, or behind such a one, or gone with its relay; and not executed
+	twice          int
+	disorder       int // executed before one with a lower nonce
+	toldFalse      int
+	broken         int // hashes
+	paid           int
+	took, slowest  time.Duration
+	answers        map[string]int // that are no hashes
+}
+
+// share is how much was executed of what the fleet had room for, in percent.
+func (v verdict) share() float64 {
+	return 100 * float64(v.executed) / float64(max(v.sent-v.refused, 1))
+}
+
+// judge compares what clients heard with what the network did.
+func (d *decisions) judge(sent []*sending) verdict {
+	v := verdict{sent: len(sent), answers: map[string]int{}}
+	times := map[common.Hash]int{}
+	reached := map[common.Address]uint64{}
+	for _, e := range d.entries {
+		if e.Status != success {
+			v.paid++
+			continue
+		}
+		times[e.Hash]++
+		if e.Nonce < reached[e.Sender] {
+			v.disorder++
+		}
+		reached[e.Sender] = max(reached[e.Sender], e.Nonce+1)
+	}
+	lost := map[common.Address]uint64{} // the lowest nonce of each sender for which there was no room
+	for _, one := range sent {
+		if least, ok := lost[one.sender]; one.refuse && times[one.hash] == 0 && (!ok || one.nonce < least) {
+			lost[one.sender] = one.nonce
+		}
+	}
+	for _, one := range sent {
+		least, hole := lost[one.sender]
+		switch n := times[one.hash]; {
+		case n > 1:
+			v.twice++
+			fallthrough
+		case n == 1:
+			v.executed++
+			if one.saysFailed() {
+				v.toldFalse++
+			}
+		case one.answer == gotHash:
+			v.broken++
+		case one.gone, hole && one.nonce >= least:
+			v.refused++
+		}
+		if one.answer != gotHash {
+			v.answers[one.answer]++
+		}
+		v.slowest = max(v.slowest, one.waited)
+	}
+	return v
+}
+
+// saysFailed tells whether the answer says that the transaction was not executed. That its nonce is
+// spent says no such thing to a client that sent it before; that nothing is known says nothing.
+func (s *sending) saysFailed() bool {
+	return s.answer != gotHash && s.answer != nothing && !strings.Contains(s.answer, "outcome is not known") &&
+		!(s.again && strings.Contains(s.answer, "Nonce too low"))
 }

@@ -3,32 +3,218 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"maps"
-	"net"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
+	"lockstep/bench"
+	"lockstep/internal/sleep"
 )
 
-// mostHeads is how many heads a listener keeps apart: a bit for each.
-const mostHeads = 64
+// listening is the row: so many connections that each is told of every block. A process may have 20,000 open files on the
+// machines that this was made for, and a connection is one at both ends: so six relays and six processes of clients share them.
+func listening(ctx context.Context, l *lab, t *table, runs int) error {
+	h := hearing{relays: 6, each: 16_667, heads: 12, pace: 6 * time.Second}
+	if l.short {
+		h = shortHearing
+	}
+	all := float64(h.relays * h.each)
+	t.want("connections with a subscription", "", atLeast(100_000), "")
+	for _, name := range []string{"missing", "twice, or not to come", "out of order", "connections that broke"} {
+		t.want(name, "", always(0), "")
+	}
+	t.want("delivered p50", "ms", nil, "")
+	t.want("delivered p99", "ms", atMost(1500), "")
+	t.want("delivered at the latest", "ms", nil, "")
+	t.want("from the relay's first listener, p99", "ms", nil, "")
+	t.want("resident memory per connection", "KB", atMost(12), "")
+	for range runs {
+		o, err := l.hear(ctx, h)
+		if err != nil {
+			return err
+		}
+		t.ours("connections with a subscription", "", all)
+		t.ours("missing", "", float64(o.Missing))
+		t.ours("twice, or not to come", "", float64(o.Twice+o.Other))
+		t.ours("out of order", "", float64(o.Disordered))
+		t.ours("connections that broke", "", float64(o.Closed))
+		t.ours("delivered p50", "ms", float64(o.delivery.Quantile(.5).Milliseconds()))
+		t.ours("delivered p99", "ms", float64(o.delivery.Quantile(.99).Milliseconds()))
+		t.ours("delivered at the latest", "ms", float64(o.delivery.Max().Milliseconds()))
+		t.ours("from the relay's first listener, p99", "ms", float64(o.fanOut.Quantile(.99).Milliseconds()))
+		t.ours("resident memory per connection", "KB", o.resident/all/1024)
+		t.ours("heap and stacks per connection", "KB", o.live/all/1024)
+		t.ours("CPU of the relays per head delivered", "µs", o.cpu/all/float64(h.heads)*1e6)
+	}
+	t.note("%d relays with %d connections each, and as many clients' processes, which share the processors; %d blocks of %d transactions, one every %v.",
+		h.relays, h.each, h.heads, blockSize, h.pace)
+	t.note("Delivered: from the moment at which the mirror node has the block until the client has read the notification. The relay asks for new blocks every 500 ms (WS_POLLING_INTERVAL), and more often while one is due, which is part of it.")
+	t.note("Resident memory is that of the relays' processes, without the pages of the program itself, with all connections and subscriptions, once what the handshakes took is given back, less what it was before. Heap and stacks are after a collection.")
+	return nil
+}
 
-// listener is one connection with a subscription to newHeads.
-type listener struct {
-	upgraded   bool
-	subscribed bool
-	rest       []byte // of a message that is not complete
-	seen       uint64 // a bit for each head that is expected
-	last       int64  // number of the newest head
+// hearing is one measurement of listeners: clients over WebSocket that subscribe to newHeads.
+type hearing struct {
+	relays int           // each with a process of clients of its own
+	each   int           // connections of a relay
+	heads  int           // blocks that the listeners are told of
+	pace   time.Duration // from one block to the next
+}
+
+// shortHearing lasts seconds.
+var shortHearing = hearing{relays: 2, each: 150, heads: 4}
+
+// heard is what a hearing showed.
+type heard struct {
+	tally
+	delivery bench.Histogram
+	fanOut   bench.Histogram // from the first listener of a relay that had the head
+	resident float64         // bytes of all relays, less what they had before
+	live     float64         // bytes of heap and stacks of all relays, less what they had before
+	cpu      float64         // seconds of all relays while the heads were told
+}
+
+// hear runs a hearing: relays in front of an archive, and the processes of their clients.
+func (l *lab) hear(ctx context.Context, h hearing) (*heard, error) {
+	chain, err := l.archive(ctx, 1)
+	if err != nil {
+		return nil, err
+	}
+	b := &fleet{lab: l, net: chain}
+	defer b.close()
+	limit := strconv.Itoa(h.each + 100)
+	relays, err := b.start(ctx, h.relays, false, nil, "HTTP_CONNECTION_LIMIT="+limit, "HTTP_CONNECTION_LIMIT_PER_IP="+limit,
+		"WS_CONNECTION_LIMIT="+limit, "WS_CONNECTION_LIMIT_PER_IP="+limit, "WS_MAX_IN_FLIGHT=128")
+	if err != nil {
+		return nil, err
+	}
+	before, err := live(ctx, relays) // it takes memory the first time, so it comes first
+	if err != nil {
+		return nil, err
+	}
+	taken := memoryOf(relays, anonymous)
+	var clients []*relay
+	defer func() {
+		for _, c := range clients {
+			c.kill()
+		}
+	}()
+	const firstNetwork = 16
+	for i, r := range relays {
+		p, at, err := l.role(ctx, nil, "listeners", "-relay", strings.TrimPrefix(r.ws, "ws://"), "-count", strconv.Itoa(h.each), "-network", strconv.Itoa(firstNetwork+i))
+		if err != nil {
+			return nil, err
+		}
+		clients = append(clients, &relay{process: p, url: at.URL})
+	}
+	err = poll(ctx, 20*time.Minute, 100*time.Millisecond, func() error { // for a hundred thousand handshakes
+		all, _, err := talliesOf(ctx, clients, "")
+		switch {
+		case err != nil:
+			return &fatal{err}
+		case all.Closed > 0:
+			return &fatal{fmt.Errorf("%d connections broke before all were there", all.Closed)}
+		case all.Subscribed < h.each*h.relays:
+			return fmt.Errorf("%d of %d connections have a subscription", all.Subscribed, h.each*h.relays)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if h.pace > 0 {
+		settle(ctx, relays)
+	}
+	out := &heard{resident: memoryOf(relays, anonymous) - taken}
+	l.profile(ctx, relays[:1], "listeners")
+	cpu := cpuOf(relays)
+	if err := out.tell(ctx, h, chain, clients); err != nil {
+		return nil, err
+	}
+	l.profiling.Wait() // the relay is ended next
+	out.cpu = cpuOf(relays) - cpu
+	after, err := live(ctx, relays)
+	out.live = after - before
+	return out, err
+}
+
+// tell makes the blocks and waits until everybody has been told of them, or will not be.
+func (o *heard) tell(ctx context.Context, h hearing, chain *network, clients []*relay) error {
+	first := chain.blocks.First + int64(len(chain.blocks.Transactions))
+	for _, c := range clients {
+		if err := request(ctx, http.MethodPut, fmt.Sprintf("%s/suite/heads?first=%d&count=%d", c.url, first, h.heads), "", nil); err != nil {
+			return err
+		}
+	}
+	var made []int64 // Unix milliseconds at which each block could be seen at the mirror node
+	for i, start := 0, time.Now(); i < h.heads; i++ {
+		sleep.For(ctx, time.Until(start.Add(time.Duration(i)*h.pace)))
+		block, err := chain.add(ctx, 1, blockSize)
+		if err == nil && block.First != first+int64(i) {
+			err = fmt.Errorf("block %d came where %d was to come", block.First, first+int64(i))
+		}
+		if err != nil {
+			return err
+		}
+		made = append(made, block.Visible)
+	}
+	sleep.For(ctx, h.pace)
+	var broken error
+	_ = poll(ctx, startLimit, 100*time.Millisecond, func() error { // what is missing then is counted, and no reason to show nothing
+		var all tally
+		if all, _, broken = talliesOf(ctx, clients, ""); broken == nil && all.Missing > 0 {
+			return errors.New("heads are missing")
+		}
+		return nil
+	})
+	all, each, err := talliesOf(ctx, clients, "?times")
+	o.tally = all
+	for _, t := range each {
+		for i, arrivals := range t.Arrivals {
+			earliest := int64(math.MaxInt64)
+			for at := range arrivals {
+				earliest = min(earliest, at)
+			}
+			for at, n := range arrivals {
+				for range n {
+					o.delivery.Record(time.Duration(at-made[i]) * time.Millisecond)
+					o.fanOut.Record(time.Duration(at-earliest) * time.Millisecond)
+				}
+			}
+		}
+	}
+	return errors.Join(broken, err)
+}
+
+// talliesOf asks for what was counted, in sum and of each; of the query "?times" with the times of arrival.
+func talliesOf(ctx context.Context, clients []*relay, query string) (total tally, each []tally, err error) {
+	for _, c := range clients {
+		var t tally
+		err := request(ctx, http.MethodGet, c.url+"/suite/heads"+query, "", &t)
+		if err == nil && t.Failure != "" {
+			err = errors.New(t.Failure)
+		}
+		if err != nil {
+			return total, nil, err
+		}
+		each = append(each, t)
+		total.Missing += t.Missing
+		total.Twice += t.Twice
+		total.Disordered += t.Disordered
+		total.Other += t.Other
+		total.Closed += t.Closed
+		total.Subscribed += t.Subscribed
+	}
+	return total, each, nil
 }
 
 // tally is what a process of listeners has counted.
@@ -44,6 +230,18 @@ type tally struct {
 	Arrivals []map[int64]int `json:"arrivals,omitempty"`
 	Failure  string          `json:"failure,omitempty"`
 }
+
+// listener is one connection with a subscription to newHeads.
+type listener struct {
+	upgraded   bool
+	subscribed bool
+	rest       []byte // of a message that is not complete
+	seen       uint64 // a bit for each head that is expected
+	last       int64  // number of the newest head
+}
+
+// mostHeads is how many heads a listener keeps apart: a bit for each.
+const mostHeads = 64
 
 // listeners are the connections of one process.
 type listeners struct {
@@ -64,6 +262,46 @@ const (
 
 var subscribeCall = append([]byte{0x81, 0x80 | byte(len(subscribeText)), 0, 0, 0, 0}, subscribeText...)
 
+// listenersRole is the main function of a process of listeners: it opens the connections, subscribes, and tells over HTTP
+// what it has counted.
+func listenersRole(ctx context.Context, args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("listeners", flag.ContinueOnError)
+	relay := flags.String("relay", "", "`address` of the relay's WebSocket port")
+	count := flags.Int("count", 1, "connections")
+	network := flags.Int("network", 0, "the connections come from 127.`n`.0.0/16")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	ls := new(listeners)
+	mux := http.NewServeMux()
+	mux.HandleFunc("PUT /suite/heads", func(w http.ResponseWriter, r *http.Request) {
+		first, err1 := strconv.ParseInt(r.URL.Query().Get("first"), 10, 64)
+		count, err2 := strconv.Atoi(r.URL.Query().Get("count"))
+		if err := errors.Join(err1, err2); err != nil || count < 0 || count > mostHeads {
+			http.Error(w, fmt.Sprintf("want first, and a count up to %d", mostHeads), http.StatusBadRequest)
+			return
+		}
+		ls.expect(first, count)
+	})
+	mux.HandleFunc("GET /suite/heads", func(w http.ResponseWriter, r *http.Request) {
+		ls.mu.Lock()
+		defer ls.mu.Unlock()
+		t := ls.state()
+		if !r.URL.Query().Has("times") {
+			t.Arrivals = nil
+		}
+		_ = json.NewEncoder(w).Encode(t) // the suite went away
+	})
+	return serve(ctx, out, ready{}, mux, func(ctx context.Context) error {
+		if err := ls.listen(ctx, *relay, *count, *network); err != nil { // whoever asks is told
+			ls.mu.Lock()
+			defer ls.mu.Unlock()
+			ls.Failure = err.Error()
+		}
+		return nil
+	})
+}
+
 // add makes a listener of a connection that has sent upgradeCall.
 func (ls *listeners) add() *listener {
 	c := new(listener)
@@ -78,34 +316,19 @@ func (ls *listeners) expect(first int64, heads int) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	ls.first, ls.heads, ls.delivered = first, heads, 0
-	ls.tally = tally{Subscribed: ls.Subscribed, Closed: ls.Closed, Arrivals: make([]map[int64]int, heads)}
-	for i := range ls.Arrivals {
-		ls.Arrivals[i] = map[int64]int{}
+	ls.tally = tally{Subscribed: ls.Subscribed, Closed: ls.Closed}
+	for range heads {
+		ls.Arrivals = append(ls.Arrivals, map[int64]int{})
 	}
 	for _, c := range ls.all {
 		c.seen, c.last = 0, 0
 	}
 }
 
-// fail notes why listening cannot go on.
-func (ls *listeners) fail(err error) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	ls.Failure = err.Error()
-}
-
-// state is what was counted by now, with the times of arrival if they are wanted: they take a while.
-func (ls *listeners) state(times bool) tally {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
+// state is what was counted by now. The caller holds mu.
+func (ls *listeners) state() tally {
 	t := ls.tally
 	t.Missing = ls.heads*len(ls.all) - ls.delivered
-	t.Arrivals = nil
-	for _, arrivals := range ls.Arrivals {
-		if times {
-			t.Arrivals = append(t.Arrivals, maps.Clone(arrivals))
-		}
-	}
 	return t
 }
 
@@ -179,167 +402,33 @@ func (ls *listeners) head(c *listener, number int64, now time.Time) {
 	ls.Arrivals[i][now.UnixMilli()]++
 }
 
-// serverFrame cuts a frame of a server off, if it is there in full.
+// serverFrame cuts a frame of a server off, if it is there in full and shorter than 64 KB.
 func serverFrame(in []byte) (opcode byte, payload, rest []byte, whole bool) {
-	if len(in) < 2 {
+	const extended = 126
+	at := 2
+	if len(in) < at {
 		return 0, nil, in, false
 	}
-	size, at, extended := uint64(in[1]&0x7f), 2, 0
-	switch size {
-	case 126:
-		extended = 2
-	case 127:
-		extended = 8
-	}
-	if len(in) < at+extended {
-		return 0, nil, in, false
-	}
-	if extended > 0 {
-		size = 0
-		for _, b := range in[at : at+extended] {
-			size = size<<8 | uint64(b)
+	size := int(in[1] & 0x7f)
+	if size == extended {
+		if at += 2; len(in) < at {
+			return 0, nil, in, false
 		}
-		at += extended
+		size = int(binary.BigEndian.Uint16(in[2:]))
 	}
-	if uint64(len(in)-at) < size {
+	if len(in)-at < size {
 		return 0, nil, in, false
 	}
-	return in[0] & 0x0f, in[at : at+int(size)], in[at+int(size):], true
+	return in[0] & 0x0f, in[at : at+size], in[at+size:], true
 }
-
-var (
-	noticeStart = []byte(`{"jsonrpc":"2.0","method":"eth_subscription"`)
-	numberField = []byte(`"number":"0x`)
-)
 
 // headNumber is the number in a notification of newHeads.
 func headNumber(text []byte) (number int64, isHead bool) {
-	if !bytes.HasPrefix(text, noticeStart) {
+	if !bytes.HasPrefix(text, []byte(`{"jsonrpc":"2.0","method":"eth_subscription"`)) {
 		return 0, false
 	}
-	_, rest, _ := bytes.Cut(text, numberField)
+	_, rest, _ := bytes.Cut(text, []byte(`"number":"0x`))
 	digits, _, found := bytes.Cut(rest, []byte(`"`))
 	number, err := strconv.ParseInt(string(digits), 16, 64)
 	return number, found && err == nil
-}
-
-// listenersReady is the line that says where a process of listeners is.
-type listenersReady struct {
-	Listeners bool   `json:"listeners"`
-	URL       string `json:"url"`
-}
-
-// listenersRole is the main function of a process of listeners: it opens the connections, subscribes, and tells over HTTP
-// what it has counted.
-func listenersRole(ctx context.Context, args []string, out io.Writer) error {
-	flags := flag.NewFlagSet("listeners", flag.ContinueOnError)
-	relay := flags.String("relay", "", "`address` of the relay's WebSocket port")
-	count := flags.Int("count", 1, "connections")
-	network := flags.Int("network", 0, "the connections come from 127.`n`.0.0/16")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	ls := new(listeners)
-	mux := http.NewServeMux()
-	mux.HandleFunc("PUT /suite/heads", ls.putHeads)
-	mux.HandleFunc("GET /suite/heads", func(w http.ResponseWriter, r *http.Request) {
-		_ = json.NewEncoder(w).Encode(ls.state(r.URL.Query().Has("times"))) // the suite went away
-	})
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	if err := json.NewEncoder(out).Encode(listenersReady{Listeners: true, URL: "http://" + l.Addr().String()}); err != nil {
-		return err
-	}
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: startLimit}
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		// Whoever asks is told of a failure.
-		if err := ls.listen(ctx, *relay, *count, *network); err != nil {
-			ls.fail(err)
-		}
-		return nil
-	})
-	group.Go(func() error {
-		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			return err
-		}
-		return nil
-	})
-	group.Go(func() error {
-		<-ctx.Done()
-		return server.Close()
-	})
-	return group.Wait()
-}
-
-// putHeads says which heads are to come: ?first= and ?count=.
-func (ls *listeners) putHeads(w http.ResponseWriter, r *http.Request) {
-	first, err1 := strconv.ParseInt(r.URL.Query().Get("first"), 10, 64)
-	count, err2 := strconv.Atoi(r.URL.Query().Get("count"))
-	if err := errors.Join(err1, err2); err != nil || count < 0 || count > mostHeads {
-		http.Error(w, fmt.Sprintf("want first, and a count up to %d", mostHeads), http.StatusBadRequest)
-		return
-	}
-	ls.expect(first, count)
-}
-
-// audience is a process of listeners as the suite sees it.
-type audience struct {
-	*process
-	url   string
-	count int
-}
-
-// audience starts the listeners of a relay, the number-th.
-func (l *lab) audience(ctx context.Context, r *relay, number, count int) (*audience, error) {
-	const firstNetwork = 16
-	p, err := l.start("listeners", nil, l.self, "listeners", "-relay", strings.TrimPrefix(r.ws, "ws://"),
-		"-count", strconv.Itoa(count), "-network", strconv.Itoa(firstNetwork+number))
-	if err != nil {
-		return nil, err
-	}
-	a := &audience{process: p, count: count}
-	err = p.ready(ctx, func(line []byte) bool {
-		var ready listenersReady
-		if json.Unmarshal(line, &ready) != nil || !ready.Listeners {
-			return false
-		}
-		a.url = ready.URL
-		return true
-	})
-	if err != nil {
-		p.kill()
-		return nil, err
-	}
-	return a, nil
-}
-
-// tally asks for what was counted, of the query "?times" with the times of arrival.
-func (a *audience) tally(ctx context.Context, query string) (t tally, err error) {
-	err = request(ctx, http.MethodGet, a.url+"/suite/heads"+query, "", &t)
-	if err == nil && t.Failure != "" {
-		err = fmt.Errorf("%s: %s", a.name, t.Failure)
-	}
-	return t, err
-}
-
-// seated fails until all connections have their subscriptions.
-func (a *audience) seated(ctx context.Context) error {
-	t, err := a.tally(ctx, "")
-	switch {
-	case err != nil:
-		return &fatal{err}
-	case t.Closed > 0:
-		return &fatal{fmt.Errorf("%d connections broke before all were there", t.Closed)}
-	case t.Subscribed < a.count:
-		return fmt.Errorf("%d of %d connections have a subscription", t.Subscribed, a.count)
-	}
-	return nil
-}
-
-func (a *audience) expect(ctx context.Context, first int64, heads int) error {
-	return request(ctx, http.MethodPut, fmt.Sprintf("%s/suite/heads?first=%d&count=%d", a.url, first, heads), "", nil)
 }

@@ -2,66 +2,49 @@ package main
 
 import (
 	"context"
+	"encoding/binary"
 	"testing"
 	"time"
 
 	"lockstep/e2e/harness"
 )
 
-// Every head is delivered to each of some hundred connections, once and in order, as the row counts it for a hundred
-// thousand; by the relays, and by what they are compared with.
-func TestListeners(t *testing.T) {
+// Every head is delivered to each of some hundred connections, once and in order, and all who wait over connections of
+// their own are answered when the node goes on, as the rows count it for a hundred thousand and for ten.
+func TestCrowds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts many processes")
 	}
-	t.Parallel()
-	l := &lab{progress: t.Output()}
-	if err := l.open(harness.Program(t), t.TempDir()); err != nil {
-		t.Fatal(err)
-	}
-	h := fullHearing().shortened()
-	for name, hear := range map[string]func(context.Context, hearing) (*heard, error){"relays": l.hear, "speakers": l.hearSpeakers} {
+	for name, measure := range map[string]func(context.Context, *lab, *table, int) error{"listeners": listening, "queued": queued} {
 		t.Run(name, func(t *testing.T) {
-			o, err := hear(t.Context(), h)
-			if err != nil {
+			t.Parallel()
+			l := &lab{progress: t.Output(), short: true}
+			if err := l.open(harness.Program(t), t.TempDir()); err != nil {
 				t.Fatal(err)
 			}
-			checkHeard(t, h, o)
+			tab := new(table)
+			if err := measure(t.Context(), l, tab, 1); err != nil {
+				t.Fatal(err)
+			}
+			tab.conclude()
+			for _, f := range tab.Figures {
+				if f.Target == "0 in every run" && f.verdict() == missed {
+					t.Errorf("%s: %v", f.Name, f.Ours)
+				}
+			}
+			if f := tab.figure("executed", ""); name == "queued" && f.verdict() == missed {
+				t.Errorf("executed: %v, want %s", f.Ours, f.Target)
+			}
 		})
 	}
 }
 
-func checkHeard(t *testing.T, h hearing, o *heard) {
-	t.Helper()
-	if delivered := h.connections() * h.heads; o.Missing+o.Twice+o.Disordered+o.Other+o.Closed > 0 || o.delivery.Count() != uint64(delivered) {
-		t.Errorf("of %d notifications %d came; missing %d, twice %d, out of order %d, not to come %d, connections broke %d",
-			delivered, o.delivery.Count(), o.Missing, o.Twice, o.Disordered, o.Other, o.Closed)
+// textFrame is a message of a server, up to 65,535 bytes long.
+func textFrame(text string) []byte {
+	if len(text) < 126 {
+		return append([]byte{0x81, byte(len(text))}, text...)
 	}
-}
-
-// All who wait over connections of their own are answered when the node goes on.
-func TestQueuedConnections(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts many processes")
-	}
-	t.Parallel()
-	l := &lab{progress: t.Output()}
-	if err := l.open(harness.Program(t), t.TempDir()); err != nil {
-		t.Fatal(err)
-	}
-	b, err := l.bed(t.Context(), false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.close()
-	q := fullQueue().shortened()
-	o, err := q.run(t.Context(), l, b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !o.Clean() || o.Chain.Executed != q.connections() {
-		t.Errorf("%d wrong nonce, %d unanswered, %d executed of %d", o.Chain.WrongNonce, o.Unanswered, o.Chain.Executed, q.connections())
-	}
+	return append(binary.BigEndian.AppendUint16([]byte{0x81, 126}, uint16(len(text))), text...)
 }
 
 // The listeners count whatever is not as it must be, however the network cuts the messages.
@@ -103,7 +86,7 @@ func TestListenersCount(t *testing.T) {
 				}
 				in = in[n:]
 			}
-			got := ls.state(true)
+			got := ls.state()
 			if asked != 1 || got.Subscribed != 1 {
 				t.Errorf("%s: asked for %d subscriptions and has %d", name, asked, got.Subscribed)
 			}

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -14,101 +15,109 @@ import (
 	"lockstep/bench"
 )
 
+// apart is the time between two transactions of one sender, the same as in the figures of the TypeScript relay.
+const apart = time.Millisecond
+
 // load is one burst of transactions.
 type load struct {
-	name        string // of the senders; each load has its own
-	relays      []*relay
-	state       *relay // answers what is not load; the first of relays if nil
-	count       int    // of each sender
-	senders     int
-	spacing     time.Duration
-	sticky      bool
-	webSocket   bool
-	connections int           // of each URL; 0 = one for each transaction, with a maximum of 1,024
-	timeout     time.Duration // of a request; 0 = that of package bench
-	conduct     conduct
-	// during runs beside the load. Its error ends the run.
-	during func(ctx context.Context) error
-	// begins runs directly before the first request.
-	begins func(ctx context.Context) error
-	// ended runs when the last answer is there, before anything else is asked.
-	ended func(ctx context.Context) error
+	name           string // of the senders; each load has its own
+	relays         []*relay
+	state          *relay       // answers what is not load; the first of relays if nil
+	redis          *redisServer // whose work is counted; nil without
+	senders, count int          // count is of each sender
+	spacing        time.Duration
+	sticky         bool
+	webSocket      bool
+	connections    int                             // of each URL; 0 = one for each transaction, with a maximum of 1,024
+	timeout        time.Duration                   // of a request; 0 = that of package bench
+	hold           bool                            // the network takes nothing until something else says so
+	during         func(ctx context.Context) error // beside the load; its error ends the run
+	ended          func()                          // when the last answer is there
 }
 
 // outcome is what one load showed.
 type outcome struct {
 	bench.RunReport
 	total    time.Duration // from the first request to the last answer
-	cpu      float64       // seconds, of all relays
-	commands float64       // of Redis
-	submit   float64       // mean seconds of a submission as the relays saw it
-	alone    float64       // transactions that failing Redis left to the order of one process
+	spent    spent
 	arrivals []arrival
 }
 
+// spent is what is counted around a load.
+type spent struct {
+	cpu, commands, redis float64 // of all relays in seconds, and of Redis
+	submits, submitting  float64 // submissions and the seconds they took, as the relays saw it
+	alone                float64 // transactions that failing Redis left to the order of one process
+}
+
 // fire sends a load and reads from the chain what became of it.
-func (l *lab) fire(ctx context.Context, n *network, r *redisServer, q load) (outcome, error) {
+func (b *fleet) fire(ctx context.Context, q load) (o outcome, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var o outcome
-	var beside chan error
-	var before, after snapshot
+	beside := make(chan error, 1)
+	var before spent
 	var began time.Time
-	state := q.state
-	if state == nil {
-		state = q.relays[0]
-	}
-	funder, err := bench.ParseKey(n.Accounts[funderAccount].PrivateKey)
+	funder, err := bench.ParseKey(b.net.Accounts[funderAccount].PrivateKey)
 	if err != nil {
 		return o, err
 	}
 	cfg := bench.Config{
-		Target:  bench.Target{StateURL: state.url, ConsensusLog: n.URL},
+		Target:  bench.Target{StateURL: cmp.Or(q.state, q.relays[0]).url, ConsensusLog: b.net.URL},
 		Senders: q.senders, Count: q.count, Spacing: q.spacing, Sticky: q.sticky, Connections: q.connections, Timeout: q.timeout,
 		Funder: funder, Seed: q.name, Settle: 10 * time.Second,
 	}
 	for _, relay := range q.relays {
-		url := relay.url
 		if q.webSocket {
-			url = relay.ws
+			cfg.URLs = append(cfg.URLs, relay.ws)
+		} else {
+			cfg.URLs = append(cfg.URLs, relay.url)
 		}
-		cfg.URLs = append(cfg.URLs, url)
 	}
-	cfg.Before = func(ctx context.Context, _, _ int) error {
-		var err error
-		if before, err = l.before(ctx, n, r, q); err != nil {
+	cfg.Before = func(ctx context.Context, _, _ int) (err error) {
+		if err := b.net.mark(ctx); err != nil {
 			return err
 		}
-		if q.begins != nil {
-			if err := q.begins(ctx); err != nil {
-				return err
+		if before, err = q.spent(ctx); err != nil {
+			return err
+		}
+		c := usual()
+		if q.hold {
+			c = conduct{Hold: true}
+		} else {
+			b.lab.profile(ctx, q.relays, q.name)
+		}
+		if err := b.net.behave(ctx, c); err != nil {
+			return err
+		}
+		before.cpu, began = cpuOf(q.relays), time.Now()
+		go func() {
+			if q.during != nil {
+				beside <- q.during(ctx)
 			}
-		}
-		began = time.Now()
-		if q.during != nil {
-			beside = make(chan error, 1)
-			go func() { beside <- q.during(ctx) }()
-		}
+			close(beside)
+		}()
 		return nil
 	}
-	cfg.After = func(ctx context.Context, _, _ int) error {
+	cfg.After = func(ctx context.Context, _, _ int) (err error) {
+		cpu := cpuOf(q.relays)
 		o.total = time.Since(began)
 		if q.ended != nil {
-			if err := q.ended(ctx); err != nil {
-				return err
-			}
+			q.ended()
 		}
-		if beside != nil {
-			if err := <-beside; err != nil {
-				return err
-			}
+		if err := <-beside; err != nil {
+			return err
 		}
-		var err error
-		after, err = l.after(ctx, n, r, q)
-		return err
+		if o.spent, err = q.spent(ctx); err != nil {
+			return err
+		}
+		o.spent.cpu = cpu
+		if o.arrivals, err = b.net.arrivals(ctx); err != nil {
+			return err
+		}
+		return b.net.behave(ctx, conduct{})
 	}
 	report, err := bench.Run(ctx, cfg, io.Discard)
-	l.profiling.Wait() // the relays may be ended next
+	b.lab.profiling.Wait() // the relays may be ended next
 	if err != nil {
 		return o, fmt.Errorf("%s: %w", q.name, err)
 	}
@@ -119,111 +128,60 @@ func (l *lab) fire(ctx context.Context, n *network, r *redisServer, q load) (out
 	if o.Chain == nil {
 		return o, fmt.Errorf("%s: the chain could not be asked: %s", q.name, o.ChainError)
 	}
-	o.cpu, o.commands, o.arrivals = after.cpu-before.cpu, after.commands-before.commands, after.arrivals
-	o.alone = after.alone - before.alone
-	if calls := after.submits - before.submits; calls > 0 {
-		o.submit = (after.submitting - before.submitting) / calls
+	for _, pair := range [][2]*float64{
+		{&o.spent.cpu, &before.cpu}, {&o.spent.commands, &before.commands}, {&o.spent.redis, &before.redis},
+		{&o.spent.submits, &before.submits}, {&o.spent.submitting, &before.submitting}, {&o.spent.alone, &before.alone},
+	} {
+		*pair[0] -= *pair[1]
 	}
 	return o, nil
 }
 
-// snapshot is what is counted around a load.
-type snapshot struct {
-	cpu, commands       float64
-	submits, submitting float64 // submissions and the seconds they took
-	alone               float64
-	arrivals            []arrival
-}
-
-func (l *lab) before(ctx context.Context, n *network, r *redisServer, q load) (snapshot, error) {
-	if err := n.mark(ctx); err != nil {
-		return snapshot{}, err
-	}
-	s, err := l.snapshot(ctx, r, q)
-	if err != nil {
-		return s, err
-	}
-	l.profile(ctx, q)
-	err = n.behave(ctx, q.conduct)
-	s.cpu = cpuOf(q.relays) // last, so that what is done before the load does not count
-	return s, err
-}
-
-func (l *lab) after(ctx context.Context, n *network, r *redisServer, q load) (snapshot, error) {
-	cpu := cpuOf(q.relays)
-	s, err := l.snapshot(ctx, r, q)
-	if err != nil {
-		return s, err
-	}
-	s.cpu = cpu
-	if s.arrivals, err = n.arrivals(ctx); err != nil {
-		return s, err
-	}
-	return s, n.behave(ctx, conduct{})
-}
-
-func (l *lab) snapshot(ctx context.Context, r *redisServer, q load) (s snapshot, err error) {
-	s.commands = math.NaN()
-	if r != nil {
-		if n, err := r.commands(ctx); err == nil { // it may have been killed on purpose
-			s.commands = n
+func (q load) spent(ctx context.Context) (s spent, err error) {
+	s.commands, s.redis = math.NaN(), math.NaN()
+	if q.redis != nil {
+		if commands, cpu, err := q.redis.spent(ctx); err == nil { // it may have been killed on purpose
+			s.commands, s.redis = commands, cpu
 		}
 	}
 	for _, relay := range q.relays {
-		m, err := relay.metrics(ctx)
-		if err != nil {
-			return s, err
-		}
+		m, failed := relay.metrics(ctx)
+		err = errors.Join(err, failed)
 		s.submits += m.sum("rpc_relay_consensus_submit_seconds_count")
 		s.submitting += m.sum("rpc_relay_consensus_submit_seconds_sum")
 		s.alone += m.sum("lockstep_lock_fail_open_total")
 	}
-	return s, nil
+	return s, err
 }
 
-func cpuOf(relays []*relay) (total float64) {
-	for _, r := range relays {
-		total += r.cpu()
-	}
-	return total
-}
-
-// profile takes profiles of our relays in the background, if that is wanted: CPU and allocations.
-func (l *lab) profile(ctx context.Context, q load) {
-	if q.conduct.Hold {
-		return
-	}
-	for i, relay := range q.relays {
-		l.take(ctx, relay, fmt.Sprintf("%s-%d", q.name, i))
-	}
-}
-
-// take takes the profiles of one relay in the background, if that is wanted.
-func (l *lab) take(ctx context.Context, r *relay, name string) {
-	if l.profiles == "" || r.naive {
-		return
-	}
+// profile takes CPU and allocation profiles of our relays in the background, if that is wanted.
+func (l *lab) profile(ctx context.Context, relays []*relay, name string) {
 	ctx = context.WithoutCancel(ctx) // the profile may be longer than the load
-	p := &bench.Profiler{Dir: l.profiles, Lasts: 2 * time.Second}
-	l.profiling.Go(func() {
-		if err := p.Take(ctx, r.admin, name); err != nil {
-			l.say("no profile of %s: %v\n", name, err)
+	for i, r := range relays {
+		if l.profiles == "" || r.naive {
+			return
 		}
-	})
+		p := &bench.Profiler{Dir: l.profiles, Lasts: 2 * time.Second}
+		l.profiling.Go(func() {
+			if err := p.Take(ctx, r.admin, fmt.Sprintf("%s-%d", name, i)); err != nil {
+				l.say("no profile of %s: %v\n", name, err)
+			}
+		})
+	}
 }
 
 // handoffs are the times from the end of a sender's submission at the node to the arrival
-// of its next, in milliseconds.
-func (o outcome) handoffs() []float64 {
+// of its next, in milliseconds, in order of length.
+func (o outcome) handoffs() (gaps []float64) {
 	last := map[common.Address]arrival{}
-	var out []float64
 	for _, a := range o.inOrder() {
 		if before, ok := last[a.Sender]; ok && before.Done != 0 {
-			out = append(out, float64(a.At-before.Done)/1e6)
+			gaps = append(gaps, float64(a.At-before.Done)/1e6)
 		}
 		last[a.Sender] = a
 	}
-	return out
+	slices.Sort(gaps)
+	return gaps
 }
 
 func (o outcome) inOrder() []arrival {
@@ -237,8 +195,7 @@ func (o outcome) span() (span, busy float64) {
 	if len(list) == 0 {
 		return math.NaN(), math.NaN()
 	}
-	end := list[0].At
-	total := int64(0)
+	end, total := list[0].At, int64(0)
 	for _, a := range list {
 		if a.Done > end {
 			total += a.Done - max(a.At, end)
@@ -248,14 +205,35 @@ func (o outcome) span() (span, busy float64) {
 	return float64(end-list[0].At) / 1e9, float64(total) / 1e9
 }
 
-// rate is accepted answers per second, as a client sees it.
-func (o outcome) rate() float64 { return o.AcceptedTPS }
+// submit is the mean of the seconds of a submission as the relays saw it.
+func (o outcome) submit() float64 { return o.spent.submitting / o.spent.submits }
 
-// perTransaction divides by the transactions sent.
-func (o outcome) perTransaction(v float64) float64 { return v / float64(o.Planned) }
+// pace adds what the order costs in time.
+func (o outcome) pace(t *table, naive bool, label string) {
+	span, busy := o.span()
+	if o.Planned == len(o.arrivals) && o.spent.submits > 0 {
+		t.add(naive, label+"share of 1/(submit latency)", "%", 100*o.submit()*float64(o.Planned)/span)
+	}
+	t.add(naive, label+"share of time at the node", "%", 100*busy/span)
+	if gaps := o.handoffs(); len(gaps) > 0 {
+		t.add(naive, label+"hand-off p50, at the node", "ms", gaps[len(gaps)/2])
+		t.add(naive, label+"hand-off p99, at the node", "ms", gaps[min(len(gaps)*99/100, len(gaps)-1)])
+	}
+}
 
-// failures are the counts that should be zero.
-func (o outcome) failures(t *table, naive bool, label string) {
+// costs adds how fast it was and what a transaction costs in other things.
+func (o outcome) costs(t *table, naive bool, label string) {
+	n := float64(o.Planned)
+	t.add(naive, label+"accepted", "tx/s", o.AcceptedTPS)
+	t.add(naive, label+"CPU of the relay", "µs/tx", o.spent.cpu/n*1e6)
+	if !math.IsNaN(o.spent.commands) {
+		t.add(naive, label+"Redis commands", "/tx", o.spent.commands/n)
+		t.add(naive, label+"CPU of Redis", "µs/tx", o.spent.redis/n*1e6)
+	}
+}
+
+// counts adds what should be zero, and what was executed.
+func (o outcome) counts(t *table, naive bool, label string) {
 	t.add(naive, label+"wrong nonce", "tx", float64(o.Chain.WrongNonce))
 	t.add(naive, label+"out of order", "tx", float64(o.Chain.OutOfOrder))
 	t.add(naive, label+"lost or duplicated", "tx", float64(o.Chain.Lost+o.Chain.Duplicated))
@@ -264,28 +242,19 @@ func (o outcome) failures(t *table, naive bool, label string) {
 	if naive {
 		return
 	}
-	if o.alone > 0 {
-		t.count(label+"ordered inside the process because Redis did not answer in time", int(o.alone))
+	if o.spent.alone > 0 {
+		t.count(label+"ordered inside the process because Redis did not answer in time", int(o.spent.alone))
 	}
 	for _, e := range o.Errors {
 		t.count(label+"answered: "+e.Message, e.Count)
 	}
 }
 
-// wantCounts declares the targets of failures.
+// wantCounts declares the targets of counts.
 func wantCounts(t *table, label string, total int, wrong string) {
-	t.want(label+"wrong nonce", "tx", always(0, "0 in every run"), wrong)
-	t.want(label+"out of order", "tx", always(0, "0 in every run"), "")
-	t.want(label+"lost or duplicated", "tx", always(0, "0 in every run"), "")
-	t.want(label+"unanswered", "tx", always(0, "0 in every run"), "")
-	t.want(label+"executed", "tx", always(float64(total), fmt.Sprintf("%d in every run", total)), "")
-}
-
-// quantile of values, which it sorts.
-func quantile(values []float64, q float64) float64 {
-	if len(values) == 0 {
-		return math.NaN()
+	t.want(label+"wrong nonce", "tx", always(0), wrong)
+	for _, name := range []string{"out of order", "lost or duplicated", "unanswered"} {
+		t.want(label+name, "tx", always(0), "")
 	}
-	slices.Sort(values)
-	return values[min(int(q*float64(len(values))), len(values)-1)]
+	t.want(label+"executed", "tx", always(float64(total)), "")
 }

@@ -2,30 +2,72 @@ package main
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/sha512"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"log/slog"
+	"math/big"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
-	"golang.org/x/sync/errgroup"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
 
 	"lockstep/devnet"
 	"lockstep/devnet/faults"
+	"lockstep/devnet/ledger"
 	"lockstep/devnet/mirrorrest"
 	"lockstep/devnet/node"
+	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
+
+// network is the network's process as the suite sees it.
+type network struct {
+	*process
+	ready
+	seen   int    // arrivals before the present run
+	blocks filled // of an archive
+}
+
+// Which account does what. The operator is the first one.
+const (
+	funderAccount = 1
+	firstSender   = 2
+)
+
+// network starts a network.
+func (l *lab) network(ctx context.Context, args ...string) (n *network, err error) {
+	n = new(network)
+	n.process, n.ready, err = l.role(ctx, nil, append([]string{"network"}, args...)...)
+	return n, err
+}
+
+// archive starts a network for reads: its blocks end when they are told to, and it has so many of the usual size.
+func (l *lab) archive(ctx context.Context, blocks int) (*network, error) {
+	n, err := l.network(ctx, "-archive")
+	if err != nil {
+		return nil, err
+	}
+	if n.blocks, err = n.add(ctx, blocks, blockSize); err != nil {
+		n.kill()
+	}
+	return n, err
+}
 
 // conduct is how the network behaves.
 type conduct struct {
@@ -33,7 +75,6 @@ type conduct struct {
 	Mirror delay `json:"mirror"` // of an answer of the mirror node
 	Query  delay `json:"query"`  // of a receipt query at the node
 	Hold   bool  `json:"hold"`   // keep submissions at the node until it ends
-	Busy   bool  `json:"busy"`   // take no submissions
 }
 
 // usual is the conduct under load unless a row says otherwise.
@@ -45,11 +86,14 @@ func usual() conduct {
 // delay is a time drawn evenly between two, in nanoseconds.
 type delay [2]time.Duration
 
-func (d delay) draw() time.Duration {
-	if d[1] <= d[0] {
-		return d[0]
+// pass waits.
+func (d delay) pass() {
+	if d[1] > d[0] {
+		d[0] += rand.N(d[1] - d[0])
 	}
-	return d[0] + rand.N(d[1]-d[0])
+	if d[0] > 0 {
+		<-time.After(d[0])
+	}
 }
 
 // arrival is a submission as the node saw it.
@@ -62,7 +106,10 @@ type arrival struct {
 
 // stage is the network's process: the devnet, its delays and its notes.
 type stage struct {
+	chain *devnet.Network
 	rules faults.Rules // what is spoiled besides
+	calls atomic.Int64 // of the mirror node
+	fill  filler
 
 	mu       sync.Mutex // guards all below
 	conduct  conduct
@@ -71,81 +118,53 @@ type stage struct {
 }
 
 // networkRole is the main function of the network's process.
-func networkRole(ctx context.Context, args []string, out io.Writer) error {
+func networkRole(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("network", flag.ContinueOnError)
 	latency := flags.Duration("consensus-latency", 0, "time from acceptance to consensus")
-	nodes := flags.Int("nodes", 1, "consensus nodes")
+	archive := flags.Bool("archive", false, "blocks end when they are told to, never by time")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	debug.SetGCPercent(frugal)
 	s := &stage{open: make(chan struct{})}
 	close(s.open)
-	chain, err := devnet.New(ctx, devnet.Config{
-		Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", Nodes: *nodes, ConsensusLatency: *latency, History: 1 << 18, Fault: s.fault,
-	})
-	if err != nil {
+	cfg := devnet.Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", ConsensusLatency: *latency, History: 1 << 18, Fault: s.fault}
+	if *archive {
+		cfg.BlockTime = 24 * time.Hour
+	}
+	if s.chain, err = devnet.New(ctx, cfg); err != nil {
 		return err
 	}
-	// The mirror node of the suite is the devnet's behind a delay; the devnet's own port
-	// stays unused.
-	mirror := mirrorrest.New(mirrorrest.Config{View: chain.MirrorView, Fault: s.rules.Mirror, Log: slog.New(slog.DiscardHandler)})
+	if *archive {
+		if err := s.fill.begin(s.chain); err != nil {
+			s.chain.Close()
+			return err
+		}
+	}
+	// The mirror node of the suite is the devnet's behind a delay; the devnet's own port stays unused.
+	mirror := mirrorrest.New(mirrorrest.Config{View: s.chain.MirrorView, Fault: s.rules.Mirror, Log: slog.New(slog.DiscardHandler)})
 	mux := http.NewServeMux()
 	mux.Handle("/", mirror)
-	mux.Handle("/api/", s.slow(mirror))
+	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
+		s.calls.Add(1)
+		s.now().Mirror.pass()
+		mirror.ServeHTTP(w, r)
+	})
 	mux.Handle("/faults", &s.rules)
 	mux.HandleFunc("PUT /suite/conduct", s.setConduct)
 	mux.HandleFunc("GET /suite/arrivals", s.listArrivals)
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		chain.Close()
-		return err
-	}
-	return serveChain(ctx, out, chain, l, mux)
-}
-
-// serveChain tells that the network is ready and runs it, with its mirror node's front at the
-// listener, until ctx ends.
-func serveChain(ctx context.Context, out io.Writer, chain *devnet.Network, front net.Listener, handler http.Handler) error {
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: startLimit}
-	ready := networkReady{Network: true, URL: "http://" + front.Addr().String(), Nodes: chain.Nodes(), Accounts: chain.Accounts()}
-	if err := json.NewEncoder(out).Encode(ready); err != nil {
-		return err
-	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return chain.Run(ctx) })
-	group.Go(func() error {
-		if err := server.Serve(front); !errors.Is(err, http.ErrServerClosed) {
-			return err
-		}
-		return nil
+	mux.HandleFunc("POST /suite/blocks", s.postBlocks)
+	mux.HandleFunc("GET /suite/calls", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprint(w, s.calls.Load()) // the suite went away
 	})
-	group.Go(func() error {
-		<-ctx.Done()
-		return server.Close()
-	})
-	return group.Wait()
+	return serve(ctx, out, ready{Nodes: s.chain.Nodes(), Accounts: s.chain.Accounts()}, mux, s.chain.Run)
 }
 
-func mirrorHandler(chain *devnet.Network) http.Handler {
-	return mirrorrest.New(mirrorrest.Config{View: chain.MirrorView, Log: slog.New(slog.DiscardHandler)})
+func (s *stage) now() conduct {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.conduct
 }
-
-// networkReady is the line that says where the network is.
-type networkReady struct {
-	Network bool              `json:"network"`
-	URL     string            `json:"url"`
-	Nodes   map[string]string `json:"nodes"`
-
-	Accounts []devnet.Account `json:"accounts"`
-}
-
-// Which account does what. The operator is the first one.
-const (
-	funderAccount = 1
-	firstSender   = 2
-)
 
 // fault delays a call itself, so that it knows when the delay was over.
 func (s *stage) fault(c node.Call) node.Fault {
@@ -154,51 +173,24 @@ func (s *stage) fault(c node.Call) node.Fault {
 	s.mu.Unlock()
 	switch {
 	case c.Query != nil:
-		pause(now.Query.draw())
+		now.Query.pass()
 	case c.Submission != nil && c.Submission.Ethereum != nil:
 		tx := c.Submission.Ethereum
-		i := s.arrived(arrival{Sender: tx.From(), Nonce: tx.Nonce(), At: time.Now().UnixNano()})
-		pause(now.Submit.draw())
+		s.mu.Lock()
+		i := len(s.arrivals)
+		s.arrivals = append(s.arrivals, arrival{Sender: tx.From(), Nonce: tx.Nonce(), At: time.Now().UnixNano()})
+		s.mu.Unlock()
+		now.Submit.pass()
 		<-open
-		s.done(i)
-		if now.Busy {
-			return node.Fault{Status: hapi.ResponseCodeEnum_BUSY}
-		}
+		s.mu.Lock()
+		s.arrivals[i].Done = time.Now().UnixNano()
+		s.mu.Unlock()
 		if now.Hold {
 			// What is left of the delay lets the node see that the caller is gone.
 			return node.Fault{Delay: 2 * time.Millisecond}
 		}
 	}
 	return s.rules.Node(c)
-}
-
-func (s *stage) arrived(a arrival) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.arrivals = append(s.arrivals, a)
-	return len(s.arrivals) - 1
-}
-
-func (s *stage) done(i int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.arrivals[i].Done = time.Now().UnixNano()
-}
-
-func pause(d time.Duration) {
-	if d > 0 {
-		<-time.After(d)
-	}
-}
-
-func (s *stage) slow(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.mu.Lock()
-		d := s.conduct.Mirror.draw()
-		s.mu.Unlock()
-		pause(d)
-		next.ServeHTTP(w, r)
-	})
 }
 
 func (s *stage) setConduct(w http.ResponseWriter, r *http.Request) {
@@ -229,84 +221,143 @@ func (s *stage) listArrivals(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(append([]arrival{}, s.arrivals[since:]...)) // the suite went away
 }
 
-// network is the network's process as the suite sees it.
-type network struct {
-	*process
-	networkReady
-	seen int // arrivals before the present run
+// filled is what an archive tells of blocks it has made.
+type filled struct {
+	First        int64           `json:"first"` // block number
+	Transactions [][]common.Hash `json:"transactions"`
+	Contract     common.Address  `json:"contract"`
+	Visible      int64           `json:"visible"` // Unix milliseconds at which the last one ended
 }
 
-// network starts a network.
-func (l *lab) network(ctx context.Context, args ...string) (*network, error) {
-	p, err := l.start("network", nil, l.self, append([]string{"network"}, args...)...)
-	if err != nil {
-		return nil, err
+// postBlocks makes ?count= blocks of ?size= transactions.
+func (s *stage) postBlocks(w http.ResponseWriter, r *http.Request) {
+	count, err1 := strconv.Atoi(r.URL.Query().Get("count"))
+	size, err2 := strconv.Atoi(r.URL.Query().Get("size"))
+	if err := errors.Join(err1, err2); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
 	}
-	n := &network{process: p}
-	err = p.ready(ctx, func(line []byte) bool {
-		return json.Unmarshal(line, &n.networkReady) == nil && n.Network
+	s.fill.mu.Lock()
+	defer s.fill.mu.Unlock()
+	chain := s.chain.Ledger()
+	made := filled{First: chain.View().LatestBlock().Number + 1, Contract: s.fill.contracts[0]}
+	for range count {
+		hashes, err := s.fill.block(size)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		made.Transactions = append(made.Transactions, hashes)
+		made.Visible = time.Now().UnixMilli() // before anybody can see it
+		chain.CloseBlock()
+	}
+	_ = json.NewEncoder(w).Encode(made) // the suite went away
+}
+
+// Shape of an archive's usual blocks, the same as in the figures of the TypeScript relay: 20 transactions and 20 logs,
+// from as many senders, to five contracts.
+const (
+	blockSize    = 20
+	blockSenders = 20
+	logContracts = 5
+	chainNumber  = 298 // chain id
+)
+
+// Every call of these contracts logs its call data under two topics, the second of them
+// the caller, and returns 32 bytes.
+var (
+	loggerInit = hexutil.MustDecode("0x6d" + "365f5f3733602a365fa260205ff3" + "5f52600e6012f3")
+	loggerCall = hexutil.MustDecode("0xa9059cbb" + strings.Repeat("00", 12) + strings.Repeat("2a", 20) + strings.Repeat("00", 30) + "03e8")
+)
+
+// filler fills an archive's ledger straight, without a consensus node.
+type filler struct {
+	mu        sync.Mutex // guards all below
+	ledger    *ledger.Ledger
+	keys      []*ecdsa.PrivateKey
+	nonces    [blockSenders]uint64
+	payer     hedera.ID
+	sequence  int64 // of transaction ids
+	contracts []common.Address
+}
+
+// begin creates the contracts.
+func (f *filler) begin(chain *devnet.Network) error {
+	f.ledger = chain.Ledger()
+	for _, account := range ledger.DevAccounts() {
+		if account.EVMAddress() == account.ID.LongZero() || len(f.keys) == blockSenders {
+			continue
+		}
+		key, err := crypto.HexToECDSA(account.PrivateKey)
+		if err != nil {
+			return err
+		}
+		f.payer, f.keys = account.ID, append(f.keys, key)
+	}
+	if len(f.keys) != blockSenders {
+		return fmt.Errorf("the devnet has %d accounts with an EVM address", len(f.keys))
+	}
+	for range logContracts {
+		f.contracts = append(f.contracts, crypto.CreateAddress(crypto.PubkeyToAddress(f.keys[0].PublicKey), f.nonces[0]))
+		if _, err := f.handle(0, nil, loggerInit); err != nil {
+			return err
+		}
+	}
+	f.ledger.CloseBlock()
+	return nil
+}
+
+// block makes what is to be in a block.
+func (f *filler) block(size int) (hashes []common.Hash, err error) {
+	for i := range size {
+		hash, err := f.handle(i%len(f.keys), &f.contracts[i%len(f.contracts)], loggerCall)
+		if err != nil {
+			return nil, err
+		}
+		hashes = append(hashes, hash)
+	}
+	return hashes, nil
+}
+
+// handle brings one transaction to consensus.
+func (f *filler) handle(sender int, to *common.Address, data []byte) (common.Hash, error) {
+	_, raw, err := sign(f.keys[sender], &types.DynamicFeeTx{
+		Nonce: f.nonces[sender], GasFeeCap: big.NewInt(1_000_000_000_000), Gas: 100_000, To: to, Data: data,
 	})
 	if err != nil {
-		p.kill()
-		return nil, err
+		return common.Hash{}, err
 	}
-	return n, nil
-}
-
-// spoil replaces the rules by which calls are spoiled; see package faults.
-func (n *network) spoil(ctx context.Context, rules string) error {
-	return request(ctx, http.MethodPut, n.URL+"/faults", rules, nil)
-}
-
-// behave changes the conduct.
-func (n *network) behave(ctx context.Context, c conduct) error {
-	body, err := json.Marshal(c)
+	tx, err := eth.DecodeTx(raw)
 	if err != nil {
-		return err
+		return common.Hash{}, err
 	}
-	return request(ctx, http.MethodPut, n.URL+"/suite/conduct", string(body), nil)
+	f.nonces[sender]++
+	f.sequence++
+	body := &hapi.TransactionBody{TransactionFee: uint64(hedera.Hbar), Data: &hapi.TransactionBody_EthereumTransaction{
+		EthereumTransaction: &hapi.EthereumTransactionBody{EthereumData: raw},
+	}}
+	record := f.ledger.Handle(&ledger.Submission{
+		Body: body, Payer: f.payer, Node: hedera.Entity(3), Ethereum: tx, Size: len(raw),
+		ID:         hedera.TransactionID{Payer: f.payer, ValidStart: hedera.FromNanos(f.sequence)},
+		Hash:       sha512.Sum384(binary.BigEndian.AppendUint64(nil, uint64(f.sequence))),
+		Signatures: ledger.NewSignatures(nil, nil),
+	})
+	if record.Status != hapi.ResponseCodeEnum_SUCCESS {
+		return common.Hash{}, fmt.Errorf("transaction %d of the archive: %v", f.sequence, record.Status)
+	}
+	return tx.Hash(), nil
 }
 
-// arrivals returns the submissions of the present run so far.
-func (n *network) arrivals(ctx context.Context) ([]arrival, error) {
-	var list []arrival
-	err := request(ctx, http.MethodGet, n.URL+"/suite/arrivals?since="+strconv.Itoa(n.seen), "", &list)
-	return list, err
-}
-
-// mark starts a run: what has arrived by now does not belong to it.
-func (n *network) mark(ctx context.Context) error {
-	list, err := n.arrivals(ctx)
-	n.seen += len(list)
-	return err
-}
-
-// request makes a HTTP request and decodes the answer, if into is not nil.
-func request(ctx context.Context, method, url, body string, into any) error {
-	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+// sign signs a transaction of the chain.
+func sign(key *ecdsa.PrivateKey, tx *types.DynamicFeeTx) (common.Hash, []byte, error) {
+	tx.ChainID = big.NewInt(chainNumber)
+	if tx.GasTipCap == nil {
+		tx.GasTipCap = new(big.Int)
+	}
+	signed, err := types.SignNewTx(key, types.LatestSignerForChainID(tx.ChainID), tx)
 	if err != nil {
-		return err
+		return common.Hash{}, nil, err
 	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	text, err := io.ReadAll(resp.Body)
-	switch {
-	case err != nil:
-		return err
-	case resp.StatusCode != http.StatusOK:
-		return fmt.Errorf("%s %s: %s: %s", method, url, resp.Status, text)
-	}
-	switch v := into.(type) {
-	case nil:
-		return nil
-	case *string:
-		*v = string(text)
-		return nil
-	default:
-		return json.Unmarshal(text, into)
-	}
+	raw, err := signed.MarshalBinary()
+	return signed.Hash(), raw, err
 }

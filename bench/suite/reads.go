@@ -1,220 +1,532 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"lockstep/internal/sleep"
 )
 
-// readClients is how many connections ask, where a row does not say otherwise.
-const readClients = 32
+const (
+	readClients = 32              // connections that ask, where a row does not say otherwise
+	readTime    = 3 * time.Second // of a load that does not end with its keys
+	// archiveBlocks is how many blocks there are to ask about. A relay that was asked about all of them is ended: the
+	// next one knows nothing.
+	archiveBlocks = 1000
+	mebi          = 1 << 20
+)
 
-// readTime is how long a load runs that does not end with its keys.
-const readTime = 3 * time.Second
+// readCase is one kind of read, with its targets and what the TypeScript relay showed.
+type readCase struct {
+	label                            string
+	body                             func(a *network, i int) string
+	requests                         int     // 0: as many as there are in readTime
+	batch                            int     // calls in one request; 0: no batch
+	cpu, echo, nginx, calls          float64 // targets: µs, multiples of what others spend, and of the mirror node; 0: none
+	peerCPU, peerMirror, peerRequest string
+}
 
-// sample takes one load and adds its figures under a label.
-func (l *lab) sample(ctx context.Context, t *table, label string, q reading) error {
-	q.name = strings.ReplaceAll(strings.ReplaceAll(label, " ", "-"), ",", "")
-	if q.connections == 0 {
-		q.connections = readClients
+func one(method string, params ...any) func(*network, int) string {
+	text := ask(method, params...)
+	return func(*network, int) string { return text }
+}
+
+// Where a kind of read asks about everything once, nothing is in a cache. Neighbours in time differ, or they would be one.
+var (
+	chainID  = readCase{label: "eth_chainId", body: one("eth_chainId"), echo: 1.5, peerCPU: "175", peerRequest: "6,154"}
+	balances = readCase{
+		label: "eth_getBalance", nginx: 4, requests: 20_000, peerCPU: "785", peerMirror: "1", peerRequest: "1,513",
+		body: func(a *network, i int) string {
+			return ask("eth_getBalance", a.Accounts[i%len(a.Accounts)].Address, "latest")
+		},
+	}
+	fullBlocks = readCase{
+		label: "eth_getBlockByNumber, 20 transactions in full", echo: 30, requests: archiveBlocks, peerCPU: "13,581", peerMirror: "25", peerRequest: "76",
+		body: func(a *network, i int) string { return ask("eth_getBlockByNumber", hex(a.blocks.First+int64(i)), true) },
+	}
+	limitCases = []readCase{
+		chainID, balances, fullBlocks,
+		{
+			label: "batch of 100 eth_chainId", batch: 100, peerCPU: "2,100", peerRequest: "550",
+			body: func(*network, int) string {
+				return "[" + strings.TrimSuffix(strings.Repeat(ask("eth_chainId")+",", 100), ",") + "]"
+			},
+		},
+	}
+	coldCases = []readCase{
+		{
+			label: "eth_call", requests: 20_000, cpu: 75, calls: 1, peerCPU: "741", peerMirror: "1", peerRequest: "1,492",
+			body: func(a *network, i int) string {
+				return ask("eth_call", literal(fmt.Sprintf(`{"to":%q,"data":"0x70a08231%064x"}`, a.blocks.Contract, i)), "latest")
+			},
+		},
+		{
+			label: "eth_getTransactionReceipt", requests: 3 * archiveBlocks, cpu: 300, calls: 2, peerCPU: "4,448", peerMirror: "6.3", peerRequest: "221",
+			body: func(a *network, i int) string {
+				return ask("eth_getTransactionReceipt", a.blocks.Transactions[i%archiveBlocks][7*(i/archiveBlocks)].Hex())
+			},
+		},
+		{
+			label: "eth_getLogs, 100 logs", requests: archiveBlocks - 4, cpu: 350, calls: 2, peerCPU: "3,500", peerMirror: "5", peerRequest: "240",
+			body: func(a *network, i int) string {
+				from := a.blocks.First + int64(i)
+				return ask("eth_getLogs", literal(fmt.Sprintf(`{"fromBlock":%q,"toBlock":%q}`, hex(from), hex(from+4))))
+			},
+		},
+	}
+	tipCases = []readCase{
+		{label: "eth_blockNumber", body: one("eth_blockNumber"), cpu: 20, peerCPU: "730", peerMirror: "1", peerRequest: "1,631"},
+		{label: "eth_gasPrice", body: one("eth_gasPrice"), cpu: 20, peerCPU: "689", peerMirror: "1", peerRequest: "1,729"},
+		{label: "latest block", body: one("eth_getBlockByNumber", "latest", false), cpu: 20, peerCPU: "8,338", peerMirror: "5", peerRequest: "140"},
+		{label: "latest block, 20 transactions in full", body: one("eth_getBlockByNumber", "latest", true), peerCPU: "13,455", peerMirror: "24", peerRequest: "85"},
+	}
+)
+
+// readRow takes the figures of a row of reads, beside what any server must spend in the same run: an echo of JSON by
+// net/http, and nginx that hands on the same answer of the mirror node.
+func readRow(ctx context.Context, l *lab, t *table, runs int, cases []readCase, during func(context.Context, *network) error) error {
+	t.want(echoCPU, "µs/request", nil, "")
+	t.want(nginxCPU, "µs/request", nil, "")
+	some := func(limit float64) *bound {
+		if limit == 0 {
+			return nil
+		}
+		return atMost(limit)
+	}
+	for _, c := range cases {
+		t.want(c.label+relayCPU, "µs/request", some(c.cpu), c.peerCPU)
+		t.want(c.label+" ÷ echo", "×", some(c.echo), "")
+		t.want(c.label+" ÷ nginx", "×", some(c.nginx), "")
+		t.want(c.label+" ÷ TypeScript relay", "×", nil, "1")
+		t.want(c.label+", calls of the mirror node", "/request", some(c.calls), c.peerMirror)
+		t.want(c.label+", answered", "requests/s", nil, c.peerRequest)
+	}
+	a, err := l.archive(ctx, archiveBlocks)
+	if err != nil {
+		return err
+	}
+	defer a.kill()
+	echo, err := l.compared(ctx, nil, "echo")
+	if err != nil {
+		return err
+	}
+	defer echo.kill()
+	nginx, err := l.nginx(ctx, a)
+	if err != nil {
+		return err
+	}
+	defer nginx.kill()
+	for range runs {
+		var stick yardstick
+		for _, plain := range []struct {
+			name  string
+			micro *float64
+			q     reading
+		}{
+			{echoCPU, &stick.echo, reading{relay: echo}},
+			{nginxCPU, &stick.nginx, reading{relay: nginx, holds: `"account"`}},
+		} {
+			q := plain.q
+			q.name, q.connections, q.duration, q.plain, q.body = "plain", readClients, readTime, true, func(i int) string { return chainID.body(a, i) }
+			r, err := l.read(ctx, q)
+			if err != nil {
+				return err
+			}
+			*plain.micro = r.micro()
+			t.ours(plain.name, "µs/request", r.micro())
+		}
+		for _, c := range cases {
+			if err := l.readCase(ctx, t, a, c, stick, during); err != nil {
+				return err
+			}
+		}
+	}
+	t.note("%d connections; user and system time of the process. nginx is one process, keeps its connections to the mirror node, and hands on the answer that eth_getBalance needs. The mirror node answers without delay.", readClients)
+	t.note("The load shares the processors with the relay: requests/s are what both together make of them. The TypeScript relay's figures were measured earlier.")
+	return nil
+}
+
+// The figures of a row that others are divided by, and what all costs end in.
+const (
+	echoCPU  = "a bare net/http echo of JSON, CPU"
+	nginxCPU = "nginx in front of the mirror node, CPU"
+	relayCPU = ", CPU of the relay"
+)
+
+// yardstick is what any server must spend on a request, in microseconds of processor time.
+type yardstick struct{ echo, nginx float64 }
+
+// readCase asks a relay of its own, which has seen nothing before.
+func (l *lab) readCase(ctx context.Context, t *table, a *network, c readCase, stick yardstick, during func(context.Context, *network) error) error {
+	relay, err := l.relay(ctx, a, nil)
+	if err != nil {
+		return err
+	}
+	defer relay.kill()
+	q := reading{
+		relay: relay, archive: a, connections: readClients, requests: c.requests, batch: c.batch,
+		name: strings.NewReplacer(" ", "-", ",", "").Replace(c.label), body: func(i int) string { return c.body(a, i) },
+	}
+	if q.requests == 0 {
+		q.duration = readTime
+	}
+	if during != nil {
+		q.during = func(ctx context.Context) error { return during(ctx, a) }
 	}
 	r, err := l.read(ctx, q)
 	if err != nil {
 		return err
 	}
-	naive := q.relay.naive
-	t.add(naive, label+", CPU of the relay", "µs/request", r.micro())
-	if !naive {
-		if err := l.compare(ctx, t, label, r.micro()); err != nil {
-			return err
-		}
-	}
-	if q.archive != nil {
-		t.add(naive, label+", calls of the mirror node", "/request", r.mirror/r.requests)
-	}
-	t.add(naive, label+", answered", "requests/s", r.rate())
-	if q.calls > 1 {
-		t.add(naive, label+", answered calls", "/s", r.rate()*float64(q.calls))
-	}
+	l.compare(t, c.label, r.micro(), stick)
+	t.ours(c.label+", calls of the mirror node", "/request", r.mirror/r.requests)
+	t.ours(c.label+", answered", "requests/s", r.requests/r.seconds)
 	return nil
 }
 
-// wantRead declares the figures of a sample. A bound of 0 is none.
-func wantRead(t *table, label string, micro, calls float64, peerMicro, peerCalls, peerRate string) {
-	bounded := func(limit float64) *bound {
-		if limit == 0 {
-			return nil
-		}
-		return atMost(limit, number(limit))
+// compare enters what a request costs, also as multiples of what any server must spend, and of the TypeScript relay's figure.
+func (l *lab) compare(t *table, label string, micros float64, stick yardstick) {
+	f := t.figure(label+relayCPU, "µs/request")
+	f.ours = append(f.ours, micros)
+	t.ours(label+" ÷ echo", "×", micros/stick.echo)
+	t.ours(label+" ÷ nginx", "×", micros/stick.nginx)
+	if peer, err := strconv.ParseFloat(strings.ReplaceAll(f.Peer, ",", ""), 64); err == nil {
+		t.ours(label+" ÷ TypeScript relay", "×", micros/peer)
 	}
-	t.want(label+", CPU of the relay", "µs/request", bounded(micro), peerMicro)
-	t.want(label+", calls of the mirror node", "/request", bounded(calls), peerCalls)
-	t.want(label+", answered", "requests/s", nil, peerRate)
 }
 
-// readsCheap is what is answered without the mirror node.
-func readsCheap(ctx context.Context, l *lab, t *table, runs int) error {
-	const batch = 100
-	single, many := fmt.Sprintf("eth_chainId, %d connections", readClients), fmt.Sprintf("batch of %d eth_chainId", batch)
-	t.want(single+", CPU of the relay", "µs/request", nil, "175")
-	t.want(single+", answered", "requests/s", nil, "6,154")
-	t.want(many+", CPU of the relay", "µs/request", nil, "2,100")
-	t.want(many+", answered", "requests/s", nil, "550")
-	t.want(many+", answered calls", "/s", atLeast(400_000, "400,000"), "55,045")
-	a, err := l.library(ctx, 1)
-	if err != nil {
-		return err
-	}
-	defer a.kill()
-	ours, err := l.relay(ctx, a.network, nil)
-	if err != nil {
-		return err
-	}
-	defer ours.kill()
-	echo, err := l.echo(ctx)
-	if err != nil {
-		return err
-	}
-	defer echo.kill()
-	one := ask("eth_chainId")
-	hundred := "[" + strings.TrimSuffix(strings.Repeat(one+",", batch), ",") + "]"
-	for range runs {
-		for _, r := range []*relay{ours, echo} {
-			if err := l.sample(ctx, t, single, reading{relay: r, duration: readTime, body: func(int) string { return one }}); err != nil {
-				return err
-			}
-		}
-		if err := l.sample(ctx, t, many, reading{relay: ours, duration: readTime, calls: batch, body: func(int) string { return hundred }}); err != nil {
-			return err
-		}
-	}
-	t.note("The baseline is a bare net/http handler that takes in the body and answers a constant.")
-	t.note("The load shares the processors with the relay: requests/s are what both together make of them.")
-	return nil
+func readsLimit(ctx context.Context, l *lab, t *table, runs int) error {
+	return readRow(ctx, l, t, runs, limitCases, nil)
 }
 
-// archiveBlocks is how many blocks there are to ask about. A relay that was asked about
-// all of them is ended: the next one knows nothing.
-const archiveBlocks = 1000
-
-// readsCold asks about everything once, so that nothing is in a cache.
 func readsCold(ctx context.Context, l *lab, t *table, runs int) error {
-	const span = 5 // blocks of 20 logs each
-	wantRead(t, "eth_getBalance", 75, 1, "785", "1", "1,513")
-	wantRead(t, "eth_call", 75, 1, "741", "1", "1,492")
-	wantRead(t, "eth_getTransactionReceipt", 300, 2, "4,448", "6.3", "221")
-	wantRead(t, "eth_getBlockByNumber, 20 transactions in full", 1000, 3, "13,581", "25", "76")
-	wantRead(t, "eth_getLogs, 100 logs", 350, 2, "3,500", "5", "240")
-	a, err := l.library(ctx, archiveBlocks)
-	if err != nil {
-		return err
-	}
-	defer a.kill()
-	blocks := a.blocks
-	loads := []struct {
-		label    string
-		requests int
-		body     func(i int) string
-	}{
-		// Neighbours in time differ, or they would be one.
-		{"eth_getBalance", 20_000, func(i int) string { return ask("eth_getBalance", a.Accounts[i%len(a.Accounts)].Address, "latest") }},
-		{"eth_call", 20_000, func(i int) string {
-			return ask("eth_call", literal(fmt.Sprintf(`{"to":%q,"data":"0x70a08231%064x"}`, blocks.Contract, i)), "latest")
-		}},
-		{"eth_getTransactionReceipt", 3 * archiveBlocks, func(i int) string {
-			return ask("eth_getTransactionReceipt", blocks.Transactions[i%archiveBlocks][7*(i/archiveBlocks)].Hex())
-		}},
-		{"eth_getBlockByNumber, 20 transactions in full", archiveBlocks, func(i int) string {
-			return ask("eth_getBlockByNumber", hex(blocks.First+int64(i)), true)
-		}},
-		{"eth_getLogs, 100 logs", archiveBlocks - span + 1, func(i int) string {
-			from := blocks.First + int64(i)
-			return ask("eth_getLogs", literal(fmt.Sprintf(`{"fromBlock":%q,"toBlock":%q}`, hex(from), hex(from+span-1))))
-		}},
-	}
-	for range runs {
-		for _, q := range loads {
-			relay, err := l.relay(ctx, a.network, nil)
-			if err != nil {
-				return err
-			}
-			err = l.sample(ctx, t, q.label, reading{relay: relay, archive: a, requests: q.requests, body: q.body})
-			relay.kill()
-			if err != nil {
-				return err
-			}
-		}
-	}
-	t.note(fmt.Sprintf("%d connections; each run has a relay of its own, which has seen nothing before. The mirror node answers without delay.", readClients))
-	return nil
+	return readRow(ctx, l, t, runs, coldCases, nil)
 }
 
-// readsTip asks many times for what changes all the time, while the chain goes on.
+// readsTip asks many times for what changes all the time, while the chain has a new block every 2 s.
 func readsTip(ctx context.Context, l *lab, t *table, runs int) error {
-	loads := []struct{ label, body, micro, rate string }{
-		{"eth_blockNumber", ask("eth_blockNumber"), "730", "1,631"},
-		{"eth_gasPrice", ask("eth_gasPrice"), "689", "1,729"},
-		{"latest block", ask("eth_getBlockByNumber", "latest", false), "8,338", "140"},
-		{"latest block, 20 transactions in full", ask("eth_getBlockByNumber", "latest", true), "13,455", "85"},
-	}
-	for i, q := range loads {
-		bound := 20.0
-		if i == len(loads)-1 {
-			bound = 0
+	return readRow(ctx, l, t, runs, tipCases, func(ctx context.Context, a *network) error {
+		for {
+			if sleep.For(ctx, 2*time.Second); ctx.Err() != nil {
+				return nil
+			}
+			if _, err := a.add(context.WithoutCancel(ctx), 1, blockSize); err != nil {
+				return err
+			}
 		}
-		wantRead(t, q.label, bound, 0, q.micro, []string{"1", "1", "5", "24"}[i], q.rate)
-	}
-	a, err := l.library(ctx, 1)
+	})
+}
+
+// readsMemory is what the process of a relay needs.
+func readsMemory(ctx context.Context, l *lab, t *table, runs int) error {
+	const crowd, idle, busy = 128, "resident, 5 s after the start", "peak, full blocks at 128 connections"
+	t.want(idle, "MiB", atMost(40), "163")
+	t.want(busy, "MiB", atMost(150), "794")
+	a, err := l.archive(ctx, archiveBlocks)
 	if err != nil {
 		return err
 	}
 	defer a.kill()
-	relay, err := l.relay(ctx, a.network, nil)
+	for range runs {
+		relay, err := l.relay(ctx, a, nil)
+		if err != nil {
+			return err
+		}
+		sleep.For(ctx, 5*time.Second)
+		t.ours(idle, "MiB", relay.memory(resident)/mebi)
+		_, err = l.read(ctx, reading{
+			relay: relay, archive: a, name: "memory", connections: crowd, requests: 3 * archiveBlocks,
+			body: func(i int) string { return fullBlocks.body(a, i%archiveBlocks) },
+		})
+		t.ours(busy, "MiB", relay.memory(peakResident)/mebi)
+		relay.kill()
+		if err != nil {
+			return err
+		}
+	}
+	t.note("Resident memory is what the kernel counts, and the peak is the kernel's, too.")
+	return nil
+}
+
+// readsStart is the time from the start of the process to its first answer.
+func readsStart(ctx context.Context, l *lab, t *table, runs int) error {
+	t.want("mirror node up", "ms", atMost(50), "649")
+	t.want("mirror node down", "ms", atMost(50), "ends after 29.9 s")
+	a, err := l.archive(ctx, 1)
 	if err != nil {
 		return err
 	}
-	defer relay.kill()
+	defer a.kill()
 	for range runs {
-		for _, q := range loads {
-			err := l.sample(ctx, t, q.label, reading{
-				relay: relay, archive: a, duration: readTime, body: func(int) string { return q.body }, during: a.goOn,
+		for label, env := range map[string]string{"mirror node up": "", "mirror node down": "MIRROR_NODE_URL=http://127.0.0.1:1"} {
+			port, err := freePort(ctx)
+			if err != nil {
+				return err
+			}
+			start := time.Now()
+			p, err := l.start("relay", slices.Concat(relaySettings(a, nil), l.settings, []string{env, "SERVER_PORT=" + port}), l.program, "serve")
+			if err != nil {
+				return err
+			}
+			err = poll(ctx, startLimit, 200*time.Microsecond, func() error {
+				var id string
+				_, err := call(ctx, http.DefaultClient, "http://127.0.0.1:"+port, ask("eth_chainId"), &id)
+				return err
 			})
+			t.ours(label, "ms", float64(time.Since(start))/1e6)
+			p.kill()
 			if err != nil {
 				return err
 			}
 		}
 	}
-	t.note(fmt.Sprintf("%d connections for %v; the chain has a new block of %d transactions every 2 s.", readClients, readTime, blockSize))
 	return nil
 }
 
-// goOn makes a block every 2 s.
-func (a *library) goOn(ctx context.Context) error {
-	for {
-		sleep.For(ctx, 2*time.Second)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if _, err := a.add(context.WithoutCancel(ctx), 1, blockSize); err != nil {
+// readsLarge is one very large block with all its transactions.
+func readsLarge(ctx context.Context, l *lab, t *table, runs int) error {
+	const size = 10_000
+	t.want("time to the answer", "s", atMost(1), "45–50 for 11,000")
+	a, err := l.archive(ctx, 1)
+	if err != nil {
+		return err
+	}
+	defer a.kill()
+	large, err := a.add(ctx, 1, size)
+	if err != nil {
+		return err
+	}
+	for range runs {
+		relay, err := l.relay(ctx, a, nil, fmt.Sprintf("ETH_GET_TRANSACTION_COUNT_MAX_BLOCK_RANGE=%d", size+1))
+		if err != nil {
 			return err
 		}
+		calls, err1 := a.calls(ctx)
+		before, cpu, start := relay.memory(resident), relay.cpu(), time.Now()
+		var text string
+		err2 := request(ctx, http.MethodPost, relay.url, ask("eth_getBlockByNumber", hex(large.First), true), &text)
+		t.ours("time to the answer", "s", time.Since(start).Seconds())
+		t.ours("CPU of the relay", "ms", (relay.cpu()-cpu)*1e3)
+		t.ours("answer", "MiB", float64(len(text))/mebi)
+		t.ours("growth of the process at its peak", "MiB", (relay.memory(peakResident)-before)/mebi)
+		after, err3 := a.calls(ctx)
+		t.ours("calls of the mirror node", "", after-calls)
+		relay.kill()
+		if err := errors.Join(err1, err2, err3); err != nil {
+			return err
+		}
+		if have := strings.Count(text, `"transactionIndex"`); have != size {
+			return fmt.Errorf("%d of %d transactions: %.300s", have, size, text)
+		}
+	}
+	t.note("The mirror node is the devnet's and shares the processors; the limit on full blocks is raised for this.")
+	return nil
+}
+
+// reading is one load of reads: every connection sends its next request as soon as it
+// has the answer to the one before.
+type reading struct {
+	relay       *relay
+	archive     *network // nil: calls of the mirror node are not counted
+	name        string
+	connections int
+	requests    int           // then it is over; 0: no such end
+	duration    time.Duration // then it is over; 0: no such end
+	batch       int           // calls in one request; 0: no batch
+	plain       bool          // it goes to no relay, or needs no warmth: nothing is asked before
+	holds       string        // what each answer must have in its beginning; "": a result
+	body        func(i int) string
+	during      func(ctx context.Context) error // beside the load; its context ends with it
+}
+
+// readings is what one load showed.
+type readings struct {
+	requests float64
+	seconds  float64
+	cpu      float64 // seconds, of the relay
+	mirror   float64 // calls of the mirror node
+}
+
+func (r readings) micro() float64 { return r.cpu / r.requests * 1e6 }
+
+// read runs a load.
+func (l *lab) read(ctx context.Context, q reading) (r readings, err error) {
+	load, stop := context.WithCancel(ctx)
+	defer stop()
+	calls := func() (n float64) {
+		if q.archive != nil && err == nil {
+			n, err = q.archive.calls(ctx)
+		}
+		return n
+	}
+	if !q.plain { // the relay opens its connections to the mirror node and grows what every request needs
+		warm := reading{relay: q.relay, connections: q.connections, requests: 50 * q.connections, body: func(i int) string {
+			if i%2 == 0 {
+				return ask("eth_chainId")
+			}
+			return ask("eth_getBalance", fmt.Sprintf("0x%040x", 1002+i%16), "latest")
+		}}
+		if _, err := warm.run(ctx, func() {}); err != nil {
+			return r, err
+		}
+	}
+	l.profile(ctx, []*relay{q.relay}, q.name)
+	before, cpu, start := calls(), q.relay.cpu(), time.Now()
+	if err != nil {
+		return r, err
+	}
+	done, err := q.run(load, stop)
+	r = readings{requests: float64(done), seconds: time.Since(start).Seconds(), cpu: q.relay.cpu() - cpu}
+	l.profiling.Wait() // the relay may be ended next
+	r.mirror = calls() - before
+	if err != nil {
+		err = fmt.Errorf("%s: %w", q.name, err)
+	}
+	return r, err
+}
+
+// run drives the connections and returns how many requests were answered. It calls stop when the load is over.
+func (q reading) run(ctx context.Context, stop func()) (int, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var next, done atomic.Int64
+	var failed atomic.Pointer[error]
+	beside := make(chan error, 1)
+	go func() {
+		if q.during != nil {
+			beside <- q.during(ctx)
+		}
+		close(beside)
+	}()
+	end := time.Now().Add(q.duration)
+	var clients sync.WaitGroup
+	for range q.connections {
+		clients.Go(func() {
+			err := q.client(ctx, &done, func() (int, bool) {
+				i := int(next.Add(1) - 1)
+				return i, (q.requests == 0 || i < q.requests) && (q.duration == 0 || time.Now().Before(end))
+			})
+			if err != nil && failed.CompareAndSwap(nil, &err) {
+				cancel(err)
+			}
+		})
+	}
+	clients.Wait()
+	stop()
+	cancel(nil)
+	err := <-beside
+	if first := failed.Load(); first != nil {
+		err = errors.Join(*first, err)
+	}
+	return int(done.Load()), err
+}
+
+// client is one connection. It writes requests by hand, so that the processors are there for the relay and not for the load.
+func (q reading) client(ctx context.Context, done *atomic.Int64, index func() (int, bool)) error {
+	var dialer net.Dialer
+	host := strings.TrimPrefix(q.relay.url, "http://")
+	conn, err := dialer.DialContext(ctx, "tcp", host)
+	if err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
+	defer func() { _ = conn.Close() }() // nothing is left to say
+	in := bufio.NewReaderSize(conn, 16<<10)
+	var text []byte
+	for {
+		i, more := index()
+		if !more || ctx.Err() != nil {
+			return ctx.Err()
+		}
+		body := q.body(i)
+		text = fmt.Appendf(text[:0], "POST / HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", host, len(body), body)
+		if _, err := conn.Write(text); err != nil {
+			return err
+		}
+		if err := q.answer(in); err != nil {
+			return fmt.Errorf("%.200s: %w", body, err)
+		}
+		done.Add(1)
 	}
 }
 
-// answers asks until there is an answer.
-func answers(ctx context.Context, url string) error {
-	return poll(ctx, startLimit, 200*time.Microsecond, func() error {
-		var reply struct{ Result string }
-		if err := request(ctx, http.MethodPost, url, ask("eth_chainId"), &reply); err != nil {
-			return err
+// answer reads an answer of status 200 whose beginning has what the load wants.
+func (q reading) answer(in *bufio.Reader) error {
+	resp, err := http.ReadResponse(in, nil)
+	if err != nil {
+		return err
+	}
+	var beginning [512]byte
+	n, err := io.ReadFull(resp.Body, beginning[:])
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return err
+	}
+	head := beginning[:n]
+	good := bytes.Contains(head, []byte(cmp.Or(q.holds, `"result":`))) && (q.holds != "" ||
+		!bytes.Contains(head, []byte(`"error"`)) && !bytes.Contains(head, []byte(`"result":null`)))
+	if resp.StatusCode != http.StatusOK || !good || q.batch > 0 && head[0] != '[' {
+		return fmt.Errorf("status %d: %s", resp.StatusCode, head)
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	return err
+}
+
+// nginxConfig is one process that hands on every request as one for an account.
+const nginxConfig = `daemon off; master_process off; pid %[1]s/nginx.pid; error_log stderr error;
+events { worker_connections 1024; }
+http {
+	access_log off; keepalive_requests 1000000000; keepalive_timeout 1h; client_body_temp_path %[1]s/body; proxy_temp_path %[1]s/proxy;
+	fastcgi_temp_path %[1]s/fastcgi; uwsgi_temp_path %[1]s/uwsgi; scgi_temp_path %[1]s/scgi;
+	upstream mirror { server %[2]s; keepalive 64; keepalive_requests 1000000000; }
+	server {
+		listen 127.0.0.1:%[3]s;
+		location / {
+			proxy_method GET; proxy_pass_request_body off; proxy_set_header Content-Length ""; proxy_set_header Content-Type "";
+			proxy_http_version 1.1; proxy_set_header Connection ""; proxy_pass http://mirror/api/v1/accounts/%[4]s?transactions=false;
 		}
-		if reply.Result != "0x12a" {
-			return fmt.Errorf("eth_chainId: %q", reply.Result)
+	}
+}
+`
+
+// nginx starts nginx in front of an archive.
+func (l *lab) nginx(ctx context.Context, a *network) (*relay, error) {
+	program, err := exec.LookPath("nginx")
+	if err != nil {
+		if program = "/usr/sbin/nginx"; exec.CommandContext(ctx, program, "-v").Run() != nil {
+			return nil, errors.New("nginx is missing: make setup-all installs it")
 		}
-		return nil
-	})
+	}
+	port, err := freePort(ctx)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(l.dir, "nginx-")
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Join(dir, "nginx.conf")
+	text := fmt.Sprintf(nginxConfig, dir, strings.TrimPrefix(a.URL, "http://"), port, a.Accounts[0].Address)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return nil, err
+	}
+	p, err := l.start("nginx", nil, program, "-p", dir, "-c", file)
+	if err != nil {
+		return nil, err
+	}
+	return &relay{process: p, url: "http://127.0.0.1:" + port, naive: true}, p.answers(ctx, "127.0.0.1:"+port)
 }

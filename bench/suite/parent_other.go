@@ -1,7 +1,0 @@
-//go:build !linux
-
-package main
-
-import "syscall"
-
-func withParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }
