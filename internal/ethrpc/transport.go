@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"lockstep/internal/sleep"
 )
 
 // maxErrorBody bounds what is read of an answer that is not the one that was hoped for.
@@ -55,7 +57,7 @@ func (w watching) RoundTrip(r *http.Request) (*http.Response, error) {
 	if note == nil {
 		note = &seen{}
 	}
-	note.status, note.after = answer.StatusCode, retryAfter(answer.Header.Get("Retry-After"))
+	note.status, note.after = answer.StatusCode, sleep.RetryAfter(answer.Header.Get("Retry-After"), time.Now(), longestAfter)
 	body := &bounded{ReadCloser: answer.Body, left: w.max}
 	answer.Body = body
 	good := answer.StatusCode >= 200 && answer.StatusCode < 300
@@ -122,20 +124,6 @@ func (b *bounded) Read(p []byte) (int, error) {
 
 // longestAfter bounds the pause that an endpoint may ask for: a quota of a month would end the work.
 const longestAfter = 5 * time.Minute
-
-// retryAfter reads the header of that name: seconds, or a date.
-func retryAfter(header string) time.Duration {
-	if header == "" {
-		return 0
-	}
-	pause := time.Duration(0)
-	if seconds, err := strconv.Atoi(strings.TrimSpace(header)); err == nil {
-		pause = time.Duration(min(max(seconds, 0), 1<<20)) * time.Second
-	} else if at, err := http.ParseTime(header); err == nil {
-		pause = time.Until(at)
-	}
-	return min(max(pause, 0), longestAfter)
-}
 
 // parseError reads the error of an answer: {"error":{…}}, {"error":"…"}, {"message":"…"}, or plain text. It returns nil if there is nothing
 // of the kind, as in the page of a balancer.

@@ -2,6 +2,7 @@ package sleep
 
 import (
 	"context"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,4 +34,16 @@ func TestFor(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestRetryAfter(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	for text, want := range map[string]time.Duration{
+		"": 0, "0": 0, "7": 7 * time.Second, " 7 ": 7 * time.Second, "0.25": time.Second / 4, "99999": time.Minute, "1e300": time.Minute, "NaN": 0, "-1": 0, "soon": 0,
+		now.Add(9 * time.Second).UTC().Format(http.TimeFormat): 9 * time.Second, now.Add(-time.Hour).UTC().Format(http.TimeFormat): 0,
+	} {
+		if got := RetryAfter(text, now, time.Minute); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
 }

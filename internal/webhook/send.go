@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"lockstep/internal/secret"
+	"lockstep/internal/sleep"
 )
 
 // maxAnswer bounds what is read of an answer: enough for the connection to be used again.
@@ -20,6 +21,9 @@ const maxAnswer = 64 << 10
 
 // maxWords is how much is kept of an answer that refuses.
 const maxWords = 4 << 10
+
+// longestWait is how long a receiver may ask for: others have their turn, and deliveries end after some days.
+const longestWait = 24 * time.Hour
 
 // Message is one event for one receiver.
 type Message struct {
@@ -98,19 +102,7 @@ func (s *Sender) Send(ctx context.Context, m Message) (int, error) {
 	if response.StatusCode/100 == 2 {
 		return response.StatusCode, nil
 	}
-	return response.StatusCode, &StatusError{Status: response.StatusCode, RetryAfter: retryAfter(response.Header.Get("Retry-After"), now), Answer: answer}
-}
-
-// retryAfter reads the header of that name: seconds, also with a fraction as some write them, or a date.
-func retryAfter(text string, now time.Time) time.Duration {
-	const longest = 24 * time.Hour
-	wait := time.Duration(0)
-	if seconds, err := strconv.ParseFloat(text, 64); err == nil && seconds > 0 {
-		wait = time.Duration(min(seconds, longest.Seconds()) * float64(time.Second))
-	} else if at, err := http.ParseTime(text); err == nil {
-		wait = at.Sub(now)
-	}
-	return min(max(wait, 0), longest)
+	return response.StatusCode, &StatusError{Status: response.StatusCode, RetryAfter: sleep.RetryAfter(response.Header.Get("Retry-After"), now, longestWait), Answer: answer}
 }
 
 // cause drops what an error of net/http says of the URL.

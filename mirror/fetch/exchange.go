@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"runtime/debug"
-	"strconv"
 	"time"
 
 	"lockstep/internal/sleep"
@@ -201,21 +200,6 @@ const usualThrottle = 500 * time.Millisecond
 
 // longestThrottle bounds the time that a mirror node can ask for by Retry-After.
 const longestThrottle = time.Minute
-
-// retryAfter reads the header of that name: seconds, or a date.
-func retryAfter(h http.Header, now time.Time) time.Duration {
-	text := h.Get("Retry-After")
-	if text == "" {
-		return 0
-	}
-	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil {
-		return min(time.Duration(seconds)*time.Second, longestThrottle)
-	}
-	if date, err := http.ParseTime(text); err == nil {
-		return min(max(date.Sub(now), 0), longestThrottle)
-	}
-	return 0
-}
 
 // jitter spreads a delay over 75 % to 125 % of it.
 func jitter(d time.Duration) time.Duration {

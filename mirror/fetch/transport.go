@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"lockstep/internal/sleep"
 	"lockstep/internal/telemetry"
 )
 
@@ -128,7 +129,7 @@ func (f *Fetcher) attemptOnce(ctx context.Context, u *upstream, q Request, read 
 		return nil, ErrNotFound
 	case status < 200 || status > 299:
 		e := errorOf(status, text.buffer.Bytes())
-		e.retryAfter = retryAfter(answer.Header, time.Now())
+		e.retryAfter = sleep.RetryAfter(answer.Header.Get("Retry-After"), time.Now(), longestThrottle)
 		if status == http.StatusTooManyRequests && e.retryAfter == 0 {
 			e.retryAfter = usualThrottle
 		}

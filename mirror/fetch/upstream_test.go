@@ -91,18 +91,6 @@ func TestBreakerTries(t *testing.T) {
 	}
 }
 
-func TestRetryAfterHeader(t *testing.T) {
-	now := time.Unix(1_800_000_000, 0)
-	for text, want := range map[string]time.Duration{
-		"": 0, "0": 0, "7": 7 * time.Second, "99999": longestThrottle, "-1": 0, "soon": 0,
-		now.Add(9 * time.Second).UTC().Format(http.TimeFormat): 9 * time.Second, now.Add(-time.Hour).UTC().Format(http.TimeFormat): 0,
-	} {
-		if got := retryAfter(http.Header{"Retry-After": {text}}, now); got != want {
-			t.Errorf("%q: %s, want %s", text, got, want)
-		}
-	}
-}
-
 func TestBaseURL(t *testing.T) {
 	for text, want := range map[string]string{
 		"mirror.example": "https://mirror.example", "http://127.0.0.1:5551": "http://127.0.0.1:5551", "http://h:1/": "http://h:1",
