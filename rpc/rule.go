@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"lockstep/internal/clip"
 	"lockstep/internal/eth"
 	"lockstep/internal/jsonx"
 )
@@ -198,8 +199,5 @@ func (o Object) VerifyField(f Field, v jsonx.Value) *eth.Error {
 
 func (o Object) quote(name string) string {
 	const longest = 128
-	if len(name) > longest {
-		name = strings.ToValidUTF8(name[:longest], "") + "…"
-	}
-	return fmt.Sprintf("'%s' for %s", name, o.Name)
+	return fmt.Sprintf("'%s' for %s", clip.Text(name, longest), o.Name)
 }

@@ -4,10 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"lockstep/internal/clip"
 )
 
 // lookBatch bounds how many hashes are asked for in one call.
@@ -241,12 +242,7 @@ func (w *worker) explain(ctx context.Context, slots []*LineSlot, proofs []Proof)
 const longestReason = 1 << 10
 
 // ClipReason cuts why a transaction failed to what is kept of it, between two characters.
-func ClipReason(text string) string {
-	if len(text) > longestReason {
-		return strings.ToValidUTF8(text[:longestReason], "") + "…"
-	}
-	return text
-}
+func ClipReason(text string) string { return clip.Text(text, longestReason) }
 
 // foreign proves that somebody else's transaction used a slot, which none of our attempts
 // has a receipt for at the given head. It returns nil while that is not proven, and behind if the

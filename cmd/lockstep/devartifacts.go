@@ -16,6 +16,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"lockstep/devnet/ledger"
+	"lockstep/internal/clip"
 )
 
 // Bounds of what is read from a folder of artifacts.
@@ -263,25 +264,18 @@ func filled(name string, arguments abi.Arguments, data []byte) string {
 		}
 		parts = append(parts, text)
 	}
-	return shortened(clean(name)+"("+strings.Join(parts, ", ")+")", maxShownLine)
+	return clip.Text(clean(name)+"("+strings.Join(parts, ", ")+")", maxShownLine)
 }
 
 func shownValue(v any) string {
 	switch v := v.(type) {
 	case string:
-		return fmt.Sprintf("%q", shortened(v, maxShownText))
+		return fmt.Sprintf("%q", clip.Text(v, maxShownText))
 	case []byte:
-		return shortened(hexutil.Encode(v), maxShownText)
+		return clip.Text(hexutil.Encode(v), maxShownText)
 	default:
-		return clean(shortened(consoleValue(v), 2*maxShownText))
+		return clean(clip.Text(consoleValue(v), 2*maxShownText))
 	}
-}
-
-func shortened(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
 // plainWords say what a status of the network means to whoever has never seen one.

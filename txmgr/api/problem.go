@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"lockstep/internal/access"
+	"lockstep/internal/clip"
 	"lockstep/internal/ledger"
 	"lockstep/txmgr"
 	"lockstep/txmgr/policy"
@@ -119,12 +120,7 @@ func (s *Server) problem(ctx context.Context, err error) *Problem {
 // maxDetail bounds what a caller reads of somebody else's words: a node may say a megabyte.
 const maxDetail = 2 << 10
 
-func short(text string) string {
-	if len(text) > maxDetail {
-		text = strings.ToValidUTF8(text[:maxDetail], "") + "…"
-	}
-	return text
-}
+func short(text string) string { return clip.Text(text, maxDetail) }
 
 // formProblem gives an error of a request's form, or of a role, the code that programs branch on, and one sentence that says what was wrong.
 func formProblem(_ huma.Context, _ string, v any) (any, error) {

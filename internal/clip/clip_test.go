@@ -1,0 +1,15 @@
+package clip
+
+import "testing"
+
+func TestText(t *testing.T) {
+	for _, row := range []struct {
+		text string
+		most int
+		want string
+	}{{"", 0, ""}, {"four", 4, "four"}, {"four", 3, "fou…"}, {"für", 2, "f…"}, {"für", 3, "fü…"}, {"\xffab", 2, "a…"}} {
+		if got := Text(row.text, row.most); got != row.want {
+			t.Errorf("%q in %d bytes: %q, want %q", row.text, row.most, got, row.want)
+		}
+	}
+}
