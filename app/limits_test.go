@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"regexp"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -189,26 +188,6 @@ func TestBudgetOfAFleet(t *testing.T) {
 	}
 }
 
-// A budget that has run out comes back with the next window.
-func TestBudgetComesBack(t *testing.T) {
-	t.Parallel() // it waits more than it works
-	network := chain(t)
-	relay := relayOn(t, network, "HBAR_RATE_LIMIT_TINYBAR="+strconv.Itoa(refusalFee), "HBAR_RATE_LIMIT_DURATION=10000")
-	alice := &wallet{t: t, keyOf: network.Accounts()[1].PrivateKey[2:]}
-	// A busy machine may need several windows to learn of a charge within one.
-	for end := time.Now().Add(10 * generous); alice.send(relay, ordinary) != overBudget; {
-		if time.Now().After(end) {
-			t.Fatal("the budget never ran out")
-		}
-		alice.send(relay, tooLarge)
-		began := time.Now()
-		eventually(t, "the network's charge is known, or comes too late", func() bool {
-			return metric(t, relay, "rpc_relay_hbar_rate_remaining") == 0 || time.Since(began) > 5*time.Second
-		})
-	}
-	eventually(t, "a new window begins", func() bool { return alice.send(relay, ordinary) == fine })
-}
-
 // What was set aside for transactions that came to nothing, or cost nothing, is free
 // again.
 func TestBudgetIsGivenBack(t *testing.T) {
@@ -245,66 +224,6 @@ func operatorBalance(t *testing.T, network *devnet.Network) int64 {
 	return account.Balance.Balance
 }
 
-// A sender who sends nonces that cannot be right, all at once and through two relays, costs the
-// operator so many rejections as WRONG_NONCE_BUDGET says: with ordering none, since its lane holds
-// them back, and without it by the budget. With ordering its honest burst goes through right after, whole.
-func TestWrongNoncesDoNotCostTheOperator(t *testing.T) {
-	const attack, burst, budget = 200, 60, 10
-	for _, ordered := range []bool{true, false} {
-		t.Run(fmt.Sprintf("ordered %v", ordered), func(t *testing.T) {
-			network, server := chain(t), redistest.Start(t)
-			settings := []string{
-				fmt.Sprintf("ENABLE_NONCE_ORDERING=%v", ordered), "NONCE_GAP_HOLD_MS=0", "NONCE_RECOVERY_MS=0",
-				"REDIS_ENABLED=true", "REDIS_URL=" + server.URL(),
-			}
-			relays := []*app.App{relayOn(t, network, settings...), relayOn(t, network, settings...)}
-			refused := func() (sum float64) {
-				for _, relay := range relays {
-					sum += metric(t, relay, "lockstep_wrong_nonce_budget_refusals_total")
-				}
-				return sum
-			}
-			key := network.Accounts()[1].PrivateKey[2:]
-			all := func(n int, nonce func(i int) uint64, relay func(i int) *app.App) (codes map[int]int) {
-				codes = map[int]int{}
-				var mu sync.Mutex
-				var wg sync.WaitGroup
-				for i := range n {
-					wg.Go(func() {
-						code := (&wallet{t: t, keyOf: key, nonce: nonce(i)}).send(relay(i), ordinary)
-						mu.Lock()
-						codes[code]++
-						mu.Unlock()
-					})
-				}
-				wg.Wait()
-				return codes
-			}
-			before, began := operatorBalance(t, network), time.Now()
-			codes := all(attack, func(i int) uint64 { return uint64(1000 + 3*i) }, func(i int) *app.App { return relays[i%2] })
-			paid := (before - operatorBalance(t, network)) / refusalFee
-			most := budgetSince(began, budget)
-			if codes[fine] != 0 || paid > most {
-				t.Errorf("answers to nonces that are far ahead: %v; the operator paid for %d, want at most %d", codes, paid, most)
-			}
-			if !ordered && refused() < float64(attack-3*most) {
-				t.Errorf("%v are counted as refused by the budget", refused())
-			}
-			if !ordered {
-				return // a burst without order is refused by the network, whatever the budget does
-			}
-			attacked := refused()
-			clear(codes)
-			for i := range burst { // one after the other: without a window a gap is refused at once
-				codes[(&wallet{t: t, keyOf: key, nonce: uint64(i)}).send(relays[0], ordinary)]++
-			}
-			if more := refused() - attacked; more != 0 || codes[fine] != burst {
-				t.Errorf("an honest burst of %d after that: %v; the budget refused %v", burst, codes, more)
-			}
-		})
-	}
-}
-
 // budgetSince is how many rejections WRONG_NONCE_BUDGET, which is for a minute, has allowed since then.
 func budgetSince(began time.Time, budget int64) int64 {
 	return budget * (1 + int64(time.Since(began)/time.Minute))
@@ -332,58 +251,5 @@ func TestBudgetOfGivenGas(t *testing.T) {
 	}
 	if code := alice.send(relay, ordinary); code != overBudget { // the envelope's cost is set aside, too
 		t.Errorf("gas for all that is left: %d", code)
-	}
-}
-
-// Calls are counted for the whole fleet and for both transports, per address and method.
-func TestCallsOverRedis(t *testing.T) {
-	server := redistest.Start(t)
-	settings := []string{
-		"RATE_LIMIT_DISABLED=false", "TIER_2_RATE_LIMIT=3", "REDIS_ENABLED=true", "REDIS_URL=" + server.URL(),
-		"LIMIT_DURATION=6000000",
-	}
-	call := func(relay *app.App, method, from string) int {
-		status, _ := ask(t, http.MethodPost, "http://"+relay.HTTPAddr(), `{"jsonrpc":"2.0","id":1,"method":"`+method+`"}`, "X-Forwarded-For", from)
-		return status
-	}
-	one, two := start(t, settings...), start(t, settings...)
-	for i, relay := range []*app.App{one, two, one} {
-		if status := call(relay, "eth_chainId", "192.0.2.1"); status != http.StatusOK {
-			t.Fatalf("call %d: %d", i, status)
-		}
-	}
-	for _, relay := range []*app.App{one, two} {
-		if status := call(relay, "eth_chainId", "192.0.2.1"); status != http.StatusTooManyRequests {
-			t.Errorf("one call too many: %d", status)
-		}
-		if n := metric(t, relay, `rpc_relay_ip_rate_limit{methodName="eth_chainId",storeType="RedisRateLimit"}`); n != 1 {
-			t.Errorf("%v refusals are counted", n)
-		}
-	}
-	if status := call(one, "eth_chainId", "192.0.2.2"); status != http.StatusOK {
-		t.Errorf("another address: %d", status)
-	}
-	if n, err := server.Client().Get(t.Context(), "ratelimit:192.0.2.1:eth_chainId").Int(); err != nil || n != 5 {
-		t.Errorf("Redis counted %d calls, %v", n, err)
-	}
-	local := start(t, append(settings, "IP_RATE_LIMIT_STORE=LRU")...)
-	if status := call(local, "eth_chainId", "192.0.2.1"); status != http.StatusOK {
-		t.Errorf("counted in the process: %d", status)
-	}
-
-	// Whoever has one address of IPv6 has all of its /64.
-	for _, relays := range [][]*app.App{{one, two}, {local, local}} {
-		for i, want := range []int{http.StatusOK, http.StatusOK, http.StatusOK, http.StatusTooManyRequests, http.StatusTooManyRequests} {
-			from := fmt.Sprintf("2001:db8:0:1:%x::1", i)
-			if status := call(relays[i%2], "eth_chainId", from); status != want {
-				t.Errorf("call %d, from %s: %d, want %d", i, from, status, want)
-			}
-		}
-		if status := call(relays[0], "eth_chainId", "2001:db8:0:2::1"); status != http.StatusOK {
-			t.Errorf("another /64: %d", status)
-		}
-	}
-	if n, err := server.Client().Get(t.Context(), "ratelimit:2001:db8:0:1::/64:eth_chainId").Int(); err != nil || n < 4 {
-		t.Errorf("Redis counted %d calls of the /64, %v", n, err)
 	}
 }

@@ -2,14 +2,10 @@ package app_test
 
 import (
 	"encoding/json"
-	"errors"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -180,65 +176,4 @@ func TestTheRedisOfTheLocksIsShown(t *testing.T) {
 	if up, there := r.scrape()[series]; there {
 		t.Errorf("%s is %v", series, up)
 	}
-}
-
-// A relay that is asked to stop is not ready first, and serves on until its port closes. Each
-// answer ends its connection meanwhile, and clients that go elsewhere then lose nothing.
-func TestDrainUnderLoadLosesNothing(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	r := w.relay(t, "SHUTDOWN_DRAIN_DELAY_MS=30000") // all that is looked at before its end takes a second
-	const clients = 8
-	var answered atomic.Int64
-	var load sync.WaitGroup
-	for i := range clients {
-		load.Go(func() {
-			client := &http.Client{Transport: &http.Transport{}}
-			defer client.CloseIdleConnections()
-			for {
-				request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}`))
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if i%2 == 1 {
-					request.Header.Set("Accept-Encoding", "identity;q=1") // as good as any
-					request.TransferEncoding = []string{"chunked"}        // net/http's, not the plain loop's
-				}
-				answer, err := client.Do(request)
-				if err != nil {
-					t.Errorf("a request was lost: %v", err)
-					return
-				}
-				body, err := io.ReadAll(answer.Body)
-				_ = answer.Body.Close()
-				if err != nil || answer.StatusCode != http.StatusOK || !strings.Contains(string(body), "0x12a") {
-					t.Errorf("%d %s %v", answer.StatusCode, body, err)
-					return
-				}
-				if answered.Add(1); answer.Close {
-					return // told to go elsewhere
-				}
-			}
-		})
-	}
-	eventually(t, "there is load", func() bool { return answered.Load() > 100 })
-	r.stop()
-	if got := r.becomes("DOWN", "relay"); got.http != http.StatusServiceUnavailable {
-		t.Errorf("HTTP status %d", got.http)
-	}
-	load.Wait() // every client was told, while the port was open
-	if got := r.call("eth_chainId"); got.Error != nil {
-		t.Errorf("who comes late: %v", got)
-	}
-	if lines := r.log.with("the relay is asked to stop"); len(lines) != 1 {
-		t.Errorf("%d lines", len(lines))
-	}
-	eventually(t, "the port is closed", func() bool {
-		answer, err := http.Get(r.url + "/health/liveness")
-		if err == nil {
-			_ = answer.Body.Close()
-		}
-		return errors.Is(err, syscall.ECONNREFUSED)
-	})
 }

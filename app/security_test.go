@@ -28,7 +28,7 @@ func promises() []promise {
 		{words: "The relay reads operators' keys and tokens from the environment or from files (the settings that end with `_FILE`). No log line, error, metric or page shows them; `lockstep config` masks them.", test: secretsStaySecret},
 		{words: "Nobody but the holder of a key can make the relay send a transaction; a stranger cannot change the order of another sender's transactions.", test: strangersSendNothing},
 		{words: "`HBAR_RATE_LIMIT_TINYBAR` bounds what the operator pays for;", shown: "TestBudgetOfAFleet"},
-		{words: "`WRONG_NONCE_BUDGET` bounds what the wrong nonces of one sender cost.", shown: "TestWrongNoncesDoNotCostTheOperator"},
+		{words: "`WRONG_NONCE_BUDGET` bounds what the wrong nonces of one sender cost.", shown: "TestWrongNonceAttacks"},
 		{words: "Each queue, cache and connection has a bound, and each request has a maximum of memory and of processor time. `make attack` measures what strangers can do.", shown: "TestAttacks"},
 		{words: "The relay does not encrypt its ports. Put a proxy with TLS before it, and name the proxy in `TRUSTED_PROXIES`:", shown: advice},
 		{words: "the relay believes the `X-Forwarded-For` of these addresses and of no others. By default they are loopback and the private networks, so set it where strangers share one with you.", test: forwardedForIsBelievedOfProxiesAlone},

@@ -2,7 +2,6 @@ package app_test
 
 import (
 	"encoding/json"
-	"errors"
 	"math/big"
 	"net/http"
 	"slices"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/rpc"
 
@@ -251,60 +249,6 @@ func TestLifecycleGates(t *testing.T) {
 			}
 			refused(t, r.call("eth_getTransactionReceipt", tx.Hash()), tx, "Transaction rejected: MAX_GAS_LIMIT_EXCEEDED", nil)
 		})
-	}
-}
-
-// The record is told over WebSocket just as over HTTP, alone and in a batch. BUG: established
-// relays never answer to this method there.
-func TestLifecycleOverWebSocket(t *testing.T) {
-	w := newWorld(t)
-	r := w.relay(t, "TX_STATUS_TRACING=true", "READ_YOUR_WRITES_WAIT_MS=200")
-	client := dial(t, r)
-	for status, fault := range map[string]node.Fault{"sent": {}, "rejected": {Outcome: hapi.ResponseCodeEnum_CONSENSUS_GAS_EXHAUSTED}} {
-		w.node.Store(&fault)
-		sender := w.account(t)
-		tx := sender.sign(sender.pay(0))
-		raw, err := tx.MarshalBinary()
-		if err != nil {
-			t.Fatal(err)
-		}
-		var hash common.Hash
-		if err := client.CallContext(t.Context(), &hash, "eth_sendRawTransaction", hexutil.Bytes(raw)); err != nil != (status == "rejected") {
-			t.Errorf("%s: the transaction: %v", status, err)
-		}
-		var alone json.RawMessage
-		if err := client.CallContext(t.Context(), &alone, "admin_getTransactionTraceByHash", tx.Hash()); err != nil {
-			t.Fatal(err)
-		}
-		batch := []rpc.BatchElem{
-			{Method: "eth_chainId", Result: new(string)},
-			{Method: "admin_getTransactionTraceByHash", Args: []any{tx.Hash()}, Result: new(json.RawMessage)},
-			{Method: "admin_getTransactionTraceByHash", Args: []any{common.Hash{7}}, Result: new(json.RawMessage)},
-		}
-		if err := client.BatchCallContext(t.Context(), batch); err != nil {
-			t.Fatal(err)
-		}
-		overHTTP := string(r.call("admin_getTransactionTraceByHash", tx.Hash()).Result)
-		if !strings.Contains(overHTTP, `"status":"`+status+`"`) || string(alone) != overHTTP {
-			t.Errorf("alone: %s, over HTTP %s", alone, overHTTP)
-		}
-		if got := *batch[1].Result.(*json.RawMessage); batch[1].Error != nil || string(got) != overHTTP {
-			t.Errorf("in a batch: %s, %v", got, batch[1].Error)
-		}
-		if got := *batch[2].Result.(*json.RawMessage); batch[2].Error != nil || len(got) != 0 && string(got) != "null" {
-			t.Errorf("of a hash that nobody sent: %s, %v", got, batch[2].Error)
-		}
-	}
-	for name, settings := range map[string][]string{
-		"off":              nil,
-		"hidden":           {"TX_STATUS_TRACING=true", "DISABLE_ADMIN_NAMESPACE=true"},
-		"not on WebSocket": {"TX_STATUS_TRACING=true", "RPC_WS_API=eth"},
-	} {
-		err := dial(t, w.relay(t, settings...)).CallContext(t.Context(), nil, "admin_getTransactionTraceByHash", common.Hash{1})
-		var told rpc.Error
-		if !errors.As(err, &told) || told.ErrorCode() != -32601 {
-			t.Errorf("%s: %v, want -32601", name, err)
-		}
 	}
 }
 
