@@ -58,7 +58,7 @@ setup-all: ## install what `make test-all` and the benchmarks need, if absent
 # What the tests of the binary need more than `make setup` installs, or minutes each, is in `make test-all` alone.
 LONG_E2E := TestDocumentsRun|TestHardhat|TestLive|TestForgeProject|TestEdgeWorkers.*|TestConformance|TestSchemas
 # One end-to-end test of each kind of process, and of each kind of fault that it must survive.
-FLEET_E2E := TestKilledHolder|TestKilledInBurst|TestRedisTrouble|TestAlternatingRelays|TestCrowd
+FLEET_E2E := TestKilledInBurst|TestRedisTrouble|TestAlternatingRelays|TestCrowd
 TXM_E2E := TestOneKeyManyPosts|TestCrashMatrix|TestBump|TestHederaThroughRelay
 WATCH_E2E := TestKilledInTheMiddle
 

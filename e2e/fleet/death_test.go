@@ -19,39 +19,6 @@ func (r *relay) turns() float64 {
 
 func at(name string) func(answer) bool { return func(a answer) bool { return a.relay == name } }
 
-// TestKilledHolder: a relay dies with the turn and with places in the queue (L10). Those
-// of the other relay go on long before the turn's own time is over, and in order.
-func TestKilledHolder(t *testing.T) {
-	t.Parallel()
-	n := newNetwork(t, mortal()...)
-	relays := n.startRelays(2)
-	a, b := relays[0], relays[1]
-	alice := n.newSender()
-	txs := alice.pay(6)
-	a.nodes.mute()
-	doomed, other := newBurst(n), newBurst(n)
-	doomed.post(a, txs[0])
-	n.queued(alice, 0)
-	places := 0
-	for i, tx := range txs {
-		other.post(b, tx)
-		places++
-		n.queued(alice, places)
-		if i%2 == 0 { // a place that nobody will use stands between those of the living
-			doomed.post(a, alice.rival(tx))
-			places++
-			n.queued(alice, places)
-		}
-	}
-	before := b.turns()
-	a.process.Kill()
-	b.takesOver(before)
-	answers := append(other.wait(), doomed.wait()...)
-	n.check(answers, allowance{lost: at("A")})
-	n.executed(txs...)
-	n.checkTidy()
-}
-
 // TestKilledInBurst kills one of two relays in the middle of a burst. The client
 // sends what was not answered to the other. Everything is executed, once and in order.
 func TestKilledInBurst(t *testing.T) {
@@ -77,36 +44,6 @@ func TestKilledInBurst(t *testing.T) {
 		lost: at("A"), resent: true, slow: 2 * normal,
 		// What the dead relay had sent and not answered is refused the second time.
 		refused: func(got answer) bool { return got.says(tooLow) },
-	})
-	n.checkTidy()
-}
-
-// TestTerminatedInBurst stops one of two relays in the middle of a burst, as every
-// roll-out does. What it has taken it finishes; what it refuses goes to the other.
-func TestTerminatedInBurst(t *testing.T) {
-	t.Parallel()
-	n := newNetwork(t, patient)
-	a, b := n.startRelay("A"), n.startRelay("B")
-	alice := n.newSender()
-	txs := alice.pay(100)
-	all := newBurst(n)
-	pace(2*time.Millisecond, len(txs), func(i int) {
-		if i == 40 {
-			a.process.Signal(syscall.SIGTERM)
-		}
-		relays := []*relay{a, b}
-		if i%2 == 1 {
-			relays = []*relay{b, a}
-		}
-		all.insist(relays, txs[i])
-	})
-	if code := a.process.Exit(); code != 0 {
-		t.Errorf("relay A ended with code %d", code)
-	}
-	answers := all.wait()
-	n.executed(txs...)
-	n.check(answers, allowance{
-		lost: at("A"), refused: func(got answer) bool { return got.relay == "A" && got.says(stopping) },
 	})
 	n.checkTidy()
 }
@@ -148,37 +85,6 @@ func TestRollOut(t *testing.T) {
 		if code := r.process.Exit(); code != 0 {
 			t.Errorf("relay %s ended with code %d", r.name, code)
 		}
-	}
-	n.checkTidy()
-}
-
-// TestTerminatedWithWork: a relay that is asked to stop with transactions in its queue
-// takes them to their verdict first.
-func TestTerminatedWithWork(t *testing.T) {
-	t.Parallel()
-	n := newNetwork(t)
-	relays := n.startRelays(2)
-	a := relays[0]
-	alice := n.newSender()
-	b := newBurst(n)
-	for _, r := range relays {
-		r.nodes.hold()
-	}
-	for i, tx := range alice.pay(20) {
-		b.post(relays[i%2], tx)
-		n.queued(alice, i)
-	}
-	a.process.Signal(syscall.SIGTERM)
-	until(t, normal, "relay A refuses connections", func() bool {
-		_, err := a.roundTrip(t.Context(), nil)
-		return err != nil
-	})
-	for _, r := range relays {
-		r.nodes.heal()
-	}
-	n.check(b.wait(), allowance{})
-	if code := a.process.Exit(); code != 0 {
-		t.Errorf("relay A ended with code %d", code)
 	}
 	n.checkTidy()
 }

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -119,33 +118,4 @@ func (n *network) nodeOf(hash common.Hash) string {
 	}
 	n.t.Fatalf("%s is not in the log", hash)
 	return ""
-}
-
-// TestStickyNode: one sender's transactions use one node, whichever relay sends them, and
-// senders are spread over the nodes.
-func TestStickyNode(t *testing.T) {
-	t.Parallel()
-	n := newNetwork(t, patient)
-	relays := n.startRelays(2)
-	b := newBurst(n)
-	const senders = 63 // so many that one node gets nobody by chance once in ten million times
-	for _, s := range n.crowd(senders, relays[0]) {
-		for i, tx := range s.pay(4) {
-			b.post(relays[i%2], tx)
-		}
-	}
-	n.check(b.wait(), allowance{})
-	nodes, used := map[common.Address]string{}, map[string]int{}
-	for _, d := range n.decisions() {
-		if node, known := nodes[d.Sender]; known && node != d.Node {
-			t.Errorf("went to two nodes, %s and %s: %v", node, d.Node, d)
-		}
-		nodes[d.Sender] = d.Node
-	}
-	for _, node := range nodes {
-		used[node]++
-	}
-	if len(used) != len(n.Nodes) {
-		t.Errorf("%d senders use only %s", len(nodes), fmt.Sprint(used))
-	}
 }

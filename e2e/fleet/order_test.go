@@ -78,23 +78,6 @@ func TestLatePredecessor(t *testing.T) {
 	n.checkTidy()
 }
 
-// TestArrivalOrder proves the order of arrival over two relays without a window:
-// each transaction is sent when the one before stands in the queue. None may jump
-// between its place and its turn (L2), or lose its place before its relay gave the
-// first sign of life (L4), or leave a ghost behind (L21).
-func TestArrivalOrder(t *testing.T) {
-	t.Parallel()
-	n := newNetwork(t)
-	relays := n.startRelays(2)
-	alice := n.newSender()
-	for range rounds(t, 2) {
-		b := newBurst(n)
-		n.lineUp(b, alice, relays, 30)
-		n.check(b.wait(), allowance{})
-	}
-	n.checkTidy()
-}
-
 // lineUp makes the nodes answer nobody, sends the sender's transactions to the relays in
 // turn, each when the one before has its place, and lets the nodes answer again.
 func (n *network) lineUp(b *burst, s *sender, relays []*relay, count int) {
@@ -162,46 +145,6 @@ func TestCrowd(t *testing.T) {
 // rare makes heartbeats rare: their number goes by the time that a test takes.
 const rare = "LOCK_HEARTBEAT_INTERVAL_MS=5000"
 
-// TestCommands counts what Redis executes for a transaction, the pool and the heartbeats included,
-// when 1, 10 or 100 of each sender wait (1,000 with LOCKSTEP_SOAK): at most 16, whatever the number.
-// It is the fewest of several tries that count: on a busy machine what would go together goes one by one.
-func TestCommands(t *testing.T) {
-	t.Parallel()
-	n := newNetwork(t, rare, patient, "TXPOOL_ENTRY_TTL_MS=3600000") // else the pool says again what takes long
-	relays := n.startRelays(2)
-	n.pushes()
-	shapes := []struct{ senders, each int }{{400, 1}, {40, 10}, {6, 100}}
-	if rounds(t, 1) > 1 {
-		shapes = append(shapes, struct{ senders, each int }{2, 1000})
-	}
-	const limit = 5 * normal
-	for _, shape := range shapes {
-		crowd := n.crowd(shape.senders, relays[0])
-		const tries, most = 10, 16.0
-		for try := 1; ; try++ {
-			b := newBurst(n)
-			sockets := []*socket{b.dial(relays[0]), b.dial(relays[1])}
-			before := n.commands()
-			for range shape.each {
-				for j, s := range crowd {
-					sockets[j%2].send(s.pay(1)...)
-				}
-			}
-			n.check(b.waitFor(limit), allowance{slow: limit})
-			perTx, by := n.commands().since(before, shape.senders*shape.each)
-			t.Logf("%d of each of %d senders: %.1f Redis commands each:%s", shape.each, shape.senders, perTx, by)
-			if perTx <= most {
-				break
-			}
-			if try == tries {
-				t.Errorf("%d of each of %d senders: %.1f Redis commands for each transaction, want at most %v", shape.each, shape.senders, perTx, most)
-				break
-			}
-		}
-	}
-	n.checkTidy()
-}
-
 // TestTransports sends one burst over everything a client may use: single requests
 // and batches, over HTTP and WebSocket, of several senders, to two relays.
 func TestTransports(t *testing.T) {
@@ -222,27 +165,6 @@ func TestTransports(t *testing.T) {
 		}
 		n.check(b.wait(), allowance{})
 	}
-	n.checkTidy()
-}
-
-// TestFrameOrder: without a window, the order of frames on a WebSocket connection, and
-// the order inside a batch, is the order of arrival.
-func TestFrameOrder(t *testing.T) {
-	t.Parallel()
-	n := newNetwork(t)
-	relays := n.startRelays(2)
-	b := newBurst(n)
-	for i, s := range n.newSenders(4) {
-		socket := b.dial(relays[i%2])
-		for range 10 {
-			socket.send(s.pay(1)...)
-			socket.send(s.pay(3)...)
-		}
-	}
-	for i, s := range n.newSenders(2) {
-		b.post(relays[i], s.pay(50)...)
-	}
-	n.check(b.wait(), allowance{})
 	n.checkTidy()
 }
 
@@ -285,26 +207,5 @@ func TestFailureInTheMiddle(t *testing.T) {
 		again.about(tx)
 	}
 	n.check(again.wait(), allowance{})
-	n.checkTidy()
-}
-
-// TestSlowMirror: look-ups run while a transaction waits, and not under the lock. A
-// mirror node that takes five seconds costs a burst that once, and not for each: that would
-// be more than is normal (L16).
-func TestSlowMirror(t *testing.T) {
-	t.Parallel()
-	n := newNetwork(t)
-	relays := n.startRelays(2)
-	alice := n.newSender()
-	const latency = 5 * time.Second
-	for _, r := range relays {
-		r.mirror.spoil("latency", "downstream", fmt.Sprintf(`"latency":%d`, latency.Milliseconds()))
-	}
-	b := newBurst(n)
-	socket := b.dial(relays[0])
-	for range 2 * normal / latency {
-		socket.send(alice.pay(1)...)
-	}
-	n.check(b.wait(), allowance{})
 	n.checkTidy()
 }

@@ -1,9 +1,6 @@
 package fleet
 
 import (
-	"fmt"
-	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
@@ -199,57 +196,6 @@ func (n *network) notice(tr trouble, before float64) {
 	})
 }
 
-// TestChaos makes one trouble after the other, in random order and without time to
-// recover in between, and freezes relays for a moment, too.
-func TestChaos(t *testing.T) {
-	t.Parallel()
-	for range rounds(t, 1) {
-		n := newNetwork(t, alert()...)
-		n.startRelays(2)
-		all := troubles()
-		for i := range n.relays {
-			all = append(all, trouble{
-				name:  "relay " + n.relays[i].name + " frozen",
-				begin: func(n *network) { n.relays[i].process.Freeze() },
-				end:   func(n *network) { n.relays[i].process.Thaw() },
-			})
-		}
-		b := newBurst(n)
-		senders := n.newSenders(4)
-		sockets := make([]*socket, len(senders))
-		for i := range senders {
-			sockets[i] = b.dial(n.relays[i%2])
-		}
-		const steps, troubled, calm = 12, 20, 10 // in transactions of each sender, 20 ms apart
-		for range steps {
-			tr := all[rand.IntN(len(all))]
-			t.Log(tr.name)
-			pace(20*time.Millisecond, troubled+calm, func(i int) {
-				switch {
-				case i == 0 && tr.begin != nil:
-					tr.begin(n)
-				case i == troubled && tr.end != nil:
-					tr.end(n)
-				case i < troubled && i%5 == 0 && tr.during != nil:
-					tr.during(n)
-				}
-				for j, s := range senders {
-					sockets[j].send(s.pay(1)...)
-				}
-			})
-		}
-		const limit = 3 * normal // slow lines let queues grow, one after the other
-		n.check(b.waitFor(limit), allowance{slow: limit})
-		for _, r := range n.relays {
-			r.sharesOrder()
-		}
-		after := newBurst(n)
-		n.lineUp(after, n.newSender(), n.relays, 12)
-		n.check(after.wait(), allowance{})
-		n.checkTidy()
-	}
-}
-
 // TestRedisAbsentAtStart: a relay that starts without Redis serves at once, in its own
 // order, and shares the order when Redis appears, without a restart.
 func TestRedisAbsentAtStart(t *testing.T) {
@@ -271,66 +217,6 @@ func TestRedisAbsentAtStart(t *testing.T) {
 	n.lineUp(after, n.newSender(), n.relays, 12)
 	n.check(after.wait(), allowance{})
 	n.checkTidy()
-}
-
-// TestWindowWithoutRedis: the hold-back window works inside a relay that has no Redis, at the
-// pace of the consensus nodes and not of verdicts (L7, L18).
-func TestWindowWithoutRedis(t *testing.T) {
-	t.Parallel()
-	n := newNetwork(t, alert()...)
-	n.redis.Kill()
-	b := newBurst(n)
-	txs := n.newSender().pay(40)
-	slices.Reverse(txs)
-	socket := b.dial(n.launch("A"))
-	for _, tx := range txs {
-		socket.send(tx)
-	}
-	n.check(b.wait(), allowance{})
-	n.redis.Restart()
-	n.checkTidy()
-}
-
-// TestOutageWithQueue takes Redis away while transactions wait for a turn of the
-// other relay: nobody may wait for Redis, and each relay keeps its own order (L7). When Redis
-// is back, empty, whoever waits has a place again in the order of arrival (L6).
-func TestOutageWithQueue(t *testing.T) {
-	t.Parallel()
-	for _, back := range []bool{false, true} {
-		t.Run(fmt.Sprintf("back before the turn: %t", back), func(t *testing.T) {
-			t.Parallel()
-			n := newNetwork(t, alert()...)
-			relays := n.startRelays(2)
-			senders := n.newSenders(2) // one for each relay
-			b := newBurst(n)
-			for i, s := range senders {
-				relays[i].nodes.hold()
-				for j, tx := range s.pay(15) {
-					b.post(relays[i], tx)
-					n.queued(s, j)
-				}
-			}
-			n.redis.Kill()
-			for _, r := range relays {
-				r.lonely()
-			}
-			if back {
-				n.redis.Restart()
-				for i, s := range senders {
-					relays[i].sharesOrder()
-					n.queued(s, 14)
-				}
-			}
-			for _, r := range relays {
-				r.nodes.heal()
-			}
-			n.check(b.wait(), allowance{})
-			if !back {
-				n.redis.Restart()
-			}
-			n.checkTidy()
-		})
-	}
 }
 
 // TestFailover kills the master that the relays found through a Sentinel (L11).

@@ -143,13 +143,6 @@ func (r *relay) sharesOrder() {
 	until(t, harness.StartLimit, "Redis decides the order of relay "+r.name, func() bool { return r.metric("lockstep_lock_redis_up") == 1 })
 }
 
-// lonely waits until the relay has noticed that Redis is away.
-func (r *relay) lonely() {
-	t := r.net.t
-	t.Helper()
-	until(t, normal, "relay "+r.name+" notices that Redis is away", func() bool { return r.metric("lockstep_lock_redis_up") == 0 })
-}
-
 // metric sums a metric over its labels.
 func (r *relay) metric(name string) float64 {
 	t := r.net.t
