@@ -164,15 +164,17 @@ func sendsBesideReads(ctx context.Context, l *lab, t *table, runs int) error {
 		q.name = fmt.Sprintf("beside %d", run)
 		reading, stop := context.WithCancel(ctx)
 		read := make(chan error, 1)
-		go func() { _, err := slow.run(reading, stop); read <- err }()
-		sleep.For(ctx, 2*time.Second) // they have their places, or wait for one
+		q.begins = func(ctx context.Context) error {
+			go func() { _, err := slow.run(reading, stop); read <- err }()
+			sleep.For(ctx, 2*time.Second) // they have their places, or wait for one
+			return nil
+		}
+		early := false
+		q.ended = func() { early = reading.Err() != nil }
 		beside, err := b.fire(ctx, q)
-		select {
-		case failed := <-read:
-			return errors.Join(err, fmt.Errorf("the slow reads ended: %w", failed))
-		default:
-			stop()
-			<-read // they end in the middle
+		stop()
+		if err == nil && early {
+			err = fmt.Errorf("the slow reads ended: %w", <-read)
 		}
 		if err != nil {
 			return err

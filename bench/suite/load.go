@@ -32,6 +32,7 @@ type load struct {
 	timeout        time.Duration                   // of a request; 0 = that of package bench
 	hold           bool                            // the network takes nothing until something else says so
 	during         func(ctx context.Context) error // beside the load; its error ends the run
+	begins         func(ctx context.Context) error // directly before the first request
 	ended          func()                          // when the last answer is there
 }
 
@@ -79,6 +80,11 @@ func (b *fleet) fire(ctx context.Context, q load) (o outcome, err error) {
 		}
 		if before, err = q.spent(ctx); err != nil {
 			return err
+		}
+		if q.begins != nil {
+			if err := q.begins(ctx); err != nil {
+				return err
+			}
 		}
 		c := usual()
 		if q.hold {
