@@ -1,7 +1,6 @@
 package txm_test
 
 import (
-	"context"
 	"errors"
 	"sync"
 	"testing"
@@ -53,64 +52,6 @@ func TestOneKeyManyPosts(t *testing.T) {
 	if runs := c.executions(chain.url); len(runs) != 1 {
 		t.Fatalf("%d executions, want 1", len(runs))
 	}
-}
-
-// TestAcquire reserves 1,000 nonces at once for callers who sign themselves, on an account
-// whose key is here: none is given twice, and what expires is filled.
-func TestAcquire(t *testing.T) {
-	t.Parallel()
-	c, chain := alone(t, nil)
-	account := keyOf(devKeys[0]).Account()
-	c.must()
-	c.settled()
-	const n = 1000
-	var mu sync.Mutex
-	seen := map[uint64]string{}
-	work := make(chan struct{}, n)
-	for range n {
-		work <- struct{}{}
-	}
-	close(work)
-	var group sync.WaitGroup
-	for range 16 {
-		group.Go(func() {
-			for range work {
-				v, err := c.m.Acquire(context.WithoutCancel(t.Context()), "t", "31337", account)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				mu.Lock()
-				if seen[v.Nonce] != "" {
-					t.Errorf("nonce %d was given twice", v.Nonce)
-				}
-				seen[v.Nonce] = v.ID
-				mu.Unlock()
-			}
-		})
-	}
-	group.Wait()
-	for nonce := uint64(1); nonce <= n; nonce++ {
-		if seen[nonce] == "" {
-			t.Fatalf("nonce %d was never given", nonce)
-		}
-	}
-	for nonce := uint64(2); nonce <= n; nonce++ { // all but the lowest
-		if done, err := c.m.Recycle(t.Context(), "t", seen[nonce]); err != nil || !done {
-			t.Fatalf("recycle: %v, %v", done, err)
-		}
-	}
-	i := c.must() // takes nonce 2, and waits for nonce 1
-	c.reaches(i.ID, txmgr.StatusBroadcast)
-	// The caller never comes back: its nonce is filled.
-	if _, err := c.m.Recycle(t.Context(), "t", seen[1]); err != nil {
-		t.Fatal(err)
-	}
-	c.settled()
-	if c.count("SELECT count(*) FROM attempts WHERE purpose = 'fill'") != 1 {
-		t.Error("the nonce was not filled")
-	}
-	c.audit(chain.url)
 }
 
 // TestLeastPending deals 40 intents to four signers evenly, and keeps an order key on one.

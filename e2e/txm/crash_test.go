@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"lockstep/devnet"
-	"lockstep/internal/pgtest"
 	"lockstep/txmgr"
 )
 
@@ -125,43 +124,4 @@ func TestLaggingReceipts(t *testing.T) {
 	c.settled()
 	c.audit(chain.url)
 	c.sameBytes()
-}
-
-// TestStoppedOwner stops an owner beyond its lease, lets another take over, and lets it go
-// on: its late writes change nothing, and its late bytes are the same bytes. On SQLite a
-// stopped process may hold the file's lock, and then nobody can take over.
-func TestStoppedOwner(t *testing.T) {
-	t.Parallel()
-	chain := startAnvil(t, "--block-time", "1")
-	n := txmNode{Ledger: pgtest.Start(t).Database(), Chain: 31337, URLs: []string{chain.url}, Keys: devKeys[:1], Lease: 3 * time.Second}
-	c := newCaller(t, n)
-	processes := map[string]*process{}
-	for _, name := range []string{"one", "two"} {
-		n.Instance = name
-		processes[name] = n.start(t)
-	}
-	c.many(20)
-	c.settled()
-	for range 2 {
-		var owner string
-		until(t, "a process owns the signer", func() bool { owner = c.owner(); return processes[owner] != nil })
-		before := c.term()
-		c.many(20)
-		stopped := processes[owner]
-		stopped.signal(stopSignal)
-		c.many(20)
-		until(t, "another process owns the signer", func() bool { return c.owner() != owner && c.owner() != "" && c.term() > before })
-		c.many(20)
-		stopped.signal(continueSignal)
-		c.many(20)
-		c.settled()
-		until(t, "a process owns the signer", func() bool { return c.owner() != "" })
-	}
-	c.audit(chain.url)
-	c.sameBytes()
-	for name, p := range processes {
-		if p.ended() {
-			t.Errorf("process %s ended: %s", name, p.out)
-		}
-	}
 }

@@ -203,28 +203,6 @@ func (h *hederanet) audit(c *caller) {
 	}
 }
 
-// TestHedera sends a few intents through the driver: the network executes each once, under the
-// id that the ledger had before.
-func TestHedera(t *testing.T) {
-	t.Parallel()
-	h := startHedera(t, devnet.Config{ConsensusLatency: 100 * time.Millisecond, Nodes: 2})
-	n := h.node(fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir()))
-	c := newCaller(t, n)
-	n.start(t)
-	c.many(10)
-	c.settled()
-	h.audit(c)
-	c.sameBytes()
-	if got := h.statuses(); got["SUCCESS"] != 10 || len(got) != 1 {
-		t.Errorf("the consensus log has %v", got)
-	}
-	for _, r := range h.records() {
-		if c.count("SELECT count(*) FROM attempts WHERE hash = $1 AND tag LIKE $2", r.EthereumHash.Hex(), r.ID.String()+" %") != 1 {
-			t.Errorf("the ledger has no attempt %s with id %s", r.EthereumHash, r.ID)
-		}
-	}
-}
-
 // TestHederaUnderFaults sends 500 intents over five signers, through a mirror node that is ten
 // seconds late and two nodes that break connections before and after they take a transaction, and
 // say that they are busy: no nonce is wrong, and each fate is the consensus log's.

@@ -2,11 +2,9 @@ package txm_test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
@@ -16,7 +14,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -209,69 +206,6 @@ func TestNoSecretInFiles(t *testing.T) {
 		t.Fatalf("%d files of %d bytes, %v", files, size, err)
 	}
 	search(t, secrets, "the log", running.out.String())
-}
-
-// TestNoSecretInProfiles looks for the signers' keys in what the console shows of a process that
-// has a manager in it: profiles of the heap, stacks, a trace, metrics.
-func TestNoSecretInProfiles(t *testing.T) {
-	t.Parallel()
-	cmd := exec.Command(harness.Program(t), "dev", "--json", "--tx", "--tx-address", "127.0.0.1:0", "--ui", "127.0.0.1:0",
-		"--http", "127.0.0.1:0", "--ws", "127.0.0.1:0", "--mirror", "127.0.0.1:0", "--consensus", "127.0.0.1:0")
-	cmd.Dir, cmd.Env = t.TempDir(), append(harness.Environment(), "LOG_LEVEL=debug")
-	running := run(t, cmd)
-	var ready struct {
-		TX, UI  string
-		Signers []struct{ Address, PrivateKey string }
-	}
-	until(t, "the process is ready", func() bool {
-		for line := range strings.Lines(running.out.String()) {
-			if json.Unmarshal([]byte(line), &ready) == nil && ready.TX != "" {
-				return true
-			}
-		}
-		return false
-	})
-	if len(ready.Signers) == 0 || ready.UI == "" {
-		t.Fatalf("ready is %+v", ready)
-	}
-	body := `{"chain":"298","to":"0x05FbA803Be258049A27B820088bab1cAD2058871","value":"10000000000"}`
-	until(t, "an intent is mined", func() bool { return ask("POST", ready.TX+"/v1/transactions?wait=mined", body, "k", nil) == 200 })
-	shown := map[string]string{}
-	for _, path := range []string{
-		"heap", "heap?debug=1", "heap?gc=1&debug=2", "allocs", "goroutine", "goroutine?debug=1", "goroutine?debug=2", "block", "mutex", "threadcreate?debug=1", "trace?seconds=0.2", "profile?seconds=1", "",
-	} {
-		status, text := bearer(t, strings.TrimSuffix(ready.UI, "/ui/")+"/debug/pprof/"+path, "")
-		if status != 200 || text == "" {
-			t.Errorf("/debug/pprof/%s is answered with %d", path, status)
-		}
-		if unpacked, err := gzip.NewReader(strings.NewReader(text)); err == nil {
-			content, err := io.ReadAll(unpacked)
-			if err != nil {
-				t.Fatal(err)
-			}
-			text = string(content)
-		}
-		shown["/debug/pprof/"+path] = text
-	}
-	if !strings.Contains(shown["/debug/pprof/goroutine?debug=2"], "txmgr.(*worker).run") || !strings.Contains(shown["/debug/pprof/heap?debug=1"], "lockstep/") {
-		t.Error("what is to be searched is not there")
-	}
-	for _, path := range []string{"/debug/pprof/cmdline", "/debug/vars"} {
-		if status, _ := bearer(t, strings.TrimSuffix(ready.UI, "/ui/")+path, ""); status != 404 {
-			t.Errorf("%s is answered with %d", path, status)
-		}
-	}
-	for _, path := range []string{"/v1/transactions", "/v1/signers", "/metrics"} {
-		_, shown[path] = bearer(t, ready.TX+path, "")
-	}
-	shown["the log"] = strings.Join(slices.DeleteFunc(strings.Split(running.out.String(), "\n"), func(line string) bool {
-		return strings.HasPrefix(line, `{"ready"`) // it names the keys to the developer
-	}), "\n")
-	for _, signer := range ready.Signers {
-		for where, text := range shown {
-			search(t, formsOf(t, "the key of "+signer.Address, signer.PrivateKey), where, text)
-		}
-	}
 }
 
 // bearer gets a page with an API key.

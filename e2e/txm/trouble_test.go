@@ -98,30 +98,6 @@ func (c *caller) cancelSent(id string) {
 	})
 }
 
-// TestRequestedCancel cancels what is in the pool, and what waits.
-func TestRequestedCancel(t *testing.T) {
-	t.Parallel()
-	c, chain := alone(t, func(n *txmNode) { n.InFlight = 1 }, "--no-mining")
-	sent, waiting := c.must(), c.must()
-	c.reaches(sent.ID, txmgr.StatusBroadcast)
-	for _, id := range []string{waiting.ID, sent.ID} {
-		if _, err := c.m.Cancel(t.Context(), "t", id); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := c.get(waiting.ID); got.Status != txmgr.StatusCancelled || len(got.Attempts) != 0 {
-		t.Fatalf("what was never signed is %s with %d attempts", got.Status, len(got.Attempts))
-	}
-	c.cancelSent(sent.ID)
-	if n := len(c.get(sent.ID).Attempts); n != 2 {
-		t.Errorf("what is in the pool has %d attempts, want 2", n)
-	}
-	chain.mine(1)
-	c.reaches(sent.ID, txmgr.StatusCancelled)
-	c.settled()
-	c.audit(chain.url)
-}
-
 // TestDropped drops what is in the pool: the same bytes are offered again.
 func TestDropped(t *testing.T) {
 	t.Parallel()
