@@ -457,5 +457,5 @@ func (d *decisions) judge(sent []*sending) verdict {
 // spent says no such thing to a client that sent it before; that nothing is known says nothing.
 func (s *sending) saysFailed() bool {
 	return s.answer != gotHash && s.answer != nothing && !strings.Contains(s.answer, "outcome is not known") &&
-		!(s.again && strings.Contains(s.answer, "Nonce too low"))
+		(!s.again || !strings.Contains(s.answer, "Nonce too low"))
 }

@@ -134,11 +134,9 @@ func (b *fleet) fire(ctx context.Context, q load) (o outcome, err error) {
 	if o.Chain == nil {
 		return o, fmt.Errorf("%s: the chain could not be asked: %s", q.name, o.ChainError)
 	}
-	for _, pair := range [][2]*float64{
-		{&o.spent.cpu, &before.cpu}, {&o.spent.commands, &before.commands}, {&o.spent.redis, &before.redis},
-		{&o.spent.submits, &before.submits}, {&o.spent.submitting, &before.submitting}, {&o.spent.alone, &before.alone},
-	} {
-		*pair[0] -= *pair[1]
+	o.spent = spent{
+		cpu: o.spent.cpu - before.cpu, commands: o.spent.commands - before.commands, redis: o.spent.redis - before.redis,
+		submits: o.spent.submits - before.submits, submitting: o.spent.submitting - before.submitting, alone: o.spent.alone - before.alone,
 	}
 	return o, nil
 }

@@ -471,6 +471,7 @@ func (q reading) answer(in *bufio.Reader) error {
 	if err != nil {
 		return err
 	}
+	defer func() { _ = resp.Body.Close() }() // it is read to its end, or the connection is over
 	var beginning [512]byte
 	n, err := io.ReadFull(resp.Body, beginning[:])
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {

@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ethereum/go-ethereum/common"
-
 	"lockstep/e2e/harness"
 )
 
@@ -173,36 +171,6 @@ func (r *relay) metric(name string) float64 {
 		t.Fatalf("relay %s has no metric %s", r.name, name)
 	}
 	return sum
-}
-
-// lane is one sender's queue in one relay, as its admin server shows it.
-type lane struct {
-	Sender   common.Address `json:"sender"`
-	Strategy string         `json:"strategy"`
-	Waiting  int            `json:"waiting"`
-	Nonces   []uint64       `json:"nonces"`
-	Held     bool           `json:"held"`
-	Nonce    uint64         `json:"nonce"`
-}
-
-func (r *relay) lanes() []lane {
-	r.net.t.Helper()
-	var out struct {
-		Lanes []lane `json:"lanes"`
-	}
-	getJSON(r.net.t, r.admin+"/locks", &out)
-	return out.Lanes
-}
-
-// lane gives the sender's lane, empty if there is none.
-func (r *relay) lane(s *sender) lane {
-	r.net.t.Helper()
-	for _, l := range r.lanes() {
-		if l.Sender == s.address {
-			return l
-		}
-	}
-	return lane{}
 }
 
 // orders tells whether ordering is on.
