@@ -1,8 +1,11 @@
 package console
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -25,6 +28,15 @@ type sample struct {
 	wrongCost                               float64 // tinybars of transactions with a wrong nonce; 0 where nobody asks what they cost
 	waiting, onWay                          float64 // gauges
 	methods, txs, mirror, nodes             spread
+
+	byMethod []methodUse // since the sample before
+}
+
+// methodUse is how much a method was called in some time: its calls, and the milliseconds under which half of them were, and 99 of 100.
+type methodUse struct {
+	name       string
+	calls      float64
+	half, slow float64
 }
 
 // spread is a histogram whose series are added up. Bounds are in milliseconds.
@@ -35,14 +47,17 @@ type spread struct {
 
 func (s *spread) add(family *dto.MetricFamily, millis float64) {
 	for _, metric := range family.GetMetric() {
-		h := metric.GetHistogram()
-		s.all += float64(h.GetSampleCount())
-		for i, bucket := range h.GetBucket() {
-			if i == len(s.counts) {
-				s.counts, s.bounds = append(s.counts, 0), append(s.bounds, bucket.GetUpperBound()*millis)
-			}
-			s.counts[i] += float64(bucket.GetCumulativeCount())
+		s.addSeries(metric.GetHistogram(), millis)
+	}
+}
+
+func (s *spread) addSeries(h *dto.Histogram, millis float64) {
+	s.all += float64(h.GetSampleCount())
+	for i, bucket := range h.GetBucket() {
+		if i == len(s.counts) {
+			s.counts, s.bounds = append(s.counts, 0), append(s.bounds, bucket.GetUpperBound()*millis)
 		}
+		s.counts[i] += float64(bucket.GetCumulativeCount())
 	}
 }
 
@@ -100,8 +115,19 @@ type point struct {
 	Nodes     [2]*float64 `json:"nodes"`
 }
 
-// points are those of the last span, at most maxPoints of them.
-func (h *history) points(span time.Duration) []point {
+// methodChart is what one method did in the same steps as the points: calls a second, and the slowest quantiles of a step.
+type methodChart struct {
+	Name  string     `json:"name"`
+	Calls []float64  `json:"calls"`
+	Half  []*float64 `json:"half"`
+	Slow  []*float64 `json:"slow"`
+}
+
+// maxMethods is how many methods have a chart: those with the most calls.
+const maxMethods = 5
+
+// points are those of the last span, at most maxPoints of them, with the methods that were called most.
+func (h *history) points(span time.Duration) ([]point, []*methodChart) {
 	h.mu.Lock()
 	samples := h.samples
 	if wanted := int(span/historyEvery) + 1; len(samples) > wanted {
@@ -109,8 +135,9 @@ func (h *history) points(span time.Duration) []point {
 	}
 	step := max(1, (int(span/historyEvery)+maxPoints-1)/maxPoints)
 	var picked []sample
+	var steps [][]sample // what came after the picked one before, up to the picked one
 	for i := (len(samples) - 1) % step; i >= 0 && i < len(samples); i += step {
-		picked = append(picked, samples[i])
+		picked, steps = append(picked, samples[i]), append(steps, slices.Clone(samples[max(0, i-step+1):i+1]))
 	}
 	h.mu.Unlock()
 	list := []point{}
@@ -127,15 +154,54 @@ func (h *history) points(span time.Duration) []point {
 			Methods: pair(a.methods, b.methods), Txs: pair(a.txs, b.txs), Mirror: pair(a.mirror, b.mirror), Nodes: pair(a.nodes, b.nodes),
 		})
 	}
-	return list
+	return list, methodCharts(picked, steps)
+}
+
+func methodCharts(picked []sample, steps [][]sample) []*methodChart {
+	charts, total := map[string]*methodChart{}, map[string]float64{}
+	for i := 1; i < len(picked); i++ {
+		seconds := max(picked[i].at.Sub(picked[i-1].at).Seconds(), 0.001)
+		for _, s := range steps[i] {
+			for _, use := range s.byMethod {
+				chart := charts[use.name]
+				if chart == nil {
+					n := len(picked) - 1
+					chart = &methodChart{Name: use.name, Calls: make([]float64, n), Half: make([]*float64, n), Slow: make([]*float64, n)}
+					charts[use.name] = chart
+				}
+				total[use.name] += use.calls
+				chart.Calls[i-1] += use.calls
+				chart.Half[i-1], chart.Slow[i-1] = slower(chart.Half[i-1], use.half), slower(chart.Slow[i-1], use.slow)
+			}
+		}
+		for _, chart := range charts {
+			chart.Calls[i-1] /= seconds
+		}
+	}
+	all := slices.AppendSeq([]*methodChart{}, maps.Values(charts))
+	slices.SortFunc(all, func(a, b *methodChart) int {
+		return cmp.Or(cmp.Compare(total[b.Name], total[a.Name]), cmp.Compare(a.Name, b.Name))
+	})
+	return all[:min(len(all), maxMethods)]
+}
+
+func slower(one *float64, other float64) *float64 {
+	if one != nil && *one > other {
+		return one
+	}
+	return &other
 }
 
 // Run samples the metrics for the charts until ctx ends.
 func (c *Console) Run(ctx context.Context) {
 	tick := time.NewTicker(historyEvery)
 	defer tick.Stop()
+	before := map[string]*spread{}
 	for {
-		c.history.add(c.sample())
+		s, methods := c.sample()
+		s.byMethod = used(before, methods)
+		before = methods
+		c.history.add(s)
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -146,13 +212,35 @@ func (c *Console) Run(ctx context.Context) {
 
 const milli = 1000 // milliseconds of a second
 
-func (c *Console) sample() sample {
-	s := sample{at: time.Now()}
+// used is what the methods did between two samples.
+func used(before, now map[string]*spread) (all []methodUse) {
+	for name, s := range now {
+		var earlier spread
+		if b := before[name]; b != nil {
+			earlier = *b
+		}
+		if half, slow := s.quantile(earlier, 0.5), s.quantile(earlier, 0.99); half != nil {
+			all = append(all, methodUse{name, s.all - earlier.all, *half, *slow})
+		}
+	}
+	return all
+}
+
+// sample reads the metrics; methods has the calls of each method since the start.
+func (c *Console) sample() (s sample, methods map[string]*spread) {
+	s, methods = sample{at: time.Now()}, map[string]*spread{}
 	families, _ := c.deps.Metrics.Gather() // what was gathered beside an error is good
 	for _, f := range families {
 		switch f.GetName() {
 		case "rpc_relay_method_result", "rpc_relay_method_response", "rpc_websocket_message_duration_miliseconds":
 			s.methods.add(f, 1)
+			for _, m := range f.GetMetric() {
+				name := label(m, "method")
+				if methods[name] == nil {
+					methods[name] = new(spread)
+				}
+				methods[name].addSeries(m.GetHistogram(), 1)
+			}
 		case "lockstep_rpc_errors_total":
 			s.failed += sum(f, "", "")
 		case "rpc_relay_tx_outcomes_total":
@@ -175,7 +263,7 @@ func (c *Console) sample() sample {
 		}
 	}
 	s.calls = s.methods.all
-	return s
+	return s, methods
 }
 
 // sum adds up the series with a label, or all.
@@ -192,7 +280,8 @@ func sum(f *dto.MetricFamily, name, value string) (all float64) {
 func (c *Console) showHistory(w http.ResponseWriter, r *http.Request) {
 	seconds, err := strconv.Atoi(r.FormValue("seconds"))
 	if span := time.Duration(seconds) * time.Second; err == nil && span >= 2*historyEvery && span <= time.Hour {
-		respond(w, map[string]any{"points": c.history.points(span)})
+		points, methods := c.history.points(span)
+		respond(w, map[string]any{"points": points, "methods": methods})
 		return
 	}
 	http.Error(w, "seconds: want a number from 4 to 3600", http.StatusBadRequest)

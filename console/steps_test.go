@@ -25,7 +25,7 @@ func TestSteps(t *testing.T) {
 		{"GET", "/ui/steps?from=0", "", `"nonce":3,"hash":"0x01`, http.StatusOK},
 		{"GET", "/ui/steps?from=1", "", `{"steps":[],"next":1,"now":`, http.StatusOK},
 		{"GET", "/ui/steps?from=x", "", "the number of a step", http.StatusBadRequest},
-		{"GET", "/ui/history?seconds=60", "", `{"points":[]}`, http.StatusOK},
+		{"GET", "/ui/history?seconds=60", "", `{"methods":[],"points":[]}`, http.StatusOK},
 		{"GET", "/ui/history?seconds=1e9", "", "from 4 to 3600", http.StatusBadRequest},
 	} {
 		if status, body, _ := ask(t, c.method, base+c.path, c.body); status != c.status || !strings.Contains(body, c.want) {

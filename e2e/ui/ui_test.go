@@ -425,7 +425,7 @@ func TestViews(t *testing.T) {
 	b.contract(c, alice, contract)
 	b.searches(c, alice)
 	b.view("charts")
-	b.until("Transactions", "executed", "99 of 100 under", "Time of the mirror node")
+	b.until("Transactions", "executed", "99 of 100 under", "Time of the mirror node", "Calls by method", "Time by method")
 	b.accessible("charts")
 }
 

@@ -64,6 +64,7 @@ function chart(title, lines, times, say, span) {
   return h('figure', { class: 'chart' }, h('figcaption', {}, title), h('div', { class: 'plot' }, h('span', { class: 'scale' }, say(top)), picture), legend);
 }
 
+const kinds = ['one', 'two', 'good', 'bad', 'five'];
 const spans = [[60, '1 m', 'the last minute'], [900, '15 m', 'the last 15 minutes'], [3600, '1 h', 'the last hour']];
 
 const rate = (n) => `${n >= 100 ? Math.round(n).toLocaleString('en') : Number(n.toFixed(n < 10 ? 1 : 0))}/s`;
@@ -74,7 +75,7 @@ export function chartsView(of) {
   const place = h('div', { class: 'charts' });
   let last = 0;
   const draw = async () => {
-    const { points } = await json(`history?seconds=${span}`);
+    const { points, methods } = await json(`history?seconds=${span}`);
     last = Date.now();
     const times = points.map((p) => p.at), all = (name) => points.map((p) => p[name]), quantile = (name, i) => points.map((p) => p[name][i]);
     const ms = (name) => [['half under', 'one', quantile(name, 0)], ['99 of 100 under', 'two', quantile(name, 1)]];
@@ -87,6 +88,8 @@ export function chartsView(of) {
       one(`Wrong nonces${cost > 0 ? `, which cost ${tinybars(cost)}` : ''}`, [['wrong', 'bad', all('wrong')]], count),
       one('Calls', [['answered', 'one', all('calls')], ['with an error', 'bad', all('failed')]], rate),
       one('Time of a call', ms('methods'), duration),
+      methods.length ? one('Calls by method', methods.map((m, i) => [m.name, kinds[i], m.calls]), rate) : '',
+      methods.length ? one('Time by method, 99 of 100 under', methods.map((m, i) => [m.name, kinds[i], m.slow]), duration) : '',
       one('Time of the mirror node', ms('mirror'), duration),
       one('Time of the consensus nodes', ms('nodes'), duration));
   };
