@@ -16,6 +16,6 @@
 //	ready      able to take a transaction now: the listeners are open, and what it needs answers
 //	drain      finish what was begun, and begin nothing
 //	backstage  what runs until the last transaction has its verdict, after the listeners are closed
-//	witness    the mirror node, when it is asked for the outcome of a transaction that no consensus node can tell
+//	mirrorReceipts    the mirror node, when it is asked for the outcome of a transaction that no consensus node can tell
 //	managed    of an account: the transaction manager gives out its nonces, so that raw transactions are refused
 package app

@@ -62,7 +62,7 @@ func (a *App) wire() (err error) {
 		return err
 	}
 	a.consensus.Follow(AddressBook(a.mirror))
-	a.consensus.Consult(witness(a.mirror))
+	a.consensus.ReceiptsAlsoFrom(mirrorReceipts(a.mirror))
 	a.costs = newCosts(mirrorCosts{a})
 	nodes := nodes{a.consensus}
 	if err = a.openPool(); err != nil {
@@ -130,7 +130,7 @@ func (a *App) wire() (err error) {
 	a.warnOfIdleLimits(cfg.RPC.RateLimit.Methods)
 	a.ws = rpc.NewWSServer(a.dispatcher)
 	a.http = rpc.NewHTTPServer(a.dispatcher, a.httpOptions(api))
-	return a.register(metrics.Collectors(), collectors, a.keys.Collectors(), quotas.Collectors(), a.budget.Collectors(), a.nonces.Collectors(), a.locks.Collectors(), a.mirror.Collectors(), a.cache.Collectors(), a.consensus.Collectors(), a.submitter.Collectors(), a.subscriptions.Collectors(), a.pool.Collectors(), a.promises.Collectors(), a.trace.Collectors(), api.Collectors(), a.memory.Collectors(), a.costs.collectors(), a.tracer.Collectors(), a.ownCollectors())
+	return a.register(metrics.Collectors(), collectors, a.keys.Collectors(), quotas.Collectors(), a.budget.Collectors(), a.nonces.Collectors(), a.locks.Collectors(), a.mirror.Collectors(), a.cache.Collectors(), a.consensus.Collectors(), a.submitter.Collectors(), a.subscriptions.Collectors(), a.pool.Collectors(), a.promises.Collectors(), a.trace.Collectors(), api.Collectors(), a.memory.Collectors(), a.costs.collectors(), a.tracer.Collectors(), a.processCollectors())
 }
 
 // accepted tells subscribers of a transaction that a node has accepted.

@@ -246,7 +246,7 @@ func endedByCaller(err error) bool {
 
 // resolve asks what became of an unclear attempt: the node itself, which knows at once
 // whether it took the transaction, and, if that does not answer, those who know after
-// consensus: another node and the witness. It returns a node that has the transaction, or
+// consensus: another node and the source. It returns a node that has the transaction, or
 // tells that the first one certainly has not.
 //
 // Only the node's own word is proof of that. It is none if the attempt ended by the clock,
@@ -256,7 +256,7 @@ func (d *delivery) resolve(ctx context.Context, n *node, failure error) (taken *
 	if d.retried && d.pause(ctx) != nil {
 		return nil, false
 	}
-	w := &watch{Pending: d.accept(n), consulted: time.Now()}
+	w := &watch{Pending: d.accept(n), askedSource: time.Now()}
 	pauses := d.client.pace.receipt
 	for i := 0; sleep.For(ctx, pauses[min(i, len(pauses)-1)]); i++ {
 		answer := d.client.stateAt(ctx, n, d.id)
@@ -276,7 +276,7 @@ func (d *delivery) resolve(ctx context.Context, n *node, failure error) (taken *
 			if other != nil && d.client.stateAt(ctx, other, d.id) == idKnown {
 				return other, false
 			}
-			if w.consult(ctx, false) != nil {
+			if w.askSource(ctx, false) != nil {
 				return n, false
 			}
 		}

@@ -36,7 +36,7 @@ type Client struct {
 	maxAttempts    int
 	pace           pace
 
-	witness Witness // nil: none
+	source ReceiptSource // nil: none
 
 	refresh  time.Duration // how often the address book is fetched; 0: never
 	book     AddressBook   // set before Run; nil: none
@@ -52,7 +52,7 @@ type pace struct {
 	receipt            []time.Duration // pauses before the receipt queries; the last one repeats
 	probe              time.Duration   // how often Run looks at the connections
 	bookRest           time.Duration   // pause after the address book was fetched
-	witness            time.Duration   // least time between two questions to the witness about one transaction
+	source             time.Duration   // least time between two questions to the source about one transaction
 	restart            time.Duration   // what a node that died needs at least to be back and active
 	lost               time.Duration   // how long a transaction waits for one before it that its node has lost
 }
@@ -69,7 +69,7 @@ var defaultPace = pace{
 	},
 	probe:    250 * time.Millisecond,
 	bookRest: bookRest,
-	witness:  2 * time.Second,
+	source:   2 * time.Second,
 	restart:  10 * time.Second,
 	lost:     5 * time.Second,
 }

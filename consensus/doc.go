@@ -84,7 +84,7 @@
 //	it never heard of it             offered there once more, which keeps the order and is
 //	                                 refused as a duplicate if it did have it; then to the
 //	                                 next node, same id
-//	no answer                        asked again; another node and the witness are asked,
+//	no answer                        asked again; another node and the source are asked,
 //	                                 too: if they know it, accepted
 //
 // "Never heard of it" is no proof if the attempt timed out, since the node may still work on it. It is no proof

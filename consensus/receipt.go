@@ -84,7 +84,7 @@ func (p *Pending) Since() time.Time { return p.since }
 // Receipt waits for consensus and returns the verdict. It asks the node that took
 // the transaction, first in quick succession and then every half second, and other
 // nodes when that one stops answering. While none answers, and before it gives up, it
-// consults the witness.
+// asks the source.
 //
 // Without a receipt it ends when ctx is done, with ctx's error, which says nothing
 // about the transaction; or, when the transaction's validity is over, with
@@ -118,7 +118,7 @@ func (p *Pending) awaitReceipt(ctx context.Context) (Receipt, error) {
 			receipt = w.askOthers(ctx)
 		}
 		if receipt == nil && (w.failures > 0 || late) {
-			receipt = w.consult(ctx, late && (w.failures == 0 || time.Since(p.id.ValidStart.Time()) > ReceiptKept))
+			receipt = w.askSource(ctx, late && (w.failures == 0 || time.Since(p.id.ValidStart.Time()) > ReceiptKept))
 		}
 		switch {
 		case receipt != nil:
@@ -144,7 +144,7 @@ type watch struct {
 	away     bool // its own node is out, so another one is asked until it is back
 	denials  int  // of its own node, in a row
 
-	consulted time.Time // when the witness was asked
+	askedSource time.Time // when the source was asked
 }
 
 // ask makes one query, and moves on to another node when this one keeps failing.

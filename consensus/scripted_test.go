@@ -320,7 +320,7 @@ func quickNetwork(t *testing.T, network string) *Client {
 		t.Fatal(err)
 	}
 	c.pace = pace{
-		retryMin: time.Millisecond, retryMax: 5 * time.Millisecond, wake: 50 * time.Millisecond, connect: patience, query: patience, probe: 2 * time.Millisecond, bookRest: time.Millisecond, witness: time.Millisecond, restart: patience, lost: patience,
+		retryMin: time.Millisecond, retryMax: 5 * time.Millisecond, wake: 50 * time.Millisecond, connect: patience, query: patience, probe: 2 * time.Millisecond, bookRest: time.Millisecond, source: time.Millisecond, restart: patience, lost: patience,
 		receipt: []time.Duration{0, time.Millisecond, 5 * time.Millisecond},
 	}
 	t.Cleanup(func() {

@@ -72,7 +72,7 @@ func TestOutcomes(t *testing.T) {
 		gate            func() error
 		attemptTimeout  time.Duration // doubled until the bytes leave in time; 0 = the usual one
 		restart         time.Duration
-		witness         *Receipt
+		source          *Receipt
 		want            string // certainty
 		at              int64  // node of the pending transaction
 		toA, toB, ids   int
@@ -153,7 +153,7 @@ func TestOutcomes(t *testing.T) {
 			want: "sent", at: 3, toA: 1, ids: 1,
 		},
 		{
-			name: "cut, the node gone, known to the witness", a: cutThen(statusOK), aKnows: cutQueries, witness: &Receipt{Status: statusSuccess},
+			name: "cut, the node gone, known to the source", a: cutThen(statusOK), aKnows: cutQueries, source: &Receipt{Status: statusSuccess},
 			want: "accepted", at: 3, toA: 1, ids: 1,
 		},
 		{
@@ -254,7 +254,7 @@ func TestOutcomes(t *testing.T) {
 				} else if test.until {
 					ctx = afterOffers(ctx, test.toA, a)
 				}
-				c.Consult(func(context.Context, hedera.TransactionID) (*Receipt, error) { return test.witness, nil })
+				c.ReceiptsAlsoFrom(func(context.Context, hedera.TransactionID) (*Receipt, error) { return test.source, nil })
 				sender := senderOf(t, c, a.id)
 				pending, err := c.Submit(ctx, Submission{
 					Ethereum: unhex(t, goldenRaw), Sender: sender, MaxFee: 100, SameNodeOnly: test.sameNode, BeforeSend: test.gate,

@@ -52,17 +52,17 @@ type Options struct {
 // Dispatcher runs calls against a method table. It is shared by the HTTP and the
 // WebSocket server and safe for concurrent use.
 type Dispatcher struct {
-	config  Config
-	methods map[string]*route
-	faces   [2]face // by Transport
-	log     *slog.Logger
-	metrics *Metrics
-	limiter Limiter
-	keys    *apikey.Ring
-	quotas  Quotas
-	unknown func(name string, t Transport, served bool) *eth.Error
-	memory  *capacity.Memory
-	heavy   *capacity.Permits
+	config    Config
+	methods   map[string]*route
+	endpoints [2]endpoint // by Transport
+	log       *slog.Logger
+	metrics   *Metrics
+	limiter   Limiter
+	keys      *apikey.Ring
+	quotas    Quotas
+	unknown   func(name string, t Transport, served bool) *eth.Error
+	memory    *capacity.Memory
+	heavy     *capacity.Permits
 	// processors are shared with simulations.
 	processors *capacity.Permits
 	tracer     *telemetry.Tracer
@@ -89,8 +89,8 @@ type route struct {
 	calls     lazyCounter  // over WebSocket
 }
 
-// face is how one transport treats requests.
-type face struct {
+// endpoint is how one transport treats requests.
+type endpoint struct {
 	transport     Transport
 	apis          map[string]bool
 	batchEnabled  bool
@@ -135,7 +135,7 @@ func NewDispatcher(c Config, r *Registry, o Options) (*Dispatcher, error) {
 	if s, ok := o.Limiter.(interface{ StoreType() string }); ok {
 		d.storeType = s.StoreType()
 	}
-	d.faces = [2]face{
+	d.endpoints = [2]endpoint{
 		{TransportHTTP, apis(c.HTTP.APIs), c.Batch.Enabled, c.Batch.MaxSize, batchDisabled()},
 		{TransportWebSocket, apis(c.WebSocket.APIs), c.WebSocket.BatchEnabled, c.WebSocket.BatchMaxSize, wsBatchDisabled()},
 	}
@@ -148,8 +148,8 @@ func NewDispatcher(c Config, r *Registry, o Options) (*Dispatcher, error) {
 		d.methods[name] = &route{
 			Method: m,
 			served: [2]bool{
-				d.faces[TransportHTTP].apis[api] && !m.WebSocketOnly,
-				d.faces[TransportWebSocket].apis[api],
+				d.endpoints[TransportHTTP].apis[api] && !m.WebSocketOnly,
+				d.endpoints[TransportWebSocket].apis[api],
 			},
 			batchable: !disallowed[name],
 		}
@@ -196,14 +196,14 @@ func (d *Dispatcher) admit(ctx context.Context, ex *exchange, c *call) (f fault,
 	switch {
 	case e != nil && ex.batch && !e.batchable:
 		return notInBatch(e.Name), false
-	case e == nil || !e.served[ex.face.transport]:
+	case e == nil || !e.served[ex.endpoint.transport]:
 		return d.unserved(ctx, ex, c), false
 	}
 	if f, ok := d.limitCaller(ctx, ex, e); !ok {
 		return f, false
 	}
 	raw := c.message.params
-	if ex.face.transport == TransportWebSocket && raw.Null() {
+	if ex.endpoint.transport == TransportWebSocket && raw.Null() {
 		raw = nil // the TypeScript relay ignores the difference here
 	}
 	c.params.set(raw)
@@ -237,8 +237,8 @@ func (d *Dispatcher) admitEnvelope(c *call) bool {
 func (d *Dispatcher) unserved(ctx context.Context, ex *exchange, c *call) fault {
 	name := string(c.method)
 	c.route = nil
-	if !ex.face.apis[Namespace(name)] {
-		return known(d.unknown(name, ex.face.transport, false))
+	if !ex.endpoint.apis[Namespace(name)] {
+		return known(d.unknown(name, ex.endpoint.transport, false))
 	}
 	if h := ex.request.holder; h != nil {
 		if f, ok := d.spend(ctx, h, name, 1); !ok {
@@ -250,7 +250,7 @@ func (d *Dispatcher) unserved(ctx context.Context, ex *exchange, c *call) fault 
 	if e := d.methods[name]; e != nil && e.WebSocketOnly && d.config.Profile == ProfileEthereum {
 		return fault{code: eth.CodeMethodNotFound, message: "notifications not supported"}
 	}
-	return known(d.unknown(name, ex.face.transport, true))
+	return known(d.unknown(name, ex.endpoint.transport, true))
 }
 
 // limitCaller checks whether the caller may call a method now. A caller with a key has the limits of the key, any other

@@ -141,7 +141,7 @@
 //	message       one JSON text of a client: a call, or a batch of calls
 //	exchange      a message and its answers, from its first byte to its last
 //	route         a method in the table, with its rules and counters
-//	face          how one transport treats requests: its methods and its batches
+//	endpoint          how one transport treats requests: its methods and its batches
 //	mode          how a call runs
 //	first phase   Enter, which takes the place in line; the second phase is its Finish
 //	fault         the error of a call as the client sees it

@@ -151,7 +151,7 @@ func notInBatch(method string) fault {
 
 // parseFault answers a body that is not JSON.
 func (ex *exchange) parseFault() fault {
-	if ex.face.transport == TransportWebSocket && ex.d.config.Profile == ProfileHiero {
+	if ex.endpoint.transport == TransportWebSocket && ex.d.config.Profile == ProfileHiero {
 		return fault{code: eth.CodeInvalidRequest, message: "Invalid request"}
 	}
 	return known(eth.ErrParse())
@@ -159,7 +159,7 @@ func (ex *exchange) parseFault() fault {
 
 // scalarFault answers a body that is JSON, but not a call or a batch.
 func (ex *exchange) scalarFault() fault {
-	if ex.face.transport == TransportHTTP && ex.d.config.Profile == ProfileHiero {
+	if ex.endpoint.transport == TransportHTTP && ex.d.config.Profile == ProfileHiero {
 		return known(eth.ErrParse())
 	}
 	return known(eth.ErrInvalidRequest())

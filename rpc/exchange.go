@@ -45,10 +45,10 @@ func (c *call) name() string {
 // calls, in order: it answers what can be answered at once and lets two-phase calls take their place in line.
 // finish runs what has to wait. begin comes first.
 type exchange struct {
-	d       *Dispatcher
-	face    *face
-	request *Request
-	started time.Time
+	d        *Dispatcher
+	endpoint *endpoint
+	request  *Request
+	started  time.Time
 
 	batch   bool
 	calls   []call
@@ -64,7 +64,7 @@ type exchange struct {
 // begin parses a body. The context must carry r.
 func (d *Dispatcher) begin(ctx context.Context, t Transport, r *Request, body []byte) *exchange {
 	ex := d.exchanges.Get().(*exchange)
-	ex.d, ex.face, ex.request, ex.started = d, &d.faces[t], r, time.Now()
+	ex.d, ex.endpoint, ex.request, ex.started = d, &d.endpoints[t], r, time.Now()
 	permit, err := d.awaitPermit(ctx, r, body)
 	if err != nil {
 		f, _ := d.config.Profile.translate(err)
@@ -72,7 +72,7 @@ func (d *Dispatcher) begin(ctx context.Context, t Transport, r *Request, body []
 		return ex
 	}
 	defer permit.Leave()
-	calls, count, s := parse(ex.calls[:0], body, ex.face.batchMax)
+	calls, count, s := parse(ex.calls[:0], body, ex.endpoint.batchMax)
 	ex.calls = calls
 	switch s {
 	case shapeBroken:
@@ -92,12 +92,12 @@ func (ex *exchange) beginBatch(ctx context.Context, count int) {
 	switch {
 	case count == 0 && ex.d.config.Profile == ProfileEthereum:
 		ex.refuse(known(eth.ErrInvalidRequest()))
-	case !ex.face.batchEnabled && ex.face.transport == TransportHTTP:
-		ex.refuse(ex.face.batchDisabled)
-	case !ex.face.batchEnabled:
-		ex.refuseItems(ex.face.batchDisabled, 1)
-	case count > ex.face.batchMax:
-		ex.refuseItems(batchTooLarge(count, ex.face.batchMax), ex.repeats(count))
+	case !ex.endpoint.batchEnabled && ex.endpoint.transport == TransportHTTP:
+		ex.refuse(ex.endpoint.batchDisabled)
+	case !ex.endpoint.batchEnabled:
+		ex.refuseItems(ex.endpoint.batchDisabled, 1)
+	case count > ex.endpoint.batchMax:
+		ex.refuseItems(batchTooLarge(count, ex.endpoint.batchMax), ex.repeats(count))
 	default:
 		if err := ex.request.holding.Take(callBytes * count); err != nil {
 			f, _ := ex.d.config.Profile.translate(err)
@@ -259,7 +259,7 @@ func (ex *exchange) refuseItems(f fault, n int) {
 // up to a bound.
 func (ex *exchange) repeats(count int) int {
 	const most = 1000
-	if ex.face.transport == TransportHTTP && ex.d.config.Profile == ProfileHiero && count <= most {
+	if ex.endpoint.transport == TransportHTTP && ex.d.config.Profile == ProfileHiero && count <= most {
 		return count
 	}
 	return 1

@@ -20,7 +20,7 @@ const (
 
 // modeOf decides how a call of the method runs.
 func (ex *exchange) modeOf(m *Method) mode {
-	alone, http := !ex.batch, ex.face.transport == TransportHTTP
+	alone, http := !ex.batch, ex.endpoint.transport == TransportHTTP
 	switch {
 	case m.Inline:
 		return inline

@@ -12,7 +12,7 @@ import (
 // may wait at the same time. So neither the body is kept nor, if the call is Patient, a goroutine.
 type suspended struct {
 	d            *Dispatcher
-	face         *face
+	endpoint     *endpoint
 	request      *Request
 	route        *route
 	second       Finish
@@ -29,7 +29,7 @@ func (ex *exchange) suspend() *suspended {
 	}
 	c := &ex.calls[0]
 	s := &suspended{
-		d: ex.d, face: ex.face, request: ex.request, started: ex.started,
+		d: ex.d, endpoint: ex.endpoint, request: ex.request, started: ex.started,
 		route: c.route, second: c.second, id: bytes.Clone(c.id), notification: c.notification,
 	}
 	ex.pending = 0
@@ -68,7 +68,7 @@ func (s *suspended) resumeOrdered() *exchange {
 
 // restore puts what was kept into an exchange, whose only call is the first of calls.
 func (s *suspended) restore(ex *exchange, calls []call, m mode) {
-	ex.d, ex.face, ex.request, ex.started, ex.calls = s.d, s.face, s.request, s.started, calls
+	ex.d, ex.endpoint, ex.request, ex.started, ex.calls = s.d, s.endpoint, s.request, s.started, calls
 	c := &calls[0]
 	c.message = message{object: true, version: true, hasMethod: true, id: s.id}
 	c.route, c.second, c.notification, c.mode = s.route, s.second, s.notification, m

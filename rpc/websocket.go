@@ -33,7 +33,7 @@ type WSServer struct {
 
 	mu       sync.Mutex
 	conns    map[*wsConn]struct{} // guarded by mu
-	byIP     census               // open connections by client; guarded by mu
+	byIP     clientCounts         // open connections by client; guarded by mu
 	refusing int                  // connections that are being refused; guarded by mu
 	draining bool                 // guarded by mu
 	empty    chan struct{}        // closed when draining and conns is empty
@@ -55,7 +55,7 @@ func NewWSServer(d *Dispatcher) *WSServer {
 		writers:    newWriters(runtime.GOMAXPROCS(0), d.config.WebSocket.WriteTimeout.Duration(), d.notice),
 		pingOpcode: opPing,
 		conns:      make(map[*wsConn]struct{}),
-		byIP:       newCensus(),
+		byIP:       newClientCounts(),
 		empty:      make(chan struct{}),
 	}
 	s.notifications.Begin(d.memory, "notifications")

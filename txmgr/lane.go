@@ -227,7 +227,7 @@ func (w *worker) round(ctx context.Context) (again bool, err error) {
 	if !w.maySign(ctx, line) {
 		return changed, w.tellIdle(ctx, line)
 	}
-	if err := w.tend(ctx, line); err != nil {
+	if err := w.unstick(ctx, line); err != nil {
 		return false, err
 	}
 	assigned, err := w.assign(ctx, line)

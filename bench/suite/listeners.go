@@ -23,9 +23,9 @@ import (
 // listening is the row: so many connections that each is told of every block. A process may have 20,000 open files on the
 // machines that this was made for, and a connection is one at both ends: so six relays and six processes of clients share them.
 func listening(ctx context.Context, l *lab, t *table, runs int) error {
-	h := hearing{relays: 6, each: 16_667, heads: 12, pace: 6 * time.Second}
+	h := listenPlan{relays: 6, each: 16_667, heads: 12, pace: 6 * time.Second}
 	if l.short {
-		h = shortHearing
+		h = shortListening
 	}
 	all := float64(h.relays * h.each)
 	t.want("connections with a subscription", "", atLeast(100_000), "")
@@ -38,7 +38,7 @@ func listening(ctx context.Context, l *lab, t *table, runs int) error {
 	t.want("from the relay's first listener, p99", "ms", nil, "")
 	t.want("resident memory per connection", "KB", atMost(12), "")
 	for range runs {
-		o, err := l.hear(ctx, h)
+		o, err := l.listenTo(ctx, h)
 		if err != nil {
 			return err
 		}
@@ -62,19 +62,19 @@ func listening(ctx context.Context, l *lab, t *table, runs int) error {
 	return nil
 }
 
-// hearing is one measurement of listeners: clients over WebSocket that subscribe to newHeads.
-type hearing struct {
+// listenPlan is one measurement of listeners: clients over WebSocket that subscribe to newHeads.
+type listenPlan struct {
 	relays int           // each with a process of clients of its own
 	each   int           // connections of a relay
 	heads  int           // blocks that the listeners are told of
 	pace   time.Duration // from one block to the next
 }
 
-// shortHearing lasts seconds.
-var shortHearing = hearing{relays: 2, each: 150, heads: 4}
+// shortListening lasts seconds.
+var shortListening = listenPlan{relays: 2, each: 150, heads: 4}
 
-// heard is what a hearing showed.
-type heard struct {
+// listenResult is what a listenPlan showed.
+type listenResult struct {
 	tally
 	delivery bench.Histogram
 	fanOut   bench.Histogram // from the first listener of a relay that had the head
@@ -83,8 +83,8 @@ type heard struct {
 	cpu      float64         // seconds of all relays while the heads were told
 }
 
-// hear runs a hearing: relays in front of an archive, and the processes of their clients.
-func (l *lab) hear(ctx context.Context, h hearing) (*heard, error) {
+// listenTo runs a plan: relays in front of an archive, and the processes of their clients.
+func (l *lab) listenTo(ctx context.Context, h listenPlan) (*listenResult, error) {
 	chain, err := l.archive(ctx, 1)
 	if err != nil {
 		return nil, err
@@ -134,10 +134,10 @@ func (l *lab) hear(ctx context.Context, h hearing) (*heard, error) {
 	if h.pace > 0 {
 		settle(ctx, relays)
 	}
-	out := &heard{resident: memoryOf(relays, anonymous) - taken}
+	out := &listenResult{resident: memoryOf(relays, anonymous) - taken}
 	l.profile(ctx, relays[:1], "listeners")
 	cpu := cpuOf(relays)
-	if err := out.tell(ctx, h, chain, clients); err != nil {
+	if err := out.deliver(ctx, h, chain, clients); err != nil {
 		return nil, err
 	}
 	l.profiling.Wait() // the relay is ended next
@@ -147,8 +147,8 @@ func (l *lab) hear(ctx context.Context, h hearing) (*heard, error) {
 	return out, err
 }
 
-// tell makes the blocks and waits until everybody has been told of them, or will not be.
-func (o *heard) tell(ctx context.Context, h hearing, chain *network, clients []*relay) error {
+// deliver makes the blocks and waits until everybody has been told of them, or will not be.
+func (o *listenResult) deliver(ctx context.Context, h listenPlan, chain *network, clients []*relay) error {
 	first := chain.blocks.First + int64(len(chain.blocks.Transactions))
 	for _, c := range clients {
 		if err := request(ctx, http.MethodPut, fmt.Sprintf("%s/suite/heads?first=%d&count=%d", c.url, first, h.heads), "", nil); err != nil {

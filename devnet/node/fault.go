@@ -41,7 +41,7 @@ func (n *Node) spoil(ctx context.Context, sub *ledger.Submission, query *hapi.Qu
 	}
 	fault := n.fault(Call{Node: n.index, Submission: sub, Query: query})
 	if fault.GoAway {
-		n.front.goAway()
+		n.acceptor.goAway()
 	}
 	if fault.Delay > 0 && !sleep.For(ctx, fault.Delay) {
 		return fault, status.FromContextError(ctx.Err()).Err()

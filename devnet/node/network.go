@@ -88,7 +88,7 @@ func New(cfg Config) (*Network, error) {
 			index: i, account: account, ledger: cfg.Ledger, gossip: n.gossip,
 			fault: cfg.Fault, seen: newSeen(), log: cfg.Log,
 		}
-		node.front = &front{build: func() *grpc.Server { return n.server(node) }}
+		node.acceptor = &acceptor{build: func() *grpc.Server { return n.server(node) }}
 		if cfg.TLS {
 			var err error
 			if node.certificate, err = newCertificate(account); err != nil {
@@ -139,7 +139,7 @@ func (n *Node) listen(ctx context.Context, host string, port uint64) error {
 	if err != nil {
 		return err
 	}
-	n.front.listeners = append(n.front.listeners, plain)
+	n.acceptor.listeners = append(n.acceptor.listeners, plain)
 	if n.certificate == nil {
 		return nil
 	}
@@ -150,14 +150,14 @@ func (n *Node) listen(ctx context.Context, host string, port uint64) error {
 	if err != nil {
 		return err
 	}
-	n.front.listeners = append(n.front.listeners, n.certificate.listen(encrypted))
+	n.acceptor.listeners = append(n.acceptor.listeners, n.certificate.listen(encrypted))
 	return nil
 }
 
 // info is the node's entry in the address book.
 func (n *Node) info() ledger.NodeInfo {
 	info := ledger.NodeInfo{NodeID: int64(n.index), Account: n.account}
-	for i, l := range n.front.listeners {
+	for i, l := range n.acceptor.listeners {
 		bound, ok := l.Addr().(*net.TCPAddr)
 		if !ok {
 			continue
@@ -184,8 +184,8 @@ func (n *Network) TLSAddrs() []string { return n.addrs(1) }
 func (n *Network) addrs(listener int) []string {
 	addrs := make([]string, 0, len(n.nodes))
 	for _, node := range n.nodes {
-		if listener < len(node.front.listeners) {
-			addrs = append(addrs, node.front.listeners[listener].Addr().String())
+		if listener < len(node.acceptor.listeners) {
+			addrs = append(addrs, node.acceptor.listeners[listener].Addr().String())
 		}
 	}
 	return addrs
@@ -194,11 +194,11 @@ func (n *Network) addrs(listener int) []string {
 // Close closes sockets that Run never served.
 func (n *Network) Close() {
 	for _, node := range n.nodes {
-		for _, l := range node.front.listeners {
+		for _, l := range node.acceptor.listeners {
 			// A socket that Run has served is closed already; there is nothing to do about either.
 			_ = l.Close()
 		}
-		node.front.listeners = nil
+		node.acceptor.listeners = nil
 	}
 }
 
@@ -210,10 +210,10 @@ func (n *Network) Run(ctx context.Context) error {
 	group.Go(func() error { return n.gossip.run(ctx) })
 	for _, node := range n.nodes {
 		group.Go(func() error {
-			if len(node.front.listeners) == 0 {
+			if len(node.acceptor.listeners) == 0 {
 				return nil
 			}
-			if err := node.front.run(ctx); err != nil {
+			if err := node.acceptor.run(ctx); err != nil {
 				return fmt.Errorf("consensus node %s: %w", node.account, err)
 			}
 			return nil

@@ -40,7 +40,7 @@ type Node struct {
 	seen    *seen
 	log     *slog.Logger
 
-	front       *front
+	acceptor    *acceptor
 	certificate *certificate // nil: no TLS
 }
 

@@ -83,7 +83,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	if p.remote == nil {
 		return nil
 	}
-	newTeller(p.remote).run(ctx, p.renew)
+	newFlusher(p.remote).run(ctx, p.renew)
 	return nil
 }
 

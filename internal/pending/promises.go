@@ -177,12 +177,12 @@ func (p *Promises) Run(ctx context.Context, takeOver func(Promised) bool) error 
 			p.bequeath(context.WithoutCancel(ctx))
 			return nil
 		case <-p.wake:
-			p.tell(ctx, false)
+			p.flush(ctx, false)
 			sleep.For(ctx, promisePace) // what comes meanwhile shares the next round trip
 			continue
 		case <-signs.C:
 		}
-		p.tell(ctx, true)
+		p.flush(ctx, true)
 		if len(waiting) == 0 {
 			waiting = p.inherit(ctx)
 		}
@@ -192,8 +192,8 @@ func (p *Promises) Run(ctx context.Context, takeOver func(Promised) bool) error 
 	}
 }
 
-// tell writes what came and went, and sends a heartbeat if there is something to live for.
-func (p *Promises) tell(ctx context.Context, sign bool) {
+// flush writes what came and went, and sends a heartbeat if there is something to live for.
+func (p *Promises) flush(ctx context.Context, sign bool) {
 	for {
 		come, gone, words := p.batch()
 		p.mu.Lock()
@@ -279,7 +279,7 @@ func (p *Promises) ask(ctx context.Context, script *redis.Script, words []any) e
 
 // bequeath says, at the end, that this process is dead, so that others need not wait for what it leaves.
 func (p *Promises) bequeath(ctx context.Context) {
-	p.tell(ctx, false)
+	p.flush(ctx, false)
 	_ = p.asker.Ask(ctx, func(ctx context.Context, c redis.UniversalClient) error { // else they wait
 		return c.ZAddXX(ctx, aliveKey, redis.Z{Score: 1, Member: p.instance}).Err()
 	})

@@ -8,9 +8,9 @@ import (
 )
 
 // The maximum is that of all clients, whatever order connections come and go in.
-func TestCensusKnowsTheMaximum(t *testing.T) {
+func TestClientCountsKnowTheMaximum(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	c, want := newCensus(), make([]int, 5)
+	c, want := newClientCounts(), make([]int, 5)
 	for step := range 5000 {
 		i := random.IntN(len(want))
 		client, got := fmt.Sprint(i), 0

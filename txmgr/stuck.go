@@ -54,8 +54,8 @@ func (w *worker) due(a *Attempt, now int64) bool {
 	return now-a.SentAt >= every.Microseconds()
 }
 
-// tend raises, cancels and replaces what is signed and not mined.
-func (w *worker) tend(ctx context.Context, line *Line) error {
+// unstick raises, cancels and replaces what is signed and not mined.
+func (w *worker) unstick(ctx context.Context, line *Line) error {
 	head := slices.IndexFunc(line.Slots, func(s *LineSlot) bool { return s.Consumed == "" && !s.Final })
 	if head < 0 {
 		return nil

@@ -13,9 +13,9 @@ import (
 	"lockstep/internal/hedera"
 )
 
-// ownCollectors are the metrics of the relay as a whole: its build, its operator, and what
+// processCollectors are the metrics of the relay as a whole: its build, its operator, and what
 // dashboards of the TypeScript relay ask of the process.
-func (a *App) ownCollectors() []prometheus.Collector {
+func (a *App) processCollectors() []prometheus.Collector {
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "lockstep_build_info", Help: "1, with the version of the program and of Go.",
 		ConstLabels: prometheus.Labels{"version": a.version, "goversion": runtime.Version()},

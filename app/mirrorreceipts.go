@@ -10,8 +10,8 @@ import (
 	"lockstep/mirror"
 )
 
-// witness tells from the mirror node what became of a transaction.
-func witness(m *mirror.Client) consensus.Witness {
+// mirrorReceipts tells from the mirror node what became of a transaction.
+func mirrorReceipts(m *mirror.Client) consensus.ReceiptSource {
 	return func(ctx context.Context, id hedera.TransactionID) (*consensus.Receipt, error) {
 		found, err := m.Transactions(mirror.ForSend(ctx), id)
 		if errors.Is(err, mirror.ErrNotFound) {

@@ -1,16 +1,18 @@
 package rpc
 
-// census counts connections by client, and knows the maximum over all clients without looking at each.
-type census struct {
+// clientCounts counts connections by client, and knows the maximum over all clients without looking at each.
+type clientCounts struct {
 	of      map[string]int // the connections of each client that has any
 	clients map[int]int    // how many clients have that many connections
 	maximum int
 }
 
-func newCensus() census { return census{of: make(map[string]int), clients: make(map[int]int)} }
+func newClientCounts() clientCounts {
+	return clientCounts{of: make(map[string]int), clients: make(map[int]int)}
+}
 
 // add counts one more connection of a client, and returns the maximum.
-func (c *census) add(client string) (maximum int) {
+func (c *clientCounts) add(client string) (maximum int) {
 	n := c.of[client] + 1
 	c.move(client, n-1, n)
 	c.maximum = max(c.maximum, n)
@@ -18,7 +20,7 @@ func (c *census) add(client string) (maximum int) {
 }
 
 // remove counts one less of a client that has one, and returns the maximum.
-func (c *census) remove(client string) (maximum int) {
+func (c *clientCounts) remove(client string) (maximum int) {
 	n := c.of[client] - 1
 	c.move(client, n+1, n)
 	if c.clients[c.maximum] == 0 {
@@ -27,7 +29,7 @@ func (c *census) remove(client string) (maximum int) {
 	return c.maximum
 }
 
-func (c *census) move(client string, from, to int) {
+func (c *clientCounts) move(client string, from, to int) {
 	if c.clients[from]--; c.clients[from] <= 0 {
 		delete(c.clients, from)
 	}

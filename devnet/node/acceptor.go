@@ -11,10 +11,10 @@ import (
 	"google.golang.org/grpc"
 )
 
-// front serves the connections of one node. Its gRPC server can be replaced while calls are
+// acceptor serves the connections of one node. Its gRPC server can be replaced while calls are
 // under way: the old one says goodbye on its connections (HTTP/2 GOAWAY), finishes the
 // calls it has, and gets no new ones. That is what a real node does every few seconds.
-type front struct {
+type acceptor struct {
 	listeners []net.Listener
 	build     func() *grpc.Server
 	wg        sync.WaitGroup
@@ -52,7 +52,7 @@ func (g *generation) Close() error {
 func (g *generation) Addr() net.Addr { return g.addr }
 
 // renew starts a new generation. f.mu must be held.
-func (f *front) renew() {
+func (f *acceptor) renew() {
 	g := &generation{server: f.build(), addr: f.listeners[0].Addr(), conns: make(chan net.Conn), closed: make(chan struct{})}
 	f.current, f.all = g, append(f.all, g)
 	f.wg.Go(func() { _ = g.server.Serve(g) }) // ends when the generation does
@@ -60,7 +60,7 @@ func (f *front) renew() {
 
 // goAway sends every client of the node away: their connections take no new calls, and
 // new connections are served.
-func (f *front) goAway() {
+func (f *acceptor) goAway() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	old := f.current
@@ -77,7 +77,7 @@ func (f *front) goAway() {
 }
 
 // run serves until ctx ends or a listener fails.
-func (f *front) run(ctx context.Context) error {
+func (f *acceptor) run(ctx context.Context) error {
 	f.mu.Lock()
 	f.renew()
 	f.mu.Unlock()
@@ -105,7 +105,7 @@ func (f *front) run(ctx context.Context) error {
 }
 
 // accept gives the connections of a listener to the newest generation.
-func (f *front) accept(l net.Listener) error {
+func (f *acceptor) accept(l net.Listener) error {
 	for {
 		conn, err := l.Accept()
 		switch {
@@ -125,7 +125,7 @@ func (f *front) accept(l net.Listener) error {
 
 const acceptPause = 10 * time.Millisecond
 
-func (f *front) deliver(conn net.Conn) {
+func (f *acceptor) deliver(conn net.Conn) {
 	for {
 		f.mu.Lock()
 		g, ended := f.current, f.ended

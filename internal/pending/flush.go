@@ -13,8 +13,8 @@ import (
 	"lockstep/internal/sleep"
 )
 
-// teller writes the news to Redis. One goroutine uses it.
-type teller struct {
+// flusher writes the news to Redis. One goroutine uses it.
+type flusher struct {
 	*remote
 	marks  map[common.Address]*mark
 	shared mark                  // of the keys that all senders share
@@ -37,26 +37,26 @@ const (
 	sendersAtOnce = 512
 )
 
-func newTeller(r *remote) *teller {
-	return &teller{remote: r, marks: map[common.Address]*mark{}, whole: map[common.Hash]int64{}}
+func newFlusher(r *remote) *flusher {
+	return &flusher{remote: r, marks: map[common.Address]*mark{}, whole: map[common.Hash]int64{}}
 }
 
 // run tells the news until ctx ends, and then what is left, once. From time to time it says
 // what is still on its way.
-func (t *teller) run(ctx context.Context, renew func() []*eth.Tx) {
+func (t *flusher) run(ctx context.Context, renew func() []*eth.Tx) {
 	writing := context.WithoutCancel(ctx) // every round trip has a deadline of its own
 	ticker := time.NewTicker(t.cfg.renewal())
 	defer ticker.Stop()
 	due := time.NewTimer(0)
 	defer due.Stop()
-	t.tend(ctx)
+	t.tidy(ctx)
 	for {
 		select {
 		case <-ctx.Done():
-			t.tell(writing, time.Now().Add(lag))
+			t.flush(writing, time.Now().Add(lag))
 			return
 		case <-ticker.C:
-			t.tend(ctx)
+			t.tidy(ctx)
 			for _, tx := range renew() {
 				t.renew(tx)
 			}
@@ -64,15 +64,15 @@ func (t *teller) run(ctx context.Context, renew func() []*eth.Tx) {
 		case <-t.news.wake:
 		case <-due.C:
 		}
-		due.Reset(t.tell(writing, time.Now()))
+		due.Reset(t.flush(writing, time.Now()))
 		sleep.For(ctx, pace) // what comes meanwhile shares the next round trip
 	}
 }
 
-// tend learns the time of Redis, since scores are times and the clocks of relays differ; and
+// tidy learns the time of Redis, since scores are times and the clocks of relays differ; and
 // removes what expired from the keys that all senders share, which as a whole do not while
 // any relay is busy.
-func (t *teller) tend(ctx context.Context) {
+func (t *flusher) tidy(ctx context.Context) {
 	_ = t.ask(ctx, func(ctx context.Context, c redis.UniversalClient) error {
 		now, err := c.Time(ctx).Result()
 		if err != nil {
@@ -101,8 +101,8 @@ func (t *teller) tend(ctx context.Context) {
 	}
 }
 
-// tell writes what is due at the given time, and returns for how long nothing else is.
-func (t *teller) tell(ctx context.Context, at time.Time) (calm time.Duration) {
+// flush writes what is due at the given time, and returns for how long nothing else is.
+func (t *flusher) flush(ctx context.Context, at time.Time) (calm time.Duration) {
 	due, calm := t.news.take(at)
 	for some := range slices.Chunk(due, sendersAtOnce) {
 		err := t.asker.Ask(ctx, func(ctx context.Context, c redis.UniversalClient) error {
@@ -120,7 +120,7 @@ func (t *teller) tell(ctx context.Context, at time.Time) (calm time.Duration) {
 }
 
 // lost counts what could not be written. What still waits is told again in time.
-func (t *teller) lost(some []*changes) {
+func (t *flusher) lost(some []*changes) {
 	t.shared = mark{}
 	for _, s := range some {
 		delete(t.marks, s.sender)
@@ -131,7 +131,7 @@ func (t *teller) lost(some []*changes) {
 }
 
 // write adds the commands for some senders to a pipeline.
-func (t *teller) write(ctx context.Context, p redis.Pipeliner, some []*changes) {
+func (t *flusher) write(ctx context.Context, p redis.Pipeliner, some []*changes) {
 	var known, index edit
 	for _, s := range some {
 		t.writeSender(ctx, p, s)
@@ -171,7 +171,7 @@ func (t *teller) write(ctx context.Context, p redis.Pipeliner, some []*changes) 
 
 // writeBody adds the command that keeps a transaction whole, if somebody may ask for it and
 // the fleet has room for it.
-func (t *teller) writeBody(ctx context.Context, p redis.Pipeliner, hash common.Hash, c change) {
+func (t *flusher) writeBody(ctx context.Context, p redis.Pipeliner, hash common.Hash, c change) {
 	if !t.bodies {
 		return
 	}
@@ -191,7 +191,7 @@ func (t *teller) writeBody(ctx context.Context, p redis.Pipeliner, hash common.H
 }
 
 // writeSender adds the commands for the key of one sender.
-func (t *teller) writeSender(ctx context.Context, p redis.Pipeliner, s *changes) {
+func (t *flusher) writeSender(ctx context.Context, p redis.Pipeliner, s *changes) {
 	m := t.marks[s.sender]
 	fresh := m == nil
 	if fresh {
@@ -254,7 +254,7 @@ func (e *edit) write(ctx context.Context, p redis.Pipeliner, key string) {
 }
 
 // prolong tells whether the life of a key is to be prolonged, and takes it for done.
-func (t *teller) prolong(m *mark) bool {
+func (t *flusher) prolong(m *mark) bool {
 	now := time.Now()
 	if now.Before(m.renewAt) {
 		return false
@@ -264,4 +264,4 @@ func (t *teller) prolong(m *mark) bool {
 }
 
 // keyLife is how long a key lives: whatever is added before its life is prolonged fits in.
-func (t *teller) keyLife() time.Duration { return t.cfg.life() * 5 / 4 }
+func (t *flusher) keyLife() time.Duration { return t.cfg.life() * 5 / 4 }
