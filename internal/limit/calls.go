@@ -36,7 +36,7 @@ type CallsConfig struct {
 type Calls struct {
 	cfg      CallsConfig
 	count    *redis.Script
-	breaker  breaker
+	redis    *redisx.Asker
 	over     *lru.Cache[caller, excess]
 	failures *prometheus.CounterVec
 }
@@ -63,7 +63,7 @@ func NewCalls(cfg CallsConfig) *Calls {
 		panic(err) // only a size below 1 fails
 	}
 	return &Calls{
-		cfg: cfg, count: redis.NewScript(redisx.SpareLua + countLua), over: over,
+		cfg: cfg, redis: redisx.NewAsker(cfg.Redis, cfg.Timeout, time.Second), count: redis.NewScript(redisx.SpareLua + countLua), over: over,
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "rpc_relay_rate_limit_store_failures", Help: "Calls that could not be counted in Redis, by method; the process counted them for itself.",
 		}, []string{"storeType", "operation"}),
@@ -83,26 +83,23 @@ func (c *Calls) Allow(ctx context.Context, ip, method string) bool {
 	if known, ok := c.over.Get(who); ok && now.Before(known.until) && limit <= known.limit {
 		return false
 	}
-	if c.breaker.closed(now) {
-		count, left, err := c.ask(ctx, who, limit)
-		c.breaker.report(err == nil || redisx.IsShort(err), time.Now())
-		if err == nil {
-			if left > 0 {
-				c.over.Add(who, excess{now.Add(min(left, askAgain)), limit})
-			}
-			return count <= int64(limit)
+	if count, left, err := c.ask(ctx, who, limit); err == nil {
+		if left > 0 {
+			c.over.Add(who, excess{now.Add(min(left, askAgain)), limit})
 		}
+		return count <= int64(limit)
 	}
 	c.failures.WithLabelValues("Redis", method).Inc()
 	return c.cfg.Instead.Allow(ctx, ip, method)
 }
 
 func (c *Calls) ask(ctx context.Context, who caller, limit int) (count int64, left time.Duration, err error) {
-	// A caller that goes away must not look like a Redis that does.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.Timeout)
-	defer cancel()
 	key := "ratelimit:" + who.ip + ":" + who.method
-	reply, err := c.count.Run(ctx, c.cfg.Redis, []string{key}, c.cfg.Window.Milliseconds(), limit).Int64Slice()
+	var reply []int64
+	err = c.redis.Ask(context.WithoutCancel(ctx), func(ctx context.Context, client redis.UniversalClient) (err error) {
+		reply, err = c.count.Run(ctx, client, []string{key}, c.cfg.Window.Milliseconds(), limit).Int64Slice()
+		return err
+	})
 	if err != nil {
 		return 0, 0, err
 	}

@@ -161,41 +161,6 @@ func TestCallsWithoutRedis(t *testing.T) {
 	}
 }
 
-func TestBreaker(t *testing.T) {
-	var b breaker
-	now := time.Now()
-	if !b.closed(now) {
-		t.Error("it begins closed")
-	}
-	b.report(false, now)
-	b.report(false, now) // of a call that was under way
-	if b.pause != shortestPause || b.closed(now.Add(shortestPause/2)) {
-		t.Error("it does not keep off")
-	}
-	now = now.Add(shortestPause)
-	if !b.closed(now) || b.closed(now) {
-		t.Error("want one that tries")
-	}
-	b.report(false, now)
-	if b.closed(now.Add(2*shortestPause - 1)) {
-		t.Error("it tries again too soon")
-	}
-	for range 10 {
-		now = now.Add(longestPause)
-		if !b.closed(now) {
-			t.Error("it pauses for too long")
-		}
-		b.report(false, now)
-	}
-	if b.closed(now.Add(longestPause)); !b.trying {
-		t.Error("nobody tries")
-	}
-	b.report(true, now)
-	if !b.closed(now) || b.pause != 0 {
-		t.Error("it stays open")
-	}
-}
-
 // Whoever deletes the keys lifts the limits: no process remembers them for long.
 func TestALimitEndsWithItsKey(t *testing.T) {
 	server := redistest.Start(t)

@@ -95,6 +95,5 @@
 //	window         the time that a limit is for, after which it begins again
 //	risk           see package submit; its number is the budget of wrong nonces
 //	claim          what a reservation has set aside, as it stands in Redis
-//	breaker        see package mirror/fetch; here it keeps calls from Redis
 //	spending plan  the limit of spending that the operator gives to some senders and addresses
 package limit
