@@ -43,11 +43,15 @@ type Mark struct {
 // StartBackfill leaves the work to the owners of the units. It goes up to block to, or if
 // that is nil to the newest.
 func (s *Service) StartBackfill(ctx context.Context, b Backfill, to *uint64) (Backfill, error) {
-	at := slices.IndexFunc(s.cfg.Plan.Watches, func(w Watch) bool { return w.Name == b.Watch })
-	if at < 0 {
+	var w *Watch
+	for i := range s.cfg.Plan.Watches {
+		if s.cfg.Plan.Watches[i].Name == b.Watch {
+			w = &s.cfg.Plan.Watches[i]
+		}
+	}
+	if w == nil {
 		return b, ErrNotFound
 	}
-	w := &s.cfg.Plan.Watches[at]
 	b.ID = uuid.NewString()
 	err := s.db.Write(ctx, func(tx *ledger.Tx) error {
 		if err := s.current(ctx, tx); err != nil {
@@ -60,8 +64,9 @@ func (s *Service) StartBackfill(ctx context.Context, b Backfill, to *uint64) (Ba
 		if b.To = head; to != nil {
 			b.To = *to
 		}
-		if b.From < w.Start || b.To < b.From || b.To > head {
-			return fmt.Errorf("%w: want some of %d to %d, the first block of the watch and the newest", ErrRange, w.Start, head)
+		start := s.startOf(w)
+		if b.From < start || b.To < b.From || b.To > head {
+			return fmt.Errorf("%w: want some of %d to %d, the first block of the watch and the newest", ErrRange, start, head)
 		}
 		now, err := tx.Now(ctx)
 		if err != nil {
@@ -191,7 +196,7 @@ func (w *worker) fillStep(ctx context.Context, f *fill) error {
 			s.contracts = append(s.contracts, c)
 		}
 	}
-	q := queryOf(s.contracts)
+	q := queryOf(s.contracts, s.from)
 	next := s.to + 1
 	var logs []source.Log
 	if len(s.contracts) > 0 {

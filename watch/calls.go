@@ -190,11 +190,11 @@ type caller struct {
 }
 
 // callers are those of the watches that follow transactions.
-func (w *worker) callers(contracts []*contract) (list []*caller) {
+func (w *worker) callers(contracts []*contract, from uint64) (list []*caller) {
 	of := map[*Watch]*caller{}
 	for _, c := range contracts {
 		r := w.rulesOf(c.watch)
-		if r == nil || c.factory {
+		if r == nil || c.factory || c.watch.over(from) {
 			continue
 		}
 		if of[c.watch] == nil {
@@ -234,7 +234,7 @@ func (x *caller) find(t *source.Transaction, known bool) (*contract, *decode.Sig
 
 // readCalls reads the transactions of a span, up to its last block, that are events of contracts which take part in it.
 func (w *worker) readCalls(ctx context.Context, s span, last uint64) ([]*occurrence, error) {
-	callers := w.callers(s.contracts)
+	callers := w.callers(s.contracts, s.from)
 	if len(callers) == 0 {
 		return nil, nil
 	}
@@ -264,7 +264,7 @@ func (w *worker) readCalls(ctx context.Context, s span, last uint64) ([]*occurre
 	var list []*occurrence
 	for i := range all {
 		for _, x := range callers {
-			if c, function := x.find(&all[i], true); c != nil {
+			if c, function := x.find(&all[i], true); c != nil && !c.watch.over(all[i].BlockNumber) {
 				list = append(list, w.call(ctx, c, function, &all[i]))
 			}
 		}

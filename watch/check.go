@@ -23,7 +23,15 @@ func Check(ctx context.Context, plan *Plan, block uint64, log *slog.Logger) ([]E
 		defer pool.Close()
 		c := checker{worker{chain: chain, source: pool, log: log, metrics: newMetrics(), units: map[string]*unit{}, contracts: map[contractKey]*contract{}}}
 		for i := range plan.Watches {
-			if w := &plan.Watches[i]; w.Chain == chain.ID && block >= w.Start {
+			w := &plan.Watches[i]
+			if w.Chain == chain.ID && w.Since != "" {
+				head, err := pool.Head(ctx)
+				if err != nil {
+					return nil, fmt.Errorf("chain %d: %w", chain.ID, err)
+				}
+				w.Start = w.settle(head.Number)
+			}
+			if w.Chain == chain.ID && block >= w.Start && !w.over(block) {
 				if err := c.gather(ctx, w, block); err != nil {
 					return nil, err
 				}

@@ -36,30 +36,38 @@ func (w *worker) match(ctx context.Context, contracts []*contract, logs []source
 		}
 		seen[place{l.BlockHash, l.Index}] = struct{}{}
 		for _, c := range byAddress[l.Address] {
-			signature := c.wants(l.Topics[0])
-			if signature == nil {
+			signature := c.wants(l)
+			if signature == nil || c.watch.over(l.BlockNumber) {
 				continue
 			}
-			o := w.occurrence(ctx, c, signature, l)
-			list = append(list, o)
+			if o := w.occurrence(ctx, c, signature, l); o != nil {
+				list = append(list, o)
+			}
 		}
 	}
 	return list
 }
 
-// occurrence reads a log. One that cannot be read is an event all the same: it has happened, and its bytes are handed on.
+// occurrence reads a log. One that cannot be read is an event all the same: it has happened, and its bytes are handed on. It is nil for one that does not
+// meet the event's condition, or is not the anonymous event that it could have been.
 func (w *worker) occurrence(ctx context.Context, c *contract, signature *decode.Signature, l *source.Log) *occurrence {
 	o := &occurrence{
 		contract: c, event: signature.Name, signature: signature.String(), args: "{}", blockNumber: l.BlockNumber, blockHash: l.BlockHash.Hex(),
 		txHash: l.TxHash.Hex(), logIndex: l.Index, time: l.Time,
 	}
 	values, err := signature.Decode(l.Topics, l.Data)
+	if err != nil && signature.Anonymous {
+		return nil
+	}
 	if err != nil {
 		w.log.WarnContext(ctx, "a log has the selector of an event but cannot be read by its signature; it is handed on as it is", "event", o.signature, "address", l.Address.Hex(), "transaction", l.TxHash.Hex(), "log", l.Index, "bytes", len(l.Data), "error", err)
 		extra := rawOf(l.Topics, l.Data)
 		extra.Undecoded = true
 		o.extra, o.undecoded = encode(extra), true
 		return o
+	}
+	if f := c.watch.Where[signature]; f != nil && !f.Match(values.Args) {
+		return nil
 	}
 	o.args, o.values = encode(values.Args), values.Args
 	if c.watch.Raw || len(values.Hex) > 0 {
@@ -87,16 +95,20 @@ func children(list []*occurrence) (all []newContract) {
 	return all
 }
 
-// wants finds the event of a contract that has a selector.
-func (c *contract) wants(selector common.Hash) *decode.Signature {
+// wants finds the event of a contract that a log is: by its first topic, or else the anonymous one with as many topics.
+func (c *contract) wants(l *source.Log) *decode.Signature {
 	if c.account {
 		return nil
 	}
-	if c.factory && c.watch.Factory != nil && c.watch.Factory.Event.Selector == selector {
+	is := func(e *decode.Signature) bool { return !e.Anonymous && len(l.Topics) > 0 && e.Selector == l.Topics[0] }
+	if c.factory && c.watch.Factory != nil && is(c.watch.Factory.Event) {
 		return c.watch.Factory.Event
 	}
+	if i := slices.IndexFunc(c.watch.Events, is); i >= 0 {
+		return c.watch.Events[i]
+	}
 	for _, e := range c.watch.Events {
-		if e.Selector == selector {
+		if e.Anonymous && e.Indexed() == len(l.Topics) {
 			return e
 		}
 	}

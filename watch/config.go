@@ -12,6 +12,7 @@ import (
 
 	"lockstep/internal/secret"
 	"lockstep/watch/decode"
+	"lockstep/watch/filter"
 	"lockstep/watch/source"
 )
 
@@ -57,9 +58,13 @@ func (c Chain) Source(deps source.Deps) (*source.Pool, error) {
 
 // Watch says what to follow on a chain and where its events go.
 type Watch struct {
-	Name      string // letters, digits, '-' and '_'
-	Chain     uint64
-	Start     uint64   // first block
+	Name  string // letters, digits, '-' and '_'
+	Chain uint64
+	Start uint64 // first block
+	// Since says where to begin before anybody knows the block: "latest", or "-1000", so many blocks before it. It is settled once, in the ledger. "": at Start.
+	Since     string
+	End       *uint64  // last block; nil: none
+	begun     bool     // Start was settled from Since
 	Factory   *Factory // nil: only Addresses
 	Addresses []common.Address
 	Events    []*decode.Signature
@@ -70,6 +75,8 @@ type Watch struct {
 	Actions   []Action // for a sink that is a transaction manager
 	Raw       bool     // hand on topics and data, too
 	Tables    bool     // each event has a table of its own
+	// Where are the conditions that an event's arguments must meet, by the entries of Events. One without is handed on whatever its arguments are.
+	Where map[*decode.Signature]*filter.Filter
 	// Transactions are those that are events, too.
 	Transactions []Transactions
 }
@@ -248,12 +255,24 @@ func (w *Watch) validate() []error {
 			bad("the factory's event %s has no argument %s of type address", f.Event.Name, f.Child)
 		}
 	}
-	seen := map[common.Hash]string{}
+	seen, topics := map[string]bool{}, map[int]string{}
 	for _, e := range w.Events {
-		if other, twice := seen[e.Selector]; twice {
-			bad("event %s is named twice (as %s)", e, other)
+		if seen[e.String()] {
+			bad("event %s is named twice", e)
 		}
-		seen[e.Selector] = e.String()
+		seen[e.String()] = true
+		if other, twice := topics[e.Indexed()]; twice && e.Anonymous && !strings.HasPrefix(other, e.String()) {
+			bad("%s and %s have as many topics, and no log of theirs says which event it is", other, e)
+		}
+		if e.Anonymous {
+			topics[e.Indexed()] = e.String()
+		}
+	}
+	if w.Factory != nil && w.Factory.Event.Anonymous {
+		bad("the factory's event is anonymous: any log of the factory could announce a contract")
+	}
+	if w.End != nil && w.Since == "" && *w.End < w.Start {
+		bad("it ends at block %d and begins at %d", *w.End, w.Start)
 	}
 	for _, f := range w.Fields {
 		if list := w.eventsOf(f.Event); len(list) == 0 {
@@ -279,18 +298,28 @@ func (w *Watch) eventsOf(event string) (list []*decode.Signature) {
 		list = append(list, w.Factory.Event)
 	}
 	for _, e := range w.Events {
-		if means(event, e.String()) && (len(list) == 0 || list[0].Selector != e.Selector) {
+		if means(event, e.String()) && (len(list) == 0 || list[0].String() != e.String()) {
 			list = append(list, e)
 		}
 	}
 	return list
 }
 
+// over tells whether a block is behind the last one of a watch.
+func (w *Watch) over(block uint64) bool { return w.End != nil && block > *w.End }
+
+// anonymous tells whether any log of a contract may be an event.
+func (w *Watch) anonymous() bool {
+	return slices.ContainsFunc(w.Events, func(e *decode.Signature) bool { return e.Anonymous })
+}
+
 // selectors are the first topics of all logs that a watch wants of a factory or a contract.
 func (w *Watch) selectors() []common.Hash {
 	list := make([]common.Hash, 0, len(w.Events)+1)
 	for _, e := range w.Events {
-		list = append(list, e.Selector)
+		if !e.Anonymous {
+			list = append(list, e.Selector)
+		}
 	}
 	if w.Factory != nil {
 		list = append(list, w.Factory.Event.Selector)

@@ -11,6 +11,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"lockstep/internal/ledger"
+	"lockstep/watch/decode"
 )
 
 // Event is what sinks and readers of the stream get, as one line of JSON.
@@ -20,7 +21,7 @@ type Event struct {
 	Watch       string          `json:"watch"`
 	Event       string          `json:"event"`
 	Signature   string          `json:"signature"` // of the event, like Released(address,uint256)
-	Topic0      string          `json:"topic0"`    // its hash; of a function its selector
+	Topic0      string          `json:"topic0"`    // its hash; of a function its selector; empty for an anonymous event
 	Address     string          `json:"address"`
 	BlockNumber uint64          `json:"blockNumber"`
 	BlockHash   string          `json:"blockHash"`
@@ -111,7 +112,7 @@ func (o *occurrence) message(chain uint64, seq int64, removed bool, now int64) l
 var topics sync.Map
 
 func topicOf(signature string) string {
-	if signature == nativeEvent {
+	if signature == nativeEvent || strings.HasSuffix(signature, decode.AnonymousMark) {
 		return ""
 	}
 	if known, ok := topics.Load(signature); ok {

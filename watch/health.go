@@ -27,6 +27,8 @@ type Condition struct {
 	Reasons []string `json:"reasons"`
 	// Degraded says what does not work, although this process is as good as any other would be.
 	Degraded []string `json:"degraded"`
+	// Done names the watches that have read all up to their last block.
+	Done []string `json:"done,omitempty"`
 }
 
 // troubles remembers what does not work, and since when.
@@ -80,6 +82,18 @@ func (s *Service) Condition(ctx context.Context) Condition {
 		c.Reasons = append(c.Reasons, "the fleet does not know this process yet")
 	case time.Since(time.Unix(0, at)) > deadAfter:
 		c.Reasons = append(c.Reasons, fmt.Sprintf("the fleet has not heard of this process for %v", time.Since(time.Unix(0, at)).Round(time.Second)))
+	}
+	ends := false
+	for i := range s.cfg.Plan.Watches {
+		ends = ends || s.cfg.Plan.Watches[i].End != nil
+	}
+	if ends {
+		list, _ := s.States(ctx) // without the database there is a reason above
+		for _, st := range list {
+			if st.Done {
+				c.Done = append(c.Done, fmt.Sprintf("watch %s is done: it has read up to block %d, its end", st.Name, *st.End))
+			}
+		}
 	}
 	for _, chain := range s.cfg.Plan.Chains {
 		lag, ok := s.lags.Load(chain.ID)

@@ -42,13 +42,16 @@ type followed struct {
 	Actions   []string `json:"actions,omitempty"`
 	Raw       bool     `json:"raw,omitempty"`
 	Tables    bool     `json:"tables,omitempty"`
+	Where     []string `json:"where,omitempty"` // event: condition
+	Since     string   `json:"since,omitempty"` // what Start was settled from
+	End       *uint64  `json:"end,omitempty"`
 	// Accounts are those of the addresses of which only transactions are followed.
 	Accounts     []string `json:"accounts,omitempty"`
 	Transactions []string `json:"transactions,omitempty"`
 }
 
 func (w *Watch) followed() followed {
-	f := followed{Chain: w.Chain, Start: w.Start, Depth: w.Depth.String(), Raw: w.Raw, Tables: w.Tables, Status: []string{"initial=" + w.Status.Initial}}
+	f := followed{Chain: w.Chain, Start: w.Start, Depth: w.Depth.String(), Raw: w.Raw, Tables: w.Tables, Since: w.Since, End: w.End, Status: []string{"initial=" + w.Status.Initial}}
 	if w.Factory != nil {
 		f.Factory, f.Announces, f.Child = addressText(w.Factory.Address), w.Factory.Event.String(), w.Factory.Child
 		f.Marks = append(f.Marks, w.Factory.Event.Declared())
@@ -63,6 +66,9 @@ func (w *Watch) followed() followed {
 	}
 	for _, e := range w.Events {
 		f.Events, f.Marks = append(f.Events, e.String()), append(f.Marks, e.Declared())
+		if condition := w.Where[e]; condition != nil {
+			f.Where = append(f.Where, e.String()+": "+condition.String())
+		}
 	}
 	for _, field := range w.Fields {
 		f.Fields = append(f.Fields, field.Name+"="+field.Event+"."+field.Arg)
@@ -76,7 +82,7 @@ func (w *Watch) followed() followed {
 	for _, a := range w.Actions {
 		f.Actions = append(f.Actions, encode([]any{a.On, a.To, a.Call, a.Args, a.Pool}))
 	}
-	for _, list := range []*[]string{&f.Addresses, &f.Events, &f.Marks, &f.Fields, &f.Status, &f.Sinks, &f.Actions, &f.Accounts, &f.Transactions} {
+	for _, list := range []*[]string{&f.Addresses, &f.Events, &f.Marks, &f.Fields, &f.Status, &f.Sinks, &f.Actions, &f.Accounts, &f.Transactions, &f.Where} {
 		slices.Sort(*list)
 		*list = slices.Compact(*list)
 	}
@@ -87,7 +93,11 @@ func (w *Watch) followed() followed {
 func (p *Plan) Digest() string {
 	all := map[string]followed{}
 	for i := range p.Watches {
-		all[p.Watches[i].Name] = p.Watches[i].followed()
+		f := p.Watches[i].followed()
+		if f.Since != "" {
+			f.Start = 0 // it is settled once, by whoever starts first
+		}
+		all[p.Watches[i].Name] = f
 	}
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(encode(all))))[:32]
 }
@@ -136,11 +146,33 @@ func (p *Plan) Changes(ctx context.Context, db *ledger.DB) (list []Change, err e
 
 func (w *Watch) begins() Change {
 	return Change{
-		Watch: w.Name, What: "new watch", Does: fmt.Sprintf("it is read from block %d", w.Start),
+		Watch: w.Name, What: "new watch", Does: "it is read from " + w.begin() + w.until(),
 		do: func(ctx context.Context, tx *ledger.Tx, now int64) error {
 			return insertContracts(ctx, tx, w.named(), now)
 		},
 	}
+}
+
+// begin says where a watch begins.
+func (w *Watch) begin() string {
+	block := fmt.Sprintf("block %d", w.Start)
+	switch {
+	case w.Since == "":
+		return block
+	case w.begun:
+		return fmt.Sprintf("%s (start: %s)", block, w.Since)
+	case w.Since == latest:
+		return "the block that is the newest then"
+	default:
+		return "the block that is " + w.Since[1:] + " before the newest then"
+	}
+}
+
+func (w *Watch) until() string {
+	if w.End == nil {
+		return ""
+	}
+	return fmt.Sprintf(" to %d", *w.End)
 }
 
 // named are the contracts that a watch names itself.
@@ -181,6 +213,9 @@ func (p *Plan) changes(ctx context.Context, tx *ledger.Tx) (list []Change, err e
 		var old followed
 		if err := json.Unmarshal([]byte(known.body), &old); err != nil {
 			return nil, fmt.Errorf("watch %s in the ledger: %w", w.Name, err)
+		}
+		if w.Since != "" && !w.begun && old.Since == w.Since {
+			w.Start, w.begun = old.Start, true
 		}
 		d := &difference{w: w, old: old, now: w.followed()}
 		if _, err := tx.One(ctx, "SELECT head FROM watch_chains WHERE chain = $1", []any{int64(w.Chain)}, &d.head); err != nil {
@@ -252,8 +287,12 @@ func (d *difference) compare() {
 		d.refuse(fmt.Sprintf("chain %d instead of %d", d.now.Chain, d.old.Chain), "what was read belongs to the other chain: give the watch another name")
 		return
 	}
-	read := "" // why past blocks are read again, from the watch's first one to read.to
-	to := d.head
+	read := "" // why past blocks are read again, from one to another
+	from, to := d.now.Start, d.head
+	if d.now.Since != d.old.Since && d.now.Since != "" && !d.w.begun {
+		d.add("start: "+d.now.Since, "the block is settled when a process starts: what is before the old one is read by a backfill; what was read stays", nil)
+		d.now.Start = d.old.Start
+	}
 	switch {
 	case d.now.Start < d.old.Start:
 		read, to = fmt.Sprintf("start %d instead of %d", d.now.Start, d.old.Start), min(max(d.old.Start, 1)-1, d.head)
@@ -266,10 +305,13 @@ func (d *difference) compare() {
 	if d.old.Factory != d.now.Factory { // it has a position of its own
 		added = slices.DeleteFunc(added, func(s string) bool { return s == d.now.Announces && !slices.Contains(d.now.Events, s) })
 	}
+	if read == "" && d.old.End != nil && (d.now.End == nil || *d.now.End > *d.old.End) {
+		from = *d.old.End + 1
+	}
 	for _, news := range []struct {
 		what string
 		list []string
-	}{{"new events ", added}, {"new ", missing(d.now.Transactions, d.old.Transactions)}, {"the events, too, of ", d.withEvents()}} {
+	}{{"new events ", added}, {"new ", missing(d.now.Transactions, d.old.Transactions)}, {"the events, too, of ", d.withEvents()}, {"other conditions ", d.wider()}, {"", d.later()}} {
 		if len(news.list) == 0 {
 			continue
 		}
@@ -277,6 +319,12 @@ func (d *difference) compare() {
 			read += ", "
 		}
 		read, to = read+news.what+some(news.list), d.head
+		if news.what != "" {
+			from = d.now.Start
+		}
+	}
+	if d.now.End != nil {
+		to = min(to, *d.now.End)
 	}
 	if gone := missing(d.old.Transactions, d.now.Transactions); len(gone) > 0 {
 		d.add("without "+some(gone), "they are not read any more; those that were found stay", nil)
@@ -293,8 +341,8 @@ func (d *difference) compare() {
 		})
 	}
 	if read != "" {
-		d.add(read, fmt.Sprintf("blocks %d to %d are read for its contracts by a backfill; sinks get what is new, actions do nothing about it", d.now.Start, to), func(ctx context.Context, tx *ledger.Tx, now int64) error {
-			return d.readAgain(ctx, tx, to, now)
+		d.add(read, fmt.Sprintf("blocks %d to %d are read for its contracts by a backfill; sinks get what is new, actions do nothing about it", from, to), func(ctx context.Context, tx *ledger.Tx, now int64) error {
+			return d.readAgain(ctx, tx, from, to, now)
 		})
 	}
 	if !slices.Equal(d.old.Fields, d.now.Fields) || !slices.Equal(d.old.Status, d.now.Status) {
@@ -304,6 +352,30 @@ func (d *difference) compare() {
 		})
 	}
 	d.compareRest()
+}
+
+// wider are the events whose condition is another, or none any more: what did not meet the old one may be wanted now.
+func (d *difference) wider() (list []string) {
+	for _, was := range missing(d.old.Where, d.now.Where) {
+		if event, _, _ := strings.Cut(was, ": "); slices.Contains(d.now.Events, event) {
+			list = append(list, event)
+		}
+	}
+	return list
+}
+
+// later says that the watch goes on behind its old end.
+func (d *difference) later() []string {
+	switch {
+	case d.old.End == nil:
+		return nil
+	case d.now.End == nil:
+		return []string{fmt.Sprintf("no end instead of %d", *d.old.End)}
+	case *d.now.End > *d.old.End:
+		return []string{fmt.Sprintf("end %d instead of %d", *d.now.End, *d.old.End)}
+	default:
+		return nil
+	}
 }
 
 // withEvents are the addresses of which only transactions were followed, and events are, too, from now on.
@@ -325,6 +397,15 @@ func (d *difference) compareRest() {
 		d.add("without the sinks "+some(gone), "they get nothing any more; how far they are stays", nil)
 	}
 	from := "it counts for what is read from now on"
+	if d.now.End != nil && (d.old.End == nil || *d.now.End < *d.old.End) {
+		d.add(fmt.Sprintf("end: %d", *d.now.End), "no events behind that block are taken any more; what was found stays", nil)
+	}
+	for _, is := range missing(d.now.Where, d.old.Where) {
+		event, condition, _ := strings.Cut(is, ": ")
+		if !slices.ContainsFunc(d.old.Where, func(was string) bool { return strings.HasPrefix(was, event+": ") }) && slices.Contains(d.old.Events, event) {
+			d.add("a condition of "+event+", "+condition, "it counts for what is read from now on; what was found stays", nil)
+		}
+	}
 	if marks := missing(d.now.Marks, d.old.Marks); len(marks) > 0 && slices.Equal(d.old.Events, d.now.Events) && d.old.Announces == d.now.Announces {
 		d.add("other indexed arguments "+some(marks), from, nil)
 	}
@@ -431,12 +512,12 @@ func (d *difference) parkFactory(ctx context.Context, tx *ledger.Tx, address str
 }
 
 // readAgain leaves past blocks to a backfill, those included that were before the watch's first one.
-func (d *difference) readAgain(ctx context.Context, tx *ledger.Tx, to uint64, now int64) error {
+func (d *difference) readAgain(ctx context.Context, tx *ledger.Tx, from, to uint64, now int64) error {
 	_, err := tx.Exec(ctx, "UPDATE contracts SET discovered_block = $1, updated_at = $2 WHERE watch = $3 AND kind <> $4 AND discovered_block > $1", int64(d.now.Start), now, d.w.Name, kindChild)
-	if err != nil || to < d.now.Start || d.head == 0 {
+	if err != nil || to < from || d.head == 0 {
 		return err
 	}
-	_, err = insertBackfill(ctx, tx, Backfill{ID: uuid.NewString(), Watch: d.w.Name, From: d.now.Start, To: to}, now)
+	_, err = insertBackfill(ctx, tx, Backfill{ID: uuid.NewString(), Watch: d.w.Name, From: from, To: to}, now)
 	return err
 }
 
@@ -444,6 +525,11 @@ func (d *difference) readAgain(ctx context.Context, tx *ledger.Tx, to uint64, no
 // before is older, as long as a process lives that has the newest; when none does any more, a process that was started since then asks again. One
 // that is older than the newest plan itself never does.
 func (s *Service) adopt(ctx context.Context) error {
+	s.adopting.Lock()
+	defer s.adopting.Unlock()
+	if err := s.settleStarts(ctx); err != nil {
+		return err
+	}
 	var changes []Change
 	older := false
 	err := s.db.Write(ctx, func(tx *ledger.Tx) error {
@@ -479,6 +565,11 @@ func (s *Service) adopt(ctx context.Context) error {
 	})
 	if err != nil {
 		return err
+	}
+	if !older { // another process may have settled a start meanwhile
+		if err := s.settleStarts(ctx); err != nil {
+			return err
+		}
 	}
 	s.pending.Store(older)
 	s.behind(ctx, older)

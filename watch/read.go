@@ -21,6 +21,8 @@ type State struct {
 	Name      string   `json:"name"`
 	Chain     uint64   `json:"chain"`
 	Start     uint64   `json:"start" doc:"First block."`
+	End       *uint64  `json:"end,omitempty" doc:"Last block; none: the watch goes on."`
+	Done      bool     `json:"done" doc:"All up to its last block is read, and cannot be replaced any more."`
 	Depth     string   `json:"depth" doc:"How far below the head an event is handed on: a number of blocks, or finalized."`
 	Factory   string   `json:"factory,omitempty"`
 	Events    []string `json:"events"`
@@ -74,7 +76,7 @@ func (s *Service) States(ctx context.Context) ([]State, error) {
 	err := s.db.Read(ctx, func(tx *ledger.Tx) error {
 		for i := range s.cfg.Plan.Watches {
 			w := &s.cfg.Plan.Watches[i]
-			st := State{Name: w.Name, Chain: w.Chain, Start: w.Start, Depth: w.Depth.String(), Events: []string{}, Sinks: []string{}}
+			st := State{Name: w.Name, Chain: w.Chain, Start: s.startOf(w), End: w.End, Depth: w.Depth.String(), Events: []string{}, Sinks: []string{}}
 			if w.Factory != nil {
 				st.Factory = addressText(w.Factory.Address)
 				st.Events = append(st.Events, w.Factory.Event.String())
@@ -98,7 +100,12 @@ func (s *Service) States(ctx context.Context) ([]State, error) {
 				return err
 			}
 			st.Block = max(next, 1) - 1
-			st.Lag = st.Head - min(st.Head, st.Block)
+			goal := st.Head
+			if w.End != nil {
+				goal = min(goal, *w.End)
+			}
+			st.Lag = goal - min(goal, st.Block)
+			st.Done = w.over(next) && st.Safe >= *w.End
 			if st.Owners, err = ownersOf(ctx, tx, w.Name); err != nil {
 				return err
 			}

@@ -2,9 +2,12 @@ package watch
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,20 +48,22 @@ type Deps struct {
 
 // Service follows the contracts of a plan, together with other processes on the same database.
 type Service struct {
-	cfg     Config
-	db      *ledger.DB
-	log     *slog.Logger
-	metrics *metrics
-	keeper  *lease.Keeper
-	sources map[uint64]*source.Pool
-	sinks   map[string]Sink
-	health  databaseHealth
-	blind   troubles    // chains that cannot be read
-	digest  string      // of the plan
-	older   atomic.Bool // the fleet follows another
-	pending atomic.Bool // it did so when this process started: this one's counts when nobody lives who has that
-	deaf    troubles    // sinks that do not take messages
-	lags    sync.Map    // by chain: *atomic.Uint64, blocks that this process is behind
+	cfg      Config
+	db       *ledger.DB
+	log      *slog.Logger
+	metrics  *metrics
+	keeper   *lease.Keeper
+	sources  map[uint64]*source.Pool
+	sinks    map[string]Sink
+	health   databaseHealth
+	blind    troubles    // chains that cannot be read
+	digest   string      // of the plan
+	older    atomic.Bool // the fleet follows another
+	adopting sync.Mutex
+	starts   sync.RWMutex // of the plan's watches, where they are settled
+	pending  atomic.Bool  // it did so when this process started: this one's counts when nobody lives who has that
+	deaf     troubles     // sinks that do not take messages
+	lags     sync.Map     // by chain: *atomic.Uint64, blocks that this process is behind
 
 	fleet      *fleet
 	wakes      map[uint64]chan struct{} // by chain: there may be new blocks
@@ -239,10 +244,67 @@ const firstLook = 3 * time.Second
 // adoptPlan makes the plan the fleet's, if it is newer.
 func (s *Service) adoptPlan(ctx context.Context) error {
 	for { // another process may do the same
-		if err := s.adopt(ctx); !errors.Is(err, errStale) {
+		err := s.adopt(ctx)
+		switch {
+		case errors.Is(err, errNoHead) && ctx.Err() == nil:
+			s.log.WarnContext(ctx, "a watch begins at the newest block, and nobody says which that is; asked again", "error", err)
+			sleep.For(ctx, failurePause)
+		case !errors.Is(err, errStale):
 			return err
 		}
 	}
+}
+
+// errNoHead means that a start cannot be settled yet.
+var errNoHead = errors.New("the newest block is not known")
+
+// latest is a start at the newest block.
+const latest = "latest"
+
+// settle works out where a watch begins that begins at the newest block, or before it.
+func (w *Watch) settle(head uint64) uint64 {
+	back, _ := strconv.ParseUint(strings.TrimPrefix(w.Since, "-"), 10, 63) // 0 for latest
+	return head - min(back, head)
+}
+
+// settleStarts finds out the first block of the watches that begin at the newest one: once, and from then on from the ledger.
+func (s *Service) settleStarts(ctx context.Context) error {
+	for i := range s.cfg.Plan.Watches {
+		w := &s.cfg.Plan.Watches[i]
+		if w.Since == "" {
+			continue
+		}
+		var body string
+		var known followed
+		err := s.db.Read(ctx, func(tx *ledger.Tx) error {
+			there, err := tx.One(ctx, "SELECT body FROM watches WHERE name = $1", []any{w.Name}, &body)
+			if known = (followed{}); there {
+				err = json.Unmarshal([]byte(body), &known)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if known.Since != w.Since {
+			head, err := s.sources[w.Chain].Head(ctx)
+			if err != nil {
+				return fmt.Errorf("watch %s: %w: %w", w.Name, errNoHead, err)
+			}
+			known.Start = w.settle(head.Number)
+		}
+		s.starts.Lock()
+		w.Start, w.begun = known.Start, true
+		s.starts.Unlock()
+	}
+	return nil
+}
+
+// startOf is the first block of a watch.
+func (s *Service) startOf(w *Watch) uint64 {
+	s.starts.RLock()
+	defer s.starts.RUnlock()
+	return w.Start
 }
 
 // followHead reads new blocks for the fleet while this process owns the head of a chain.

@@ -120,6 +120,12 @@ func open(t *testing.T) *ledger.DB {
 // start runs a process of the fleet inside this one. Stopping it is graceful.
 func start(t *testing.T, db *ledger.DB, plan watch.Plan, name string, sink watch.Sink) (stop func()) {
 	t.Helper()
+	_, stop = service(t, db, plan, name, sink)
+	return stop
+}
+
+func service(t *testing.T, db *ledger.DB, plan watch.Plan, name string, sink watch.Sink) (s *watch.Service, stop func()) {
+	t.Helper()
 	// However slow the machine is, a process that runs keeps its units.
 	s, err := watch.New(watch.Config{Plan: plan, Instance: name, Version: "test", Lease: lease.Options{TTL: 2 * time.Minute}}, watch.Deps{
 		DB: db, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Sinks: func(string) (watch.Sink, error) { return sink, nil },
@@ -137,7 +143,7 @@ func start(t *testing.T, db *ledger.DB, plan watch.Plan, name string, sink watch
 		}
 	})
 	t.Cleanup(stop)
-	return stop
+	return s, stop
 }
 
 // want waits until these lines have been told. Their order counts for each contract: there is none between contracts.

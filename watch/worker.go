@@ -253,7 +253,7 @@ func (w *worker) read(ctx context.Context, s span) ([]*occurrence, source.Block,
 }
 
 func (w *worker) readLogs(ctx context.Context, s span) ([]source.Log, source.Block, error) {
-	q := queryOf(s.contracts)
+	q := queryOf(s.contracts, s.from)
 	if s.blocks == nil {
 		logs, last, err := w.source.LogsOfRange(ctx, s.from, s.to, q)
 		if err != nil {
@@ -279,27 +279,68 @@ func (w *worker) readLogs(ctx context.Context, s span) ([]source.Log, source.Blo
 	return slices.Concat(pages...), s.blocks[len(s.blocks)-1], nil
 }
 
-// queryOf asks for all that contracts wait for.
-func queryOf(contracts []*contract) source.Query {
+// queryOf asks for all that contracts wait for, from a block on.
+func queryOf(contracts []*contract, from uint64) source.Query {
 	q := source.Query{Addresses: make(map[common.Address]struct{}, len(contracts))}
 	events, asks := map[common.Hash]struct{}{}, map[*Watch]bool{}
+	var narrow narrowing
 	for _, c := range contracts {
-		if c.account {
+		if c.account || c.watch.over(from) {
 			continue
 		}
 		if _, known := asks[c.watch]; !known {
 			selectors := c.watch.selectors()
-			asks[c.watch] = len(selectors) > 0
+			anonymous := c.watch.anonymous()
+			q.All = q.All || anonymous
+			asks[c.watch] = len(selectors) > 0 || anonymous
 			for _, selector := range selectors {
 				events[selector] = struct{}{}
 			}
+			narrow.take(c.watch)
 		}
 		if asks[c.watch] { // a query without events would ask for all
 			q.Addresses[c.address] = struct{}{}
 		}
 	}
 	q.Events = slices.SortedFunc(maps.Keys(events), func(a, b common.Hash) int { return a.Cmp(b) })
+	for i, set := range narrow.topics {
+		if !narrow.any[i] && len(set) <= maxTopics {
+			q.Topics[i] = slices.SortedFunc(maps.Keys(set), func(a, b common.Hash) int { return a.Cmp(b) })
+		}
+	}
 	return q
+}
+
+// maxTopics is how many values of one topic a query names.
+const maxTopics = 200
+
+// narrowing gathers what the conditions of all events of a query allow as its topics behind the first. Where one event allows any, so does the query.
+type narrowing struct {
+	topics [3]map[common.Hash]struct{}
+	any    [3]bool
+}
+
+func (n *narrowing) take(w *Watch) {
+	events := w.Events
+	if w.Factory != nil {
+		events = append(slices.Clone(events), w.Factory.Event)
+	}
+	for _, e := range events {
+		allowed := map[int][]common.Hash{}
+		if f := w.Where[e]; f != nil {
+			allowed = f.Topics()
+		}
+		for i := range n.topics {
+			list := allowed[i+1]
+			n.any[i] = n.any[i] || len(list) == 0
+			if n.topics[i] == nil {
+				n.topics[i] = map[common.Hash]struct{}{}
+			}
+			for _, topic := range list {
+				n.topics[i][topic] = struct{}{}
+			}
+		}
+	}
 }
 
 // stamp fills in the times of blocks where the endpoint did not send them with the logs.

@@ -18,6 +18,7 @@ import (
 	"lockstep/internal/secret"
 	"lockstep/watch/body"
 	"lockstep/watch/decode"
+	"lockstep/watch/filter"
 	"lockstep/watch/source"
 )
 
@@ -387,11 +388,14 @@ func (r *reader) chain(n *yaml.Node) Chain {
 }
 
 func (r *reader) watch(n *yaml.Node) Watch {
+	var where *yaml.Node
 	w := Watch{Tables: r.tables, Status: Status{Initial: activeStatus, On: map[string]string{}}}
 	r.fields(n, "a watch", map[string]func(*yaml.Node){
 		"name":    func(n *yaml.Node) { w.Name = r.text(n, "name") },
 		"chain":   func(n *yaml.Node) { w.Chain = r.number(n, "chain") },
-		"start":   func(n *yaml.Node) { w.Start = r.number(n, "start") },
+		"start":   func(n *yaml.Node) { r.start(n, &w) },
+		"end":     func(n *yaml.Node) { w.End = new(r.number(n, "end")) },
+		"where":   func(n *yaml.Node) { where = n },
 		"depth":   func(n *yaml.Node) { w.Depth = r.depth(n) },
 		"factory": func(n *yaml.Node) { w.Factory = r.factory(n) },
 		"addresses": func(n *yaml.Node) {
@@ -419,7 +423,70 @@ func (r *reader) watch(n *yaml.Node) Watch {
 			r.list(n, "transactions", func(n *yaml.Node) { w.Transactions = append(w.Transactions, r.transactions(n)) })
 		},
 	})
+	if where != nil {
+		r.where(where, &w) // it is about the events, which may stand behind it
+	}
 	return w
+}
+
+// start reads a block, "latest", or "-1000".
+func (r *reader) start(n *yaml.Node, w *Watch) {
+	if _, err := strconv.ParseUint(strings.TrimPrefix(n.Value, "-"), 10, 63); n.Value == "latest" || strings.HasPrefix(n.Value, "-") && err == nil {
+		w.Since = n.Value
+		return
+	}
+	var err error
+	if w.Start, err = strconv.ParseUint(n.Value, 0, 64); err != nil {
+		r.fail(n, "start must be a block, latest, or a number like -1000 for so many blocks before that, not %q", n.Value)
+	}
+}
+
+// where reads one condition for all events of a watch, or "Event: condition".
+func (r *reader) where(n *yaml.Node, w *Watch) {
+	w.Where = map[*decode.Signature]*filter.Filter{}
+	if n.Kind != yaml.MappingNode {
+		if len(w.Events) == 0 {
+			r.fail(n, "where is about the events of a watch, and there are none")
+		}
+		r.condition(n, w, w.Events)
+		return
+	}
+	for _, p := range r.pairs(n) {
+		event := canonical(p[0].Value)
+		events := slices.DeleteFunc(slices.Clone(w.Events), func(e *decode.Signature) bool { return !means(event, e.String()) })
+		if len(events) == 0 {
+			r.fail(p[0], "where: there is no event %s among those of the watch", event)
+		}
+		r.condition(p[1], w, events)
+	}
+}
+
+func (r *reader) condition(n *yaml.Node, w *Watch, events []*decode.Signature) {
+	expression, err := filter.Parse(r.text(n, "where"), func(name string) (string, error) {
+		text, err := readBounded(r.beside(name))
+		return string(text), err
+	})
+	if err != nil {
+		r.fail(n, "where: %v", err)
+		return
+	}
+	for _, e := range events {
+		if w.Where[e] != nil {
+			r.fail(n, "where: %s has two conditions", e)
+		}
+		if w.Where[e], err = expression.Bind(e); err != nil {
+			r.fail(n, "where: %v", err)
+			return
+		}
+	}
+}
+
+// beside is the path of a file that this one names.
+func (r *reader) beside(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(filepath.Dir(r.path), path)
 }
 
 func (r *reader) transactions(n *yaml.Node) (t Transactions) {
@@ -546,10 +613,7 @@ func (r *reader) abi(n *yaml.Node, p part) (all []*decode.Signature) {
 }
 
 func (r *reader) abiFile(n *yaml.Node, only []string, p part) []*decode.Signature {
-	path := n.Value
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(filepath.Dir(r.path), path)
-	}
+	path := r.beside(n.Value)
 	text, err := readBounded(path)
 	if err != nil {
 		r.fail(n, "%v", err)
@@ -562,11 +626,15 @@ func (r *reader) abiFile(n *yaml.Node, only []string, p part) []*decode.Signatur
 	return signatures
 }
 
-// fromABI takes events or functions from an ABI, or from a compiler's artefact. Events that are not named may be anonymous: they are left out.
+// fromABI takes events or functions from an ABI, or from a compiler's artefact. Anonymous events have to be named: they have every log of
+// the contract read.
 func fromABI(text []byte, only []string, p part) ([]*decode.Signature, error) {
 	all, err := decode.ReadABI(text)
 	if err != nil {
 		return nil, err
+	}
+	if p.called == abiEvents.called && len(only) > 0 {
+		all.Events = append(all.Events, all.Anonymous...)
 	}
 	list := slices.DeleteFunc(p.of(&all), func(s *decode.Signature) bool { return len(only) > 0 && !slices.Contains(only, s.Name) })
 	for _, name := range only {

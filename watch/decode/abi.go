@@ -2,16 +2,15 @@ package decode
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 )
 
 // ABI is what a compiler says of a contract. Entries of one name stand in the order of the text.
 type ABI struct {
 	Functions, Errors, Events []*Signature
-	Constructor               *Signature // nil: it takes no arguments, or has no signature here
-	// Unread are entries that have no signature here, by their names: anonymous events, whose logs do not say which event they are,
-	// and what is beyond the bounds of this package.
+	Anonymous                 []*Signature // events whose logs do not say which event they are
+	Constructor               *Signature   // nil: it takes no arguments, or has no signature here
+	// Unread are entries that have no signature here, by their names: what is beyond the bounds of this package.
 	Unread map[string]error
 }
 
@@ -26,8 +25,6 @@ type abiInput struct {
 	Indexed    bool
 	Components []abiInput
 }
-
-var errAnonymous = errors.New("it is anonymous: its logs do not say which event they are")
 
 // ReadABI reads an ABI's JSON, or a compiler's artefact that has it in its field "abi".
 func ReadABI(text []byte) (ABI, error) {
@@ -56,9 +53,12 @@ func ReadABI(text []byte) (ABI, error) {
 			all.Unread[e.Name] = err
 			continue
 		}
-		if list == nil {
+		switch {
+		case list == nil:
 			all.Constructor = s
-		} else {
+		case s.Anonymous:
+			all.Anonymous = append(all.Anonymous, s)
+		default:
 			*list = append(*list, s)
 		}
 	}
@@ -66,9 +66,6 @@ func ReadABI(text []byte) (ABI, error) {
 }
 
 func (e *abiEntry) signature() (*Signature, error) {
-	if e.Anonymous {
-		return nil, errAnonymous
-	}
 	if !identifier.MatchString(e.Name) {
 		return nil, fmt.Errorf("%.60q is no name", e.Name)
 	}
@@ -76,7 +73,7 @@ func (e *abiEntry) signature() (*Signature, error) {
 	if err != nil {
 		return nil, err
 	}
-	return build(e.Name, args)
+	return build(e.Name, args, e.Anonymous && e.Type == "event")
 }
 
 func arguments(inputs []abiInput, depth int) ([]Arg, error) {

@@ -29,6 +29,9 @@ type Values struct {
 
 // Decode reads a log. Topics include the selector. What it reads and returns is bounded by a few times the size of the data.
 func (s *Signature) Decode(topics []common.Hash, data []byte) (Values, error) {
+	if s.Anonymous {
+		return s.readAnonymous(topics, data)
+	}
 	if len(topics) == 0 || topics[0] != s.Selector {
 		return Values{}, fmt.Errorf("%w: its first topic is another event's", ErrMismatch)
 	}
@@ -40,6 +43,18 @@ func (s *Signature) Decode(topics []common.Hash, data []byte) (Values, error) {
 		return s.read(s.marks(), indexed, data)
 	}
 	return s.placed(indexed, data)
+}
+
+// readAnonymous reads a log that does not say which event it is: the contract's other logs may have as many topics. So it must fit to the last bit.
+func (s *Signature) readAnonymous(topics []common.Hash, data []byte) (Values, error) {
+	if len(topics) != s.marked {
+		return Values{}, fmt.Errorf("%w: %d topics for %d indexed arguments", ErrMismatch, len(topics), s.marked)
+	}
+	v, err := s.read(s.marks(), topics, data)
+	if err == nil && !v.Exact {
+		err = fmt.Errorf("%w: the event is anonymous, and the log does not fit it to the last bit", ErrMismatch)
+	}
+	return v, err
 }
 
 // DecodeCall reads the call data of a function: its selector, and its arguments.

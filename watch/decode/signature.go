@@ -17,31 +17,37 @@ const maxIndexed = 3
 // Signature is an event as its contract declares it.
 type Signature struct {
 	Name     string
-	Selector common.Hash // keccak256 of the canonical form
-	args     []Arg
-	marked   int // arguments that are marked as indexed
+	Selector common.Hash // keccak256 of the canonical form; zero for an anonymous event
+	// Anonymous says that its logs do not have the selector as their first topic: any log of the contract with as many topics as it has indexed
+	// arguments may be one.
+	Anonymous bool
+	args      []Arg
+	marked    int // arguments that are marked as indexed
 }
+
+// AnonymousMark ends the canonical form of an anonymous event.
+const AnonymousMark = " anonymous"
 
 // String returns the canonical form, "Released(address,uint256)".
-func (s *Signature) String() string {
-	types := make([]string, len(s.args))
-	for i, a := range s.args {
-		types[i] = a.Type.String()
-	}
-	return s.Name + "(" + strings.Join(types, ",") + ")"
-}
+func (s *Signature) String() string { return s.text(false) }
 
-// Declared is the canonical form with the marks of what is indexed, "Released(address indexed,uint256)".
-func (s *Signature) Declared() string {
+func (s *Signature) text(marks bool) string {
 	types := make([]string, len(s.args))
 	for i, a := range s.args {
 		types[i] = a.Type.String()
-		if a.Indexed {
+		if marks && a.Indexed {
 			types[i] += " indexed"
 		}
 	}
-	return s.Name + "(" + strings.Join(types, ",") + ")"
+	text := s.Name + "(" + strings.Join(types, ",") + ")"
+	if s.Anonymous {
+		text += AnonymousMark
+	}
+	return text
 }
+
+// Declared is the canonical form with the marks of what is indexed, "Released(address indexed,uint256)".
+func (s *Signature) Declared() string { return s.text(true) }
 
 // Args returns the names of the arguments in order.
 func (s *Signature) Args() []string {
@@ -62,6 +68,40 @@ func (s *Signature) TypeOf(name string) string {
 	return ""
 }
 
+// Arg returns an argument by its name.
+func (s *Signature) Arg(name string) (Arg, bool) {
+	for _, a := range s.args {
+		if a.Name == name {
+			return a, true
+		}
+	}
+	return Arg{}, false
+}
+
+// Place is where an indexed argument stands among the topics of a log; -1: it is not indexed. The event's own topic is at 0.
+func (s *Signature) Place(name string) int {
+	at := bit(!s.Anonymous)
+	for _, a := range s.args {
+		switch {
+		case a.Name == name && a.Indexed:
+			return at
+		case a.Indexed:
+			at++
+		}
+	}
+	return -1
+}
+
+// Indexed is how many arguments are marked as indexed.
+func (s *Signature) Indexed() int { return s.marked }
+
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
 // Parse reads one signature. The word "event" before it and a semicolon after it are allowed.
 func Parse(text string) (*Signature, error) {
 	text = strings.TrimSuffix(strings.TrimSpace(text), ";")
@@ -72,13 +112,17 @@ func Parse(text string) (*Signature, error) {
 		return nil, fmt.Errorf("%q is not a signature: want a name and its arguments, like Released(address to,uint256 amount)", text)
 	}
 	params, err := p.tuple(0)
+	anonymous := false
+	if strings.TrimSpace(p.rest) == strings.TrimSpace(AnonymousMark) {
+		anonymous, p.rest = true, ""
+	}
 	if err == nil && strings.TrimSpace(p.rest) != "" {
 		err = fmt.Errorf("%q follows the arguments", strings.TrimSpace(p.rest))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("signature %q: %w", text, err)
 	}
-	return build(name, params)
+	return build(name, params, anonymous)
 }
 
 // ParseList reads several signatures, separated by commas or semicolons outside parentheses.
@@ -113,14 +157,14 @@ func ParseList(text string) ([]*Signature, error) {
 	return list, errors.Join(errs...)
 }
 
-func build(called string, args []Arg) (*Signature, error) {
+func build(called string, args []Arg, anonymous bool) (*Signature, error) {
 	if len(called) > maxName {
 		return nil, fmt.Errorf("%.20s… is no name: it has more than %d letters", called, maxName)
 	}
 	if len(args) > maxArgs {
 		return nil, fmt.Errorf("%s has %d arguments, the maximum is %d", called, len(args), maxArgs)
 	}
-	s := &Signature{Name: called, args: args}
+	s := &Signature{Name: called, args: args, Anonymous: anonymous}
 	if err := name(args); err != nil {
 		return nil, fmt.Errorf("%s: %w", called, err)
 	}
@@ -129,14 +173,16 @@ func build(called string, args []Arg) (*Signature, error) {
 			s.marked++
 		}
 	}
-	if s.marked > maxIndexed {
-		return nil, fmt.Errorf("event %s: %d arguments are indexed, a log has room for %d", called, s.marked, maxIndexed)
+	if room := maxIndexed + bit(anonymous); s.marked > room {
+		return nil, fmt.Errorf("event %s: %d arguments are indexed, a log has room for %d", called, s.marked, room)
 	}
 	text := s.String()
 	if len(text) > maxText {
 		return nil, fmt.Errorf("%s has more than %d letters", called, maxText)
 	}
-	s.Selector = crypto.Keccak256Hash([]byte(text))
+	if !anonymous {
+		s.Selector = crypto.Keccak256Hash([]byte(text))
+	}
 	return s, nil
 }
 

@@ -54,6 +54,16 @@ type Type struct {
 // String returns the canonical form, "(uint256,bytes32[])[2]".
 func (t *Type) String() string { return t.text }
 
+// Member returns the type of a member of a tuple.
+func (t *Type) Member(name string) (*Type, bool) {
+	for _, m := range t.members {
+		if m.Name == name {
+			return m.Type, true
+		}
+	}
+	return nil, false
+}
+
 // Arg is an argument of an event or a function, or a member of a tuple.
 type Arg struct {
 	Name    string

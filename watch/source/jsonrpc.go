@@ -127,7 +127,7 @@ func (j jsonRPC) logs(ctx context.Context, w extent, q Query) (answer, error) {
 	var last header
 	calls := make([]*ethrpc.Call, 0, len(lists)+1)
 	for i, list := range lists {
-		calls = append(calls, ethrpc.Ask(&pages[i], "eth_getLogs", w.filter(list, q.Events)))
+		calls = append(calls, ethrpc.Ask(&pages[i], "eth_getLogs", w.filter(list, q.positions())))
 	}
 	if w.hash != nil {
 		calls = append(calls, ethrpc.Ask(&last, "eth_getBlockByHash", *w.hash, false))
@@ -218,8 +218,11 @@ func addressLists(set map[common.Address]struct{}, most int) [][]common.Address 
 	return slices.Collect(slices.Chunk(all, addressesPerCall))
 }
 
-func (w extent) filter(addresses []common.Address, events []common.Hash) map[string]any {
-	f := map[string]any{"topics": [][]common.Hash{events}}
+func (w extent) filter(addresses []common.Address, topics [][]common.Hash) map[string]any {
+	f := map[string]any{}
+	if topics != nil {
+		f["topics"] = topics
+	}
 	if addresses != nil {
 		f["address"] = addresses
 	}

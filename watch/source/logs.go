@@ -175,10 +175,12 @@ type answer struct {
 	bloom types.Bloom // of the last block; zero where it proves nothing
 }
 
-// names tells whether the last block's filter has one of the addresses and one of the events.
+// names tells whether the last block's filter has one of the addresses and, of each topic, one that is wanted.
 func (a answer) names(q Query) bool {
-	if !slices.ContainsFunc(q.Events, func(h common.Hash) bool { return a.bloom.Test(h[:]) }) {
-		return false
+	for _, topics := range q.positions() {
+		if topics != nil && !slices.ContainsFunc(topics, func(h common.Hash) bool { return a.bloom.Test(h[:]) }) {
+			return false
+		}
 	}
 	for address := range q.Addresses {
 		if a.bloom.Test(address[:]) {
@@ -233,7 +235,7 @@ func (a *answer) add(w extent, q Query, l Log) error {
 	if l.BlockNumber < w.from || l.BlockNumber > w.to || w.hash != nil && l.BlockHash != *w.hash {
 		return errors.New("a log of another block than was asked for")
 	}
-	if _, ours := q.Addresses[l.Address]; ours && len(l.Topics) > 0 && slices.Contains(q.Events, l.Topics[0]) {
+	if q.wants(&l) {
 		a.logs = append(a.logs, l)
 	}
 	return nil

@@ -151,7 +151,7 @@ func (m *mirrorNode) logs(ctx context.Context, w extent, q Query) (answer, error
 	if last.To.Time().Sub(first.From.Time()) > longestSearch {
 		return answer{}, fmt.Errorf("%w: blocks %d to %d are more than seven days", errRefused, w.from, w.to)
 	}
-	if len(q.Events) <= topicsPerQuery {
+	if len(q.Events) <= topicsPerQuery && !q.All {
 		search.Topics[0] = q.Events
 	}
 	a := answer{blank: w.hash != nil && last.Count == 0}

@@ -45,10 +45,44 @@ type Log struct {
 	Time        uint64 // of the block, in seconds since 1970; 0 where the endpoint did not send it
 }
 
-// Query says which logs are wanted: those of any of the addresses whose first topic is any of the events.
+// Query says which logs are wanted: those of any of the addresses whose first topic is any of the events. An endpoint may send more than is wanted.
 type Query struct {
 	Addresses map[common.Address]struct{}
 	Events    []common.Hash
+	// Topics are what the others may be, beginning with the second; an empty list: whatever it is.
+	Topics [3][]common.Hash
+	// All says that every log of the addresses is wanted, whatever its topics are.
+	All bool
+}
+
+// positions are the topics of the wanted logs, without the empty lists at the end.
+func (q *Query) positions() [][]common.Hash {
+	if q.All {
+		return nil
+	}
+	list := [][]common.Hash{q.Events}
+	for i, topics := range q.Topics {
+		if len(topics) > 0 {
+			for len(list) < i+1 {
+				list = append(list, nil)
+			}
+			list = append(list, topics)
+		}
+	}
+	return list
+}
+
+// wants tells whether a log is meant.
+func (q *Query) wants(l *Log) bool {
+	if _, ours := q.Addresses[l.Address]; !ours {
+		return false
+	}
+	for i, topics := range q.positions() {
+		if topics != nil && (len(l.Topics) <= i || !slices.Contains(topics, l.Topics[i])) {
+			return false
+		}
+	}
+	return true
 }
 
 // Config says where a chain is read from.
