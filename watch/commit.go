@@ -232,6 +232,9 @@ func (w *worker) commit(ctx context.Context, state chainState, s span, list []*o
 	}
 	w.metrics.deduplicated.Add(float64(hits))
 	w.metrics.undecoded.Add(float64(undecoded(found)))
+	for _, o := range found {
+		w.progress.count(o.contract.watch.Name, 1)
+	}
 	w.metrics.blocks.Add(float64(next - s.from))
 	for _, c := range s.contracts {
 		if !c.merged {

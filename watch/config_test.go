@@ -66,6 +66,9 @@ func TestDocumentedFiles(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "escrow.json"), []byte(abi), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(filepath.Join(dir, "treasury.txt"), []byte("0x67d8d32e9bf1a9968a5ff53b87d777aa8ebbee69 # ours\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	files := 0
 	for _, block := range strings.Split(string(text), "```yaml\n")[1:] {
 		block, _, _ = strings.Cut(block, "```")
@@ -294,7 +297,7 @@ watches:
 		t.Errorf("%+v", plan)
 	}
 	_, err = watch.Read([]byte(text), "watch.yaml", "KEY=hunter22", "BLOCK=hunter22", "SCHEME=hunter22")
-	for _, want := range []string{"watch.yaml:2: an endpoint's URL", `watch.yaml:6: start must be a number, not "${BLOCK}"`} {
+	for _, want := range []string{"watch.yaml:2: an endpoint's URL", `watch.yaml:6: start must be a block, latest, or a number like -1000 for so many blocks before that, not "${BLOCK}"`} {
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter22") {
 			t.Errorf("nobody says %q, or says more:\n%v", want, err)
 		}

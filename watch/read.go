@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"lockstep/internal/ledger"
 )
@@ -22,6 +24,9 @@ type State struct {
 	Chain     uint64   `json:"chain"`
 	Start     uint64   `json:"start" doc:"First block."`
 	End       *uint64  `json:"end,omitempty" doc:"Last block; none: the watch goes on."`
+	Blocks    float64  `json:"blocksPerSecond" doc:"Blocks read a second since this process was last asked, a minute at the most; 0 when it is asked for the first time."`
+	Found     float64  `json:"eventsPerSecond" doc:"Events handed on a second, likewise."`
+	Left      int64    `json:"eta,omitempty" doc:"Seconds until it has caught up, at that speed; none while it has."`
 	Done      bool     `json:"done" doc:"All up to its last block is read, and cannot be replaced any more."`
 	Depth     string   `json:"depth" doc:"How far below the head an event is handed on: a number of blocks, or finalized."`
 	Factory   string   `json:"factory,omitempty"`
@@ -91,11 +96,12 @@ func (s *Service) States(ctx context.Context) ([]State, error) {
 				st.Sinks = append(st.Sinks, sinkKind(spec))
 			}
 			var next uint64
+			var handed int64
 			if _, err := tx.One(ctx, "SELECT CASE WHEN best > head THEN best ELSE head END, safe FROM watch_chains WHERE chain = $1", []any{int64(w.Chain)}, &st.Head, &st.Safe); err != nil {
 				return err
 			}
-			_, err := tx.One(ctx, `SELECT COALESCE(SUM(CASE WHEN c.kind <> 'factory' THEN 1 ELSE 0 END), 0), COALESCE(MIN(CASE WHEN c.merged = 1 THEN u.next_block ELSE c.next_block END), 0)
-				FROM contracts c JOIN cursors u ON u.unit = c.unit WHERE c.watch = $1 AND c.removed = 0`, []any{w.Name}, &st.Contracts, &next)
+			_, err := tx.One(ctx, `SELECT COALESCE(SUM(CASE WHEN c.kind <> 'factory' THEN 1 ELSE 0 END), 0), COALESCE(MIN(CASE WHEN c.merged = 1 THEN u.next_block ELSE c.next_block END), 0), COALESCE(SUM(c.seq), 0)
+				FROM contracts c JOIN cursors u ON u.unit = c.unit WHERE c.watch = $1 AND c.removed = 0`, []any{w.Name}, &st.Contracts, &next, &handed)
 			if err != nil {
 				return err
 			}
@@ -105,6 +111,12 @@ func (s *Service) States(ctx context.Context) ([]State, error) {
 				goal = min(goal, *w.End)
 			}
 			st.Lag = goal - min(goal, st.Block)
+			is := stand{time.Now(), next, handed}
+			blocks, events, left := is.speed(s.speeds.of(w.Name, is), st.Lag)
+			st.Blocks, st.Found = math.Round(10*blocks)/10, math.Round(10*events)/10
+			if st.Lag >= behind {
+				st.Left = int64(math.Ceil(left.Seconds()))
+			}
 			st.Done = w.over(next) && st.Safe >= *w.End
 			if st.Owners, err = ownersOf(ctx, tx, w.Name); err != nil {
 				return err

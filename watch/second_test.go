@@ -52,7 +52,7 @@ func TestTheSecondPassFindsWhatWasNotTold(t *testing.T) {
 	p.worker.source, p.head.source = &forgetful{chainReader: p.worker.source}, &forgetful{chainReader: p.head.source, final: source.ErrNotFound}
 	p.claim(t)
 	messages := func() int {
-		list, _, err := p.Latest(t.Context(), "", "", 100)
+		list, _, err := p.Latest(t.Context(), "", "", "", 100)
 		if err != nil {
 			t.Fatal(err)
 		}

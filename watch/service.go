@@ -59,6 +59,7 @@ type Service struct {
 	blind    troubles    // chains that cannot be read
 	digest   string      // of the plan
 	older    atomic.Bool // the fleet follows another
+	speeds   speeds
 	adopting sync.Mutex
 	starts   sync.RWMutex // of the plan's watches, where they are settled
 	pending  atomic.Bool  // it did so when this process started: this one's counts when nobody lives who has that

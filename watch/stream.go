@@ -1,9 +1,11 @@
 package watch
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -84,7 +86,7 @@ func (s *Service) Stream(ctx context.Context, after int64, watch, address string
 	for {
 		changed := s.news.next() // before the ledger is read: what comes from then on closes it
 		read, cancel := context.WithTimeout(context.WithoutCancel(ctx), messagesLimit)
-		list, next, err = s.Messages(read, after, watch, address, limit)
+		list, next, err = s.Messages(read, after, watch, address, "", limit)
 		cancel()
 		if err != nil || next > after {
 			return list, next, err
@@ -98,8 +100,8 @@ func (s *Service) Stream(ctx context.Context, after int64, watch, address string
 }
 
 // Messages returns what was handed to the sinks, behind a cursor, in an order that never changes: who reads on from the last cursor
-// misses nothing. An empty watch or address means all. The cursor that comes with it goes on where this page ends.
-func (s *Service) Messages(ctx context.Context, after int64, watch, address string, limit int) (list []Told, next int64, err error) {
+// misses nothing. An empty watch, address or argument (see Told.has) means all. The cursor that comes with it goes on where this page ends.
+func (s *Service) Messages(ctx context.Context, after int64, watch, address, argument string, limit int) (list []Told, next int64, err error) {
 	list, next = []Told{}, after
 	rows, err := s.db.Events(ctx, topic, after, limit)
 	if err != nil {
@@ -114,16 +116,55 @@ func (s *Service) Messages(ctx context.Context, after int64, watch, address stri
 		if err := json.Unmarshal([]byte(row.Body), &told.Event); err != nil {
 			return nil, after, fmt.Errorf("a message of the outbox: %w", err)
 		}
-		if address == "" || strings.EqualFold(told.Address, address) {
+		if told.has(address, argument) {
 			list = append(list, told)
 		}
 	}
 	return list, next, nil
 }
 
+// has tells whether a message is about a contract and has a value among its arguments: "value", or "name=value" of the one of that name. Letters may be small or
+// large. Empty texts mean any.
+func (t *Told) has(address, argument string) bool {
+	if address != "" && !strings.EqualFold(t.Address, address) {
+		return false
+	}
+	if argument == "" {
+		return true
+	}
+	var args map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(t.Args))
+	decoder.UseNumber()
+	if decoder.Decode(&args) != nil {
+		return false
+	}
+	name, value, named := strings.Cut(argument, "=")
+	if v, there := args[name]; named && there {
+		return holds(v, value)
+	}
+	return holds(args, argument)
+}
+
+// holds looks for a value in what package decode makes of arguments.
+func holds(v any, value string) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, member := range v {
+			if holds(member, value) {
+				return true
+			}
+		}
+		return false
+	case []any:
+		return slices.ContainsFunc(v, func(entry any) bool { return holds(entry, value) })
+	default:
+		return strings.EqualFold(fmt.Sprint(v), value)
+	}
+}
+
 // Latest returns the newest messages, newest first, and the cursor behind which newer ones will come. An empty watch or
-// address means all; limit counts the messages that are looked at for an address.
-func (s *Service) Latest(ctx context.Context, watch, address string, limit int) (list []Told, cursor int64, err error) {
+// address means all; limit counts the messages that are looked at for an address or an argument.
+func (s *Service) Latest(ctx context.Context, watch, address, argument string, limit int) (list []Told, cursor int64, err error) {
 	list = []Told{}
 	rows, cursor, err := s.db.Latest(ctx, topic, watch, limit)
 	if err != nil {
@@ -134,7 +175,7 @@ func (s *Service) Latest(ctx context.Context, watch, address string, limit int) 
 		if err := json.Unmarshal([]byte(row.Body), &told.Event); err != nil {
 			return nil, 0, fmt.Errorf("a message of the outbox: %w", err)
 		}
-		if address == "" || strings.EqualFold(told.Address, address) {
+		if told.has(address, argument) {
 			list = append(list, told)
 		}
 	}

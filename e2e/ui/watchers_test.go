@@ -113,10 +113,12 @@ watches:
 
 	b.view("watches")
 	b.do("a search", chromedp.SendKeys("#wanted", made.ContractAddress+kb.Enter, chromedp.ByQuery))
-	b.until("Events of a contract", "Approved", "0x00000000…000077")
+	b.until("Events of an address", "Approved", "0x00000000…000077")
 	b.accessible("watchers-contract")
 	b.do("a search for nothing", cleared, chromedp.SendKeys("#wanted", "seven"+kb.Enter, chromedp.ByQuery))
-	b.until("That is not the address of a contract.")
+	b.until("Events with an argument", "No event among the newest 500 has it as an argument.")
+	b.do("a search for an argument", cleared, chromedp.SendKeys("#wanted", "0x0000000000000000000000000000000000000077"+kb.Enter, chromedp.ByQuery))
+	b.until("Events of an address", "It has no event among the newest 500.", "Approved", "0x00000000…000077")
 }
 
 // rate waits until the page shows a rate of events of a watch that is as wanted.

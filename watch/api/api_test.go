@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -515,6 +516,15 @@ func TestNewest(t *testing.T) {
 	})
 	if got := names(w.get("/v1/events?newest=true&address=" + watchtest.Emitter(2).Hex()).Events); !slices.Equal(got, []string{"Approved@4", "Deployed@2"}) && !slices.Equal(got, []string{"Approved@4"}) {
 		t.Errorf("of one contract: %v", got)
+	}
+	for argument, want := range map[string]int{
+		strings.ToLower(watchtest.Emitter(2).Hex()): 1, "escrow=" + watchtest.Emitter(2).Hex(): 1, "amount=" + watchtest.Emitter(2).Hex(): 0, "nobody": 0,
+	} {
+		list := w.get("/v1/events?argument=" + url.QueryEscape(argument)).Events
+		newest := w.get("/v1/events?newest=true&argument=" + url.QueryEscape(argument)).Events
+		if len(list) != want || len(newest) != want {
+			t.Errorf("%s: %d and %d events, want %d", argument, len(list), len(newest), want)
+		}
 	}
 	if got := w.get("/v1/events?newest=true&watch=another").Events; len(got) != 0 {
 		t.Errorf("of another watch: %v", names(got))

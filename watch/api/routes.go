@@ -34,11 +34,12 @@ type contractsOut struct {
 }
 
 type eventsIn struct {
-	Watch   string `query:"watch" maxLength:"64"`
-	Address string `query:"address" maxLength:"42" doc:"Of a contract."`
-	Cursor  string `query:"cursor" maxLength:"20" doc:"The cursor of the page before; none for the oldest message that is kept."`
-	Newest  bool   `query:"newest" doc:"The newest messages, newest first, instead of those behind a cursor. The answer's cursor is where newer ones begin."`
-	Limit   int    `query:"limit" minimum:"1" maximum:"500" default:"100" doc:"Messages that are looked at; with a filter the page may have fewer."`
+	Watch    string `query:"watch" maxLength:"64"`
+	Address  string `query:"address" maxLength:"42" doc:"Of a contract."`
+	Argument string `query:"argument" maxLength:"256" doc:"A value that an argument has, or name=value of the one of that name; small and large letters are the same."`
+	Cursor   string `query:"cursor" maxLength:"20" doc:"The cursor of the page before; none for the oldest message that is kept."`
+	Newest   bool   `query:"newest" doc:"The newest messages, newest first, instead of those behind a cursor. The answer's cursor is where newer ones begin."`
+	Limit    int    `query:"limit" minimum:"1" maximum:"500" default:"100" doc:"Messages that are looked at; with a filter the page may have fewer."`
 }
 
 type eventsOut struct {
@@ -125,9 +126,9 @@ func (s *Server) routes() {
 		var list []watch.Told
 		var next int64
 		if in.Newest {
-			list, next, err = s.Watchers.Latest(ctx, in.Watch, in.Address, in.Limit)
+			list, next, err = s.Watchers.Latest(ctx, in.Watch, in.Address, in.Argument, in.Limit)
 		} else {
-			list, next, err = s.Watchers.Messages(ctx, after, in.Watch, in.Address, in.Limit)
+			list, next, err = s.Watchers.Messages(ctx, after, in.Watch, in.Address, in.Argument, in.Limit)
 		}
 		out.Body.Events, out.Body.Cursor = list, strconv.FormatInt(next, 10)
 		return out, err

@@ -18,6 +18,16 @@ function age(micros) {
 const behind = 100;
 const lag = (w) => h('td', { class: w.lag > behind ? 'number warn' : 'number' }, int(w.lag));
 
+// left is how long a watch needs to catch up.
+function left(w) {
+  if (w.done) return mark('good', 'done');
+  if (!w.eta) return w.lag > behind ? mark('warn', 'not known yet') : '';
+  return w.eta < 120 ? `${w.eta} s` : w.eta < 7200 ? `${Math.round(w.eta / 60)} min` : `${(w.eta / 3600).toFixed(1)} h`;
+}
+
+// pace is what this page saw come, or what the process says while the watch catches up: what is old comes faster than the page reads it.
+const pace = (w) => (w.lag > behind ? w.eventsPerSecond.toLocaleString('en', { maximumFractionDigits: 1 }) : rate(w.name));
+
 const owner = (o) => [o.instance || mark('warn', 'nobody'), ` (${[o.factory && 'factory', o.shards > 0 && plural(o.shards, 'shard')].filter(Boolean).join(', ')})`];
 const owners = (list) => (list.length ? list.map((o, i) => [i > 0 && ', ', owner(o)]) : mark('warn', 'nobody'));
 
@@ -51,8 +61,8 @@ function view(title, draw) {
 
 const watchesView = () => view('Watches', async () => {
   const { watches } = await json(`${api}watches`);
-  return [table('What is followed, and how far it is; events a second are those that this page saw come in the last minute', ['Watch', 'Chain', '#Read up to', '#Head', '#Lag', '#Final up to', '#Events/s', '#Contracts', 'Sinks', 'Owners'], watches.map((w) => [
-    link('watch', w.name), String(w.chain), number(int(w.block)), number(int(w.head)), lag(w), number(int(w.safe)), number(rate(w.name)), number(int(w.contracts)), w.sinks.join(', '), h('span', {}, owners(w.owners)),
+  return [table('What is followed, and how far it is; events a second are those that this page saw come in the last minute', ['Watch', 'Chain', '#Read up to', '#Head', '#Lag', '#Time left', '#Blocks/s', '#Final up to', '#Events/s', '#Contracts', 'Sinks', 'Owners'], watches.map((w) => [
+    link('watch', w.name), String(w.chain), number(int(w.block)), number(int(w.head)), lag(w), number(left(w)), number(w.blocksPerSecond.toLocaleString('en', { maximumFractionDigits: 1 })), number(int(w.safe)), number(pace(w)), number(int(w.contracts)), w.sinks.join(', '), h('span', {}, owners(w.owners)),
   ]), 'Nothing is followed.')];
 });
 
@@ -66,7 +76,7 @@ const watchView = (name) => view(`Watch ${name}`, async () => {
   if (!w) throw new Error(`This process has no watch ${name}.`);
   return [
     facts([
-      ['Chain', String(w.chain)], ['First block', int(w.start)], ['Read up to', `${int(w.block)} of ${int(w.head)}, ${int(w.lag)} behind`], ['Depth', w.depth],
+      ['Chain', String(w.chain)], ['First block', int(w.start)], w.end !== undefined && ['Last block', [int(w.end), ' ', left(w)]], ['Read up to', `${int(w.block)} of ${int(w.head)}, ${int(w.lag)} behind`], ['Depth', w.depth],
       w.factory && ['Factory', code(w.factory)], ['Events', h('ul', { class: 'rules' }, w.events.map((e) => h('li', {}, code(e))))], ['Owners', owners(w.owners)],
       ['Handed on', h('a', { href: `#/events/${encodeURIComponent(name)}` }, 'its newest events')],
     ]),
@@ -110,7 +120,7 @@ function words(args) {
 }
 
 const events = (caption, empty, filter) => async () => {
-  const { events: list } = await json(`${api}events?newest=true&limit=${filter.address ? 500 : shownEvents}&${new URLSearchParams(filter)}`);
+  const { events: list } = await json(`${api}events?newest=true&limit=${filter.address || filter.argument ? 500 : shownEvents}&${new URLSearchParams(filter)}`);
   return [table(caption, ['Event', 'Arguments', 'Watch', 'Contract', '#Block', 'Transaction', 'Time', '#Message'], list.map((e) => [
     h('span', {}, h('strong', {}, e.event), e.removed && [' ', mark('warn', 'removed')], e.backfill && h('span', { class: 'soft' }, ' backfill')), h('span', {}, words(e.args)), link('watch', e.watch),
     h('a', { href: `#/found/${encodeURIComponent(e.address)}`, class: 'mono', title: e.address }, short(e.address)), number(int(e.blockNumber)), code(short(e.transactionHash)),
@@ -119,8 +129,11 @@ const events = (caption, empty, filter) => async () => {
 };
 
 const eventsView = (watch) => view(watch ? `Events of ${watch}` : 'Events', events(`The newest ${shownEvents} events that were handed on, as they come`, 'Nothing was handed on yet.', watch ? { watch } : {}));
-const foundView = (address) => view('Events of a contract', async () => [
-  h('p', { class: 'mono' }, address), await events('Its events among the newest 500 that were handed on', 'It has no event among the newest 500. GET /v1/events?address= has all that are kept.', { address })(),
+const isAddress = (text) => /^0x[0-9a-fA-F]{40}$/.test(text);
+const foundView = (text) => view(isAddress(text) ? 'Events of an address' : 'Events with an argument', async () => [
+  h('p', { class: 'mono' }, text),
+  isAddress(text) && await events('Its own events among the newest 500 that were handed on', 'It has no event among the newest 500. GET /v1/events?address= has all that are kept.', { address: text })(),
+  await events('Events among the newest 500 that have it as an argument', 'No event among the newest 500 has it as an argument. GET /v1/events?argument= looks through all that are kept.', { argument: text })(),
 ]);
 
 // ---- the part ----
@@ -134,12 +147,12 @@ async function start() {
 }
 
 function find(text) {
-  if (!/^0x[0-9a-fA-F]{40}$/.test(text)) throw new Error('That is not the address of a contract.');
-  return `#/found/${text}`;
+  if (text.length > 256) throw new Error('That is longer than any argument that is looked for.');
+  return `#/found/${encodeURIComponent(text)}`;
 }
 
 export const watchers = {
-  name: 'watchers', start, find, home: () => 'watches', wanted: 'Find the events of a contract', example: '0x…',
+  name: 'watchers', start, find, home: () => 'watches', wanted: 'Find events by contract or argument', example: '0x…, or amount=100',
   views: {
     watches: { text: 'Watches', make: watchesView }, events: { text: 'Events', make: eventsView }, sinks: { text: 'Sinks', make: sinksView }, processes: { text: 'Processes', make: nodesView },
     watch: { make: watchView, under: 'watches' }, found: { make: foundView, under: 'events' },
