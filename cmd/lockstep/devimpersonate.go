@@ -9,6 +9,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 
 	"lockstep/internal/eth"
+	"lockstep/internal/hedera"
 	"lockstep/internal/jsonx"
 	"lockstep/rpc"
 )
@@ -112,6 +113,9 @@ func (d *developer) unproven(ctx context.Context, args jsonx.Value, from common.
 	if value := args.Field("value"); value.Given() {
 		if fields.Value = value.Big(); fields.Value == nil {
 			return nil, eth.ErrInvalidParam(0, "value is no number")
+		}
+		if tinybars, ok := hedera.TinybarOf(fields.Value); ok && tinybars == 0 && fields.Value.Sign() > 0 {
+			return nil, eth.ErrValueTooLow()
 		}
 	}
 	if nonce := args.Field("nonce"); nonce.Given() {

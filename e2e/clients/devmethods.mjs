@@ -110,6 +110,7 @@ async function node({ rpc }) {
   const poor = await refused(send('eth_sendTransaction', asNobody));
   await send('lockstep_faucet', nobody, 5);
   const impersonated = await provider.waitForTransaction(await send('eth_sendTransaction', asNobody));
+  const dust = await refused(send('eth_sendTransaction', { ...asNobody, value: '0x1' }));
   await send('anvil_stopImpersonatingAccount', nobody);
   const latest = async () => (await provider.getBlock('latest')).timestamp;
   const began = await latest();
@@ -132,7 +133,7 @@ async function node({ rpc }) {
   return {
     message: verifyMessage('hello', await signer.signMessage('hello')) === signer.address, typed, status,
     reason,
-    poor: poor !== 'taken', impersonated: [impersonated.status, impersonated.from === nobody],
+    poor: poor !== 'taken', dust, impersonated: [impersonated.status, impersonated.from === nobody],
     stranger: /unknown account/.test(stranger),
     day: day - began >= 86400 && day - began < 86400 + 3600, apart, past: /before/.test(past), pending, mined,
     fresh: [await provider.getBlockNumber(), await provider.getTransactionCount(second)],
