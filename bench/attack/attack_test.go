@@ -37,6 +37,7 @@ func TestVerdict(t *testing.T) {
 		"within":       {func(*result) {}, false, nil},
 		"memory":       {func(r *result) { r.peak = 600 << 20 }, false, []string{"the relay took 600 MB of memory, and 512 may be"}},
 		"latency":      {func(r *result) { r.during.relay = 101 * ms }, false, []string{"an honest client's slowest hundredth took 101ms, and 100ms may be on this machine"}},
+		"counted":      {func(r *result) { r.during.relay, r.counted = 101*ms, true }, false, nil},
 		"a refusal":    {func(r *result) { r.during.relay = refused }, false, []string{"an honest client was refused"}},
 		"its own":      {func(r *result) { r.wrongs = []string{"x"} }, false, []string{"x"}},
 		"under -race":  {func(r *result) { r.peak, r.during.relay = 600<<20, time.Second }, true, nil},

@@ -20,6 +20,7 @@ type attack struct {
 	name     string
 	settings []string // beside the relay's defaults
 	whole    bool     // it lasts until its clients have done all that they do
+	counted  bool     // check counts the work that it makes, and an honest client's time is not judged
 	// stage makes what the relay is to be connected with, and returns the settings that say so, and how to end it.
 	stage   func(ctx context.Context, l *lab) (settings []string, end func(), err error)
 	prepare func(ctx context.Context, t *target) error
@@ -43,7 +44,7 @@ func attacks() []attack {
 		{name: "trace-bomb", settings: []string{"DEBUG_API_ENABLED=true"}, run: repeat(batch(20, traceCall(loops)))},
 		{name: "heavy-cpu", run: heavyNextToLight},
 		{name: "logs", prepare: leaveLogs, run: repeat(batch(100, allLogs))},
-		{name: "zero-hash", prepare: leaveLogs, run: repeat(batch(100, call("eth_getTransactionReceipt", `"0x`+strings.Repeat("0", 64)+`"`)))},
+		{name: "zero-hash", counted: true, prepare: leaveLogs, run: repeat(batch(100, call("eth_getTransactionReceipt", `"0x`+strings.Repeat("0", 64)+`"`))), check: countLookUps},
 		{name: "unfinished-bodies", run: unfinishedBodies},
 		{name: "many-connections", run: manyConnections},
 		{name: "forged-addresses", whole: true, settings: []string{"TRUSTED_PROXIES=192.0.2.0/24", "WS_CONNECTION_LIMIT=1000", "WS_CONNECTION_LIMIT_PER_IP=5"}, run: forgedAddresses, check: fiveGotIn},

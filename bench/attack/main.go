@@ -22,7 +22,7 @@
 // # What may be
 //
 // Under no attack may the relay take more than 512 MB of memory, nor an honest client's slowest hundredth take
-// longer than 50 ms times the noise, nor may what the attack is about come to pass: forged addresses that get in,
+// longer than 50 ms times the noise, unless the work itself is counted, nor may what the attack is about come to pass: forged addresses that get in,
 // rejections beyond the sender's budget, locks without Redis, requests without an answer. What was so all the same
 // is printed in a line of its own, and the exit status is 1.
 //

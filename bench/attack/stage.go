@@ -200,3 +200,32 @@ func longFilters(ctx context.Context, c *client) {
 		}
 	}
 }
+
+// lookUps is how the relay's metrics call the look-up of one transaction.
+const lookUps = `method="contracts/results/{transactionIdOrHash}"`
+
+// countLookUps counts what the relay asked the mirror node for while clients asked for a transaction that there is not: whether
+// it is there, which logs it has, and why it is not there. Time says less: it is the machine's, too.
+func countLookUps(ctx context.Context, t *target) error {
+	metrics, err := t.metrics(ctx)
+	if err != nil {
+		return err
+	}
+	var all, looked int
+	for line := range strings.Lines(metrics) {
+		name, number, _ := strings.Cut(strings.TrimSpace(line), "} ")
+		count, err := strconv.Atoi(number)
+		if !strings.HasPrefix(name, "rpc_relay_mirror_response_count{") || err != nil {
+			continue
+		}
+		if all += count; strings.Contains(name, lookUps) {
+			looked += count
+		}
+	}
+	const others = 200 // for the transactions that left logs, and for the head of the chain
+	t.say("%d look-ups, %d requests to the mirror node", looked, all)
+	if looked == 0 || all > 3*looked+others {
+		t.wrong("%d look-ups of a transaction cost %d requests to the mirror node", looked, all)
+	}
+	return nil
+}
