@@ -46,7 +46,7 @@ func TestNodeWithKeys(t *testing.T) {
 	script(t, "devmethods", map[string]any{"task": "node", "rpc": n.RPC}, &got)
 	same(t, got, map[string]any{
 		"message": true, "typed": true, "status": []any{1.0, 1.0, 1.0}, "reason": "execution reverted: no", "poor": true,
-		"dust": "Value can't be non-zero and less than 10_000_000_000 wei which is 1 tinybar",
+		"dust":         "Value can't be non-zero and less than 10_000_000_000 wei which is 1 tinybar",
 		"impersonated": []any{1.0, true}, "stranger": true, "day": true, "apart": 220.0, "past": true, "pending": nil, "mined": 1.0,
 		"fresh": []any{0.0, 0.0}, "client": "anvil",
 	})
