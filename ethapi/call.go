@@ -79,6 +79,11 @@ func (a *API) callRequest(ctx context.Context, p *rpc.Params) (q mirror.CallRequ
 	}
 	q.Block = ref.String()
 	tx := p.At(0)
+	if !a.hiero() { // the mirror node does not look at them
+		if err := verifyFees(tx.Field("gasPrice").Big(), tx.Field("maxFeePerGas").Big(), tx.Field("maxPriorityFeePerGas").Big()); err != nil {
+			return q, err
+		}
+	}
 	if from := tx.Field("from"); from.Given() {
 		address := addressOf(from)
 		q.From = &address

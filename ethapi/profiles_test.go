@@ -276,6 +276,15 @@ func differences() map[string]difference {
 			}
 			return codes(answer)
 		}, "[]", "-32600"},
+		"Fees that contradict each other, in `eth_call` and `eth_estimateGas`": {func(d *deviant) string {
+			d.node.set(sent, `{"result":"0x2a"}`)
+			for _, fees := range []string{`"gasPrice":"0x1","maxFeePerGas":"0x1"`, `"gasPrice":"0x1","maxPriorityFeePerGas":"0x1"`} {
+				if !d.api.hiero() && d.call("eth_estimateGas", `[{`+to+`,`+fees+`}]`).Error == nil {
+					return fees
+				}
+			}
+			return d.hears("eth_call", `[{`+to+`,"maxFeePerGas":"0x1","maxPriorityFeePerGas":"0x2"},"latest"]`)
+		}, `"0x2a"`, "-32000 Invalid arguments: maxFeePerGas (1) < maxPriorityFeePerGas (2)"},
 		"Percentiles of `eth_feeHistory`": {func(d *deviant) string {
 			if d.call("eth_feeHistory", `["0x1","latest",[50,25]]`).Error != nil {
 				return "refused"

@@ -24,6 +24,17 @@ type txArgs struct {
 	authorizations     []types.SetCodeAuthorization // nil: none
 }
 
+// verifyFees refuses fees that contradict each other, as go-ethereum does; nil ones were left out.
+func verifyFees(price, maxFee, tip *big.Int) error {
+	switch {
+	case price != nil && (maxFee != nil || tip != nil):
+		return eth.ErrInvalidArguments("both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified")
+	case maxFee != nil && tip != nil && maxFee.Cmp(tip) < 0:
+		return eth.ErrInvalidArguments("maxFeePerGas (%v) < maxPriorityFeePerGas (%v)", maxFee, tip)
+	}
+	return nil
+}
+
 // readTxArgs reads a transaction object that its rule has accepted.
 func readTxArgs(v jsonx.Value) (t txArgs, err error) {
 	for _, name := range []string{"blobs", "blobVersionedHashes", "maxFeePerBlobGas"} {
@@ -48,8 +59,8 @@ func readTxArgs(v jsonx.Value) (t txArgs, err error) {
 			return t, eth.ErrInvalidArguments("a number of more than 256 bits")
 		}
 	}
-	if t.price != nil && (t.maxFee != nil || t.tip != nil) {
-		return t, eth.ErrInvalidArguments("both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified")
+	if err := verifyFees(t.price, t.maxFee, t.tip); err != nil {
+		return t, err
 	}
 	if t.accessList, err = accessListField(v.Field("accessList")); err != nil {
 		return t, err
