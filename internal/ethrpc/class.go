@@ -94,6 +94,7 @@ var reverts = []rule{
 		`^reverted(:|$| 0x)`, `reverted with (reason string|panic code|custom error|an unrecognized custom error)`, `contract_revert_executed|contract revert executed`,
 		`^([\w ]{0,40}: ){0,3}(invalid opcode|evm error: (invalid|out|stack|revert)|out of gas|stack (under|over)flow|(invalid|bad) jump destination|write protection|max code size exceeded|contract address collision|return data out of bounds)`,
 		`gas required exceeds allowance`, `always failing transaction`, `^transaction execution fails|^execution failed: reverted`,
+		`error occurred during transaction simulation: (invalid|contract|token|account)_[a-z_]+$`, // a Hedera relay, with the network's name for it
 	),
 }
 

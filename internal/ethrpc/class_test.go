@@ -36,6 +36,8 @@ var recorded = []struct {
 	{from: "geth", text: "out of gas", want: Reverted},
 	{from: "geth", text: "gas required exceeds allowance (50000000)", want: Reverted},
 	{from: "relay", text: "execution reverted: CONTRACT_REVERT_EXECUTED", want: Reverted, code: 3},
+	{from: "relay", text: "Error occurred during transaction simulation: INVALID_ALIAS_KEY", want: Reverted, code: -32000},
+	{from: "relay", text: "Error occurred during transaction simulation: INSUFFICIENT_PAYER_BALANCE", want: Funds, code: -32000},
 
 	// What no EVM has said.
 	{from: "geth", text: "execution aborted (timeout = 5s)", want: Broken},
