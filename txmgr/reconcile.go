@@ -233,7 +233,7 @@ func (w *worker) drift(ctx context.Context, line *Line, nonces Nonces, seen *Obs
 	case ahead <= 0:
 		return nil
 	}
-	w.log.Warn("the chain's nonce is ahead of the ledger", "chain", nonces.Latest, "ledger", lane.NextNonce)
+	w.log.Warn("the chain's nonce is ahead of the ledger's", "chainNonce", nonces.Latest, "ledgerNonce", lane.NextNonce)
 	if beginning || ahead > maxForeign {
 		why := fmt.Sprintf("unknown transactions of ours on chain: its nonce is %d and the ledger's %d; reconcile", nonces.Latest, lane.NextNonce)
 		seen.Halted, seen.Ahead = &why, &nonces.Latest // an operator may reconcile meanwhile
