@@ -308,7 +308,7 @@ func runWatchCheck(ctx context.Context, args []string, std streams) error {
 		return err
 	}
 	if *block < 0 {
-		_, err = fmt.Fprintf(std.out, "%d watches on %d chains: no mistakes\n", len(plan.Watches), len(plan.Chains))
+		_, err = fmt.Fprintf(std.out, "no mistakes; watches: %d, chains: %d\n", len(plan.Watches), len(plan.Chains))
 		return err
 	}
 	events, err := watch.Check(ctx, plan, uint64(*block), log)

@@ -15,7 +15,6 @@ import (
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"cloud.google.com/go/pubsub/v2/pstest"
-	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -258,7 +257,7 @@ func TestNewRefuses(t *testing.T) {
 	} {
 		if _, err := sinks.New(spec, d); err == nil {
 			t.Errorf("%q was accepted", spec)
-		} else if diff := cmp.Diff(false, strings.Contains(err.Error(), "hunter2")); diff != "" {
+		} else if strings.Contains(err.Error(), "hunter2") || strings.HasSuffix(spec, "127.0.0.1/x") && !strings.Contains(err.Error(), "WATCH_WEBHOOK_ALLOW") {
 			t.Error(err)
 		}
 	}

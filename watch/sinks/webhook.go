@@ -49,12 +49,12 @@ func newWebhook(spec watch.SinkSpec, deps Deps) (*hook, error) {
 		h.maker, h.url = maker, maker.URL()
 	}
 	if err := deps.Guard.Check(h.url); err != nil {
-		return nil, fmt.Errorf("sink %s: %w", spec.Kind, err)
+		return nil, fmt.Errorf("sink %s: %w", spec.Kind, withSetting(err))
 	}
 	if spec.Kind != watch.SinkWebhook {
 		h.slots = 1 // people read one after the other
 	} else if len(deps.WebhookSecrets) == 0 {
-		return nil, errors.New("sink webhook: there is no secret to sign with: set WATCH_WEBHOOK_SECRET")
+		return nil, errors.New("sink webhook: there is no secret to sign with: set WATCH_WEBHOOK_SECRET, for example to whsec_$(openssl rand -base64 32)")
 	}
 	for _, s := range deps.WebhookSecrets {
 		if err := webhook.CheckSecret(s); err != nil {
@@ -63,6 +63,14 @@ func newWebhook(spec watch.SinkSpec, deps Deps) (*hook, error) {
 	}
 	h.sender = webhook.NewSender(deps.Guard, postTimeout, deps.Agent)
 	return h, nil
+}
+
+// withSetting adds to a private address's error which setting allows it.
+func withSetting(err error) error {
+	if errors.Is(err, webhook.ErrPrivate) {
+		return fmt.Errorf("%w: WATCH_WEBHOOK_ALLOW says which ones may be reached", err)
+	}
+	return err
 }
 
 // Publish implements watch.Sink.
@@ -87,7 +95,7 @@ func (h *hook) post(ctx context.Context, m *watch.Message) error {
 	_, err := h.sender.Send(ctx, webhook.Message{ID: m.Delivery, URL: h.url, Secrets: h.secrets, Body: text, Unsigned: h.maker != nil})
 	var refused *webhook.StatusError
 	if !errors.As(err, &refused) {
-		return err
+		return withSetting(err)
 	}
 	var verdict body.Verdict
 	if h.maker != nil {
