@@ -394,7 +394,7 @@ func (r ready) page(t terminal, all bool) string {
 		fmt.Fprintf(&b, "\nMetaMask: RPC URL %s, chain ID %d, symbol HBAR\n", r.RPC, r.ChainID)
 	}
 	if r.onDemand && r.RPC != "" {
-		b.WriteString("Each transaction is a block. Who waits for confirmations needs more: --block-time 2s.\n")
+		b.WriteString("Blocks come with transactions. If you wait for confirmations, use --block-time 2s.\n")
 	}
 	fmt.Fprintf(&b, "Ready at %s. Ctrl-C stops it.\n", time.Now().Format(time.TimeOnly))
 	return b.String()
