@@ -85,6 +85,11 @@
 // worker (units, contracts) and headFollower are used by one goroutine each. fleet.mu guards which leases are ours;
 // publisher.mu guards which units may have messages.
 //
+// # Tables and conditions
+//
+// A watch may have a table for each of its events (tables.go): rows are written and removed in the transactions that store and remove the events. Conditions on
+// arguments are package filter's; a log that does not meet one is passed over where it is decoded, and where all events of a query allow only given topics, so does the query.
+//
 // # What it does not do
 //
 // It reads logs, and transactions where a watch asks for them: no traces, no state. What an endpoint does not say in a partial answer cannot be noticed when it is the only

@@ -1,0 +1,173 @@
+package watch_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"lockstep/internal/lease"
+	"lockstep/watch"
+	"lockstep/watch/watchtest"
+)
+
+// silenced is an endpoint that names no logs while it is told not to.
+func silenced(t *testing.T, node string, silent *atomic.Bool) string {
+	t.Helper()
+	target, err := url.Parse(node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if silent.Load() && bytes.Contains(body, []byte("eth_getLogs")) {
+			var calls []map[string]any
+			batch := json.Unmarshal(body, &calls) == nil
+			if !batch {
+				calls = make([]map[string]any, 1)
+				if err := json.Unmarshal(body, &calls[0]); err != nil {
+					t.Error(err)
+				}
+			}
+			for _, call := range calls {
+				if call["method"] == "eth_getLogs" {
+					call["params"].([]any)[0].(map[string]any)["topics"] = []string{"0x" + strings.Repeat("ab", 32)} // of nobody
+				}
+			}
+			if body, _ = json.Marshal(calls); !batch {
+				body, _ = json.Marshal(calls[0])
+			}
+		}
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// logLines is a log that can be read while it is written.
+type logLines struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (l *logLines) Write(text []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(text)
+}
+
+func (l *logLines) has(text string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Contains(l.all.String(), text)
+}
+
+// TestADoubtIsSeenWhileItLasts has the only endpoint lie again and again: first about a range, then about a new block. As long as the filter of a block names what
+// is followed and nobody explains it, readiness, the metric and the log say so, and no cursor moves; then the event is there, once.
+func TestADoubtIsSeenWhileItLasts(t *testing.T) {
+	c := watchtest.New(t, 2)
+	var silent atomic.Bool
+	silent.Store(true)
+	db, b, log := open(t), &book{t: t}, &logLines{}
+	plan := escrows(t, silenced(t, c.URL, &silent))
+	plan.Watches = []watch.Watch{given(t, "w", 1)}
+	var first []string // some of them are final and read as a range, whichever of them is its end
+	for n := 1; n <= 33; n++ {
+		approve(c, 1)
+		c.Commit()
+		first = append(first, fmt.Sprintf("+%s Approved@%d", short(1), n))
+	}
+	s, err := watch.New(watch.Config{Plan: plan, Instance: "a", Lease: lease.Options{TTL: 2 * time.Minute}}, watch.Deps{
+		DB: db, Log: slog.New(slog.NewTextHandler(io.MultiWriter(log, t.Output()), nil)), Sinks: func(string) (watch.Sink, error) { return b, nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(s.Collectors()...)
+	doubts := func() (n float64) {
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			if f.GetName() == "watch_doubts_total" {
+				n = f.GetMetric()[0].GetCounter().GetValue()
+			}
+		}
+		return n
+	}
+	run(t, s)
+	const says = "an endpoint of chain 1337 leaves out events that the filter of their block names"
+	degraded := func() bool {
+		return slices.ContainsFunc(s.Condition(t.Context()).Degraded, func(what string) bool { return strings.HasPrefix(what, says) })
+	}
+	var told []string
+	for i, news := range [][]string{first, {"+" + short(1) + " Approved@34"}} {
+		before := doubts()
+		watchtest.Until(t, "the doubt is seen", func() (bool, error) {
+			return degraded() && doubts() > before+1 && log.has("bloom filter names what is followed"), fmt.Errorf("%+v, %v doubts", s.Condition(t.Context()), doubts())
+		})
+		if list, err := s.States(t.Context()); err != nil || list[0].Block >= []uint64{1, 34}[i] || len(b.all()) != len(told) {
+			t.Errorf("%+v, %v, and %v was handed on", list, err, b.lines())
+		}
+		silent.Store(false)
+		told = append(told, news...)
+		want(t, b, told...)
+		watchtest.Until(t, "the doubt is over", func() (bool, error) { return !degraded(), fmt.Errorf("%+v", s.Condition(t.Context())) })
+		silent.Store(true)
+		approve(c, 1)
+		c.Commit() // 34
+	}
+}
+
+// run runs a process until the test ends.
+func run(t *testing.T, s *watch.Service) {
+	ctx, done := t.Context(), make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestTwoProcessesOfOneName: the second one gives the first the time of a lease to end, and then ends itself; the first works on.
+func TestTwoProcessesOfOneName(t *testing.T) {
+	c := watchtest.New(t, 2)
+	db, b := open(t), &book{t: t}
+	plan := escrows(t, c.URL)
+	plan.Watches = []watch.Watch{given(t, "w", 1)}
+	start(t, db, plan, "a", b)
+	approve(c, 1)
+	c.Commit() // 1
+	want(t, b, "+"+short(1)+" Approved@1")
+	second, err := watch.New(watch.Config{Plan: plan, Instance: "a", Lease: lease.Options{TTL: time.Second}}, watch.Deps{
+		DB: db, Log: slog.New(slog.DiscardHandler), Sinks: func(string) (watch.Sink, error) { return &book{t: t}, nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Run(t.Context()); err == nil || errors.Is(err, t.Context().Err()) || !strings.Contains(err.Error(), `another living process has the INSTANCE_ID "a"`) {
+		t.Errorf("the second one ends with %v", err)
+	}
+	approve(c, 1)
+	c.Commit() // 2
+	want(t, b, "+"+short(1)+" Approved@1", "+"+short(1)+" Approved@2")
+}
