@@ -246,28 +246,6 @@ func TestFileStaysUntilTheVerdict(t *testing.T) {
 	}
 }
 
-// Too much call data is refused before anything is paid for.
-func TestTooManyPieces(t *testing.T) {
-	n := startNetwork(t, devnet.Config{})
-	r := startRelay(t, n, inFiles, "FILE_APPEND_CHUNK_SIZE=1000", "FILE_APPEND_MAX_CHUNKS=4")
-	w := newWallet(t, n, 0)
-	_, err := r.send(t.Context(), w.sign(&common.Address{9}, make([]byte, 2501)))
-	if code(err) != -32201 || !strings.Contains(err.Error(), "call data size 2501, call data size limit 2500") {
-		t.Errorf("error %v", err)
-	}
-	w.nonce = 0
-	if _, err := r.send(t.Context(), w.sign(&common.Address{9}, make([]byte, 2500))); err != nil {
-		t.Errorf("exactly as much as fits: %v", err)
-	}
-	r.stop()
-	if got := records(n, ledger.KindFileAppend); len(got) != 4 || len(files(n)) != 0 {
-		t.Errorf("%d pieces appended, %d files left", len(got), len(files(n)))
-	}
-	if got := records(n, ledger.KindFileCreate); len(got) != 1 {
-		t.Errorf("%d files were made", len(got))
-	}
-}
-
 // L27: while a file is written, later transactions of its sender wait, in their order, and
 // other senders do not: nobody holds a turn meanwhile, so the limit of a turn may be
 // shorter than the writing.
