@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lockstep/internal/capacity"
+	"lockstep/internal/clientip"
 	"lockstep/internal/eth"
 )
 
@@ -18,7 +19,7 @@ import (
 // another's. A trusted proxy stands for many clients, so its connections count in the total only.
 type admission struct {
 	limit, perClient int
-	proxies          proxies
+	proxies          clientip.Networks
 	metrics          *Metrics
 	profile          Profile
 
@@ -30,7 +31,7 @@ type admission struct {
 
 func newAdmission(c *Config, m *Metrics) *admission {
 	return &admission{
-		limit: c.HTTP.ConnectionLimit, perClient: c.HTTP.ConnectionLimitPerIP, proxies: c.proxies(), metrics: m, profile: c.Profile,
+		limit: c.HTTP.ConnectionLimit, perClient: c.HTTP.ConnectionLimitPerIP, proxies: c.Proxies(), metrics: m, profile: c.Profile,
 		clients: make(map[string]int),
 	}
 }
@@ -76,7 +77,7 @@ func (v *visit) leave() {
 // client returns the client of a connection; empty for a proxy.
 func (d *admission) client(conn net.Conn) string {
 	remote, err := netip.ParseAddrPort(conn.RemoteAddr().String())
-	if err != nil || d.proxies.have(remote.Addr()) {
+	if err != nil || d.proxies.Have(remote.Addr()) {
 		return ""
 	}
 	return capacity.ClientOfAddr(remote.Addr())

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 
+	"lockstep/internal/clientip"
 	"lockstep/internal/envx"
 )
 
@@ -43,12 +44,7 @@ type Config struct {
 	// HTTP status of a well-formed single call that failed, in place of 400; 200 suits
 	// clients that read the body only after a good status. Profile hiero only.
 	ValidCallStatus int `env:"ON_VALID_JSON_RPC_HTTP_RESPONSE_STATUS_CODE" envDefault:"400"`
-	// Believe what trusted proxies say of their client (X-Forwarded-For, Forwarded). With false
-	// the relay believes no proxy: limits per address then use the address of the socket.
-	TrustProxyHeaders bool `env:"TRUST_PROXY_HEADERS" envDefault:"true"`
-	// Networks (CIDR) or addresses of trusted proxies, by default those of loopback and of
-	// private networks. Anybody else could name any address and so escape limits per address.
-	TrustedProxies envx.Strings `env:"TRUSTED_PROXIES" envDefault:"127.0.0.0/8,::1/128,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,169.254.0.0/16,fc00::/7,fe80::/10"`
+	clientip.Config
 
 	// Log a line of level info for each HTTP request and WebSocket message; false logs them at level debug.
 	LogRequests bool `env:"LOG_REQUESTS" envDefault:"false"`
@@ -224,6 +220,5 @@ func (c *Config) Validate() error {
 	need(min(c.RateLimit.Tier1, c.RateLimit.Tier2, c.RateLimit.Tier3, c.RateLimit.Default) >= 0,
 		"TIER_1_RATE_LIMIT, TIER_2_RATE_LIMIT, TIER_3_RATE_LIMIT and DEFAULT_RATE_LIMIT must not be negative.")
 	need(c.RateLimit.Disabled || c.RateLimit.Window > 0, "LIMIT_DURATION must be positive.")
-	_, err := readProxies(c.TrustedProxies)
-	return errors.Join(append(errs, err)...)
+	return errors.Join(append(errs, c.Config.Validate())...)
 }

@@ -12,6 +12,7 @@ import (
 
 	"lockstep/internal/apikey"
 	"lockstep/internal/capacity"
+	"lockstep/internal/clientip"
 	"lockstep/internal/eth"
 	"lockstep/internal/jsonx"
 	"lockstep/internal/telemetry"
@@ -66,7 +67,7 @@ type Dispatcher struct {
 	// processors are shared with simulations.
 	processors *capacity.Permits
 	tracer     *telemetry.Tracer
-	proxies    proxies
+	proxies    clientip.Networks
 	admission  *admission
 	notice     string // what begins each notification
 	storeType  string // label of the limiter's counts
@@ -115,7 +116,7 @@ func NewDispatcher(c Config, r *Registry, o Options) (*Dispatcher, error) {
 		memory:  o.Memory,
 		heavy:   o.Heavy, processors: o.Processors,
 		tracer:    o.Tracer,
-		proxies:   c.proxies(),
+		proxies:   c.Proxies(),
 		admission: newAdmission(&c, o.Metrics),
 		notice:    noticeHead(o.Notification),
 		storeType: "LruRateLimit",

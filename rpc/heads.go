@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"lockstep/internal/capacity"
+	"lockstep/internal/clientip"
 )
 
 const (
@@ -116,7 +117,7 @@ func (c *guardedConn) count(text []byte) bool {
 	}
 	if c.holding == nil {
 		before = 0
-		c.holding = c.memory.Open(socketIP(c.RemoteAddr().String()))
+		c.holding = c.memory.Open(clientip.Of(nil, c.RemoteAddr().String(), nil))
 	}
 	return c.holding.Take(c.cost-before) == nil
 }

@@ -1,6 +1,10 @@
 package rpc
 
-import "net/http"
+import (
+	"net/http"
+
+	"lockstep/internal/clientip"
+)
 
 // first returns the value of the first field of a name in its canonical form.
 func first(h http.Header, name string) (string, bool) {
@@ -10,19 +14,11 @@ func first(h http.Header, name string) (string, bool) {
 	return "", false
 }
 
-// last returns the value of the last field of that name.
-func last(h http.Header, name string) (string, bool) {
-	if list := h[name]; len(list) > 0 {
-		return list[len(list)-1], true
-	}
-	return "", false
-}
-
 // begin gives a request its identity and its holding, and counts it. remote is the socket's address. Call end after the
 // answer.
 func (s *HTTPServer) begin(c *requestContext, h http.Header, remote string) {
 	s.d.httpInFlight.Inc()
-	c.request = Request{ID: requestID(h), IP: clientIP(h, remote, s.d.proxies), Transport: TransportHTTP}
+	c.request = Request{ID: requestID(h), IP: clientip.Of(h, remote, s.d.proxies), Transport: TransportHTTP}
 	c.open(s.d)
 	if s.d.tracer.Enabled() {
 		c.beginSpan(s.d, h, remote)

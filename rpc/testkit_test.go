@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"lockstep/internal/clientip"
 	"lockstep/internal/envx"
 	"lockstep/internal/eth"
 	"lockstep/internal/jsonx"
@@ -28,10 +29,10 @@ func testConfig() Config {
 	apis := envx.Strings{"eth", "debug", "net", "web3", "txpool", "trace", "admin"}
 	ms := func(n int) envx.Millis { return envx.Millis(time.Duration(n) * time.Millisecond) }
 	return Config{
-		Profile: ProfileHiero, ValidCallStatus: 400, TrustProxyHeaders: true, LogClient: "full",
-		TrustedProxies: envx.Strings{
+		Profile: ProfileHiero, ValidCallStatus: 400, LogClient: "full",
+		Config: clientip.Config{TrustProxyHeaders: true, TrustedProxies: envx.Strings{
 			"127.0.0.0/8", "::1/128", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16", "fc00::/7", "fe80::/10",
-		},
+		}},
 		HTTP: HTTPConfig{
 			APIs: apis, InputSizeLimit: 1, ConnectionLimit: 16384, ConnectionLimitPerIP: 1024, RequestTimeout: ms(60000), KeepAliveTimeout: ms(650000),
 			HeadersTimeout: ms(660000), DrainTimeout: envx.Millis(patience),

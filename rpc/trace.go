@@ -13,7 +13,7 @@ import (
 // header of its own.
 func (c *requestContext) beginSpan(d *Dispatcher, h http.Header, remote string) {
 	parent, state := "", ""
-	if client, err := netip.ParseAddrPort(remote); h != nil && err == nil && d.proxies.have(client.Addr()) {
+	if client, err := netip.ParseAddrPort(remote); h != nil && err == nil && d.proxies.Have(client.Addr()) {
 		parent, _ = first(h, "Traceparent")
 		state, _ = first(h, "Tracestate")
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"lockstep/internal/capacity"
+	"lockstep/internal/clientip"
 )
 
 // WSServer serves JSON-RPC over WebSocket. It is a http.Handler for
@@ -90,7 +91,7 @@ func (s *WSServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.refuseHandshake(w, r, f)
 		return
 	}
-	ip := clientIP(r.Header, r.RemoteAddr, s.d.proxies)
+	ip := clientip.Of(r.Header, r.RemoteAddr, s.d.proxies)
 	library := &hijacker{ResponseWriter: w}
 	ws, err := s.upgrader.Upgrade(library, r, nil)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"lockstep/internal/clientip"
 	"lockstep/internal/envx"
 	"lockstep/internal/ledger"
 	"lockstep/internal/secret"
@@ -58,6 +59,8 @@ type Settings struct {
 	Address string `env:"WATCH_ADDRESS" envDefault:"127.0.0.1:7551"`
 	// While there is no key, draw a token at each start and print it with the page's address. With false whoever reaches the address is an administrator, and so is a stranger behind a proxy in front of it.
 	LoopbackToken bool `env:"WATCH_LOOPBACK_TOKEN" envDefault:"true"`
+	clientip.Config
+
 	// Secrets that sign webhooks (whsec_…): one, or two while the secret is rotated.
 	WebhookSecrets []secret.String `env:"WATCH_WEBHOOK_SECRET"`
 	// API key for the transaction manager that sinks of the form manager:URL name; it needs the role send.
@@ -103,7 +106,7 @@ func (s *Settings) Validate() error {
 	if _, _, err := net.SplitHostPort(s.Address); err != nil && s.Address != "off" {
 		address = fmt.Errorf("WATCH_ADDRESS: want host:port, or off, is %q", s.Address)
 	}
-	return errors.Join(ledger.CheckURL(s.DatabaseURL()), networks, address)
+	return errors.Join(ledger.CheckURL(s.DatabaseURL()), networks, address, s.Config.Validate())
 }
 
 // Plan reads what to follow: from the file, or from the settings.

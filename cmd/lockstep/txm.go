@@ -16,6 +16,7 @@ import (
 
 	"lockstep/config"
 	"lockstep/internal/access"
+	"lockstep/internal/envx"
 	"lockstep/internal/redisx"
 	"lockstep/internal/secret"
 	"lockstep/txmgr/client"
@@ -37,7 +38,7 @@ and from the .env file in the working directory (docs/CONFIG.md); TXM_CHAINS and
   lockstep txm reconcile CHAIN ADDRESS      end a signer's halt after you have looked;
                                             --adopt goes on after somebody else's waiting
                                             transactions, --reset after a reset of the chain
-  lockstep txm key                          make an API key in the ledger; --role, --tenant, --label
+  lockstep txm key                          make an API key in the ledger; --role, --tenant, --label, --networks
 
 Those that ask a running manager find it by --url, else by TXM_ADDRESS of the settings. They take a key
 from TXM_API_KEY or TXM_API_KEY_FILE.`
@@ -45,6 +46,7 @@ from TXM_API_KEY or TXM_API_KEY_FILE.`
 // txmFlags are the flags of all forms of the command.
 type txmFlags struct {
 	url, role, tenant, label string
+	networks                 envx.Strings
 	asJSON, adopt, reset     bool
 
 	value, bytecode, key, wait string
@@ -61,6 +63,7 @@ func runTxm(ctx context.Context, args []string, std streams) error {
 	flags.StringVar(&f.role, "role", string(access.RoleSend), "key: read, send or admin")
 	flags.StringVar(&f.tenant, "tenant", "", "key: whose transactions it sees; none for all")
 	flags.StringVar(&f.label, "label", "", "key: a note for people")
+	flags.TextVar(&f.networks, "networks", envx.Strings{}, "key: from where it may be used, such as 203.0.113.0/24,198.51.100.7; none for everywhere")
 	flags.StringVar(&f.value, "value", "", "send: amount in the chain's smallest unit")
 	flags.StringVar(&f.bytecode, "bytecode", "", "send: deploy this code, as 0x text, with constructor(…) as the function")
 	flags.StringVar(&f.key, "key", "", "send: idempotency key; the same key and words are the same transaction (default: one is drawn and printed)")
@@ -159,7 +162,7 @@ func makeKey(ctx context.Context, f txmFlags, std streams) error {
 	if err != nil {
 		return err
 	}
-	key, token, err := service.CreateKey(ctx, cfg.TXM, f.tenant, access.Role(f.role), f.label)
+	key, token, err := service.CreateKey(ctx, cfg.TXM, f.tenant, access.Role(f.role), f.label, f.networks...)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 
 	"lockstep/config"
 	"lockstep/internal/access"
+	"lockstep/internal/envx"
 	"lockstep/internal/ledger"
 	"lockstep/internal/webhook"
 	"lockstep/watch"
@@ -109,8 +110,10 @@ func serveWatch(ctx context.Context, settings watch.Settings, service *watch.Ser
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(service.Collectors()...)
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	keys := access.New(db, "", "")
+	keys.Proxies = settings.Proxies()
 	surface := api.New(api.Deps{
-		Watchers: service, Keys: access.New(db, "", ""), Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), Version: version, Log: log,
+		Watchers: service, Keys: keys, Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), Version: version, Log: log,
 	})
 	if err := surface.Listen(ctx, settings.Address, settings.LoopbackToken); err != nil {
 		return err
@@ -128,6 +131,8 @@ func makeWatchKey(ctx context.Context, args []string, std streams) error {
 	flags := newFlags("watch key", "Makes an API key for the listener of the watchers, and of a transaction manager on the same database.", std)
 	role := flags.String("role", string(access.RoleAdmin), "read, send or admin")
 	label := flags.String("label", "", "a note for people")
+	var networks envx.Strings
+	flags.TextVar(&networks, "networks", envx.Strings{}, "from where it may be used, such as 203.0.113.0/24,198.51.100.7; none for everywhere")
 	words, err := parseAnywhere(flags, args)
 	if err != nil {
 		return err
@@ -147,7 +152,7 @@ func makeWatchKey(ctx context.Context, args []string, std streams) error {
 	if err := db.Migrate(ctx, access.Schema); err != nil {
 		return errors.Join(err, db.Close())
 	}
-	key, token, err := access.New(db, "", "").Create(ctx, "", access.Role(*role), *label)
+	key, token, err := access.New(db, "", "").Create(ctx, "", access.Role(*role), *label, networks...)
 	if err != nil {
 		return errors.Join(err, db.Close())
 	}

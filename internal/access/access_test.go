@@ -3,12 +3,15 @@ package access
 import (
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"lockstep/internal/clientip"
 	"lockstep/internal/ledger"
 	"lockstep/internal/secret"
 )
@@ -51,19 +54,19 @@ func TestKeysHaveRoleAndTenant(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	who, err := k.Bearer(t.Context(), token.Reveal())
+	who, _, err := k.bearer(t.Context(), token.Reveal())
 	if err != nil || who.Tenant != "acme" || who.Role != RoleSend {
 		t.Errorf("caller %+v, %v", who, err)
 	}
 	for _, bad := range []string{"", "lsk_", token.Reveal()[:20], token.Reveal() + "x", adminToken.Reveal()[4:], "lsk_" + strings.Repeat("x", 1000)} {
-		if _, err := k.Bearer(t.Context(), bad); !errors.Is(err, ErrUnauthorized) {
+		if _, _, err := k.bearer(t.Context(), bad); !errors.Is(err, ErrUnauthorized) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
 	if err := k.Revoke(t.Context(), admin.ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := k.Bearer(t.Context(), adminToken.Reveal()); !errors.Is(err, ErrUnauthorized) {
+	if _, _, err := k.bearer(t.Context(), adminToken.Reveal()); !errors.Is(err, ErrUnauthorized) {
 		t.Errorf("a revoked key: %v", err)
 	}
 	if err := k.Revoke(t.Context(), admin.ID); !errors.Is(err, ErrNotFound) {
@@ -151,25 +154,76 @@ func TestRevocationByAnotherProcess(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := there.Bearer(t.Context(), token.Reveal()); err != nil {
+		if _, _, err := there.bearer(t.Context(), token.Reveal()); err != nil {
 			t.Fatal(err)
 		}
 		if err := here.Revoke(t.Context(), key.ID); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := there.Bearer(t.Context(), token.Reveal()); err != nil {
+		if _, _, err := there.bearer(t.Context(), token.Reveal()); err != nil {
 			t.Errorf("not remembered: %v", err)
 		}
 		<-time.After(remembered + time.Second)
-		if _, err := there.Bearer(t.Context(), token.Reveal()); !errors.Is(err, ErrUnauthorized) {
+		if _, _, err := there.bearer(t.Context(), token.Reveal()); !errors.Is(err, ErrUnauthorized) {
 			t.Errorf("after %s: %v", remembered, err)
 		}
 		if err := db.Close(); err != nil {
 			t.Fatal(err)
 		}
 		<-time.After(remembered + time.Second)
-		if _, err := there.Bearer(t.Context(), token.Reveal()); err == nil || errors.Is(err, ErrUnauthorized) {
+		if _, _, err := there.bearer(t.Context(), token.Reveal()); err == nil || errors.Is(err, ErrUnauthorized) {
 			t.Errorf("a ledger that does not answer says of a key: %v", err)
 		}
 	})
+}
+
+// A key that leaked is of no use elsewhere: where a request comes from is judged as limits per address judge it.
+func TestNetworks(t *testing.T) {
+	k := keys(t, open(t), "", "")
+	if _, _, err := k.Create(t.Context(), "", RoleAdmin, "ops"); err != nil {
+		t.Fatal(err)
+	}
+	trusted, err := clientip.Read([]string{"10.0.0.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.Proxies = trusted
+	made, token, err := k.Create(t.Context(), "acme", RoleSend, "", "203.0.113.9/24", "2001:db8::7")
+	if err != nil || fmt.Sprint(made.Networks) != "[203.0.113.0/24 2001:db8::7/128]" {
+		t.Fatalf("%v, %v", made.Networks, err)
+	}
+	list, err := k.List(t.Context())
+	if err != nil || fmt.Sprint(list[0].Networks, list[1].Networks) != "[] [203.0.113.0/24 2001:db8::7/128]" {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	for _, test := range []struct {
+		name, remote, forwarded string
+		want                    error
+	}{
+		{"inside", "203.0.113.77:1", "", nil},
+		{"IPv6", "[2001:db8::7]:1", "", nil},
+		{"mapped", "[::ffff:203.0.113.77]:1", "", nil},
+		{"outside", "198.51.100.1:1", "", ErrAddress},
+		{"the proxy itself", "10.0.0.1:1", "", ErrAddress},
+		{"behind the proxy", "10.0.0.1:1", "203.0.113.77", nil},
+		{"outside, behind the proxy", "10.0.0.1:1", "198.51.100.1", ErrAddress},
+		{"forged before the proxy", "10.0.0.1:1", "203.0.113.77, 198.51.100.1", ErrAddress},
+		{"forged by a stranger", "198.51.100.1:1", "203.0.113.77", ErrAddress},
+		{"no address", "pipe", "", ErrAddress},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		r.RemoteAddr = test.remote
+		r.Header.Set("Authorization", "Bearer "+token.Reveal())
+		if test.forwarded != "" {
+			r.Header.Set("X-Forwarded-For", test.forwarded)
+		}
+		if who, err := k.Who(r); !errors.Is(err, test.want) || (err == nil) != (who.Role == RoleSend) || errors.Is(err, ErrUnauthorized) {
+			t.Errorf("%s: %+v, %v", test.name, who, err)
+		}
+	}
+	for _, bad := range [][]string{{"anywhere"}, {"203.0.113.0/33"}, {""}, make([]string, 101)} {
+		if _, _, err := k.Create(t.Context(), "acme", RoleSend, "", bad...); !errors.Is(err, ErrNetworks) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"lockstep/internal/clientip"
 	"lockstep/internal/ledger"
 	"lockstep/internal/secret"
 )
@@ -46,6 +47,7 @@ var (
 	ErrNotFound     = errors.New("no such key")
 	ErrRole         = errors.New("want the role read, send or admin")
 	ErrFirst        = errors.New("the first key must be an admin's without a tenant, or nobody could make another")
+	ErrNetworks     = errors.New("want up to 100 networks, such as 203.0.113.0/24 or one address")
 	ErrTenant       = errors.New("a tenant's name has a maximum of 64 letters, digits and the signs . : _ -")
 )
 
@@ -53,9 +55,10 @@ var (
 type Key struct {
 	ID, Tenant, Label string
 	Role              Role
-	Created           int64 // microseconds since 1970
-	LastUsed          int64 // 0: never
-	Revoked           int64 // 0: it is valid
+	Networks          []string // from where it may be used; none: from everywhere
+	Created           int64    // microseconds since 1970
+	LastUsed          int64    // 0: never
+	Revoked           int64    // 0: it is valid
 }
 
 const (
@@ -69,7 +72,8 @@ const (
 
 // Keys checks and keeps API keys. It is safe for concurrent use.
 type Keys struct {
-	Door Door // while there is no key; the zero value is open to this machine. It is set before the first request.
+	Door    Door              // while there is no key; the zero value is open to this machine. It is set before the first request.
+	Proxies clientip.Networks // whose word about a client's address is taken. They are set before the first request.
 
 	db       *ledger.DB
 	user     string
@@ -82,9 +86,10 @@ type Keys struct {
 }
 
 type memory struct {
-	caller Caller
-	err    error
-	until  time.Time
+	caller   Caller
+	networks clientip.Networks // where the key may be used from; none: everywhere
+	err      error
+	until    time.Time
 }
 
 // New makes the keys of a ledger. User and password are those of internal callers; an
@@ -99,44 +104,48 @@ func hashOf(token string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Bearer returns the caller of a token.
-func (k *Keys) Bearer(ctx context.Context, token string) (Caller, error) {
+// bearer returns the caller of a token, and from where it may be one.
+func (k *Keys) bearer(ctx context.Context, token string) (Caller, clientip.Networks, error) {
 	if !strings.HasPrefix(token, prefix) || len(token) > 128 {
-		return Caller{}, ErrUnauthorized
+		return Caller{}, nil, ErrUnauthorized
 	}
 	hash := hashOf(token)
 	k.mu.Lock()
 	found, ok := k.seen.Get(hash)
 	k.mu.Unlock()
 	if ok && time.Now().Before(found.until) {
-		return found.caller, found.err
+		return found.caller, found.networks, found.err
 	}
-	caller, err := k.read(ctx, hash)
+	caller, networks, err := k.read(ctx, hash)
 	if err != nil && !errors.Is(err, ErrUnauthorized) {
-		return Caller{}, err // the ledger does not answer: nothing is known of the key
+		return Caller{}, nil, err // the ledger does not answer: nothing is known of the key
 	}
 	k.mu.Lock()
-	k.seen.Add(hash, memory{caller, err, time.Now().Add(remembered)})
+	k.seen.Add(hash, memory{caller, networks, err, time.Now().Add(remembered)})
 	k.mu.Unlock()
-	return caller, err
+	return caller, networks, err
 }
 
-func (k *Keys) read(ctx context.Context, hash string) (Caller, error) {
-	var id, tenant, role string
+func (k *Keys) read(ctx context.Context, hash string) (Caller, clientip.Networks, error) {
+	var id, tenant, role, from string
 	var now, used int64
 	var found bool
 	err := k.db.Read(ctx, func(tx *ledger.Tx) (err error) {
 		if now, err = tx.Now(ctx); err != nil {
 			return err
 		}
-		found, err = tx.One(ctx, "SELECT id, tenant, role, last_used FROM api_keys WHERE hash = $1 AND revoked_at = 0", []any{hash}, &id, &tenant, &role, &used)
+		found, err = tx.One(ctx, "SELECT id, tenant, role, networks, last_used FROM api_keys WHERE hash = $1 AND revoked_at = 0", []any{hash}, &id, &tenant, &role, &from, &used)
 		return err
 	})
 	switch {
 	case err != nil:
-		return Caller{}, fmt.Errorf("read the key: %w", err)
+		return Caller{}, nil, fmt.Errorf("read the key: %w", err)
 	case !found:
-		return Caller{}, ErrUnauthorized
+		return Caller{}, nil, ErrUnauthorized
+	}
+	networks, err := clientip.Read(split(from))
+	if err != nil { // somebody has written into the table
+		return Caller{}, nil, fmt.Errorf("read the networks of key %s: %w", id, err)
 	}
 	if now-used > useNoted.Microseconds() {
 		err := k.db.Write(ctx, func(tx *ledger.Tx) error {
@@ -144,10 +153,18 @@ func (k *Keys) read(ctx context.Context, hash string) (Caller, error) {
 			return err
 		})
 		if err != nil {
-			return Caller{}, fmt.Errorf("note the key's use: %w", err)
+			return Caller{}, nil, fmt.Errorf("note the key's use: %w", err)
 		}
 	}
-	return Caller{Name: id, Tenant: tenant, Role: Role(role)}, nil
+	return Caller{Name: id, Tenant: tenant, Role: Role(role)}, networks, nil
+}
+
+// split reads a list with commas; the empty text is the empty list.
+func split(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, ",")
 }
 
 // Basic returns the caller of a user and password.
@@ -195,17 +212,26 @@ func goodTenant(tenant string) bool {
 	})
 }
 
-// Create makes a key and returns it with its secret, which is shown this once.
-func (k *Keys) Create(ctx context.Context, tenant string, role Role, label string) (Key, secret.String, error) {
+// Create makes a key and returns it with its secret, which is shown this once. With networks it may be used from their
+// addresses alone.
+func (k *Keys) Create(ctx context.Context, tenant string, role Role, label string, networks ...string) (Key, secret.String, error) {
+	read, err := clientip.Read(networks)
 	switch {
 	case ranks[role] == 0:
 		return Key{}, "", ErrRole
 	case !goodTenant(tenant) || len(label) > 200:
 		return Key{}, "", ErrTenant
+	case err != nil:
+		return Key{}, "", fmt.Errorf("%w: %w", ErrNetworks, err)
+	case len(networks) > 100:
+		return Key{}, "", ErrNetworks
 	}
 	token := secret.NewToken(prefix)
 	key := Key{ID: "key_" + strings.ReplaceAll(uuid.NewString(), "-", ""), Tenant: tenant, Role: role, Label: label}
-	err := k.db.Write(ctx, func(tx *ledger.Tx) error {
+	for _, network := range read {
+		key.Networks = append(key.Networks, network.String())
+	}
+	err = k.db.Write(ctx, func(tx *ledger.Tx) error {
 		var count int
 		if _, err := tx.One(ctx, "SELECT count(*) FROM api_keys", nil, &count); err != nil {
 			return err
@@ -217,8 +243,8 @@ func (k *Keys) Create(ctx context.Context, tenant string, role Role, label strin
 		if key.Created, err = tx.Now(ctx); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, "INSERT INTO api_keys (id, tenant, hash, role, label, created_at) VALUES ($1, $2, $3, $4, $5, $6)",
-			key.ID, tenant, hashOf(token.Reveal()), string(role), label, key.Created)
+		_, err = tx.Exec(ctx, "INSERT INTO api_keys (id, tenant, hash, role, label, networks, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)",
+			key.ID, tenant, hashOf(token.Reveal()), string(role), label, strings.Join(key.Networks, ","), key.Created)
 		return err
 	})
 	if err != nil {
@@ -233,9 +259,11 @@ func (k *Keys) List(ctx context.Context) ([]Key, error) {
 	var list []Key
 	err := k.db.Read(ctx, func(tx *ledger.Tx) error {
 		list = nil
-		return tx.Query(ctx, "SELECT id, tenant, label, role, created_at, last_used, revoked_at FROM api_keys ORDER BY created_at, id", nil, func(row ledger.Row) error {
+		return tx.Query(ctx, "SELECT id, tenant, label, role, networks, created_at, last_used, revoked_at FROM api_keys ORDER BY created_at, id", nil, func(row ledger.Row) error {
 			var key Key
-			err := row.Scan(&key.ID, &key.Tenant, &key.Label, &key.Role, &key.Created, &key.LastUsed, &key.Revoked)
+			var networks string
+			err := row.Scan(&key.ID, &key.Tenant, &key.Label, &key.Role, &networks, &key.Created, &key.LastUsed, &key.Revoked)
+			key.Networks = split(networks)
 			list = append(list, key)
 			return err
 		})

@@ -3,14 +3,20 @@ package access
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"net/netip"
 	"strings"
+
+	"lockstep/internal/clientip"
 )
 
 // Errors of requests.
 var (
 	// ErrForbidden means that the caller is known, and may not do this.
 	ErrForbidden = errors.New("the key's role does not allow it")
+	// ErrAddress means that the key is good, and the caller's address is not in its networks.
+	ErrAddress = errors.New("the key's networks do not allow it")
 	// errCrossSite refuses what a browser sends for another site to a listener without keys.
 	errCrossSite = errors.New("without a key, requests come from this machine's own programs and the listener's own page only: no other Origin, no proxy, and a Host that is loopback")
 )
@@ -56,7 +62,15 @@ func (k *Keys) Who(r *http.Request) (Caller, error) {
 		return k.first(r)
 	}
 	if token, ok := strings.CutPrefix(header, "Bearer "); ok {
-		return k.Bearer(r.Context(), strings.TrimSpace(token))
+		who, networks, err := k.bearer(r.Context(), strings.TrimSpace(token))
+		if err != nil || len(networks) == 0 {
+			return who, err
+		}
+		from := clientip.Of(r.Header, r.RemoteAddr, k.Proxies)
+		if address, err := netip.ParseAddr(from); err != nil || !networks.Have(address) {
+			return Caller{}, fmt.Errorf("%w: it may be used from some networks only, and %s, where this request comes from, is in none of them", ErrAddress, from)
+		}
+		return who, nil
 	}
 	if user, password, ok := r.BasicAuth(); ok {
 		return k.Basic(user, password)

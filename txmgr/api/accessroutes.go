@@ -17,6 +17,7 @@ type Key struct {
 	Tenant    string      `json:"tenant,omitempty"`
 	Role      access.Role `json:"role"`
 	Label     string      `json:"label,omitempty"`
+	Networks  []string    `json:"networks,omitempty" doc:"From where it may be used; none: from everywhere."`
 	CreatedAt *Moment     `json:"createdAt,omitempty"`
 	LastUsed  *Moment     `json:"lastUsedAt,omitempty"`
 	RevokedAt *Moment     `json:"revokedAt,omitempty"`
@@ -24,7 +25,7 @@ type Key struct {
 }
 
 func viewKey(k access.Key) Key {
-	return Key{ID: k.ID, Tenant: k.Tenant, Role: k.Role, Label: k.Label, CreatedAt: moment(k.Created), LastUsed: moment(k.LastUsed), RevokedAt: moment(k.Revoked)}
+	return Key{ID: k.ID, Tenant: k.Tenant, Role: k.Role, Label: k.Label, Networks: k.Networks, CreatedAt: moment(k.Created), LastUsed: moment(k.LastUsed), RevokedAt: moment(k.Revoked)}
 }
 
 type keyOut struct{ Body Key }
@@ -85,16 +86,17 @@ func (s *Server) accessRoutes() {
 	create.DefaultStatus = http.StatusCreated
 	register(s, create, func(ctx context.Context, in *struct {
 		Body struct {
-			Tenant string      `json:"tenant,omitempty" maxLength:"64" doc:"Whose transactions it sees; none: all tenants'."`
-			Role   access.Role `json:"role" enum:"read,send,admin"`
-			Label  string      `json:"label,omitempty" maxLength:"200"`
+			Tenant   string      `json:"tenant,omitempty" maxLength:"64" doc:"Whose transactions it sees; none: all tenants'."`
+			Role     access.Role `json:"role" enum:"read,send,admin"`
+			Label    string      `json:"label,omitempty" maxLength:"200"`
+			Networks []string    `json:"networks,omitempty" maxItems:"100" doc:"From where it may be used: networks such as 203.0.113.0/24, and addresses. None: from everywhere."`
 		}
 	},
 	) (*keyOut, error) {
 		if err := s.operator(ctx); err != nil {
 			return nil, err
 		}
-		key, token, err := s.Keys.Create(ctx, in.Body.Tenant, in.Body.Role, in.Body.Label)
+		key, token, err := s.Keys.Create(ctx, in.Body.Tenant, in.Body.Role, in.Body.Label, in.Body.Networks...)
 		if err != nil {
 			return nil, err
 		}

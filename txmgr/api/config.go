@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 
+	"lockstep/internal/clientip"
 	"lockstep/internal/envx"
 	"lockstep/internal/secret"
 )
@@ -27,13 +28,15 @@ type Config struct {
 	Batch int `env:"TXM_BATCH" envDefault:"100"`
 	// Maximum of requests that wait for a transaction or a nonce at once. Tenants share them: one alone gets half.
 	Waits int `env:"TXM_WAITS" envDefault:"4000"`
+	clientip.Config
+
 	// How long a stopping process waits for requests that are on their way.
 	Drain envx.Millis `env:"TXM_SHUTDOWN_DRAIN_TIMEOUT_MS" envDefault:"10000"`
 }
 
 // Validate checks the settings.
 func (c Config) Validate() error {
-	var errs []error
+	errs := []error{c.Config.Validate()}
 	if _, _, err := net.SplitHostPort(c.Address); err != nil {
 		errs = append(errs, fmt.Errorf("TXM_ADDRESS: want host:port: %w", err))
 	}

@@ -62,6 +62,8 @@ var known = []struct {
 	{access.ErrRole, 422, "INVALID"},
 	{access.ErrFirst, 422, "INVALID"},
 	{access.ErrTenant, 422, "INVALID"},
+	{access.ErrNetworks, 422, "INVALID"},
+	{access.ErrAddress, 403, "ADDRESS"},
 	{access.ErrUnauthorized, 401, "UNAUTHORIZED"},
 	{policy.ErrNotFound, 404, "NOT_FOUND"},
 	{policy.ErrInvalid, 422, "INVALID"},

@@ -170,6 +170,7 @@ func (s *Service) wire(ctx context.Context, cfg Config, deps Deps) error {
 	}
 	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	s.Keys = access.New(s.db, cfg.API.BasicUser, cfg.API.Password())
+	s.Keys.Proxies = cfg.API.Proxies()
 	surface := api.Deps{
 		Manager: s.Manager, Keys: s.Keys, Policies: guard, Webhooks: s.webhooks, Newest: s.newest, Beside: deps.Beside, Version: deps.Version, Log: deps.Log,
 		Metrics: promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}),
@@ -353,7 +354,7 @@ func (s *Service) Run(ctx context.Context) error {
 }
 
 // CreateKey makes an API key in the ledger of the settings, whether a manager runs or not.
-func CreateKey(ctx context.Context, cfg Config, tenant string, role access.Role, label string) (access.Key, secret.String, error) {
+func CreateKey(ctx context.Context, cfg Config, tenant string, role access.Role, label string, networks ...string) (access.Key, secret.String, error) {
 	db, err := ledger.Open(ctx, cfg.Ledger.url())
 	if err != nil {
 		return access.Key{}, "", err
@@ -361,6 +362,6 @@ func CreateKey(ctx context.Context, cfg Config, tenant string, role access.Role,
 	if err := db.Migrate(ctx, access.Schema); err != nil {
 		return access.Key{}, "", errors.Join(err, db.Close())
 	}
-	key, token, err := access.New(db, cfg.API.BasicUser, cfg.API.Password()).Create(ctx, tenant, role, label)
+	key, token, err := access.New(db, cfg.API.BasicUser, cfg.API.Password()).Create(ctx, tenant, role, label, networks...)
 	return key, token, errors.Join(err, db.Close())
 }

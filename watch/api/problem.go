@@ -34,6 +34,7 @@ var known = []struct {
 	{watch.ErrRange, http.StatusUnprocessableEntity, "RANGE"},
 	{watch.ErrOlderPlan, http.StatusServiceUnavailable, "OLDER_PLAN"},
 	{access.ErrUnauthorized, http.StatusUnauthorized, "UNAUTHORIZED"},
+	{access.ErrAddress, http.StatusForbidden, "ADDRESS"},
 	{access.ErrForbidden, http.StatusForbidden, "FORBIDDEN"},
 	{errTenant, http.StatusForbidden, "FORBIDDEN"},
 	{errBusy, http.StatusServiceUnavailable, "BUSY"},

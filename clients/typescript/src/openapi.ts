@@ -2,6 +2,7 @@
 
 /** The `code` of an answer that is an error. */
 export type Code =
+  | "ADDRESS"
   | "BUDGET"
   | "BUSY"
   | "DUPLICATE"
@@ -85,6 +86,8 @@ export interface BudgetsOutBody {
 
 export interface CreateKeyRequest {
   label?: string;
+  /** From where it may be used: networks such as 203.0.113.0/24, and addresses. None: from everywhere. */
+  networks?: string[] | null;
   role: "read" | "send" | "admin";
   /** Whose transactions it sees; none: all tenants'. */
   tenant?: string;
@@ -257,6 +260,8 @@ export interface Key {
   label?: string;
   /** A time: RFC 3339, or seconds since 1970. */
   lastUsedAt?: string;
+  /** From where it may be used; none: from everywhere. */
+  networks?: string[] | null;
   /** A time: RFC 3339, or seconds since 1970. */
   revokedAt?: string;
   role: string;

@@ -1,4 +1,13 @@
-package rpc
+// Package clientip tells whose request it is when proxies stand in between.
+//
+// A proxy names the client that it speaks for in X-Forwarded-For or Forwarded, and anybody else can write
+// such a header, too. So what a header says counts only if it came from a proxy that the settings trust.
+//
+// # Words
+//
+//	network  a block of addresses such as 10.0.0.0/8, or one address
+//	trusted  of a proxy: what it says of its client is believed
+package clientip
 
 import (
 	"errors"
@@ -6,13 +15,42 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+
+	"lockstep/internal/envx"
 )
 
-// proxies are the networks of trusted proxies: what they say of their client is believed.
-type proxies []netip.Prefix
+// Config says which proxies are believed.
+type Config struct {
+	// Believe what trusted proxies say of their client (X-Forwarded-For, Forwarded). With false
+	// no proxy is believed: limits per address, and lists of addresses, then go by the address of the socket.
+	TrustProxyHeaders bool `env:"TRUST_PROXY_HEADERS" envDefault:"true"`
+	// Networks (CIDR) or addresses of trusted proxies, by default those of loopback and of
+	// private networks. Whoever is in them can name any address as the client's, and so escape limits per address and lists of addresses.
+	TrustedProxies envx.Strings `env:"TRUSTED_PROXIES" envDefault:"127.0.0.0/8,::1/128,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,169.254.0.0/16,fc00::/7,fe80::/10"`
+}
 
-// readProxies reads networks as 10.0.0.0/8, or as the address of one proxy.
-func readProxies(list []string) (p proxies, err error) {
+// Validate checks the settings.
+func (c Config) Validate() error {
+	if _, err := Read(c.TrustedProxies); err != nil {
+		return fmt.Errorf("TRUSTED_PROXIES: %w", err)
+	}
+	return nil
+}
+
+// Proxies are those that the settings trust.
+func (c Config) Proxies() Networks {
+	if !c.TrustProxyHeaders {
+		return nil
+	}
+	p, _ := Read(c.TrustedProxies) // Validate has read them
+	return p
+}
+
+// Networks are blocks of addresses.
+type Networks []netip.Prefix
+
+// Read reads networks such as 10.0.0.0/8, and single addresses. An IPv4 network may be written in IPv6's way.
+func Read(list []string) (p Networks, err error) {
 	var errs []error
 	for _, text := range list {
 		prefix, err := netip.ParsePrefix(text)
@@ -20,7 +58,7 @@ func readProxies(list []string) (p proxies, err error) {
 			prefix, err = address.Prefix(address.BitLen())
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("TRUSTED_PROXIES: %q is neither a network, such as 10.0.0.0/8, nor an address", text))
+			errs = append(errs, fmt.Errorf("%q is neither a network, such as 10.0.0.0/8, nor an address", text))
 			continue
 		}
 		p = append(p, prefix.Masked())
@@ -28,16 +66,8 @@ func readProxies(list []string) (p proxies, err error) {
 	return p, errors.Join(errs...)
 }
 
-// proxies are those that the settings trust.
-func (c *Config) proxies() proxies {
-	if !c.TrustProxyHeaders {
-		return nil
-	}
-	p, _ := readProxies(c.TrustedProxies) // Validate has read them
-	return p
-}
-
-func (p proxies) have(address netip.Addr) bool {
+// Have reports whether an address is in one of the networks.
+func (p Networks) Have(address netip.Addr) bool {
 	address = address.Unmap().WithZone("")
 	for _, network := range p {
 		if network.Contains(address) {
@@ -47,17 +77,17 @@ func (p proxies) have(address netip.Addr) bool {
 	return false
 }
 
-// clientIP returns the client's address as text. It is the socket's address, unless that is a trusted proxy,
+// Of returns the client's address as text. It is the socket's address, unless that is a trusted proxy,
 // which names its client in X-Forwarded-For or Forwarded (RFC 7239). Each proxy adds an element on the right, and
 // a client can send any list. So the client is the first one from the right that is not a trusted proxy.
-func clientIP(h http.Header, remote string, trusted proxies) string {
+func Of(h http.Header, remote string, trusted Networks) string {
 	if len(trusted) == 0 {
 		return socketIP(remote)
 	}
 	list, name := "", ""
 	for _, name = range [...]string{"X-Forwarded-For", "Forwarded"} {
-		if text, ok := last(h, name); ok {
-			list = text
+		if lines := h[name]; len(lines) > 0 {
+			list = lines[len(lines)-1]
 			break
 		}
 	}
@@ -66,14 +96,14 @@ func clientIP(h http.Header, remote string, trusted proxies) string {
 		return socketIP(remote)
 	}
 	client, err := netip.ParseAddrPort(remote)
-	if err != nil || !trusted.have(client.Addr()) {
+	if err != nil || !trusted.Have(client.Addr()) {
 		return socketIP(remote)
 	}
 	return forwardedIP(list, name == "Forwarded", client.Addr(), trusted)
 }
 
 // forwardedIP goes from the proxy that is connected towards the client.
-func forwardedIP(list string, named bool, proxy netip.Addr, trusted proxies) string {
+func forwardedIP(list string, named bool, proxy netip.Addr, trusted Networks) string {
 	for nearest := proxy; ; {
 		before, last, more := cutLast(list)
 		if named {
@@ -83,7 +113,7 @@ func forwardedIP(list string, named bool, proxy netip.Addr, trusted proxies) str
 		switch {
 		case !ok: // the element is unreadable: this proxy is the last known address
 			return textOf(nearest)
-		case !more || !trusted.have(address):
+		case !more || !trusted.Have(address):
 			return textOf(address)
 		}
 		list, nearest = before, address
