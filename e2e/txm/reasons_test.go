@@ -1,6 +1,7 @@
 package txm_test
 
 import (
+	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -8,7 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/holiman/uint256"
 
 	"lockstep/txmgr"
 )
@@ -42,5 +47,48 @@ func TestReasonOfARevert(t *testing.T) {
 	chain.call("anvil_setCode", nil, endless, "0x5b600056")
 	if out := sent(endless, ""); !strings.Contains(out.Error.Message, "it used all of its gas, 100000") {
 		t.Errorf("an endless loop: %+v", out.Error)
+	}
+}
+
+// TestDelegation: a transaction with an authorization (EIP-7702) makes an account run a contract's code, and the next call to the account
+// is answered by that code. The manager pays; the account has signed its authorization only.
+func TestDelegation(t *testing.T) {
+	t.Parallel()
+	chain := startAnvil(t, "--hardfork", "prague", "--mixed-mining", "--block-time", "1")
+	// It returns 7 for whatever it is asked.
+	contract := common.HexToAddress("0x5200000000000000000000000000000000007702")
+	chain.call("anvil_setCode", nil, contract.Hex(), "0x600760005260206000f3")
+	authority, err := crypto.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	account := crypto.PubkeyToAddress(authority.PublicKey).Hex()
+	signed, err := types.SignSetCode(authority, types.SetCodeAuthorization{ChainID: *uint256.NewInt(31337), Address: contract})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := json.Marshal([]types.SetCodeAuthorization{signed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := txmNode{
+		Ledger: fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir()), Chain: 31337, URLs: []string{chain.url}, Keys: devKeys[:1], Instance: "node", Reconcile: time.Second,
+	}
+	c := newCaller(t, n)
+	n.start(t)
+	sent := c.reaches(c.must(func(r *txmgr.Request) { r.To, r.Data, r.Extra = account, nil, txmgr.Extra{Authorizations: list} }).ID, txmgr.StatusConfirmed)
+	var code, answer hexutil.Bytes
+	chain.call("eth_getCode", &code, account, "latest")
+	chain.call("eth_call", &answer, map[string]any{"to": account}, "latest")
+	if want := append([]byte{0xef, 0x01, 0x00}, contract.Bytes()...); !bytes.Equal(code, want) || len(answer) != 32 || answer[31] != 7 {
+		t.Errorf("the account has the code %s and answers %s", code, answer)
+	}
+	var tx struct {
+		Type          hexutil.Uint64
+		Authorization []json.RawMessage `json:"authorizationList"`
+	}
+	chain.call("eth_getTransactionByHash", &tx, sent.Hash)
+	if tx.Type != types.SetCodeTxType || len(tx.Authorization) != 1 {
+		t.Errorf("sent as %+v", tx)
 	}
 }

@@ -127,6 +127,33 @@ func TestManager(t *testing.T) {
 	b.do("it goes on", chromedp.Click(`//button[text()="Let it go on"]`))
 	b.until("No switch is on")
 
+	// An intent by the form, in the chain's own unit.
+	b.view("send")
+	b.until("Amount", "Function")
+	b.accessible("manager-send")
+	b.do("an amount that is none", chromedp.SendKeys("#field-to", receiver, chromedp.ByQuery), chromedp.SendKeys("#field-value", "half"+kb.Enter, chromedp.ByQuery))
+	b.until("half is no amount")
+	b.do("half an HBAR", chromedp.SetValue("#field-value", "0.5", chromedp.ByQuery), chromedp.Click(`//button[text()="Send it"]`))
+	b.until("Fate", "executed, and the block is final", "500,000,000,000,000,000")
+
+	// A signer that is held up has the button that mends it.
+	var signers struct {
+		Signers []struct{ Chain, Address, Balance, Unit string }
+	}
+	api(t, "GET", ready.TX+"/v1/signers", "", &signers)
+	held := signers.Signers[0]
+	api(t, "POST", ready.TX+"/v1/signers/"+held.Chain+"/"+held.Address+"/pause", `{"reason":"a look at the key"}`, nil)
+	b.view("signers")
+	b.until("What holds signers up", "paused: a look at the key", " HBAR")
+	b.accessible("manager-held")
+	b.do("it is used again", chromedp.Click(`//button[text()="Resume"]`))
+	harness.Until(t, harness.StartLimit, "nothing holds the signer up", func() bool { return !strings.Contains(b.text(), "What holds signers up") })
+	var points string
+	b.do("the backlog's line", chromedp.Evaluate(`document.querySelector('td.spark').dataset.points`, &points))
+	if points == "" || points == "0" {
+		t.Errorf("the backlog has %q points", points)
+	}
+
 	// What happens shows without asking again.
 	b.view("intents")
 	b.until("order-17")
@@ -163,4 +190,6 @@ func TestManager(t *testing.T) {
 	if text := b.text(); strings.Contains(text, "Stop it") {
 		t.Errorf("a reader is shown what only an administrator can do:\n%s", text)
 	}
+	b.view("send")
+	b.until("Your key may look, and not send.")
 }

@@ -27,6 +27,8 @@ type Signer struct {
 	Gaps         int       `json:"gaps"`
 	Balance      *Quantity `json:"balance,omitempty"`
 	MinBalance   *Quantity `json:"minBalance,omitempty"`
+	Unit         string    `json:"unit,omitempty" doc:"Of the chain's money, such as ETH."`
+	Decimals     int       `json:"decimals,omitempty" doc:"How many of its digits are behind the point; amounts are in the smallest unit."`
 	ErrorStreak  int       `json:"errorStreak"`
 	LastError    string    `json:"lastError,omitempty"`
 	LastSeen     *Moment   `json:"lastSeen,omitempty"`
@@ -35,8 +37,12 @@ type Signer struct {
 }
 
 func (s *Server) viewSigner(l *txmgr.Lane, kills map[string]string) Signer {
+	var unit txmgr.Unit
+	if chain, err := s.Manager.Chain(l.Chain); err == nil { // of a chain that left the settings nothing is known
+		unit = chain.Traits().Unit
+	}
 	return Signer{
-		Chain: l.Chain, Address: l.Signer, Ours: l.Ours, Pools: l.Pools, Enabled: l.Enabled, PausedReason: l.PausedReason, Draining: l.Draining, Halted: l.Halted,
+		Unit: unit.Name, Decimals: unit.Decimals, Chain: l.Chain, Address: l.Signer, Ours: l.Ours, Pools: l.Pools, Enabled: l.Enabled, PausedReason: l.PausedReason, Draining: l.Draining, Halted: l.Halted,
 		ChainNonce: l.ChainNonce, NextNonce: l.NextNonce, Pending: l.Pending, OldestAt: moment(l.Oldest), Gaps: l.Gaps, Balance: quantity(l.Balance), MinBalance: quantity(l.MinBalance),
 		ErrorStreak: l.Streak, LastError: l.LastError, LastSeen: moment(l.LastSeen), Owner: l.Owner, Term: l.Term,
 		PassedOver: s.Manager.PassedOver(l, kills),

@@ -534,6 +534,8 @@ export interface Signer {
   balance?: string;
   chain: string;
   chainNonce: number;
+  /** How many of its digits are behind the point; amounts are in the smallest unit. */
+  decimals?: number;
   draining: boolean;
   enabled: boolean;
   errorStreak: number;
@@ -557,6 +559,8 @@ export interface Signer {
   pending: number;
   pools: string[] | null;
   term?: number;
+  /** Of the chain's money, such as ETH. */
+  unit?: string;
 }
 
 export interface SignersOutBody {

@@ -29,7 +29,7 @@ async function reason(answer) {
 
 // ask sends the token alone: without it the browser neither sends nor asks for a password of its own.
 export async function ask(path, options = {}) {
-  const headers = { ...(options.body ? { 'Content-Type': 'application/json' } : {}), ...(token ? { Authorization: `Bearer ${token}` } : {}) };
+  const headers = { ...options.headers, ...(options.body ? { 'Content-Type': 'application/json' } : {}), ...(token ? { Authorization: `Bearer ${token}` } : {}) };
   const answer = await fetch(path, { ...options, headers, credentials: 'omit' });
   if (answer.status === 401) throw new Unauthorized(await reason(answer));
   if (!answer.ok) throw Object.assign(new Error(await reason(answer)), { status: answer.status });

@@ -1,6 +1,7 @@
 // The transaction manager's views: signers, intents, policies and switches.
 
-import { bar, button, code, facts, follow, form, h, json, keepFocus, link, may, number, post, refresher, say, short, table } from './frame.js';
+import { svg } from './charts.js';
+import { ask, bar, button, code, facts, follow, form, h, json, keepFocus, link, may, number, post, refresher, say, short, table } from './frame.js';
 
 const api = '../v1/';
 
@@ -11,6 +12,22 @@ function amount(text) {
   if (text === undefined || text === null) return h('span', { class: 'soft' }, 'unknown');
   const exact = BigInt(text).toLocaleString('en');
   return String(text).length <= 9 ? exact : h('span', { title: exact, class: 'state' }, Number(Number(text).toPrecision(6)).toExponential().replace('e+', ' × 10^'));
+}
+
+// money writes an amount in a chain's own unit, exactly as its title.
+function money(text, { unit, decimals }) {
+  if (!decimals || text === undefined || text === null) return amount(text);
+  const digits = String(text).padStart(decimals + 1, '0'), whole = BigInt(digits.slice(0, -decimals)).toLocaleString('en'), part = digits.slice(-decimals).replace(/0+$/, '');
+  const exact = `${whole}${part && '.'}${part} ${unit}`;
+  const shown = part.slice(0, whole === '0' ? Math.max(4, part.search(/[1-9]/) + 3) : 4).replace(/0+$/, '');
+  return h('span', { title: exact }, `${whole}${shown && '.'}${shown} ${unit}`);
+}
+
+// smallest reads an amount in a chain's own unit.
+function smallest(text, { unit, decimals = 0 }) {
+  const [, whole, part = ''] = /^(\d+)(?:\.(\d+))?$/.exec(text) ?? [];
+  if (whole === undefined || part.length > decimals) throw new Error(`${text} is no amount: want a number such as 0.5 with up to ${decimals} digits behind the point${unit ? `, in ${unit}` : ''}.`);
+  return (whole + part.padEnd(decimals, '0')).replace(/^0+(?=\d)/, '');
 }
 
 const time = (at) => (at ? new Date(at).toLocaleString() : '');
@@ -53,6 +70,20 @@ function head(s) {
   return h('a', { href: `#/intents/${encodeURIComponent(query({ chain: s.chain, signer: s.address, nonce: s.chainNonce }))}`, class: stuck && 'warn' }, `${stuck ? 'stuck for' : 'waits for'} ${since(s.oldestPendingAt)}`);
 }
 
+// backlogs has what this page has seen of each signer's backlog: [when, how many].
+const backlogs = new Map(), longest = 120;
+
+function sparkline(s) {
+  const key = `${s.chain}/${s.address}`, seen = backlogs.get(key) ?? [];
+  backlogs.set(key, seen);
+  if (!seen.length || Date.now() - seen.at(-1)[0] > 900) seen.push([Date.now(), s.pending]);
+  if (seen.length > longest) seen.shift();
+  const top = Math.max(1, ...seen.map(([, n]) => n)), begin = seen[0][0], span = Math.max(1, seen.at(-1)[0] - begin);
+  const path = seen.map(([at, n], i) => `${i ? 'L' : 'M'}${(((at - begin) / span) * 96 + 2).toFixed(1)} ${(22 - (n / top) * 20).toFixed(1)}`).join('') + (seen.length === 1 ? 'h96' : '');
+  return h('td', { class: 'number spark', 'data-points': seen.length }, svg('svg', { viewBox: '0 0 100 24', preserveAspectRatio: 'none', role: 'img', 'aria-label': `${s.pending} now, ${top === 1 && !s.pending ? 0 : top} at most in the last ${Math.round(span / 1000)} s` },
+    svg('path', { class: 'line one', d: path })), ` ${s.pending}`);
+}
+
 const low = (s) => s.balance !== undefined && s.minBalance !== undefined && BigInt(s.balance) < BigInt(s.minBalance);
 
 function signersView() {
@@ -61,14 +92,59 @@ function signersView() {
     const [{ signers }, { switches }] = await Promise.all([json(`${api}signers`), json(`${api}kill-switch`)]);
     const rows = signers.map((s) => [
       h('a', { href: `#/intents/${encodeURIComponent(query({ chain: s.chain, signer: s.address }))}`, class: 'mono', title: s.address }, short(s.address)), s.chain, stateOf(s),
-      h('td', { class: low(s) ? 'number warn' : 'number' }, amount(s.balance), low(s) && ' too low'), number(String(s.nextNonce)), number(String(s.chainNonce)), number(String(s.pending)), number(String(s.gaps)), head(s),
+      h('td', { class: low(s) ? 'number warn' : 'number' }, money(s.balance, s), low(s) && ' too low'), sparkline(s), head(s), number(String(s.nextNonce)), number(String(s.chainNonce)), number(String(s.gaps)),
       s.owner ? `${s.owner}, term ${s.term}` : mark('warn', 'nobody'), s.lastError ? h('span', { title: `${s.errorStreak} in a row` }, s.lastError) : '', s.pools.join(', '),
     ]);
+    const troubles = (await Promise.all(signers.filter((s) => s.ours).map((s) => trouble(s, draw)))).filter(Boolean);
     place.replaceChildren(...killed(switches),
-      table('Signers, and what is on its way from them; amounts are in the chain\u2019s smallest unit', ['Signer', 'Chain', 'State', '#Balance', '#Next nonce', '#On chain', '#Pending', '#Gaps', 'Head of its line', 'Owner', 'Last error', 'Pools'], rows, 'The manager has no signers.'));
+      troubles.length ? table('What holds signers up', ['Signer', 'Chain', 'What it is', 'What helps'], troubles, '') : '',
+      table('Signers, and what is on its way from them', ['Signer', 'Chain', 'State', '#Balance', '#Pending', 'Head of its line', '#Next nonce', '#On chain', '#Gaps', 'Owner', 'Last error', 'Pools'], rows, 'The manager has no signers.'));
   };
   return { title: 'Signers', nodes: [place], draw, fresh: keepFocus(draw, place) };
 }
+
+// trouble is a row for a signer that gets nothing new, or whose line does not go on: what it is, and what the caller may do about it.
+async function trouble(s, draw) {
+  const path = `${api}signers/${encodeURIComponent(s.chain)}/${encodeURIComponent(s.address)}`;
+  const act = (text, what, done, sure) => button(text, async () => {
+    if (sure && !confirm(sure)) return;
+    await what();
+    say(done);
+    await draw();
+  }, `${text} ${s.chain} ${s.address}`);
+  const reconcile = (body) => () => post(`${path}/reconcile`, body);
+  const what = [], help = [];
+  if (s.halted) {
+    what.push(`halted: ${s.halted}`);
+    if (may('admin')) {
+      help.push(act('Go on', reconcile(), `${short(s.address)} goes on.`, 'Has the cause been found? The signer signs again.'),
+        act('Go on after others\u2019 transactions', reconcile({ adopt: true }), `${short(s.address)} goes on.`, 'Somebody else\u2019s transactions of this key wait. Go on after them?'),
+        act('The chain began anew', reconcile({ reset: true }), `${short(s.address)} goes on.`, 'Forget what was on its way? Do this only if the chain was reset.'));
+    }
+  } else if (!s.enabled || s.draining) {
+    what.push(s.enabled ? 'it is drained: it finishes what it has, and gets nothing new' : `paused${s.pausedReason ? `: ${s.pausedReason}` : ''}`);
+    if (may('admin')) help.push(act('Resume', () => post(`${path}/resume`), `${short(s.address)} is used again.`));
+  } else if (s.passedOver) {
+    what.push(s.passedOver);
+  }
+  if (low(s) || /pay|fund|balance/.test(s.passedOver ?? '')) {
+    if (may('admin')) help.push(act('Top up', () => ask(`${path}/top-up`, { method: 'POST' }), 'The treasury fills it up.'));
+    help.push(['or send money to ', code(s.address)]);
+  }
+  if (s.oldestPendingAt && Date.now() - new Date(s.oldestPendingAt) > slow) {
+    const { transactions: [t] } = await json(`${api}transactions?${query({ chain: s.chain, signer: s.address, nonce: s.chainNonce, limit: 1 })}`);
+    what.push([what.length > 0 && '; ', `nonce ${s.chainNonce} waits for ${since(s.oldestPendingAt)}: `, t ? [link('intent', t.id, short(t.id)), ` is ${t.status}${t.waiting ? `, ${t.waiting}` : ''}`] : 'it fills a hole, and the manager raises its fee by itself']);
+    if (t && !t.final && may('send')) help.push(cancelling(t, draw));
+  }
+  return what.length ? [code(short(s.address)), s.chain, h('span', { class: 'warn' }, what), h('span', { class: 'acts' }, help)] : null;
+}
+
+const cancelling = (t, draw) => button('Cancel the intent', async () => {
+  if (!confirm('Cancel it? What may have left already can still be executed; the manager sends a transaction with the same nonce and a higher price.')) return;
+  await post(`${api}transactions/${encodeURIComponent(t.id)}/cancel`);
+  say('Its cancellation is asked for.');
+  await draw();
+}, `cancel ${t.id}`);
 
 // killed warns of switches that are on.
 const killed = (switches) => (Object.keys(switches ?? {}).length ? [h('p', { class: 'bad' }, `The kill switch is on: ${Object.keys(switches).join(', ')}. `, h('a', { href: '#/policies' }, 'Switches'))] : []);
@@ -145,6 +221,7 @@ async function intentView(id) {
         r && ['Receipt', [r.success ? mark('good', 'executed') : mark('bad', 'reverted'), ` in block ${r.blockNumber.toLocaleString('en')}, gas ${r.gasUsed.toLocaleString('en')}`, r.contractAddress ? [', made ', code(r.contractAddress)] : '', r.final ? '; the block is final' : '; the block may still be replaced']],
         ['Accepted', time(t.acceptedAt)],
       ].filter(Boolean)),
+      !t.final && !t.cancelling && may('send') ? h('p', {}, cancelling(t, draw)) : '',
       h('h2', {}, 'Attempts'),
       table('Signed transactions of this intent, in order', ['Hash', '#Nonce', '#Version', 'Purpose', 'State', '#Maximum price', '#Offers', 'Signed', 'Sent', 'Error'], (t.attempts ?? []).map((a) => [
         code(a.hash), number(String(a.nonce)), number(String(a.version)), a.purpose, a.state === 'mined' ? mark('good', a.state) : a.state, number(amount(a.maxFeePerGas)), number(String(a.offers)), time(a.signedAt), time(a.sentAt), a.error ? failure(a.error) : '',
@@ -164,6 +241,35 @@ function timeline(steps) {
     h('td', {}, i > 0 && bar(took[i], all, took[i] === longest && longest > 0), took[i] === longest && longest > 0 ? 'longest' : ''),
     [s.body?.nonce !== undefined && `nonce ${s.body.nonce}`, s.body?.blockNumber && `block ${s.body.blockNumber}`, s.body?.waiting, s.body?.error && `${s.body.error.class}: ${s.body.error.message}`].filter(Boolean).join(', '),
   ]), 'Its steps are not kept any more.');
+}
+
+// sendView hands an intent over. Its idempotency key is drawn once, so that pressing the button again after a lost answer sends nothing twice.
+const drawn = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, '0')).join('');
+
+async function sendView() {
+  if (!may('send')) return { title: 'Send', nodes: [h('p', {}, 'Your key may look, and not send.')] };
+  const { signers } = await json(`${api}signers`), chains = new Map(signers.filter((s) => s.ours).map((s) => [s.chain, s]));
+  if (!chains.size) return { title: 'Send', nodes: [h('p', { class: 'soft' }, 'The manager has no signers.')] };
+  const choice = h('select', {}, [...chains].map(([chain, s]) => h('option', { value: chain }, `${chain}${s.unit ? ` (${s.unit})` : ''}`)));
+  const speed = h('select', {}, ['standard', 'slow', 'fast'].map((v) => h('option', {}, v)));
+  let key = drawn(), body = '';
+  return {
+    title: 'Send', nodes: [
+      h('p', {}, 'A signer of the manager sends it and pays for it. A deployment has no receiver, and the code as its data.'),
+      form([['Chain', 'chain', choice], ['To', 'to', { maxlength: 80, placeholder: '0x…, none for a deployment' }], ['Amount', 'value', { inputmode: 'decimal', placeholder: '0, in the chain\u2019s unit' }],
+        ['Function', 'function', { maxlength: 1000, placeholder: 'transfer(address,uint256), or none' }], ['Arguments', 'args', { placeholder: '["0x…","1000"], as JSON' }],
+        ['Or data', 'data', { placeholder: '0x…' }], ['Speed', 'speed', speed]], 'Send it', async (v) => {
+        let args;
+        try { args = v.args ? JSON.parse(v.args) : undefined; } catch { throw new Error('The arguments are not JSON: want a list such as ["0x…","1000"].'); }
+        const unit = chains.get(v.chain), kept = Object.entries({ to: v.to, data: v.data, function: v.function }).filter(([, text]) => text);
+        const intent = JSON.stringify({ chain: v.chain, ...Object.fromEntries(kept), args, value: smallest(v.value || '0', unit), speed: v.speed });
+        if (body && body !== intent) key = drawn(); // another one is meant
+        body = intent;
+        const t = await (await ask(`${api}transactions`, { method: 'POST', body: intent, headers: { 'Idempotency-Key': key } })).json();
+        say('It is accepted.');
+        location.hash = `#/intent/${encodeURIComponent(t.id)}`;
+      })],
+  };
 }
 
 // ---- policies, budgets, switches ----
@@ -225,7 +331,7 @@ export const manager = {
   name: 'transaction manager', start, home: () => 'signers', find: (text) => `#/found/${encodeURIComponent(text)}`,
   wanted: 'Find an intent by its id, idempotency key or hash', example: 'id, key or 0x…',
   views: {
-    signers: { text: 'Signers', make: signersView }, intents: { text: 'Intents', make: intentsView }, policies: { text: 'Policies and switches', make: policiesView },
+    signers: { text: 'Signers', make: signersView }, intents: { text: 'Intents', make: intentsView }, send: { text: 'Send', make: sendView }, policies: { text: 'Policies and switches', make: policiesView },
     intent: { make: intentView, under: 'intents' }, found: { make: foundView, under: 'intents' },
   },
 };
