@@ -301,3 +301,26 @@ func TestStuckUnsent(t *testing.T) {
 	m.mined(better, txmgr.StatusConfirmed)
 	m.reaches(id, txmgr.StatusReplaced)
 }
+
+// TestStuckWithoutFunds: a caller whose transaction every node refuses for lack of funds is told that, and not that a higher price helps.
+func TestStuckWithoutFunds(t *testing.T) {
+	f := newFleet(t, "alice.test")
+	f.settings.ResendAfter = envx.Millis(poll)
+	k := f.outsider("bob.test")
+	m := f.begin("one")
+	f.refusingData(txmgr.ClassFunds, "poor")
+	id := m.raw(txmgr.RawRequest{Raw: f.rawOf(k, 0, "poor", 5000)}).ID
+	m.until("it was offered", func() bool { return m.get(id).Attempts[0].Offers > 0 })
+	f.exec("UPDATE attempts SET signed_at = 1")
+	m.until("its caller is told", func() bool { return strings.HasPrefix(m.get(id).Waiting, txmgr.StuckPrefix) })
+	if got := m.get(id).Waiting; got != txmgr.StuckPrefix+"nonce 0 is refused: funds (node): no" {
+		t.Errorf("told %q", got)
+	}
+	list, err := f.store.Events(t.Context(), 0, 1000)
+	noError(t, err)
+	for _, e := range list {
+		if e.Kind == "tx.stuck" && strings.Contains(e.Body, "maxFeePerGas") {
+			t.Errorf("the event says %s", e.Body)
+		}
+	}
+}

@@ -268,7 +268,7 @@ func (w *worker) tellStuck(ctx context.Context, line *Line) error {
 		return err
 	}
 	if firmly(a) && Class(a.Error.Class) != ClassFeeTooLow { // a higher price would not help
-		return w.m.store.Stuck(ctx, w.lease.Fence(), intent.ID, fmt.Sprintf("nonce %d is refused: %s: %s", slot.Nonce, a.Error.Class, a.Error.Message), Fees{})
+		return w.m.store.Stuck(ctx, w.lease.Fence(), intent.ID, fmt.Sprintf("nonce %d is refused: %s", slot.Nonce, a.Error.Message), Fees{})
 	}
 	fees, _ := replacementFees(a.Fees, market.Tips[SpeedStandard], nil)
 	text := fmt.Sprintf("nonce %d needs maxFeePerGas %s", slot.Nonce, fees.Max)
