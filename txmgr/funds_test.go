@@ -270,3 +270,19 @@ func TestReservationsOfOurSigners(t *testing.T) {
 		t.Errorf("%d nonces are given out", given)
 	}
 }
+
+// TestDeepQueue: what nobody can pay for lets all others pass, also where it is more than an owner looks at in one go.
+func TestDeepQueue(t *testing.T) {
+	f := newFleet(t, "alice.test")
+	m := f.begin("one")
+	var dear []txmgr.Request
+	for range 500 {
+		dear = append(dear, request(value(2*poolMoney), func(r *txmgr.Request) { r.Gas, r.Simulate = poolGas, "off" }))
+	}
+	for range 11 {
+		if _, err := m.m.SubmitBatch(t.Context(), "", dear); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.mined(m.submit(), txmgr.StatusConfirmed)
+}

@@ -119,10 +119,9 @@ func (w *worker) tellIdle(ctx context.Context, line *Line) error {
 	if first != w.signer {
 		return nil
 	}
-	var after int64
 	for range queuePages {
-		queue, err := w.m.store.Queue(ctx, w.c.ID(), after, queuePage, w.m.c.OrderByConfirmed)
-		if err != nil || len(queue) == 0 {
+		queue, err := w.m.store.Queue(ctx, w.c.ID(), w.idleAt, queuePage, w.m.c.OrderByConfirmed)
+		if err != nil {
 			return err
 		}
 		var left []*Queued
@@ -141,9 +140,10 @@ func (w *worker) tellIdle(ctx context.Context, line *Line) error {
 			return err
 		}
 		if len(queue) < queuePage {
+			w.idleAt = 0
 			return nil
 		}
-		after = queue[len(queue)-1].Seq
+		w.idleAt = queue[len(queue)-1].Seq
 	}
 	return nil
 }

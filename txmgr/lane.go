@@ -43,6 +43,9 @@ type worker struct {
 	refused    refusal
 	back       time.Time // since when the chain seems to have gone back
 	toldIdle   time.Time // when tellIdle last looked
+	idleAt     int64     // where in the queue it goes on
+	top        time.Time // when assign last looked from the queue's beginning
+	deep       int64     // where it goes on otherwise; 0: at the beginning
 	failing    string    // what the last round failed with
 }
 
@@ -273,23 +276,34 @@ func (w *worker) killed(ctx context.Context) bool {
 	return err != nil || LaneKilled(kills, w.c.ID(), w.signer)
 }
 
-// An owner looks this far into the queue.
-const queuePage, queuePages = 500, 10
+// An owner looks this far into the queue in one round. Thousands that nobody can serve may stand there, and must not keep those behind
+// them: when a round has found nothing the next goes on where it ended, with a look from the beginning each second.
+const (
+	queuePage, queuePages = 500, 10
+	topEvery              = time.Second
+)
 
 // assign gives this lane its part of the queue, and returns it.
 func (w *worker) assign(ctx context.Context, line *Line) ([]Assignment, error) {
 	if w.mustWait(line) {
 		return nil, nil
 	}
-	var after int64
+	after := w.deep
+	if after == 0 || time.Since(w.top) >= topEvery {
+		after, w.top = 0, time.Now()
+	}
+	fromTop, ended := after == 0, false
 	var mine []Placing
 	for range queuePages {
 		queue, err := w.m.store.Queue(ctx, w.c.ID(), after, queuePage, w.m.c.OrderByConfirmed)
 		if after == 0 && err == nil {
 			w.m.metrics.queueDepth.WithLabelValues(w.c.ID()).Set(float64(len(queue)))
 		}
-		if err != nil || len(queue) == 0 {
+		if err != nil {
 			return nil, err
+		}
+		if ended = len(queue) < queuePage; len(queue) == 0 {
+			break
 		}
 		open, waiting, err := w.open(ctx, queue, line.Now)
 		if err != nil {
@@ -309,10 +323,16 @@ func (w *worker) assign(ctx context.Context, line *Line) ([]Assignment, error) {
 		if mine, err = w.deal(ctx, open, lanes); err != nil {
 			return nil, err
 		}
-		if len(mine) > 0 || len(queue) < queuePage {
+		if len(mine) > 0 || ended {
 			break
 		}
 		after = queue[len(queue)-1].Seq
+	}
+	switch {
+	case ended:
+		w.deep = 0
+	case !fromTop || len(mine) == 0 && w.deep == 0:
+		w.deep = after
 	}
 	if len(mine) == 0 {
 		return nil, nil
