@@ -83,6 +83,16 @@ func BenchmarkCatchUp(b *testing.B) {
 				}
 				events += int(10 * (w.lowest() - before))
 			}
+			rows := events
+			if tables {
+				err = db.Read(b.Context(), func(tx *ledger.Tx) error {
+					_, err := tx.One(b.Context(), "SELECT COUNT(*) FROM event_w_released", nil, &rows)
+					return err
+				})
+			}
+			if err != nil || rows != events {
+				b.Errorf("%d rows of %d events, %v", rows, events, err)
+			}
 			b.ReportMetric(float64(events)/b.Elapsed().Seconds(), "events/s")
 		})
 	}
