@@ -28,11 +28,23 @@ const (
 // client asks a target about chain state. It is safe for concurrent use; calls beyond
 // its connections wait.
 type client struct {
-	link link
-	ids  atomic.Uint64
+	ids atomic.Uint64
+
+	mu     sync.Mutex
+	links  []link   // the last one is asked; those before it broke
+	others []string // where to ask when that one breaks, too
 }
 
-func newClient(ctx context.Context, rawURL string) (*client, error) {
+// newClient asks rawURL, and one of the others from the moment on when a connection to it breaks.
+func newClient(ctx context.Context, rawURL string, others ...string) (*client, error) {
+	l, err := dialReads(ctx, rawURL)
+	if err != nil {
+		return nil, err
+	}
+	return &client{links: []link{l}, others: others}, nil
+}
+
+func dialReads(ctx context.Context, rawURL string) (link, error) {
 	u, err := parseURL(rawURL, targetSchemes...)
 	if err != nil {
 		return nil, err
@@ -45,17 +57,47 @@ func newClient(ctx context.Context, rawURL string) (*client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", hostOf(rawURL), err)
 	}
-	return &client{link: l}, nil
+	return l, nil
 }
 
-func (c *client) close() { c.link.close() }
+func (c *client) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, l := range c.links {
+		l.close()
+	}
+}
+
+// current is the link to ask, and its number.
+func (c *client) current() (link, int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.links[len(c.links)-1], len(c.links)
+}
+
+// elsewhere goes on to the next target that can be reached, unless somebody has left link number already.
+func (c *client) elsewhere(ctx context.Context, number int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(c.links) == number && len(c.others) > 0 {
+		next := c.others[0]
+		c.others = c.others[1:]
+		if l, err := dialReads(ctx, next); err == nil {
+			c.links = append(c.links, l)
+		}
+	}
+}
 
 // read calls a method that changes nothing, and again if the target was busy or the
 // connection failed.
 func (c *client) read(ctx context.Context, result any, method string, params ...any) error {
 	pause := 100 * time.Millisecond
 	for attempt := 1; ; attempt++ {
+		_, number := c.current()
 		err := c.call(ctx, result, method, params...)
+		if broken := (transportError{}); errors.As(err, &broken) && !rateLimited(err) && !errors.Is(err, errClosed) && ctx.Err() == nil {
+			c.elsewhere(ctx, number)
+		}
 		allowed := readAttempts
 		if rateLimited(err) {
 			allowed = limitedAttempts
@@ -104,7 +146,8 @@ func (c *client) call(ctx context.Context, result any, method string, params ...
 	}
 	id := c.ids.Add(1)
 	answer := make(chan reply, 1)
-	c.link.send(ctx, &exchange{
+	target, _ := c.current()
+	target.send(ctx, &exchange{
 		body: callBody(nil, id, method, args),
 		ids:  []uint64{id},
 		lane: int(id % clientConnections),

@@ -37,6 +37,7 @@ type Target struct {
 	URLs []string
 	// StateURL answers everything that is not load: fees, nonces, balances,
 	// receipts, and the funding transactions. Empty: the first of URLs.
+	// If it breaks, the others of URLs answer instead.
 	StateURL string
 	// ConsensusLog is the address of a network that tells the order in which
 	// consensus saw transactions: GET <url>?since=N answers a page of entries

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -140,5 +141,27 @@ func TestChainCannotBeAsked(t *testing.T) {
 		if cmp.Equal(fig, Figure{Name: "lost"}, opts) {
 			t.Error("a figure of the chain, though no run has one")
 		}
+	}
+}
+
+// A relay that dies during the load is one of several: another one tells what became of it.
+func TestAnotherTargetTellsTheState(t *testing.T) {
+	t.Parallel()
+	f := newFakeChain(t)
+	first := httptest.NewServer(f)
+	cfg := base(f)
+	cfg.URLs = []string{first.URL, "http://127.0.0.1:1", f.server.URL}
+	s, err := openSession(t.Context(), cfg.withDefaults(), 0, &TargetReport{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.state.close()
+	first.CloseClientConnections()
+	first.Close()
+	if err := each(t.Context(), 20, func(ctx context.Context, _ int) error {
+		_, err := s.state.nonce(ctx, s.senders[0].addr)
+		return err
+	}); err != nil {
+		t.Error(err)
 	}
 }

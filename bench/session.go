@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/big"
+	"slices"
 	"time"
 
 	"github.com/ethereum/go-ethereum/crypto"
@@ -32,7 +33,8 @@ type session struct {
 
 // openSession connects to a target and reads what does not change between runs.
 func openSession(ctx context.Context, cfg Config, number int, report *TargetReport, p *progress) (s *session, err error) {
-	state, err := newClient(ctx, cfg.StateURL)
+	others := slices.DeleteFunc(slices.Clone(cfg.URLs), func(url string) bool { return url == cfg.StateURL })
+	state, err := newClient(ctx, cfg.StateURL, others...)
 	if err != nil {
 		return nil, err
 	}
