@@ -39,10 +39,14 @@ func (a *App) Announce(ctx context.Context) {
 
 // networkName is the network's name, or how many nodes were listed in place of one.
 func networkName(setting string, nodes int) string {
-	if strings.HasPrefix(strings.TrimSpace(setting), "{") {
-		return fmt.Sprintf("nodes by address: %d", nodes)
+	count := fmt.Sprintf("%d nodes", nodes)
+	if nodes == 1 {
+		count = "1 node"
 	}
-	return fmt.Sprintf("%s, nodes: %d", setting, nodes)
+	if strings.HasPrefix(strings.TrimSpace(setting), "{") {
+		return count + " by address"
+	}
+	return setting + ", " + count
 }
 
 // describeChain compares the chain id with the one that the network's EVM shows.

@@ -28,7 +28,7 @@ func TestAnnounce(t *testing.T) {
 	}{
 		"all is well": {
 			[]string{"ENABLE_NONCE_ORDERING=true", "NONCE_GAP_HOLD_MS=1500", "DEBUG_API_ENABLED=true", "RPC_WS_ENABLED=false"},
-			[]string{"version=test", "chain=0x12a ", "operator=\"0.0.2 (", " ℏ)", "ordering=\"on, window 1.5s\"", "redis=off", "(block 0)", "nodes by address: 1", "WebSocket", "txpool methods"},
+			[]string{"version=test", "chain=0x12a ", "operator=\"0.0.2 (", " ℏ)", "ordering=\"on, window 1.5s\"", "redis=off", "(block 0)", "network=\"1 node by address\"", "WebSocket", "txpool methods"},
 			nil, "",
 		},
 		"ordering off": {nil, []string{"ordering=off", "debug methods"}, nil, ""},

@@ -22,7 +22,7 @@ func (c *Console) refuse(r *http.Request) (reason string, status int) {
 	case reads && r.URL.Path == page.AboutPath: // it tells strangers nothing but what the page asks them for
 		return "", 0
 	case c.deps.Door.Admits(r) != nil:
-		return "wrong or missing bearer token", http.StatusUnauthorized
+		return "wrong or missing bearer token: it is the relay's ADMIN_TOKEN, or what it printed at its start", http.StatusUnauthorized
 	default:
 		return "", 0
 	}

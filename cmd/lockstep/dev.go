@@ -36,7 +36,10 @@ says otherwise.
 
 "lockstep dev [flags] -- CMD ARGS" runs a command against a fresh network, which it finds
 in RPC_URL, ETH_RPC_URL, WS_URL, MIRROR_NODE_URL, CONSENSUS_NODE, CHAIN_ID, OPERATOR_ID and
-OPERATOR_KEY, and ends as the command ends.`
+OPERATOR_KEY, and ends as the command ends.
+
+A second network beside the first takes other ports:
+  lockstep dev --http 127.0.0.1:0 --ws 127.0.0.1:0 --mirror 127.0.0.1:0 --consensus 127.0.0.1:0`
 
 func runDev(ctx context.Context, args []string, std streams) error {
 	flags := newFlags("dev", devAbout, std)

@@ -47,7 +47,7 @@ func TestPictureOfARelay(t *testing.T) {
 	s.take(stateOf(300, 11), at.Add(2*time.Second))
 	text := strings.Join(s.lines(140, 40), "\n")
 	for _, want := range []string{
-		"lockstep 1.2   chain 298   ordering on, window 250 ms   operator 12.50 ℏ",
+		"lockstep (version 1.2)   chain 298   ordering on, window 250 ms   operator 12.50 ℏ",
 		"mirror.example                 up, head 17",
 		"DOWN since 03:04:05, refused ?[31mred",
 		"LANES in use 3, held 3, waiting 43; those with the most waiting first",
@@ -216,7 +216,7 @@ func TestTopGoesOn(t *testing.T) {
 			<-time.After(10 * time.Millisecond)
 		}
 	}
-	wait("lockstep 1.2")
+	wait("(version 1.2)")
 	now.Lock()
 	now.to = nil
 	now.Unlock()
@@ -227,7 +227,7 @@ func TestTopGoesOn(t *testing.T) {
 	now.Lock()
 	now.to = streaming(t, "", state).Config.Handler
 	now.Unlock()
-	wait("lockstep 1.3")
+	wait("(version 1.3)")
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)

@@ -119,7 +119,7 @@ func (s *board) head() []string {
 		}
 		ordering += fmt.Sprintf(", window %d ms", n.Window)
 	}
-	first := fmt.Sprintf("lockstep %s   chain %d   %s", n.Version, n.ChainID, ordering)
+	first := fmt.Sprintf("lockstep (version %s)   chain %d   %s", n.Version, n.ChainID, ordering)
 	if n.Costs.Balance != nil {
 		first += "   operator " + hbar(*n.Costs.Balance)
 	}
