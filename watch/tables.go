@@ -274,6 +274,9 @@ func snake(name string) string {
 	return strings.Trim(b.String(), "_")
 }
 
+// literal is a text in a query that takes no parameters, as views are made by.
+func literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
+
 func quoted(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
 // catalog is what the ledger knows of tables, and which names the database has.
@@ -473,9 +476,9 @@ func (t *eventTable) view(ctx context.Context, tx *ledger.Tx, query string) erro
 
 // selected lists columns of a table under the names of a view.
 func selected(from string, columns, as []column) string {
-	parts := make([]string, len(columns))
+	var parts []string
 	for i := range columns {
-		parts[i] = from + quoted(columns[i].Name) + " AS " + quoted(as[i].Name)
+		parts = append(parts, from+quoted(columns[i].Name)+" AS "+quoted(as[i].Name))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -499,7 +502,7 @@ func (c *catalog) viewAll(ctx context.Context, tx *ledger.Tx, signature string) 
 	}
 	var parts []string
 	for _, t := range tables {
-		parts = append(parts, "SELECT CAST('"+t.watch+"' AS TEXT) AS "+quoted(watchColumn)+", "+selected("", slices.Concat(everyColumn, t.columns), v.columns)+" FROM "+quoted(t.name))
+		parts = append(parts, "SELECT CAST("+literal(t.watch)+" AS TEXT) AS "+quoted(watchColumn)+", "+selected("", slices.Concat(everyColumn, t.columns), v.columns)+" FROM "+quoted(t.name))
 	}
 	return v.view(ctx, tx, strings.Join(parts, " UNION ALL "))
 }
@@ -528,8 +531,8 @@ func (c *catalog) viewChildren(ctx context.Context, tx *ledger.Tx, factory *even
 	if n := len(factory.columns); n > 0 {
 		query += ", " + selected("f.", factory.columns, v.columns[len(v.columns)-n:])
 	}
-	return v.view(ctx, tx, query+" FROM "+quoted(factory.name)+` f JOIN contracts c ON c.watch = '`+factory.watch+`' AND c.chain = f."chain" AND c.removed = 0
-		AND c.discovered_by = '`+factory.watch+`:' || f."chain" || ':' || f."block_hash" || ':' || f."log_index"`)
+	return v.view(ctx, tx, query+" FROM "+quoted(factory.name)+` f JOIN contracts c ON c.watch = `+literal(factory.watch)+` AND c.chain = f."chain" AND c.removed = 0
+		AND c.discovered_by = `+literal(factory.watch+":")+` || f."chain" || ':' || f."block_hash" || ':' || f."log_index"`)
 }
 
 // loadTables reads the tables of the plan's watches.
@@ -600,7 +603,7 @@ func (w *worker) writeRows(ctx context.Context, tx *ledger.Tx, list []*occurrenc
 		rows[t] = append(rows[t], row)
 	}
 	for t, list := range rows {
-		names := make([]string, 0, len(list[0]))
+		var names []string
 		for _, c := range slices.Concat(everyColumn, t.columns) {
 			names = append(names, quoted(c.Name))
 		}

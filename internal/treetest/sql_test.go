@@ -75,6 +75,7 @@ var written = map[string]string{
 	"ForUpdate": "clauses of the ledger's own", "ForShare": "", "SkipLocked": "", "InsertInto": "",
 	"strconv.Itoa": "numbers", "strconv.FormatInt": "numbers", "len": "a number",
 	"statements": "the program's own files of migrations", "Sanitize": "a quoted name",
+	"quoted": "a quoted name", "literal": "a quoted text",
 }
 
 // combined are functions whose answers are as constant as all they are given.
