@@ -13,8 +13,10 @@ func TestHistory(t *testing.T) {
 	for i := range historyLength + 100 {
 		n := float64(i)
 		// Ten calls a second: half take up to 5 ms, and the rest up to 10.
-		h.add(sample{at: start.Add(time.Duration(i) * historyEvery), calls: 20 * n, waiting: n, methods: spread{bounds: []float64{5, 10}, counts: []float64{10 * n, 20 * n}, all: 20 * n},
-			byMethod: []methodUse{{"eth_call", 18, 3, n}, {"eth_chainId", 2, 1, 1}}})
+		h.add(sample{
+			at: start.Add(time.Duration(i) * historyEvery), calls: 20 * n, waiting: n, methods: spread{bounds: []float64{5, 10}, counts: []float64{10 * n, 20 * n}, all: 20 * n},
+			byMethod: []methodUse{{"eth_call", 18, 3, n}, {"eth_chainId", 2, 1, 1}},
+		})
 	}
 	if len(h.samples) != historyLength {
 		t.Errorf("%d samples, want %d", len(h.samples), historyLength)
