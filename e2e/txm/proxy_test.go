@@ -237,11 +237,6 @@ func (c *caller) owner() string {
 	return instance
 }
 
-func (c *caller) term() int {
-	c.t.Helper()
-	return c.count("SELECT coalesce(max(term), 0) FROM leases WHERE name LIKE 'txm:%'")
-}
-
 func (c *caller) text(query string, args ...any) string {
 	c.t.Helper()
 	var s string
