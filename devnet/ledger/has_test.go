@@ -88,6 +88,32 @@ func TestHbarAllowances(t *testing.T) {
 	}
 }
 
+// The address of an account's number and its own translate into one another. Of what is unknown there is a code and
+// the zero address, and nothing reverts.
+func TestAddressAliases(t *testing.T) {
+	r := newRig(t, Config{})
+	owner := dev(t, 0)
+	own, number, unknown := owner.address, owner.id.LongZero(), hedera.Entity(9_999).LongZero()
+	for _, tt := range []struct {
+		signature string
+		of        common.Address
+		code      hedera.Status
+		is        common.Address
+	}{
+		{"getEvmAddressAlias(address)", number, okay, own},
+		{"getEvmAddressAlias(address)", own, hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID, common.Address{}},
+		{"getEvmAddressAlias(address)", unknown, hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID, common.Address{}},
+		{"getHederaAccountNumAlias(address)", own, okay, number},
+		{"getHederaAccountNumAlias(address)", fresh(t, 7).address, hapi.ResponseCodeEnum_INVALID_SOLIDITY_ADDRESS, common.Address{}},
+	} {
+		rec := r.call(owner, accountAddress, 0, tt.signature, tt.of)
+		r.want(rec, okay)
+		if out := rec.Result.Output; len(out) != 64 || r.code(rec) != tt.code || common.BytesToAddress(out[32:]) != tt.is {
+			t.Errorf("%s of %s: %x, want %s and %s", tt.signature, tt.of, out, tt.code, tt.is)
+		}
+	}
+}
+
 // An account opens itself for tokens, and nobody else does.
 func TestUnlimitedAssociations(t *testing.T) {
 	r := newRig(t, Config{})
