@@ -98,10 +98,10 @@ func TestDeviations(t *testing.T) {
 		"17 yParity of an authorization": authorizationParity,
 		"18 signatures are numbers":      signatureNumbers,
 		"19 roots are real, transactionsRoot is the block's hash in profile hiero, raw blocks are flat there": rootsAndEncodings,
-		"20 a block without a bloom":                   noBloom,
-		"21 traces":                                    traces,
-		"22 state overrides":                           overridesForwarded,
-		"23 an estimate at a block":                    estimateAtBlock,
+		"20 a block without a bloom, and one whose bloom lacks events of tokens":                              blooms,
+		"21 traces":                 traces,
+		"22 state overrides":        overridesForwarded,
+		"23 an estimate at a block": estimateAtBlock,
 		"24 a failed call says what the contract said": failedCalls,
 		"25 what there is not":                         notThere,
 		"26 envelopes":                                 envelopes,
@@ -502,11 +502,24 @@ func flatRawBlock(d *deviant) {
 	}
 }
 
-func noBloom(d *deviant) {
+func blooms(d *deviant) {
 	block := blockJSON(15)
 	block["logs_bloom"] = nil
 	d.node.set("blocks/15", text(block))
 	d.picks("eth_getBlockByNumber", `["0xf",false]`, map[string]string{"logsBloom": `"0x` + strings.Repeat("00", types.BloomByteLength) + `"`})
+	var full struct{ LogsBloom types.Bloom }
+	var receipts []struct{ LogsBloom types.Bloom }
+	unmarshal(d.t, d.call("eth_getBlockByNumber", `["0x11",false]`), &full)
+	unmarshal(d.t, d.call("eth_getBlockReceipts", `["0x11"]`), &receipts)
+	var union types.Bloom
+	for _, r := range receipts {
+		for i, bits := range r.LogsBloom {
+			union[i] |= bits
+		}
+	}
+	if full.LogsBloom != union || !types.BloomLookup(union, common.HexToAddress(tokenLog)) {
+		d.t.Errorf("bloom of the block %x, of its receipts %x", full.LogsBloom, union)
+	}
 }
 
 func traces(d *deviant) {
