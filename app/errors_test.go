@@ -302,6 +302,7 @@ func TestNetworkErrors(t *testing.T) {
 		"BUG busy for ever":        {node.Fault{Status: hapi.ResponseCodeEnum_BUSY}, row{good, -32003, "Transaction rejected: BUSY - the consensus nodes take no transactions at the moment…", "BUSY"}},
 		"connections break":        {node.Fault{DropBefore: true}, row{good, -32010, "Request timeout. …", ""}}, // it may have been read
 		"no verdict in time":       {node.Fault{Vanish: true}, row{good, -32010, "Request timeout. …", ""}},
+		"value to nobody":          {node.Fault{}, row{signed(func(d *types.DynamicFeeTx) { d.To = new(common.Address) }), -32003, "Transaction rejected: INVALID_SOLIDITY_ADDRESS", "INVALID_SOLIDITY_ADDRESS"}},
 		"refused by a node":        {node.Fault{Status: hapi.ResponseCodeEnum_INVALID_ETHEREUM_TRANSACTION}, row{good, -32003, "Transaction rejected: INVALID_ETHEREUM_TRANSACTION", "INVALID_ETHEREUM_TRANSACTION"}},
 		"BUG operator is poor":     refusedByNode(hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE),
 		"BUG fee is too low":       refusedByNode(hapi.ResponseCodeEnum_INSUFFICIENT_TX_FEE),
