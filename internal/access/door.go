@@ -86,7 +86,7 @@ func local(r *http.Request) error {
 func forwarded(header http.Header) bool {
 	for name := range header {
 		switch {
-		case name == "X-Forwarded-For", name == "X-Forwarded-Host", name == "X-Real-Ip":
+		case strings.HasSuffix(name, "Forwarded-For"), strings.HasSuffix(name, "-Ip"), name == "X-Forwarded-Host":
 			for _, line := range header[name] {
 				for address := range strings.SplitSeq(line, ",") {
 					if !Loopback(strings.TrimSpace(address)) {
