@@ -277,6 +277,24 @@ func TestOutsideSignatures(t *testing.T) {
 			t.Errorf("as one of its keys: %s", got)
 		}
 	})
+	// A schedule keeps the single keys that agreed, so there a part of a key counts.
+	t.Run("a part of a key, for a schedule", func(t *testing.T) {
+		r := newRig(t, Config{})
+		either := &hapi.Key{Key: &hapi.Key_ThresholdKey{ThresholdKey: &hapi.ThresholdKey{
+			Threshold: 1, Keys: &hapi.KeyList{Keys: []*hapi.Key{publicKey(from), publicKey(admin)}},
+		}}}
+		rec := r.submit(from.id, create(func(b *hapi.CryptoCreateTransactionBody) { b.Key, b.InitialBalance = either, 10_000_000_000 }), from.key)
+		r.want(rec, okay)
+		other := dev(t, 2)
+		id := r.schedule(other, &scheduleBody{ScheduledTransactionBody: scheduledTransfer(rec.Account, other.id, 50)}, other.key).Did().Schedule
+		at := id.LongZero()
+		if got := r.code(r.ethereum(admin, dynamic(0, &at, 0, 3_000_000, packed(t, "signSchedule()")))); got != okay {
+			t.Errorf("signed by the sender: %s", got)
+		}
+		if s, _ := r.View().Schedule(id); s.Executed.IsZero() {
+			t.Errorf("not executed: %+v", s)
+		}
+	})
 }
 
 // A contract schedules the creation of a token whose treasury is another's: it is made once the
