@@ -49,7 +49,7 @@ func TestPictureOfARelay(t *testing.T) {
 	for _, want := range []string{
 		"lockstep (version 1.2)   chain 298   ordering on, window 250 ms   operator 12.50 ℏ",
 		"mirror.example                 up, head 17",
-		"DOWN since 03:04:05, refused ?[31mred",
+		"DOWN since 03:04:05, refused \ufffd[31mred",
 		"LANES in use 3, held 3, waiting 43; those with the most waiting first",
 		"40               relay-b",
 		"2       9        here         7        1.5 s    2.0 s    local",
