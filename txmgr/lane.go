@@ -44,8 +44,8 @@ type worker struct {
 	back       time.Time // since when the chain seems to have gone back
 	toldIdle   time.Time // when tellIdle last looked
 	idleAt     int64     // where in the queue it goes on
-	top        time.Time // when assign last looked from the queue's beginning
-	deep       int64     // where it goes on otherwise; 0: at the beginning
+	deep       int64     // where in the queue assign goes on in every other round; 0: nowhere
+	wentDeep   bool      // the last round did
 	failing    string    // what the last round failed with
 }
 
@@ -277,11 +277,8 @@ func (w *worker) killed(ctx context.Context) bool {
 }
 
 // An owner looks this far into the queue in one round. Thousands that nobody can serve may stand there, and must not keep those behind
-// them: when a round has found nothing the next goes on where it ended, with a look from the beginning each second.
-const (
-	queuePage, queuePages = 500, 10
-	topEvery              = time.Second
-)
+// them: when a round has found nothing the next goes on where it ended, and the one after it begins at the beginning again.
+const queuePage, queuePages = 500, 10
 
 // assign gives this lane its part of the queue, and returns it.
 func (w *worker) assign(ctx context.Context, line *Line) ([]Assignment, error) {
@@ -289,10 +286,11 @@ func (w *worker) assign(ctx context.Context, line *Line) ([]Assignment, error) {
 		return nil, nil
 	}
 	after := w.deep
-	if after == 0 || time.Since(w.top) >= topEvery {
-		after, w.top = 0, time.Now()
+	if w.wentDeep {
+		after = 0
 	}
 	fromTop, ended := after == 0, false
+	w.wentDeep = !fromTop
 	var mine []Placing
 	for range queuePages {
 		queue, err := w.m.store.Queue(ctx, w.c.ID(), after, queuePage, w.m.c.OrderByConfirmed)
