@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"strings"
 
+	"lockstep/internal/clip"
 	"lockstep/internal/secret"
 )
 
@@ -110,11 +111,7 @@ func (w *web) complaint(answer []byte) string {
 	if w.token != "" {
 		text = strings.ReplaceAll(text, w.token.Reveal(), w.token.String())
 	}
-	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "")), " ")
-	if len(text) > maxComplaint {
-		text = strings.ToValidUTF8(text[:maxComplaint], "") + "…"
-	}
-	return text
+	return clip.Text(strings.Join(strings.Fields(strings.ToValidUTF8(text, "")), " "), maxComplaint)
 }
 
 // trusts makes the rules of a TLS connection: whom to believe (the system's authorities without roots), and, with a
