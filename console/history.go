@@ -233,8 +233,8 @@ func (c *Console) sample() (s sample, methods map[string]*spread) {
 	for _, f := range families {
 		switch f.GetName() {
 		case "rpc_relay_method_result", "rpc_relay_method_response", "rpc_websocket_message_duration_miliseconds":
-			s.methods.add(f, 1)
 			for _, m := range f.GetMetric() {
+				s.methods.addSeries(m.GetHistogram(), 1)
 				name := label(m, "method")
 				if methods[name] == nil {
 					methods[name] = new(spread)
