@@ -70,7 +70,7 @@ func (c cell) value(v any) any {
 	switch c {
 	case cellText:
 		if text, ok := v.(string); ok {
-			return strings.ReplaceAll(text, "\x00", "\ufffd")
+			return printable(text)
 		}
 	case cellBool:
 		if flag, ok := v.(bool); ok {
