@@ -42,6 +42,7 @@ CREATE TABLE signer_chains (
 	lock_tenant   TEXT NOT NULL DEFAULT '',
 	lock_until    BIGINT NOT NULL DEFAULT 0,
 	created_at    BIGINT NOT NULL,
+	tenant        TEXT NOT NULL DEFAULT '', -- who brought an account whose key is not here
 	PRIMARY KEY (chain, signer)
 );
 
@@ -99,7 +100,8 @@ CREATE TABLE intents (
 	extra_cost   TEXT NOT NULL DEFAULT '0',
 	accepted_at  BIGINT NOT NULL,
 	updated_at   BIGINT NOT NULL,
-	first_sent   BIGINT NOT NULL DEFAULT 0
+	first_sent   BIGINT NOT NULL DEFAULT 0,
+	extra        TEXT NOT NULL DEFAULT '' -- what only some chains' transactions have, and the errors that a contract declares, as JSON
 );
 -- An intent that waits has no signer and no fate. Its status is in no index, so that a new
 -- version of the row which changes nothing else stays in its page and leaves the indexes alone.
@@ -182,7 +184,8 @@ CREATE TABLE reservations (
 	status      TEXT NOT NULL,
 	hash        TEXT NOT NULL DEFAULT '',
 	created_at  BIGINT NOT NULL,
-	expires_at  BIGINT NOT NULL
+	expires_at  BIGINT NOT NULL,
+	holds       TEXT NOT NULL DEFAULT '' -- the budgets that a fill of its nonce is charged to
 );
 CREATE INDEX reservations_slot ON reservations (chain, era, signer, nonce);
 CREATE INDEX reservations_held ON reservations (chain, signer, expires_at) WHERE status = 'held';
