@@ -18,6 +18,7 @@ import (
 	"lockstep/console"
 	"lockstep/console/page"
 	"lockstep/internal/access"
+	"lockstep/internal/httpserve"
 	"lockstep/internal/lifecycle"
 )
 
@@ -67,9 +68,7 @@ func (a *App) serveAdmin(ctx context.Context, listener net.Listener) error {
 // is being answered.
 func serveBeside(ctx context.Context, what string, listener net.Listener, handler http.Handler) error {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 8 << 10}
-	stopped := context.AfterFunc(ctx, func() { _ = server.Close() })
-	defer stopped()
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+	if err := httpserve.Until(ctx, server, listener, 0); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil

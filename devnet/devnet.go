@@ -17,6 +17,7 @@ import (
 	"lockstep/devnet/mirrorrest"
 	"lockstep/devnet/node"
 	"lockstep/devnet/upstream"
+	"lockstep/internal/httpserve"
 )
 
 // Default addresses: the ports that local networks of the ecosystem use.
@@ -236,26 +237,12 @@ func (n *Network) serve(ctx context.Context) error {
 		})
 	}
 	group.Go(func() error {
-		if err := server.Serve(n.mirror); !errors.Is(err, http.ErrServerClosed) {
+		if err := httpserve.Until(ctx, server, n.mirror, drainTime); err != nil {
 			return fmt.Errorf("mirror node: %w", err)
 		}
 		return nil
 	})
-	group.Go(func() error {
-		<-ctx.Done()
-		return shutdown(ctx, server)
-	})
 	return group.Wait()
-}
-
-// shutdown lets requests end, for a while.
-func shutdown(ctx context.Context, server *http.Server) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
-	defer cancel()
-	if err := server.Shutdown(ctx); err != nil {
-		return server.Close()
-	}
-	return nil
 }
 
 // Ledger gives tests and tools the state behind the network.

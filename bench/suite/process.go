@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"lockstep/devnet"
+	"lockstep/internal/httpserve"
 	"lockstep/internal/sleep"
 )
 
@@ -238,16 +239,7 @@ func serve(ctx context.Context, out io.Writer, r ready, handler http.Handler, be
 	for _, run := range beside {
 		group.Go(func() error { return run(ctx) })
 	}
-	group.Go(func() error {
-		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			return err
-		}
-		return nil
-	})
-	group.Go(func() error {
-		<-ctx.Done()
-		return server.Close()
-	})
+	group.Go(func() error { return httpserve.Until(ctx, server, l, 0) })
 	return group.Wait()
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"lockstep/devnet/near"
+	"lockstep/internal/httpserve"
 )
 
 // nearNode is a model of a NEAR chain behind a node's JSON-RPC, beside the network of
@@ -43,16 +43,7 @@ func (n *nearNode) Run(ctx context.Context) error {
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
 	group.Go(func() error { return n.chain.Run(ctx) })
-	group.Go(func() error {
-		if err := server.Serve(n.listener); !errors.Is(err, http.ErrServerClosed) {
-			return err
-		}
-		return nil
-	})
-	group.Go(func() error {
-		<-ctx.Done()
-		return server.Close()
-	})
+	group.Go(func() error { return httpserve.Until(ctx, server, n.listener, 0) })
 	return group.Wait()
 }
 

@@ -2,12 +2,13 @@ package faults
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"time"
+
+	"lockstep/internal/httpserve"
 )
 
 const (
@@ -81,9 +82,7 @@ func loopback(host string) bool {
 // Serve answers on the control port until ctx ends.
 func (r *Rules) Serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{Handler: r, ReadTimeout: readTimeout, WriteTimeout: readTimeout}
-	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
-	defer stop()
-	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	if err := httpserve.Until(ctx, server, l, 0); err != nil {
 		return fmt.Errorf("control port: %w", err)
 	}
 	return nil

@@ -2,13 +2,14 @@ package access
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"time"
+
+	"lockstep/internal/httpserve"
 )
 
 // Listener is the port of a surface that callers with keys use.
@@ -52,21 +53,6 @@ func (l *Listener) Serve(ctx context.Context, handler http.Handler, log *slog.Lo
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
-	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(l.port) }()
-	select {
-	case err := <-failed:
-		return err
-	case <-ctx.Done():
-	}
-	close(closing)
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
-	defer cancel()
-	if err := server.Shutdown(last); err != nil {
-		_ = server.Close() // they had their time
-	}
-	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	server.RegisterOnShutdown(func() { close(closing) })
+	return httpserve.Until(ctx, server, l.port, drain)
 }
