@@ -217,7 +217,7 @@ func (r *remote) down(epoch uint64) {
 	r.up.Store(false)
 	r.epoch.Add(1)
 	r.svc.metrics.redisUp.Set(0)
-	r.svc.each(false, func(l *lane) { l.failOpen(now) })
+	r.svc.each(false, func(l *lane) { l.dispatch(now) })
 }
 
 // goOn lets the lanes go on that have waited for the verdict of a heartbeat that began
@@ -331,7 +331,7 @@ func (r *remote) rest() {
 	if r.up.Swap(false) {
 		r.epoch.Add(1)
 		r.svc.metrics.redisUp.Set(0)
-		r.svc.each(false, func(l *lane) { l.failOpen(r.svc.now()) })
+		r.svc.each(false, func(l *lane) { l.dispatch(r.svc.now()) })
 	}
 }
 

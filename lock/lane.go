@@ -155,7 +155,7 @@ func (l *lane) expireKnowledge(now time.Duration) {
 // it after every change.
 func (l *lane) dispatch(now time.Duration) {
 	if l.svc.remote != nil {
-		l.followRemote()
+		l.followRemote(now)
 		l.tryAgain(now)
 	}
 	if l.svc.governs(l) {
@@ -201,7 +201,7 @@ func (l *lane) wasShared() bool {
 
 // patientUntil is until when the lane waits for a Redis that went away; 0 = not at all.
 func (l *lane) patientUntil() time.Duration {
-	if !l.wasShared() || l.svc.remote.up.Load() {
+	if !l.wasShared() || !l.link.relation.away() {
 		return 0
 	}
 	return time.Duration(l.svc.remote.downAt.Load()) + l.svc.cfg.RedisPatience.Duration()

@@ -497,13 +497,29 @@ func (f *link) relate(to relation) {
 	f.relation, f.retryAt = to, 0
 }
 
-// followRemote brings the relation up to date with whether Redis is up, since nobody tells an idle lane.
-func (l *lane) followRemote() {
+// followRemote makes the lane follow Redis, whose coming and going reaches it through here alone. All of a change is one step
+// under the lane's mutex, whoever is first to touch the lane: no window ends that stood still, and no turn is given by both orders.
+func (l *lane) followRemote(now time.Duration) {
 	switch up := l.svc.remote.up.Load(); {
 	case up && l.link.relation.away():
+		down := time.Duration(l.svc.remote.downAt.Load())
+		for t := l.head; t != nil; t = t.next {
+			l.recount(t, redisStrategy)
+			if t.until != 0 && l.wasShared() {
+				t.until += now - max(down, t.entered) // its window did not run meanwhile
+			}
+		}
+		if l.wasShared() {
+			l.recoveredAt = now // transactions that others had under way may come late
+		}
 		l.link.relate(linked)
+		if !l.empty() { // of whom Redis has been told nothing
+			l.link.want |= jobVerify | jobAdopt
+		}
+		l.link.windowEndSeen, l.link.ownedAt, l.link.failures = nil, 0, 0
 	case !up && !l.link.relation.away():
 		l.link.relate(patient)
+		l.leaveRedis()
 	}
 }
 
@@ -526,7 +542,7 @@ func (l *lane) sendFailed(op string, epoch uint64, err error) (again bool) {
 	}
 	l.mu.Lock()
 	defer l.unlock()
-	if l.followRemote(); l.link.relation.away() {
+	if l.followRemote(l.svc.now()); l.link.relation.away() {
 		return !l.svc.closed.Load()
 	}
 	if kind == failing {
@@ -554,43 +570,35 @@ func (l *lane) sendFailed(op string, epoch uint64, err error) (again bool) {
 	if l.sharedAt != 0 && now-l.sharedAt < recently {
 		l.hole() // other processes may have gone on
 	}
-	l.failOpen(now)
+	l.leaveRedis()
+	l.dispatch(now)
 	if l.empty() {
 		l.link.rest()
 	}
 	return kind != foreign && !l.svc.closed.Load()
 }
 
-// failOpen gives a lane to the order of this process.
-func (l *lane) failOpen(now time.Duration) {
+// leaveRedis makes the lane forget what it has in Redis, which does not decide its order any more.
+func (l *lane) leaveRedis() {
 	for t := l.head; t != nil; t = t.next {
 		t.place = placeNone
 		l.recount(t, local)
 	}
 	l.link.want |= jobVerify | jobAdopt
 	l.link.pendingGrant, l.link.windowEndSeen, l.link.ownedAt = nil, nil, 0
-	l.dispatch(now)
 }
 
-// resume gives a lane back to Redis.
+// resume has everything sent to Redis again. renewed: what went by this process's previous name may be gone.
 func (l *lane) resume(now time.Duration, renewed bool, previous string) {
-	down := time.Duration(l.svc.remote.downAt.Load())
-	for t := l.head; t != nil; t = t.next {
-		l.recount(t, redisStrategy)
-		if t.until != 0 && l.wasShared() {
-			t.until += now - max(down, t.entered) // its window did not run meanwhile
-		}
-	}
-	if l.wasShared() {
-		l.recoveredAt = now // transactions that others had under way may come late
-	}
-	l.link.relate(linked)
+	l.followRemote(now)
 	l.link.want |= jobVerify | jobAdopt
-	l.link.windowEndSeen, l.link.ownedAt, l.link.failures = nil, 0, 0
 	if renewed {
-		l.link.handbacks, l.link.pendingGrant = nil, nil
+		if l.wasShared() {
+			l.recoveredAt = now // as after an outage
+		}
+		l.link.handbacks, l.link.pendingGrant, l.link.windowEndSeen = nil, nil, nil
 		l.link.reclaim = previous
-		l.link.fence = 0
+		l.link.fence, l.link.ownedAt = 0, 0
 	}
 	l.dispatch(now)
 }

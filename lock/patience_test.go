@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"lockstep/internal/redistest"
 )
 
@@ -110,7 +112,11 @@ func TestWindowsStandStillWhileRedisIsAway(t *testing.T) {
 	}
 	away := two.now() - began
 	server.Resume()
-	until(t, "redis is back", func() bool { return two.remote.up.Load() })
+	until(t, "redis decides again", func() bool {
+		meanwhile.lane.mu.Lock()
+		defer meanwhile.lane.mu.Unlock()
+		return two.governs(meanwhile.lane)
+	})
 	if got := windowEnd(meanwhile); got < end+away {
 		t.Errorf("Redis was away for %v, but the window was only moved by %v", away, got-end)
 	}
@@ -124,6 +130,50 @@ func TestWindowsStandStillWhileRedisIsAway(t *testing.T) {
 		t.Errorf("nonce 4: %+v", n)
 	}
 	lease.Release()
+}
+
+// Redis comes back, and goes away, for a lane before anybody has told the lane. What the lane does first, here its timer, makes it
+// follow in the same step: no window that stood still ends early, and no turn is given while the lane has patience.
+func TestLaneFollowsRedisInOneStep(t *testing.T) {
+	t.Parallel()
+	cfg := arrivalOrder()
+	cfg.Window, cfg.RedisPatience = ms(100), ms(hour)
+	now := time.Second
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // nothing is sent to it
+	defer func() { _ = client.Close() }()
+	svc, err := New(cfg, Deps{Redis: client, Clock: func() time.Duration { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := svc.remote
+	r.up.Store(true)
+	k := mustEnter(t, svc, bob, 1)
+	ln := k.lane
+	ln.sharedAt = now
+	end := now + cfg.Window.Duration()
+
+	now += time.Millisecond
+	r.downAt.Store(int64(now))
+	r.up.Store(false)
+	now += time.Second
+	ln.onTimer()
+	if holds(k) || svc.governs(ln) {
+		t.Error("went on by a Redis that is away, or alone")
+	}
+
+	r.up.Store(true) // and nobody has told the lane
+	if svc.governs(ln) || ln.patientUntil() <= now {
+		t.Error("Redis decides, or patience is over, before the windows have been moved")
+	}
+	ln.onTimer()
+	if !svc.governs(ln) || k.until != end+time.Second {
+		t.Errorf("governs %v, the window ends at %v instead of %v", svc.governs(ln), k.until, end+time.Second)
+	}
+	ln.onTimer()
+	svc.each(false, func(l *lane) { l.resume(now, false, "") })
+	if k.until != end+time.Second {
+		t.Errorf("the window was moved twice, to %v", k.until)
+	}
 }
 
 // Patience ends: then the shared lane goes on alone, and recovers, since others may have gone on.

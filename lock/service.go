@@ -235,9 +235,9 @@ func (s *Service) spawn(f func(context.Context)) bool {
 	return true
 }
 
-// governs tells whether Redis decides the order of the lane at the moment.
+// governs tells whether Redis decides the order of the lane at the moment, as the lane knows.
 func (s *Service) governs(l *lane) bool {
-	return s.remote != nil && s.remote.up.Load() && l.link.relation != failing && l.link.relation != foreign
+	return l.link.relation == linked || l.link.relation == doubted
 }
 
 // trusted tells whether other processes take this one for alive at the given time, so that what it owns in Redis
@@ -278,6 +278,9 @@ func (s *Service) lane(sender common.Address) *lane {
 	for {
 		l := s.reg.find(s, sender)
 		if l.mu.Lock(); !l.gone {
+			if s.remote != nil {
+				l.followRemote(s.now()) // nobody has told an idle lane
+			}
 			return l
 		}
 		l.mu.Unlock()
