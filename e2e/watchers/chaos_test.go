@@ -203,12 +203,13 @@ func TestKilledWatchers(t *testing.T) {
 		t.Fatal(err)
 	}
 	line := watchtest.NewLine(t, chain.WS)
-	file := plan(t, liar(t, chain.URL, 20), "redis://"+redis.Addr()+"/events")
+	var told lies
+	file := plan(t, liar(t, chain.URL, 20, &told), "redis://"+redis.Addr()+"/events")
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	more := strings.Replace(string(text), "urls: [", fmt.Sprintf("urls: [%q, ", "ws://"+line.Addr), 1) // and a watch that stays when the other is taken out
+	more := strings.Replace(string(text), "]\n    finality", fmt.Sprintf(", %q]\n    finality", "ws://"+line.Addr), 1) // the liar is asked first; and a watch that stays when the other is taken out
 	more = strings.Replace(more, "watches:\n", fmt.Sprintf("watches:\n  - {name: other, chain: %d, addresses: [\"0x00000000000000000000000000000000000000ee\"], events: [Approved(address)]}\n", watchtest.ChainID), 1)
 	if err := os.WriteFile(file, []byte(more), 0o600); err != nil {
 		t.Fatal(err)
@@ -245,7 +246,7 @@ func TestKilledWatchers(t *testing.T) {
 	defer blocks.Stop()
 	var now *trouble
 	var worst time.Duration
-	next, troubles := time.Now(), 0
+	next, troubles, hung := time.Now(), 0, 0
 	for now != nil || time.Now().Before(end) {
 		<-blocks.C
 		block()
@@ -260,7 +261,7 @@ func TestKilledWatchers(t *testing.T) {
 			t.Fatalf("%s was %s; its %d units do not run elsewhere", now.victim, now.what, len(now.units))
 		case now == nil && time.Now().After(next) && troubles%5 == 4:
 			f.roll(file, names, block)
-			line.Hang()
+			hung += line.Hang()
 			troubles++
 			next = time.Now().Add(period)
 		case now == nil && time.Now().After(next):
@@ -268,7 +269,17 @@ func TestKilledWatchers(t *testing.T) {
 			troubles++
 		}
 	}
-	t.Logf("%d troubles; units ran elsewhere after %v at the latest", troubles, worst.Round(10*time.Millisecond))
+	t.Logf("%d troubles; units ran elsewhere after %v at the latest; %d connections hung", troubles, worst.Round(10*time.Millisecond), hung)
+	if hung == 0 && troubles >= 5 {
+		t.Error("no connection hung")
+	}
+	for kind := range told {
+		n := told[kind].Load()
+		t.Logf("lies, %s: %d", kinds[kind], n)
+		if n == 0 && period > 0 {
+			t.Errorf("no lie was %s", kinds[kind])
+		}
+	}
 	if os.Getenv("LOCKSTEP_CHAOS_TIME") != "" && worst > withinLease {
 		t.Errorf("units of a process that was gone ran elsewhere after %v, the limit is %v", worst, withinLease)
 	}

@@ -7,15 +7,23 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 )
 
-// liar passes calls on to a node, and answers one question for logs in so many as endpoints do in bad hours: with nothing, with null, with
-// each log twice, late, or with logs of another block.
-func liar(t *testing.T, node string, odds int) string {
+// kinds are the ways in which endpoints lie in bad hours.
+var kinds = []string{"empty", "null", "doubled", "of another block", "late", "no block"}
+
+// lies counts the lies of a liar by their kinds.
+type lies [6]atomic.Int64
+
+// liar passes calls on to a node, and lies about one question for logs in so many: with nothing, with null, with each log twice, with logs of
+// another block, or late; and now and then it has no block that is asked for.
+func liar(t *testing.T, node string, odds int, told *lies) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -37,7 +45,7 @@ func liar(t *testing.T, node string, odds int) string {
 		if err != nil {
 			return
 		}
-		if lie, late := spoiled(body, text, odds); late {
+		if lie, late := spoiled(body, text, odds, told); late {
 			select {
 			case <-r.Context().Done():
 			case <-time.After(3 * time.Second):
@@ -60,8 +68,8 @@ type message struct {
 	V      string          `json:"jsonrpc"`
 }
 
-// spoiled changes answers to eth_getLogs now and then.
-func spoiled(questions, answers []byte, odds int) (text []byte, late bool) {
+// spoiled changes answers now and then.
+func spoiled(questions, answers []byte, odds int, told *lies) (text []byte, late bool) {
 	var asked, said []message
 	alone := json.Unmarshal(questions, &asked) != nil
 	if alone {
@@ -74,14 +82,20 @@ func spoiled(questions, answers []byte, odds int) (text []byte, late bool) {
 	}
 	for i := range said {
 		for _, q := range asked {
-			if q.Method != "eth_getLogs" || !bytes.Equal(q.ID, said[i].ID) || said[i].Error != nil || rand.IntN(odds) > 0 {
+			if !bytes.Equal(q.ID, said[i].ID) || said[i].Error != nil || rand.IntN(odds) > 0 {
 				continue
+			}
+			if strings.HasPrefix(q.Method, "eth_getBlockBy") {
+				said[i].Result = json.RawMessage("null")
+				told[5].Add(1)
 			}
 			var logs []map[string]any
-			if json.Unmarshal(said[i].Result, &logs) != nil {
+			if q.Method != "eth_getLogs" || json.Unmarshal(said[i].Result, &logs) != nil || len(logs) == 0 {
 				continue
 			}
-			switch rand.IntN(5) {
+			kind := rand.IntN(5)
+			told[kind].Add(1)
+			switch kind {
 			case 0:
 				logs = []map[string]any{}
 			case 1:

@@ -45,13 +45,18 @@ func NewLine(t testing.TB, url string) *Line {
 // Cut ends all connections and refuses new ones.
 func (l *Line) Cut() { l.set(true) }
 
-// Hang leaves all connections half-open: they stay, and nothing comes through any more. New ones pass.
-func (l *Line) Hang() {
+// Hang leaves all connections half-open: they stay, and nothing comes through any more. New ones pass. It returns how many there were.
+func (l *Line) Hang() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	n := 0
 	for c := range l.open {
-		l.hung[c] = true
+		if !l.hung[c] {
+			l.hung[c] = true
+			n++
+		}
 	}
+	return n / 2
 }
 
 // end is one end of a connection.
