@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"lockstep/devnet/ledger"
 	"lockstep/internal/eth"
 	"lockstep/rpc"
 )
@@ -18,7 +19,7 @@ const maxSeconds = 1 << 32
 func (d *developer) clockMethods() []rpc.Method {
 	return concat(
 		named(d.mineOne, "evm_mine"),
-		named(d.mine(true), "hardhat_mine"), named(d.mine(nil), "anvil_mine"),
+		named(d.mine(d.ledger.Mine, true), "hardhat_mine"), named(d.mine(d.ledger.MineApart, nil), "anvil_mine"),
 		named(d.increaseTime, "evm_increaseTime", "anvil_increaseTime", "hardhat_increaseTime"),
 		named(d.setTime, "evm_setTime", "anvil_setTime", "hardhat_setTime"),
 		named(d.setNextTime, "evm_setNextBlockTimestamp", "anvil_setNextBlockTimestamp", "hardhat_setNextBlockTimestamp"),
@@ -58,8 +59,9 @@ func (d *developer) mineOne(ctx context.Context, p *rpc.Params) (any, error) {
 	return "0x0", nil
 }
 
-// mine is hardhat_mine: so many blocks, so many seconds apart.
-func (d *developer) mine(result any) rpc.Handler {
+// mine is hardhat_mine, so many blocks, so many seconds apart, and anvil_mine, whose first block keeps that
+// distance, too.
+func (d *developer) mine(mine func(blocks int, seconds int64), result any) rpc.Handler {
 	return func(ctx context.Context, p *rpc.Params) (any, error) {
 		blocks, err := countOr(p, 0, 1)
 		if err != nil {
@@ -72,7 +74,10 @@ func (d *developer) mine(result any) rpc.Handler {
 		if blocks > maxMined || apart > maxSeconds/max(blocks, 1) {
 			return nil, eth.ErrInvalidParam(0, "the maximum is %d blocks, and %d seconds between the first and the last", maxMined, maxSeconds)
 		}
-		d.ledger.Mine(int(blocks), int64(apart))
+		if err := d.reaches(blocks * apart); err != nil {
+			return nil, err
+		}
+		mine(int(blocks), int64(apart))
 		d.changed(ctx)
 		return result, nil
 	}
@@ -87,9 +92,20 @@ func (d *developer) increaseTime(ctx context.Context, p *rpc.Params) (any, error
 	if seconds > maxSeconds {
 		return nil, eth.ErrInvalidParam(0, "the maximum is %d seconds", maxSeconds)
 	}
+	if err := d.reaches(seconds); err != nil {
+		return nil, err
+	}
 	ahead := d.ledger.IncreaseTime(time.Duration(seconds) * time.Second)
 	d.changed(ctx)
 	return int64(ahead / time.Second), nil
+}
+
+// reaches tells whether the clock goes so many seconds further.
+func (d *developer) reaches(seconds uint64) error {
+	if d.ledger.Now().Unix()+int64(seconds) > ledger.LastSecond {
+		return eth.ErrInvalidArguments("%d seconds more: %s", seconds, ledger.ErrTimeFar)
+	}
+	return nil
 }
 
 // setTime is evm_setTime: the clock shows a time from now on. It answers as increaseTime does.
@@ -102,8 +118,8 @@ func (d *developer) setTime(ctx context.Context, p *rpc.Params) (any, error) {
 	if seconds >= milliseconds {
 		seconds /= 1000
 	}
-	if seconds >= milliseconds/2 {
-		return nil, eth.ErrInvalidParam(0, "too late")
+	if seconds > ledger.LastSecond {
+		return nil, eth.ErrInvalidArguments("timestamp %d: %s", seconds, ledger.ErrTimeFar)
 	}
 	ahead := d.ledger.SetTime(time.Unix(int64(seconds), 0))
 	d.changed(ctx)

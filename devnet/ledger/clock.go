@@ -12,8 +12,15 @@ import (
 	"lockstep/internal/hedera"
 )
 
-// ErrTimeBack is a time for the next block that is before the newest one.
-var ErrTimeBack = errors.New("the time lies before that of the newest block")
+// LastSecond is where the clock ends, in seconds since the Unix epoch: consensus time has 63 bits of
+// nanoseconds.
+const LastSecond = 1 << 33
+
+// Reasons why the next block cannot have a time.
+var (
+	ErrTimeBack = errors.New("the time lies before that of the newest block")
+	ErrTimeFar  = errors.New("the clock ends in the year 2242")
+)
 
 // pace says when blocks end and what time it is: as Config says at first, and as tools for
 // development say later. handling guards it.
@@ -89,7 +96,7 @@ func (l *Ledger) next() (at, moved int64) {
 		case next != 0:
 			at = next
 		case l.pace.apart > 0:
-			at = (l.lastTime/int64(time.Second)+l.pace.apart)*int64(time.Second) + afterBegin
+			at = l.secondsLater(l.pace.apart)
 		case l.pace.rising():
 			if back := now - l.ahead; back > l.lastTime+int64(resting) {
 				at = back
@@ -99,6 +106,11 @@ func (l *Ledger) next() (at, moved int64) {
 		moved = at - now
 	}
 	return max(at, l.lastTime+spacing), moved
+}
+
+// secondsLater begins a block so many seconds after the one before.
+func (l *Ledger) secondsLater(n int64) int64 {
+	return min(l.lastTime/int64(time.Second)+n, LastSecond)*int64(time.Second) + afterBegin
 }
 
 // resting is how long nothing must have happened before the clock goes back to where tools left it, or to the
@@ -119,13 +131,13 @@ func (l *Ledger) setClock(ns int64) {
 	l.ahead = 0
 }
 
-// IncreaseTime moves the clock on, and returns by how much it is ahead of the machine's.
+// IncreaseTime moves the clock on, to LastSecond at most, and returns by how much it is ahead of the machine's.
 func (l *Ledger) IncreaseTime(by time.Duration) time.Duration {
 	l.handling.Lock()
 	defer l.handling.Unlock()
 	l.ahead = 0
 	l.wake()
-	return time.Duration(l.offset.Add(int64(by)))
+	return time.Duration(l.offset.Add(int64(min(by, max(time.Unix(LastSecond, 0).Sub(l.Now()), 0)))))
 }
 
 // SetTime moves the clock to a time, and returns by how much it is ahead of the machine's.
@@ -142,9 +154,11 @@ func (l *Ledger) SetTime(to time.Time) time.Duration {
 func (l *Ledger) SetNextTime(seconds int64) error {
 	l.handling.Lock()
 	defer l.handling.Unlock()
-	const latest = 1 << 33 // seconds; consensus time in nanoseconds has 63 bits
-	if seconds < l.lastTime/int64(time.Second) || seconds > latest {
+	switch {
+	case seconds < l.lastTime/int64(time.Second):
 		return ErrTimeBack
+	case seconds > LastSecond:
+		return ErrTimeFar
 	}
 	l.nextTime.Store(seconds*int64(time.Second) + afterBegin)
 	return nil
@@ -206,20 +220,27 @@ func (l *Ledger) SetSeed(seed common.Hash) {
 
 // Mine makes blocks without transactions, so many seconds apart; 0: as the clock goes. An open
 // block is closed first and is the first of them.
-func (l *Ledger) Mine(blocks int, seconds int64) {
+func (l *Ledger) Mine(blocks int, seconds int64) { l.mine(blocks, seconds, false) }
+
+// MineApart is Mine whose first block is so many seconds after the one before, too.
+func (l *Ledger) MineApart(blocks int, seconds int64) { l.mine(blocks, seconds, true) }
+
+func (l *Ledger) mine(blocks int, seconds int64, apart bool) {
 	l.handling.Lock()
 	defer l.handling.Unlock()
 	if l.chain.open != nil && blocks > 0 {
 		l.closeBlock()
 		blocks--
+		apart = true
 	}
-	for i := range blocks {
-		if i > 0 && seconds > 0 {
-			l.nextTime.Store((l.lastTime/int64(time.Second)+seconds)*int64(time.Second) + afterBegin)
+	for range blocks {
+		if apart && seconds > 0 && l.nextTime.Load() == 0 {
+			l.nextTime.Store(l.secondsLater(seconds))
 		}
 		l.executeDue(l.upcoming())
 		l.openEmpty()
 		l.closeBlock()
+		apart = true
 	}
 }
 

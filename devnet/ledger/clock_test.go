@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"errors"
+	"math"
 	"math/big"
 	"testing"
 	"testing/synctest"
@@ -127,10 +128,17 @@ func TestClock(t *testing.T) {
 		if err := r.SetNextTime(start); !errors.Is(err, ErrTimeBack) {
 			t.Errorf("the past: %v", err)
 		}
+		if err := r.SetNextTime(LastSecond + 1); !errors.Is(err, ErrTimeFar) {
+			t.Errorf("after the end of the clock: %v", err)
+		}
 		snapshot, spent := r.Snapshot(), nonce
 		r.Mine(3, 60)
 		if got := r.View().LatestBlock().From.Seconds; got != start+10_006+120 {
 			t.Errorf("three blocks a minute apart end at %d", got)
+		}
+		r.MineApart(2, 86_400)
+		if got := r.View().LatestBlock().From.Seconds; got != start+10_006+120+2*86_400 {
+			t.Errorf("two blocks, each a day after the one before, end at %d", got)
 		}
 		r.SetTime(time.Unix(start+50_000, 0))
 		pass(7 * time.Second)
@@ -142,6 +150,32 @@ func TestClock(t *testing.T) {
 			t.Errorf("after the snapshot's block %d, want %d", got, start+10_006)
 		}
 	})
+}
+
+// No tool moves the clock beyond its end, where blocks would have times of long ago.
+func TestClockEnds(t *testing.T) {
+	for name, move := range map[string]func(*rig){
+		"increase": func(r *rig) {
+			for range 3 {
+				r.IncreaseTime(math.MaxInt64)
+			}
+			r.Mine(2, 0)
+		},
+		"mine": func(r *rig) { r.Mine(3, 1<<33-1) },
+		"apart": func(r *rig) {
+			r.SetApart(1<<33 - 1)
+			r.Mine(3, 0)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, Config{})
+			move(r)
+			newest := r.View().LatestBlock()
+			if s := newest.From.Seconds; s < LastSecond || s > LastSecond+2 {
+				t.Errorf("the newest block is of %d", s)
+			}
+		})
+	}
 }
 
 // Blocks end when they are told to, by time, or with each transaction.

@@ -18,6 +18,13 @@ var ErrNotEditable = errors.New("the address belongs to the system or to a token
 // ErrNotThere is an edit that needs more hbar than the treasury has.
 var ErrNotThere = errors.New("the treasury has not so much")
 
+// maxNonce is more than transactions ever reach, and has room for many on top of it: the network's nonces
+// have 63 bits.
+const maxNonce = 1 << 62
+
+// ErrNonce is an edit that gives a nonce beyond maxNonce.
+var ErrNonce = errors.New("the highest nonce is 0x4000000000000000")
+
 // Edit changes an account without a transaction, as tools for development may. Nil fields
 // are left. An address that nothing is at gets an account.
 type Edit struct {
@@ -70,6 +77,9 @@ func (l *Ledger) enterEdit(h *handling) {
 func (h *handling) edit(e Edit) error {
 	if isSystem(e.Address) || h.o.isToken(e.Address) {
 		return ErrNotEditable
+	}
+	if e.Nonce != nil && *e.Nonce > maxNonce {
+		return ErrNonce
 	}
 	a := h.o.get(e.Address)
 	if !a.exists {

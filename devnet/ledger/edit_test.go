@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"errors"
+	"math"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -48,7 +49,7 @@ func TestEdit(t *testing.T) {
 	if a, _ := r.View().AccountByAddress(owner.address); a.Balance != richBalance || a.Nonce != 0 {
 		t.Errorf("%+v", a)
 	}
-	tooMuch := totalSupply + 1
+	tooMuch, tooHigh := totalSupply+1, uint64(math.MaxInt64)
 	for name, tt := range map[string]struct {
 		edit Edit
 		want error
@@ -56,6 +57,7 @@ func TestEdit(t *testing.T) {
 		"the system":          {Edit{Address: hedera.Entity(0x167).LongZero(), Balance: &balance}, ErrNotEditable},
 		"a number of nothing": {Edit{Address: hedera.Entity(99_999).LongZero(), Balance: &balance}, ErrNotEditable},
 		"more than there is":  {Edit{Address: owner.address, Balance: &tooMuch}, ErrNotThere},
+		"more than 63 bits":   {Edit{Address: owner.address, Nonce: &tooHigh}, ErrNonce},
 	} {
 		if err := r.Edit(tt.edit); !errors.Is(err, tt.want) {
 			t.Errorf("%s: %v", name, err)
