@@ -15,12 +15,12 @@ import (
 	"lockstep/config"
 )
 
-// operatorsRow is a row of the table of docs/RUNBOOK.md about what a relay answers to operators.
+// operatorsRow is a row of the table of docs/internals/CONSOLE.md about what a relay answers to operators.
 type operatorsRow struct{ port, request, token, byDefault string }
 
 func operatorsTable(t *testing.T) (rows []operatorsRow) {
 	t.Helper()
-	text, err := os.ReadFile("../docs/RUNBOOK.md")
+	text, err := os.ReadFile("../docs/internals/CONSOLE.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,7 +50,7 @@ func runDev(ctx context.Context, args []string, std streams) error {
 	ui := flags.String("ui", devUI, "`host:port` of the page that shows the chain and the order in a browser; if the default is taken, a free port; empty for no page")
 	tx := flags.Bool("tx", false, "run a transaction manager, too: signers of its own, ledger in memory (docs/TXM.md)")
 	txAddress := flags.String("tx-address", usualManager, "`host:port` of the transaction manager; port 0 picks a free one")
-	nearToo := flags.Bool("near", false, "run a model of a NEAR chain, too: accounts, access keys, a node's JSON-RPC (docs/DEVNET.md)")
+	nearToo := flags.Bool("near", false, "run a model of a NEAR chain, too: accounts, access keys, a node's JSON-RPC (docs/internals/NETWORK.md)")
 	nearAddress := flags.String("near-address", "127.0.0.1:3030", "`host:port` of the NEAR node; port 0 picks a free one")
 	accounts := accountsFlag(flags)
 	folder := flags.String("abi", "", "`folder` with artifacts or ABIs, from which transactions in the terminal get names (default: that of a Hardhat or Foundry project in this directory)")

@@ -72,7 +72,7 @@ func (n *running) blocks(t *testing.T) uint64 {
 func megabytes(bytes int) float64 { return float64(bytes) / (1 << 20) }
 
 // TestWeight starts networks and sends 10,000 transfers through one of them. It prints what it measures; the
-// figures of a quiet machine are in docs/DEVNET.md.
+// figures of a quiet machine are in docs/internals/NETWORK.md.
 func TestWeight(t *testing.T) {
 	const starts = 5
 	var took, weighs, own []float64
