@@ -404,7 +404,8 @@ func (r ready) page(t terminal, all bool) string {
 }
 
 // writeAccounts lists funded accounts. A key and its address are together wider than 80 columns. In a terminal that is
-// too narrow for both, the address is cut: the key is what cannot be had from the other.
+// too narrow for both, the address is cut, since it can be had from the key; where all accounts are wanted and lines don't
+// count, the key has a line of its own.
 func (r ready) writeAccounts(b *strings.Builder, t terminal, all bool) {
 	accounts := r.Accounts
 	title := fmt.Sprintf("%d funded accounts. Their keys are public: use them for nothing else.", len(accounts))
@@ -418,7 +419,12 @@ func (r ready) writeAccounts(b *strings.Builder, t terminal, all bool) {
 		return fmt.Sprintf("%-42s %-66s %11s", address, key, balance)
 	}
 	narrow := t.columns > 0 && t.columns < bothWide
-	if narrow {
+	switch {
+	case narrow && all:
+		row = func(address, key, balance string) string {
+			return fmt.Sprintf("%-42s %11s\n  %-66s", address, balance, key)
+		}
+	case narrow:
 		row = func(address, key, balance string) string {
 			if len(address) == 42 {
 				address = address[:5] + "…" + address[39:]
@@ -429,7 +435,7 @@ func (r ready) writeAccounts(b *strings.Builder, t terminal, all bool) {
 	b.WriteString(t.paint(dim, row("address", "key", "ℏ")) + "\n")
 	for _, a := range accounts {
 		balance := strconv.FormatInt(a.Balance, 10)
-		if narrow {
+		if narrow && !all {
 			balance = strings.Replace(strings.Replace(balance, "000000", "M", 1), "000", "k", 1)
 		}
 		text := row(a.Address, a.PrivateKey, balance)

@@ -82,6 +82,10 @@ func TestPageFitsATerminal(t *testing.T) {
 			t.Errorf("an address is cut, or a pipe is painted:\n%s", wide)
 		}
 	}
+	whole := r.page(terminal{columns: 80}, true)
+	if _, widest := count(whole); widest > 80 || !strings.Contains(whole, r.Accounts[0].Address) || strings.Count(whole, r.Accounts[0].PrivateKey) != len(r.Accounts) {
+		t.Errorf("all accounts in 80 columns have neither address nor key cut:\n%s", whole)
+	}
 	if all := r.page(terminal{}, true); strings.Count(all, r.Accounts[0].PrivateKey) != len(r.Accounts) {
 		t.Errorf("not all accounts:\n%s", all)
 	}
