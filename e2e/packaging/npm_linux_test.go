@@ -3,6 +3,7 @@ package packaging
 import (
 	"bufio"
 	"bytes"
+	"debug/elf"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -10,13 +11,40 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 )
 
-// checkNPM installs the packages for npm in a fresh folder, without a network, and starts a chain by npx.
+// cpus are the names that npm has for machines.
+var cpus = map[string]string{"amd64": "x64", "arm64": "arm64"}
+
+// checkNPM looks into the package of each machine, installs that of this one in a fresh folder, without a network, and starts a
+// chain by npx.
 func checkNPM(t *testing.T, out string, programs map[string]string) {
+	for machine, archived := range programs {
+		dir := t.TempDir()
+		output(t, "tar", "-xzf", filepath.Join(out, "lockstep-dev-linux-"+machine+"-"+version+".tgz"), "-C", dir)
+		path := filepath.Join(dir, "package", "lockstep")
+		program, err := elf.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = program.Close()
+		info, err := os.Stat(path)
+		if err != nil || info.Mode().Perm()&0o111 == 0 || program.Machine != headers[machine] || !bytes.Equal(read(t, path), read(t, archived)) {
+			t.Errorf("the program in the package for %s is for %v, with the mode %v (%v); it has to be that of the archive", machine, program.Machine, info.Mode(), err)
+		}
+		var about struct {
+			Name, Version string
+			OS, CPU       []string
+		}
+		if err := json.Unmarshal(read(t, dir, "package", "package.json"), &about); err != nil ||
+			about.Name != "lockstep-dev-linux-"+machine || about.Version != version || !slices.Equal(about.OS, []string{"linux"}) || !slices.Equal(about.CPU, []string{cpus[machine]}) {
+			t.Errorf("the package for %s says %+v (%v)", machine, about, err)
+		}
+	}
 	dir, home := t.TempDir(), t.TempDir()
 	inFolder := func(name string, args ...string) *exec.Cmd {
 		command := exec.CommandContext(t.Context(), name, args...)
@@ -31,8 +59,9 @@ func checkNPM(t *testing.T, out string, programs map[string]string) {
 	if text, err := install.CombinedOutput(); err != nil {
 		t.Fatalf("npm install: %v\n%s", err, text)
 	}
-	if !bytes.Equal(read(t, dir, "node_modules", "lockstep-dev-linux-"+runtime.GOARCH, "lockstep"), read(t, programs[runtime.GOARCH])) {
-		t.Error("the package for npm has another program than the archive")
+	var front struct{ OptionalDependencies map[string]string }
+	if err := json.Unmarshal(read(t, dir, "node_modules", "lockstep-dev", "package.json"), &front); err != nil || len(front.OptionalDependencies) != len(programs) || front.OptionalDependencies["lockstep-dev-linux-"+runtime.GOARCH] != version {
+		t.Errorf("lockstep-dev brings %q (%v)", front.OptionalDependencies, err)
 	}
 	text, err := inFolder("npx", "lockstep-dev", "--version").CombinedOutput()
 	if err != nil {
