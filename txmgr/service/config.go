@@ -55,15 +55,15 @@ type Chains struct {
 	Pools string `env:"TXM_POOLS"`
 }
 
-// Treasury says how signers are filled up.
+// Treasury says how signers are topped up.
 type Treasury struct {
 	// Address of the signer that fills up the others; empty for none.
 	Signer string `env:"TXM_TREASURY"`
-	// Balance below which a signer is filled up, in the chain's smallest unit.
+	// Balance below which a signer is topped up, in the chain's smallest unit.
 	Below string `env:"TXM_TOP_UP_BELOW" envDefault:"0"`
-	// Balance to which it is filled up.
+	// Balance to which it is topped up.
 	To string `env:"TXM_TOP_UP_TO" envDefault:"0"`
-	// A signer is filled up a maximum of once in this time, which bounds what a leak can cost.
+	// A signer is topped up at most once in this time, which bounds what a leak can cost.
 	Every envx.Millis `env:"TXM_TOP_UP_EVERY" envDefault:"10m"`
 }
 

@@ -31,7 +31,7 @@ func (t Treasury) amounts() (below, to *big.Int, err error) {
 	return below, to, nil
 }
 
-// treasury fills signers up. Several processes may do so at once: the idempotency key of a
+// treasury tops signers up. Several processes may do so at once: the idempotency key of a
 // top-up names the signer and the time, so they make one intent together.
 type treasury struct {
 	cfg       Treasury
@@ -88,7 +88,7 @@ func (t *treasury) round(ctx context.Context) (all bool) {
 
 func (t *treasury) failed(ctx context.Context, signer string, err error) {
 	if ctx.Err() == nil {
-		t.log.WarnContext(ctx, "a signer could not be filled up", "signer", signer, "err", err)
+		t.log.WarnContext(ctx, "could not top up a signer", "signer", signer, "err", err)
 	}
 }
 
@@ -136,7 +136,7 @@ func (t *treasury) fill(ctx context.Context, lane *txmgr.Lane) (*txmgr.Intent, e
 		Pin: from, Subject: "top-up/" + strings.ToLower(lane.Signer), Method: "top-up",
 	})
 	if err == nil {
-		t.log.InfoContext(ctx, "a signer is filled up", "chain", lane.Chain, "signer", lane.Signer, "balance", balance, "intent", intent.ID)
+		t.log.InfoContext(ctx, "a signer is topped up", "chain", lane.Chain, "signer", lane.Signer, "balance", balance, "intent", intent.ID)
 	}
 	return intent, err
 }
