@@ -134,7 +134,7 @@ func TestManager(t *testing.T) {
 	b.do("an amount that is none", chromedp.SendKeys("#field-to", receiver, chromedp.ByQuery), chromedp.SendKeys("#field-value", "half"+kb.Enter, chromedp.ByQuery))
 	b.until("half is no amount")
 	b.do("half an HBAR", chromedp.SetValue("#field-value", "0.5", chromedp.ByQuery), chromedp.Click(`//button[text()="Send it"]`))
-	b.until("Fate", "executed, and the block is final", "500,000,000,000,000,000")
+	b.until("Fate", "executed, and the block is final", "0.5 HBAR", " gwei")
 
 	// A signer that is held up has the button that mends it.
 	var signers struct {

@@ -153,9 +153,12 @@ func (c *chain) createToken(from, name, symbol string, supply int64, decimals in
 }
 
 // sign makes a transaction of the first account to the second.
-func (c *chain) sign(nonce uint64) string {
+func (c *chain) sign(nonce uint64) string { return c.signBy(0, nonce) }
+
+// signBy makes a transaction of one of the accounts to the second.
+func (c *chain) signBy(account int, nonce uint64) string {
 	c.t.Helper()
-	key, err := crypto.HexToECDSA(strings.TrimPrefix(c.Accounts[0].PrivateKey, "0x"))
+	key, err := crypto.HexToECDSA(strings.TrimPrefix(c.Accounts[account].PrivateKey, "0x"))
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -293,7 +296,8 @@ func darkShown(name string) bool {
 	return name == "burst" || name == "transaction" || name == "manager-intent"
 }
 
-// accessible fails the test for each violation that the checker finds, in light and in dark, and if the view is wider than a phone.
+// accessible fails the test for each violation that the checker finds, in light and in dark, and if the view is wider than a phone. The
+// pictures are of both: light on a screen of 1280, dark on a phone of 390.
 func (b *browser) accessible(name string) {
 	b.t.Helper()
 	source, err := os.ReadFile(checker)
@@ -315,7 +319,9 @@ func (b *browser) accessible(name string) {
 		}
 	}
 	var wide int64
-	b.do(name+" on a phone", emulation.SetDeviceMetricsOverride(390, 844, 2, true), chromedp.Evaluate(`document.documentElement.scrollWidth`, &wide), emulation.ClearDeviceMetricsOverride())
+	b.do(name+" on a phone", emulation.SetDeviceMetricsOverride(390, 844, 1, true), chromedp.Evaluate(`document.documentElement.scrollWidth`, &wide))
+	b.picture(name + "-phone") // dark
+	b.do("the wide screen", emulation.ClearDeviceMetricsOverride())
 	if wide > 390 {
 		b.t.Errorf("%s is %d wide on a phone of 390", name, wide)
 	}
@@ -585,8 +591,7 @@ func TestToken(t *testing.T) {
 	b.until("Newest blocks")
 }
 
-// TestBurst draws a burst in its lane, box by box, finds a transaction by its box, and plays the minute again. The list of all
-// transactions has only the rows in sight.
+// TestBurst draws a burst in its lane, box by box, finds a transaction by its box, and plays the minute again.
 func TestBurst(t *testing.T) {
 	c := start(t)
 	b := open(t, c.UI)
@@ -618,17 +623,62 @@ func TestBurst(t *testing.T) {
 	b.until(fmt.Sprintf("%d executed", burst))
 	b.do("a box", chromedp.Click(`//ol//a[text()="7"]`))
 	b.until("Transaction", "executed", "with nonce 7", "Timeline", "longest")
+}
 
+// TestThousands has five thousand transactions in view, in the lanes and in the list of all. What the page makes of them is bounded, so
+// that it does not lag: some thousand boxes in the lanes, and in the list only the rows in sight.
+func TestThousands(t *testing.T) {
+	c := start(t)
+	b := open(t, c.UI)
+	b.view("lanes")
+	b.do("a watch for slow tasks", chromedp.Evaluate(`window.slow = []; new PerformanceObserver((l) => l.getEntries().forEach((e) => e.duration > 200 && slow.push(Math.round(e.duration)))).observe({ type: 'longtask' }); 0`, nil))
+	const senders, each, batch = 20, 250, 50
+	var sending sync.WaitGroup
+	for account := range senders {
+		sending.Go(func() {
+			for first := 0; first < each; first += batch {
+				var calls []string
+				for nonce := first; nonce < first+batch; nonce++ {
+					calls = append(calls, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"eth_sendRawTransaction","params":["%s"]}`, nonce, c.signBy(account, uint64(nonce))))
+				}
+				answer, err := http.Post(c.RPC, "application/json", strings.NewReader("["+strings.Join(calls, ",")+"]")) //nolint:noctx // of our own relay
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				text, err := io.ReadAll(answer.Body)
+				_ = answer.Body.Close()
+				if n := strings.Count(string(text), `"result":"0x`); err != nil || n != batch {
+					t.Errorf("%d of %d were taken: %v %.300s", n, batch, err, text)
+					return
+				}
+			}
+		})
+	}
+	sending.Wait()
+	bounded := func(where string, most int) {
+		var elements int
+		var slow []int
+		b.do("what the page has", chromedp.Evaluate(`document.querySelectorAll('*').length`, &elements), chromedp.Evaluate(`slow.splice(0)`, &slow))
+		// How long a task takes is the machine's affair, too, so it is told and not judged.
+		t.Logf("%s: %d elements; tasks of more than 200 ms: %v", where, elements, slow)
+		if elements > most {
+			t.Errorf("%s has %d elements, want no more than %d", where, elements, most)
+		}
+	}
+	b.until("No transaction is on its way. These were the last.", "executed")
+	bounded("the lanes", 3*senders*120) // an entry of a list with a link for each of the 120 boxes of a lane, and the frame
 	b.view("transactions")
 	var rows []int
 	harness.Until(t, harness.StartLimit, "the end of the list is reached by scrolling", func() bool {
 		b.do("scrolling", chromedp.Evaluate(`(() => { const list = document.querySelector('.windowed'); list.scrollTop = list.scrollHeight;
 			return [list.querySelectorAll('tbody tr').length, Math.round(list.scrollHeight / 33)]; })()`, &rows))
-		return rows[1] >= burst
+		return rows[1] >= senders*each
 	})
 	if rows[0] > 80 {
 		t.Errorf("the list of %d has %d rows in the page", rows[1], rows[0])
 	}
+	bounded("the list", 1500)
 }
 
 // TestServe looks at the page of a relay on a network, which is behind the address and the token of its operator, while
@@ -708,7 +758,7 @@ func TestPictures(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, m := range regexp.MustCompile(`\.accessible\("([\w-]+)"\)`).FindAllStringSubmatch(string(text), -1) {
-			want = append(want, m[1]+"-light.png")
+			want = append(want, m[1]+"-light.png", m[1]+"-phone.png")
 			if darkShown(m[1]) {
 				want = append(want, m[1]+"-dark.png")
 			}

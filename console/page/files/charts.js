@@ -29,7 +29,7 @@ function line(points, x, y) {
     pen = true;
   });
   // A value between two holes is a dot.
-  return path.replace(/M([\d.]+) ([\d.]+)(?=M|$)/g, 'M$1 $2h3');
+  return path.replace(/M([\d.]+) ([\d.]+)(?=M|$)/g, 'M$1 $2h5');
 }
 
 // chart draws lines over time: [name, class, values]. say writes one value.

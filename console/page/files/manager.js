@@ -1,18 +1,17 @@
 // The transaction manager's views: signers, intents, policies and switches.
 
 import { svg } from './charts.js';
-import { ask, bar, button, code, facts, follow, form, h, json, keepFocus, link, may, number, post, refresher, say, short, table } from './frame.js';
+import { ask, bar, button, code, copied, facts, follow, form, h, json, keepFocus, link, may, number, optional, post, refresher, say, short, table } from './frame.js';
 
 const api = '../v1/';
 
 // ---- drawing ----
 
-// amount writes a number of the chain's smallest unit: exactly if it is short, otherwise rounded with the exact one as its title.
-function amount(text) {
-  if (text === undefined || text === null) return h('span', { class: 'soft' }, 'unknown');
-  const exact = BigInt(text).toLocaleString('en');
-  return String(text).length <= 9 ? exact : h('span', { title: exact, class: 'state' }, Number(Number(text).toPrecision(6)).toExponential().replace('e+', ' × 10^'));
-}
+// amount writes a number of the chain's smallest unit.
+const amount = (text) => (text === undefined || text === null ? h('span', { class: 'soft' }, 'unknown') : BigInt(text).toLocaleString('en'));
+
+// perGas writes a price: in gwei where a unit has 18 digits, as people say it.
+const perGas = (text, { decimals }) => (decimals === 18 && text ? `${(Number(text) / 1e9).toLocaleString('en', { maximumSignificantDigits: 6 })} gwei` : amount(text));
 
 // money writes an amount in a chain's own unit, exactly as its title.
 function money(text, { unit, decimals }) {
@@ -204,17 +203,19 @@ const failure = (e) => h('span', { class: 'bad' }, `${e.class}: ${e.message}`);
 
 async function intentView(id) {
   const place = h('div', {});
+  let unit;
   const draw = async () => {
     const t = await json(`${api}transactions/${encodeURIComponent(id)}`);
+    unit ??= (await optional(json(`${api}signers`)))?.signers.find((s) => s.chain === t.chain && s.unit) ?? {};
     const r = t.receipt;
     place.replaceChildren(
-      h('p', { class: 'mono' }, t.id),
+      h('p', { class: 'headline' }, copied(t.id)),
       facts([
         [t.final ? 'Fate' : 'Status', [status(t.status), ` – ${meanings[t.status]?.[1] ?? ''}`, t.final ? '; this never changes again' : '']],
         t.waiting && ['It waits', t.waiting], t.error && ['Error', failure(t.error)], t.cancelling && ['Cancelling', 'its cancellation was asked for'],
         ['Chain', t.chain], ['Kind', t.kind], t.idempotencyKey && ['Idempotency key', code(t.idempotencyKey)],
-        t.signer && ['Signer', code(t.signer)], t.nonce !== undefined && ['Nonce', String(t.nonce)],
-        ['To', t.to ? code(t.to) : 'a new contract'], t.value !== undefined && ['Value', BigInt(t.value).toLocaleString('en')],
+        t.hash && ['Hash', copied(t.hash)], t.signer && ['Signer', code(t.signer)], t.nonce !== undefined && ['Nonce', String(t.nonce)],
+        ['To', t.to ? code(t.to) : 'a new contract'], t.value !== undefined && ['Value', money(t.value, unit)],
         t.data && t.data !== '0x' && ['Data', code(t.data.length > 400 ? `${t.data.slice(0, 400)}…` : t.data)], t.gas && ['Gas limit', t.gas.toLocaleString('en')],
         t.orderKey && ['Order key', code(t.orderKey)], t.pool && ['Pool', t.pool], t.subject && ['Subject', code(t.subject)], t.actor && ['Actor', code(t.actor)],
         t.replaces && ['Takes the place of', link('intent', t.replaces)], t.metadata && ['Metadata', code(JSON.stringify(t.metadata))],
@@ -224,7 +225,7 @@ async function intentView(id) {
       !t.final && !t.cancelling && may('send') ? h('p', {}, cancelling(t, draw)) : '',
       h('h2', {}, 'Attempts'),
       table('Signed transactions of this intent, in order', ['Hash', '#Nonce', '#Version', 'Purpose', 'State', '#Maximum price', '#Offers', 'Signed', 'Sent', 'Error'], (t.attempts ?? []).map((a) => [
-        code(a.hash), number(String(a.nonce)), number(String(a.version)), a.purpose, a.state === 'mined' ? mark('good', a.state) : a.state, number(amount(a.maxFeePerGas)), number(String(a.offers)), time(a.signedAt), time(a.sentAt), a.error ? failure(a.error) : '',
+        h('code', { title: a.hash }, short(a.hash)), number(String(a.nonce)), number(String(a.version)), a.purpose, a.state === 'mined' ? mark('good', a.state) : a.state, number(perGas(a.maxFeePerGas, unit)), number(String(a.offers)), time(a.signedAt), time(a.sentAt), a.error ? failure(a.error) : '',
       ]), 'Nothing is signed yet.'),
       h('h2', {}, 'Timeline'), timeline(t.timeline ?? []));
   };

@@ -175,7 +175,7 @@ export function timeline(record) {
     drawn.map((p) => { const w = least + (room * part(p)) / all, r = svg('rect', { class: `part ${p.kind}`, x: x.toFixed(1), width: Math.max(w - 2, 1).toFixed(1), y: 0, height: 28 }); x += w; return r; }));
   return [
     h('h2', {}, 'Timeline'),
-    h('div', { class: 'timeline' }, picture, h('ul', {}, drawn.map((p) => h('li', {}, h('span', { class: `key part ${p.kind}`, 'aria-hidden': 'true' }), `${p.name} `, h('strong', {}, `${p.kind === 'mirror' ? '≤ ' : ''}${duration(p.took)}`), p === longest && p.took > 0 && h('span', { class: 'warn' }, ' longest'))))),
+    h('div', { class: 'timeline' }, picture, h('ul', {}, drawn.map((p) => h('li', {}, h('span', { class: `key part ${p.kind}`, 'aria-hidden': 'true' }), `${p.name} `, h('strong', {}, `${p.kind === 'mirror' ? 'at most ' : ''}${duration(p.took)}`), p === longest && p.took > 0 && h('span', { class: 'warn' }, ' longest'))))),
     h('details', {}, h('summary', {}, 'Its steps'), table(`Status: ${record.status}`, ['Step', 'Meaning', 'At (UTC)', '#After', 'Note'], list.map((s, i) => [
       h('strong', {}, s.step), meanings[s.step] ?? '', new Date(s.timestamp).toISOString().slice(11, 23), number(i === 0 ? '' : `${s.timestamp - list[i - 1].timestamp} ms`), [s.node, s.hederaStatus, s.error].filter(Boolean).join(', '),
     ]), 'No step is recorded.')),
