@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 )
 
 // Documents for operators name settings that exist.
@@ -95,6 +96,34 @@ func TestMigrationTellsTheMetrics(t *testing.T) {
 	}
 	for name := range told {
 		t.Errorf("docs/MIGRATION.md tells of %s, which is no metric of the TypeScript relay", name)
+	}
+}
+
+// What users read, beside the tables that are generated and what is for the curious (docs/internals), can be read in an afternoon.
+func TestDocumentsAreShort(t *testing.T) {
+	const most = 25_000
+	names := []string{"README.md"}
+	for _, folder := range []string{"docs", "docs/guides"} {
+		files, err := filepath.Glob(filepath.Join(root, folder, "*.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if !slices.Contains([]string{"CONFIG.md", "METHODS.md", "METRICS.md"}, filepath.Base(file)) {
+				names = append(names, folder+"/"+filepath.Base(file))
+			}
+		}
+	}
+	words := 0
+	for _, name := range names {
+		for word := range strings.FieldsSeq(read(t, name)) {
+			if strings.ContainsFunc(word, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) {
+				words++
+			}
+		}
+	}
+	if words > most || len(names) < 15 {
+		t.Errorf("%d documents have %d words, want no more than %d", len(names), words, most)
 	}
 }
 
