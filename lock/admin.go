@@ -49,11 +49,11 @@ func (l *lane) info(now time.Duration) LaneInfo {
 		i.Nonces = append(i.Nonces, t.nonce)
 	}
 	if t := l.holder; t != nil {
-		i.Held, i.Nonce, i.Session, i.Fence = true, t.nonce, t.session, t.lease.turn.fence
+		i.Held, i.Nonce, i.Session, i.Fence = true, t.nonce, t.lease.turn.session, t.lease.turn.fence
 		i.HeldFor, i.Left = now-t.lease.granted, t.lease.turn.deadline-now
 	}
-	if o := l.link.ownedBy; l.holder == nil && l.svc.governs(l) && l.link.owner != "" && !l.svc.remote.wasUs(o) {
-		i.HeldBy = o
+	if o := l.link.owner; l.holder == nil && l.svc.governs(l) && o.session != "" && o.instance != l.svc.remote.process {
+		i.HeldBy = o.instance
 	}
 	if l.chain.known {
 		expected := l.chain.expected
@@ -93,7 +93,6 @@ func (s *Service) ForceRelease(ctx context.Context, sender common.Address) (bool
 func (r *remote) force(ctx context.Context, sender common.Address) (bool, error) {
 	keys := keys(sender)
 	fail := func(err error) (bool, error) { return false, &unavailableError{cause: err} }
-	epoch, sent := r.epoch.Load(), r.svc.now()
 	get, cancel := r.deadline(ctx)
 	defer cancel()
 	texts, err := r.client.MGet(get, keys[0]).Result()
@@ -108,18 +107,15 @@ func (r *remote) force(ctx context.Context, sender common.Address) (bool, error)
 	if owner.session == "" {
 		return false, nil
 	}
-	v, err := r.reclaim(ctx, keys, r.instance(), "", owner.session)
+	removed, err := r.drop(ctx, keys, owner.instance, owner.fence, false)
 	if err != nil {
 		return fail(err)
 	}
 	l := r.svc.lane(sender)
 	defer l.unlock()
-	if epoch == r.epoch.Load() {
-		now := r.svc.now()
-		l.applyView(v, sent, now)
-		l.dispatch(now)
-	}
-	return v.removed > 0, nil
+	l.link.dirty = !l.empty() || l.link.dirty
+	l.dispatch(r.svc.now())
+	return removed > 0, nil
 }
 
 // unavailableError is ErrUnavailable with the reason.

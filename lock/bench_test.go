@@ -163,7 +163,7 @@ func benchmarkRedisHandOff(b *testing.B, processes int) {
 	}
 	c, p := server.Client(), newPinger(server)
 	handOff(b, svcs, func(n int) {
-		for c.ZCard(context.Background(), queueKey(alice)).Val() != int64(n) {
+		for queued(context.Background(), c, alice, svcs...) != n {
 		}
 	}, func() {
 		p.ping(b)

@@ -32,9 +32,9 @@ type Config struct {
 	PollInterval envx.Millis `env:"LOCK_QUEUE_POLL_INTERVAL_MS" envDefault:"50"`
 	// How often this process shows in Redis that it lives.
 	HeartbeatInterval envx.Millis `env:"LOCK_HEARTBEAT_INTERVAL_MS" envDefault:"350"`
-	// Heartbeats a process may miss before others take over its locks and its places in the queues.
+	// Heartbeats a process may miss before others take over its locks and its claims in the queues.
 	HeartbeatMissed int `env:"LOCK_HEARTBEAT_MISSED_COUNT" envDefault:"5"`
-	// Pace at which the places of waiting transactions are verified against the queue in Redis, one script per sender, if none of that sender had its turn meanwhile; lost ones are taken again in ticket order. After a restart of Redis or a lost connection they are verified at once.
+	// Pace at which a sender's claim in Redis is stated again if nothing else was said meanwhile. After a restart of Redis or a lost connection that happens at once.
 	MembershipInterval envx.Millis `env:"LOCK_QUEUE_MEMBERSHIP_CHECK_INTERVAL_MS" envDefault:"10000"`
 	// Deadline of every Redis call of the lock. When it passes, a heartbeat with the same deadline decides whether ordering goes on inside the process until Redis answers again.
 	RedisTimeout envx.Millis `env:"LOCK_REDIS_TIMEOUT_MS" envDefault:"500"`
@@ -134,12 +134,14 @@ func (c Config) Check() error {
 	return errors.Join(errs...)
 }
 
+// protocol is how processes speak of lanes in Redis. Those of before it had a number speak of single transactions.
+const protocol = "protocol=2"
+
 // ordering is what every instance must agree on for the order to hold across them.
-// It is published with the heartbeat and compared as text. If the scripts ever order by other rules, their number belongs here:
-// processes of both kinds then warn of each other.
+// It is published with the heartbeat and compared as text. Processes of another protocol, which share no order with this one, are told by its number.
 func (s *Service) ordering() string {
 	c, r := s.cfg, s.rollout.Load()
-	return fmt.Sprintf("enabled=%t percent=%g senders=%s gap=%v release=%s hold=%v",
+	return fmt.Sprintf(protocol+" enabled=%t percent=%g senders=%s gap=%v release=%s hold=%v",
 		s.enabled.Load(), r.percent, strings.ToLower(r.senders.String()), c.Window, c.Release, c.MaxHold)
 }
 

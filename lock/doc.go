@@ -31,14 +31,15 @@
 //	ticket    a transaction in it, from Enter to the end of its turn
 //	turn      the right of one ticket, the holder, to go now; its lease is the holder's handle of it
 //	fence     the number of a turn; of two turns of one sender the later has the higher one
-//	place     where a ticket stands in its sender's line in Redis; its session is its name there
-//	handback  a turn or a place on its way back to Redis
-//	instance  a process as Redis knows it; one that others may have taken for dead goes on under a new name
+//	claim     what a process tells Redis of a sender's tickets that wait: the lowest nonce, when the oldest came, when the first window ends
+//	statement one call: the claim, the turn that the process has, and up to which fence all its other turns have ended
+//	instance  a process as Redis knows it
+//	session   the key of a claim, and of the turn that it is given
 //	window    how long a ticket that is ahead waits for its predecessor, without the turn
 //	chain     the next nonce that a lane expects, and whether its own transactions lead to it
 //	hole      a transaction that is missing in the chain
 //	kept      of a ticket: a gap is no reason to refuse it, because it was put back, came back, or was promised
-//	link      a lane's side of Redis; its relation is how the two stand, its jobs what is still to be sent
+//	link      a lane's side of Redis
 //
 // # Where
 //
@@ -47,7 +48,7 @@
 //	submitted.go  what nodes have, until its verdict
 //	lane.go       the queue, the turn, the order inside this process
 //	policy.go     the nonce policy, pure: what is next, and what a holder is to do; its tables
-//	link.go       what the lane and Redis tell each other; the table of relations
+//	fleet.go      what the lane and Redis tell each other
 //	wire.go, lua  one script a call, and its formats
 //	health.go     whether Redis answers, and who lives
 //
@@ -76,27 +77,29 @@
 //
 // # Who decides
 //
-// All tickets of a process stand in its own lanes. While Redis answers heartbeats, it decides: one worker for each lane sends
-// places there in ticket order, and a place is answered by a grant, in a reply or a message. While it doesn't, the lane's own order decides,
-// after two deadlines, or LOCK_REDIS_PATIENCE_MS more where others shared the lane in the last minute. When it is back, the turn in
-// progress is adopted and all places are sent again, so the order inside the process never changes. For a heartbeat after an outage
-// or a loss of data nobody takes a free lock, because its holder may still have to adopt it. Redis trouble refuses no ticket.
+// All tickets of a process stand in its own lanes, whose order decides between them, always. While Redis answers heartbeats, it decides which
+// process has the turn: one worker for each lane states everything that is to be true there, whenever something has changed, and the answer says
+// whose turn it is. While it doesn't, the lane's own order decides alone, after two deadlines, or LOCK_REDIS_PATIENCE_MS more where others shared
+// the lane in the last minute. When it is back, everything is stated again: that is the whole of recovery. For a heartbeat after an outage
+// or a loss of data nobody is given a free lock, because its holder may still have to state that it has it, and nobody is taken for dead. Redis
+// trouble refuses no ticket.
 //
 // A call that fails pauses its lane until the next heartbeat, sent at once, whose verdict holds for all. A lane whose calls fail
 // although heartbeats succeed is kept off Redis alone for a second. Another server may take over so fast that no call fails: if the
-// connection of Pub/Sub breaks, or a turn that ends was not in Redis, all places are sent again. A message that comes late decides nothing:
-// a turn has a fence and an end, and one that is over, or that nobody here waits for, is given back.
+// connection of Pub/Sub breaks, everything is stated again. A message says "look at this lane", and nothing else; lost ones are found by
+// the watch, a heartbeat later. A call that Redis executes late can cost a turn, which is given back, and never an order.
 //
-// In Redis each sender has lock:{0xaddress} (owner and state of the lane, with the hold limit as TTL), lock:queue:{…} (list: the places
-// in order), lock:waiting:{…} (sorted set: those still taken, by nonce) and lock:memory:{…} (the state while nobody owns it); each
+// In Redis each sender has lock:{0xaddress} (owner and state of the lane, with the hold limit as TTL), lock:queue:{…} (list: one claim for each
+// process) and lock:memory:{…} (the state while nobody owns it); each
 // instance has lock:heartbeat:<instance> and a field of lock:instances with its settings. Every script may be repeated.
 //
 // # Death
 //
-// A process that waits looks at an owner that has not changed for a heartbeat interval. If the heartbeat is missing in two looks, it removes that
-// instance's lock and places. In return a process relies on what it owns only while its own last confirmed heartbeat guarantees, by
-// its monotonic clock, that nobody can take it for dead; one that stood still for longer has lost its leases, and goes on as a new
-// instance whose tickets join again in order. A turn that was taken cannot be adopted: the fence in Redis is higher.
+// A process that waits looks at an owner that has not changed for a heartbeat interval. If the heartbeat is missing in two looks, it ends that
+// instance's turn, up to the fence that it saw, and removes its claims. In return a process relies on what it owns only while its own last confirmed
+// heartbeat guarantees, by its monotonic clock, that nobody can take it for dead; one that stood still for longer has lost its leases. A heartbeat
+// that lapsed ends all turns that came before it, but for the one that goes on, which gets a higher fence. A turn that was taken cannot be
+// stated again: the fence in Redis is higher.
 //
 // # Nonces
 //

@@ -27,42 +27,6 @@ func table(t *testing.T, file, first string) []string {
 	return strings.Split(strings.ReplaceAll(rows, "\n//\t", "\n"), "\n")
 }
 
-// The table of relations is the one that the code obeys.
-func TestRelationsAreAsDocumented(t *testing.T) {
-	t.Parallel()
-	rows := table(t, "link.go", "relation  who decides")
-	column := strings.Index(rows[0], "goes to")
-	texts := map[string]string{}
-	var names []string
-	for _, row := range rows[1:] {
-		name, _, _ := strings.Cut(row, " ")
-		if name != "" {
-			names = append(names, name)
-		}
-		texts[names[len(names)-1]] += " " + row[column:]
-	}
-	if len(names) != int(relations) {
-		t.Fatalf("the table has the relations %v, the code has %d", names, relations)
-	}
-	for r := range relations {
-		var documented, may []string
-		for part := range strings.SplitSeq(texts[r.String()], ";") {
-			name, _, _ := strings.Cut(part, ":")
-			if name = strings.TrimSpace(name); name != "-" && name != "" {
-				documented = append(documented, name)
-			}
-		}
-		for _, to := range changes[r] {
-			may = append(may, to.String())
-		}
-		slices.Sort(documented)
-		slices.Sort(may)
-		if names[r] != r.String() || !slices.Equal(documented, may) {
-			t.Errorf("%s may go to %v; the table says so of %s: %v", r, may, names[r], documented)
-		}
-	}
-}
-
 // Nothing but what doc.go lists locks lane.mu.
 func TestWhoLocksALaneIsDocumented(t *testing.T) {
 	t.Parallel()

@@ -126,11 +126,11 @@ func testFlushAll(t *testing.T, holds int) {
 		svc := []*lock.Service{a, b}[i%2]
 		tickets = append(tickets, enter(t, svc, uint64(i+1)))
 	}
-	eventually(t, "all are queued", func() bool { return c.ZCard(t.Context(), queueKey(alice)).Val() == 20 })
+	eventually(t, "all are queued", func() bool { return queued(t.Context(), c, alice, a, b) == 20 })
 	if err := c.FlushAll(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "all are queued again", func() bool { return c.ZCard(t.Context(), queueKey(alice)).Val() == 20 })
+	eventually(t, "all are queued again", func() bool { return queued(t.Context(), c, alice, a, b) == 20 })
 	for _, ticket := range tickets {
 		if svcHolds(a, ticket.Nonce()) || svcHolds(b, ticket.Nonce()) {
 			t.Errorf("nonce %d got the turn beside the holder", ticket.Nonce())
@@ -352,6 +352,28 @@ func TestOtherSettingsAreWarnedOf(t *testing.T) {
 	eventually(t, "nobody is counted while ordering is off", func() bool { return differ() == 0 })
 }
 
+// A process from before relays had claims, with the same settings, is told by what it does not say of itself: that it shares no order.
+func TestOtherProtocolIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	cfg := swift()
+	cfg.HeartbeatInterval, cfg.HeartbeatMissed = envx.Millis(30*time.Millisecond), 20 // settings are told with each twelfth heartbeat
+	var out lines
+	svc, _ := process(t, server.Addr(), cfg, slog.New(slog.NewTextHandler(&out, nil)))
+	c := server.Client()
+	mine := ""
+	eventually(t, "settings are told", func() bool {
+		mine = c.HGet(t.Context(), "lock:instances", svc.Instance()).Val()
+		return mine != ""
+	})
+	at, settings, _ := strings.Cut(mine, " protocol=2 ")
+	if err := c.HSet(t.Context(), "lock:instances", "b4b9a5a6-0000-4000-8000-000000000000", at+" "+settings).Err(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a warning", func() bool { return strings.Contains(out.String(), "no order is shared with it") })
+	eventually(t, "the other one is counted", func() bool { return series(t, svc)["lockstep_ordering_settings_differ"] == 1 })
+}
+
 // Processes whose settings are the same again say so, and are not counted any more.
 func TestSettingsThatAreTheSameAgain(t *testing.T) {
 	t.Parallel()
@@ -441,9 +463,8 @@ func TestVanishedHolder(t *testing.T) {
 		enter(t, a, uint64(i+1))
 	}
 	c := server.Client()
-	eventually(t, "places are taken", func() bool { return c.ZCard(t.Context(), queueKey(alice)).Val() == 5 })
 	next := enter(t, b, 9)
-	eventually(t, "places are taken", func() bool { return c.ZCard(t.Context(), queueKey(alice)).Val() == 6 })
+	eventually(t, "places are taken", func() bool { return queued(t.Context(), c, alice, a, b) == 6 })
 	cable.sever()
 	start := time.Now()
 	lease := wait(t, next)

@@ -23,17 +23,16 @@ func TestForeignQueueLeavesNoLock(t *testing.T) {
 	a, _ := process(t, server.Addr(), cfg, nil)
 	b, _ := process(t, server.Addr(), cfg, nil)
 	c, tag := server.Client(), "{"+strings.ToLower(alice.Hex())+"}"
-	owner, queue, taken := "lock:"+tag, "lock:queue:"+tag, "lock:waiting:"+tag
+	owner, queue := "lock:"+tag, "lock:queue:"+tag
 	for name, write := range map[string]func(context.Context, redis.Pipeliner){
 		"text for the queue":              func(ctx context.Context, c redis.Pipeliner) { c.Set(ctx, queue, "x", 0) },
 		"a set for the queue":             func(ctx context.Context, c redis.Pipeliner) { c.SAdd(ctx, queue, "x") },
-		"text for the places":             func(ctx context.Context, c redis.Pipeliner) { c.Set(ctx, taken, "x", 0) },
-		"a list for the places":           func(ctx context.Context, c redis.Pipeliner) { c.RPush(ctx, taken, "x") },
+		"a list of something else":        func(ctx context.Context, c redis.Pipeliner) { c.RPush(ctx, queue, "x") },
 		"text for the queue, with an end": func(ctx context.Context, c redis.Pipeliner) { c.Set(ctx, queue, "x", time.Second) },
 	} {
 		replace := func() {
 			if _, err := c.TxPipelined(t.Context(), func(p redis.Pipeliner) error {
-				p.Del(t.Context(), queue, taken)
+				p.Del(t.Context(), queue)
 				write(t.Context(), p)
 				return nil
 			}); err != nil {

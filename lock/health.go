@@ -26,7 +26,7 @@ type remote struct {
 	svc       *Service
 	client    redis.UniversalClient
 	scripts   scripts
-	process   string // constant; the channel is named after it
+	process   string // the name of this process in Redis; the channel is named after it
 	clustered bool   // messages of several servers have no common order
 	ttl       time.Duration
 	takePause time.Duration
@@ -35,13 +35,12 @@ type remote struct {
 	maxBeatLimit time.Duration // with a heartbeat that is late
 
 	up         atomic.Bool
-	epoch      atomic.Uint64 // number of changes of up and of the generation
+	epoch      atomic.Uint64 // number of changes of up, and of heartbeats that had lapsed
+	lapsed     atomic.Uint64 // when the heartbeat was last found to have lapsed, in µs by the server's clock: turns that were given before are over
 	downAt     atomic.Int64  // when Redis last went away; 0 = never
 	ackedAt    atomic.Int64  // when the last confirmed heartbeat was sent
 	pushed     atomic.Bool   // Pub/Sub delivers
-	clock      atomic.Int64  // by how much the clock of Redis is ahead of svc.now; too high by a maximum of clockError
-	clockError atomic.Int64  // the round trip after which clock was known
-	floor      atomic.Int64  // whatever arrives over Pub/Sub from now on was published after this
+	clock      atomic.Int64  // by how much the clock of Redis is ahead of svc.now, but for what a fast call takes to get there
 	begunBeats atomic.Uint64 // heartbeats that have begun
 	answered   atomic.Int64  // when the last call of a lane was answered
 	beatAt     atomic.Int64  // when the heartbeat that is under way was sent; 0 = none is
@@ -54,21 +53,18 @@ type remote struct {
 	look  chan struct{} // look at the lanes now
 	hear  chan struct{} // subscribe now
 
-	transit sync.Mutex // one change of up or of the generation at a time
+	transit sync.Mutex // one change of epoch at a time
 
-	beatConn   *redis.Conn    // used by the heartbeat alone; nil until it is needed
-	lingering  sync.WaitGroup // heartbeats that nobody waits for any more
-	generation int            // used by the heartbeat alone
+	beatConn  *redis.Conn    // used by the heartbeat alone; nil until it is needed
+	lingering sync.WaitGroup // heartbeats that nobody waits for any more
 
 	missing map[string]time.Duration // used by the watch alone: when a heartbeat was first missing
 
-	mu     sync.Mutex    // guards all below
-	name   string        // instance: process and generation
-	born   uint64        // since when its heartbeat has not lapsed, in µs by the server's clock; 0 = never sent
-	takes  time.Duration // from when on a free lock may be taken
-	trust  uint64        // what was learnt before the turn with this fence may be out of date
-	echoes [64]time.Duration
-	echo   uint64
+	mu     sync.Mutex        // guards all below
+	clocks [8]time.Duration  // what the last calls said of clock, newest first; 0 = nothing
+	born   uint64            // since when its heartbeat has not lapsed, in µs by the server's clock; 0 = never sent
+	takes  time.Duration     // from when on a free lock may be taken
+	trust  uint64            // what was learnt before the turn with this fence may be out of date
 	warned map[string]string // settings of others that were warned of
 	differ int               // processes with different settings, when that was looked at last
 	beaten chan struct{}     // closed when the next heartbeat has a result; nil: nobody waits for that
@@ -94,35 +90,7 @@ func newRemote(svc *Service, client redis.UniversalClient) (*remote, error) {
 		lifetime:     max(4*cfg.MembershipInterval.Duration(), 2*cfg.MaxHold.Duration()+time.Minute),
 		nudge:        make(chan struct{}, 1), look: make(chan struct{}, 1), hear: make(chan struct{}, 1), warned: map[string]string{}, missing: map[string]time.Duration{},
 	}
-	r.name = r.nextName()
 	return r, nil
-}
-
-// nextName returns the name of the next generation. Only the heartbeat uses it.
-func (r *remote) nextName() string {
-	r.generation++
-	return r.process + "." + strconv.Itoa(r.generation)
-}
-
-func (r *remote) rename(name string, born uint64) (previous string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	previous, r.name, r.born = r.name, name, born
-	return previous
-}
-
-// instance returns the name under which this process owns locks and places. It changes
-// when others may have taken it for dead.
-func (r *remote) instance() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.name
-}
-
-// wasUs tells whether an instance is one of this process, whatever its generation.
-func (r *remote) wasUs(instance string) bool {
-	process, _, _ := strings.Cut(instance, ".")
-	return process == r.process
 }
 
 func (r *remote) takesFrom() time.Duration {
@@ -227,11 +195,10 @@ func (r *remote) goOn(begun uint64) {
 		return
 	}
 	r.svc.each(false, func(l *lane) {
-		switch {
-		case l.link.relation != doubted:
-		case l.link.pausedAt < begun:
-			l.link.relate(linked)
-			l.link.want |= jobVerify | jobAdopt
+		switch f := &l.link; {
+		case f.paused == 0:
+		case f.paused <= begun:
+			f.paused, f.dirty = 0, true
 			l.dispatch(r.svc.now())
 		default:
 			r.doubts.Store(true)
@@ -244,15 +211,14 @@ func (r *remote) goOn(begun uint64) {
 // may have taken them over.
 func (r *remote) disown() {
 	r.svc.each(false, func(l *lane) {
-		if t := l.holder; t != nil && t.lease.turn.session != "" {
+		if t := l.holder; t != nil && t.lease.turn.shared {
 			l.lose(t, "this process sent no heartbeat for too long")
 		}
 	})
 }
 
-// recovered puts Redis in charge again. renewed is set if Redis took us for dead, or lost its data: then previous
-// is our former name.
-func (r *remote) recovered(renewed bool, previous string) {
+// recovered puts Redis in charge again. lapsed is set if others may have taken this process for dead, or Redis lost its data.
+func (r *remote) recovered(lapsed bool) {
 	r.transit.Lock()
 	defer r.transit.Unlock()
 	was := r.up.Swap(true)
@@ -260,9 +226,9 @@ func (r *remote) recovered(renewed bool, previous string) {
 	now := r.svc.now()
 	r.svc.metrics.redisUp.Set(1)
 	if !was && !r.outage.Up(nobody()) { // for the first time
-		r.svc.log.Info("redis decides the order", "instance", r.instance())
+		r.svc.log.Info("redis decides the order", "instance", r.process)
 	}
-	r.svc.each(false, func(l *lane) { l.resume(now, renewed, previous) })
+	r.svc.each(false, func(l *lane) { l.resume(now, lapsed) })
 	signal(r.hear)
 	signal(r.look)
 }
@@ -358,12 +324,13 @@ func (r *remote) stalledSince(at time.Duration) bool {
 func (r *remote) beat(ctx context.Context) error {
 	sent, begun := r.svc.now(), r.begunBeats.Add(1)
 	r.beatAt.Store(int64(max(sent, 1)))
-	born, micros, err := r.heartbeat(ctx, r.instance(), sent)
+	born, micros, err := r.heartbeat(ctx)
 	r.beatAt.Store(0)
 	r.noteStall(sent)
 	if err != nil {
 		return err
 	}
+	r.setClock(time.Duration(micros)*time.Microsecond - sent)
 	r.mu.Lock()
 	first := r.born == 0
 	if first {
@@ -373,50 +340,70 @@ func (r *remote) beat(ctx context.Context) error {
 	r.mu.Unlock()
 	switch {
 	case first:
+		r.askClock(ctx)
 		r.ackedAt.Store(int64(sent))
-		r.recovered(false, "")
+		r.recovered(false)
 	case lapsed:
-		return r.renew(ctx, sent)
+		r.renew(sent, born, micros)
 	default:
 		r.ackedAt.Store(int64(sent))
 		if !r.up.Load() {
 			// Redis may have lost the last writes, although it still has the heartbeat.
 			r.distrust(micros)
 			r.pauseTaking(sent)
-			r.recovered(false, "")
+			r.recovered(false)
 		}
 		r.goOn(begun)
 	}
 	return nil
 }
 
-// renew starts a new generation: our heartbeat had expired or was lost, so that others
-// may have taken what we own.
-func (r *remote) renew(ctx context.Context, late time.Duration) error {
-	// If the last heartbeat was recent, Redis lost its data or did not answer for a while. Else this process
-	// stood still while others went on.
-	alive := !r.up.Load() || r.aliveAt(late)
-	name, sent := r.nextName(), r.svc.now()
-	born, micros, err := r.heartbeat(ctx, name, sent)
-	if err != nil {
-		return err
-	}
-	if !alive {
-		r.disown() // before the heartbeat counts, so that no check passes in between
-	}
-	previous := r.rename(name, born)
+// askClock asks for the clock of Redis some times more, before the first claim names a time by it.
+func (r *remote) askClock(ctx context.Context) {
 	ctx, cancel := r.deadline(ctx)
 	defer cancel()
-	if err := r.client.Del(ctx, heartbeatPrefix+previous).Err(); err != nil {
-		return err
+	for range 3 {
+		sent := r.svc.now()
+		t, err := r.client.Time(ctx).Result()
+		if err != nil {
+			return // heartbeats show it, too
+		}
+		r.setClock(time.Duration(t.UnixMicro())*time.Microsecond - sent)
 	}
-	if alive {
+}
+
+// setClock notes what a call showed of the clock of Redis. The fastest of the last few counts, so that all processes are wrong by as
+// little.
+func (r *remote) setClock(ahead time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	copy(r.clocks[1:], r.clocks[:])
+	r.clocks[0] = ahead
+	least := ahead
+	for _, c := range r.clocks {
+		if c != 0 {
+			least = min(least, c)
+		}
+	}
+	r.clock.Store(int64(least))
+}
+
+// renew goes on after this process's heartbeat had expired or was lost, so that others may have taken what it owns.
+func (r *remote) renew(sent time.Duration, born, micros uint64) {
+	// If the last heartbeat was recent, Redis lost its data or did not answer for a while. Else this process
+	// stood still while others went on.
+	if !r.up.Load() || r.aliveAt(sent) {
 		r.distrust(micros)
 		r.pauseTaking(sent)
+	} else {
+		r.disown() // before the heartbeat counts, so that no check passes in between
 	}
+	r.mu.Lock()
+	r.born = born
+	r.mu.Unlock()
+	r.lapsed.Store(micros)
 	r.ackedAt.Store(int64(sent))
-	r.recovered(true, previous)
-	return nil
+	r.recovered(true)
 }
 
 // pauseTaking keeps free locks from being taken for a while.
@@ -434,14 +421,8 @@ func (r *remote) distrust(micros uint64) {
 
 // heartbeat runs the script. It returns since when this process's heartbeat has not lapsed, and
 // what time it is, in µs by the server's clock.
-func (r *remote) heartbeat(ctx context.Context, name string, sent time.Duration) (born, now uint64, err error) {
-	r.mu.Lock()
-	r.echo++
-	echo := r.echo
-	r.echoes[echo%uint64(len(r.echoes))] = sent
-	r.mu.Unlock()
-	settings := r.svc.ordering()
-	reply, err := r.sendBeat(ctx, []string{heartbeatPrefix + name}, settings, r.ttl.Milliseconds(), grantsPrefix+r.process, echo)
+func (r *remote) heartbeat(ctx context.Context) (born, now uint64, err error) {
+	reply, err := r.sendBeat(ctx, []string{heartbeatPrefix + r.process}, r.svc.ordering(), r.ttl.Milliseconds(), grantsPrefix+r.process)
 	if err != nil {
 		return 0, 0, fmt.Errorf("heartbeat: %w", err)
 	}
@@ -454,20 +435,7 @@ func (r *remote) heartbeat(ctx context.Context, name string, sent time.Duration)
 			return 0, 0, errReply
 		}
 	}
-	r.clockError.Store(int64(r.svc.now() - sent))
-	r.clock.Store(int64(time.Duration(micros[1])*time.Microsecond - sent))
 	return uint64(micros[0]), uint64(micros[1]), nil
-}
-
-// echoed notes that a heartbeat's message has arrived over Pub/Sub.
-func (r *remote) echoed(n uint64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if n > r.echo || r.echo-n >= uint64(len(r.echoes)) {
-		return
-	}
-	r.floor.Store(int64(r.echoes[n%uint64(len(r.echoes))]))
-	r.pushed.Store(true)
 }
 
 // advertise publishes this process's settings, and warns of processes with different settings and counts them: the
@@ -501,8 +469,13 @@ func (r *remote) advertise(ctx context.Context) {
 		}
 		differ++
 		if r.newWarning(process, theirs) {
-			r.svc.log.WarnContext(ctx, "another process orders transactions by other settings: the order does not hold between the two",
-				"process", process, "theirs", theirs, "ours", mine)
+			if spoken, _, _ := strings.Cut(theirs, " "); spoken != protocol {
+				r.svc.log.WarnContext(ctx, "another process speaks of lanes in Redis in another way: no order is shared with it; see the upgrade of a fleet in docs/MIGRATION.md",
+					"process", process, "theirs", theirs, "ours", mine)
+			} else {
+				r.svc.log.WarnContext(ctx, "another process orders transactions by other settings: the order does not hold between the two",
+					"process", process, "theirs", theirs, "ours", mine)
+			}
 		}
 	}
 	r.noteDifferent(ctx, differ)
@@ -553,7 +526,7 @@ func (r *remote) farewell(ctx context.Context) {
 	ctx, cancel := r.deadline(context.WithoutCancel(ctx))
 	defer cancel()
 	_, _ = r.client.Pipelined(ctx, func(p redis.Pipeliner) error { // it lapses by itself if this fails
-		p.Del(ctx, heartbeatPrefix+r.instance())
+		p.Del(ctx, heartbeatPrefix+r.process)
 		p.HDel(ctx, instancesKey, r.process)
 		return nil
 	})
@@ -609,7 +582,7 @@ func (r *remote) sendBeatOnce(ctx context.Context, keys []string, args []any) ([
 	go func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*r.beatLimit())
 		defer cancel()
-		values, err := r.scripts.heartbeat.Run(ctx, by, keys, args...).Slice()
+		values, err := r.scripts.beat.Run(ctx, by, keys, args...).Slice()
 		answer <- beatReply{values, err}
 	}()
 	limit := r.svc.cfg.RedisTimeout.Duration()
@@ -689,7 +662,7 @@ func cut(err error) bool {
 	return !errors.Is(err, errSilent) && !errors.As(err, &word) && (!errors.As(err, &late) || !late.Timeout())
 }
 
-// listenLoop receives grants over Pub/Sub.
+// listenLoop receives messages over Pub/Sub.
 func (r *remote) listenLoop(ctx context.Context) {
 	const pause = 100 * time.Millisecond
 	heard := false  // there was a subscription
@@ -731,7 +704,7 @@ func (r *remote) listen(ctx context.Context, heard *bool) error {
 		}
 		switch m := got.(type) {
 		case *redis.Subscription:
-			r.wake() // an echo at once, so that grants count from now
+			r.wake() // an echo at once
 			if *heard {
 				r.verifyAll()
 			}
@@ -742,50 +715,33 @@ func (r *remote) listen(ctx context.Context, heard *bool) error {
 	}
 }
 
-// verifyAll has all places sent again: a connection broke, so another server may be there now, without the last writes.
+// verifyAll has everything stated again: a connection broke, so another server may be there now, without the last writes.
 // Nothing else need show that, if all calls found one or the other.
 func (r *remote) verifyAll() {
 	r.svc.each(false, func(l *lane) {
-		if l.head != nil && r.svc.governs(l) {
-			l.link.want |= jobVerify
-			l.dispatch(r.svc.now())
-		}
+		l.link.dirty = true
+		l.dispatch(r.svc.now())
 	})
 }
 
-// received acts on one message. It drops a message that it cannot read: the watch asks for the lanes
-// anyway.
+// received acts on one message: an echo, or the key of a lane to look at. It drops what it cannot read: the watch asks for the
+// lanes anyway.
 func (r *remote) received(payload string) {
-	m, err := parseMessage(payload)
+	if payload == "echo" {
+		r.pushed.Store(true)
+		return
+	}
+	sender, err := parseKey(payload)
 	if err != nil {
 		r.svc.logFailure("a message was dropped", opAcquire, err)
 		return
 	}
-	if m.verb == "echo" {
-		r.echoed(m.echo)
-		return
-	}
-	if m.owner.instance != r.instance() {
-		return // it is for an earlier generation of this process
-	}
-	l := r.svc.lane(m.lane)
+	l := r.svc.lane(sender)
 	defer l.unlock()
-	if !r.svc.governs(l) {
-		return
+	if r.svc.governs(l) {
+		l.link.dirty = true
+		l.dispatch(r.svc.now())
 	}
-	now := r.svc.now()
-	if m.verb == "lost" {
-		l.applyLoss(m.owner, now)
-		return
-	}
-	v := view{owner: m.owner, left: -1}
-	// The turn began after the last echo was sent. If that was long ago, the message may have waited here
-	// for as long: then the lane asks instead.
-	floor := time.Duration(r.floor.Load())
-	if r.pushed.Load() && !r.clustered && now-floor < m.hold/4 {
-		v.left = floor + m.hold
-	}
-	l.applyGrant(v, now)
 }
 
 // watchLoop looks at lanes in which nothing was heard for a while: their owner may have
@@ -852,10 +808,10 @@ func (r *remote) watch(ctx context.Context, quiet time.Duration) {
 }
 
 func (r *remote) watchSome(ctx context.Context, lanes []*lane, dead map[string]bool) {
-	epoch, sent := r.epoch.Load(), r.svc.now()
+	epoch := r.epoch.Load()
 	texts, seen := r.owners(ctx, lanes)
 	found := make([]lockValue, len(lanes))
-	me := r.instance()
+	me := r.process
 	for i := range lanes {
 		var err error
 		if found[i], err = parseLockValue(texts[i]); err != nil {
@@ -879,13 +835,27 @@ func (r *remote) watchSome(ctx context.Context, lanes []*lane, dead map[string]b
 			r.removeDead(name)
 		}
 	}
+	ask := map[string]string{} // by lane
 	for i, l := range lanes {
 		l.mu.Lock()
 		if seen[i] && !l.gone && epoch == r.epoch.Load() {
-			l.applyLook(found[i], me, dead[found[i].instance], sent)
+			if other := l.applyLook(found[i], dead[found[i].instance]); other != "" {
+				ask[l.keys[0]] = other
+			}
 		}
 		l.unlock()
 	}
+	if len(ask) == 0 || !r.pushed.Load() {
+		return
+	}
+	ctx, cancel := r.deadline(ctx)
+	defer cancel()
+	_, _ = r.client.Pipelined(ctx, func(p redis.Pipeliner) error { // who is not asked looks now and then all the same
+		for _, key := range slices.Sorted(maps.Keys(ask)) {
+			p.Publish(ctx, grantsPrefix+ask[key], key)
+		}
+		return nil
+	})
 }
 
 // owners reads the lock keys of some lanes, and tells which of them could be read. It uses one command where one
@@ -929,18 +899,18 @@ func (r *remote) owners(ctx context.Context, lanes []*lane) (texts []string, see
 }
 
 // removeDead removes a dead instance from all lanes in which somebody of ours waits, so that
-// its places hold up nobody when they come to the front.
+// its claims hold up nobody when they come to the front.
 func (r *remote) removeDead(name string) {
 	r.svc.each(false, func(l *lane) {
-		if l.head != nil && r.svc.governs(l) && l.link.removedLast != name {
-			l.link.removedLast, l.link.reclaim = name, name
+		if l.head != nil && r.svc.governs(l) && l.link.dead == "" {
+			l.link.dead, l.link.deadFence = name, 0
 			l.dispatch(r.svc.now())
 		}
 	})
 }
 
 // findDead marks the instances whose heartbeat has expired. If this process's own heartbeat is gone as
-// well, Redis has lost its data, and findDead marks none.
+// well, Redis has lost its data, and findDead marks none; nor in the time after that, which others need to show that they live.
 func (r *remote) findDead(ctx context.Context, dead map[string]bool) error {
 	if len(dead) == 0 {
 		return nil
@@ -954,13 +924,13 @@ func (r *remote) findDead(ctx context.Context, dead map[string]bool) error {
 		for _, name := range slices.Sorted(maps.Keys(dead)) {
 			signs[name] = p.Exists(ctx, heartbeatPrefix+name)
 		}
-		own = p.Exists(ctx, heartbeatPrefix+r.instance())
+		own = p.Exists(ctx, heartbeatPrefix+r.process)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	if r.late(now) || r.late(time.Duration(r.ackedAt.Load())+r.svc.cfg.HeartbeatInterval.Duration()) {
+	if !r.mayTake() || r.late(now) || r.late(time.Duration(r.ackedAt.Load())+r.svc.cfg.HeartbeatInterval.Duration()) {
 		clear(r.missing)
 		return nil
 	}

@@ -47,7 +47,7 @@ type lane struct {
 func newLane(svc *Service, sender common.Address) *lane {
 	l := &lane{svc: svc, sender: sender, busy: true}
 	if svc.remote != nil {
-		l.keys, l.link.relation = keys(sender), patient
+		l.keys = keys(sender)
 	}
 	return l
 }
@@ -156,7 +156,6 @@ func (l *lane) expireKnowledge(now time.Duration) {
 func (l *lane) dispatch(now time.Duration) {
 	if l.svc.remote != nil {
 		l.followRemote(now)
-		l.tryAgain(now)
 	}
 	if l.svc.governs(l) {
 		l.driveShared(now)
@@ -169,13 +168,13 @@ func (l *lane) dispatch(now time.Duration) {
 		l.arm(until, now)
 		return
 	}
-	if l.link.relation == patient {
-		l.link.relate(alone)
+	if l.svc.remote != nil && !l.link.here && !l.link.alone {
+		l.link.alone = true
 		if l.wasShared() {
 			l.hole() // others may have gone on
 		}
 	}
-	t, until := l.pick(now)
+	t, until := l.pick(l.chain, now)
 	if t == nil {
 		l.arm(until, now)
 		return
@@ -184,7 +183,8 @@ func (l *lane) dispatch(now time.Duration) {
 	if open {
 		l.svc.metrics.fail[redisStrategy].Inc()
 	}
-	l.grant(t, now, turn{by: local, fence: l.svc.fences.Add(1), deadline: now + l.svc.cfg.MaxHold.Duration(), open: open})
+	fence := l.svc.fences.Add(1)
+	l.grant(t, now, turn{by: local, fence: fence, number: fence, deadline: now + l.svc.cfg.MaxHold.Duration(), open: open})
 }
 
 // recently is how long a lane counts as shared after another process had a turn in it.
@@ -201,7 +201,7 @@ func (l *lane) wasShared() bool {
 
 // patientUntil is until when the lane waits for a Redis that went away; 0 = not at all.
 func (l *lane) patientUntil() time.Duration {
-	if !l.wasShared() || !l.link.relation.away() {
+	if !l.wasShared() || l.link.here {
 		return 0
 	}
 	return time.Duration(l.svc.remote.downAt.Load()) + l.svc.cfg.RedisPatience.Duration()
@@ -212,8 +212,9 @@ type turn struct {
 	by       strategy
 	fence    uint64
 	deadline time.Duration // the hold limit
-	session  string        // the owner in Redis; empty = not owned there
-	instance string        // the instance that owns it there
+	number   uint64        // its fence in Redis: higher than the former if it went on after others may have taken this process for dead
+	session  string        // its key in Redis; empty = Redis was not told of it
+	shared   bool          // Redis has it
 	open     bool          // Redis should have decided, but did not answer
 }
 
@@ -267,12 +268,7 @@ func (l *lane) vacate(lease *Lease, cause error) {
 			l.hole()
 		}
 	}
-	switch {
-	case lease.turn.session != "":
-		l.handBackTurn(lease)
-	case t.session != "":
-		l.handBackPlace(t) // it may have a place in Redis since before the turn
-	}
+	l.turnEnded(lease)
 }
 
 // drop takes a waiting ticket out of the queue. It returns false if the ticket does not wait.
@@ -284,7 +280,6 @@ func (l *lane) drop(t *Ticket, cause error) bool {
 	t.state = over
 	t.err = cause
 	t.wake()
-	l.handBackPlace(t)
 	if l.svc.tracing() {
 		l.noteLeft(t)
 	}
@@ -330,13 +325,13 @@ func (l *lane) onTimer() {
 
 // pick chooses who is next by the order of this process, or tells when to ask again. Of the waiting tickets, one whose nonce is next goes
 // before one that is known to be ahead. The latter loses nothing, since the network would have refused it.
-func (l *lane) pick(now time.Duration) (*Ticket, time.Duration) {
+func (l *lane) pick(by chain, now time.Duration) (*Ticket, time.Duration) {
 	if l.head.until == 0 {
-		return l.next(l.chain), 0
+		return l.next(by), 0
 	}
-	if l.chain.known {
+	if by.known {
 		for t := l.head; t != nil; t = t.next {
-			if t.nonce <= l.chain.expected {
+			if t.nonce <= by.expected {
 				return t, 0
 			}
 		}
@@ -404,9 +399,8 @@ func (l *lane) observe(nonce uint64, insist bool) bool {
 	if !news && !insist {
 		return false
 	}
-	if !l.link.want.has(jobShare) || nonce > l.link.nonceToShare {
-		l.link.nonceToShare = nonce
-		l.link.want |= jobShare
+	if f := &l.link; l.svc.remote != nil && (f.observed == nil || nonce > *f.observed) {
+		f.observed = &nonce
 	}
 	return true
 }

@@ -73,11 +73,11 @@ func newMetrics() *metrics {
 		Name: "rpc_relay_lock_timeout_releases_total", Help: "Locks that were taken from their holder at the hold limit.",
 	}, byStrategy)
 	rejoins := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "rpc_relay_lock_queue_rejoins_total", Help: "Places in a queue that were lost and taken again.",
+		Name: "rpc_relay_lock_queue_rejoins_total", Help: "Claims in a queue that were lost and stated again.",
 	}, byStrategy)
 	m := &metrics{
 		zombies: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "rpc_relay_lock_zombie_cleanups_total", Help: "Locks and places of dead processes that were removed.",
+			Name: "rpc_relay_lock_zombie_cleanups_total", Help: "Locks and claims of dead processes that were removed.",
 		}),
 		redisErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "rpc_relay_lock_redis_errors_total", Help: "Redis calls of the lock that failed.",
@@ -243,16 +243,9 @@ func (l *lane) noteDrawn(t *Ticket) {
 	})
 }
 
-func (l *lane) notePlaced(batch []*Ticket, v view) {
+func (l *lane) noteStated(s statement, v view) {
 	l.note(func() {
-		l.svc.log.Log(nobody(), levelTrace, "places taken in redis", "sender", l.sender, "first", batch[0].nonce, "count", len(batch),
-			"owner", v.owner.session, "process", v.owner.instance, "fence", v.owner.fence)
-	})
-}
-
-func (l *lane) noteGivenBack(d handback, v view) {
-	l.note(func() {
-		l.svc.log.Log(nobody(), levelTrace, "place or turn given back to redis", "sender", l.sender, "session", d.session,
+		l.svc.log.Log(nobody(), levelTrace, "told redis", "sender", l.sender, "claim", s.claim.session, "lowest", s.claim.nonce, "turn", s.turn, "ended", s.ended,
 			"owner", v.owner.session, "process", v.owner.instance, "fence", v.owner.fence)
 	})
 }

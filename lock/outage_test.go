@@ -36,7 +36,7 @@ func TestPublishingIsForbidden(t *testing.T) {
 	first := mustWait(t, mustEnter(t, a, bob, 5))
 	next := mustEnter(t, b, bob, 6)
 	c := server.Client()
-	until(t, "b waits", func() bool { return c.ZCard(t.Context(), keys(bob)[3]).Val() == 1 })
+	until(t, "b waits", func() bool { return c.LLen(t.Context(), keys(bob)[1]).Val() == 1 })
 	first.Release()
 	lease := mustWait(t, next)
 	if lease.Turn().Strategy != "redis" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,7 +24,7 @@ func TestSharedLanesArePatient(t *testing.T) {
 	shared, own := strangerNo(1), strangerNo(2)
 	first := mustWait(t, mustEnter(t, one, shared, 0))
 	other := mustEnter(t, two, shared, 1)
-	until(t, "the other's place is taken", func() bool { return server.Client().ZCard(t.Context(), keys(shared)[3]).Val() == 1 })
+	until(t, "the other's place is taken", func() bool { return server.Client().LLen(t.Context(), keys(shared)[1]).Val() == 1 })
 	first.Release()
 	mustWait(t, other).Release()
 	second := mustWait(t, mustEnter(t, one, shared, 2))
@@ -59,7 +60,7 @@ func TestStallOfRedisRefusesNobody(t *testing.T) {
 	one, two := startedOn(t, server.URL(), cfg), startedOn(t, server.URL(), cfg)
 	first := mustWait(t, mustEnter(t, one, bob, 0))
 	other := mustEnter(t, two, bob, 1)
-	until(t, "the other's place is taken", func() bool { return server.Client().ZCard(t.Context(), keys(bob)[3]).Val() == 1 })
+	until(t, "the other's place is taken", func() bool { return server.Client().LLen(t.Context(), keys(bob)[1]).Val() == 1 })
 	advance(first)
 	first.Release()
 	second := mustWait(t, other)
@@ -90,7 +91,7 @@ func TestWindowsStandStillWhileRedisIsAway(t *testing.T) {
 	one, two := startedOn(t, server.URL(), cfg), startedOn(t, server.URL(), cfg)
 	first := mustWait(t, mustEnter(t, one, bob, 0))
 	other := mustEnter(t, two, bob, 1)
-	until(t, "the other's place is taken", func() bool { return server.Client().ZCard(t.Context(), keys(bob)[3]).Val() == 1 })
+	until(t, "the other's place is taken", func() bool { return server.Client().LLen(t.Context(), keys(bob)[1]).Val() == 1 })
 	advance(first)
 	first.Release()
 	second := mustWait(t, other)
@@ -170,9 +171,63 @@ func TestLaneFollowsRedisInOneStep(t *testing.T) {
 		t.Errorf("governs %v, the window ends at %v instead of %v", svc.governs(ln), k.until, end+time.Second)
 	}
 	ln.onTimer()
-	svc.each(false, func(l *lane) { l.resume(now, false, "") })
+	svc.each(false, func(l *lane) { l.resume(now, false) })
 	if k.until != end+time.Second {
 		t.Errorf("the window was moved twice, to %v", k.until)
+	}
+}
+
+// slowRedis answers each statement when it is told to: somebody else has the turn.
+type slowRedis struct {
+	transport
+	asked, answer chan struct{}
+}
+
+func (r *slowRedis) sync(context.Context, []string, statement) (view, error) {
+	r.asked <- struct{}{}
+	<-r.answer
+	return view{owner: lockValue{session: "theirs", instance: "other", fence: 1}, left: -1, wait: -1}, nil
+}
+
+// A window ends while the first statement of its claim is on its way, which Redis may have handled before. So the lane asks again,
+// or nobody would hear that whoever had the turn then has given it up.
+func TestWindowEndsWhileItsClaimIsOnItsWay(t *testing.T) {
+	t.Parallel()
+	cfg := arrivalOrder()
+	cfg.Window = ms(100)
+	var now atomic.Int64
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // nothing is sent to it
+	defer func() { _ = client.Close() }()
+	svc, err := New(cfg, Deps{Redis: client, Clock: func() time.Duration { return time.Duration(now.Load()) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wire := &slowRedis{asked: make(chan struct{}), answer: make(chan struct{})}
+	svc.calls, svc.work = wire, t.Context()
+	svc.remote.up.Store(true)
+	k := mustEnter(t, svc, bob, 1)
+	now.Store(int64(60 * time.Millisecond)) // the claim waits for half of the window
+	k.lane.onTimer()
+	<-wire.asked
+	now.Store(int64(200 * time.Millisecond))
+	k.lane.onTimer()
+	wire.answer <- struct{}{}
+	select {
+	case <-wire.asked:
+	case <-time.After(patience):
+		t.Fatal("nobody asks after the end of the window")
+	}
+	wire.answer <- struct{}{}
+	k.Leave()
+	over := make(chan struct{})
+	go func() { svc.wg.Wait(); close(over) }()
+	for {
+		select {
+		case <-wire.asked: // the claim is taken back
+			wire.answer <- struct{}{}
+		case <-over:
+			return
+		}
 	}
 }
 
@@ -185,7 +240,7 @@ func TestPatienceEnds(t *testing.T) {
 	one, two := startedOn(t, server.URL(), cfg), startedOn(t, server.URL(), cfg)
 	first := mustWait(t, mustEnter(t, one, bob, 0))
 	other := mustEnter(t, two, bob, 1)
-	until(t, "the other's place is taken", func() bool { return server.Client().ZCard(t.Context(), keys(bob)[3]).Val() == 1 })
+	until(t, "the other's place is taken", func() bool { return server.Client().LLen(t.Context(), keys(bob)[1]).Val() == 1 })
 	advance(first)
 	first.Release()
 	mustWait(t, other).Release()
@@ -236,22 +291,28 @@ func TestStarvedReaderDeclaresNobodyDead(t *testing.T) {
 	}
 	r.ackedAt.Store(acked)
 	r.missing = map[string]time.Duration{"somebody.1": svc.now() - long}
+	r.pauseTaking(svc.now())
+	if look() {
+		t.Error("declared dead just after Redis has lost its data, and who lives may not have shown it yet")
+	}
+	r.pauseTaking(-r.takePause)
+	r.missing = map[string]time.Duration{"somebody.1": svc.now() - long}
 	if !look() {
 		t.Error("not declared dead by a process that is in time")
 	}
 }
 
 // The limit of a wait holds however the lane stands to Redis, whether it flows or recovers, and for those who
-// are told as for those who wait. The place is given up, here and in Redis.
-func TestWaitHasItsLimitInEveryRelation(t *testing.T) {
+// are told as for those who wait.
+func TestWaitHasItsLimit(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	for relation := range relations {
+	for i, stands := range []string{"without Redis", "with Redis", "in doubt", "kept off Redis"} {
 		for _, mode := range []mode{flowing, recovering} {
-			t.Run(fmt.Sprintf("%v, mode %d", relation, mode), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s, mode %d", stands, mode), func(t *testing.T) {
 				cfg := arrivalOrder()
-				svc, sender := startedOn(t, server.URL(), cfg), strangerNo(100+2*uint64(relation)+uint64(mode))
-				if relation == unlinked {
+				svc, sender := startedOn(t, server.URL(), cfg), strangerNo(100+2*uint64(i)+uint64(mode))
+				if stands == "without Redis" {
 					local, err := New(cfg, Deps{})
 					if err != nil {
 						t.Fatal(err)
@@ -262,9 +323,11 @@ func TestWaitHasItsLimitInEveryRelation(t *testing.T) {
 				waits, told := mustEnter(t, svc, sender, 1), mustEnter(t, svc, sender, 2)
 				ln := holder.ticket.lane
 				ln.mu.Lock()
-				ln.link.relation, ln.chain.mode = relation, mode
-				if relation == failing || relation == foreign {
-					ln.link.retryAt = svc.now() + time.Hour
+				switch ln.chain.mode = mode; stands {
+				case "in doubt":
+					ln.link.paused = 1000
+				case "kept off Redis":
+					ln.link.outUntil = svc.now() + time.Hour
 				}
 				ln.mu.Unlock()
 				over := make(chan struct{})
@@ -285,6 +348,7 @@ func TestWaitHasItsLimitInEveryRelation(t *testing.T) {
 				if ln.length != 0 {
 					t.Errorf("%d wait", ln.length)
 				}
+				ln.link.paused, ln.link.outUntil = 0, 0
 				ln.mu.Unlock()
 				holder.Release()
 			})

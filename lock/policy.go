@@ -113,7 +113,7 @@ const (
 // mode says how a lane goes on.
 //
 //	          a hole: WRONG_NONCE or another verdict that it was not executed, an unclear submission,
-//	          a lost turn, places of a dead process, Redis back with what it may have missed,
+//	          a lost turn, a dead process, Redis back with what it may have missed,
 //	          a shared lane that goes on without Redis
 //	flowing ────────────────────────────────────────────────────────────────────────▶ recovering
 //	        ◀────────────────────────────────────────────────────────────────────────

@@ -226,7 +226,7 @@ func newStopping(t *testing.T, environ ...string) stopping {
 	return s
 }
 
-func (s stopping) places(t *testing.T) int64 { return s.look.ZCard(t.Context(), queueKey(alice)).Val() }
+func (s stopping) places(t *testing.T) int64 { return s.look.LLen(t.Context(), queueKey(alice)).Val() }
 
 // A pause shorter than the heartbeat's life costs nobody anything, however many heartbeats are missed.
 func TestPausedProcess(t *testing.T) {
@@ -264,7 +264,7 @@ func TestStoppedProcess(t *testing.T) {
 	holder.do("release")
 	waiter.signal(syscall.SIGCONT)
 	waiter.send("wait")
-	eventually(t, "the one that was stopped queues again", func() bool { return c.ZCard(t.Context(), queueKey(alice)).Val() == 1 })
+	eventually(t, "the one that was stopped queues again", func() bool { return c.LLen(t.Context(), queueKey(alice)).Val() == 1 })
 	if err := lease.Check(); err != nil {
 		t.Errorf("our turn: %v", err)
 	}

@@ -236,9 +236,7 @@ func (s *Service) spawn(f func(context.Context)) bool {
 }
 
 // governs tells whether Redis decides the order of the lane at the moment, as the lane knows.
-func (s *Service) governs(l *lane) bool {
-	return l.link.relation == linked || l.link.relation == doubted
-}
+func (s *Service) governs(l *lane) bool { return l.link.here && l.link.outUntil == 0 }
 
 // trusted tells whether other processes take this one for alive at the given time, so that what it owns in Redis
 // is its own. While Redis does not answer nobody can know, and the policy is to go on.

@@ -365,7 +365,7 @@ func TestTraceLogs(t *testing.T) {
 	if taken, err := svc.ForceRelease(t.Context(), alice); !taken || err != nil {
 		t.Errorf("release by force: %t, %v", taken, err)
 	}
-	for _, line := range []string{"ticket drawn", "places taken in redis", "place or turn given back to redis", "place left", "lock lost"} {
+	for _, line := range []string{"ticket drawn", "told redis", "place left", "lock lost"} {
 		eventually(t, line, func() bool { return strings.Contains(out.String(), line) })
 	}
 }

@@ -155,7 +155,7 @@ func (s *Submitted) conclude(v Verdict) (passedOn <-chan struct{}) {
 	if s.ahead && v.TooHigh { // the chain does not lead to it
 		if l.chain.tooHigh(s.nonce, s.next) {
 			l.gapAt = svc.now()
-			l.link.want |= jobTellGap
+			l.link.gap = svc.remote != nil
 			l.dispatch(l.gapAt)
 		}
 		return nil
@@ -167,10 +167,10 @@ func (s *Submitted) conclude(v Verdict) (passedOn <-chan struct{}) {
 	// While Redis is away only lanes in use keep the verdict for it. What Redis knows of an idle lane will have
 	// expired, and an outage must not fill our memory.
 	if svc.remote != nil && (svc.remote.up.Load() || !l.empty()) {
-		l.link.badVerdict = max(l.link.badVerdict, s.fence)
+		l.link.bad = max(l.link.bad, s.fence)
 		if svc.governs(l) {
 			waiter := make(chan struct{})
-			l.link.verdictWaiters, passedOn = append(l.link.verdictWaiters, waiter), waiter
+			l.link.waiters, passedOn = append(l.link.waiters, waiter), waiter
 		}
 	}
 	l.dispatch(svc.now())

@@ -33,8 +33,6 @@ type Ticket struct {
 	ready      chan struct{}   // closed when it stops waiting; made by the first Wait
 	notify     func()          // called when it stops waiting; see Notify
 	limit      *time.Timer     // of Notify
-	session    string          // its key in Redis; empty until it is needed
-	place      place           // its place in the queue in Redis
 	parent     context.Context // of the first Wait for this turn, from its beginning on
 	lease      *Lease          // of its turn, or its last one; nil: it had none
 	first      Lease           // its first one
@@ -206,7 +204,7 @@ func (t *Ticket) FirstInLine() bool {
 	l := t.lane
 	l.mu.Lock()
 	defer l.unlock()
-	return l.head == t && l.holder == nil && (l.link.owner == "" || !l.svc.governs(l))
+	return l.head == t && l.holder == nil && (l.link.owner.session == "" || !l.svc.governs(l))
 }
 
 // followed tells whether the sender's transactions before this one came this way: others were in the lane when it entered, or had
@@ -228,7 +226,7 @@ func (t *Ticket) letPass(nonce uint64) { t.passedBy, t.follows = nonce+1, true }
 type Lease struct {
 	ticket *Ticket // nil: not ordered
 	nonce  uint64  // without a ticket: the transaction's
-	turn   turn    // its session and instance are guarded by lane.mu; the rest does not change
+	turn   turn    // what Redis knows of it is guarded by lane.mu; the rest does not change
 
 	// Guarded by lane.mu.
 
@@ -278,9 +276,6 @@ func (l *Lease) Next(known Known) Next {
 		ln.observe(known.next(), false)
 	}
 	l.next = decide(ln.chain, ln.facts(t, known))
-	if l.next.why == forWindow && l.turn.by == redisStrategy {
-		ln.svc.remote.wake() // Redis measures windows by its clock, which may have jumped: a heartbeat shows what it is now
-	}
 	n := l.next
 	if n.Step == Refuse {
 		n.Cause = ln.failure.explain(t.nonce, t.entered, n.Nonce)
@@ -354,7 +349,7 @@ func (l *Lease) check() error {
 	if now+margin >= l.turn.deadline {
 		return fmt.Errorf("%w: held for %v, the maximum is %v", ErrLost, (now - l.granted).Round(time.Millisecond), ln.svc.cfg.MaxHold)
 	}
-	if l.turn.session != "" && !ln.svc.trusted(now+margin) {
+	if l.turn.shared && !ln.svc.trusted(now+margin) {
 		return errDoubt
 	}
 	return nil
@@ -514,8 +509,7 @@ func (l *Lease) PutBack(window time.Duration) bool {
 		ln.notePutBack(t)
 	}
 	ln.vacate(l, ErrReleased)
-	ln.replace(t)
-	t.parent, t.ready, t.session, t.place = nil, nil, "", placeNone
+	t.parent, t.ready = nil, nil
 	ln.admit(t, window)
 	return true
 }

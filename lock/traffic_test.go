@@ -245,7 +245,7 @@ func cleared(t *testing.T, c *redis.Client, svcs ...*lock.Service) {
 		}
 	}
 	for _, key := range left {
-		t.Log(key, c.PTTL(t.Context(), key).Val(), c.Get(t.Context(), key).Val(), c.LRange(t.Context(), key, 0, -1).Val(), c.ZRange(t.Context(), key, 0, -1).Val())
+		t.Log(key, c.PTTL(t.Context(), key).Val(), c.Get(t.Context(), key).Val(), c.LRange(t.Context(), key, 0, -1).Val())
 	}
 	for _, svc := range svcs {
 		t.Logf("%s: %+v", svc.Instance(), svc.Lanes())

@@ -160,15 +160,15 @@ func (n *network) nonce(s *sender) uint64 {
 	return account.Nonce
 }
 
-// waiting gives how many places are taken in the sender's queue in Redis, besides
-// that of the owner.
-func (n *network) waiting(s *sender) int {
+// waiting gives how many transactions wait for their turn at the relays that live, besides the owner.
+func (n *network) waiting() (count int) {
 	n.t.Helper()
-	count, err := n.store.ZCard(n.t.Context(), "lock:waiting:"+tag(s)).Result()
-	if err != nil {
-		n.t.Fatal(err)
+	for _, r := range n.relays {
+		if r.process.Alive() {
+			count += int(r.metric("rpc_relay_lock_waiting_txns"))
+		}
 	}
-	return int(count)
+	return count
 }
 
 // owned tells whether the sender's lock belongs to somebody, by Redis.
@@ -239,7 +239,7 @@ func (n *network) leftover() string {
 		n.t.Fatal(err)
 	}
 	for _, key := range keys {
-		if strings.HasPrefix(key, "lock:{") || strings.HasPrefix(key, "lock:waiting:") {
+		if strings.HasPrefix(key, "lock:{") || strings.HasPrefix(key, "lock:queue:") {
 			return key
 		}
 		ttl, err := client.TTL(ctx, key).Result()

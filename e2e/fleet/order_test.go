@@ -56,7 +56,7 @@ func TestAlternatingRelays(t *testing.T) {
 }
 
 // TestLatePredecessor: one transaction comes to its relay after the window of those that follow it, which are at another relay; that
-// relay's own transactions lead up to it (L40). It costs time and no transaction.
+// relay's own transactions lead up to it (L38). It costs time and no transaction.
 func TestLatePredecessor(t *testing.T) {
 	t.Parallel()
 	const late, window = 5, 2 * time.Second // the whole wait is five windows
@@ -97,8 +97,8 @@ func (n *network) lineUp(b *burst, s *sender, relays []*relay, count int) {
 // queued waits until the sender's lock is owned and so many places stand behind it.
 func (n *network) queued(s *sender, behind int) {
 	n.t.Helper()
-	until(n.t, normal, fmt.Sprintf("%d places are taken behind the owner", behind), func() bool {
-		return n.owned(s) && n.waiting(s) == behind
+	until(n.t, normal, fmt.Sprintf("%d wait behind the owner", behind), func() bool {
+		return n.owned(s) && n.waiting() == behind
 	})
 }
 

@@ -17,7 +17,7 @@
 //	scenario.go                what a seed draws
 //	world.go               relays, clients, faults, and the order of the whole
 //	wire.go                the network: a hook of the Redis client in place of connections, and one connection for Pub/Sub
-//	server.go, script.go, store.go, sortedset.go  Redis: the lock's own Lua scripts, by an interpreter, on the commands they use
+//	server.go, script.go, store.go  Redis: the lock's own Lua scripts, by an interpreter, on the commands they use
 //	window.go              with a window: clients, and the network and the mirror node that know the nonces
 //	judge.go, history.go   what must hold
 //	judgewindow.go         what must hold with a window, where nonces decide

@@ -26,7 +26,7 @@ func TestFaithful(t *testing.T) {
 	defer sim.close()
 	random := rand.New(rand.NewPCG(1, 2))
 	scripts := map[string]string{}
-	for _, name := range []string{"lane", "enter", "release", "reclaim", "judge", "repair", "heartbeat"} {
+	for _, name := range []string{"lane", "sync", "drop", "repair", "beat"} {
 		text, err := os.ReadFile(filepath.Join("..", "lua", name+".lua"))
 		if err != nil {
 			t.Fatal(err)
@@ -34,7 +34,7 @@ func TestFaithful(t *testing.T) {
 		scripts[name] = string(text)
 	}
 	one := func(list ...string) string { return list[random.IntN(len(list))] }
-	keys := []string{"lock:{a}", "lock:queue:{a}", "lock:memory:{a}", "lock:waiting:{a}"}
+	keys := []string{"lock:{a}", "lock:queue:{a}", "lock:memory:{a}"}
 	const hour = "3600000"
 	ctx := t.Context()
 	both := func(what string, words ...string) {
@@ -60,39 +60,39 @@ func TestFaithful(t *testing.T) {
 	for step := range 4000 {
 		micros += random.Int64N(2000) * 1000
 		now := fmt.Sprintf("{'%d','%d'}", micros/1_000_000, micros%1_000_000)
-		session := func() string { return one("s1", "s2", "s3", "s4", "s5", "s6") }
-		instance := func() string { return one("p.1", "p.2", "q.1") }
+		session := func() string { return one("s1", "s2", "s3", "s4") }
+		instance := func() string { return one("p", "q", "r") }
 		number := func() string { return fmt.Sprint(random.IntN(6)) }
-		window := func() string { return one("0", "0", fmt.Sprint(micros/1000+random.Int64N(4000)-2000)) }
-		name, with := one("enter", "enter", "enter", "release", "release", "release", "reclaim", "judge", "repair", "heartbeat"), []string{instance(), hour, hour, hour}
+		fence := func() string { return fmt.Sprint(micros - random.Int64N(4_000_000)) }
+		name, with := one("sync", "sync", "sync", "sync", "sync", "drop", "repair", "beat"), []string{instance(), hour, hour, hour}
 		switch name {
-		case "enter":
-			with = append(with, one("0", "1"), one("1", "1", "0"), one("", "", number()))
-			if random.IntN(5) == 0 {
-				with = append(with, session(), number(), fmt.Sprint(micros-random.Int64N(10_000_000)), hour, one("0", "1"))
+		case "sync":
+			if random.IntN(3) > 0 {
+				with = append(with, session(), number(), fmt.Sprint(micros-random.Int64N(9000)), one("", "0", "2000", "900000"), one("0", "1", "2"))
 			} else {
-				with = append(with, "", "", "", "", "")
+				with = append(with, "", "", "0", "", one("0", "1"))
 			}
-			with = append(with, one("", session()), "200")
-			for range random.IntN(4) {
-				with = append(with, session(), number(), window())
+			if random.IntN(4) == 0 {
+				with = append(with, one(fence(), turnOf(s)), session(), hour)
+			} else {
+				with = append(with, "", "", "")
 			}
-		case "release":
-			with = append(with, session(), one("0", "1"), one("1", "0"))
-			if with[5] == "1" {
-				with = append(with, one("", number()), one("", fmt.Sprint(micros)), one("", "1", "r", "a", "g"), "||")
+			with = append(with, one("0", fence(), turnOf(s), turnOf(s)))
+			if random.IntN(2) == 0 {
+				with = append(with, one("", number()), one("", fence(), turnOf(s)), one("", "1", "r", "a", "g"), "||")
+			} else {
+				with = append(with, "", "", "", "")
 			}
-		case "reclaim":
-			with = append(with, one("", instance()), one("", session()), one("1", "0"))
-		case "judge":
-			with = append(with, one("0", fmt.Sprint(micros-random.Int64N(10_000_000))), one("", number()))
+			with = append(with, one("", "", number()), one("0", "0", fence(), turnOf(s)), one("", number()), one("1", "1", "0"))
+		case "drop":
+			with = append(with, instance(), one("0", turnOf(s), fmt.Sprint(micros)), one("0", "1"), one("0", "1"))
 		case "repair":
 			with = append(with, one("0", "1"))
-		case "heartbeat":
-			with = []string{"settings", hour, "channel", "7"}
+		case "beat":
+			with = []string{"settings", hour, "channel"}
 		}
 		text, on := scripts["lane"]+"\n"+scripts[name], keys
-		if name == "heartbeat" {
+		if name == "beat" {
 			text, on = scripts[name], []string{"lock:heartbeat:" + instance()}
 		}
 		switch random.IntN(60) {
@@ -167,8 +167,6 @@ func stored(ctx context.Context, c *redis.Client, key string) string {
 		return fmt.Sprint(life, kind, c.Get(ctx, key).Val())
 	case "list":
 		return fmt.Sprint(life, kind, c.LRange(ctx, key, 0, -1).Val())
-	case "zset":
-		return fmt.Sprint(life, kind, c.ZRangeWithScores(ctx, key, 0, -1).Val())
 	default:
 		return kind
 	}
@@ -185,10 +183,16 @@ func (s *store) shown(key string) string {
 	case "list":
 		return fmt.Sprint(life, v.kind, v.list)
 	default:
-		set := make([]redis.Z, len(v.set))
-		for i, m := range v.set {
-			set[i] = redis.Z{Score: m.score, Member: m.name}
-		}
-		return fmt.Sprint(life, v.kind, set)
+		return fmt.Sprint(life, v.kind, v.list)
 	}
+}
+
+// turnOf returns the fence of the present turn.
+func turnOf(s *store) string {
+	if v := s.get("lock:{a}"); v != nil && v.kind == "string" {
+		if fields := strings.Split(v.text, "|"); len(fields) == 9 {
+			return fields[2]
+		}
+	}
+	return "1"
 }

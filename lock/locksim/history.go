@@ -106,10 +106,7 @@ func (j *judgement) history(lived []*Transaction) {
 	orders := map[int]int{}
 	lived = slices.SortedFunc(slices.Values(lived), func(a, b *Transaction) int { return a.Entered.Step - b.Entered.Step })
 	for _, t := range lived {
-		joined := t.Joined.orEver(ever)
-		if t.Granted.before(joined) {
-			joined = t.Granted
-		}
+		joined := t.Granted.orEver(ever) // between relays arrival decides only as far as the ways to Redis tell: see places
 		add("enter", t, orders[t.Relay], t.Entered, int64(joined.Step))
 		orders[t.Relay]++
 		if t.Granted.ever() {

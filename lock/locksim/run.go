@@ -26,8 +26,8 @@ type Report struct {
 
 // Run simulates the scenario of a seed.
 func Run(t *testing.T, seed uint64) Report {
-	w := &world{scenario: NewScenario(seed), counts: map[string]int{}, sinceBad: map[string]int{}, byNonce: map[string]*Transaction{}}
-	w.places, w.latest, w.given = map[string]Moment{}, map[uint64]Moment{}, map[uint64]Moment{}
+	w := &world{scenario: NewScenario(seed), counts: map[string]int{}, sinceBad: map[string]int{}}
+	w.latest, w.given = map[uint64]Moment{}, map[uint64]Moment{}
 	for sender := range w.chains {
 		w.chains[sender] = ledger{next: firstNonce(sender), verdicts: map[uint64]chan struct{}{}}
 	}

@@ -70,6 +70,7 @@ type Transaction struct {
 	Looks  time.Duration // with a window: how long the mirror node takes to answer
 
 	Entered, Joined, Left, Granted, Sent, Released, Over Moment
+	Waits                                                Moment // since when it waits for its turn; never, if it does not
 	Looked                                               Moment // with a window: when the mirror node had answered first
 	Refused                                              int    // likewise: how often the network refused it for its nonce
 	Fence                                                uint64

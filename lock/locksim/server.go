@@ -16,57 +16,46 @@ type server struct {
 	lua   *interpreter
 	skew  time.Duration // of its clock
 	subs  []*subscription
-	joins map[string]int // places by sender's key and nonce, in the order in which they were first taken
 }
 
 func newServer(w *world) *server {
-	s := &server{w: w, joins: map[string]int{}}
+	s := &server{w: w}
 	s.store = newStore(func() time.Time { return time.Now().Add(s.skew) }, s.published)
 	s.lua = newInterpreter(s.store)
 	return s
 }
 
-// execute runs one command of a relay.
-func (s *server) execute(words []string) (any, error) {
+// execute runs one command that a relay sent then.
+func (s *server) execute(from *relay, at time.Duration, words []string) (any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	reply, err := s.lua.execute(words)
 	if err == nil {
-		s.noteJoins(words)
+		s.noteJoins(from, at, words)
 		s.noteTurn(words)
 	}
 	return reply, err
 }
 
-// What an enter script has: four keys, fourteen arguments, and three more for each place.
-const enterHead, enterPlace = 3 + 4 + 14, 3
+// What a sync script has: three keys and 21 arguments.
+const syncWords = 3 + 3 + 21
 
-// noteJoins notes the order in which places were taken. Here a nonce is the number of a transaction.
-func (s *server) noteJoins(words []string) {
-	if !strings.HasPrefix(words[0], "eval") || words[2] != "4" || len(words) < enterHead || (len(words)-enterHead)%enterPlace != 0 {
-		return
-	}
-	for i := enterHead; i < len(words); i += enterPlace {
-		name := words[3] + " " + words[i+1]
-		if _, known := s.joins[name]; !known {
-			s.joins[name] = len(s.joins) + 1
-			s.w.joined(words[i+1])
-		}
-		if s.w.scenario.Window > 0 {
-			s.w.placed(words[i], words[i+1])
-		}
+// noteJoins notes whom a claim speaks for.
+func (s *server) noteJoins(from *relay, at time.Duration, words []string) {
+	if strings.HasPrefix(words[0], "eval") && words[2] == "3" && len(words) == syncWords && words[10] != "" {
+		s.w.claimed(from, at, words[3])
 	}
 }
 
 // noteTurn notes when a turn of Redis began: its fence is new then.
 func (s *server) noteTurn(words []string) {
-	if s.w.scenario.Window == 0 || !strings.HasPrefix(words[0], "eval") || words[2] != "4" {
+	if s.w.scenario.Window == 0 || !strings.HasPrefix(words[0], "eval") || words[2] != "3" {
 		return
 	}
-	// The value of the lock key begins with session|instance|nonce|fence: lua/lane.lua.
+	// The value of the lock key begins with session|instance|fence: lua/lane.lua.
 	if v := s.store.data[words[3]]; v != nil {
-		if fields := strings.SplitN(v.text, "|", 5); len(fields) == 5 {
-			s.w.gave(fields[3])
+		if fields := strings.SplitN(v.text, "|", 4); len(fields) == 4 {
+			s.w.gave(fields[2])
 		}
 	}
 }
@@ -132,8 +121,8 @@ func (s *server) left() (keys []string) {
 	defer s.mu.Unlock()
 	s.store.begin()
 	defer s.store.end()
-	for key, v := range s.store.data {
-		if strings.Contains(key, "{") && !strings.HasPrefix(key, "lock:memory:") && s.store.get(key) != nil && v.kind != "list" {
+	for key := range s.store.data {
+		if strings.Contains(key, "{") && !strings.HasPrefix(key, "lock:memory:") && s.store.get(key) != nil {
 			keys = append(keys, key)
 		}
 	}

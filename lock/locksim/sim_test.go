@@ -105,9 +105,8 @@ func simulateFor(t *testing.T, limit time.Duration) {
 	t.Logf("%d seeds from %d on in %v", done, *first, limit)
 }
 
-// TestFoundSeeds simulates what once broke something in the lock. 1003378: another server took over without a place and without
-// the end of a turn; nobody compared the places for ten seconds, and the turn lasted until its hold limit. 1011282: places that
-// were sent again reached Redis behind the end of a turn, and began it once more; nobody gave it back.
+// TestFoundSeeds simulates what once broke something in the lock, when each transaction had a place of its own in Redis: another server
+// took over without a place and the end of a turn; places that were sent again reached Redis behind the end of a turn.
 func TestFoundSeeds(t *testing.T) {
 	for _, seed := range []uint64{1003378, 1011282, 20571} {
 		report(t, seed, locksim.Run(t, seed))
@@ -132,15 +131,14 @@ func TestSeedsRepeat(t *testing.T) {
 // foundWithin is within how many seeds docs/internals/PROOF.md says that each mutation is found.
 const foundWithin = 1000
 
-// The simulation can fail: each of these breaks one rule of the lock. The last three can only be found with a window.
+// The simulation can fail: each of these breaks one rule of the lock. The last can only be found with a window.
 var mutations = []struct{ name, file, rule, broken string }{
-	{"release without the owner check", "lua/release.lua", "local was = owner == member", "local was = owner ~= nil"},
+	{"a turn is ended by another relay", "lua/sync.lua", "if owner == me and tonumber(fence) <=", "if owner and tonumber(fence) <="},
 	{"grant without the heartbeat rule", "health.go", "return at < time.Duration(r.ackedAt.Load())+r.ttl", "return true"},
-	{"the newest goes first", "lua/enter.lua", "redis.call('RPUSH', KEYS[2], unpack(entries))", "redis.call('LPUSH', KEYS[2], unpack(entries))"},
-	{"an idle lane stays in doubt", "link.go", " || f.relation == doubted", ""},
-	{"nobody waits for a predecessor", "lua/lane.lua", "return till == '0' or known and tonumber(its) <= known", "return true"},
-	{"windows end by the clock of Redis alone", "policy.go", "case told && f.inWindow:", "case told && f.kept && f.inWindow:"},
-	{"the next nonce is not looked for", "lua/lane.lua", "found = found and found[1] and found", "found = nil"},
+	{"the newest goes first", "lane.go", "oldest := l.head", "oldest := l.tail"},
+	{"the relay that came last goes first", "lua/lane.lua", "return tonumber(a.since) < tonumber(b.since)", "return tonumber(a.since) > tonumber(b.since)"},
+	{"what nobody can use is kept", "fleet.go", "l.link.ended, l.link.dirty = max(l.link.ended, o.fence), true", "l.link.ended = max(l.link.ended, 0)"},
+	{"the next nonce is not looked for", "lua/lane.lua", "c.low = tonumber(c.nonce) <= (tonumber(expected) or -1)", "c.low = false"},
 }
 
 // TestMutations builds this test with a lock that is broken, and demands that the simulation finds it as soon as docs/internals/PROOF.md says. Seeds

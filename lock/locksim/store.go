@@ -23,24 +23,18 @@ const (
 	errNotNumber failure = "ERR value is not an integer or out of range"
 )
 
-type member struct {
-	score float64
-	name  string
-}
-
 // value is what a key has: one of four kinds.
 type value struct {
-	kind    string // string, list, zset or hash
+	kind    string // string, list or hash
 	text    string
 	list    []string
-	set     []member // by score, then by name
 	hash    map[string]string
 	expires time.Time // zero = never
 }
 
 func (v *value) clone() *value {
 	c := *v
-	c.list, c.set, c.hash = slices.Clone(v.list), slices.Clone(v.set), maps.Clone(v.hash)
+	c.list, c.hash = slices.Clone(v.list), maps.Clone(v.hash)
 	return &c
 }
 
@@ -208,24 +202,17 @@ var commands = map[string]struct {
 		v.expires = s.now().Add(time.Duration(ms) * time.Millisecond)
 		return int64(1), nil
 	}},
-	"LPOP":          {1, false, (*store).pop},
-	"LPUSH":         {2, true, func(s *store, a []string) (any, error) { return s.push(a, true) }},
-	"RPUSH":         {2, true, func(s *store, a []string) (any, error) { return s.push(a, false) }},
-	"ZADD":          {3, true, (*store).add},
-	"ZREM":          {2, false, (*store).remove},
-	"ZSCORE":        {2, false, (*store).score},
-	"ZCOUNT":        {3, false, (*store).countRange},
-	"ZRANGE":        {3, false, (*store).rangeByRank},
-	"ZRANGEBYSCORE": {3, false, (*store).rangeByScore},
-	"HSET":          {3, true, (*store).setField},
-	"HGETALL":       {1, false, (*store).fields},
-	"HDEL":          {2, false, (*store).dropFields},
+	"LRANGE":  {3, false, (*store).wholeList},
+	"LREM":    {3, false, (*store).removeEntry},
+	"RPUSH":   {2, true, (*store).push},
+	"HSET":    {3, true, (*store).setField},
+	"HGETALL": {1, false, (*store).fields},
+	"HDEL":    {2, false, (*store).dropFields},
 }
 
 // reads are the commands that write nothing.
 var reads = map[string]bool{
-	"TIME": true, "PUBLISH": true, "TYPE": true, "EXISTS": true, "GET": true, "MGET": true, "PTTL": true, "ZSCORE": true,
-	"ZCOUNT": true, "ZRANGE": true, "ZRANGEBYSCORE": true, "HGETALL": true,
+	"TIME": true, "PUBLISH": true, "TYPE": true, "EXISTS": true, "GET": true, "MGET": true, "PTTL": true, "LRANGE": true, "HGETALL": true,
 }
 
 // do runs one command.
@@ -299,31 +286,47 @@ func (s *store) setText(a []string) (any, error) {
 	return status("OK"), nil
 }
 
-func (s *store) pop(a []string) (any, error) {
+// wholeList knows the whole list only, which is what the scripts ask for.
+func (s *store) wholeList(a []string) (any, error) {
+	if a[1] != "0" || a[2] != "-1" {
+		return nil, errSyntax
+	}
 	v, err := s.typed(a[0], "list")
-	if v == nil || err != nil {
-		return nil, err
+	out := []any{}
+	if v != nil {
+		for _, entry := range v.list {
+			out = append(out, entry)
+		}
 	}
-	s.touch(a[0])
-	first := v.list[0]
-	if v.list = v.list[1:]; len(v.list) == 0 {
-		delete(s.data, a[0])
-	}
-	return first, nil
+	return out, err
 }
 
-func (s *store) push(a []string, front bool) (any, error) {
+// removeEntry removes the first entry that is equal.
+func (s *store) removeEntry(a []string) (any, error) {
+	if a[1] != "1" {
+		return nil, errSyntax
+	}
+	v, err := s.typed(a[0], "list")
+	if v == nil || err != nil {
+		return int64(0), err
+	}
+	i := slices.Index(v.list, a[2])
+	if i < 0 {
+		return int64(0), nil
+	}
+	s.touch(a[0])
+	if v.list = slices.Delete(slices.Clone(v.list), i, i+1); len(v.list) == 0 {
+		delete(s.data, a[0])
+	}
+	return int64(1), nil
+}
+
+func (s *store) push(a []string) (any, error) {
 	v, err := s.writable(a[0], "list")
 	if err != nil {
 		return nil, err
 	}
-	for _, entry := range a[1:] {
-		if front {
-			v.list = slices.Insert(slices.Clone(v.list), 0, entry)
-		} else {
-			v.list = append(v.list, entry)
-		}
-	}
+	v.list = append(v.list, a[1:]...)
 	return int64(len(v.list)), nil
 }
 

@@ -68,18 +68,6 @@ func (w *world) judged(sender int, nonce uint64) lock.Verdict {
 	return v
 }
 
-func (w *world) placed(session, nonce string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if _, known := w.places[session]; known {
-		return
-	}
-	w.places[session] = w.moment()
-	if n, err := strconv.ParseUint(nonce, 10, 64); err == nil {
-		w.latest[n] = w.places[session]
-	}
-}
-
 func (w *world) gave(fence string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -93,7 +81,7 @@ func (w *world) began(t *Transaction, lease *lock.Lease) *Turn {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	t.Granted, t.Fence, t.Strategy = w.moment(), lease.Turn().Fence, lease.Turn().Strategy
-	t.Sent, t.Released = Moment{}, Moment{} // of the turn before
+	t.Sent, t.Released, t.Waits = Moment{}, Moment{}, Moment{} // of the turn before
 	turn := &Turn{Transaction: *t, of: t, place: w.latest[t.Nonce], given: w.given[t.Fence]}
 	delete(w.latest, t.Nonce) // a turn without Redis has no place: not that of the turn before (seed 9549)
 	w.turns = append(w.turns, turn)
@@ -228,6 +216,7 @@ func (c *client) turn(ctx context.Context, lease *lock.Lease, looked <-chan stru
 		if !lease.PutBack(wait) {
 			return lock.ErrLost
 		}
+		w.note(&c.Waits)
 		c.ticket = ticket
 		return nil
 	}
@@ -323,6 +312,7 @@ func (c *client) rejoin() bool {
 	if err != nil {
 		return false
 	}
+	c.w.note(&c.Waits)
 	c.ticket = ticket
 	return true
 }

@@ -102,7 +102,7 @@ func (r *relay) travel(ctx context.Context, cmds []redis.Cmder) error {
 // its kind the relay has made, so that it does not depend on which goroutine runs first.
 func (r *relay) send(words [][]string, answer chan<- packet) fate {
 	w := r.w
-	fate := w.fate(r, words[0])
+	fate, at := w.fate(r, words[0]), w.now()
 	if r.isDead() {
 		answer <- packet{err: errCut}
 		return fate
@@ -111,9 +111,9 @@ func (r *relay) send(words [][]string, answer chan<- packet) fate {
 		p := packet{replies: make([]any, len(words)), errs: make([]error, len(words))}
 		for i := range words {
 			if fate.twice { // as if its answer had been lost, and it had been asked again
-				_, _ = w.server.execute(words[i])
+				_, _ = w.server.execute(r, at, words[i])
 			}
-			if p.replies[i], p.errs[i] = w.server.execute(words[i]); p.errs[i] != nil {
+			if p.replies[i], p.errs[i] = w.server.execute(r, at, words[i]); p.errs[i] != nil {
 				p.errs[i] = replyError(p.errs[i].Error())
 			}
 		}

@@ -32,16 +32,14 @@ type world struct {
 	sinceBad map[string]int // calls of a lane since one of them was lost
 	sent     []*Transaction // in the order in which their bytes left
 	steps    int            // what happened so far, for what happens in the same instant
-	byNonce  map[string]*Transaction
-	out      reach // of Redis for all
-	waits    int   // clients that have no answer yet
-	unsound  error // the first lane that was not sound after a step
+	out      reach          // of Redis for all
+	waits    int            // clients that have no answer yet
+	unsound  error          // the first lane that was not sound after a step
 
 	// With a window only:
 
 	turns  []*Turn           // in the order in which they came
-	places map[string]Moment // when a place was taken, by its session
-	latest map[uint64]Moment // when a nonce's newest place was taken
+	latest map[uint64]Moment // when the claim of its relay first spoke for a nonce that waits
 	given  map[uint64]Moment // when Redis gave a turn, by its fence
 	chains [2]ledger         // what the network has of each sender
 }
@@ -259,11 +257,19 @@ func (w *world) step() int {
 	return w.steps
 }
 
-func (w *world) joined(nonce string) {
+// claimed notes the transactions that a relay's claim of that time speaks for: those that waited there then.
+func (w *world) claimed(r *relay, at time.Duration, key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if t := w.byNonce[nonce]; t != nil && t.Joined == (Moment{}) {
-		t.Joined = w.moment()
+	for _, t := range w.scenario.Transactions {
+		if t.Relay != r.number || !t.Waits.ever() || t.Waits.At > at || !strings.Contains(key, strings.ToLower(address(t.Sender).Hex())) {
+			continue
+		}
+		now := w.moment()
+		t.Joined = t.Joined.orEver(now)
+		if _, known := w.latest[t.Nonce]; !known {
+			w.latest[t.Nonce] = now
+		}
 	}
 }
 
@@ -291,6 +297,7 @@ func (w *world) run(ctx context.Context, t *Transaction) {
 	w.mu.Lock()
 	w.waits++
 	t.Entered = w.moment()
+	t.Waits = t.Entered
 	w.mu.Unlock()
 	ticket, err := r.svc.Enter(address(t.Sender), t.Nonce)
 	if err != nil {
@@ -318,7 +325,7 @@ func (w *world) run(ctx context.Context, t *Transaction) {
 		return
 	}
 	w.mu.Lock()
-	t.Granted, t.Fence, t.Strategy = w.moment(), lease.Turn().Fence, lease.Turn().Strategy
+	t.Granted, t.Fence, t.Strategy, t.Waits = w.moment(), lease.Turn().Fence, lease.Turn().Strategy, Moment{}
 	w.mu.Unlock()
 	w.inspect(r)
 	<-time.After(t.Thinks)
@@ -358,7 +365,7 @@ func (w *world) inspect(r *relay) {
 func (w *world) finish(t *Transaction, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	t.Err, t.Over = err, w.moment()
+	t.Err, t.Over, t.Waits = err, w.moment(), Moment{}
 	w.waits--
 }
 
@@ -421,9 +428,6 @@ const patience = 60 * time.Second
 func (w *world) live(ctx context.Context) error {
 	w.start = time.Now()
 	w.server = newServer(w)
-	for _, t := range w.scenario.Transactions {
-		w.byNonce[fmt.Sprint(t.Nonce)] = t
-	}
 	defer w.server.lua.close()
 	for range w.scenario.Relays {
 		if err := w.startRelay(ctx); err != nil {

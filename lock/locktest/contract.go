@@ -50,7 +50,7 @@ func testMutualExclusion(t *testing.T, b *bench) {
 // L2, L4, L21: the order is that in which tickets were drawn and places taken, whoever is
 // slow to wait, and no place is there twice.
 func testOrderOfArrival(t *testing.T, b *bench) {
-	b.start(nil)
+	b.startAgreed()
 	const n = 40
 	first := b.enter(0, 100)
 	lease := b.wait(first)
@@ -119,7 +119,7 @@ func testReleaseByOthers(t *testing.T, b *bench) {
 
 // L17: a place that is given up is skipped, and costs nobody a turn.
 func testCancelWhileQueued(t *testing.T, b *bench) {
-	b.start(nil)
+	b.startAgreed()
 	a := b.wait(b.enter(0, 0))
 	var tickets []*lock.Ticket
 	for i := range 10 {
@@ -315,7 +315,7 @@ func testMemoryEnds(_ *testing.T, b *bench) {
 // L19, L20: when n fails before it is executed, those behind it find n expected still,
 // and so does n when it comes again.
 func testFailureStopsTheRest(t *testing.T, b *bench) {
-	b.start(nil)
+	b.startAgreed()
 	lease := b.wait(b.enter(0, 4))
 	advance(lease, 4)
 	lease.Release()

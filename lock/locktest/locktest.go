@@ -33,6 +33,9 @@ type Harness struct {
 	Start func(t *testing.T, cfg lock.Config) (svc *lock.Service, stop func())
 	// Queued returns how many places a sender's queue has, in all processes.
 	Queued func(t *testing.T, sender common.Address) int
+	// Agree makes services agree on what time it is: between processes arrival decides only as far as their clocks agree, and while
+	// heartbeats are rare this lasts.
+	Agree func(svcs []*lock.Service)
 	// Check returns what is wrong inside a service, or nil. It is asked after each step.
 	Check func(svc *lock.Service) error
 	// Leftovers names what must not be left behind when nobody uses a lane any more.
@@ -148,6 +151,15 @@ func (b *bench) start(change func(*lock.Config)) {
 		svc, stop := b.h.Start(b.t, cfg)
 		b.svcs = append(b.svcs, svc)
 		b.stops = append(b.stops, stop)
+	}
+}
+
+// startAgreed is start for tests in which arrival decides between the services, too.
+func (b *bench) startAgreed() {
+	b.t.Helper()
+	b.start(func(c *lock.Config) { c.HeartbeatInterval = ms(hour) })
+	if b.h.Agree != nil {
+		b.h.Agree(b.svcs)
 	}
 }
 

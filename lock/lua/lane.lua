@@ -1,54 +1,19 @@
--- The lane of one sender: shared by every script that follows it. It is prepended to
--- them, since a script cannot include another.
+-- The lane of one sender: prepended to every script that follows it, since a script cannot include another.
 --
--- KEYS[1] lock:{address}          string, the owner and the state of the lane; expires at the hold limit
--- KEYS[2] lock:queue:{address}    list, places in order of joining: session|instance|nonce|until
--- KEYS[3] lock:memory:{address}   string, the state of the lane while nobody owns it
--- KEYS[4] lock:waiting:{address}  sorted set, session|instance by nonce: the places that are taken
+-- KEYS[1] lock:{address}         string, session|instance|state: whose turn it is; expires at the hold limit
+-- KEYS[2] lock:queue:{address}   list, instance|session|nonce|since|until: one claim for each relay in which somebody waits
+-- KEYS[3] lock:memory:{address}  string, the state while nobody has the turn
+-- state:  fence|expected|base|sure|lastfence|node|txid (an empty field is unknown)
+-- sure:   1 = expected is the lane's own work; r = the lane recovers, R = since the present turn began; empty = none of these, nor:
+--         a = one that was ahead of expected is judged by the network; g = the network has refused it, so expected is missing
+-- since, until: when its oldest began to wait, and the first window ends, in µs by this clock; until is 0 without a window
 --
--- An entry of the list that is not in the sorted set has been left and is skipped, so
--- that leaving never searches the list.
---
--- owner: session|instance|nonce|state
--- state: fence|expected|base|sure|lastfence|node|txid     (an empty field is unknown)
--- sure: 1 = expected is the lane's own work; r = the lane recovers, R = since the present turn began; empty = none of these, nor:
---       a = one that was ahead of expected is judged by the network; g = the network has refused it, so expected is missing
---
--- ARGV[1] instance of the caller   ARGV[2] hold limit, ms   ARGV[3] memory of an idle lane, ms
--- ARGV[4] lifetime of an untouched queue, ms
---
--- Every function, match and string made here costs about as much as a command, so there
--- are few, and what is only passed on is not taken apart.
+-- ARGV[1] the caller's instance  ARGV[2] hold limit  ARGV[3] memory of an idle lane  ARGV[4] life of an untouched queue, all in ms
 
-local caller = ARGV[1]
-
-local OWNER = '^([^|]*|[^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)|(.*)$'
-local STATE = '^([^|]*)|([^|]*)|([^|]*)|([^|]*)|(.*)$'
-local ENTRY = '^([^|]*|[^|]*)|([^|]*)|([^|]*)'
-
--- A member, session|instance, is a place; the owner is the member whose turn it is, nil while the lock is free.
-local owner, nonce
-local fence, expected, base, sure, last -- the state; last is lastfence|node|txid
-local text       -- the value of the lock key
-local locked     -- the lock key exists
-local remembered -- the memory key exists
-local saved      -- … and has the present state
-local wait = -1  -- ms until the first in the queue may go although it is ahead
-local broken     -- the queue cannot be read: somebody else's value is in its keys
-
-local function load()
-  local v = redis.call('MGET', KEYS[1], KEYS[3])
-  text, locked, remembered = v[1], v[1], not v[1] and v[2]
-  if locked then
-    owner, nonce, fence, expected, base, sure, last = string.match(text, OWNER)
-    if not owner then owner, text = '|', '|' end -- nobody that is known, but not free
-  elseif remembered then
-    fence, expected, base, sure, last = string.match(v[2], STATE)
-  end
-  if not tonumber(fence) then
-    nonce, fence, expected, base, sure, last = '', '0', '', '', '', '||'
-  end
-end
+local me = ARGV[1]
+local session, owner, fence, expected, base, sure, last -- owner is an instance, nil while the lock is free
+local locked, remembered, changed -- what is in the keys, and whether the state differs from it
+local claims, wait, given, broken = {}, -1, false, false
 
 local function int(n) return string.format('%.0f', n) end
 
@@ -61,131 +26,82 @@ local function now()
   return micros
 end
 
-local function state_text()
-  return fence .. '|' .. expected .. '|' .. base .. '|' .. sure .. '|' .. last
-end
+local function not_ours() return { err = "WRONGTYPE somebody else's value is in the keys of a lane" } end
 
--- KINDS are the kinds of the four keys. A command on a key of another kind ends its script halfway, so a script
--- comes upon such a key before it changes whose turn it is.
-local KINDS = { 'string', 'list', 'string', 'zset' }
-
-local function is_ours(i)
-  local kind = redis.call('TYPE', KEYS[i]).ok
-  return kind == 'none' or kind == KINDS[i]
-end
-
--- not_ours is the reply of a script that cannot use the queue.
-local function not_ours()
-  return { err = "WRONGTYPE somebody else's value is in the queue of a lane" }
-end
-
--- is_of tells whether a member is a place of an instance.
-local function is_of(member, instance) return string.sub(member, -#instance - 1) == '|' .. instance end
-
--- process is the name of a member's instance without the generation.
-local function process(member) return string.match(member, '|([^.]*)') end
-
-local function own(member, its, px)
-  owner, nonce = member, its
-  text = member .. '|' .. its .. '|' .. state_text()
-  redis.call('SET', KEYS[1], text, locked and 'XX' or 'NX', 'PX', px)
-  locked = true
-  if remembered then
-    redis.call('DEL', KEYS[3])
-    remembered = false
-  end
-end
-
--- tell sends the owner a message. Where that is not permitted, those who wait find out by looking.
-local function tell(verb)
-  redis.pcall('PUBLISH', 'lock:grants:' .. process(owner), verb .. '\n' .. KEYS[1] .. '\n' .. ARGV[2] .. '\n' .. text)
-end
-
--- give makes a place the owner. The number of the turn is the server's time, so that it
--- rises even when the server has lost everything else.
-local function give(member, its)
-  fence = int(math.max(now(), tonumber(fence) + 1))
-  if expected ~= '' and base == '' then base = fence end
-  own(member, its, ARGV[2])
-  if not is_of(member, caller) then tell('grant') end
-end
-
--- ready tells whether a place with that nonce has nothing to wait for but its turn. till is when its
--- window ends, in ms by the clock of this server; 0 = it has none.
-local function ready(its, till)
-  local known = tonumber(expected)
-  return till == '0' or known and tonumber(its) <= known
-end
-
--- ask runs a command on the queue. If the queue cannot be read, that is noted, and the answer is false.
-local function ask(...)
-  local reply = redis.pcall(...)
-  if type(reply) ~= 'table' or not reply.err then return reply end
-  broken = true
-  return false
-end
-
--- next_place takes the place whose turn it is out of the queue. Most often that is the first.
-local function next_place()
-  for _ = 1, 1000 do -- places that were left are skipped, but a script may not run for long
-    local entry = ask('LPOP', KEYS[2])
-    if not entry then return nil end
-    local member, its, till = string.match(entry, ENTRY)
-    local found, left -- left is how long it may have to wait; nil: it is nobody's
-    if member and ready(its, till) then
-      left = 0
-    elseif member then
-      found = tonumber(expected) and ask('ZRANGEBYSCORE', KEYS[4], '-inf', expected, 'WITHSCORES', 'LIMIT', 0, 1)
-      left = (tonumber(till) or 0) - math.floor(now() / 1000)
-    end
-    found = found and found[1] and found
-    if found or left and left > 0 and ask('ZSCORE', KEYS[4], member) then
-      -- It stays the first. A list that was empty has lost its end of life.
-      if redis.call('LPUSH', KEYS[2], entry) == 1 then redis.call('PEXPIRE', KEYS[2], ARGV[4]) end
-      if found then
-        redis.call('ZREM', KEYS[4], found[1])
-        return found[1], int(tonumber(found[2]))
-      end
-      wait = left
-      return nil
-    end
-    if left and left <= 0 and ask('ZREM', KEYS[4], member) == 1 then return member, its end
-    if broken then return nil end
-  end
-  wait = 0
-  return nil
-end
-
--- set_free leaves the lock free and remembers the state: as long as somebody waits, or long if
--- asked to, else for the memory of an idle lane.
-local function set_free(long)
-  owner, text = nil, nil
-  if locked then redis.call('DEL', KEYS[1]) end
-  if locked or remembered then
-    redis.call('SET', KEYS[3], state_text(), 'PX', (long or wait >= 0) and ARGV[4] or ARGV[3])
-    remembered, saved = true, true
-  end
-  locked = false
-end
-
--- pass_on gives a free lock to the next place, or leaves it free.
-local function pass_on(long)
-  local member, its = next_place()
-  if member then
-    give(member, its)
-    return
-  end
-  set_free(long)
-end
-
--- keep stores a changed state without changing whose turn it is, nor for how long it is remembered.
-local function keep()
-  if owner then
-    text = owner .. '|' .. nonce .. '|' .. state_text()
-    redis.call('SET', KEYS[1], text, 'XX', 'KEEPTTL')
+-- load reads everything before anything is written. It returns false where somebody else has written the lock; where that has
+-- written the queue, a turn can still end, and nobody is given the next.
+local function load()
+  local v = redis.call('MGET', KEYS[1], KEYS[3])
+  locked, remembered = v[1], v[2]
+  if locked then
+    session, owner, fence, expected, base, sure, last = string.match(locked, '^([^|]+)|([^|]+)|(%d+)|(%d*)|(%d*)|(%w?)|(.*)$')
+    if not owner then return false end
   elseif remembered then
-    redis.call('SET', KEYS[3], state_text(), 'XX', 'KEEPTTL')
-  else
-    redis.call('SET', KEYS[3], state_text(), 'PX', wait >= 0 and ARGV[4] or ARGV[3])
+    fence, expected, base, sure, last = string.match(remembered, '^(%d+)|(%d*)|(%d*)|(%w?)|(.*)$')
+  end
+  if not fence then fence, expected, base, sure, last = '0', '', '', '', '||' end
+  local list = redis.pcall('LRANGE', KEYS[2], 0, -1)
+  broken = list.err
+  for i, text in ipairs(list) do
+    local c = { text = text, stored = true }
+    c.instance, c.session, c.nonce, c.since, c.till = string.match(text, '^([^|]+)|([^|]+)|(%d+)|(%d+)|(%d+)$')
+    if not c.till then broken = true return true end
+    claims[i] = c
+  end
+  return true
+end
+
+local function state() return fence .. '|' .. expected .. '|' .. base .. '|' .. sure .. '|' .. last end
+
+-- hint asks an instance to look at the lane. Where that is not permitted, those who wait find out by looking.
+local function hint(instance) redis.pcall('PUBLISH', 'lock:grants:' .. instance, KEYS[1]) end
+
+local function own(its, instance, px)
+  session, owner = its, instance
+  local set = redis.call('SET', KEYS[1], its .. '|' .. instance .. '|' .. state(), locked and 'XX' or 'NX', 'PX', px)
+  if set and remembered then redis.call('DEL', KEYS[3]) end
+  locked, remembered, changed = set, false, false
+  return set
+end
+
+local function before(a, b)
+  if a.low ~= b.low then return a.low end
+  if a.low and a.nonce ~= b.nonce then return tonumber(a.nonce) < tonumber(b.nonce) end
+  return tonumber(a.since) < tonumber(b.since)
+end
+
+-- finish gives a free lock to a claim, if take, and writes what has changed: last, so that nothing is done by halves.
+-- The lowest nonce that is not above the expected one goes first, else the oldest claim that has no window any more.
+local function finish(take)
+  local best
+  if owner or not take or broken then claims.none = true end
+  for _, c in ipairs(claims.none and {} or claims) do
+    local left = c.till == '0' and 0 or tonumber(c.till) - now()
+    c.low = tonumber(c.nonce) <= (tonumber(expected) or -1)
+    if c.low or left <= 0 then
+      if not best or before(c, best) then best = c end
+    elseif wait < 0 or left < wait * 1000 then
+      wait = math.ceil(left / 1000)
+    end
+  end
+  if best then
+    fence = int(math.max(now(), tonumber(fence) + 1))
+    if expected ~= '' and base == '' then base = fence end
+    if not own(best.session, best.instance, ARGV[2]) then return not_ours() end
+    given = true
+    if best.stored then redis.call('LREM', KEYS[2], 1, best.text) end
+    if best.instance ~= me then hint(best.instance) end
+  elseif owner and changed then
+    redis.call('SET', KEYS[1], session .. '|' .. owner .. '|' .. state(), 'XX', 'KEEPTTL')
+  elseif not owner then
+    if locked then redis.call('DEL', KEYS[1]) end
+    if changed or locked or remembered then redis.call('SET', KEYS[3], state(), 'PX', #claims > 0 and ARGV[4] or ARGV[3]) end
+  end
+  if broken then return not_ours() end
+  for _, c in ipairs(claims) do
+    if not c.stored and c ~= best then
+      redis.call('RPUSH', KEYS[2], c.text)
+      redis.call('PEXPIRE', KEYS[2], ARGV[4])
+    end
   end
 end

@@ -1,5 +1,5 @@
 /*
- * Another way to share a lane over Redis, as a model for SPIN: no relay uses it yet. lane.pml is the way that the code goes.
+ * How relays share one sender's lane over Redis, as a model for SPIN: lock/lua and lock/fleet.go.
  *
  * Each relay has one claim in a sender's line, whatever waits there, and one script, sync, says all that the relay wants
  * to be true, each time: whether anybody waits, which turn it has, up to which turn all of its own have ended. So a call may be repeated,

@@ -1,0 +1,616 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// What a lane and Redis tell each other. A lane has one claim in Redis, however many of its tickets wait. Each call states
+// everything that is to be true there, so it may be repeated, lost or late; a message says "look", and nothing else.
+
+// transport carries what lanes say to Redis. Each call is one script and may be repeated without harm.
+type transport interface {
+	sync(ctx context.Context, keys []string, s statement) (view, error)
+	// drop ends the turns of an instance up to a fence, and takes its claim away if it is dead.
+	drop(ctx context.Context, keys []string, instance string, fence uint64, dead bool) (removed int, err error)
+	// repair removes somebody else's values from a lane's keys. overdue: they are older than a turn may last.
+	repair(ctx context.Context, keys []string, overdue bool) (removed int, err error)
+}
+
+// claim is what a process says of its tickets that wait.
+type claim struct {
+	session string        // empty = nobody waits
+	nonce   uint64        // the lowest
+	since   time.Duration // when the oldest began to wait
+	until   time.Duration // when the first window ends; 0 = one of them has none
+}
+
+// statement is all that a process wants to be true of a lane in Redis.
+type statement struct {
+	claim    claim
+	again    int // 1: the claim is there already, as far as this process knows; 2: and its oldest ticket is the same
+	turn     uint64
+	session  string        // of the turn
+	left     time.Duration // of the turn
+	ended    uint64        // every turn of this process up to this fence is over
+	leaves   *chain        // … and the last one leaves this; nil: it says nothing
+	observed string        // a nonce seen outside the lane, or empty
+	bad      uint64        // newest turn with a bad verdict; 0 = none
+	missing  string        // a nonce that is proven to be missing, or empty
+	take     bool          // a free lock may be given to whoever waits
+
+	at   time.Duration // when this was so
+	told []chan struct{}
+}
+
+// view is the answer to a statement.
+type view struct {
+	owner   lockValue     // without a session while the lock is free
+	left    time.Duration // of the turn, if it is ours and news; negative = not known
+	wait    time.Duration // until somebody may go; negative = does not apply
+	refused bool          // the turn is over: there was a later one, or another process has it
+	lost    bool          // the claim was not there
+}
+
+// link is a lane's side of Redis. One worker at a time sends for a lane. Guarded by lane.mu.
+type link struct {
+	sending   bool            // the worker runs
+	dirty     bool            // something has changed in Redis, or may have: state everything
+	stated    claim           // what Redis has of this process, as far as it knows
+	ended     uint64          // every turn of this process up to this fence is over
+	leaves    *chain          // what the last of them leaves, if Redis has not been told
+	observed  *uint64         // a nonce from outside the lane that Redis has not been told
+	bad       uint64          // newest turn with a bad verdict that Redis has not been told; 0 = none
+	gap       bool            // likewise, that the expected nonce is missing
+	waiters   []chan struct{} // closed when Redis knows of the verdict
+	dead      string          // instance known to be dead; empty = none
+	deadFence uint64          // … and its last turn in this lane
+	lookAt    time.Duration   // when to state everything again; 0 = not planned
+	windowEnd time.Duration   // the end of a window at which that was done
+	owner     lockValue       // whose turn it was when last heard
+	heardAt   time.Duration   // when that was
+	verified  time.Duration   // when everything was last stated
+
+	here         bool          // Redis is there, as far as the lane has followed it
+	alone        bool          // it is not, and the lane has gone on
+	paused       uint64        // a call failed: nothing is sent until a heartbeat of that number or a later one is answered; 0 = none did
+	failures     int           // in a row, although heartbeats succeeded
+	outUntil     time.Duration // the lane is kept off Redis until then; 0 = it is not
+	foreignSince time.Duration // since when its keys have somebody else's values; 0 = they have not
+	repair       bool          // … which may be removed
+}
+
+// rest drops what makes no sense in an empty lane.
+func (f *link) rest() {
+	f.lookAt, f.windowEnd = 0, 0
+	if f.foreignSince != 0 && f.outUntil != 0 {
+		f.outUntil, f.repair = 0, true // the next burst tries again
+	}
+}
+
+// busy tells whether the lane still has something to tell Redis. So it is found when Redis returns.
+func (f *link) busy() bool { return f.sending || f.dirty || f.bad != 0 || f.gap || f.paused != 0 }
+
+// followRemote makes the lane follow Redis, whose coming and going reaches it through here alone, and ends the time during which the
+// lane was kept off it. All of a change is one step under the lane's mutex, whoever is first to touch the lane: no window ends that
+// stood still, and no turn is given by both orders.
+func (l *lane) followRemote(now time.Duration) {
+	f, up := &l.link, l.svc.remote.up.Load()
+	switch {
+	case up && !f.here:
+		f.here, f.alone, f.failures = true, false, 0
+		if l.wasShared() {
+			down := time.Duration(l.svc.remote.downAt.Load())
+			for t := l.head; t != nil; t = t.next {
+				if t.until != 0 {
+					t.until += now - max(down, t.entered) // its window did not run meanwhile
+				}
+			}
+			l.recoveredAt = now // transactions that others had under way may come late
+		}
+		l.goBy(redisStrategy)
+	case !up && f.here:
+		f.here, f.outUntil, f.paused = false, 0, 0
+		l.goBy(local)
+	case f.outUntil != 0 && now < f.outUntil:
+		l.arm(f.outUntil, now)
+	case f.outUntil != 0:
+		f.outUntil, f.repair = 0, f.repair || f.foreignSince != 0
+		l.goBy(redisStrategy)
+	}
+}
+
+// goBy notes who decides the order from now on. Redis is told everything when it does.
+func (l *lane) goBy(s strategy) {
+	for t := l.head; t != nil; t = t.next {
+		l.svc.metrics.waiting[t.counted].Dec()
+		l.svc.metrics.waiting[s].Inc()
+		t.counted = s
+	}
+	f := &l.link
+	f.lookAt, f.windowEnd = 0, 0
+	f.dirty = f.dirty || s == redisStrategy && !l.empty()
+}
+
+// driveShared moves a lane on while Redis decides its order.
+func (l *lane) driveShared(now time.Duration) {
+	f := &l.link
+	if f.lookAt != 0 {
+		if now < f.lookAt {
+			l.arm(f.lookAt, now)
+		} else {
+			f.lookAt, f.dirty = 0, true
+		}
+	}
+	if l.head != nil && l.holder == nil {
+		if at := l.joinAt(); at > now {
+			l.arm(at, now)
+		}
+		if c := l.claim(); c.until > now {
+			l.arm(c.until, now)
+		} else if c.until != 0 && f.windowEnd != c.until { // whoever freed the lock before had nobody to give it to
+			f.windowEnd = c.until
+			f.dirty = f.dirty || f.sending || f.stated.session != "" // what is on its way may come before the end
+		}
+	}
+	if !f.sending && l.due(now) {
+		f.sending = l.svc.spawn(l.send)
+	}
+}
+
+// claim returns what the tickets that wait amount to.
+func (l *lane) claim() (c claim) {
+	for t := l.head; t != nil; t = t.next {
+		if t == l.head {
+			c = claim{session: l.link.stated.session, nonce: t.nonce, since: t.entered, until: t.until}
+			continue
+		}
+		c.nonce, c.since, c.until = min(c.nonce, t.nonce), min(c.since, t.entered), min(c.until, t.until)
+	}
+	return c
+}
+
+// joinDelay bounds how long the first claim of a sender is kept back.
+const joinDelay = 100 * time.Millisecond
+
+// joinAt is the latest time at which the claim of a sender of whom nothing is known is stated. Until the next nonce is known nobody gets
+// the turn within its window. So the claim waits for what the mirror node shows, and one call states both.
+func (l *lane) joinAt() time.Duration {
+	h := l.head
+	if h == nil || h.until == 0 || l.link.stated.session != "" || l.holder != nil || l.chain.known || l.chain.mode != flowing {
+		return 0
+	}
+	return h.entered + min((h.until-h.entered)/2, joinDelay)
+}
+
+// due tells whether Redis is to be told something now.
+func (l *lane) due(now time.Duration) bool {
+	f := &l.link
+	switch {
+	case f.paused != 0:
+		return false
+	case f.dirty || f.repair || f.dead != "" || f.bad != 0 || f.gap:
+		return true
+	case l.holder != nil: // its end says everything
+		return false
+	case l.head == nil:
+		return f.stated.session != "" || f.observed != nil && l.chain.mode == recovering && l.svc.cfg.Window > 0
+	}
+	// A claim that is not stated yet, or says less than is true. One that says more costs a turn, which is given back.
+	if s, c := f.stated, l.claim(); now >= l.joinAt() && (s.session == "" || c.nonce < s.nonce || s.until > c.until) {
+		return true
+	}
+	return f.observed != nil && f.owner.session == "" && (l.svc.cfg.Window > 0 || l.head.until != 0)
+}
+
+// send is the worker: it sends until there is nothing left to send.
+func (l *lane) send(ctx context.Context) {
+	r := l.svc.remote
+	for {
+		l.mu.Lock()
+		f, now := &l.link, l.svc.now()
+		if ctx.Err() != nil || !l.svc.governs(l) || !l.due(now) {
+			f.sending = false
+			l.unlock()
+			return
+		}
+		epoch := r.epoch.Load()
+		switch {
+		case f.repair:
+			overdue := f.foreignSince != 0 && now-f.foreignSince > l.svc.cfg.MaxHold.Duration()
+			f.repair = false
+			l.unlock()
+			l.sendRepair(ctx, epoch, overdue)
+		case f.dead != "":
+			dead, fence := f.dead, f.deadFence
+			f.dead, f.deadFence = "", 0
+			l.unlock()
+			l.sendDrop(ctx, epoch, dead, fence)
+		default:
+			s := l.statement(now)
+			l.unlock()
+			v, err := l.svc.calls.sync(ctx, l.keys, s)
+			r.noteStall(s.at)
+			again := err != nil && l.callFailed(epoch, err)
+			l.answered(epoch, s, v, err, again)
+		}
+	}
+}
+
+// statement collects all that is to be said.
+func (l *lane) statement(now time.Duration) statement {
+	f, r := &l.link, l.svc.remote
+	takes := r.takesFrom()
+	s := statement{claim: l.claim(), ended: l.endedUpTo(), leaves: f.leaves, bad: f.bad, take: now >= takes, at: now, told: f.waiters}
+	if f.stated.session != "" {
+		if s.again = 1; f.stated.since == s.claim.since {
+			s.again = 2
+		}
+	}
+	if l.head != nil && s.claim.session == "" {
+		s.claim.session = newSession()
+	}
+	if t := l.holder; t != nil && now < t.lease.turn.deadline {
+		g := &t.lease.turn
+		if g.session == "" {
+			g.session = newSession()
+		}
+		s.turn, s.session, s.left = g.number, g.session, g.deadline-now
+	}
+	if f.observed != nil {
+		s.observed = strconv.FormatUint(*f.observed, 10)
+	}
+	if f.gap && l.chain.gap == certain {
+		s.missing = strconv.FormatUint(l.chain.expected, 10)
+	}
+	if !s.take {
+		l.planLook(takes)
+	}
+	f.dirty, f.gap, f.waiters, f.verified = false, false, nil, now
+	return s
+}
+
+// newSession returns the key of an acquisition.
+func newSession() string {
+	id, err := uuid.NewV7()
+	if err != nil {
+		id = uuid.New() // panics only if the system has no randomness at all
+	}
+	return id.String()
+}
+
+// endedUpTo returns up to which fence every turn of this process is over. A heartbeat that lapsed ends what came before it.
+func (l *lane) endedUpTo() uint64 { return max(l.link.ended, l.svc.remote.lapsed.Load()) }
+
+// answered applies the answer to a statement.
+func (l *lane) answered(epoch uint64, s statement, v view, err error, again bool) {
+	l.mu.Lock()
+	defer l.unlock()
+	f, now := &l.link, l.svc.now()
+	if err != nil {
+		f.dirty = f.dirty || again
+		if again {
+			f.gap, f.waiters = f.gap || s.missing != "", append(f.waiters, s.told...)
+		} else {
+			wake(s.told)
+		}
+		l.dispatch(now)
+		return
+	}
+	wake(s.told)
+	if f.failures, f.foreignSince = 0, 0; epoch != l.svc.remote.epoch.Load() {
+		f.dirty = true
+		l.dispatch(now)
+		return
+	}
+	if f.ended <= s.ended {
+		f.leaves = nil
+	}
+	if f.bad == s.bad {
+		f.bad = 0
+	}
+	if f.observed != nil && s.observed == strconv.FormatUint(*f.observed, 10) {
+		f.observed = nil
+	}
+	f.stated = s.claim
+	if l.svc.tracing() {
+		l.noteStated(s, v)
+	}
+	l.applyView(v, s, now)
+	l.dispatch(now)
+}
+
+func wake(waiters []chan struct{}) {
+	for _, w := range waiters {
+		close(w)
+	}
+}
+
+// applyView applies what Redis said about whose turn it is.
+func (l *lane) applyView(v view, s statement, now time.Duration) {
+	f, o, t := &l.link, v.owner, l.holder
+	f.owner, f.heardAt = o, now
+	if v.wait >= 0 {
+		l.planLook(now + max(v.wait, time.Millisecond))
+	}
+	ours := o.instance == l.svc.remote.process
+	if v.lost && !ours {
+		l.svc.metrics.rejoins[redisStrategy].Inc()
+		if o.session == "" { // and perhaps a turn was lost, too: a heartbeat shows whether Redis has lost its data
+			r := l.svc.remote
+			r.pauseTaking(now)
+			r.wake()
+			l.planLook(r.takesFrom())
+		}
+	}
+	if ours {
+		f.stated = claim{} // the end of the turn states it anew
+	}
+	switch {
+	case ours && t == nil:
+		l.take(v, s.at, now)
+	case ours && o.fence >= t.lease.turn.number:
+		t.lease.turn.number, t.lease.turn.session, t.lease.turn.shared = o.fence, o.session, true
+		l.svc.raiseFence(o.fence)
+	case ours:
+		f.dirty = true
+	case o.session != "":
+		l.sharedAt = now
+	}
+	if !ours && t != nil && t.lease.turn.shared && v.refused && t.lease.turn.number == s.turn {
+		l.lose(t, "the lock belongs to another process")
+	}
+	if !ours && l.holder == nil && o.chain.known {
+		l.chain.observe(o.chain.expected)
+	}
+}
+
+// take gives the turn that Redis gave to this process to one of its tickets: the order in this process decides which.
+func (l *lane) take(v view, asked, now time.Duration) {
+	f, o, r := &l.link, v.owner, l.svc.remote
+	deadline := asked + v.left // the server began to count after the call was sent
+	switch {
+	case o.fence <= l.endedUpTo():
+		f.dirty = true
+	case l.head == nil || v.left >= 0 && now+l.svc.margin >= deadline:
+		l.giveBack(o)
+	case v.left < 0 || !r.aliveAt(now):
+		// This process stood still, so others may have taken the turn. No news counts before the next heartbeat.
+		r.wake()
+		l.planLook(now + l.svc.cfg.PollInterval.Duration())
+	default:
+		distrusted := l.inherit(o)
+		t, _ := l.pick(l.chain, now)
+		if t == nil { // by what is not relied on any more: given back, the turn would be given again
+			t, _ = l.pick(o.chain, now)
+		}
+		if t == nil {
+			l.giveBack(o)
+			return
+		}
+		l.svc.raiseFence(o.fence)
+		l.grant(t, now, turn{by: redisStrategy, fence: o.fence, number: o.fence, deadline: deadline, session: o.session, shared: true})
+		t.lease.unsure = distrusted
+	}
+}
+
+// giveBack ends a turn that nobody here can use.
+func (l *lane) giveBack(o lockValue) { l.link.ended, l.link.dirty = max(l.link.ended, o.fence), true }
+
+// turnEnded notes that a turn is over, for Redis.
+func (l *lane) turnEnded(lease *Lease) {
+	f := &l.link
+	if lease.turn.session == "" {
+		return // Redis never heard of it
+	}
+	chain := l.chain
+	if lease.turn.open {
+		chain.sure = false // another process may have gone on meanwhile
+	}
+	if l.chain.known || lease.unsure || lease.advanced || !errors.Is(lease.err, ErrReleased) {
+		f.leaves, f.observed = &chain, nil
+	}
+	f.ended, f.dirty = max(f.ended, lease.turn.number), true
+}
+
+// inherit joins what Redis says of the sender's nonces with what the lane knows. It returns whether the state in
+// Redis was too old to rely on.
+func (l *lane) inherit(o lockValue) (distrusted bool) {
+	chain := o.chain
+	if chain.known && chain.base < l.svc.remote.trustFrom() {
+		chain.recover()
+		distrusted = true
+	}
+	if l.link.bad != 0 {
+		chain.invalidate(l.link.bad) // Redis has not been told yet
+	}
+	if l.link.observed != nil {
+		chain.observe(*l.link.observed)
+	}
+	chain.inherit(l.chain)
+	if chain.gap != l.chain.gap || chain.expected != l.chain.expected {
+		l.gapAt = l.svc.now()
+	}
+	if chain.mode == recovering && l.chain.mode != recovering {
+		l.recoveredAt, l.holeTold = l.svc.now(), false
+	}
+	l.chain = chain
+	return distrusted
+}
+
+// lose ends the holder's turn because Redis gave it to another, or may have.
+func (l *lane) lose(t *Ticket, why string) {
+	if l.end(t, ErrLost) {
+		l.noteLost(t, why)
+	}
+}
+
+// sendRepair removes somebody else's values from the lane's keys, if nobody can own them.
+func (l *lane) sendRepair(ctx context.Context, epoch uint64, overdue bool) {
+	removed, err := l.svc.calls.repair(ctx, l.keys, overdue)
+	if err != nil {
+		l.callFailed(epoch, err)
+	} else if removed > 0 {
+		l.svc.log.WarnContext(ctx, "removed values that no relay has written from the keys of a lane", "sender", l.sender, "count", removed)
+	}
+}
+
+// sendDrop removes a dead instance from the lane.
+func (l *lane) sendDrop(ctx context.Context, epoch uint64, dead string, fence uint64) {
+	removed, err := l.svc.calls.drop(ctx, l.keys, dead, fence, true)
+	again := err != nil && l.callFailed(epoch, err)
+	if removed > 0 {
+		l.svc.metrics.zombies.Add(float64(removed))
+		l.svc.log.WarnContext(ctx, "removed the turn or the claim of a dead process", "sender", l.sender, "instance", dead, "count", removed)
+	}
+	l.mu.Lock()
+	defer l.unlock()
+	if l.link.dirty = true; again {
+		l.link.dead, l.link.deadFence = dead, fence
+	}
+	l.dispatch(l.svc.now())
+}
+
+// callFailed handles the error of a script of this lane, and returns whether it is to be sent again. Call it without l.mu.
+//
+// A call that failed says little: the process may have stood still while its deadline passed, or one shard of a
+// cluster be out. So the lane pauses until the next heartbeat, which is sent at once and speaks for all lanes. If
+// the heartbeat succeeds, the lane tries again. A lane that fails for the third time in a row is kept off Redis
+// for a while, and so is one whose keys have somebody else's values.
+func (l *lane) callFailed(epoch uint64, err error) (again bool) {
+	r := l.svc.remote
+	l.mu.Lock()
+	defer l.unlock()
+	again = !l.svc.closed.Load()
+	if errors.Is(err, errNotSent) {
+		return again
+	}
+	r.svc.metrics.redisErrors.WithLabelValues(opAcquire).Inc()
+	f, now, foreign := &l.link, l.svc.now(), laneError(err)
+	if l.followRemote(now); !f.here || !foreign && epoch != r.epoch.Load() {
+		return again
+	}
+	if f.failures++; !foreign && f.failures < 3 {
+		f.paused = r.begunBeats.Load() + 1
+		r.doubts.Store(true)
+		r.wake()
+		return again
+	}
+	f.outUntil = now + time.Second
+	if foreign {
+		if f.foreignSince == 0 {
+			f.foreignSince = now
+		}
+		f.bad, again = 0, false
+	}
+	l.note(func() { l.svc.logFailure("one sender's order is kept inside this process", opAcquire, err) })
+	if l.sharedAt != 0 && now-l.sharedAt < recently {
+		l.hole() // other processes may have gone on
+	}
+	l.goBy(local)
+	l.dispatch(now)
+	if l.empty() {
+		f.rest()
+	}
+	return again
+}
+
+// resume has everything stated again. lapsed: others may have taken this process for dead, so a turn that goes on goes on as a later one.
+func (l *lane) resume(now time.Duration, lapsed bool) {
+	l.followRemote(now)
+	f := &l.link
+	if t := l.holder; t != nil && lapsed {
+		if g := &t.lease.turn; g.shared {
+			g.number, g.shared = g.number+1, false // unless another process has had that
+		} else {
+			g.number = max(g.number, l.endedUpTo()) + 1
+		}
+		l.svc.raiseFence(t.lease.turn.number)
+	}
+	f.outUntil, f.paused, f.failures, f.windowEnd = 0, 0, 0, 0
+	f.dirty = f.dirty || !l.empty()
+	l.dispatch(now)
+}
+
+// planLook has everything stated again at a time, if somebody waits or holds then.
+func (l *lane) planLook(at time.Duration) {
+	if f := &l.link; !l.empty() && (f.lookAt == 0 || at < f.lookAt) {
+		f.lookAt = at
+	}
+}
+
+// verifyInTime states everything again from time to time: when the lane has waited long for a turn, and to renew the time to
+// live of its queue.
+func (l *lane) verifyInTime(now time.Duration) {
+	f := &l.link
+	if l.head == nil || !l.svc.governs(l) || now-f.verified <= l.svc.cfg.MembershipInterval.Duration() {
+		return
+	}
+	f.dirty = true
+	l.dispatch(now)
+}
+
+// wantsLook tells whether the watch is to look at the lane: nothing was heard of it for a while, and tickets of this process wait
+// in it, or this process should still have the turn.
+func (l *lane) wantsLook(now, quiet time.Duration) bool {
+	if now-l.link.heardAt < quiet {
+		return false
+	}
+	h := l.holder
+	held := h != nil && h.lease.turn.shared && now-h.lease.granted >= quiet
+	return held || l.head != nil && h == nil
+}
+
+// applyLook applies the owner of a lane, which was read after sent. It returns an instance to be asked to look, too, or nothing.
+func (l *lane) applyLook(o lockValue, dead bool) (ask string) {
+	f, t, me := &l.link, l.holder, l.svc.remote.process
+	planned := f.owner.session == "" && f.lookAt != 0 // until then nobody may go
+	f.owner = o
+	switch {
+	case dead:
+		f.dead, f.deadFence = o.instance, o.fence
+	case o.session == "":
+		f.dirty = f.dirty || t != nil || !planned
+	case o.instance == me:
+		f.dirty = f.dirty || t == nil || t.lease.turn.number != o.fence
+	case t != nil:
+		f.dirty = true
+	default:
+		l.sharedAt = l.svc.now()
+		ask = o.instance // a message to it may have been lost
+	}
+	l.dispatch(l.svc.now())
+	return ask
+}
+
+// check returns what is wrong with the lane, or nil. Tests ask after each step.
+func (l *lane) check() error {
+	var wrong []error
+	must := func(holds bool, rule string) {
+		if !holds {
+			wrong = append(wrong, errors.New(rule))
+		}
+	}
+	must(l.holder == nil || l.holder.state == granted, "the holder holds")
+	count := 0
+	for t := l.head; t != nil; t = t.next {
+		count++
+		must(t.state == waiting && (t.next == nil || t.next.prev == t) && (t.next != nil || l.tail == t), "who is in the queue waits")
+	}
+	must(count == l.length, "the length is right")
+	must(l.holder != nil || l.head == nil || l.timer != nil || l.svc.remote != nil, "somebody will move the lane on")
+	must(l.svc.remote != nil || !l.link.busy(), "nothing is to be told without Redis")
+	return errors.Join(wrong...)
+}
+
+// CheckLanes returns what is wrong with the lanes of this process, in use and idle, or nil. Tests and simulations
+// ask after each step.
+func (s *Service) CheckLanes() error {
+	var wrong []error
+	s.each(true, func(l *lane) { wrong = append(wrong, l.check()) })
+	return errors.Join(wrong...)
+}
