@@ -136,8 +136,18 @@ func (l *Ledger) IncreaseTime(by time.Duration) time.Duration {
 	l.handling.Lock()
 	defer l.handling.Unlock()
 	l.ahead = 0
+	l.offset.Add(int64(min(by, max(time.Unix(LastSecond, 0).Sub(l.Now()), 0))))
+	l.follow()
+	return time.Duration(l.offset.Load())
+}
+
+// follow has the next block begin where a tool has just moved the clock, even where blocks come at a distance
+// that the clock has no say in.
+func (l *Ledger) follow() {
+	if l.pace.apart > 0 {
+		l.nextTime.Store(max(l.Now().Unix()*int64(time.Second)+afterBegin, l.secondsLater(l.pace.apart)))
+	}
 	l.wake()
-	return time.Duration(l.offset.Add(int64(min(by, max(time.Unix(LastSecond, 0).Sub(l.Now()), 0)))))
 }
 
 // SetTime moves the clock to a time, and returns by how much it is ahead of the machine's.
@@ -145,7 +155,7 @@ func (l *Ledger) SetTime(to time.Time) time.Duration {
 	l.handling.Lock()
 	defer l.handling.Unlock()
 	l.setClock(to.UnixNano())
-	l.wake()
+	l.follow()
 	return time.Duration(l.offset.Load())
 }
 

@@ -35,6 +35,39 @@ func TestBlocksApart(t *testing.T) {
 	}
 }
 
+// Tools move the clock of blocks that are so many seconds apart, too: the next one begins there.
+func TestBlocksApartFollowTheClock(t *testing.T) {
+	for name, cfg := range map[string]Config{"as a tool says": {}, "deterministic": {Deterministic: true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, cfg)
+				r.SetApart(10)
+				newest := func() int64 {
+					r.Mine(1, 0)
+					return r.View().LatestBlock().From.Seconds
+				}
+				start := newest()
+				r.IncreaseTime(time.Hour)
+				r.IncreaseTime(time.Hour)
+				if got := newest() - start; got != 7200 {
+					t.Errorf("two hours later it is %d s later", got)
+				}
+				r.SetTime(time.Unix(start+50_000, 0))
+				if got := newest() - start; got != 50_000 {
+					t.Errorf("set to 50,000 s later it is %d s later", got)
+				}
+				if got := newest() - start; got != 50_010 {
+					t.Errorf("and 10 s after that %d s later", got)
+				}
+				r.SetTime(time.Unix(start, 0))
+				if got := newest() - start; got != 50_020 {
+					t.Errorf("the clock goes back by %d s", 50_020-got)
+				}
+			})
+		})
+	}
+}
+
 // Blocks that come faster than seconds have a second each, and an estimate is for the block that will be,
 // however the clock is set.
 func TestBlocksHaveRisingTimes(t *testing.T) {
