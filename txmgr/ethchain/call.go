@@ -64,13 +64,15 @@ func (c *Chain) simulate(ctx context.Context, call txmgr.Call) (txmgr.Simulation
 			return out, nil
 		}
 	}
-	switch found, err := q.Answer(); {
+	switch _, err := q.Answer(); {
 	case ethrpc.ClassOf(err) == ethrpc.Fatal:
 		return txmgr.Simulation{}, &txmgr.InvalidError{Field: "transaction", Problem: q.Err().Text}
 	case err != nil:
 		return txmgr.Simulation{}, judged(q.Err())
-	case !found || gas == 0:
-		return txmgr.Simulation{}, &txmgr.SendError{Class: txmgr.ClassAmbiguous, Endpoint: e.Name(), Text: "an estimate of no gas"}
+	}
+	// A transaction with gas that none can have would be refused after its acceptance, and fail for a lie.
+	if said := uint64(gas); !c.plausible(said) && (!c.elsewhere(ctx, e, q) || !c.plausible(uint64(gas))) {
+		return txmgr.Simulation{}, &txmgr.SendError{Class: txmgr.ClassAmbiguous, Endpoint: e.Name(), Text: fmt.Sprintf("an estimate of %d gas", said)}
 	}
 	limit := uint64(gas)
 	if c.gasCap != 0 && limit > c.gasCap {
@@ -80,6 +82,15 @@ func (c *Chain) simulate(ctx context.Context, call txmgr.Call) (txmgr.Simulation
 		limit = c.withMargin(limit)
 	}
 	return txmgr.Simulation{Success: true, Gas: limit}, nil
+}
+
+// leastGas is below what any transaction takes: 21,000 today, and EIP-2780 proposes 4,500.
+const leastGas = 4500
+
+// plausible reports whether a transaction can have so much gas.
+func (c *Chain) plausible(gas uint64) bool {
+	most := c.blockGas.Load()
+	return gas >= leastGas && (most == 0 || gas <= most)
 }
 
 // txGas is the most that a transaction on Ethereum may have (EIP-7825).

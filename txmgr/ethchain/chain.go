@@ -201,7 +201,7 @@ func (c *Chain) Nonces(ctx context.Context, account string) (txmgr.Nonces, error
 	return txmgr.Nonces{Latest: uint64(next), Head: at}, err
 }
 
-// patience is how long a new signer waits for an endpoint that does not answer: it may know of transactions that others do not.
+// patience is how long a new signer waits for an endpoint that does not answer: it may know of transactions that nobody else does.
 const patience = 30 * time.Second
 
 // HighestPending asks every endpoint. One that has not answered for half a minute is passed over: it delays a signer's first start, but not for
@@ -215,8 +215,8 @@ func (c *Chain) HighestPending(ctx context.Context, account string) (uint64, err
 		q := ethrpc.Ask(&nonce, "eth_getTransactionCount", account, "pending")
 		if err := e.Do(ctx, q); err != nil {
 			since, _ := e.Down()
-			if left := c.patience - time.Since(since); since.IsZero() || left > 0 {
-				return 0, fmt.Errorf("%w; it is waited for, for %v more", err, max(left, 0).Round(time.Second))
+			if since.IsZero() || time.Since(since) < c.patience {
+				return 0, fmt.Errorf("%w; it may know of transactions that nobody else does, and is waited for, for %v", err, patience)
 			}
 			silent = err
 			continue

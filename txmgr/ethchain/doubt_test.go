@@ -19,11 +19,15 @@ func two(t *testing.T, first, second func(method string, params []any) (any, err
 	return c
 }
 
-// TestOnlyProvenReverts: what an endpoint says of itself is no revert, nor is what a second endpoint contradicts.
+// TestOnlyProvenReverts: what an endpoint says of itself is no revert, nor is what a second endpoint contradicts. An estimate that no transaction
+// can have is no answer.
 func TestOnlyProvenReverts(t *testing.T) {
 	gas := func(string, []any) (any, error) { return "0x5208", nil }
 	say := func(text string) func(string, []any) (any, error) {
 		return func(string, []any) (any, error) { return nil, errors.New(text) }
+	}
+	takes := func(gas string) func(string, []any) (any, error) {
+		return func(string, []any) (any, error) { return gas, nil }
 	}
 	for name, row := range map[string]struct {
 		first, second func(string, []any) (any, error)
@@ -41,11 +45,17 @@ func TestOnlyProvenReverts(t *testing.T) {
 		"funds":                    {first: say("insufficient funds for transfer"), second: gas, fails: true},
 		"nobody knows":             {first: say("blorp"), second: say("blorp"), fails: true},
 		"never valid":              {first: say("intrinsic gas too low: have 5, want 21000"), second: gas, fails: true, invalid: true},
-		"no gas":                   {first: func(string, []any) (any, error) { return "0x0", nil }, second: gas, fails: true},
+		"no gas":                   {first: takes("0x0"), second: gas, success: true},
+		"a little gas":             {first: takes("0x1"), second: gas, success: true},
+		"more than a block's gas":  {first: takes("0x5f5e101"), second: gas, success: true},
+		"both want too much":       {first: takes("0x5f5e101"), second: takes("0x5f5e102"), fails: true},
+		"a lie and a revert":       {first: takes("0x1"), second: say("execution reverted: no"), fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := two(t, row.first, row.second).Simulate(t.Context(), txmgr.Call{From: "0x0", To: "0x1"})
-			if (err != nil) != row.fails || got.Success != row.success || errors.Is(err, txmgr.ErrInvalid) != row.invalid {
+			chain := two(t, row.first, row.second)
+			chain.blockGas.Store(100_000_000)
+			got, err := chain.Simulate(t.Context(), txmgr.Call{From: "0x0", To: "0x1"})
+			if (err != nil) != row.fails || got.Success != row.success || errors.Is(err, txmgr.ErrInvalid) != row.invalid || row.success && got.Gas != 21000 {
 				t.Errorf("it is %+v, %v", got, err)
 			}
 		})
@@ -87,8 +97,10 @@ func TestSilentAtTheFirstStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if _, err := c.HighestPending(t.Context(), "0x0"); err == nil || !strings.Contains(err.Error(), "it is waited for") {
-		t.Errorf("at first: %v", err)
+	_, first := c.HighestPending(t.Context(), "0x0")
+	_, second := c.HighestPending(t.Context(), "0x0")
+	if first == nil || second == nil || !strings.Contains(first.Error(), "waited for, for 30s") || first.Error() != second.Error() { // the log has what is new
+		t.Errorf("at first: %v; %v", first, second)
 	}
 	c.patience = 0
 	if nonce, err := c.HighestPending(t.Context(), "0x0"); err != nil || nonce != 7 {
