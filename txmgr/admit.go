@@ -54,14 +54,12 @@ func (m *Manager) draft(r Request) (*Intent, error) {
 			return nil, err
 		}
 	}
-	if !r.Extra.IsZero() {
-		encoder, ok := c.(Encoder)
-		if !ok {
-			return nil, invalid("accessList", "this chain has neither access lists nor authorizations nor a gas price")
-		}
-		if err := encoder.Check(r.To, r.Extra); err != nil {
+	if encoder, ok := c.(Encoder); ok {
+		if err := encoder.Check(Call{To: r.To, Data: r.Data, Gas: r.Gas, Extra: r.Extra}); err != nil {
 			return nil, err
 		}
+	} else if !r.Extra.IsZero() {
+		return nil, invalid("accessList", "this chain has neither access lists nor authorizations nor a gas price")
 	}
 	if r.To != "" {
 		if r.To, err = c.Account(r.To); err != nil {

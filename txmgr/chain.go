@@ -227,8 +227,9 @@ type Encoder interface {
 	// Encode returns Call.Data, and the errors that the ABI declares, as Extra has them. Errors are InvalidErrors of the members of Calling by
 	// their names in a body.
 	Encode(c Calling) (data []byte, declared []string, err error)
-	// Check refuses an Extra that no transaction of the chain can have, with an InvalidError.
-	Check(to string, e Extra) error
+	// Check refuses, with an InvalidError, an Extra that no transaction of the chain can have, and gas that is too little for its data. Gas of 0 is
+	// estimated later.
+	Check(call Call) error
 	// Reason puts what a failed call returned in words, with the errors that were declared; "" if it tells nothing.
 	Reason(output []byte, declared []string) string
 }

@@ -170,6 +170,7 @@ func TestWhatIsNoIntent(t *testing.T) {
 		"a member too many":  {fmt.Sprintf(`{"chain":"1337","to":%q,"privateKey":"0x00"}`, receiver), 422, ""},
 		"past validity":      {fmt.Sprintf(`{"chain":"1337","to":%q,"validUntil":1}`, receiver), 422, "INVALID"},
 		"unknown signer":     {fmt.Sprintf(`{"chain":"1337","to":%q,"pin":%q}`, receiver, receiver), 422, "UNKNOWN_SIGNER"},
+		"too little gas":     {fmt.Sprintf(`{"chain":"1337","to":%q,"data":"0x01","gas":21015,"simulate":"off"}`, receiver), 422, "INVALID"},
 		"reverts":            {`{"chain":"1337","data":"0x60006000fd"}`, 422, "WOULD_REVERT"},
 		"a body too large":   {fmt.Sprintf(`{"chain":"1337","to":%q,"data":"0x%01200000d"}`, receiver, 0), 413, ""},
 		"more than its data": {fmt.Sprintf(`{"chain":"1337","to":%q,"data":"0x%0300000d"}`, receiver, 0), 422, "INVALID"},

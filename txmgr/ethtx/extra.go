@@ -3,9 +3,11 @@ package ethtx
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"github.com/ethereum/go-ethereum/core/types"
 
+	"lockstep/internal/eth"
 	"lockstep/txmgr"
 )
 
@@ -15,11 +17,15 @@ const (
 	maxAuthorizations = 100
 )
 
-// Check refuses an Extra that no transaction can have.
-func (f Form) Check(to string, e txmgr.Extra) error {
+// Check refuses an Extra that no transaction can have, and gas that is too little for any with this data.
+func (f Form) Check(call txmgr.Call) error {
+	to, e := call.To, call.Extra
 	extra, err := read(e)
 	if err != nil {
 		return err
+	}
+	if err := enough(call.Gas, call.Data, to == "", extra); call.Gas != 0 && err != nil {
+		return wrong("gas", err.Error())
 	}
 	if len(extra.authorizations) > 0 {
 		switch {
@@ -38,6 +44,21 @@ func (f Form) Check(to string, e txmgr.Extra) error {
 		}
 	}
 	return nil
+}
+
+// enough refuses gas that does not pay for what a transaction costs before it runs. The floor of EIP-7623 is left out: not every chain has it.
+func enough(gas uint64, data []byte, creation bool, e extra) error {
+	least, _ := eth.DataGas(data, creation)
+	least += accessGas(e.accesses) + eth.AuthorizationGas*uint64(len(e.authorizations))
+	if gas < least {
+		return fmt.Errorf("want at least %d, which its data alone costs", least)
+	}
+	return nil
+}
+
+// accessGas is what the entries of an access list cost (EIP-2930).
+func accessGas(list types.AccessList) uint64 {
+	return 2_400*uint64(len(list)) + 1_900*uint64(list.StorageKeys())
 }
 
 // extra is a txmgr.Extra that was read.

@@ -2,6 +2,7 @@ package ethtx_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"math/big"
 	"strings"
 	"testing"
@@ -44,7 +45,7 @@ func TestTypes(t *testing.T) {
 		"a delegation":                {extra: txmgr.Extra{AccessList: accesses, Authorizations: delegations}, tip: big.NewInt(1), want: types.SetCodeTxType},
 	} {
 		to := "0x00000000000000000000000000000000000000bb"
-		if err := form.Check(to, c.extra); err != nil {
+		if err := form.Check(txmgr.Call{To: to, Extra: c.extra}); err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
@@ -86,9 +87,44 @@ func TestTypes(t *testing.T) {
 		"a delegation's price": {to, txmgr.Extra{Authorizations: delegations, OnePrice: true}, "gasPrice: "},
 		"another chain's":      {to, txmgr.Extra{Authorizations: json.RawMessage(strings.Replace(string(delegations), `"chainId":"0x5"`, `"chainId":"0x6"`, 1))}, "authorizationList: signed for chain 6"},
 	} {
-		if err := form.Check(c.to, c.extra); err == nil || !strings.HasPrefix(err.Error(), c.want) {
+		if err := form.Check(txmgr.Call{To: c.to, Extra: c.extra}); err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestGasThatIsTooLittle: gas that does not cover what any transaction with this data costs before it runs is refused, whoever signs: some nodes take
+// such a transaction, and forget it.
+func TestGasThatIsTooLittle(t *testing.T) {
+	const to = "0x00000000000000000000000000000000000000bb"
+	list := json.RawMessage(`[{"address":"0x00000000000000000000000000000000000000aa","storageKeys":["0x0000000000000000000000000000000000000000000000000000000000000001"]}]`)
+	form := ethtx.Form{ChainID: 5}
+	for name, c := range map[string]struct {
+		call  txmgr.Call
+		least uint64
+	}{
+		"a payment":      {txmgr.Call{To: to}, 21_000},
+		"data":           {txmgr.Call{To: to, Data: []byte{0, 1}}, 21_020},
+		"a deployment":   {txmgr.Call{Data: []byte{1}}, 53_018},
+		"an access list": {txmgr.Call{To: to, Extra: txmgr.Extra{AccessList: list}}, 25_300},
+	} {
+		for gas, ok := range map[uint64]bool{0: true, c.least: true, c.least - 1: false} { // 0: it is estimated
+			c.call.Gas = gas
+			if err := form.Check(c.call); (err == nil) != ok || !ok && !strings.Contains(err.Error(), fmt.Sprintf("gas: want at least %d", c.least)) {
+				t.Errorf("%s with gas %d: %v", name, gas, err)
+			}
+		}
+	}
+	key, err := crypto.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := types.MustSignNewTx(key, types.LatestSignerForChainID(big.NewInt(5)), &types.LegacyTx{Gas: 21_015, To: &common.Address{7}, Data: []byte{1}, GasPrice: big.NewInt(1)}).MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := form.Decode(raw); err == nil || !strings.Contains(err.Error(), "want at least 21016") {
+		t.Errorf("what a caller has signed: %v", err)
 	}
 }
 

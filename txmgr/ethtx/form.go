@@ -144,6 +144,10 @@ func (f Form) Decode(raw []byte) (txmgr.Decoded, error) {
 	if id := tx.ChainID(); !tx.Protected() || !id.IsUint64() || id.Uint64() != f.ChainID {
 		return txmgr.Decoded{}, fmt.Errorf("signed for chain %s, not %d", id, f.ChainID)
 	}
+	fields := tx.Fields()
+	if err := enough(tx.Gas(), tx.Data(), tx.To() == nil, extra{fields.AccessList(), fields.SetCodeAuthorizations()}); err != nil {
+		return txmgr.Decoded{}, fmt.Errorf("gas of %d: %w", tx.Gas(), err)
+	}
 	from, err := f.Account(tx.From().Hex())
 	if err != nil {
 		return txmgr.Decoded{}, err
@@ -157,7 +161,7 @@ func (f Form) Decode(raw []byte) (txmgr.Decoded, error) {
 			return txmgr.Decoded{}, err
 		}
 	}
-	if fields := tx.Fields(); fields.Type() != types.LegacyTxType && fields.Type() != types.AccessListTxType {
+	if fields.Type() != types.LegacyTxType && fields.Type() != types.AccessListTxType {
 		out.Fees = txmgr.Fees{Max: fields.GasFeeCap(), Tip: fields.GasTipCap()}
 	}
 	return out, nil
