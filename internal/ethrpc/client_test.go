@@ -16,6 +16,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/gorilla/websocket"
@@ -430,6 +431,34 @@ func TestBound(t *testing.T) {
 	q := Ask(nil, "eth_call")
 	if _, err := c.Do(t.Context(), q); err != nil || ClassOf(q.Err()) != TooMuch {
 		t.Errorf("it is %v, %v", q.Err(), err)
+	}
+}
+
+// What an endpoint says in an error is kept as far as a person reads it, however it says it, and cut between two characters.
+func TestLongWords(t *testing.T) {
+	long := strings.Repeat("ü", 1<<16)
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "error": map[string]any{"code": -32000, "message": "execution reverted: " + long}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, n := range map[string]*node{
+		"an error":      {say: func(asked) said { return refusal(-32000, "execution reverted: "+long) }},
+		"with HTTP 400": {whole: all(400, "", string(body))},
+		"a plain text":  {whole: all(500, "", long)},
+		"no JSON":       {whole: all(200, "", `{"result":`+long)},
+		"another type":  {say: func(asked) said { return said{Result: long} }},
+	} {
+		c := clientOf(t, nil, n)
+		c.endpoints[0].ours = true
+		var number hexutil.Uint64
+		q := Ask(&number, "eth_call")
+		_, err := c.Do(t.Context(), q)
+		if err == nil {
+			_, err = q.Answer()
+		}
+		if err == nil || len(err.Error()) > maxJudged+100 || !utf8.ValidString(err.Error()) {
+			t.Errorf("%s: an error of %d bytes", name, len(fmt.Sprint(err)))
+		}
 	}
 }
 
