@@ -29,6 +29,7 @@ type fleet struct {
 	keys     []risingKey
 	settings txmgr.Config
 	change   func(*txmgr.Options) // of every manager
+	prepare  func(*txmgr.Manager) // before it runs
 }
 
 // member is one manager.
@@ -78,6 +79,9 @@ func (f *fleet) open(name string) (*txmgr.Manager, *poolNode, error) {
 		f.change(&o)
 	}
 	m, err := txmgr.New(o)
+	if err == nil && f.prepare != nil {
+		f.prepare(m)
+	}
 	return m, node, err
 }
 

@@ -78,6 +78,7 @@ func (w *worker) handOver() { w.leaving.Store(true) }
 
 func (w *worker) run(ctx context.Context) {
 	w.log.Info("owner of a signer")
+	defer w.pace.fails(w.signer, false)
 	for ctx.Err() == nil && !w.leaving.Load() {
 		woken := w.m.wake.of(w.c.ID()).next()
 		if pause := w.pace.turn(time.Now()); pause > 0 { // nobody's work helps a chain that does not answer
@@ -135,6 +136,7 @@ func (w *worker) report(ctx context.Context, err error) {
 			w.log.Info("the rounds of the owner succeed again")
 		}
 		w.failing = ""
+		w.pace.fails(w.signer, false)
 		return
 	}
 	level, text := slog.LevelDebug, err.Error()
@@ -150,6 +152,7 @@ func (w *worker) report(ctx context.Context, err error) {
 		w.log.Log(ctx, level, "a round of the owner failed; it is tried again", "error", err)
 	}
 	w.failing = text
+	w.pace.fails(w.signer, true)
 }
 
 // paceEvery is how far apart the owners of a chain ask while it does not answer.
@@ -158,8 +161,27 @@ const paceEvery = time.Second
 // pace has the owners of a chain in trouble take turns: where a provider limits its callers, a question of each of them would keep the limit
 // from ending.
 type pace struct {
-	mu   sync.Mutex
-	next time.Time // of the next turn; zero: nothing is wrong
+	mu    sync.Mutex
+	next  time.Time       // of the next turn; zero: nothing is wrong
+	stuck map[string]bool // signers whose last round failed, which readiness tells of
+}
+
+// fails notes whether the last round of a signer did.
+func (p *pace) fails(signer string, now bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if delete(p.stuck, signer); now {
+		if p.stuck == nil {
+			p.stuck = map[string]bool{}
+		}
+		p.stuck[signer] = true
+	}
+}
+
+func (p *pace) failing() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.stuck)
 }
 
 // turn returns how long an owner waits for its turn, 0 if it has it.

@@ -59,11 +59,12 @@ type Manager struct {
 	others  *teller            // of owners in other processes
 	looking singleflight.Group // for the nonce of a caller's lane
 
-	mu    sync.Mutex
-	keys  map[string]Key      // by account as the chain's driver spells it
-	pools map[string][]string // account → pools
-	fees  map[string]*feeCache
-	paces map[string]*pace // by chain
+	mu        sync.Mutex
+	keys      map[string]Key      // by account as the chain's driver spells it
+	pools     map[string][]string // account → pools
+	fees      map[string]*feeCache
+	paces     map[string]*pace // by chain
+	idleAfter time.Duration
 }
 
 // New checks the settings and returns a manager that Run makes work.
@@ -73,7 +74,7 @@ func New(o Options) (*Manager, error) {
 	}
 	m := &Manager{
 		c: o.Config, store: o.Store, leases: o.Leases, guard: o.Guard, log: o.Log, feeCaps: o.FeeCaps,
-		chains: map[string]Chain{}, keys: map[string]Key{}, pools: map[string][]string{}, fees: map[string]*feeCache{}, paces: map[string]*pace{},
+		chains: map[string]Chain{}, keys: map[string]Key{}, pools: map[string][]string{}, fees: map[string]*feeCache{}, paces: map[string]*pace{}, idleAfter: idleAfter,
 		wake: newWakers(), news: newWaker(), waker: o.Waker, others: newTeller(), metrics: newMetrics(),
 	}
 	m.store.OnEnded(m.ended)

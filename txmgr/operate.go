@@ -296,6 +296,8 @@ func (m *Manager) Ready(ctx context.Context) (reasons []Reason, err error) {
 	for _, id := range m.Chains() {
 		if cause := m.trouble(id); cause != "" {
 			reasons = append(reasons, Reason{"chain " + id, cause})
+		} else if n := m.paces[id].failing(); n > 0 { // an endpoint's own words stay in the log
+			reasons = append(reasons, Reason{"chain " + id, fmt.Sprintf("signers that cannot go on: %d; the log says why", n)})
 		}
 	}
 	ctx, enough := context.WithCancel(ctx) // one that is silent must not hide one that answers

@@ -195,7 +195,7 @@ func (m *Manager) shareLanes(ctx context.Context, c Chain, running map[string]*w
 			if w.idleSince.IsZero() {
 				w.idleSince = time.Now()
 			}
-			if time.Since(w.idleSince) > idleAfter {
+			if time.Since(w.idleSince) > m.idleAfter {
 				w.handOver()
 			}
 		} else if w != nil {

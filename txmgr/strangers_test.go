@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,6 +36,75 @@ func (m *member) reconcile(account string, o txmgr.ReconcileOptions) {
 	m.Helper()
 	if _, err := m.m.Reconcile(m.Context(), "pool", account, "test", o); err != nil {
 		m.Fatal(err)
+	}
+}
+
+// oneSilent is a node of a chain with another endpoint, which does not answer.
+type oneSilent struct {
+	*poolNode
+	silent *atomic.Bool
+}
+
+func (c oneSilent) HighestPending(ctx context.Context, account string) (uint64, error) {
+	if c.silent.Load() {
+		return 0, errDown
+	}
+	return c.poolNode.HighestPending(ctx, account)
+}
+
+// TestSignerThatCannotBegin: a new signer that waits for an endpoint shows in readiness, though the chain answers.
+func TestSignerThatCannotBegin(t *testing.T) {
+	f := newFleet(t, "alice.test")
+	var silent atomic.Bool
+	silent.Store(true)
+	f.change = func(o *txmgr.Options) { o.Chains[0] = oneSilent{o.Chains[0].(*poolNode), &silent} }
+	m := f.start("one")
+	told := func() (reasons []txmgr.Reason) {
+		reasons, err := m.m.Ready(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return reasons
+	}
+	m.until("readiness tells of it", func() bool {
+		return slices.Contains(told(), txmgr.Reason{Upstream: "chain pool", Cause: "signers that cannot go on: 1; the log says why"})
+	})
+	silent.Store(false)
+	m.until("nothing is wrong", func() bool { return len(told()) == 0 })
+	m.mined(m.submit(), txmgr.StatusConfirmed)
+}
+
+// TestIdleAccountsAreLeft: the owner of an account that signs for itself lets it go once nothing of it is on its way, and no other process takes it
+// up. When its caller comes back, to whichever process, its nonce is read again.
+func TestIdleAccountsAreLeft(t *testing.T) {
+	const account = "dora.test"
+	f := newFleet(t, "alice.test")
+	f.add(risingKeyOf(account))
+	f.prepare = func(m *txmgr.Manager) { m.LeaveIdleAfter(0) }
+	one := f.begin("one")
+	two := f.start("two")
+	for turn, m := range []*member{one, two, one} {
+		f.mu.Lock()
+		f.next[account] += 2 // it has sent by other ways
+		f.mu.Unlock()
+		held, err := m.m.Acquire(t.Context(), "t", "pool", account)
+		if want := uint64(turn+1) * 2; err != nil || held.Nonce != want {
+			t.Fatalf("turn %d: the nonce is %+v, want %d: %v", turn, held, want, err)
+		}
+		f.until("it has an owner", func() bool { return f.lane(account).Owner != "" })
+		if done, err := m.m.Recycle(t.Context(), "t", held.ID); err != nil || !done {
+			t.Fatalf("recycled: %v, %v", done, err)
+		}
+		f.until("its owner leaves it", func() bool { return f.lane(account).Owner == "" })
+		before := one.node.asked.Load() + two.node.asked.Load()
+		f.until("the managers go on asking the chain", func() bool { return one.node.asked.Load()+two.node.asked.Load() >= before+20 })
+		if owner := f.lane(account).Owner; owner != "" {
+			t.Errorf("turn %d: nothing is on its way, and %s owns it", turn, owner)
+		}
+		f.exec("UPDATE signer_chains SET last_seen = last_seen - 3600000000 WHERE signer = $1", account) // an hour passes
+	}
+	if owned, _ := one.counted("txm_signer_owned"); owned != 2 {
+		t.Errorf("of two accounts %v count as looked after", owned)
 	}
 }
 
