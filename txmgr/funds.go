@@ -171,8 +171,11 @@ type refusal struct {
 // transaction that takes its place.
 func (w *worker) closing(ctx context.Context, slot *LineSlot) (replace bool, err error) {
 	a := current(slot)
-	if !firmly(a) || slot.Holder != HolderIntent || a.Purpose != PurposeIntent && a.Purpose != PurposeReplace {
+	switch {
+	case a == nil || a.State == AttemptSent || slot.Holder != HolderIntent || a.Purpose != PurposeIntent && a.Purpose != PurposeReplace:
 		w.refused = refusal{}
+		return false, nil
+	case !firmly(a): // an answer that was lost takes nothing back
 		return false, nil
 	}
 	if w.refused.since.IsZero() || w.refused.nonce != slot.Nonce {

@@ -120,19 +120,25 @@ func TestSimulatedFromWhoCanPay(t *testing.T) {
 func TestHeadPatience(t *testing.T) {
 	for name, row := range map[string]struct {
 		class txmgr.Class
+		lost  bool // every other answer is
 		want  txmgr.Status
 	}{
-		"funds":          {txmgr.ClassFunds, txmgr.StatusFailed},
-		"over a cap":     {txmgr.ClassOverCap, txmgr.StatusFailed},
-		"unknown answer": {txmgr.ClassAmbiguous, txmgr.StatusCancelled},
+		"funds":               {class: txmgr.ClassFunds, want: txmgr.StatusFailed},
+		"over a cap":          {class: txmgr.ClassOverCap, want: txmgr.StatusFailed},
+		"unknown answer":      {class: txmgr.ClassAmbiguous, want: txmgr.StatusCancelled},
+		"funds, now and then": {class: txmgr.ClassFunds, lost: true, want: txmgr.StatusCancelled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFleet(t, "alice.test")
 			f.settings.HeadPatience, f.settings.ResendAfter = envx.Millis(5*poll), envx.Millis(poll)
 			m := f.begin("one")
 			first := request(keepTrying)
+			offers := 0
 			m.refusing(func(tx poolTx) *txmgr.SendError {
 				if string(tx.Data) == string(first.Data) {
+					if offers++; row.lost && offers%2 == 0 {
+						return &txmgr.SendError{Class: txmgr.ClassTransport, Text: "timeout"}
+					}
 					return &txmgr.SendError{Class: row.class, Text: "the node's own words"}
 				}
 				return nil
