@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 
@@ -33,6 +34,10 @@ type Chain struct {
 	Finality uint64
 	// MaxSpan is the maximum of blocks that one query for logs covers.
 	MaxSpan uint64
+	// Poll is the shortest time between two questions for the newest block, where none is announced; 0: as the chain's blocks come.
+	Poll time.Duration
+	// Headers has the filter of each block prove that a range has no events, where the chain has one endpoint.
+	Headers bool
 	// Dev says whether blocks come only when somebody wants them and the chain may begin anew at any time; nil: by the id.
 	Dev *bool
 	// Setting is what says its id, for errors.
@@ -53,7 +58,7 @@ func (c Chain) Source(deps source.Deps) (*source.Pool, error) {
 	for i, u := range c.URLs {
 		urls[i] = u.Reveal()
 	}
-	return source.New(source.Config{ChainID: c.ID, URLs: urls, MaxSpan: c.MaxSpan}, deps)
+	return source.New(source.Config{ChainID: c.ID, URLs: urls, MaxSpan: c.MaxSpan, Headers: c.Headers}, deps)
 }
 
 // Watch says what to follow on a chain and where its events go.

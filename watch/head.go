@@ -360,6 +360,7 @@ func (f *headFollower) store(ctx context.Context, fresh []source.Block, ancestor
 
 // pace chooses when to look for the next block: rarely right after one, often when one is due.
 type pace struct {
+	least    time.Duration // between two questions, as the plan wants it
 	last     time.Time     // when the newest block was seen
 	interval time.Duration // between blocks, smoothed
 	stamp    uint64
@@ -386,8 +387,11 @@ func (p *pace) seen(stamp uint64) {
 func (p *pace) wait() time.Duration {
 	due := p.last.Add(p.interval * 19 / 20)
 	left := time.Until(due)
-	if left > 0 {
-		return min(max(left, shortestPoll), max(longestPoll, p.interval/6))
+	if left <= 0 {
+		left = max(p.interval/40, min(-left/4, max(p.interval/12, quietPoll)))
 	}
-	return min(max(p.interval/40, min(-left/4, max(p.interval/12, quietPoll)), shortestPoll), longestPoll)
+	return max(min(max(left, shortestPoll), p.idle()), p.least)
 }
+
+// idle is the longest that a chain is left alone, whether it is due or announces its blocks: two seconds where they come every twelve.
+func (p *pace) idle() time.Duration { return max(longestPoll, p.interval/6, p.least) }

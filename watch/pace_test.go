@@ -40,12 +40,16 @@ func TestPace(t *testing.T) {
 	})
 }
 
-// TestIdlePace counts the questions for a chain that has stopped making blocks: ten a second if they came at once, one or fewer if they came
-// every twelve seconds.
+// TestIdlePace counts the questions for a chain that has stopped making blocks: ten a second if they came at once, one in two seconds if they came
+// every twelve, so that with those for what is final and for the blocks there is less than one call a second; and as few as the plan wants.
 func TestIdlePace(t *testing.T) {
-	for interval, most := range map[time.Duration]int{30 * time.Millisecond: 105, 12 * time.Second: 12} {
+	for _, c := range []struct {
+		interval, least time.Duration
+		most            int
+	}{{30 * time.Millisecond, 0, 105}, {12 * time.Second, 0, 6}, {30 * time.Millisecond, 5 * time.Second, 2}} {
+		interval, most := c.interval, c.most
 		synctest.Test(t, func(t *testing.T) {
-			var p pace
+			p := pace{least: c.least}
 			for n := range 60 {
 				p.seen(uint64(n))
 				sleep.For(t.Context(), interval)
@@ -55,7 +59,7 @@ func TestIdlePace(t *testing.T) {
 			for end := time.Now().Add(10 * time.Second); time.Now().Before(end); asked++ {
 				sleep.For(t.Context(), p.wait())
 			}
-			if asked > most {
+			if asked > most || p.idle() > max(2*time.Second, c.least) { // the latter where blocks are announced
 				t.Errorf("%d questions in ten seconds of a chain with blocks every %v", asked, interval)
 			}
 		})

@@ -317,7 +317,7 @@ func (s *Service) followHead(ctx context.Context, chain Chain) error {
 			continue
 		}
 		s.metrics.headOf(chain.ID, 0, 0)
-		f := &headFollower{chain: chain, source: s.sources[chain.ID], db: s.db, owner: fmt.Sprintf("%s/%d", l.Owner(), l.Term()), log: s.log}
+		f := &headFollower{chain: chain, source: s.sources[chain.ID], db: s.db, owner: fmt.Sprintf("%s/%d", l.Owner(), l.Term()), log: s.log, pace: pace{least: chain.Poll}}
 		if err := s.followTerm(ctx, f, l); err != nil {
 			return err
 		}
@@ -353,7 +353,7 @@ func (s *Service) followTerm(ctx context.Context, f *headFollower, l *lease.Leas
 		case fresh, hurry < 0:
 			hurry = 0
 			if f.source.Announced() {
-				pause = longestPoll // it is told
+				pause = f.pace.idle() // it is told
 			}
 		default: // a block was announced, and the endpoint that was asked has not got it yet
 			pause = shortestPoll

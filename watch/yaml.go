@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"go.yaml.in/yaml/v3"
@@ -382,7 +383,13 @@ func (r *reader) chain(n *yaml.Node) Chain {
 		},
 		"finality": func(n *yaml.Node) { c.Finality = r.number(n, "finality") },
 		"maxSpan":  func(n *yaml.Node) { c.MaxSpan = r.number(n, "maxSpan") },
-		"dev":      func(n *yaml.Node) { c.Dev = new(bool); r.decode(n, "dev", c.Dev) },
+		"poll": func(n *yaml.Node) {
+			if r.decode(n, "poll", &c.Poll); c.Poll < 0 || c.Poll > time.Minute {
+				r.fail(n, "poll is a time like 2s, at most 1m")
+			}
+		},
+		"headers": func(n *yaml.Node) { r.decode(n, "headers", &c.Headers) },
+		"dev":     func(n *yaml.Node) { c.Dev = new(bool); r.decode(n, "dev", c.Dev) },
 	})
 	return c
 }

@@ -29,6 +29,6 @@
 //
 // # Bounds
 //
-// A page has a maximum of 500 rows, a request no body, a process a maximum of 100 streams. A reader of a stream that takes nothing for half a minute is
+// A page has a maximum of 500 rows, a request no body, a process a maximum of 200 streams. A reader of a stream that takes nothing for half a minute is
 // gone.
 package api

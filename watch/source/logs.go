@@ -102,7 +102,7 @@ func (p *Pool) confirmed(ctx context.Context, q Query, do func(context.Context, 
 	case best != nil && best.one:
 		return nil, nil // its head is past the block, there is no filter, and nobody else can be asked now
 	case best != nil:
-		return p.again(ctx, *best, do)
+		return p.again(ctx, q, *best, do)
 	case missing == len(p.endpoints):
 		return nil, ErrNotFound
 	default:
@@ -112,7 +112,7 @@ func (p *Pool) confirmed(ctx context.Context, q Query, do func(context.Context, 
 
 // again asks an endpoint that nobody can be asked beside for a range a second time, when it has named no logs: behind its address there may be
 // several nodes, one of which is behind.
-func (p *Pool) again(ctx context.Context, first answer, do func(context.Context, *endpoint) (answer, error)) ([]Log, error) {
+func (p *Pool) again(ctx context.Context, q Query, first answer, do func(context.Context, *endpoint) (answer, error)) ([]Log, error) {
 	var a answer
 	err := p.checked(ctx, first.by, func(ctx context.Context, e *endpoint) (err error) {
 		a, err = do(ctx, e)
@@ -124,8 +124,51 @@ func (p *Pool) again(ctx context.Context, first answer, do func(context.Context,
 	}
 	if len(a.logs) > 0 {
 		p.log.WarnContext(ctx, "an endpoint named no logs of a range, and some when it was asked again", "chain", p.cfg.ChainID, "endpoint", first.by.name, "logs", len(a.logs))
+		return a.logs, nil
 	}
-	return a.logs, nil
+	if j, ok := first.by.reader.(jsonRPC); ok {
+		a.by = first.by
+		return nil, p.sound(ctx, j, a, q)
+	}
+	return nil, nil
+}
+
+// sound doubts an endpoint's word that a range has no wanted logs. One that has forgotten the logs of old blocks has none of the last block either,
+// although the filter of that is not empty. Whether it left out single logs is told only by the filters of all blocks, which are asked for if the
+// configuration says so.
+func (p *Pool) sound(ctx context.Context, j jsonRPC, a answer, q Query) error {
+	if a.bloom != (types.Bloom{}) {
+		page, err := j.everything(ctx, a.last.Hash)
+		if err == nil && len(page) == 0 {
+			err = fmt.Errorf("%w: block %d has logs, the endpoint none of it", ErrDoubt, a.last.Number)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrUnavailable, a.by.named(err))
+		}
+	}
+	if !p.cfg.Headers {
+		return nil
+	}
+	for from := a.from; from < a.last.Number; from += headersPerCall {
+		headers, err := j.headers(ctx, from, min(from+headersPerCall, a.last.Number)-1)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrUnavailable, a.by.named(err))
+		}
+		for i := range headers {
+			one := answer{last: headers[i].block(), by: a.by, one: true, bloom: types.Bloom(headers[i].Bloom)}
+			if !one.names(q) {
+				continue
+			}
+			logs, err := p.explained(ctx, q, one)
+			if err == nil && len(logs) > 0 {
+				err = fmt.Errorf("%w: %w: logs of block %d are missing in the answer to a range", ErrUnavailable, ErrDoubt, one.last.Number)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // explained settles an empty answer of a block whose filter names what is asked for: all logs of the block together make up the filter, and none of
@@ -172,6 +215,7 @@ type answer struct {
 	blank bool        // the last block is the only one, and has no transactions
 	by    *endpoint   // who said it, if it is kept
 	one   bool        // it is of one block
+	from  uint64      // the first block
 	bloom types.Bloom // of the last block; zero where it proves nothing
 }
 

@@ -95,6 +95,8 @@ type Config struct {
 	Timeout time.Duration
 	// MaxResponse bounds the bytes of one answer.
 	MaxResponse int64
+	// Headers has each block of a range explain by its filter that it has no wanted log, where one endpoint says so and nobody else can be asked.
+	Headers bool
 }
 
 const (

@@ -209,12 +209,14 @@ func TestDoubtAlone(t *testing.T) {
 	}
 	mixed := newChain(t) // its filter names the contract and the event, of two logs, neither of which is meant
 	mixed.emitAll(map[common.Address]common.Hash{emitter: {1}, emitter2: ping})
-	honest := pool(t, source.Config{URLs: []string{mixed.url}}, source.Deps{})
-	if b, err = honest.Block(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
-	if logs, err := honest.LogsOfBlock(t.Context(), b, following(emitter)); err != nil || len(logs) != 0 {
-		t.Errorf("a filter that names both by chance: %d logs, %v", len(logs), err)
+	for name, url := range map[string]string{"honest": mixed.url, "of a chain with logs that no filter names": (spoiler{more: true}).proxy(t, mixed.url)} {
+		honest := pool(t, source.Config{URLs: []string{url}}, source.Deps{})
+		if b, err = honest.Block(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		if logs, err := honest.LogsOfBlock(t.Context(), b, following(emitter)); err != nil || len(logs) != 0 {
+			t.Errorf("%s: a filter that names both by chance: %d logs, %v", name, len(logs), err)
+		}
 	}
 }
 
@@ -231,6 +233,36 @@ func TestDoubtAloneOfARange(t *testing.T) {
 	flaky := pool(t, source.Config{URLs: []string{spoiler{once: &atomic.Bool{}}.proxy(t, c.url)}}, source.Deps{})
 	if logs, last, err := flaky.LogsOfRange(t.Context(), 0, 2, following(emitter)); err != nil || len(logs) != 1 || last.Number != 2 {
 		t.Errorf("%d logs up to block %d, %v", len(logs), last.Number, err)
+	}
+}
+
+// TestOldBlocksAlone: an endpoint that nobody can be asked beside says twice that a range of blocks has nothing. If it has forgotten what blocks of that
+// age have logged, the last block gives it away, whoever's log that is; if it leaves out only what is asked for, the headers do.
+func TestOldBlocksAlone(t *testing.T) {
+	c := newChain(t)
+	c.emit(emitter, ping)  // 1
+	c.emit(emitter2, ping) // 2
+	for _, of := range []struct {
+		what    string
+		spoil   spoiler
+		headers bool
+		doubt   bool
+	}{
+		{"it has forgotten old logs", spoiler{empty: true}, false, true},
+		{"it leaves logs out", spoiler{mute: true}, true, true},
+		{"it leaves logs out, and the headers aren't asked for", spoiler{mute: true}, false, false}, // docs/WATCH.md says so
+	} {
+		p := pool(t, source.Config{URLs: []string{of.spoil.proxy(t, c.url)}, Headers: of.headers}, source.Deps{})
+		if logs, _, err := p.LogsOfRange(t.Context(), 0, 2, following(emitter)); errors.Is(err, source.ErrDoubt) != of.doubt || len(logs) > 0 {
+			t.Errorf("%s: %d logs, %v", of.what, len(logs), err)
+		}
+	}
+	nothing := source.Query{Addresses: map[common.Address]struct{}{{9}: {}}, Events: []common.Hash{ping}}
+	for _, spoil := range []spoiler{{}, {bloomless: true}} {
+		p := pool(t, source.Config{URLs: []string{spoil.proxy(t, c.url)}, Headers: true}, source.Deps{})
+		if logs, last, err := p.LogsOfRange(t.Context(), 0, 2, nothing); err != nil || len(logs) > 0 || last.Number != 2 {
+			t.Errorf("honest: %d logs to %d, %v", len(logs), last.Number, err)
+		}
 	}
 }
 

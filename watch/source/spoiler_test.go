@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -29,6 +30,8 @@ type spoiler struct {
 	double    bool         // names every log twice
 	once      *atomic.Bool // the first list of logs is empty
 	bloomless bool         // its blocks have an empty filter
+	mute      bool         // no logs of the contracts that a query names
+	more      bool         // a block has a log that its filter doesn't name
 	// Its blocks have no transactions; it has no receipts.
 	callless, receiptless bool
 }
@@ -105,7 +108,7 @@ func (s spoiler) answer(t *testing.T, node string, c call) string {
 	switch {
 	case s.chain != 0 && c.Method == "eth_chainId":
 		return result(`"` + hexutil.EncodeUint64(s.chain) + `"`)
-	case c.Method == "eth_getLogs" && (s.empty || s.once != nil && s.once.CompareAndSwap(false, true)):
+	case c.Method == "eth_getLogs" && (s.empty || s.mute && bytes.Contains(c.Params[0], []byte(`"address"`)) || s.once != nil && s.once.CompareAndSwap(false, true)):
 		return result("[]")
 	case s.refuse != "" && c.span() > s.above:
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32005,"message":%q}}`, c.ID, s.refuse)
@@ -116,6 +119,16 @@ func (s spoiler) answer(t *testing.T, node string, c call) string {
 		var logs struct{ Result []json.RawMessage }
 		json.Unmarshal([]byte(answer), &logs)
 		text, _ := json.Marshal(append(append([]json.RawMessage{}, logs.Result...), logs.Result...))
+		return result(string(text))
+	case s.more && c.Method == "eth_getLogs":
+		var logs struct{ Result []map[string]any }
+		json.Unmarshal([]byte(answer), &logs)
+		for _, l := range logs.Result[:min(1, len(logs.Result))] {
+			more := maps.Clone(l)
+			more["address"], more["logIndex"] = "0x0000000000000000000000000000000000001001", "0x99"
+			logs.Result = append(logs.Result, more)
+		}
+		text, _ := json.Marshal(logs.Result)
 		return result(string(text))
 	case s.receiptless && c.Method == "eth_getTransactionReceipt":
 		return result("null")
