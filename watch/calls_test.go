@@ -37,6 +37,7 @@ func TestTransactions(t *testing.T) {
 	sender := c.Sender()
 	pay, ping := signature(t, "pay(address to,uint256 amount)"), signature(t, "ping(address,uint256)")
 	w := given(t, "w", 1)
+	w.Tables = true
 	w.Transactions = []watch.Transactions{
 		{Functions: []*decode.Signature{pay}}, // to the watch's contract
 		{To: []common.Address{bob}},           // whatever it does
@@ -79,6 +80,10 @@ func TestTransactions(t *testing.T) {
 		told = append(told, "-"+gone[line][1:])
 	}
 	want(t, b, told...)
+	rows(t, db, `SELECT block_number, amount, "to", tx_from, tx_to, tx_failed FROM event_w_pay ORDER BY block_number`,
+		"1 5 "+bob.Hex()+" "+sender.Hex()+" "+watchtest.Emitter(1).Hex()+" 0", "2 5 "+bob.Hex()+" "+sender.Hex()+" "+watchtest.Emitter(1).Hex()+" 0")
+	rows(t, db, "SELECT block_number, address, tx_value, seq FROM event_w_transaction ORDER BY block_number", "1 "+bob.Hex()+" 1000000000000000001 1", "2 "+bob.Hex()+" 1000000000000000002 2")
+	rows(t, db, "SELECT block_number, arg1, tx_failed FROM event_w_ping ORDER BY block_number", "1 8 1", "2 8 1")
 	stop()
 
 	for _, m := range b.all() {

@@ -229,6 +229,7 @@ func TestReset(t *testing.T) {
 	begin := func(c *watchtest.Chain) (stop func()) {
 		plan := escrows(t, c.URL)
 		plan.Watches = []watch.Watch{given(t, "w", 1)}
+		plan.Watches[0].Tables = true
 		return start(t, db, plan, "a", b)
 	}
 	stop := begin(first)
@@ -243,13 +244,15 @@ func TestReset(t *testing.T) {
 	if err := watch.Reset(t.Context(), db, watchtest.ChainID); err != nil {
 		t.Fatal(err)
 	}
+	rows(t, db, "SELECT block_hash FROM event_w_approved")
 	b.mu.Lock()
 	b.bodies, b.messages = nil, nil // numbers begin again
 	b.mu.Unlock()
 	begin(second)
 	approve(second, 1)
-	second.Commit()
+	hash := second.Commit()
 	want(t, b, told...)
+	rows(t, db, "SELECT block_hash, seq FROM event_w_approved", hash.Hex()+" 1")
 }
 
 // TestASinkIsItsName: what changes in a URL and is a secret makes no other sink of it.
