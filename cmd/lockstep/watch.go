@@ -313,6 +313,9 @@ func runWatchCheck(ctx context.Context, args []string, std streams) error {
 		return err
 	}
 	if *block < 0 {
+		if err := checkWatch(std, settings); err != nil {
+			return err
+		}
 		_, err = fmt.Fprintf(std.out, "no mistakes; watches: %d, chains: %d\n", len(plan.Watches), len(plan.Chains))
 		return err
 	}
