@@ -296,8 +296,7 @@ func darkShown(name string) bool {
 	return name == "burst" || name == "transaction" || name == "manager-intent"
 }
 
-// accessible fails the test for each violation that the checker finds, in light and in dark, and if the view is wider than a phone. The
-// pictures are of both: light on a screen of 1280, dark on a phone of 390.
+// accessible fails the test for each violation that the checker finds, in light and in dark, and if the view is wider than a phone.
 func (b *browser) accessible(name string) {
 	b.t.Helper()
 	source, err := os.ReadFile(checker)
@@ -320,7 +319,6 @@ func (b *browser) accessible(name string) {
 	}
 	var wide int64
 	b.do(name+" on a phone", emulation.SetDeviceMetricsOverride(390, 844, 1, true), chromedp.Evaluate(`document.documentElement.scrollWidth`, &wide))
-	b.picture(name + "-phone") // dark
 	b.do("the wide screen", emulation.ClearDeviceMetricsOverride())
 	if wide > 390 {
 		b.t.Errorf("%s is %d wide on a phone of 390", name, wide)
@@ -758,7 +756,7 @@ func TestPictures(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, m := range regexp.MustCompile(`\.accessible\("([\w-]+)"\)`).FindAllStringSubmatch(string(text), -1) {
-			want = append(want, m[1]+"-light.png", m[1]+"-phone.png")
+			want = append(want, m[1]+"-light.png")
 			if darkShown(m[1]) {
 				want = append(want, m[1]+"-dark.png")
 			}
