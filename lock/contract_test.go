@@ -132,7 +132,7 @@ func redisHarness(t *testing.T, url string) locktest.Harness {
 	clock := func() time.Duration { return time.Since(begun) }
 	return locktest.Harness{
 		Processes: 2,
-		Agree:     lock.AgreeOnTime,
+		Agree:     func(svcs []*lock.Service) { lock.AgreeOnTime(svcs) },
 		Check:     (*lock.Service).CheckLanes,
 		Start: func(t *testing.T, cfg lock.Config) (*lock.Service, func()) {
 			t.Helper()

@@ -180,11 +180,13 @@ func TestRedisModel(t *testing.T) {
 			defer stop()
 			svcs, wires = append(svcs, svc), append(wires, w)
 		}
+		agree := lock.AgreeOnTime(svcs) // or arrival would not be decided between them
 		m := &model{}
 		id := uint64(0)
 		until := func(what string, ok func() bool) {
 			end := time.Now().Add(patience)
 			for !ok() {
+				agree()
 				for p := range gone { // its heartbeat has lapsed
 					c.Del(context.Background(), "lock:heartbeat:"+svcs[p].Instance())
 				}
@@ -225,6 +227,7 @@ func TestRedisModel(t *testing.T) {
 					rt.Skip()
 				}
 				id++
+				agree()
 				ticket, err := svcs[p].Enter(alice, id)
 				if err != nil {
 					rt.Fatal(err)

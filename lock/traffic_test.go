@@ -80,6 +80,11 @@ func steady() lock.Config {
 	return cfg
 }
 
+var started = time.Now()
+
+// sameClock is the clock of all processes that a test runs here.
+func sameClock() time.Duration { return time.Since(started) }
+
 // process starts a service at addr behind a wire of its own.
 func process(t testing.TB, addr string, cfg lock.Config, log *slog.Logger) (*lock.Service, *wire) {
 	t.Helper()
@@ -103,7 +108,7 @@ func wired(t testing.TB, addr string, cfg lock.Config, log *slog.Logger) (*lock.
 		ReadTimeout: cfg.RedisTimeout.Duration(), WriteTimeout: cfg.RedisTimeout.Duration(),
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
-	svc, err := lock.New(cfg, lock.Deps{Redis: client, Log: log})
+	svc, err := lock.New(cfg, lock.Deps{Clock: sameClock, Redis: client, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
