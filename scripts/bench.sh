@@ -3,9 +3,8 @@
 # those of the naive baseline. Flags are those of the suite:
 #
 #   scripts/bench.sh -rows burst,fifty -runs 5
-#   scripts/bench.sh -rows reads-limit,reads-cold,reads-tip,reads-large,reads-memory,reads-start
+#   scripts/bench.sh -rows reads-limit,reads-memory
 #   scripts/bench.sh -rows listeners,queued   (some minutes; with -short some seconds, and far fewer connections)
-#   scripts/bench.sh -rows reads-limit -profile profiles   (CPU and allocations of the relays, for each load)
 #   scripts/bench.sh -h
 #
 # It needs redis-server. The suite starts and ends everything else by itself.

@@ -3,15 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"math"
 )
 
 // contest is a row of bursts: the same load for each of the cases, in turns.
 type contest struct {
 	senders, count int
-	network        []string // flags of the network
 	cases          []contender
-	more           func(t *table, o outcome, c contender) // what else the row shows
 }
 
 // contender is a relay, or several on one Redis, or the baseline in its place.
@@ -22,7 +19,6 @@ type contender struct {
 	redis     bool
 	settings  []string
 	webSocket bool
-	count     int // of each sender, if it is another one
 	runs      int // at most; 0: as many as there are
 	pace      bool
 	// What the TypeScript relay showed.
@@ -51,7 +47,7 @@ func (k contest) run(ctx context.Context, l *lab, t *table, runs int) error {
 		}
 		wantCounts(t, c.label, k.senders*k.count, c.wrong)
 	}
-	b, err := l.fleet(ctx, redis, k.network...)
+	b, err := l.fleet(ctx, redis)
 	if err != nil {
 		return err
 	}
@@ -71,9 +67,6 @@ func (k contest) run(ctx context.Context, l *lab, t *table, runs int) error {
 				name: fmt.Sprintf("%s %s%s", t.ID, c.label, relays[i][0].name), relays: relays[i], state: relays[0][0], redis: b.onlyIf(c.redis),
 				senders: k.senders, count: k.count, spacing: apart, webSocket: c.webSocket,
 			}
-			if c.count > 0 {
-				q.count = c.count
-			}
 			o, err := b.fire(ctx, q)
 			if err != nil {
 				return err
@@ -82,12 +75,7 @@ func (k contest) run(ctx context.Context, l *lab, t *table, runs int) error {
 			if c.pace {
 				o.pace(t, c.naive, c.label)
 			}
-			if q.count == k.count {
-				o.counts(t, c.naive, c.label)
-			}
-			if k.more != nil {
-				k.more(t, o, c)
-			}
+			o.counts(t, c.naive, c.label)
 		}
 	}
 	return nil
@@ -130,22 +118,3 @@ var fifty = contest{senders: 50, count: 20, cases: []contender{
 	{label: "Redis, hold-back, ", fast: atLeast(1500), settings: []string{heldBack}, redis: true},
 	{label: "Redis, WebSocket, ", fast: atLeast(1500), webSocket: true, redis: true},
 }}
-
-// slowConsensus shows what is inside the lock: with three seconds to consensus a burst takes a hundred submissions or a
-// hundred rounds. The baseline sends 5: it would need five minutes for 100.
-var slowConsensus = contest{
-	senders: 1, count: 100, network: []string{"-consensus-latency", "3s"},
-	cases: []contender{{wrong: "0"}, {naive: true, count: 5, runs: 1}},
-	more: func(t *table, o outcome, c contender) {
-		span, _ := o.span()
-		if len(o.arrivals) != o.Planned { // it was no burst of so many
-			return
-		}
-		t.want("accepted by the node", "tx/s", nil, "0.3")
-		t.add(c.naive, "accepted by the node", "tx/s", float64(o.Planned)/span)
-		if !c.naive {
-			t.want("beyond 100 × one submit", "s", atMost(1), "")
-			t.ours("beyond 100 × one submit", "s", math.Max(0, span-o.submit()*float64(o.Planned)))
-		}
-	},
-}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"lockstep/internal/sleep"
@@ -123,70 +122,4 @@ func settle(ctx context.Context, relays []*relay) {
 			least, since = now, 0
 		}
 	}
-}
-
-// sendsBesideReads shows what slow reads of other clients cost those who send: twice as many simulated calls as the
-// relay may ask a mirror node for at once, of two seconds each, are under way all the time. Every run has new senders,
-// of whom the relay has to ask the mirror node.
-func sendsBesideReads(ctx context.Context, l *lab, t *table, runs int) error {
-	const senders, count, readers = 50, 4, 600
-	for _, c := range []struct {
-		name  string
-		limit float64
-	}{{"p50", 1.5}, {"p99", 2}} {
-		t.want("sends alone, answered "+c.name, "ms", nil, "")
-		t.want("beside slow reads, answered "+c.name, "ms", nil, "")
-		t.want(c.name+", beside ÷ alone", "×", atMost(c.limit), "")
-	}
-	wantCounts(t, "", senders*count, "")
-	b, err := l.fleet(ctx, false)
-	if err != nil {
-		return err
-	}
-	defer b.close()
-	relays, err := b.start(ctx, 1, false, nil)
-	if err != nil {
-		return err
-	}
-	if err := b.net.spoil(ctx, `[{"at":"mirror","path":"/contracts/call","delay":"2s"}]`); err != nil {
-		return err
-	}
-	var number atomic.Int64 // each call is another one, so that no two share an answer
-	slow := reading{relay: relays[0], connections: readers, plain: true, body: func(int) string {
-		return ask("eth_call", literal(fmt.Sprintf(`{"to":"0x0000000000000000000000000000000000000002","data":"0x%016x"}`, number.Add(1))), "latest")
-	}}
-	for run := range runs {
-		q := load{name: fmt.Sprintf("alone %d", run), relays: relays, senders: senders, count: count, spacing: apart}
-		alone, err := b.fire(ctx, q)
-		if err != nil {
-			return err
-		}
-		q.name = fmt.Sprintf("beside %d", run)
-		reading, stop := context.WithCancel(ctx)
-		read := make(chan error, 1)
-		q.begins = func(ctx context.Context) error {
-			go func() { _, err := slow.run(reading, stop); read <- err }()
-			sleep.For(ctx, 2*time.Second) // they have their places, or wait for one
-			return nil
-		}
-		early := false
-		q.ended = func() { early = reading.Err() != nil }
-		beside, err := b.fire(ctx, q)
-		stop()
-		if err == nil && early {
-			err = fmt.Errorf("the slow reads ended: %w", <-read)
-		}
-		if err != nil {
-			return err
-		}
-		for name, quantile := range map[string]float64{"p50": .5, "p99": .99} {
-			a, z := alone.Latency.Quantile(quantile), beside.Latency.Quantile(quantile)
-			t.ours("sends alone, answered "+name, "ms", a.Seconds()*1000)
-			t.ours("beside slow reads, answered "+name, "ms", z.Seconds()*1000)
-			t.ours(name+", beside ÷ alone", "×", z.Seconds()/a.Seconds())
-		}
-		beside.counts(t, false, "")
-	}
-	t.note("The relay may have 300 requests at the mirror node at once (MIRROR_NODE_HTTP_MAX_SOCKETS); %d clients ask. A tenth of the 300 is for sends.", readers)
-	return nil
 }

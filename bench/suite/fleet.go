@@ -296,8 +296,8 @@ func (n *network) mark(ctx context.Context) error {
 }
 
 // add makes blocks of an archive.
-func (n *network) add(ctx context.Context, count, size int) (made filled, err error) {
-	err = request(ctx, http.MethodPost, fmt.Sprintf("%s/suite/blocks?count=%d&size=%d", n.URL, count, size), "", &made)
+func (n *network) add(ctx context.Context, count int) (made filled, err error) {
+	err = request(ctx, http.MethodPost, fmt.Sprintf("%s/suite/blocks?count=%d", n.URL, count), "", &made)
 	return made, err
 }
 

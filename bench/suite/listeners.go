@@ -135,12 +135,10 @@ func (l *lab) listenTo(ctx context.Context, h listenPlan) (*listenResult, error)
 		settle(ctx, relays)
 	}
 	out := &listenResult{resident: memoryOf(relays, anonymous) - taken}
-	l.profile(ctx, relays[:1], "listeners")
 	cpu := cpuOf(relays)
 	if err := out.deliver(ctx, h, chain, clients); err != nil {
 		return nil, err
 	}
-	l.profiling.Wait() // the relay is ended next
 	out.cpu = cpuOf(relays) - cpu
 	after, err := live(ctx, relays)
 	out.live = after - before
@@ -158,7 +156,7 @@ func (o *listenResult) deliver(ctx context.Context, h listenPlan, chain *network
 	var made []int64 // Unix milliseconds at which each block could be seen at the mirror node
 	for i, start := 0, time.Now(); i < h.heads; i++ {
 		sleep.For(ctx, time.Until(start.Add(time.Duration(i)*h.pace)))
-		block, err := chain.add(ctx, 1, blockSize)
+		block, err := chain.add(ctx, 1)
 		if err == nil && block.First != first+int64(i) {
 			err = fmt.Errorf("block %d came where %d was to come", block.First, first+int64(i))
 		}

@@ -32,7 +32,6 @@ type load struct {
 	timeout        time.Duration                   // of a request; 0 = that of package bench
 	hold           bool                            // the network takes nothing until something else says so
 	during         func(ctx context.Context) error // beside the load; its error ends the run
-	begins         func(ctx context.Context) error // directly before the first request
 	ended          func()                          // when the last answer is there
 }
 
@@ -81,16 +80,9 @@ func (b *fleet) fire(ctx context.Context, q load) (o outcome, err error) {
 		if before, err = q.spent(ctx); err != nil {
 			return err
 		}
-		if q.begins != nil {
-			if err := q.begins(ctx); err != nil {
-				return err
-			}
-		}
 		c := usual()
 		if q.hold {
 			c = conduct{Hold: true}
-		} else {
-			b.lab.profile(ctx, q.relays, q.name)
 		}
 		if err := b.net.behave(ctx, c); err != nil {
 			return err
@@ -123,7 +115,6 @@ func (b *fleet) fire(ctx context.Context, q load) (o outcome, err error) {
 		return b.net.behave(ctx, conduct{})
 	}
 	report, err := bench.Run(ctx, cfg, io.Discard)
-	b.lab.profiling.Wait() // the relays may be ended next
 	if err != nil {
 		return o, fmt.Errorf("%s: %w", q.name, err)
 	}
@@ -156,22 +147,6 @@ func (q load) spent(ctx context.Context) (s spent, err error) {
 		s.alone += m.sum("lockstep_lock_fail_open_total")
 	}
 	return s, err
-}
-
-// profile takes CPU and allocation profiles of our relays in the background, if that is wanted.
-func (l *lab) profile(ctx context.Context, relays []*relay, name string) {
-	ctx = context.WithoutCancel(ctx) // the profile may be longer than the load
-	for i, r := range relays {
-		if l.profiles == "" || r.naive {
-			return
-		}
-		p := &bench.Profiler{Dir: l.profiles, Lasts: 2 * time.Second}
-		l.profiling.Go(func() {
-			if err := p.Take(ctx, r.admin, fmt.Sprintf("%s-%d", name, i)); err != nil {
-				l.say("no profile of %s: %v\n", name, err)
-			}
-		})
-	}
 }
 
 // handoffs are the times from the end of a sender's submission at the node to the arrival

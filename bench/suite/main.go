@@ -14,7 +14,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -58,7 +57,6 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	flags.IntVar(&l.runs, "runs", 0, "runs of each row (default: each row's own number)")
 	flags.StringVar(&l.cases, "cases", "", "`cases` of the row healing, separated by commas (default: all)")
 	flags.BoolVar(&l.short, "short", false, "less to send and shorter trouble in the row healing, fewer connections in listeners and queued")
-	flags.StringVar(&l.profiles, "profile", "", "`directory` to write CPU and allocation profiles of the relays to, of each load")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -86,19 +84,13 @@ func rows() []row {
 		{"burst", "1 sender × 100, 1 ms apart, one relay", 3, burst.run},
 		{"two-relays", "1 sender × 100, consecutive nonces alternating between two relays on one Redis, 1 ms apart", 20, twoRelays.run},
 		{"fifty", "50 senders × 20, each 1 ms apart, one relay", 3, fifty.run},
-		{"slow-consensus", "1 sender × 100, 1 ms apart, 3 s to consensus; the baseline sends 5", 3, slowConsensus.run},
 		{"queued", "10,000 HTTP connections with a transaction each that waits for its turn", 1, queued},
 		{"listeners", "100,000 WebSocket connections with a subscription to newHeads each", 1, listening},
 		{"redis-killed", "Redis killed in the middle of a burst", 3, redisKilled},
 		{"holder-killed", "kill -9 of the relay that holds the lock", 3, holderKilled},
 		{"healing", "what a short failure costs a burst", 3, healing},
-		{"sends-beside-reads", "50 senders × 4 alone, and beside 600 slow reads of other clients", 3, sendsBesideReads},
 		{"reads-limit", "what requests cost against a bare echo and nginx", 3, readsLimit},
-		{"reads-cold", "reads of what was never asked for before", 3, readsCold},
-		{"reads-tip", "reads of the newest, asked for by many, while the chain has a new block every 2 s", 3, readsTip},
 		{"reads-memory", "memory of the relay's process", 3, readsMemory},
-		{"reads-start", "start of the relay to its first answer", 7, readsStart},
-		{"reads-large", "a block of 10,000 transactions in full", 3, readsLarge},
 	}
 }
 
@@ -128,18 +120,16 @@ func choose(list string) ([]row, error) {
 
 // lab is what the rows share.
 type lab struct {
-	program   string // lockstep
-	self      string
-	dir       string // of logs
-	keep      bool
-	runs      int
-	settings  []string // of our relays
-	profiles  string
-	profiling sync.WaitGroup // of profiles that are under way
-	cases     string         // of the row healing; "": all
-	short     bool           // the rows healing, listeners and queued with less of everything
-	progress  io.Writer
-	started   int
+	program  string // lockstep
+	self     string
+	dir      string // of logs
+	keep     bool
+	runs     int
+	settings []string // of our relays
+	cases    string   // of the row healing; "": all
+	short    bool     // the rows healing, listeners and queued with less of everything
+	progress io.Writer
+	started  int
 }
 
 func (l *lab) open(program, keep string) (err error) {
@@ -151,11 +141,6 @@ func (l *lab) open(program, keep string) (err error) {
 	}
 	if l.self, err = os.Executable(); err != nil {
 		return err
-	}
-	if l.profiles != "" {
-		if err := os.MkdirAll(l.profiles, 0o750); err != nil {
-			return err
-		}
 	}
 	if keep != "" {
 		l.keep = true
@@ -188,7 +173,6 @@ func (l *lab) measure(ctx context.Context, list []row, out io.Writer, document s
 		l.say("%s …\n", r.id)
 		t, start := &table{ID: r.id, Title: r.title, Measured: measured, Settings: l.settings}, time.Now()
 		t.failure = r.measure(ctx, l, t, cmp.Or(l.runs, r.runs))
-		l.profiling.Wait()
 		t.conclude()
 		t.seconds = time.Since(start).Seconds()
 		if t.failure != nil {

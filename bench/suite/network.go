@@ -6,7 +6,6 @@ import (
 	"crypto/sha512"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -63,7 +62,7 @@ func (l *lab) archive(ctx context.Context, blocks int) (*network, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n.blocks, err = n.add(ctx, blocks, blockSize); err != nil {
+	if n.blocks, err = n.add(ctx, blocks); err != nil {
 		n.kill()
 	}
 	return n, err
@@ -229,11 +228,10 @@ type filled struct {
 	Visible      int64           `json:"visible"` // Unix milliseconds at which the last one ended
 }
 
-// postBlocks makes ?count= blocks of ?size= transactions.
+// postBlocks makes ?count= blocks.
 func (s *stage) postBlocks(w http.ResponseWriter, r *http.Request) {
-	count, err1 := strconv.Atoi(r.URL.Query().Get("count"))
-	size, err2 := strconv.Atoi(r.URL.Query().Get("size"))
-	if err := errors.Join(err1, err2); err != nil {
+	count, err := strconv.Atoi(r.URL.Query().Get("count"))
+	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
@@ -242,7 +240,7 @@ func (s *stage) postBlocks(w http.ResponseWriter, r *http.Request) {
 	chain := s.chain.Ledger()
 	made := filled{First: chain.View().LatestBlock().Number + 1, Contract: s.fill.contracts[0]}
 	for range count {
-		hashes, err := s.fill.block(size)
+		hashes, err := s.fill.block()
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
@@ -308,8 +306,8 @@ func (f *filler) begin(chain *devnet.Network) error {
 }
 
 // block makes what is to be in a block.
-func (f *filler) block(size int) (hashes []common.Hash, err error) {
-	for i := range size {
+func (f *filler) block() (hashes []common.Hash, err error) {
+	for i := range blockSize {
 		hash, err := f.handle(i%len(f.keys), &f.contracts[i%len(f.contracts)], loggerCall)
 		if err != nil {
 			return nil, err

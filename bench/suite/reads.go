@@ -13,12 +13,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"lockstep/internal/sleep"
 )
@@ -38,7 +38,7 @@ type readCase struct {
 	body                             func(a *network, i int) string
 	requests                         int     // 0: as many as there are in readTime
 	batch                            int     // calls in one request; 0: no batch
-	cpu, echo, nginx, calls          float64 // targets: µs, multiples of what others spend, and of the mirror node; 0: none
+	echo, nginx                      float64 // targets: multiples of what others spend; 0: none
 	peerCPU, peerMirror, peerRequest string
 }
 
@@ -69,38 +69,11 @@ var (
 			},
 		},
 	}
-	coldCases = []readCase{
-		{
-			label: "eth_call", requests: 20_000, cpu: 75, calls: 1, peerCPU: "741", peerMirror: "1", peerRequest: "1,492",
-			body: func(a *network, i int) string {
-				return ask("eth_call", literal(fmt.Sprintf(`{"to":%q,"data":"0x70a08231%064x"}`, a.blocks.Contract, i)), "latest")
-			},
-		},
-		{
-			label: "eth_getTransactionReceipt", requests: 3 * archiveBlocks, cpu: 300, calls: 2, peerCPU: "4,448", peerMirror: "6.3", peerRequest: "221",
-			body: func(a *network, i int) string {
-				return ask("eth_getTransactionReceipt", a.blocks.Transactions[i%archiveBlocks][7*(i/archiveBlocks)].Hex())
-			},
-		},
-		{
-			label: "eth_getLogs, 100 logs", requests: archiveBlocks - 4, cpu: 350, calls: 2, peerCPU: "3,500", peerMirror: "5", peerRequest: "240",
-			body: func(a *network, i int) string {
-				from := a.blocks.First + int64(i)
-				return ask("eth_getLogs", literal(fmt.Sprintf(`{"fromBlock":%q,"toBlock":%q}`, hex(from), hex(from+4))))
-			},
-		},
-	}
-	tipCases = []readCase{
-		{label: "eth_blockNumber", body: one("eth_blockNumber"), cpu: 20, peerCPU: "730", peerMirror: "1", peerRequest: "1,631"},
-		{label: "eth_gasPrice", body: one("eth_gasPrice"), cpu: 20, peerCPU: "689", peerMirror: "1", peerRequest: "1,729"},
-		{label: "latest block", body: one("eth_getBlockByNumber", "latest", false), cpu: 20, peerCPU: "8,338", peerMirror: "5", peerRequest: "140"},
-		{label: "latest block, 20 transactions in full", body: one("eth_getBlockByNumber", "latest", true), peerCPU: "13,455", peerMirror: "24", peerRequest: "85"},
-	}
 )
 
-// readRow takes the figures of a row of reads, beside what any server must spend in the same run: an echo of JSON by
+// readsLimit shows what requests cost, beside what any server must spend in the same run: an echo of JSON by
 // net/http, and nginx that hands on the same answer of the mirror node.
-func readRow(ctx context.Context, l *lab, t *table, runs int, cases []readCase, during func(context.Context, *network) error) error {
+func readsLimit(ctx context.Context, l *lab, t *table, runs int) error {
 	t.want(echoCPU, "µs/request", nil, "")
 	t.want(nginxCPU, "µs/request", nil, "")
 	some := func(limit float64) *bound {
@@ -109,12 +82,12 @@ func readRow(ctx context.Context, l *lab, t *table, runs int, cases []readCase, 
 		}
 		return atMost(limit)
 	}
-	for _, c := range cases {
-		t.want(c.label+relayCPU, "µs/request", some(c.cpu), c.peerCPU)
+	for _, c := range limitCases {
+		t.want(c.label+relayCPU, "µs/request", nil, c.peerCPU)
 		t.want(c.label+" ÷ echo", "×", some(c.echo), "")
 		t.want(c.label+" ÷ nginx", "×", some(c.nginx), "")
 		t.want(c.label+" ÷ TypeScript relay", "×", nil, "1")
-		t.want(c.label+", calls of the mirror node", "/request", some(c.calls), c.peerMirror)
+		t.want(c.label+", calls of the mirror node", "/request", nil, c.peerMirror)
 		t.want(c.label+", answered", "requests/s", nil, c.peerRequest)
 	}
 	a, err := l.archive(ctx, archiveBlocks)
@@ -151,8 +124,8 @@ func readRow(ctx context.Context, l *lab, t *table, runs int, cases []readCase, 
 			*plain.micro = r.micro()
 			t.ours(plain.name, "µs/request", r.micro())
 		}
-		for _, c := range cases {
-			if err := l.readCase(ctx, t, a, c, stick, during); err != nil {
+		for _, c := range limitCases {
+			if err := l.readCase(ctx, t, a, c, stick); err != nil {
 				return err
 			}
 		}
@@ -173,7 +146,7 @@ const (
 type yardstick struct{ echo, nginx float64 }
 
 // readCase asks a relay of its own, which has seen nothing before.
-func (l *lab) readCase(ctx context.Context, t *table, a *network, c readCase, stick yardstick, during func(context.Context, *network) error) error {
+func (l *lab) readCase(ctx context.Context, t *table, a *network, c readCase, stick yardstick) error {
 	relay, err := l.relay(ctx, a, nil)
 	if err != nil {
 		return err
@@ -185,9 +158,6 @@ func (l *lab) readCase(ctx context.Context, t *table, a *network, c readCase, st
 	}
 	if q.requests == 0 {
 		q.duration = readTime
-	}
-	if during != nil {
-		q.during = func(ctx context.Context) error { return during(ctx, a) }
 	}
 	r, err := l.read(ctx, q)
 	if err != nil {
@@ -208,28 +178,6 @@ func (l *lab) compare(t *table, label string, micros float64, stick yardstick) {
 	if peer, err := strconv.ParseFloat(strings.ReplaceAll(f.Peer, ",", ""), 64); err == nil {
 		t.ours(label+" ÷ TypeScript relay", "×", micros/peer)
 	}
-}
-
-func readsLimit(ctx context.Context, l *lab, t *table, runs int) error {
-	return readRow(ctx, l, t, runs, limitCases, nil)
-}
-
-func readsCold(ctx context.Context, l *lab, t *table, runs int) error {
-	return readRow(ctx, l, t, runs, coldCases, nil)
-}
-
-// readsTip asks many times for what changes all the time, while the chain has a new block every 2 s.
-func readsTip(ctx context.Context, l *lab, t *table, runs int) error {
-	return readRow(ctx, l, t, runs, tipCases, func(ctx context.Context, a *network) error {
-		for {
-			if sleep.For(ctx, 2*time.Second); ctx.Err() != nil {
-				return nil
-			}
-			if _, err := a.add(context.WithoutCancel(ctx), 1, blockSize); err != nil {
-				return err
-			}
-		}
-	})
 }
 
 // readsMemory is what the process of a relay needs.
@@ -263,81 +211,6 @@ func readsMemory(ctx context.Context, l *lab, t *table, runs int) error {
 	return nil
 }
 
-// readsStart is the time from the start of the process to its first answer.
-func readsStart(ctx context.Context, l *lab, t *table, runs int) error {
-	t.want("mirror node up", "ms", atMost(50), "649")
-	t.want("mirror node down", "ms", atMost(50), "ends after 29.9 s")
-	a, err := l.archive(ctx, 1)
-	if err != nil {
-		return err
-	}
-	defer a.kill()
-	for range runs {
-		for label, env := range map[string]string{"mirror node up": "", "mirror node down": "MIRROR_NODE_URL=http://127.0.0.1:1"} {
-			port, err := freePort(ctx)
-			if err != nil {
-				return err
-			}
-			start := time.Now()
-			p, err := l.start("relay", slices.Concat(relaySettings(a, nil), l.settings, []string{env, "SERVER_PORT=" + port}), l.program, "serve")
-			if err != nil {
-				return err
-			}
-			err = poll(ctx, startLimit, 200*time.Microsecond, func() error {
-				var id string
-				_, err := call(ctx, http.DefaultClient, "http://127.0.0.1:"+port, ask("eth_chainId"), &id)
-				return err
-			})
-			t.ours(label, "ms", float64(time.Since(start))/1e6)
-			p.kill()
-			if err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// readsLarge is one very large block with all its transactions.
-func readsLarge(ctx context.Context, l *lab, t *table, runs int) error {
-	const size = 10_000
-	t.want("time to the answer", "s", atMost(1), "45–50 for 11,000")
-	a, err := l.archive(ctx, 1)
-	if err != nil {
-		return err
-	}
-	defer a.kill()
-	large, err := a.add(ctx, 1, size)
-	if err != nil {
-		return err
-	}
-	for range runs {
-		relay, err := l.relay(ctx, a, nil, fmt.Sprintf("ETH_GET_TRANSACTION_COUNT_MAX_BLOCK_RANGE=%d", size+1))
-		if err != nil {
-			return err
-		}
-		calls, err1 := a.calls(ctx)
-		before, cpu, start := relay.memory(resident), relay.cpu(), time.Now()
-		var text string
-		err2 := request(ctx, http.MethodPost, relay.url, ask("eth_getBlockByNumber", hex(large.First), true), &text)
-		t.ours("time to the answer", "s", time.Since(start).Seconds())
-		t.ours("CPU of the relay", "ms", (relay.cpu()-cpu)*1e3)
-		t.ours("answer", "MiB", float64(len(text))/mebi)
-		t.ours("growth of the process at its peak", "MiB", (relay.memory(peakResident)-before)/mebi)
-		after, err3 := a.calls(ctx)
-		t.ours("calls of the mirror node", "", after-calls)
-		relay.kill()
-		if err := errors.Join(err1, err2, err3); err != nil {
-			return err
-		}
-		if have := strings.Count(text, `"transactionIndex"`); have != size {
-			return fmt.Errorf("%d of %d transactions: %.300s", have, size, text)
-		}
-	}
-	t.note("The mirror node is the devnet's and shares the processors; the limit on full blocks is raised for this.")
-	return nil
-}
-
 // reading is one load of reads: every connection sends its next request as soon as it
 // has the answer to the one before.
 type reading struct {
@@ -351,7 +224,6 @@ type reading struct {
 	plain       bool          // it goes to no relay, or needs no warmth: nothing is asked before
 	holds       string        // what each answer must have in its beginning; "": a result
 	body        func(i int) string
-	during      func(ctx context.Context) error // beside the load; its context ends with it
 }
 
 // readings is what one load showed.
@@ -366,8 +238,6 @@ func (r readings) micro() float64 { return r.cpu / r.requests * 1e6 }
 
 // read runs a load.
 func (l *lab) read(ctx context.Context, q reading) (r readings, err error) {
-	load, stop := context.WithCancel(ctx)
-	defer stop()
 	calls := func() (n float64) {
 		if q.archive != nil && err == nil {
 			n, err = q.archive.calls(ctx)
@@ -381,18 +251,16 @@ func (l *lab) read(ctx context.Context, q reading) (r readings, err error) {
 			}
 			return ask("eth_getBalance", fmt.Sprintf("0x%040x", 1002+i%16), "latest")
 		}}
-		if _, err := warm.run(ctx, func() {}); err != nil {
+		if _, err := warm.run(ctx); err != nil {
 			return r, err
 		}
 	}
-	l.profile(ctx, []*relay{q.relay}, q.name)
 	before, cpu, start := calls(), q.relay.cpu(), time.Now()
 	if err != nil {
 		return r, err
 	}
-	done, err := q.run(load, stop)
+	done, err := q.run(ctx)
 	r = readings{requests: float64(done), seconds: time.Since(start).Seconds(), cpu: q.relay.cpu() - cpu}
-	l.profiling.Wait() // the relay may be ended next
 	r.mirror = calls() - before
 	if err != nil {
 		err = fmt.Errorf("%s: %w", q.name, err)
@@ -400,39 +268,20 @@ func (l *lab) read(ctx context.Context, q reading) (r readings, err error) {
 	return r, err
 }
 
-// run drives the connections and returns how many requests were answered. It calls stop when the load is over.
-func (q reading) run(ctx context.Context, stop func()) (int, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+// run drives the connections and returns how many requests were answered.
+func (q reading) run(ctx context.Context) (int, error) {
 	var next, done atomic.Int64
-	var failed atomic.Pointer[error]
-	beside := make(chan error, 1)
-	go func() {
-		if q.during != nil {
-			beside <- q.during(ctx)
-		}
-		close(beside)
-	}()
 	end := time.Now().Add(q.duration)
-	var clients sync.WaitGroup
+	clients, ctx := errgroup.WithContext(ctx)
 	for range q.connections {
-		clients.Go(func() {
-			err := q.client(ctx, &done, func() (int, bool) {
+		clients.Go(func() error {
+			return q.client(ctx, &done, func() (int, bool) {
 				i := int(next.Add(1) - 1)
 				return i, (q.requests == 0 || i < q.requests) && (q.duration == 0 || time.Now().Before(end))
 			})
-			if err != nil && failed.CompareAndSwap(nil, &err) {
-				cancel(err)
-			}
 		})
 	}
-	clients.Wait()
-	stop()
-	cancel(nil)
-	err := <-beside
-	if first := failed.Load(); first != nil {
-		err = errors.Join(*first, err)
-	}
+	err := clients.Wait()
 	return int(done.Load()), err
 }
 

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"strconv"
 	"strings"
@@ -63,7 +62,7 @@ func TestReading(t *testing.T) {
 		counts <- i
 		return ask("eth_chainId")
 	}}
-	done, err := q.run(t.Context(), func() {})
+	done, err := q.run(t.Context())
 	close(counts)
 	seen := map[int]bool{}
 	for i := range counts {
@@ -72,14 +71,8 @@ func TestReading(t *testing.T) {
 	if err != nil || done != 1000 || len(seen) != 1000 {
 		t.Errorf("%d answers to %d requests: %v", done, len(seen), err)
 	}
-	failure := errors.New("beside the load")
-	q.body = func(int) string { return ask("eth_chainId") }
-	q.during = func(context.Context) error { return failure }
-	if _, err := q.run(t.Context(), func() {}); !errors.Is(err, failure) {
-		t.Errorf("what went wrong beside the load: %v", err)
-	}
-	q.during, q.batch = nil, 2
-	if _, err := q.run(t.Context(), func() {}); err == nil || !strings.Contains(err.Error(), "status 200") {
+	q.body, q.batch = func(int) string { return ask("eth_chainId") }, 2
+	if _, err := q.run(t.Context()); err == nil || !strings.Contains(err.Error(), "status 200") {
 		t.Errorf("an answer that is none: %v", err)
 	}
 }

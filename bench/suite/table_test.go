@@ -145,8 +145,8 @@ func TestDocument(t *testing.T) {
 		}
 		return string(text)
 	}
-	write(made("reads-cold", 1, ""), made("burst", 2, ""))
-	text := write(made("burst", 3, ""), made("reads-cold", 9, "it broke"), made("reads-tip", 4, ""))
+	write(made("reads-limit", 1, ""), made("burst", 2, ""))
+	text := write(made("burst", 3, ""), made("reads-limit", 9, "it broke"), made("reads-memory", 4, ""))
 	for _, want := range []string{
 		"Some row. Measured 2026-01-02, a machine.", "| cost, µs | 3 | ≤ 5 | met | 7 | – | – |", "| cost, µs | 1 |", "| cost, µs | 4 |", "- A note.",
 	} {
@@ -157,7 +157,7 @@ func TestDocument(t *testing.T) {
 	if strings.Contains(text, "| 2 |") || strings.Contains(text, "| 9 |") {
 		t.Errorf("the document has what was replaced, or what is incomplete:\n%s", text)
 	}
-	if a, b, c := strings.Index(text, "## burst"), strings.Index(text, "## reads-cold"), strings.Index(text, "## reads-tip"); a < 0 || b < a || c < b {
+	if a, b, c := strings.Index(text, "## burst"), strings.Index(text, "## reads-limit"), strings.Index(text, "## reads-memory"); a < 0 || b < a || c < b {
 		t.Errorf("the sections are in another order: %d %d %d", a, b, c)
 	}
 	burst := made("burst", 3, "")
