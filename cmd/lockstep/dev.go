@@ -20,9 +20,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"lockstep/app"
+	"lockstep/cmd/lockstep/develop"
+	"lockstep/cmd/lockstep/show"
 	"lockstep/config"
 	consolepage "lockstep/console/page"
 	"lockstep/devnet"
+	"lockstep/devnet/near"
 	"lockstep/txmgr/service"
 )
 
@@ -63,7 +66,7 @@ func runDev(ctx context.Context, args []string, std streams) error {
 		fmt.Fprintf(flags.Output(), "%s: no command after --\n", flags.Name())
 		return errUsage
 	}
-	known, err := newArtifacts(*folder)
+	known, err := show.NewNames(*folder)
 	if err != nil {
 		return err
 	}
@@ -79,7 +82,7 @@ func runDev(ctx context.Context, args []string, std streams) error {
 		chain.Close()
 		return err
 	}
-	relay, develop, err := devRelay(ctx, chain, std, page, app.Endpoint{Address: *http, Setting: "--http"}, app.Endpoint{Address: *ws, Setting: "--ws"}, managedBy(chain))
+	relay, tools, err := devRelay(ctx, chain, std, page, app.Endpoint{Address: *http, Setting: "--http"}, app.Endpoint{Address: *ws, Setting: "--ws"}, managedBy(chain))
 	if err != nil {
 		chain.Close()
 		return err
@@ -100,16 +103,16 @@ func runDev(ctx context.Context, args []string, std streams) error {
 	}
 	var further []func(context.Context) error
 	if *nearToo {
-		node, err := startNear(ctx, *nearAddress)
+		node, err := near.Listen(ctx, *nearAddress)
 		if err != nil {
 			chain.Close()
 			return err
 		}
-		ready.NEAR = node.ready()
+		ready.NEAR = node.Ready()
 		further = append(further, node.Run)
 	}
 	if !*quiet && !*asJSON && command == nil {
-		further = append(further, newShow(chain.Ledger(), std.out, &develop.quiet, known).Run)
+		further = append(further, show.New(chain.Ledger(), std.out, &tools.Quiet, known).Run)
 	}
 	serve := func(ctx context.Context) error { return runAll(ctx, relay, manager, chain, further...) }
 	if command != nil {
@@ -122,7 +125,7 @@ func runDev(ctx context.Context, args []string, std streams) error {
 }
 
 // devRelay builds the relay for the network and opens its ports; that of its page is open already, if it has one.
-func devRelay(ctx context.Context, chain *chain, std streams, ui net.Listener, http, ws app.Endpoint, more ...string) (*app.App, *developer, error) {
+func devRelay(ctx context.Context, chain *chain, std streams, ui net.Listener, http, ws app.Endpoint, more ...string) (*app.App, *develop.Developer, error) {
 	environ, err := devEnviron(chain, append(std.env[:len(std.env):len(std.env)], more...))
 	if err != nil {
 		return nil, nil, err
@@ -138,11 +141,11 @@ func devRelay(ctx context.Context, chain *chain, std streams, ui net.Listener, h
 	if err != nil {
 		return nil, nil, err
 	}
-	develop, err := newDeveloper(chain, log)
+	tools, err := develop.New(chain.Network, version, log)
 	if err != nil {
 		return nil, nil, err
 	}
-	relay, err := app.New(cfg, version, log, develop.methods()...)
+	relay, err := app.New(cfg, version, log, tools.Methods()...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -154,8 +157,8 @@ func devRelay(ctx context.Context, chain *chain, std streams, ui net.Listener, h
 	if err := relay.Listen(ctx, http, ws); err != nil {
 		return nil, nil, err
 	}
-	develop.relay, develop.self = relay, loopback{url: "http://" + relay.HTTPAddr()}
-	return relay, develop, nil
+	tools.Before(relay)
+	return relay, tools, nil
 }
 
 // devUI is where the page is if nobody says otherwise. `lockstep locks` looks there, too.
@@ -306,7 +309,7 @@ type ready struct {
 	Pins      map[string]string `json:"certHashes,omitempty"`
 	Control   string            `json:"control,omitempty"`
 	TX        string            `json:"tx,omitempty"`
-	NEAR      *nearReady        `json:"near,omitempty"`
+	NEAR      *near.Ready       `json:"near,omitempty"`
 	Fork      *forkReady        `json:"fork,omitempty"`
 	ChainID   uint64            `json:"chainId"`
 	Accounts  []devnet.Account  `json:"accounts"`

@@ -1,4 +1,4 @@
-package main
+package show
 
 import (
 	"context"
@@ -17,25 +17,26 @@ import (
 	"lockstep/internal/hedera"
 )
 
-// show writes each transaction to the terminal when its block is closed: what it is, who sent
+// Show writes each transaction to the terminal when its block is closed: what it is, who sent
 // it, what it calls, what it cost, how it ended and why, and what it wrote with console.log.
-type show struct {
+type Show struct {
 	ledger *ledger.Ledger
 	out    io.Writer
 	quiet  *atomic.Bool
 
-	names   *artifacts
+	names   *Names
 	console consoleDecoder
 	next    int64 // number of the first block that is not shown
 	of      uint64
 }
 
-func newShow(l *ledger.Ledger, out io.Writer, quiet *atomic.Bool, names *artifacts) *show {
-	return &show{ledger: l, out: out, quiet: quiet, names: names, next: l.View().LatestBlock().Number + 1, of: l.Generation().Number}
+// New shows what comes after now, while quiet is not set.
+func New(l *ledger.Ledger, out io.Writer, quiet *atomic.Bool, names *Names) *Show {
+	return &Show{ledger: l, out: out, quiet: quiet, names: names, next: l.View().LatestBlock().Number + 1, of: l.Generation().Number}
 }
 
 // Run shows until ctx ends.
-func (s *show) Run(ctx context.Context) error {
+func (s *Show) Run(ctx context.Context) error {
 	changed, cancel := s.ledger.Subscribe()
 	defer cancel()
 	for {
@@ -51,7 +52,7 @@ func (s *show) Run(ctx context.Context) error {
 }
 
 // blocks shows what is new, a part at a time.
-func (s *show) blocks() error {
+func (s *Show) blocks() error {
 	view := s.ledger.View()
 	if g := view.Generation(); g.Number != s.of {
 		s.of = g.Number
@@ -73,7 +74,7 @@ func (s *show) blocks() error {
 }
 
 // part is the text of the next blocks, until it is long enough.
-func (s *show) part(view *ledger.View, newest int64) string {
+func (s *Show) part(view *ledger.View, newest int64) string {
 	const enough = 64 << 10 // bytes
 	var text strings.Builder
 	for ; text.Len() < enough && s.next <= newest; s.next++ {
@@ -90,7 +91,7 @@ func (s *show) part(view *ledger.View, newest int64) string {
 	return text.String()
 }
 
-func (s *show) write(text string) error {
+func (s *Show) write(text string) error {
 	if text == "" || s.quiet.Load() {
 		return nil
 	}
@@ -99,7 +100,7 @@ func (s *show) write(text string) error {
 }
 
 // record shows one transaction. One of the EVM has several lines, others one.
-func (s *show) record(w *strings.Builder, view *ledger.View, r *ledger.Record) {
+func (s *Show) record(w *strings.Builder, view *ledger.View, r *ledger.Record) {
 	e := r.Result
 	if e == nil {
 		fmt.Fprintf(w, "%s %s  payer %s  %s  block %d\n", r.Kind, r.ID, r.ID.Payer, r.Status, r.Block)
@@ -146,7 +147,7 @@ func target(e *ledger.EVMResult) string {
 
 // reason reads the error message of a result: revert data in hexadecimal, or the name of a status. What is not
 // printable is quoted, since a contract chooses it.
-func (s *show) reason(e *ledger.EVMResult) string {
+func (s *Show) reason(e *ledger.EVMResult) string {
 	data, err := hexutil.Decode(e.ErrorMessage)
 	if err != nil {
 		if e.ErrorMessage == hapi.ResponseCodeEnum_INSUFFICIENT_GAS.String() && e.GasUsed >= e.GasLimit {

@@ -1,4 +1,4 @@
-package main
+package develop
 
 import (
 	"context"
@@ -16,7 +16,7 @@ const maxMined = 100_000
 // maxSeconds bounds by how much one call moves the clock: about 136 years.
 const maxSeconds = 1 << 32
 
-func (d *developer) clockMethods() []rpc.Method {
+func (d *Developer) clockMethods() []rpc.Method {
 	return concat(
 		named(d.mineOne, "evm_mine"),
 		named(d.mine(d.ledger.Mine, true), "hardhat_mine"), named(d.mine(d.ledger.MineApart, nil), "anvil_mine"),
@@ -32,7 +32,7 @@ func (d *developer) clockMethods() []rpc.Method {
 
 // mineOne is evm_mine, with a time for the block or without: a number, or as timestamp in an
 // object.
-func (d *developer) mineOne(ctx context.Context, p *rpc.Params) (any, error) {
+func (d *Developer) mineOne(ctx context.Context, p *rpc.Params) (any, error) {
 	at, given := p.At(0), p.Given(0)
 	blocks := uint64(1)
 	if at.IsObject() {
@@ -61,7 +61,7 @@ func (d *developer) mineOne(ctx context.Context, p *rpc.Params) (any, error) {
 
 // mine is hardhat_mine, so many blocks, so many seconds apart, and anvil_mine, whose first block keeps that
 // distance, too.
-func (d *developer) mine(mine func(blocks int, seconds int64), result any) rpc.Handler {
+func (d *Developer) mine(mine func(blocks int, seconds int64), result any) rpc.Handler {
 	return func(ctx context.Context, p *rpc.Params) (any, error) {
 		blocks, err := countOr(p, 0, 1)
 		if err != nil {
@@ -84,7 +84,7 @@ func (d *developer) mine(mine func(blocks int, seconds int64), result any) rpc.H
 }
 
 // increaseTime is evm_increaseTime; it answers how many seconds the clock is ahead now.
-func (d *developer) increaseTime(ctx context.Context, p *rpc.Params) (any, error) {
+func (d *Developer) increaseTime(ctx context.Context, p *rpc.Params) (any, error) {
 	seconds, err := count(p, 0)
 	if err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (d *developer) increaseTime(ctx context.Context, p *rpc.Params) (any, error
 }
 
 // reaches tells whether the clock goes so many seconds further.
-func (d *developer) reaches(seconds uint64) error {
+func (d *Developer) reaches(seconds uint64) error {
 	if d.ledger.Now().Unix()+int64(seconds) > ledger.LastSecond {
 		return eth.ErrInvalidArguments("%d seconds more: %s", seconds, ledger.ErrTimeFar)
 	}
@@ -109,7 +109,7 @@ func (d *developer) reaches(seconds uint64) error {
 }
 
 // setTime is evm_setTime: the clock shows a time from now on. It answers as increaseTime does.
-func (d *developer) setTime(ctx context.Context, p *rpc.Params) (any, error) {
+func (d *Developer) setTime(ctx context.Context, p *rpc.Params) (any, error) {
 	seconds, err := count(p, 0)
 	if err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ func (d *developer) setTime(ctx context.Context, p *rpc.Params) (any, error) {
 }
 
 // setNextTime is evm_setNextBlockTimestamp.
-func (d *developer) setNextTime(_ context.Context, p *rpc.Params) (any, error) {
+func (d *Developer) setNextTime(_ context.Context, p *rpc.Params) (any, error) {
 	seconds, err := count(p, 0)
 	if err != nil {
 		return nil, err
@@ -138,14 +138,14 @@ func (d *developer) setNextTime(_ context.Context, p *rpc.Params) (any, error) {
 	return strconv.FormatUint(seconds, 10), nil
 }
 
-func (d *developer) next(seconds uint64) error {
+func (d *Developer) next(seconds uint64) error {
 	if err := d.ledger.SetNextTime(int64(min(seconds, 1<<62))); err != nil {
 		return eth.ErrInvalidArguments("timestamp %d: %s", seconds, err)
 	}
 	return nil
 }
 
-func (d *developer) setAutomine(_ context.Context, p *rpc.Params) (any, error) {
+func (d *Developer) setAutomine(_ context.Context, p *rpc.Params) (any, error) {
 	if !p.At(0).IsBool() {
 		return nil, eth.ErrInvalidParam(0, "want true or false")
 	}
@@ -153,13 +153,13 @@ func (d *developer) setAutomine(_ context.Context, p *rpc.Params) (any, error) {
 	return true, nil
 }
 
-func (d *developer) getAutomine(context.Context, *rpc.Params) (any, error) {
+func (d *Developer) getAutomine(context.Context, *rpc.Params) (any, error) {
 	return d.ledger.Automine(), nil
 }
 
 // setInterval is evm_setIntervalMining, whose unit is Hardhat's, and anvil_setIntervalMining,
 // whose is Anvil's.
-func (d *developer) setInterval(unit time.Duration) rpc.Handler {
+func (d *Developer) setInterval(unit time.Duration) rpc.Handler {
 	return func(_ context.Context, p *rpc.Params) (any, error) {
 		n, err := count(p, 0)
 		if err != nil {

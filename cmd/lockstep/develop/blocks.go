@@ -1,4 +1,4 @@
-package main
+package develop
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 
 // blockMethods say what the next blocks are like. Some of what tools can set on other chains does
 // not exist on Hedera: those methods say so, for a tool that believes to have set it would be wrong.
-func (d *developer) blockMethods() []rpc.Method {
+func (d *Developer) blockMethods() []rpc.Method {
 	return concat(
 		named(d.setSeed(true), "hardhat_setPrevRandao", "evm_setPrevRandao"), named(d.setSeed(nil), "anvil_setPrevRandao"),
 		named(d.setApart, "anvil_setBlockTimestampInterval", "evm_setBlockTimestampInterval"),
@@ -38,7 +38,7 @@ func absent(why string) rpc.Handler {
 }
 
 // setSeed is hardhat_setPrevRandao: the randomness of the next block.
-func (d *developer) setSeed(result any) rpc.Handler {
+func (d *Developer) setSeed(result any) rpc.Handler {
 	return func(_ context.Context, p *rpc.Params) (any, error) {
 		seed := p.At(0).Big()
 		if seed == nil || seed.BitLen() > 256 {
@@ -50,7 +50,7 @@ func (d *developer) setSeed(result any) rpc.Handler {
 }
 
 // setApart is anvil_setBlockTimestampInterval.
-func (d *developer) setApart(_ context.Context, p *rpc.Params) (any, error) {
+func (d *Developer) setApart(_ context.Context, p *rpc.Params) (any, error) {
 	seconds, err := count(p, 0)
 	if err != nil {
 		return nil, err
@@ -62,14 +62,14 @@ func (d *developer) setApart(_ context.Context, p *rpc.Params) (any, error) {
 	return nil, nil
 }
 
-func (d *developer) removeApart(context.Context, *rpc.Params) (any, error) {
+func (d *Developer) removeApart(context.Context, *rpc.Params) (any, error) {
 	d.ledger.SetApart(0)
 	return true, nil
 }
 
 // drop is hardhat_dropTransaction. Transactions are executed as they come, so that there is never
 // one that could be dropped: either nobody knows it, or it is too late.
-func (d *developer) drop(unknown any) rpc.Handler {
+func (d *Developer) drop(unknown any) rpc.Handler {
 	return func(_ context.Context, p *rpc.Params) (any, error) {
 		hash := p.At(0).Bytes()
 		if len(hash) != common.HashLength {
@@ -83,12 +83,12 @@ func (d *developer) drop(unknown any) rpc.Handler {
 }
 
 // dropAll is anvil_dropAllTransactions: nothing waits to be executed.
-func (d *developer) dropAll(context.Context, *rpc.Params) (any, error) {
+func (d *Developer) dropAll(context.Context, *rpc.Params) (any, error) {
 	return nil, nil
 }
 
 // nodeInfo is anvil_nodeInfo. It says what the relay says of its newest block.
-func (d *developer) nodeInfo(ctx context.Context, _ *rpc.Params) (any, error) {
+func (d *Developer) nodeInfo(ctx context.Context, _ *rpc.Params) (any, error) {
 	answer, err := d.self.call(ctx, "eth_getBlockByNumber", "latest", false)
 	if err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func (d *developer) nodeInfo(ctx context.Context, _ *rpc.Params) (any, error) {
 }
 
 // forkConfig is empty for a chain that is no fork.
-func (d *developer) forkConfig() map[string]any {
+func (d *Developer) forkConfig() map[string]any {
 	fork := newFork(d.network)
 	if fork == nil {
 		return map[string]any{}

@@ -1,4 +1,4 @@
-package main
+package show
 
 import (
 	"bytes"
@@ -56,11 +56,11 @@ func TestShow(t *testing.T) {
 		var terminal sharedText
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
-		known, err := newArtifacts("testdata")
+		known, err := NewNames("testdata")
 		if err != nil {
 			t.Fatal(err)
 		}
-		shown := newShow(l, &terminal, &quiet, known)
+		shown := New(l, &terminal, &quiet, known)
 		go func() { ended <- shown.Run(ctx) }()
 		defer func() {
 			cancel()
@@ -164,7 +164,7 @@ func TestShowNamesAProject(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Chdir(dir)
-			known, err := newArtifacts("")
+			known, err := NewNames("")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -179,7 +179,7 @@ func TestShowNamesAProject(t *testing.T) {
 			}
 			from, nonce := ledger.DevAccounts()[0].Address, uint64(0)
 			var terminal bytes.Buffer
-			shown := newShow(l, &terminal, new(atomic.Bool), known)
+			shown := New(l, &terminal, new(atomic.Bool), known)
 			send := func(to *common.Address, gas uint64, data []byte, parts ...string) *ledger.Record {
 				t.Helper()
 				r, err := l.Impersonate(types.NewTx(&types.DynamicFeeTx{

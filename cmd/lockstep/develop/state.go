@@ -1,4 +1,4 @@
-package main
+package develop
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 )
 
 // stateMethods change accounts without transactions.
-func (d *developer) stateMethods() (rows []rpc.Method) {
+func (d *Developer) stateMethods() (rows []rpc.Method) {
 	for _, prefix := range []string{"hardhat_", "anvil_"} {
 		result := any(true)
 		if prefix == "anvil_" {
@@ -26,7 +26,7 @@ func (d *developer) stateMethods() (rows []rpc.Method) {
 	return append(rows, named(d.faucet, "lockstep_faucet")...)
 }
 
-func (d *developer) editMethods(prefix string, result any) []rpc.Method {
+func (d *Developer) editMethods(prefix string, result any) []rpc.Method {
 	address, quantity := rpc.Required(ethapi.AddressRule()), rpc.Required(ethapi.HexRule())
 	row := func(name string, edit func(p *rpc.Params, e *ledger.Edit) error, params ...rpc.Param) rpc.Method {
 		return rpc.Method{Name: prefix + name, Params: params, Handler: func(ctx context.Context, p *rpc.Params) (any, error) {
@@ -46,7 +46,7 @@ func (d *developer) editMethods(prefix string, result any) []rpc.Method {
 	}
 }
 
-func (d *developer) edit(ctx context.Context, e ledger.Edit) error {
+func (d *Developer) edit(ctx context.Context, e ledger.Edit) error {
 	if err := d.ledger.Edit(e); err != nil {
 		return eth.ErrInvalidParam(0, "%s", err)
 	}
@@ -55,7 +55,7 @@ func (d *developer) edit(ctx context.Context, e ledger.Edit) error {
 }
 
 // addBalance adds weibar to a balance.
-func (d *developer) addBalance(p *rpc.Params, e *ledger.Edit) error {
+func (d *Developer) addBalance(p *rpc.Params, e *ledger.Edit) error {
 	if err := editBalance(p, e); err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (d *developer) addBalance(p *rpc.Params, e *ledger.Edit) error {
 
 // faucet is lockstep_faucet: an address gets so many hbar from the treasury, 100 if it is not
 // said, and an account if it has none. It answers the balance, in weibar.
-func (d *developer) faucet(ctx context.Context, p *rpc.Params) (any, error) {
+func (d *Developer) faucet(ctx context.Context, p *rpc.Params) (any, error) {
 	a, err := addressAt(p, 0)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package main
+package develop
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 )
 
 // impersonationMethods let tools send in the name of accounts whose keys nobody has.
-func (d *developer) impersonationMethods() (rows []rpc.Method) {
+func (d *Developer) impersonationMethods() (rows []rpc.Method) {
 	for _, prefix := range []string{"hardhat_", "anvil_"} {
 		result := any(true)
 		if prefix == "anvil_" {
@@ -30,7 +30,7 @@ func (d *developer) impersonationMethods() (rows []rpc.Method) {
 	return rows
 }
 
-func (d *developer) impersonate(on bool, result any) rpc.Handler {
+func (d *Developer) impersonate(on bool, result any) rpc.Handler {
 	return func(_ context.Context, p *rpc.Params) (any, error) {
 		a, err := addressAt(p, 0)
 		if err != nil {
@@ -50,7 +50,7 @@ func (d *developer) impersonate(on bool, result any) rpc.Handler {
 	}
 }
 
-func (d *developer) impersonateAnybody(result any) rpc.Handler {
+func (d *Developer) impersonateAnybody(result any) rpc.Handler {
 	return func(_ context.Context, p *rpc.Params) (any, error) {
 		if !p.At(0).IsBool() {
 			return nil, eth.ErrInvalidParam(0, "want true or false")
@@ -64,7 +64,7 @@ func (d *developer) impersonateAnybody(result any) rpc.Handler {
 
 // impersonates tells whether an account's transactions need no key. One whose key the chain
 // has signs them.
-func (d *developer) impersonates(a common.Address) bool {
+func (d *Developer) impersonates(a common.Address) bool {
 	if d.keys[a] != nil {
 		return false
 	}
@@ -76,7 +76,7 @@ func (d *developer) impersonates(a common.Address) bool {
 
 // sendUnproven sends a transaction of an account that is impersonated. It has no signature, so
 // that no node would take it: the ledger handles it at once.
-func (d *developer) sendUnproven(ctx context.Context, args jsonx.Value, from common.Address) (any, error) {
+func (d *Developer) sendUnproven(ctx context.Context, args jsonx.Value, from common.Address) (any, error) {
 	tx, err := d.unproven(ctx, args, from)
 	if err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (d *developer) sendUnproven(ctx context.Context, args jsonx.Value, from com
 }
 
 // unproven completes a transaction.
-func (d *developer) unproven(ctx context.Context, args jsonx.Value, from common.Address) (*types.Transaction, error) {
+func (d *Developer) unproven(ctx context.Context, args jsonx.Value, from common.Address) (*types.Transaction, error) {
 	view := d.ledger.Handled()
 	account, exists := view.AccountByAddress(from)
 	if !exists {
@@ -131,7 +131,7 @@ func (d *developer) unproven(ctx context.Context, args jsonx.Value, from common.
 }
 
 // gas is the limit that a transaction gives, or an estimate.
-func (d *developer) gas(ctx context.Context, args jsonx.Value, from common.Address) (uint64, error) {
+func (d *Developer) gas(ctx context.Context, args jsonx.Value, from common.Address) (uint64, error) {
 	for _, name := range []string{"gas", "gasLimit"} {
 		if limit := args.Field(name); limit.Given() {
 			n, ok := limit.Uint64()

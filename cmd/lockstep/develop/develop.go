@@ -1,4 +1,4 @@
-package main
+package develop
 
 import (
 	"context"
@@ -18,20 +18,23 @@ import (
 	"lockstep/rpc"
 )
 
-// developer answers what tools for development ask of chains of their own: snapshots, time,
+// Developer answers what tools for development ask of chains of their own: snapshots, time,
 // mining, state, and accounts whose keys the chain has. It changes the ledger directly, and
 // tells the relay that something changed. What it sends goes through the relay, as what
 // anybody sends does.
-type developer struct {
+type Developer struct {
+	// Quiet says that transactions are not to be shown.
+	Quiet atomic.Bool
+
 	ledger  *ledger.Ledger
 	network *devnet.Network
 	log     *slog.Logger
-	relay   *app.App // set before anything is served
+	version string
+	relay   *app.App // set by Before
 	self    loopback // the relay's own port
 
 	accounts []common.Address // that have keys, in the order in which they are shown
 	keys     map[common.Address]*signer
-	quiet    atomic.Bool // transactions are not shown
 
 	mu           sync.Mutex
 	snapshots    []numbered                  // guarded by mu; those that are good, oldest first
@@ -52,12 +55,13 @@ const (
 	maxImpersonated = 10_000
 )
 
-func newDeveloper(chain *chain, log *slog.Logger) (*developer, error) {
-	d := &developer{
-		ledger: chain.Ledger(), network: chain.Network, log: log,
+// New makes the methods of a network. The version is the program's.
+func New(network *devnet.Network, version string, log *slog.Logger) (*Developer, error) {
+	d := &Developer{
+		ledger: network.Ledger(), network: network, version: version, log: log,
 		keys: map[common.Address]*signer{}, impersonated: map[common.Address]struct{}{},
 	}
-	for _, a := range chain.Accounts() {
+	for _, a := range network.Accounts() {
 		if a.KeyType != "ECDSA_SECP256K1" {
 			continue
 		}
@@ -73,8 +77,13 @@ func newDeveloper(chain *chain, log *slog.Logger) (*developer, error) {
 	return d, nil
 }
 
-// methods are all of them.
-func (d *developer) methods() []rpc.Method {
+// Before says which relay answers what is sent here. It is called before anything is served, and after the relay listens.
+func (d *Developer) Before(relay *app.App) {
+	d.relay, d.self = relay, loopback{url: "http://" + relay.HTTPAddr()}
+}
+
+// Methods are all of them.
+func (d *Developer) Methods() []rpc.Method {
 	return concat(d.stateMethods(), d.snapshotMethods(), d.clockMethods(), d.accountMethods(), d.impersonationMethods(), d.blockMethods(), d.infoMethods())
 }
 
@@ -96,7 +105,7 @@ func named(handler rpc.Handler, names ...string) []rpc.Method {
 
 // changed tells the relay of a change that it did not see. That the mirror node does not
 // answer is no reason to fail: then the relay has nothing to answer from either.
-func (d *developer) changed(ctx context.Context) {
+func (d *Developer) changed(ctx context.Context) {
 	if err := d.relay.Changed(ctx); err != nil {
 		d.log.DebugContext(ctx, "the mirror node does not answer", "error", err)
 	}

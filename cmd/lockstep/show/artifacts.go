@@ -1,4 +1,4 @@
-package main
+package show
 
 import (
 	"bytes"
@@ -28,10 +28,10 @@ const (
 	maxShownLine   = 300 // bytes of a call
 )
 
-// artifacts knows contracts by what a compiler left in a folder: the artifacts of Hardhat or Foundry, or files with ABIs.
+// Names knows contracts by what a compiler left in a folder: the artifacts of Hardhat or Foundry, or files with ABIs.
 // Contracts are mostly compiled after the network has started, so the folder is looked through again, file by file as
 // they change, when something comes up that has no name yet.
-type artifacts struct {
+type Names struct {
 	folders []string
 
 	looked    time.Time
@@ -47,9 +47,9 @@ type artifact struct {
 	abi  abi.ABI
 }
 
-// newArtifacts takes the folder to read; without one, those that the tools use for a project in this directory.
-func newArtifacts(folder string) (*artifacts, error) {
-	n := &artifacts{read: map[string]time.Time{}, contracts: map[string]*artifact{}, methods: map[[4]byte]*abi.Method{}, errors: map[[4]byte]*abi.Error{}}
+// NewNames takes the folder to read; without one, those that the tools use for a project in this directory.
+func NewNames(folder string) (*Names, error) {
+	n := &Names{read: map[string]time.Time{}, contracts: map[string]*artifact{}, methods: map[[4]byte]*abi.Method{}, errors: map[[4]byte]*abi.Error{}}
 	if folder != "" {
 		if info, err := os.Stat(folder); err != nil || !info.IsDir() {
 			return nil, fmt.Errorf("--abi: %q is no folder", folder)
@@ -77,7 +77,7 @@ func projectFolders(of string) (folders []string) {
 	return folders
 }
 
-func (n *artifacts) enter(c *artifact) {
+func (n *Names) enter(c *artifact) {
 	for _, m := range c.abi.Methods {
 		n.methods[[4]byte(m.ID)] = &m
 	}
@@ -87,7 +87,7 @@ func (n *artifacts) enter(c *artifact) {
 }
 
 // again looks for files that are new or have changed, but not all the time.
-func (n *artifacts) again() {
+func (n *Names) again() {
 	if len(n.folders) == 0 || time.Since(n.looked) < artifactsAgain {
 		return
 	}
@@ -116,7 +116,7 @@ func (n *artifacts) again() {
 }
 
 // file reads one artifact, or an ABI alone. What is neither is passed over.
-func (n *artifacts) file(path string) {
+func (n *Names) file(path string) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return
@@ -193,7 +193,7 @@ func knownABI() string {
 }
 
 // contract names what is at an address, empty for what is not known.
-func (n *artifacts) contract(view *ledger.View, at common.Address) *artifact {
+func (n *Names) contract(view *ledger.View, at common.Address) *artifact {
 	account, ok := view.AccountByAddress(at)
 	if !ok || account.Contract == nil {
 		return nil
@@ -209,7 +209,7 @@ func (n *artifacts) contract(view *ledger.View, at common.Address) *artifact {
 }
 
 // call names the function that is called, and what it is given.
-func (n *artifacts) call(of *artifact, input []byte) string {
+func (n *Names) call(of *artifact, input []byte) string {
 	const selector = 4
 	if len(input) < selector {
 		return ""
@@ -235,7 +235,7 @@ func (n *artifacts) call(of *artifact, input []byte) string {
 }
 
 // fault names the error that revert data carry, empty if it is not known.
-func (n *artifacts) fault(data []byte) string {
+func (n *Names) fault(data []byte) string {
 	const selector = 4
 	if len(data) < selector {
 		return ""

@@ -1,4 +1,4 @@
-package main
+package develop
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 	"lockstep/rpc"
 )
 
-func (d *developer) snapshotMethods() []rpc.Method {
+func (d *Developer) snapshotMethods() []rpc.Method {
 	return concat(
 		named(d.snapshot, "evm_snapshot", "anvil_snapshot", "hardhat_snapshot"),
 		named(d.revert, "evm_revert", "anvil_revert", "hardhat_revert"),
@@ -24,7 +24,7 @@ func (d *developer) snapshotMethods() []rpc.Method {
 }
 
 // snapshot is evm_snapshot: a moment of everything, HAPI's services and the mirror included.
-func (d *developer) snapshot(ctx context.Context, _ *rpc.Params) (any, error) {
+func (d *Developer) snapshot(ctx context.Context, _ *rpc.Params) (any, error) {
 	taken := d.ledger.Snapshot()
 	d.mu.Lock()
 	d.last++
@@ -45,7 +45,7 @@ type numbered struct {
 }
 
 // revert is evm_revert. The snapshot and all later ones are spent.
-func (d *developer) revert(ctx context.Context, p *rpc.Params) (any, error) {
+func (d *Developer) revert(ctx context.Context, p *rpc.Params) (any, error) {
 	id, err := count(p, 0)
 	if err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (d *developer) revert(ctx context.Context, p *rpc.Params) (any, error) {
 	return true, nil
 }
 
-func (d *developer) goBack(id uint64) bool {
+func (d *Developer) goBack(id uint64) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	i, found := slices.BinarySearchFunc(d.snapshots, id, func(s numbered, id uint64) int { return cmp.Compare(s.id, id) })
@@ -73,7 +73,7 @@ func (d *developer) goBack(id uint64) bool {
 }
 
 // reset is hardhat_reset: the chain begins again.
-func (d *developer) reset(result any) rpc.Handler {
+func (d *Developer) reset(result any) rpc.Handler {
 	return func(ctx context.Context, p *rpc.Params) (any, error) {
 		for name := range p.At(0).Fields() {
 			if name == "forking" {
@@ -89,7 +89,7 @@ func (d *developer) reset(result any) rpc.Handler {
 }
 
 // forget drops what was said of the chain before.
-func (d *developer) forget(ctx context.Context) {
+func (d *Developer) forget(ctx context.Context) {
 	d.mu.Lock()
 	d.snapshots = nil
 	clear(d.impersonated)
@@ -105,7 +105,7 @@ const (
 )
 
 // dumpState is anvil_dumpState: the whole state, in the form of --state.
-func (d *developer) dumpState(ctx context.Context, _ *rpc.Params) (any, error) {
+func (d *Developer) dumpState(ctx context.Context, _ *rpc.Params) (any, error) {
 	state, err := d.ledger.Dump(maxDump)
 	d.changed(ctx) // an open block was closed
 	if err != nil {
@@ -115,7 +115,7 @@ func (d *developer) dumpState(ctx context.Context, _ *rpc.Params) (any, error) {
 }
 
 // loadState is anvil_loadState: the chain is the one that was dumped.
-func (d *developer) loadState(ctx context.Context, p *rpc.Params) (any, error) {
+func (d *Developer) loadState(ctx context.Context, p *rpc.Params) (any, error) {
 	state := p.At(0).Bytes()
 	if state == nil {
 		return nil, eth.ErrInvalidParam(0, "want what anvil_dumpState answered")

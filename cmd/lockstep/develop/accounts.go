@@ -1,4 +1,4 @@
-package main
+package develop
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 )
 
 // accountMethods are what a node does for accounts whose keys it has.
-func (d *developer) accountMethods() []rpc.Method {
+func (d *Developer) accountMethods() []rpc.Method {
 	return concat(
 		named(d.listAccounts, "eth_accounts", "eth_requestAccounts"),
 		named(d.sendTransaction, "eth_sendTransaction"),
@@ -29,7 +29,7 @@ func (d *developer) accountMethods() []rpc.Method {
 	)
 }
 
-func (d *developer) listAccounts(context.Context, *rpc.Params) (any, error) {
+func (d *Developer) listAccounts(context.Context, *rpc.Params) (any, error) {
 	return d.accounts, nil
 }
 
@@ -38,7 +38,7 @@ func errNoKey(a common.Address) error {
 	return eth.ErrInvalidArguments("unknown account %s: it is none of eth_accounts, and nobody impersonates it", a.Hex())
 }
 
-func (d *developer) signerOf(a common.Address) (*signer, error) {
+func (d *Developer) signerOf(a common.Address) (*signer, error) {
 	if s := d.keys[a]; s != nil {
 		return s, nil
 	}
@@ -46,7 +46,7 @@ func (d *developer) signerOf(a common.Address) (*signer, error) {
 }
 
 // sender reads who a transaction is from: the first account where it does not say.
-func (d *developer) sender(tx jsonx.Value) (common.Address, error) {
+func (d *Developer) sender(tx jsonx.Value) (common.Address, error) {
 	if !tx.IsObject() {
 		return common.Address{}, eth.ErrInvalidParam(0, "want a transaction")
 	}
@@ -62,7 +62,7 @@ func (d *developer) sender(tx jsonx.Value) (common.Address, error) {
 
 // sendTransaction is eth_sendTransaction: what is missing is filled in, the chain signs, and the
 // transaction takes the way of all.
-func (d *developer) sendTransaction(ctx context.Context, p *rpc.Params) (any, error) {
+func (d *Developer) sendTransaction(ctx context.Context, p *rpc.Params) (any, error) {
 	from, err := d.sender(p.At(0))
 	if err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func (d *developer) sendTransaction(ctx context.Context, p *rpc.Params) (any, er
 }
 
 // signTransaction is eth_signTransaction.
-func (d *developer) signTransaction(ctx context.Context, p *rpc.Params) (any, error) {
+func (d *Developer) signTransaction(ctx context.Context, p *rpc.Params) (any, error) {
 	from, err := d.sender(p.At(0))
 	if err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (d *developer) signTransaction(ctx context.Context, p *rpc.Params) (any, er
 }
 
 // signed completes a transaction and signs it.
-func (d *developer) signed(ctx context.Context, args jsonx.Value, from common.Address, s *signer) ([]byte, error) {
+func (d *Developer) signed(ctx context.Context, args jsonx.Value, from common.Address, s *signer) ([]byte, error) {
 	filled, err := d.self.call(ctx, "eth_fillTransaction", withFrom(args, from))
 	if err != nil {
 		return nil, err
@@ -143,7 +143,7 @@ func withFrom(args jsonx.Value, from common.Address) map[string]json.RawMessage 
 }
 
 // sign is eth_sign and personal_sign, which differ in the order of their parameters.
-func (d *developer) sign(addressAtParam, dataAt int) rpc.Handler {
+func (d *Developer) sign(addressAtParam, dataAt int) rpc.Handler {
 	return func(_ context.Context, p *rpc.Params) (any, error) {
 		a, err := addressAt(p, addressAtParam)
 		if err != nil {
@@ -163,7 +163,7 @@ func (d *developer) sign(addressAtParam, dataAt int) rpc.Handler {
 }
 
 // signTyped is eth_signTypedData_v4 (EIP-712).
-func (d *developer) signTyped(_ context.Context, p *rpc.Params) (any, error) {
+func (d *Developer) signTyped(_ context.Context, p *rpc.Params) (any, error) {
 	a, err := addressAt(p, 0)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package main
+package develop
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 )
 
 // infoMethods tell tools what chain this is, and switch what it shows.
-func (d *developer) infoMethods() []rpc.Method {
+func (d *Developer) infoMethods() []rpc.Method {
 	return concat(
 		named(d.metadata, "anvil_metadata"),
 		named(d.setLogging, "hardhat_setLoggingEnabled", "anvil_setLoggingEnabled"),
@@ -20,21 +20,21 @@ func (d *developer) infoMethods() []rpc.Method {
 // metadata is anvil_metadata, by which tools know a chain of development from a real one. There is no
 // hardhat_metadata: Hardhat gives every transaction 2^24 gas where that is answered, and estimates nothing,
 // while a transaction has 15,000,000 here as on the network.
-func (d *developer) metadata(context.Context, *rpc.Params) (any, error) {
+func (d *Developer) metadata(context.Context, *rpc.Params) (any, error) {
 	view := d.ledger.View()
 	block, generation := view.LatestBlock(), view.Generation()
 	return map[string]any{
-		"clientVersion": "lockstep/" + version, "chainId": view.ChainID(),
+		"clientVersion": "lockstep/" + d.version, "chainId": view.ChainID(),
 		"latestBlockNumber": block.Number, "latestBlockHash": hexutil.Bytes(block.Hash[:32]),
 		"instanceId": hexutil.Uint64(generation.Number),
 	}, nil
 }
 
 // setLogging is hardhat_setLoggingEnabled.
-func (d *developer) setLogging(_ context.Context, p *rpc.Params) (any, error) {
+func (d *Developer) setLogging(_ context.Context, p *rpc.Params) (any, error) {
 	if !p.At(0).IsBool() {
 		return nil, eth.ErrInvalidParam(0, "want true or false")
 	}
-	d.quiet.Store(!p.At(0).Bool())
+	d.Quiet.Store(!p.At(0).Bool())
 	return true, nil
 }
