@@ -27,7 +27,6 @@
 // # Words
 //
 //	kept value  bytes that never change, so that every copy is as good as another
-//	breaker     see package mirror/fetch; here it keeps calls from Redis
 //	filter      what a client asked to be told of (eth_newFilter); those of this package are in Redis alone
 //	poll        a request for what is new to a filter; it moves the filter on
 package cache

@@ -3,8 +3,10 @@ package cache
 import (
 	"context"
 	_ "embed" // the script
+	"errors"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
@@ -35,7 +37,42 @@ type Redis struct {
 	quota  *redisx.Quota // of the fleet
 	set    *redis.Script
 
-	reads, writes breaker
+	reads, writes way
+}
+
+// way is how Redis is asked to read, or to write. They rest apart after a failure: a Redis that holds writes up, or a replica, can be read
+// all the same.
+type way struct {
+	*redisx.Asker
+	outage outage.Log
+}
+
+// errShort is no answer of Redis to its caller, so that a Redis without memory rests, too.
+var errShort = errors.New("redis is short of memory")
+
+// pause is how long Redis is left alone after a failure.
+const pause = time.Second
+
+func newWay(config Config, client redis.UniversalClient, log *slog.Logger, name, consequence string) way {
+	return way{
+		Asker:  redisx.NewAsker(client, config.Timeout.Duration(), pause),
+		outage: outage.Log{Logger: log, Upstream: "redis", Name: name, Level: slog.LevelWarn, Consequence: consequence},
+	}
+}
+
+// ask makes a round trip, and returns how it failed: "" if it did not. That the caller gave up says nothing of Redis.
+func (w *way) ask(ctx context.Context, question func(context.Context, redis.UniversalClient) error) (failed string) {
+	err := w.Ask(ctx, question)
+	switch {
+	case err == nil:
+		w.outage.Up(ctx)
+		return ""
+	case errors.Is(err, redisx.ErrResting):
+		return "skipped"
+	case ctx.Err() == nil:
+		w.outage.Down(ctx, err)
+	}
+	return "error"
 }
 
 type entry struct {
@@ -49,8 +86,8 @@ func New(config Config, client redis.UniversalClient, log *slog.Logger) *Redis {
 	return &Redis{
 		config: config, client: client, queue: make(chan entry, queueSize),
 		quota: redisx.NewQuota("cache", config.MaxBytes, config.TTL.Duration()), set: redis.NewScript(redisx.SpareLua + putLua),
-		reads:  breaker{outage: newOutage(log, "cache (reading)", "every relay reads from the mirror node what another one has read")},
-		writes: breaker{outage: newOutage(log, "cache (writing)", "other relays read from the mirror node what this one has read")},
+		reads:  newWay(config, client, log, "cache (reading)", "every relay reads from the mirror node what another one has read"),
+		writes: newWay(config, client, log, "cache (writing)", "other relays read from the mirror node what this one has read"),
 		gets:   calls("get"), puts: calls("set"),
 		count: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "rpc_relay_cache_redis_operations_total",
@@ -68,10 +105,6 @@ func Disabled() *Redis {
 
 // Enabled tells whether the store keeps anything.
 func (r *Redis) Enabled() bool { return !r.off }
-
-func newOutage(log *slog.Logger, name, consequence string) outage.Log {
-	return outage.Log{Logger: log, Upstream: "redis", Name: name, Level: slog.LevelWarn, Consequence: consequence}
-}
 
 // Collectors returns the store's metrics, for registration.
 func (r *Redis) Collectors() []prometheus.Collector {
@@ -100,25 +133,19 @@ func (r *Redis) Get(ctx context.Context, key string) []byte {
 }
 
 func (r *Redis) get(ctx context.Context, key string) (value []byte, result string) {
-	if !r.reads.enter() {
-		return nil, "skipped"
-	}
-	timed, cancel := context.WithTimeout(ctx, r.config.Timeout.Duration())
-	defer cancel()
-	// A range, so that somebody else's giant under our key is not read.
-	value, err := r.client.GetRange(timed, prefix+key, 0, int64(r.config.MaxValue)).Bytes()
+	failed := r.reads.ask(ctx, func(ctx context.Context, c redis.UniversalClient) (err error) {
+		// A range, so that somebody else's giant under our key is not read.
+		value, err = c.GetRange(ctx, prefix+key, 0, int64(r.config.MaxValue)).Bytes()
+		return err
+	})
 	switch {
-	case err != nil:
-		r.reads.settle(ctx, err)
-		return nil, "error"
+	case failed != "":
+		return nil, failed
 	case len(value) == 0:
-		r.reads.settle(ctx, nil)
 		return nil, "miss"
 	case len(value) > r.config.MaxValue:
-		r.reads.settle(ctx, nil)
 		return nil, "long"
 	}
-	r.reads.settle(ctx, nil)
 	return value, "hit"
 }
 
@@ -162,21 +189,23 @@ func (r *Redis) Run(ctx context.Context) error {
 }
 
 func (r *Redis) put(ctx context.Context, e entry) (result string) {
-	if !r.writes.enter() {
-		return "skipped"
-	}
-	if !r.quota.Take(len(prefix) + len(e.key) + len(e.value)) {
+	full := false
+	failed := r.writes.ask(ctx, func(ctx context.Context, c redis.UniversalClient) error {
+		if full = !r.quota.Take(len(prefix) + len(e.key) + len(e.value)); full {
+			return nil
+		}
+		if err := r.set.Run(ctx, c, []string{prefix + e.key}, e.value, r.config.TTL.Duration().Milliseconds()).Err(); redisx.IsShort(err) {
+			return errShort
+		} else if err != nil {
+			return err
+		}
+		return r.quota.Settle(ctx, c)
+	})
+	switch {
+	case failed != "":
+		return failed
+	case full:
 		return "full"
-	}
-	timed, cancel := context.WithTimeout(ctx, r.config.Timeout.Duration())
-	defer cancel()
-	err := r.set.Run(timed, r.client, []string{prefix + e.key}, e.value, r.config.TTL.Duration().Milliseconds()).Err()
-	if err == nil {
-		err = r.quota.Settle(timed, r.client)
-	}
-	r.writes.settle(ctx, err)
-	if err != nil {
-		return "error"
 	}
 	return "done"
 }
