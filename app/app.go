@@ -167,23 +167,23 @@ func (a *App) Run(ctx context.Context) error {
 
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServing()
-	front, serving := errgroup.WithContext(serving)
+	servers, serving := errgroup.WithContext(serving)
 	if a.httpListener != nil {
-		front.Go(func() error { return a.http.Run(serving, a.httpListener) })
+		servers.Go(func() error { return a.http.Run(serving, a.httpListener) })
 	}
 	// Without a port of its own, WebSocket is served on the HTTP port.
-	front.Go(func() error { return a.ws.Run(serving, a.wsListener) })
+	servers.Go(func() error { return a.ws.Run(serving, a.wsListener) })
 	if a.adminListener != nil {
-		front.Go(func() error { return a.serveAdmin(serving, a.adminListener) })
+		servers.Go(func() error { return a.serveAdmin(serving, a.adminListener) })
 	}
 	if a.statusListener != nil {
-		front.Go(func() error { return a.serveStatus(serving, a.statusListener) })
+		servers.Go(func() error { return a.serveStatus(serving, a.statusListener) })
 	}
-	front.Go(func() error { // a failure below ends the front, too
+	servers.Go(func() error { // a failure below ends these, too
 		select {
 		case <-backstage.Done():
 			return context.Cause(backstage)
-		case <-serving.Done(): // a part of the front failed
+		case <-serving.Done(): // one of them failed
 			return nil
 		case <-ctx.Done():
 			a.leave(serving)
@@ -191,7 +191,7 @@ func (a *App) Run(ctx context.Context) error {
 			return nil
 		}
 	})
-	err := front.Wait()
+	err := servers.Wait()
 	a.drain(ctx)
 	stopBackstage()
 	return errors.Join(err, ignoreCancel(below.Wait()), a.close())

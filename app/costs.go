@@ -124,7 +124,7 @@ func (c *costs) run(ctx context.Context) error {
 	for range costLookers {
 		lookers.Go(func() {
 			for ctx.Err() == nil {
-				c.look(ctx, c.gather(ctx))
+				c.askCosts(ctx, c.gather(ctx))
 			}
 		})
 	}
@@ -165,8 +165,8 @@ func (one charged) together(other charged) bool {
 	return one.id.Payer == other.id.Payer && one.looks == other.looks && one.looks < looksTogether
 }
 
-// look waits until all of some transactions are due and asks for their costs.
-func (c *costs) look(ctx context.Context, batch []charged) {
+// askCosts waits until all of some transactions are due and asks for their costs.
+func (c *costs) askCosts(ctx context.Context, batch []charged) {
 	ids := make([]hedera.TransactionID, 0, len(batch))
 	for _, one := range batch {
 		if !sleep.For(ctx, time.Until(one.due)) {

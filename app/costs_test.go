@@ -44,7 +44,7 @@ func TestCostsThatAreMissed(t *testing.T) {
 		for _, id := range []hedera.TransactionID{never, late} {
 			c.enqueue(charged{id: id})
 			for len(c.queue) > 0 {
-				c.look(t.Context(), c.gather(t.Context()))
+				c.askCosts(t.Context(), c.gather(t.Context()))
 			}
 		}
 		var missed dto.Metric
@@ -91,7 +91,7 @@ func TestCostsOfTransactionsTogether(t *testing.T) {
 			}
 		}
 		for len(c.queue) > 0 {
-			c.look(t.Context(), c.gather(t.Context()))
+			c.askCosts(t.Context(), c.gather(t.Context()))
 		}
 		if len(told) != 2*each {
 			t.Errorf("%d of %d transactions are known", len(told), 2*each)
@@ -131,7 +131,7 @@ func TestCostsAreSoughtFromConsensusOn(t *testing.T) {
 				c.add(common.Hash{}, hedera.TransactionID{Payer: hedera.Entity(1), ValidStart: hedera.Timestamp{Seconds: start + i}})
 			}
 			for len(c.queue) > 0 {
-				c.look(t.Context(), c.gather(t.Context()))
+				c.askCosts(t.Context(), c.gather(t.Context()))
 			}
 		}
 		look(100, usual)

@@ -86,7 +86,7 @@ func (a *App) ready(ctx context.Context) readyReport {
 	u := &a.upstreams
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	a.lookAgain(ctx)
+	a.checkAgain(ctx)
 	report := readyReport{Status: "OK", Reasons: []trouble{}}
 	for _, name := range []string{upstreamMirror, upstreamNodes, upstreamRedis, upstreamLockRedis} {
 		if t, out := u.out[name]; out {
@@ -118,9 +118,9 @@ func (a *App) failsWithout(name string) bool {
 	return slices.Contains(a.cfg.Server.ReadinessFails, name)
 }
 
-// lookAgain asks every upstream at once, unless that was done just now. It is called with the
+// checkAgain asks every upstream at once, unless that was done just now. It is called with the
 // lock held: who comes meanwhile waits for the same answer.
-func (a *App) lookAgain(ctx context.Context) {
+func (a *App) checkAgain(ctx context.Context) {
 	u := &a.upstreams
 	if time.Since(u.looked) <= readyFresh {
 		return
@@ -183,7 +183,7 @@ func (c upstreamsUp) Collect(out chan<- prometheus.Metric) {
 	u := &c.app.upstreams
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	c.app.lookAgain(context.Background()) //nolint:forbidigo // a scrape has none
+	c.app.checkAgain(context.Background()) //nolint:forbidigo // a scrape has none
 	for name := range c.app.upstreamChecks() {
 		up := 1.0
 		if _, isOut := u.out[name]; isOut {

@@ -109,11 +109,11 @@ func (s *session) run(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	if err := s.tell(ctx, s.cfg.Before, n); err != nil {
+	if err := s.hook(ctx, s.cfg.Before, n); err != nil {
 		return err
 	}
 	report := runReport(send(ctx, plan, txs, links, s.p), txs)
-	if err := s.tell(ctx, s.cfg.After, n); err != nil {
+	if err := s.hook(ctx, s.cfg.After, n); err != nil {
 		return err
 	}
 	closeLinks(links)
@@ -122,8 +122,8 @@ func (s *session) run(ctx context.Context, n int) error {
 	return nil
 }
 
-// tell calls one of the caller's functions about run n, if there is one.
-func (s *session) tell(ctx context.Context, f func(context.Context, int, int) error, n int) error {
+// hook calls one of the caller's functions about run n, if there is one.
+func (s *session) hook(ctx context.Context, f func(context.Context, int, int) error, n int) error {
 	if f == nil {
 		return nil
 	}

@@ -177,9 +177,9 @@ type filter struct {
 	next uint64
 }
 
-// keptFilter is the form of a filter in a store. The bounds of a query are numbers: a tag means its block at the
+// storedFilter is the form of a filter in a store. The bounds of a query are numbers: a tag means its block at the
 // filter's creation.
-type keptFilter struct {
+type storedFilter struct {
 	Blocks    bool             `json:"blocks,omitempty"` // it is for new blocks
 	Block     *common.Hash     `json:"block,omitempty"`
 	From      *uint64          `json:"from,omitempty"`
@@ -194,7 +194,7 @@ func (a *API) addFilter(ctx context.Context, f *filter) (any, error) {
 	var raw [16]byte
 	_, _ = rand.Read(raw[:]) // never fails
 	f.id = filterID("0x" + hex.EncodeToString(raw[:]))
-	text, err := json.Marshal(kept(f.query))
+	text, err := json.Marshal(stored(f.query))
 	if err != nil {
 		return nil, err
 	}
@@ -204,11 +204,11 @@ func (a *API) addFilter(ctx context.Context, f *filter) (any, error) {
 	return f.id, nil
 }
 
-func kept(q *logQuery) keptFilter {
+func stored(q *logQuery) storedFilter {
 	if q == nil {
-		return keptFilter{Blocks: true}
+		return storedFilter{Blocks: true}
 	}
-	k := keptFilter{Block: q.blockHash, Addresses: q.addresses, Topics: q.topics.at[:], Named: q.topics.named}
+	k := storedFilter{Block: q.blockHash, Addresses: q.addresses, Topics: q.topics.at[:], Named: q.topics.named}
 	for _, bound := range []struct {
 		ref *eth.BlockRef
 		to  **uint64
@@ -221,7 +221,7 @@ func kept(q *logQuery) keptFilter {
 	return k
 }
 
-func (k *keptFilter) query() *logQuery {
+func (k *storedFilter) query() *logQuery {
 	if k.Blocks {
 		return nil
 	}
@@ -249,7 +249,7 @@ func (a *API) useFilter(ctx context.Context, id string) (*filter, error) {
 	case !ok:
 		return nil, eth.ErrFilterNotFound()
 	}
-	var k keptFilter
+	var k storedFilter
 	if err := json.Unmarshal(text, &k); err != nil {
 		return nil, a.filtersError(ctx, err)
 	}

@@ -201,11 +201,11 @@ func TestKeptFilters(t *testing.T) {
 		{from: ref(7), addresses: []common.Address{{1}, {2}}, topics: topicQuery{[maxTopics][]common.Hash{{{1}, {2}}, nil, {{3}}}, 4}},
 		{blockHash: &common.Hash{9}},
 	} {
-		text, err := json.Marshal(kept(q))
+		text, err := json.Marshal(stored(q))
 		if err != nil {
 			t.Fatal(err)
 		}
-		var k keptFilter
+		var k storedFilter
 		if err := json.Unmarshal(text, &k); err != nil {
 			t.Fatal(err)
 		}

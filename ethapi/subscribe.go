@@ -77,7 +77,7 @@ func (s *Subscriptions) subscribe(ctx context.Context, p *rpc.Params) (any, erro
 	if s.hub.crowded(request.Conn) {
 		return nil, eth.ErrTooManySubscriptions()
 	}
-	w := want{event: event}
+	w := interest{event: event}
 	switch event {
 	case eventLogs:
 		w.logs, err = s.readLogFilter(ctx, p.At(1))
@@ -147,7 +147,7 @@ func clipped(v jsonx.Value) string {
 
 // enroll makes the subscription. If it is the first one that needs blocks, the newest
 // block is looked up before the answer: every block after the answer is told.
-func (s *Subscriptions) enroll(ctx context.Context, conn rpc.Notifier, w want) (*subscription, error) {
+func (s *Subscriptions) enroll(ctx context.Context, conn rpc.Notifier, w interest) (*subscription, error) {
 	sub, ready, err := s.hub.add(conn, w, nil)
 	if ready || err != nil {
 		return sub, err

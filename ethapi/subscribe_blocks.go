@@ -32,9 +32,9 @@ type blockSink struct{ s *Subscriptions }
 
 // Wanted implements feed.Sink.
 func (k blockSink) Wanted() (feed.Position, func(context.Context, *mirror.Block) (*blockEvents, error)) {
-	at, wanted := k.s.hub.wanted()
+	at, demanded := k.s.hub.demand()
 	return feed.Position{Active: at.active, Epoch: at.epoch, Next: at.next}, func(ctx context.Context, b *mirror.Block) (*blockEvents, error) {
-		return k.s.api.events(ctx, b, wanted)
+		return k.s.api.events(ctx, b, demanded)
 	}
 }
 
@@ -46,7 +46,7 @@ func (k blockSink) Tell(epoch uint64, b *mirror.Block, events *blockEvents) bool
 	if events == nil {
 		events = &blockEvents{number: b.Number}
 	}
-	return k.s.hub.tell(epoch, events)
+	return k.s.hub.publishBlock(epoch, events)
 }
 
 // Temporary implements feed.Sink.
@@ -55,8 +55,8 @@ func (blockSink) Temporary(err error) bool {
 	return errors.As(err, &upstream) && (upstream.Status >= 500 || upstream.Status == 429)
 }
 
-// wanted is what all subscribers together want of blocks.
-type wanted struct {
+// demand is what all subscribers together want of blocks.
+type demand struct {
 	heads, fullHeads, logs bool
 }
 
@@ -68,7 +68,7 @@ type blockEvents struct {
 }
 
 // events reads what is wanted of a block. With feed.ErrIncomplete it also returns the events that it could read.
-func (a *API) events(ctx context.Context, b *mirror.Block, w wanted) (*blockEvents, error) {
+func (a *API) events(ctx context.Context, b *mirror.Block, w demand) (*blockEvents, error) {
 	e := &blockEvents{number: b.Number}
 	var c *contents
 	var logs []*mirror.Log
@@ -95,7 +95,7 @@ func (a *API) events(ctx context.Context, b *mirror.Block, w wanted) (*blockEven
 	return e, nil
 }
 
-func (a *API) encodeHeads(ctx context.Context, e *blockEvents, c *contents, w wanted) (err error) {
+func (a *API) encodeHeads(ctx context.Context, e *blockEvents, c *contents, w demand) (err error) {
 	if w.heads {
 		if e.head, err = c.block(false).AppendJSON(nil); err != nil {
 			return err
@@ -112,44 +112,44 @@ func (a *API) encodeHeads(ctx context.Context, e *blockEvents, c *contents, w wa
 	return err
 }
 
-// wanted returns the position and what anybody wants.
-func (h *hub) wanted() (position, wanted) {
+// demand returns the position and what anybody wants.
+func (h *hub) demand() (position, demand) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.position, wanted{
-		heads:     h.streams[want{event: eventHeads}.key()] != nil,
-		fullHeads: h.streams[want{event: eventHeads, full: true}.key()] != nil,
+	return h.position, demand{
+		heads:     h.streams[interest{event: eventHeads}.key()] != nil,
+		fullHeads: h.streams[interest{event: eventHeads, full: true}.key()] != nil,
 		logs:      len(h.logs) > 0,
 	}
 }
 
-// tell gives a block to its subscribers and moves on. It does nothing, and returns false, if all subscribers for
+// publishBlock gives a block to its subscribers and moves on. It does nothing, and returns false, if all subscribers for
 // whom the block was read have gone.
-func (h *hub) tell(epoch uint64, e *blockEvents) bool {
+func (h *hub) publishBlock(epoch uint64, e *blockEvents) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.position.active || h.position.epoch != epoch {
 		return false
 	}
 	h.position.next = e.number + 1
-	h.tellHead(false, e.head)
-	h.tellHead(true, e.fullHead)
+	h.publishHead(false, e.head)
+	h.publishHead(true, e.fullHead)
 	for _, l := range e.logs {
-		h.tellLog(l)
+		h.publishLog(l)
 	}
 	h.metrics.newest.Set(float64(e.number))
 	return true
 }
 
-// tellHead needs mu.
-func (h *hub) tellHead(full bool, head []byte) {
-	if s := h.streams[want{event: eventHeads, full: full}.key()]; s != nil && head != nil {
+// publishHead needs mu.
+func (h *hub) publishHead(full bool, head []byte) {
+	if s := h.streams[interest{event: eventHeads, full: full}.key()]; s != nil && head != nil {
 		h.publish(head, s)
 	}
 }
 
-// tellLog needs mu. The log is encoded if any stream wants it.
-func (h *hub) tellLog(l *eth.Log) {
+// publishLog needs mu. The log is encoded if any stream wants it.
+func (h *hub) publishLog(l *eth.Log) {
 	wanted := h.matching[:0]
 	h.logs.find(l, func(s *stream) { wanted = append(wanted, s) })
 	if len(wanted) > 0 {

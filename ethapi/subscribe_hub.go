@@ -51,18 +51,18 @@ type position struct {
 	readers int    // subscriptions that need blocks
 }
 
-// want is what a client asks for.
-type want struct {
+// interest is what a client subscribes to.
+type interest struct {
 	event string
 	full  bool       // whole transactions instead of hashes
 	logs  *logFilter // for eventLogs
 }
 
 // chain tells whether the events come from blocks.
-func (w want) chain() bool { return w.event == eventHeads || w.event == eventLogs }
+func (w interest) chain() bool { return w.event == eventHeads || w.event == eventLogs }
 
-// key is equal for wants that give the same events.
-func (w want) key() string {
+// key is equal for interests that give the same events.
+func (w interest) key() string {
 	switch {
 	case w.logs != nil:
 		return w.event + w.logs.key
@@ -73,7 +73,7 @@ func (w want) key() string {
 }
 
 type stream struct {
-	want
+	interest
 	subscribers           []*subscription // in the order in which they came, but for those that took a place that was left
 	events, notifications prometheus.Counter
 	active                prometheus.Gauge
@@ -148,7 +148,7 @@ func (h *hub) crowded(conn rpc.Notifier) bool {
 }
 
 // same finds a subscription that can be used again.
-func (h *hub) same(c *client, w want) *subscription {
+func (h *hub) same(c *client, w interest) *subscription {
 	if !h.reuse {
 		return nil
 	}
@@ -166,7 +166,7 @@ func (h *hub) same(c *client, w want) *subscription {
 
 // add makes a subscription. baseline, if not nil, is the first block to tell of if nobody wanted blocks before.
 // If ready is false, add needs a baseline.
-func (h *hub) add(conn rpc.Notifier, w want, baseline *uint64) (sub *subscription, ready bool, err error) {
+func (h *hub) add(conn rpc.Notifier, w interest, baseline *uint64) (sub *subscription, ready bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c := h.clients[conn]
@@ -210,14 +210,14 @@ func (h *hub) begin(next uint64) {
 }
 
 // join finds or makes a stream; it needs mu.
-func (h *hub) join(w want) *stream {
+func (h *hub) join(w interest) *stream {
 	key := w.key()
 	s, ok := h.streams[key]
 	if ok {
 		return s
 	}
 	s = &stream{
-		want:          w,
+		interest:      w,
 		events:        h.metrics.events.WithLabelValues(w.event),
 		notifications: h.metrics.notifications.WithLabelValues(w.event),
 		active:        h.metrics.subscriptions.WithLabelValues(w.event),
@@ -281,12 +281,12 @@ func (h *hub) publish(result []byte, streams ...*stream) {
 	event := rpc.NewEvent(result)
 	for _, s := range streams {
 		s.events.Inc()
-		h.tellAll(s, event)
+		h.notify(s, event)
 	}
 }
 
-// tellAll gives an event to everybody on one stream; it needs mu.
-func (h *hub) tellAll(s *stream, event *rpc.Event) {
+// notify gives an event to everybody on one stream; it needs mu.
+func (h *hub) notify(s *stream, event *rpc.Event) {
 	for _, sub := range s.subscribers {
 		if sub.answered {
 			h.send(sub, event)

@@ -70,10 +70,10 @@ func (f *pendingFeed) run(ctx context.Context) {
 func (h *hub) pending(raw []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if s := h.streams[want{event: eventPending}.key()]; s != nil {
+	if s := h.streams[interest{event: eventPending}.key()]; s != nil {
 		h.publish([]byte(`"`+crypto.Keccak256Hash(raw).Hex()+`"`), s)
 	}
-	if s := h.streams[want{event: eventPending, full: true}.key()]; s != nil {
+	if s := h.streams[interest{event: eventPending, full: true}.key()]; s != nil {
 		if whole := pendingJSON(raw); whole != nil {
 			h.publish(whole, s)
 		}

@@ -149,7 +149,7 @@ func TestSubscribeUnansweredIsBounded(t *testing.T) {
 	l.unanswered(conn, `["newHeads"]`)
 	event := &blockEvents{head: make([]byte, 1<<20)}
 	for range 5 {
-		l.hub.tell(1, event)
+		l.hub.publishBlock(1, event)
 	}
 	if conn.tooSlow == 0 {
 		t.Error("the connection was not closed")
@@ -377,7 +377,7 @@ func BenchmarkTellLog(b *testing.B) {
 	zero := uint64(0)
 	for i := range 50_000 {
 		topics := topicQuery{at: [maxTopics][]common.Hash{{{1}}, nil, {common.BigToHash(big.NewInt(int64(i)))}}}
-		sub, _, err := h.add(newFakeConn(), want{event: eventLogs, logs: newLogFilter([]common.Address{contract}, nil, topics)}, &zero)
+		sub, _, err := h.add(newFakeConn(), interest{event: eventLogs, logs: newLogFilter([]common.Address{contract}, nil, topics)}, &zero)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -386,6 +386,6 @@ func BenchmarkTellLog(b *testing.B) {
 	log := &eth.Log{Address: contract, Topics: []common.Hash{{1}, {2}, common.BigToHash(big.NewInt(777))}}
 	b.ReportAllocs()
 	for b.Loop() {
-		h.tellLog(log)
+		h.publishLog(log)
 	}
 }

@@ -11,15 +11,15 @@ func newUnreadable() prometheus.Counter {
 	})
 }
 
-// kept is what metrics read of a cache.
-type kept interface {
+// counted is what metrics read of a cache.
+type counted interface {
 	size() int
 	calls() (gets, puts uint64)
 }
 
 // caches are the caches of what cannot change, by kind.
-func (c *Client) caches() map[string]kept {
-	return map[string]kept{"block": c.blocks, "result": c.results, "blockResults": c.lists, "blockLogs": c.logs, "alias": c.aliases}
+func (c *Client) caches() map[string]counted {
+	return map[string]counted{"block": c.blocks, "result": c.results, "blockResults": c.lists, "blockLogs": c.logs, "alias": c.aliases}
 }
 
 // Collectors returns the client's metrics, for registration. Two have the names and labels that

@@ -399,7 +399,7 @@ func TestAirdropCalls(t *testing.T) {
 	if got := r.code(rec); got != okay || len(rec.Result.Logs) != 1 || rec.Result.Logs[0].Contract != coin || r.held(other.id, coin) != 9 {
 		t.Errorf("claim: %s, logs %d, held %d", got, len(rec.Result.Logs), r.held(other.id, coin))
 	}
-	// The faces of the token do the same for whoever calls.
+	// The functions of the token's proxy do the same for whoever calls.
 	for i, tt := range []struct {
 		from, partner party
 		token         hedera.ID

@@ -91,15 +91,15 @@ func (x *execution) special(op vm.OpCode, to common.Address, value *big.Int, inp
 	if longZero && id.Num <= lastSystemNumber {
 		return x.systemTarget(to, valued && !x.createsToken(id, input))
 	}
-	if functions := x.faceOf(to); functions != nil {
+	if functions := x.proxyOf(to); functions != nil {
 		if valued {
 			return &halting{x: x, reason: hapi.ResponseCodeEnum_INVALID_CONTRACT_ID}
 		}
 		return &service{x: x, functions: functions, entity: id}
 	}
 	acct := x.o.get(to)
-	if face := x.accountFace(op, acct, input); face != nil {
-		return face
+	if proxy := x.accountProxy(op, acct, input); proxy != nil {
+		return proxy
 	}
 	switch {
 	case !valued || acct.exists:
@@ -111,8 +111,8 @@ func (x *execution) special(op vm.OpCode, to common.Address, value *big.Int, inp
 	}
 }
 
-// faceOf is what an entity without code of its own answers with, nil for any other address.
-func (x *execution) faceOf(a common.Address) *serviceFunctions {
+// proxyOf is what an entity without code of its own answers with, nil for any other address.
+func (x *execution) proxyOf(a common.Address) *serviceFunctions {
 	switch {
 	case x.o.isToken(a):
 		return x.tokens

@@ -58,9 +58,9 @@ func accountFacade() []*serviceFunction {
 	}
 }
 
-// accountFace is what answers a call at an account without code, nil where nobody does: of
+// accountProxy is what answers a call at an account without code, nil where nobody does: of
 // call data to accounts, only the three functions mean something.
-func (x *execution) accountFace(op vm.OpCode, a *ovAccount, input []byte) vm.PrecompiledContract {
+func (x *execution) accountProxy(op vm.OpCode, a *ovAccount, input []byte) vm.PrecompiledContract {
 	if !a.exists || a.contract || a.num == 0 || len(input) < 4 || op != vm.CALL && op != vm.STATICCALL || a.delegation() != (common.Address{}) {
 		return nil
 	}

@@ -239,7 +239,7 @@ func TestTokenServiceCalls(t *testing.T) {
 			t.Errorf("key %d: %s, want %s", key, got, want)
 		}
 	}
-	// The face of the token: a failure reverts with its code, a success leaves an event.
+	// The proxy of the token: a failure reverts with its code, a success leaves an event.
 	rec = r.call(other, at, 0, "transfer(address,uint256)", owner.address, big.NewInt(31))
 	r.want(rec, hapi.ResponseCodeEnum_CONTRACT_REVERT_EXECUTED)
 	if want := hexBytes(intWord(int64(hapi.ResponseCodeEnum_INSUFFICIENT_TOKEN_BALANCE)).Bytes()); rec.Result.ErrorMessage != want {

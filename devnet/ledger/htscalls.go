@@ -100,7 +100,7 @@ func tokenAt(a common.Address) *hapi.TokenID {
 
 func (c *serviceCall) tokenArg(i int) *hapi.TokenID { return tokenAt(c.args[i].address()) }
 
-// self is the token whose face is called, or the first argument, with the arguments after it.
+// self is the token whose proxy is called, or the first argument, with the arguments after it.
 func (c *serviceCall) self() (*hapi.TokenID, []abiValue) {
 	if c.facade {
 		return tokenID(c.entity), c.args

@@ -467,9 +467,9 @@ func (o *overlay) isSchedule(a common.Address) bool {
 	return longZero && id.Num > lastSystemCode && o.schedules.get(id.Num) != nil
 }
 
-// faceCode is what EXTCODE shows of a token or a schedule: that its code is the service's. It
+// proxyCode is what EXTCODE shows of a token or a schedule: that its code is the service's. It
 // is nil for any other address.
-func (o *overlay) faceCode(a common.Address) []byte {
+func (o *overlay) proxyCode(a common.Address) []byte {
 	switch {
 	case o.isToken(a):
 		return types.AddressToDelegation(hedera.Entity(numTokenService).LongZero())

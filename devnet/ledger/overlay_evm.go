@@ -69,7 +69,7 @@ func (o *overlay) SetNonce(a common.Address, nonce uint64, _ tracing.NonceChange
 }
 
 func (o *overlay) GetCodeHash(a common.Address) common.Hash {
-	if code := o.faceCode(a); code != nil {
+	if code := o.proxyCode(a); code != nil {
 		return crypto.Keccak256Hash(code)
 	}
 	acct := o.get(a)
@@ -83,7 +83,7 @@ func (o *overlay) GetCode(a common.Address) []byte {
 	if hidesCode(a) {
 		return nil
 	}
-	if code := o.faceCode(a); code != nil {
+	if code := o.proxyCode(a); code != nil {
 		return code
 	}
 	return o.get(a).code

@@ -17,7 +17,7 @@ import (
 	"lockstep/internal/hedera"
 )
 
-// serviceFunction is one function of a service, or of the face that it gives entities.
+// serviceFunction is one function of a service, or of the proxy that it gives entities.
 type serviceFunction struct {
 	signature   string // name and types of the arguments
 	returns     string // types of what it returns
@@ -36,7 +36,7 @@ type serviceCall struct {
 	x          *execution
 	f          *serviceFunction
 	sender     *ovAccount
-	entity     hedera.ID // whose face is called; zero in a direct call
+	entity     hedera.ID // whose proxy is called; zero in a direct call
 	facade     bool
 	args       []abiValue
 	result     []abiValue
@@ -75,7 +75,7 @@ func (s *service) RequiredGas(input []byte) uint64 {
 	return f.gas
 }
 
-// parse finds the function that an input calls, and the entity whose face is called.
+// parse finds the function that an input calls, and the entity whose proxy is called.
 func (s *service) parse(input []byte) (f *serviceFunction, entity hedera.ID, args []byte) {
 	if len(input) < 4 {
 		return nil, entity, nil
@@ -139,7 +139,7 @@ func (s *service) Run(input []byte) ([]byte, error) {
 }
 
 // answer runs the function and encodes what it says. Direct calls tell a failure by their
-// code; the face of an entity reverts.
+// code; the proxy of an entity reverts.
 func (c *serviceCall) answer() ([]byte, error) {
 	status := c.f.run(c)
 	for _, log := range c.logs {

@@ -31,8 +31,8 @@ type TouchTracer struct {
 // run next. The receiver of a creation is the contract's address.
 func NewTouchTracer(s *State, from, to common.Address) *TouchTracer {
 	t := &TouchTracer{State: s, Accounts: make(map[common.Address]*Touch)}
-	t.look(from)
-	t.look(to)
+	t.touch(from)
+	t.touch(to)
 	return t
 }
 
@@ -62,8 +62,8 @@ func (t *Touch) store(key, word common.Hash) {
 	t.Storage[key] = word
 }
 
-// look remembers an account; the first time counts.
-func (t *TouchTracer) look(address common.Address) *Touch {
+// touch remembers an account; the first time counts.
+func (t *TouchTracer) touch(address common.Address) *Touch {
 	address = t.State.canonical(address)
 	if id, numbered := hedera.FromLongZero(address); numbered && id.Num <= lastSystemNumber {
 		return new(Touch)
@@ -83,7 +83,7 @@ func (t *TouchTracer) Hooks() *tracing.Hooks {
 
 func (t *TouchTracer) enter(_ int, typ byte, _, to common.Address, _ []byte, _ uint64, _ *big.Int) {
 	if op := vm.OpCode(typ); op != vm.SELFDESTRUCT { // its beneficiary has already got something
-		t.look(to)
+		t.touch(to)
 	}
 }
 
@@ -96,12 +96,12 @@ func (t *TouchTracer) opcode(_ uint64, opcode byte, _, _ uint64, scope tracing.O
 	switch vm.OpCode(opcode) {
 	case vm.SLOAD, vm.SSTORE:
 		key := common.Hash(top.Bytes32())
-		owner := t.look(scope.Address())
+		owner := t.touch(scope.Address())
 		if _, known := owner.Storage[key]; !known {
 			owner.store(key, t.State.Slot(scope.Address(), key))
 		}
 	case vm.BALANCE, vm.EXTCODESIZE, vm.EXTCODECOPY, vm.EXTCODEHASH, vm.SELFDESTRUCT:
-		t.look(common.Address(top.Bytes20()))
+		t.touch(common.Address(top.Bytes20()))
 	default:
 	}
 }

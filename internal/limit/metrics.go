@@ -66,7 +66,7 @@ func (s *sumCollector) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, value int64) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(value))
 	}
-	plans, spent := s.budget.census()
+	plans, spent := s.budget.perTier()
 	total := int64(s.budget.cfg.Total)
 	gauge(s.total, total)
 	gauge(s.remaining, max(total-spent[tierOperator], 0))
@@ -76,10 +76,10 @@ func (s *sumCollector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// census counts, by tier, the plans that have spent something and what they spent. A
+// perTier counts, by tier, the plans that have spent something and what they spent. A
 // sender without a plan counts as one of tier BASIC; the total is the one plan of tier
 // OPERATOR.
-func (b *Budget) census() (plans, spent map[tier]int64) {
+func (b *Budget) perTier() (plans, spent map[tier]int64) {
 	plans, spent = map[tier]int64{}, map[tier]int64{}
 	b.near.each(windowAt(b.now(), b.cfg.Window.Duration()), func(name string, amount int64) {
 		t := tierBasic

@@ -141,7 +141,7 @@ func (s *settler) next() (*job, time.Duration) {
 func (s *settler) work(ctx context.Context, j *job) {
 	var unknown []hedera.TransactionID
 	for _, id := range j.ids {
-		if fee, ok := s.look(ctx, id); ok {
+		if fee, ok := s.askFee(ctx, id); ok {
 			j.spent += int64(min(max(fee, 0), greatest/4))
 		} else {
 			unknown = append(unknown, id)
@@ -160,7 +160,8 @@ func (s *settler) work(ctx context.Context, j *job) {
 	s.settle(ctx, j)
 }
 
-func (s *settler) look(ctx context.Context, id hedera.TransactionID) (hedera.Tinybar, bool) {
+// askFee asks once what a transaction cost, and whether that is known.
+func (s *settler) askFee(ctx context.Context, id hedera.TransactionID) (hedera.Tinybar, bool) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	fee, known, err := s.fee(ctx, id)

@@ -30,9 +30,9 @@ type mark struct {
 }
 
 const (
-	// kept is how many executed transactions a process leaves in a sender's key. One of them
+	// mostExecuted is how many executed transactions a process leaves in a sender's key. One of them
 	// is the proof of the nonce; the others are removed together.
-	kept = 32
+	mostExecuted = 32
 	// sendersAtOnce is how many share a round trip.
 	sendersAtOnce = 512
 )
@@ -211,7 +211,7 @@ func (t *flusher) writeSender(ctx context.Context, p redis.Pipeliner, s *changes
 			e.drop(member)
 		}
 	}
-	if len(m.executed) > kept || len(m.executed) > 1 && len(e.gone) > 0 {
+	if len(m.executed) > mostExecuted || len(m.executed) > 1 && len(e.gone) > 0 {
 		slices.Sort(m.executed) // by nonce
 		last := len(m.executed) - 1
 		for _, member := range m.executed[:last] {

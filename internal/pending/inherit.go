@@ -49,7 +49,7 @@ func (p *Promises) inherit(ctx context.Context) []Promised {
 func (p *Promises) hasRoom() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.kept)+inheritedAtOnce <= p.cfg.MaxEntries && p.bytes <= p.cfg.PromisesMaxBytes/2
+	return len(p.byHash)+inheritedAtOnce <= p.cfg.MaxEntries && p.bytes <= p.cfg.PromisesMaxBytes/2
 }
 
 // adopt reads what was taken over: pairs of a hash and what was promised. They are kept here from
@@ -66,10 +66,10 @@ func (p *Promises) adopt(words []string) (found []Promised) {
 		if err != nil {
 			continue
 		}
-		one := p.kept[tx.Hash()]
+		one := p.byHash[tx.Hash()]
 		if one == nil {
 			one = &promise{hash: tx.Hash(), text: text, stored: true, tried: closed}
-			p.kept[one.hash] = one
+			p.byHash[one.hash] = one
 			p.bytes += len(text)
 		}
 		one.holders++

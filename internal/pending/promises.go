@@ -39,12 +39,12 @@ type Promises struct {
 	take     *redis.Script
 	metrics  *promiseMetrics
 
-	mu    sync.Mutex // guards all below
-	kept  map[common.Hash]*promise
-	bytes int
-	come  []*promise    // to be written to Redis
-	gone  []common.Hash // to be removed there
-	wake  chan struct{}
+	mu     sync.Mutex // guards all below
+	byHash map[common.Hash]*promise
+	bytes  int
+	come   []*promise    // to be written to Redis
+	gone   []common.Hash // to be removed there
+	wake   chan struct{}
 
 	looked time.Time // when Run looked for dead processes; of its goroutine
 }
@@ -80,7 +80,7 @@ func NewPromises(cfg Config, client redis.UniversalClient, life time.Duration, l
 		cfg: cfg, life: life, log: log, instance: hex.EncodeToString(id[:]),
 		asker: redisx.NewAsker(client, cfg.RedisTimeout.Duration(), cfg.PromisesDeadAfter.Duration()/promiseSigns),
 		write: redis.NewScript(redisx.SpareLua + promisesLua), take: redis.NewScript(takeoverLua),
-		metrics: newPromiseMetrics(), kept: map[common.Hash]*promise{}, wake: make(chan struct{}, 1),
+		metrics: newPromiseMetrics(), byHash: map[common.Hash]*promise{}, wake: make(chan struct{}, 1),
 	}
 }
 
@@ -117,13 +117,13 @@ func (p *Promises) Keep(tx *eth.Tx) (wait func(context.Context)) {
 
 // hold counts a holder of a promise, or returns nil if there is no room. p.mu must be held.
 func (p *Promises) hold(hash common.Hash, text []byte) *promise {
-	one := p.kept[hash]
+	one := p.byHash[hash]
 	if one == nil {
-		if len(p.kept) >= p.cfg.MaxEntries || p.bytes+len(text) > p.cfg.PromisesMaxBytes {
+		if len(p.byHash) >= p.cfg.MaxEntries || p.bytes+len(text) > p.cfg.PromisesMaxBytes {
 			return nil
 		}
 		one = &promise{hash: hash, text: text, tried: make(chan struct{})}
-		p.kept[hash] = one
+		p.byHash[hash] = one
 		p.bytes += len(text)
 	}
 	one.holders++
@@ -137,14 +137,14 @@ func (p *Promises) Release(tx *eth.Tx) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	one := p.kept[tx.Hash()]
+	one := p.byHash[tx.Hash()]
 	if one == nil {
 		return // there was no room for it
 	}
 	if one.holders--; one.holders > 0 {
 		return
 	}
-	delete(p.kept, one.hash)
+	delete(p.byHash, one.hash)
 	p.bytes -= len(one.text)
 	if len(p.gone) < p.cfg.MaxEntries { // what stays too long is refused for its nonce, if anybody takes it over
 		p.gone = append(p.gone, one.hash)
@@ -197,7 +197,7 @@ func (p *Promises) flush(ctx context.Context, sign bool) {
 	for {
 		come, gone, words := p.batch()
 		p.mu.Lock()
-		living := sign && len(p.kept) > 0
+		living := sign && len(p.byHash) > 0
 		p.mu.Unlock()
 		if len(come)+len(gone) == 0 && !living {
 			return
@@ -219,7 +219,7 @@ func (p *Promises) batch() (come []*promise, gone []common.Hash, words []any) {
 	for len(p.come) > 0 && len(come) < promiseBatch/2 {
 		one := p.come[0]
 		p.come[0], p.come = nil, p.come[1:]
-		if p.kept[one.hash] == one {
+		if p.byHash[one.hash] == one {
 			come = append(come, one)
 			bodies = append(bodies, string(one.hash[:]), string(one.text))
 		} else {
@@ -229,7 +229,7 @@ func (p *Promises) batch() (come []*promise, gone []common.Hash, words []any) {
 	gone = p.gone[:min(len(p.gone), promiseBatch/2)]
 	p.gone = p.gone[len(gone):]
 	for _, hash := range gone {
-		if p.kept[hash] == nil { // else it was promised again
+		if p.byHash[hash] == nil { // else it was promised again
 			ended = append(ended, string(hash[:]))
 		}
 	}
@@ -255,7 +255,7 @@ func (p *Promises) told(come []*promise, gone []common.Hash, err error) {
 	p.gone = append(gone, p.gone...)
 	p.come = slices.DeleteFunc(append(come, p.come...), func(one *promise) bool {
 		one.giveUp()
-		return p.kept[one.hash] != one // it has its verdict
+		return p.byHash[one.hash] != one // it has its verdict
 	})
 }
 

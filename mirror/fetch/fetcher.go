@@ -65,7 +65,7 @@ func New(config Config, deps Deps) (*Fetcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	tellOutages(upstreams, deps.Log)
+	logOutages(upstreams, deps.Log)
 	codes, err := config.retryCodes()
 	if err != nil {
 		return nil, fmt.Errorf("retry codes: %w", err)

@@ -19,9 +19,9 @@ var errNoSlot = errors.New("too many requests to the mirror node at once")
 // long as they like, and a transaction is checked all the same. Among the reads each client has its fair share: one
 // client alone leaves a quarter of the slots to others, and of those that wait goes first who has had least.
 type slots struct {
-	reads *capacity.Permits // the order in which reads come to a slot for everybody
-	open  chan struct{}     // has a token for each request in a slot for everybody
-	kept  chan struct{}     // the same, of the slots for sends
+	reads    *capacity.Permits // the order in which reads come to a slot for everybody
+	open     chan struct{}     // has a token for each request in a slot for everybody
+	reserved chan struct{}     // the same, of the slots for sends
 }
 
 // slot is that of one request, until free.
@@ -30,34 +30,34 @@ type slot struct {
 	permit *capacity.Permit // nil: of a send
 }
 
-// keptShare is the part of the slots that is for sends, and othersShare the part of the rest that one client leaves
+// reservedShare is the part of the slots that is for sends, and othersShare the part of the rest that one client leaves
 // to other clients: one in so many.
 const (
-	keptShare   = 10
-	othersShare = 4
+	reservedShare = 10
+	othersShare   = 4
 )
 
 // newSlots makes slots for so many requests. At least one is for everybody.
 func newSlots(number int) *slots {
-	kept := min((number+keptShare-1)/keptShare, number-1)
-	open := number - kept
+	reserved := min((number+reservedShare-1)/reservedShare, number-1)
+	open := number - reserved
 	return &slots{
 		reads: capacity.NewPermits(open, open-open/othersShare),
-		open:  make(chan struct{}, open), kept: make(chan struct{}, kept),
+		open:  make(chan struct{}, open), reserved: make(chan struct{}, reserved),
 	}
 }
 
 // take waits for a slot until the context ends. Of the sends who waits first has the next slot.
 func (p *slots) take(ctx context.Context, c class) (got slot, waited bool, err error) {
-	kept := p.kept
+	reserved := p.reserved
 	if c != classSend {
-		kept = nil
+		reserved = nil
 		if got.permit, err = p.reads.Enter(ctx, capacity.FromContext(ctx), 1, false); err != nil {
 			return slot{}, true, err
 		}
 		waited = got.permit.Waited()
 	}
-	for _, token := range []chan struct{}{p.open, kept} {
+	for _, token := range []chan struct{}{p.open, reserved} {
 		select {
 		case token <- struct{}{}:
 			got.token = token
@@ -68,8 +68,8 @@ func (p *slots) take(ctx context.Context, c class) (got slot, waited bool, err e
 	select {
 	case p.open <- struct{}{}:
 		got.token = p.open
-	case kept <- struct{}{}:
-		got.token = kept
+	case reserved <- struct{}{}:
+		got.token = reserved
 	case <-ctx.Done():
 		got.permit.Leave()
 		return slot{}, true, ctx.Err()
@@ -95,7 +95,7 @@ func (c class) String() string { return [...]string{"read", "send"}[c] }
 
 type classKey struct{}
 
-// ForSend says that what is read under a context is for the submission of a transaction. Slots are kept for such
+// ForSend says that what is read under a context is for the submission of a transaction. Slots are reserved for such
 // requests, and they do not wait for the same read of somebody else.
 func ForSend(ctx context.Context) context.Context {
 	return context.WithValue(ctx, classKey{}, classSend)

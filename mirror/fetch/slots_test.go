@@ -120,8 +120,8 @@ func TestReadsLeaveSendsTheirSlots(t *testing.T) {
 		cancelOther()
 		all.Wait()
 		waiting.Wait()
-		if d := f.upstreams[0].rest; d.state(time.Now()) != stateClosed || len(d.slots.open)+len(d.slots.kept) != 0 {
-			t.Errorf("breaker %v, %d and %d slots taken", d.state(time.Now()), len(d.slots.open), len(d.slots.kept))
+		if d := f.upstreams[0].rest; d.state(time.Now()) != stateClosed || len(d.slots.open)+len(d.slots.reserved) != 0 {
+			t.Errorf("breaker %v, %d and %d slots taken", d.state(time.Now()), len(d.slots.open), len(d.slots.reserved))
 		}
 	})
 }
@@ -181,9 +181,9 @@ func TestAClientLeavesSlotsToOthers(t *testing.T) {
 }
 
 func TestThereIsASlotForEverybody(t *testing.T) {
-	for number, kept := range map[int]int{1: 0, 2: 1, 10: 1, 11: 2, 300: 30} {
-		if p := newSlots(number); cap(p.kept) != kept || cap(p.open) != number-kept {
-			t.Errorf("%d slots: %d for everybody, %d for sends", number, cap(p.open), cap(p.kept))
+	for number, reserved := range map[int]int{1: 0, 2: 1, 10: 1, 11: 2, 300: 30} {
+		if p := newSlots(number); cap(p.reserved) != reserved || cap(p.open) != number-reserved {
+			t.Errorf("%d slots: %d for everybody, %d for sends", number, cap(p.open), cap(p.reserved))
 		}
 	}
 }

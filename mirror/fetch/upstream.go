@@ -104,9 +104,9 @@ func (c *Config) upstreams() ([]*upstream, error) {
 	return all, nil
 }
 
-// tellOutages logs the loss of an address, and its return.
-func tellOutages(all []*upstream, log *slog.Logger) {
-	tell := func(a *address, name, consequence string, several bool) {
+// logOutages logs the loss of an address, and its return.
+func logOutages(all []*upstream, log *slog.Logger) {
+	add := func(a *address, name, consequence string, several bool) {
 		if a.outage != nil {
 			return // several mirror nodes share it
 		}
@@ -116,10 +116,10 @@ func tellOutages(all []*upstream, log *slog.Logger) {
 		}
 	}
 	for _, u := range all {
-		tell(u.rest, u.name, "reads fail, and so do transactions that need them", len(all) > 1)
+		add(u.rest, u.name, "reads fail, and so do transactions that need them", len(all) > 1)
 	}
 	for _, u := range all {
-		tell(u.web3, u.name+" (web3)", "calls and estimates fail", len(all) > 1 && u.web3 != all[0].web3)
+		add(u.web3, u.name+" (web3)", "calls and estimates fail", len(all) > 1 && u.web3 != all[0].web3)
 	}
 }
 
