@@ -310,7 +310,7 @@ type ready struct {
 	Control   string            `json:"control,omitempty"`
 	TX        string            `json:"tx,omitempty"`
 	NEAR      *near.Ready       `json:"near,omitempty"`
-	Fork      *forkReady        `json:"fork,omitempty"`
+	Fork      *develop.Fork     `json:"fork,omitempty"`
 	ChainID   uint64            `json:"chainId"`
 	Accounts  []devnet.Account  `json:"accounts"`
 	Signers   []devnet.Account  `json:"signers,omitempty"`
@@ -318,22 +318,9 @@ type ready struct {
 	onDemand bool // there are no blocks without transactions
 }
 
-// forkReady is what the network is a fork of.
-type forkReady struct {
-	URL   string `json:"url"` // without its path
-	Block int64  `json:"block"`
-}
-
-func newFork(network *devnet.Network) *forkReady {
-	if name, block, ok := network.Origin(); ok {
-		return &forkReady{name, block}
-	}
-	return nil
-}
-
 func newReady(chain *chain) ready {
 	return ready{
-		Fork: newFork(chain.Network), Topics: chain.MirrorGRPC(),
+		Fork: develop.NewFork(chain.Network), Topics: chain.MirrorGRPC(),
 		Ready: true, Mirror: chain.Mirror(), Consensus: chain.Consensus()[0], Nodes: chain.Nodes(), ChainID: 298, Accounts: chain.Accounts(),
 		TLSNodes: chain.TLSNodes(), Pins: chain.CertHashes(), Control: chain.controlURL(),
 		onDemand: chain.shape.BlockTime == 0,

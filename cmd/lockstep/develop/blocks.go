@@ -8,6 +8,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
+	"lockstep/devnet"
 	"lockstep/internal/eth"
 	"lockstep/rpc"
 )
@@ -114,9 +115,23 @@ func (d *Developer) nodeInfo(ctx context.Context, _ *rpc.Params) (any, error) {
 
 // forkConfig is empty for a chain that is no fork.
 func (d *Developer) forkConfig() map[string]any {
-	fork := newFork(d.network)
+	fork := NewFork(d.network)
 	if fork == nil {
 		return map[string]any{}
 	}
 	return map[string]any{"forkUrl": fork.URL, "forkBlockNumber": fork.Block}
+}
+
+// Fork is what the network is a fork of.
+type Fork struct {
+	URL   string `json:"url"` // without its path
+	Block int64  `json:"block"`
+}
+
+// NewFork is nil for a network that is no fork.
+func NewFork(network *devnet.Network) *Fork {
+	if name, block, ok := network.Origin(); ok {
+		return &Fork{name, block}
+	}
+	return nil
 }
