@@ -81,13 +81,13 @@ func TestAllocationBudgetOfSubscribers(t *testing.T) {
 	h := newHub(10, false, newSubscriptionMetrics())
 	conn, zero := make([]countingConn, subscribers), uint64(0)
 	for i := range conn {
-		sub, _, err := h.add(&conn[i], want{event: eventHeads}, &zero)
+		sub, _, err := h.add(&conn[i], interest{event: eventHeads}, &zero)
 		if err != nil {
 			t.Fatal(err)
 		}
 		h.answer(sub, true)
 	}
-	heads, event := h.streams[want{event: eventHeads}.key()], []byte(`{"number":"0x1"}`)
+	heads, event := h.streams[interest{event: eventHeads}.key()], []byte(`{"number":"0x1"}`)
 	const runs, budget = 100, 1
 	if got := testing.AllocsPerRun(runs, func() { h.publish(event, heads) }); got > budget {
 		t.Errorf("an event for %d subscribers: %v allocations, the budget is %d", subscribers, got, budget)
