@@ -312,8 +312,6 @@ func ask(method string, params ...any) string {
 	return `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":[` + strings.Join(parts, ",") + `]}`
 }
 
-type literal string
-
 func hex(n int64) string { return "0x" + strconv.FormatInt(n, 16) }
 
 // metrics are the samples of a relay by name, labels included.

@@ -175,7 +175,7 @@ var thirdParty = []struct{ module, allowed, reason string }{
 	{"lockstep/mirror/feed", `^(ethapi|app)$`, "feed follows blocks that are never replaced, for faces; what is below them knows no follower, and watchers have their own"},
 	{"lockstep/internal/evm", `^ethapi$`, "only simulations run in this process"},
 	{"lockstep/lock", `^(submit|app|config|console|cmd/lockstep|lock/.*|bench/.*)$`, "submit is the one user of the lock, which fails open, and the console shows it; what must fail closed stands on internal/lease"},
-	{"lockstep/console", `^(app|console|txmgr/(api|service)|watch/api|cmd/lockstep)$`, "the page is what listeners show; nothing else knows it"},
+	{"lockstep/console", `^(app|console|txmgr/(api|service)|watch/api|cmd/lockstep(/show)?)$`, "the page is what listeners show; nothing else knows it"},
 	{"lockstep/txmgr", `^(txmgr(/.*)?|app|config|watch/sinks|cmd/lockstep|bench/.*)$`, "others ask a manager by its client, and nobody shows its state but itself"},
 	{"lockstep/submit", `^(ethapi|app|config)$`, "raw transactions of clients come through ethapi alone"},
 	{"lockstep/internal/lease", `^(txmgr|watch)(/.*)?$`, "owners of the ledger's things are in the manager and the watchers"},
