@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"strings"
 	"text/tabwriter"
@@ -79,15 +80,23 @@ func runTxm(ctx context.Context, args []string, std streams) error {
 	case len(words) == 1 && words[0] == "key":
 		return makeKey(ctx, f, std)
 	case len(words) > 1 && words[0] == "send":
-		return sendIntent(ctx, f, words[1:], std)
+		return saysWhereKeysGo(sendIntent(ctx, f, words[1:], std))
 	case len(words) == 1 && words[0] == "signers":
-		return listSigners(ctx, f, std)
+		return saysWhereKeysGo(listSigners(ctx, f, std))
 	case len(words) == 3 && (words[0] == "drain" || words[0] == "resume" || words[0] == "reconcile"):
-		return operateSigner(ctx, f, words, std)
+		return saysWhereKeysGo(operateSigner(ctx, f, words, std))
 	default:
 		flags.Usage()
 		return errUsage
 	}
+}
+
+// saysWhereKeysGo adds to a manager's refusal where a command takes its key from.
+func saysWhereKeysGo(err error) error {
+	if p := (*client.Problem)(nil); errors.As(err, &p) && p.Status == http.StatusUnauthorized {
+		return fmt.Errorf("%w; this command takes it from TXM_API_KEY or TXM_API_KEY_FILE", err)
+	}
+	return err
 }
 
 // loadManager reads the settings of the transaction manager, and its logger.

@@ -5,8 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"lockstep/e2e/harness"
@@ -48,7 +52,7 @@ func TestCommands(t *testing.T) {
 			t.Fatalf("%v: %v, and %q is not in:\n%s", args, err, want, out)
 		}
 	}
-	if out, err := program("signers", "--url", url).CombinedOutput(); err == nil || bytes.Contains(out, []byte(account)) {
+	if out, err := program("signers", "--url", url).CombinedOutput(); err == nil || bytes.Contains(out, []byte(account)) || !bytes.Contains(out, []byte("TXM_API_KEY")) {
 		t.Errorf("without a key: %v\n%s", err, out)
 	}
 	until(t, "the signer is halted", func() bool {
@@ -90,4 +94,81 @@ func TestCommands(t *testing.T) {
 	if out, err := lockstep("drain", "31337", "0xabc"); err == nil {
 		t.Errorf("a signer that is none was drained:\n%s", out)
 	}
+}
+
+// TestReload gives a running manager keys that its settings did not have, by SIGHUP, and takes one away by a call: the new signer serves, what the other
+// has signed is followed, and what is broken in the settings changes nothing.
+func TestReload(t *testing.T) {
+	t.Parallel()
+	chain := startAnvil(t, "--no-mining")
+	keys := filepath.Join(t.TempDir(), "keys")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(keys, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(devKeys[0])
+	url := fmt.Sprintf("http://127.0.0.1:%d", freePort(t))
+	cmd := exec.Command(harness.Program(t), "txm")
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(harness.Environment(), "DATABASE_URL=memory:", "TXM_CHAINS=31337="+chain.url, "RELAYER_PRIVATE_KEYS_FILE="+keys, "INSTANCE_ID=one",
+		"TXM_LOOPBACK_TOKEN=false", "TXM_ADDRESS="+strings.TrimPrefix(url, "http://"))
+	run(t, cmd)
+	states := func() (list []string) {
+		var found struct {
+			Signers []struct{ Address, PassedOver string }
+		}
+		if ask("GET", url+"/v1/signers", "", "", &found) != 200 {
+			return nil
+		}
+		for _, s := range found.Signers {
+			list = append(list, strings.ToLower(s.Address)+" "+s.PassedOver)
+		}
+		slices.Sort(list)
+		return list
+	}
+	first, second := strings.ToLower(keyOf(devKeys[0]).Account()), strings.ToLower(keyOf(devKeys[1]).Account())
+	are := func(what string, want ...string) {
+		t.Helper()
+		slices.Sort(want)
+		until(t, what, func() bool { return slices.Equal(states(), want) })
+	}
+	send := func(pin, status string) (id string) {
+		t.Helper()
+		var got struct{ ID, Status, Signer string }
+		body := fmt.Sprintf(`{"chain":31337,"to":%q,"data":"0x01","gas":60000,"simulate":"off","pin":%q}`, counter, pin)
+		if code := ask("POST", url+"/v1/transactions", body, "", &got); code != 202 {
+			t.Fatalf("an intent: %d", code)
+		}
+		until(t, "the intent is "+status, func() bool {
+			return ask("GET", url+"/v1/transactions/"+got.ID, "", "", &got) == 200 && got.Status == status
+		})
+		return got.ID
+	}
+	are("one signer works", first+" ")
+	followed := send(first, "broadcast")
+
+	write(devKeys[0] + "," + devKeys[1])
+	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	are("both work", first+" ", second+" ")
+	send(second, "broadcast")
+
+	write("no key")
+	if code := ask("POST", url+"/v1/reload", "", "", nil); code/100 == 2 {
+		t.Errorf("broken settings were taken: %d", code)
+	}
+	are("nothing has changed", first+" ", second+" ")
+	write(devKeys[1])
+	if code := ask("POST", url+"/v1/reload", "", "", nil); code/100 != 2 {
+		t.Errorf("good settings were not taken: %d", code)
+	}
+	are("one has left", first+" absent: no process that runs has its key", second+" ")
+	var got struct{ Status string }
+	until(t, "what the one that left has signed is confirmed", func() bool {
+		chain.mine(1)
+		return ask("GET", url+"/v1/transactions/"+followed, "", "", &got) == 200 && got.Status == "confirmed"
+	})
 }
