@@ -40,6 +40,9 @@ func TestReasonOfARevert(t *testing.T) {
 	if named.Receipt.Reason != "Short(have=1, want=2)" || !strings.HasSuffix(named.Error.Message, "failed: Short(have=1, want=2)") {
 		t.Errorf("receipt %+v, error %+v", named.Receipt, named.Error)
 	}
+	if n := c.count("SELECT count(*) FROM outbox WHERE subject = $1 AND kind = 'tx.reverted' AND body LIKE '%Short(have=1, want=2)%'", named.ID); n != 1 { // what webhooks and streams tell
+		t.Errorf("%d events say why", n)
+	}
 	if raw := sent(reverting, `[]`); !strings.Contains(raw.Error.Message, "0x"+selector) {
 		t.Errorf("without a declaration: %+v", raw.Error)
 	}

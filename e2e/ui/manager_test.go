@@ -1,10 +1,13 @@
 package ui_test
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"io"
 	"net/http"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -41,8 +44,8 @@ func api(t *testing.T, method, url, body string, into any, headers ...string) {
 	}
 }
 
-// revertingCode makes a contract whose whole code is revert(0, 0).
-const revertingCode = "0x6460006000fd6000526005601bf3"
+// revertingCode makes a contract that answers every call with the error NoSuchOrder().
+const revertingCode = "0x6f631e4c198360e01b60005260046000fd60005260106010f3"
 
 type intent struct {
 	ID, Status, Hash, Signer string
@@ -81,7 +84,7 @@ func TestManager(t *testing.T) {
 		Receipt struct{ ContractAddress string }
 	}
 	api(t, "GET", ready.TX+"/v1/transactions/"+made.ID, "", &contract)
-	failed := final(t, ready.TX, "doomed", `{"chain":"298","to":"`+contract.Receipt.ContractAddress+`","data":"0x12345678","gas":100000,"simulate":"off"}`)
+	failed := final(t, ready.TX, "doomed", `{"chain":"298","to":"`+contract.Receipt.ContractAddress+`","data":"0x12345678","gas":100000,"simulate":"off","abi":["error NoSuchOrder()"]}`)
 	if paid.Status != "confirmed" || made.Status != "confirmed" || failed.Status != "reverted" {
 		t.Fatalf("%+v %+v %+v", paid, made, failed)
 	}
@@ -101,7 +104,7 @@ func TestManager(t *testing.T) {
 	})
 
 	b.view("intent/" + failed.ID)
-	b.until("Fate", "executed and failed, and the block is final", "never changes again", "Attempts", failed.Hash, "mined", "Timeline", "accepted", "broadcast", "longest")
+	b.until("Fate", "executed and failed, and the block is final", "never changes again", "NoSuchOrder()", "Attempts", failed.Hash, "mined", "Timeline", "accepted", "broadcast", "longest")
 	b.accessible("manager-intent")
 	for what, name := range map[string]string{"idempotency key": "order-17", "hash": paid.Hash, "id": paid.ID} {
 		b.view("signers")
@@ -192,4 +195,109 @@ func TestManager(t *testing.T) {
 	}
 	b.view("send")
 	b.until("Your key may look, and not send.")
+}
+
+// mutedChain starts anvil without mining, and returns how to ask it.
+func mutedChain(t *testing.T) (url string, call func(method string, params ...any)) {
+	t.Helper()
+	found, _ := filepath.Glob("../node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil")
+	if len(found) == 0 {
+		t.Fatal("this test needs anvil; run scripts/setup.sh")
+	}
+	cmd := exec.CommandContext(t.Context(), found[0], "--host", "127.0.0.1", "--port", "0", "--no-mining")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	lines := bufio.NewScanner(out)
+	for url == "" && lines.Scan() {
+		if _, address, listens := strings.Cut(lines.Text(), "Listening on "); listens {
+			url = "http://" + address
+		}
+	}
+	go io.Copy(io.Discard, out) //nolint:errcheck // until it ends
+	return url, func(method string, params ...any) {
+		t.Helper()
+		body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var answer struct{ Error json.RawMessage }
+		if api(t, "POST", url, string(body), &answer); answer.Error != nil {
+			t.Fatalf("%s: %s", method, answer.Error)
+		}
+	}
+}
+
+// TestManagerHelps presses the buttons that mend what holds a signer up: it goes on after somebody else's transactions, an intent at the head of its
+// line is cancelled, and the treasury fills it up.
+func TestManagerHelps(t *testing.T) {
+	chain, call := mutedChain(t)
+	const (
+		signer, treasury = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266", "0x70997970c51812dc3a010c7d01b50e0d17dc79c8"
+		keys             = "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80,59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d"
+	)
+	call("eth_sendTransaction", map[string]any{"from": signer, "to": signer, "nonce": "0x0", "gas": "0x5208", "gasPrice": "0x2540be400"}) // somebody else's
+	manager := harness.Command{
+		Name: "manager", Args: []string{"txm"}, Settings: []string{
+			"DATABASE_URL=memory:", "TXM_CHAINS=31337=" + chain, "RELAYER_PRIVATE_KEYS=" + keys, "TXM_ADDRESS=127.0.0.1:0", "TXM_LOOPBACK_TOKEN=false", "INSTANCE_ID=one", "PRETTY_LOGS_ENABLED=false",
+			"TXM_TREASURY=" + treasury, "TXM_TOP_UP_BELOW=1", "TXM_TOP_UP_TO=12000000000000000000000",
+		},
+	}.Start(t).URL("transaction manager is ready")
+	type lane struct {
+		Address, Halted, PassedOver, Balance string
+		NextNonce                            uint64
+	}
+	of := func(address string) (found lane) {
+		var list struct{ Signers []lane }
+		api(t, "GET", manager+"/v1/signers", "", &list)
+		for _, l := range list.Signers {
+			if strings.EqualFold(l.Address, address) {
+				found = l
+			}
+		}
+		return found
+	}
+	harness.Until(t, harness.StartLimit, "one signer is halted, the other one works", func() bool {
+		return of(signer).Halted != "" && of(treasury).PassedOver == "" && of(treasury).Balance != ""
+	})
+
+	b := open(t, manager+"/ui/")
+	b.do("the page", chromedp.Navigate(b.base))
+	b.until("What holds signers up", "halted: ", "Go on after others\u2019 transactions")
+	b.do("it goes on after them", chromedp.Evaluate(`window.confirm = () => true; 0`, nil), chromedp.Click(`//button[text()="Go on after others\u2019 transactions"]`))
+	harness.Until(t, harness.StartLimit, "the signer goes on", func() bool { return of(signer).Halted == "" && of(signer).PassedOver == "" })
+	call("anvil_mine", "0x1")
+
+	var sent intent
+	api(t, "POST", manager+"/v1/transactions?wait=broadcast&timeout=60s", `{"chain":"31337","to":"0x05FbA803Be258049A27B820088bab1cAD2058871","value":"1","pin":"`+signer+`"}`, &sent)
+	b.do("two minutes pass", chromedp.Evaluate(`{ const now = Date.now; Date.now = () => now() + 120000; } 0`, nil))
+	b.until("waits for 2 min", "is broadcast", "Cancel the intent")
+	b.do("it is cancelled", chromedp.Click(`//button[text()="Cancel the intent"]`))
+	harness.Until(t, harness.StartLimit, "the intent is cancelled", func() bool {
+		call("anvil_mine", "0x1")
+		api(t, "GET", manager+"/v1/transactions/"+sent.ID, "", &sent)
+		return sent.Status == "cancelled"
+	})
+
+	api(t, "POST", manager+"/v1/signers/31337/"+signer+"/min-balance", `{"minBalance":"11000000000000000000000"}`, nil)
+	b.until("low balance", "Top up")
+	b.do("the treasury fills it up", chromedp.Click(`//button[text()="Top up"]`))
+	var list struct {
+		Transactions []struct{ To, Value, Method string }
+	}
+	harness.Until(t, harness.StartLimit, "money is on its way", func() bool {
+		api(t, "GET", manager+"/v1/transactions?signer="+treasury, "", &list)
+		return len(list.Transactions) == 1
+	})
+	if top := list.Transactions[0]; !strings.EqualFold(top.To, signer) || len(top.Value) != 22 { // some two thousand coins
+		t.Errorf("the top-up is %+v", top)
+	}
 }
