@@ -1,9 +1,11 @@
 package txm_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -13,6 +15,7 @@ import (
 	"time"
 
 	"lockstep/e2e/harness"
+	"lockstep/internal/ledger"
 	"lockstep/internal/pgtest"
 	"lockstep/internal/redistest"
 )
@@ -20,7 +23,7 @@ import (
 // storm is how much trouble there is.
 type storm struct {
 	lasts, kill, flap, database, redis time.Duration
-	lease                              time.Duration
+	lease, patience                    time.Duration
 	rate                               int // transactions offered in a second
 }
 
@@ -28,13 +31,13 @@ type storm struct {
 func stormOf(t testing.TB) storm {
 	text := os.Getenv("LOCKSTEP_CHAOS_TIME")
 	if text == "" {
-		return storm{lasts: 15 * time.Second, kill: 5 * time.Second, flap: 3 * time.Second, database: 8 * time.Second, redis: 2 * time.Second, lease: 3 * time.Second, rate: 20}
+		return storm{lasts: 15 * time.Second, kill: 5 * time.Second, flap: 3 * time.Second, database: 8 * time.Second, redis: 2 * time.Second, lease: 3 * time.Second, patience: 4 * time.Second, rate: 20}
 	}
 	lasts, err := time.ParseDuration(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return storm{lasts: lasts, kill: 20 * time.Second, flap: 7 * time.Second, database: 90 * time.Second, redis: 15 * time.Second, lease: 10 * time.Second, rate: 100}
+	return storm{lasts: lasts, kill: 20 * time.Second, flap: 7 * time.Second, database: 90 * time.Second, redis: 15 * time.Second, lease: 10 * time.Second, patience: 10 * time.Second, rate: 100}
 }
 
 // managers are `lockstep txm` processes on one database.
@@ -62,7 +65,7 @@ func startManagers(t testing.TB, s storm, database, redis string, nodes ...*prox
 		t.Fatal(err)
 	}
 	return newManagers(t, 3, "DATABASE_URL="+database, "TXM_REDIS_URL="+redis, "TXM_CHAINS="+string(chains), "RELAYER_PRIVATE_KEYS="+strings.Join(devKeys, ","),
-		"TXM_IN_FLIGHT=64", "TXM_LEASE="+s.lease.String(), "TXM_SEND_TIMEOUT="+(s.lease/3).String(), "TXM_RESEND_AFTER=2s", "TXM_RECONCILE=5s",
+		"TXM_IN_FLIGHT=64", "TXM_LEASE="+s.lease.String(), "TXM_SEND_TIMEOUT="+(s.lease/3).String(), "TXM_RESEND_AFTER=2s", "TXM_RECONCILE=5s", "TXM_HEAD_PATIENCE="+s.patience.String(),
 		"TXM_BUMP_AFTER=20s", "PRETTY_LOGS_ENABLED=false")
 }
 
@@ -91,7 +94,8 @@ func (m *managers) ready() {
 
 // TestChaos offers transactions to three processes for a while, in which owners are killed,
 // the database crashes and comes back, Redis, which wakes the owners, is emptied or crashes, the chain's two
-// endpoints fall, lose answers and say nothing of receipts, one of them lies, limits or stands still, and keys run dry. Then the ledger and the chain are held against the laws.
+// endpoints fall, lose answers and say nothing of receipts, one of them lies, limits or stands still, and a key runs dry for longer than a head of the line may
+// wait. Then the ledger and the chain are held against the laws.
 func TestChaos(t *testing.T) {
 	s := stormOf(t)
 	chain := startAnvil(t, "--block-time", "1")
@@ -104,13 +108,16 @@ func TestChaos(t *testing.T) {
 		return ask("POST", m.urls["a"]+"/v1/policies", `{"rules":{"tenantDailyGas":"1000000000000000000000000"}}`, "", nil)/100 == 2
 	})
 	l := startLoad(m, s.rate)
-	kills := m.trouble(c, s, chain, server, redis, nodes, l)
+	kills, dry := m.trouble(c, s, chain, server, redis, nodes, l)
 	for _, n := range nodes {
 		n.fall(false)
 		n.spoil("", "", 0)
 		n.sicken(nil)
 	}
 	flood(chain)
+	if n := len(dry); n > 0 {
+		dry[n-1].to = min(dry[n-1].to, chain.now())
+	}
 	m.ready()
 	l.end()
 	if !redis.Running() {
@@ -130,6 +137,7 @@ func TestChaos(t *testing.T) {
 		}
 	}
 	c.figures(l, kills)
+	c.heads(chain, s, dry)
 	t.Log(v)
 }
 
@@ -139,13 +147,16 @@ type killed struct {
 	signers []string
 }
 
-// trouble makes it, one at a time, until the storm is over, an owner was killed, Redis was emptied and killed, and a call had to be repeated.
-func (m *managers) trouble(c *caller, s storm, chain *anvil, server *pgtest.Server, redis *redistest.Server, nodes []*proxy, l *load) []killed {
-	var list []killed
+// spell is a time by the chain's clock, in seconds.
+type spell struct{ from, to uint64 }
+
+// trouble makes it, one at a time, until the storm is over, an owner was killed, Redis was emptied and killed, and a call had to be repeated. dry are
+// the times in which the first key had no money.
+func (m *managers) trouble(c *caller, s storm, chain *anvil, server *pgtest.Server, redis *redistest.Server, nodes []*proxy, l *load) (list []killed, dry []spell) {
 	over, limit := time.After(s.lasts), time.After(s.lasts+patience)
 	lasts := true
 	kill, flap, database, waker := time.NewTicker(s.kill), time.NewTicker(s.flap), time.NewTicker(s.database), time.NewTicker(s.redis)
-	emptied, crashed, dry := 0, 0, false
+	emptied, crashed, left := 0, 0, 0 // left: flaps until there is money again
 	kinds := slices.Sorted(maps.Keys(faults))
 	defer kill.Stop()
 	defer flap.Stop()
@@ -199,16 +210,82 @@ func (m *managers) trouble(c *caller, s storm, chain *anvil, server *pgtest.Serv
 			struck := rand.IntN(len(nodes))
 			nodes[struck].sicken(faults[name])
 			m.t.Logf("endpoint %d has the fault %q", struck+1, name)
-			if dry = !dry && rand.IntN(2) == 0; dry {
-				drain(chain)
-				m.t.Log("a key runs dry")
-			} else {
+			switch left--; {
+			case left == 0:
 				flood(chain)
+				dry[len(dry)-1].to = chain.now()
+			case left < 0 && rand.IntN(3) == 0:
+				left = 1 + rand.IntN(4) // most droughts outlast the patience
+				dry = append(dry, spell{from: chain.now(), to: math.MaxUint64})
+				drain(chain)
+				m.t.Logf("a key runs dry for %v", time.Duration(left)*s.flap)
 			}
 		}
 	}
 	m.t.Logf("Redis was emptied %d times and crashed %d times", emptied, crashed)
-	return list
+	return list, dry
+}
+
+// now is the time of the newest block.
+func (a *anvil) now() uint64 { return a.at("latest") }
+
+func (a *anvil) at(block string) uint64 {
+	var found struct{ Timestamp string }
+	a.call("eth_getBlockByNumber", &found, block, false)
+	return number(found.Timestamp)
+}
+
+// heads measures how long each nonce was the lowest of its signer that was not mined, without the time in which the signer had no money at all. In the
+// long form none may be that for much longer than the patience, the time that a lease needs to change hands, and what both endpoints may be away.
+func (c *caller) heads(chain *anvil, s storm, dry []spell) {
+	c.t.Helper()
+	times := map[uint64]uint64{}
+	mined := func(block uint64) uint64 {
+		if times[block] == 0 {
+			times[block] = chain.at(fmt.Sprintf("0x%x", block))
+		}
+		return times[block]
+	}
+	type slot struct {
+		signer           string
+		nonce, block, at uint64
+	}
+	var list []slot
+	ctx := context.WithoutCancel(c.t.Context())
+	err := c.db.Read(ctx, func(tx *ledger.Tx) error {
+		return tx.Query(ctx, "SELECT signer, nonce, block, assigned_at / 1000000 FROM slots WHERE consumed <> '' ORDER BY signer, nonce", nil, func(r ledger.Row) error {
+			var one slot
+			err := r.Scan(&one.signer, &one.nonce, &one.block, &one.at)
+			list = append(list, one)
+			return err
+		})
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	longest, whose := uint64(0), slot{}
+	for n, one := range list {
+		since, end := one.at, mined(one.block)
+		if n > 0 && list[n-1].signer == one.signer {
+			since = max(since, mined(list[n-1].block))
+		}
+		took := end - min(since, end)
+		if strings.EqualFold(one.signer, keyOf(devKeys[0]).Account()) {
+			for _, d := range dry {
+				if from, to := max(d.from, since), min(d.to, end); from < to {
+					took -= min(took, to-from)
+				}
+			}
+		}
+		if took > longest {
+			longest, whose = took, one
+		}
+	}
+	c.t.Logf("the longest head of a line: %d s, nonce %d of %s; the patience is %v", longest, whose.nonce, whose.signer, s.patience)
+	c.t.Logf("%d intents gave way for want of money", c.count("SELECT count(*) FROM intents WHERE status = 'failed' AND error_class = 'funds'"))
+	if limit := s.patience + 2*s.lease + 3*s.flap; os.Getenv("LOCKSTEP_CHAOS_TIME") != "" && longest > uint64(limit/time.Second) {
+		c.t.Errorf("a head of a line was in the way for %d s, the limit is %v", longest, limit)
+	}
 }
 
 // drain takes the money of one key, flood gives it back.
@@ -256,7 +333,7 @@ func (c *caller) oneEachKey(l *load) {
 	if n := c.count("SELECT count(*) FROM intents WHERE idem_key <> ''"); n != len(l.accepted) {
 		c.t.Errorf("the ledger has %d intents, the callers were told of %d", n, len(l.accepted))
 	}
-	if n := c.count("SELECT count(*) FROM intents WHERE status NOT IN ('confirmed', 'cancelled')"); n != 0 {
+	if n := c.count("SELECT count(*) FROM intents WHERE status NOT IN ('confirmed', 'cancelled') AND NOT (status = 'failed' AND error_class = 'funds')"); n != 0 {
 		c.t.Errorf("%d intents were not executed, and nobody cancelled them", n)
 	}
 }
