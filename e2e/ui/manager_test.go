@@ -50,6 +50,7 @@ const revertingCode = "0x6f631e4c198360e01b60005260046000fd60005260106010f3"
 type intent struct {
 	ID, Status, Hash, Signer string
 	Final                    bool
+	Attempts                 []struct{ SentAt string }
 }
 
 // final hands an intent over and waits for its fate.
@@ -272,7 +273,7 @@ func TestManagerHelps(t *testing.T) {
 	b := open(t, manager+"/ui/")
 	b.do("the page", chromedp.Navigate(b.base))
 	b.until("What holds signers up", "halted: ", "Go on after others\u2019 transactions")
-	b.do("it goes on after them", chromedp.Evaluate(`window.confirm = () => true; 0`, nil), chromedp.Click(`//button[text()="Go on after others\u2019 transactions"]`))
+	b.do("it goes on after them", chromedp.Evaluate(`window.confirm = () => true; 0`, nil), chromedp.Click("//button[text()=\"Go on after others\u2019 transactions\"]"))
 	harness.Until(t, harness.StartLimit, "the signer goes on", func() bool { return of(signer).Halted == "" && of(signer).PassedOver == "" })
 	call("anvil_mine", "0x1")
 
@@ -281,6 +282,10 @@ func TestManagerHelps(t *testing.T) {
 	b.do("two minutes pass", chromedp.Evaluate(`{ const now = Date.now; Date.now = () => now() + 120000; } 0`, nil))
 	b.until("waits for 2 min", "is broadcast", "Cancel the intent")
 	b.do("it is cancelled", chromedp.Click(`//button[text()="Cancel the intent"]`))
+	harness.Until(t, harness.StartLimit, "something else is sent in its place", func() bool { // before a block takes the intent itself
+		api(t, "GET", manager+"/v1/transactions/"+sent.ID, "", &sent)
+		return len(sent.Attempts) > 1 && sent.Attempts[len(sent.Attempts)-1].SentAt != ""
+	})
 	harness.Until(t, harness.StartLimit, "the intent is cancelled", func() bool {
 		call("anvil_mine", "0x1")
 		api(t, "GET", manager+"/v1/transactions/"+sent.ID, "", &sent)

@@ -196,7 +196,9 @@ func open(t *testing.T, base string) *browser {
 	t.Cleanup(cancel)
 	b := &browser{t: t, ctx: ctx, base: base}
 	chromedp.ListenTarget(ctx, b.hear)
-	b.do("the browser starts", network.Enable(), runtime.Enable(), log.Enable())
+	if err := chromedp.Run(ctx, network.Enable(), runtime.Enable(), log.Enable()); err != nil { // the browser lives as long as this context
+		t.Fatalf("the browser starts: %v", err)
+	}
 	t.Cleanup(func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -239,12 +241,15 @@ func (b *browser) decodings() (n int) {
 	return n
 }
 
+// do acts on the page. An element that never comes, say a button whose text is another one, is an error that shows the page.
 func (b *browser) do(what string, actions ...chromedp.Action) {
 	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, harness.StartLimit)
+	defer cancel()
 	for _, action := range actions {
-		err := chromedp.Run(b.ctx, action)
+		err := chromedp.Run(ctx, action)
 		for tries := 0; redrawn(err) && tries < 10; tries++ {
-			err = chromedp.Run(b.ctx, action)
+			err = chromedp.Run(ctx, action)
 		}
 		if err != nil {
 			b.t.Fatalf("%s: %v\n%s", what, err, b.text())
