@@ -72,7 +72,7 @@ func TestMigrationTellsTheDefaults(t *testing.T) {
 			t.Errorf("there is no setting %s", name[1])
 		}
 	}
-	for _, count := range []string{fmt.Sprintf("All %d settings of", len(names)), fmt.Sprintf("\n%d settings have no effect", len(idle()))} {
+	for _, count := range []string{fmt.Sprintf("\nAll %d settings ", len(names)), fmt.Sprintf("\n%d settings have no effect", len(idle()))} {
 		if !strings.Contains(section, count) {
 			t.Errorf("no %q", count)
 		}
