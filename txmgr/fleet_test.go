@@ -115,8 +115,8 @@ func (f *fleet) start(name string) *member {
 func (f *fleet) begin(name string) *member {
 	f.Helper()
 	m := f.start(name)
-	f.until("every signer's nonce is known", func() bool {
-		return !slices.ContainsFunc(f.lanes(), func(l *txmgr.Lane) bool { return !l.Known || l.Owner == "" }) && len(f.lanes()) == len(f.keys)
+	f.until("every signer's nonce and money are known", func() bool {
+		return !slices.ContainsFunc(f.lanes(), func(l *txmgr.Lane) bool { return !l.Known || l.Owner == "" || l.Balance == nil }) && len(f.lanes()) == len(f.keys)
 	})
 	return m
 }

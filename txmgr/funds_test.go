@@ -90,7 +90,9 @@ func TestPoorIntentEnds(t *testing.T) {
 	gas := func(r *txmgr.Request) { r.Gas = poolGas }
 	old := m.submit(dear, gas)
 	kept := m.submit(dear, gas, keepTrying)
-	short := m.submit(dear, gas, keepTrying, func(r *txmgr.Request) { r.ValidUntil = time.Now().Add(500 * time.Millisecond).UnixMicro() })
+	short := m.submit(dear, gas, keepTrying, func(r *txmgr.Request) { r.ValidUntil = time.Now().Add(time.Hour).UnixMicro() })
+	m.says(short, "no signer can pay 2 COIN")
+	m.exec("UPDATE intents SET valid_until = 1 WHERE id = $1", short)
 	if got := m.reaches(old, txmgr.StatusFailed); got.Error.Class != "funds" || !strings.HasPrefix(got.Error.Message, "no signer can pay 2 COIN") {
 		t.Errorf("it failed with %+v", got.Error)
 	}

@@ -36,7 +36,7 @@ func examples(t *testing.T, has ...string) []string {
 // environment, and asks it what README asks. Only the ports are others. (What else README says is run with the program itself.)
 func passReadme(t *testing.T, root string, img image) {
 	t.Helper()
-	parts := examples(t, "export ETH_RPC_URL", "lockstep dev --tx")
+	parts := examples(t, "curl -s http://127.0.0.1:7546", "lockstep dev --tx")
 	args := []string{"dev", "--json", "--tx"}
 	for _, listener := range []string{"tx-address", "http", "ws", "mirror", "mirror-grpc", "consensus", "ui"} {
 		args = append(args, "--"+listener, "127.0.0.1:0")
