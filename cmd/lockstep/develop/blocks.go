@@ -52,12 +52,9 @@ func (d *Developer) setSeed(result any) rpc.Handler {
 
 // setApart is anvil_setBlockTimestampInterval.
 func (d *Developer) setApart(_ context.Context, p *rpc.Params) (any, error) {
-	seconds, err := count(p, 0)
+	seconds, err := secondsOf(p)
 	if err != nil {
 		return nil, err
-	}
-	if seconds > maxSeconds {
-		return nil, eth.ErrInvalidParam(0, "the maximum is %d seconds", maxSeconds)
 	}
 	d.ledger.SetApart(int64(seconds))
 	return nil, nil

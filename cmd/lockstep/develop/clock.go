@@ -85,12 +85,9 @@ func (d *Developer) mine(mine func(blocks int, seconds int64), result any) rpc.H
 
 // increaseTime is evm_increaseTime; it answers how many seconds the clock is ahead now.
 func (d *Developer) increaseTime(ctx context.Context, p *rpc.Params) (any, error) {
-	seconds, err := count(p, 0)
+	seconds, err := secondsOf(p)
 	if err != nil {
 		return nil, err
-	}
-	if seconds > maxSeconds {
-		return nil, eth.ErrInvalidParam(0, "the maximum is %d seconds", maxSeconds)
 	}
 	if err := d.reaches(seconds); err != nil {
 		return nil, err
@@ -98,6 +95,15 @@ func (d *Developer) increaseTime(ctx context.Context, p *rpc.Params) (any, error
 	ahead := d.ledger.IncreaseTime(time.Duration(seconds) * time.Second)
 	d.changed(ctx)
 	return int64(ahead / time.Second), nil
+}
+
+// secondsOf reads the only parameter of a method that takes a time span.
+func secondsOf(p *rpc.Params) (uint64, error) {
+	seconds, err := count(p, 0)
+	if err == nil && seconds > maxSeconds {
+		err = eth.ErrInvalidParam(0, "the maximum is %d seconds", maxSeconds)
+	}
+	return seconds, err
 }
 
 // reaches tells whether the clock goes so many seconds further.
