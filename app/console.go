@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+	"golang.org/x/sync/errgroup"
 
 	"lockstep/config"
 	"lockstep/console"
@@ -58,10 +59,10 @@ func (a *App) Beside(text, url string) { a.beside = append(a.beside, page.Link{T
 
 func (a *App) serveAdmin(ctx context.Context, listener net.Listener) error {
 	c := console.New(a.consoleDeps())
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	go c.Run(ctx)
-	return serveBeside(ctx, "console", listener, c)
+	parts, ctx := errgroup.WithContext(ctx)
+	parts.Go(func() error { return c.Run(ctx) })
+	parts.Go(func() error { return serveBeside(ctx, "console", listener, c) })
+	return parts.Wait()
 }
 
 // serveBeside serves a small server beside those of JSON-RPC until ctx ends, and with it what

@@ -192,8 +192,8 @@ func slower(one *float64, other float64) *float64 {
 	return &other
 }
 
-// Run samples the metrics for the charts until ctx ends.
-func (c *Console) Run(ctx context.Context) {
+// Run samples the metrics for the charts until ctx ends. A sample asks the upstreams, so who stops them waits for Run first.
+func (c *Console) Run(ctx context.Context) error {
 	tick := time.NewTicker(historyEvery)
 	defer tick.Stop()
 	before := map[string]*spread{}
@@ -205,7 +205,7 @@ func (c *Console) Run(ctx context.Context) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return
+			return nil
 		}
 	}
 }
