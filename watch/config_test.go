@@ -88,7 +88,7 @@ func TestDocumentedFiles(t *testing.T) {
 // TestAllMistakesAtOnce has a file with many mistakes: each is told with its line.
 func TestAllMistakesAtOnce(t *testing.T) {
 	_, err := watch.Read([]byte(`chains:
-  - {id: abc, urls: [http://127.0.0.1:8545]}
+  - {id: abc, urls: [http://127.0.0.1:8545], poll: 2h}
 watches:
   - name: one
     chian: 31337
@@ -103,7 +103,7 @@ watches:
 		t.Fatal("a file full of mistakes was read")
 	}
 	for _, want := range []string{
-		"watch.yaml:2: id must be a number", `watch.yaml:5: a watch has no setting "chian"`, "watch.yaml:6:", `watch.yaml:7: "0x12" is not an address`, "watch.yaml:7: signature", "watch.yaml:9: signature",
+		"watch.yaml:2: id must be a number", "watch.yaml:2: poll is a time like 2s, at most 1m", `watch.yaml:5: a watch has no setting "chian"`, "watch.yaml:6:", `watch.yaml:7: "0x12" is not an address`, "watch.yaml:7: signature", "watch.yaml:9: signature",
 		"watch.yaml:10: a field is written as", "watch.yaml:11: open missing.json",
 	} {
 		if !strings.Contains(err.Error(), want) {
