@@ -1,7 +1,6 @@
 package watchers
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -72,52 +71,58 @@ type trouble struct {
 	repair func()
 }
 
-// read reads the database, which may be busy, until it answers.
-func (f *fleet) read(query string, args []any, row func(r ledger.Row) error) {
-	f.t.Helper()
-	watchtest.Until(f.t, "the database answers", func() (bool, error) {
-		ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
-		defer cancel()
-		err := f.db.Read(ctx, func(tx *ledger.Tx) error { return tx.Query(ctx, query, args, row) })
-		return err == nil, err
-	})
-}
-
 // ownedBy returns the units whose cursors name a process, and their next blocks.
 func (f *fleet) ownedBy(name string) map[string]int64 {
 	f.t.Helper()
 	units := map[string]int64{}
-	f.read("SELECT unit, next_block FROM cursors WHERE owner LIKE $1", []any{name + "/%"}, func(r ledger.Row) error {
-		var unit string
-		var next int64
-		err := r.Scan(&unit, &next)
-		units[unit] = next
-		return err
+	err := f.db.Read(f.t.Context(), func(tx *ledger.Tx) error {
+		return tx.Query(f.t.Context(), "SELECT unit, next_block FROM cursors WHERE owner LIKE $1", []any{name + "/%"}, func(r ledger.Row) error {
+			var unit string
+			var next int64
+			err := r.Scan(&unit, &next)
+			units[unit] = next
+			return err
+		})
 	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
 	return units
 }
 
 // elsewhere tells whether all units of a trouble belong to others by now and have gone on from where they were.
 func (f *fleet) elsewhere(tr *trouble) bool {
 	f.t.Helper()
-	gone := map[string]bool{}
-	f.read("SELECT unit, next_block FROM cursors WHERE owner <> '' AND owner NOT LIKE $1", []any{tr.victim + "/%"}, func(r ledger.Row) error {
-		var unit string
-		var next int64
-		err := r.Scan(&unit, &next)
-		if before, of := tr.units[unit]; of && next > before {
-			gone[unit] = true
-		}
-		return err
+	left := len(tr.units)
+	err := f.db.Read(f.t.Context(), func(tx *ledger.Tx) error {
+		left = len(tr.units)
+		return tx.Query(f.t.Context(), "SELECT unit, next_block FROM cursors WHERE owner <> '' AND owner NOT LIKE $1", []any{tr.victim + "/%"}, func(r ledger.Row) error {
+			var unit string
+			var next int64
+			err := r.Scan(&unit, &next)
+			if before, of := tr.units[unit]; of && next > before {
+				left--
+			}
+			return err
+		})
 	})
-	return len(gone) == len(tr.units)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return left == 0
 }
 
 // leader is the process that owns the factory, "" for none.
 func (f *fleet) leader() string {
 	f.t.Helper()
 	var owner string
-	f.read("SELECT owner FROM cursors WHERE unit = 'factory:escrows'", nil, func(r ledger.Row) error { return r.Scan(&owner) })
+	err := f.db.Read(f.t.Context(), func(tx *ledger.Tx) error {
+		_, err := tx.One(f.t.Context(), "SELECT owner FROM cursors WHERE unit = 'factory:escrows'", nil, &owner)
+		return err
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
 	name, _, _ := strings.Cut(owner, "/")
 	return name
 }

@@ -29,7 +29,6 @@ type Config struct {
 	Calls func(n int)
 
 	transport func(u *url.URL) http.RoundTripper // in tests
-	quiet     time.Duration                      // how long a WebSocket may say nothing while a call waits, and again when it was asked; 0: 2.5 s
 }
 
 // Client is one chain behind one or several endpoints. It is safe for concurrent use.
@@ -63,9 +62,6 @@ func New(cfg Config) (*Client, error) {
 	}
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = 5 * time.Second
-	}
-	if cfg.quiet <= 0 {
-		cfg.quiet = 2500 * time.Millisecond
 	}
 	if cfg.MaxResponse <= 0 {
 		cfg.MaxResponse = 32 << 20

@@ -33,7 +33,7 @@
 //
 // # Bounds
 //
-// An answer has a maximum of bytes, an error's text 2 kB, a batch 100 calls, a call its time. A WebSocket over which
-// nothing comes, while a call waits and a short question has no answer either, is closed within seconds and dialled again. No URL is in an error or in the log, since it may hold a key; endpoints have numbers and
+// An answer has a maximum of bytes, an error's text 2 kB, a batch 100 calls, a call its time. A WebSocket that leaves one call without an
+// answer is closed and dialled again. No URL is in an error or in the log, since it may hold a key; endpoints have numbers and
 // hosts.
 package ethrpc

@@ -4,19 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/ethereum/go-ethereum/rpc"
-	"github.com/gorilla/websocket"
 
 	"lockstep/internal/outage"
-	"lockstep/internal/sleep"
 )
 
 // Endpoint is one URL and what is known of it. It is safe for concurrent use.
@@ -25,8 +20,6 @@ type Endpoint struct {
 	name string
 	url  *url.URL
 	log  outage.Log
-
-	heard atomic.Int64 // bytes that came over WebSockets
 
 	mu       sync.Mutex // guards what follows; no question is asked under it
 	client   *rpc.Client
@@ -209,13 +202,9 @@ func (e *Endpoint) exchange(ctx context.Context, calls []*Call) (whole bool, fai
 	note := &seen{batch: len(calls) > 1}
 	ctx = context.WithValue(ctx, seenKey{}, note)
 	e.cfg.Calls(len(calls))
-	dead := e.listen(ctx, client, cancel)
 	if len(calls) == 1 {
 		c := calls[0]
 		err := client.CallContext(ctx, &c.result, c.Method, c.Args...)
-		if err != nil && dead.Load() {
-			err = errSilent
-		}
 		return true, e.settle(c, err, note, client)
 	}
 	batch := make([]rpc.BatchElem, len(calls))
@@ -223,9 +212,6 @@ func (e *Endpoint) exchange(ctx context.Context, calls []*Call) (whole bool, fai
 		batch[n] = rpc.BatchElem{Method: c.Method, Args: c.Args, Result: &c.result}
 	}
 	if err := client.BatchCallContext(ctx, batch); err != nil {
-		if dead.Load() {
-			err = errSilent
-		}
 		return true, e.failure(err, note, client)
 	}
 	missing := 0
@@ -246,45 +232,6 @@ func (e *Endpoint) exchange(ctx context.Context, calls []*Call) (whole bool, fai
 		return missing == len(calls) || missing == len(calls)-1, &Error{Class: Broken, Endpoint: e.name, Status: note.status, Text: "it left out an answer of a batch"}
 	}
 	return false, nil
-}
-
-// errSilent means that nothing comes through a WebSocket any more.
-var errSilent = fmt.Errorf("nothing comes through the connection: %w", context.DeadlineExceeded)
-
-// listen asks a short question on a WebSocket now and then, while a call on it waits, and gives the call up when that has no answer either: the
-// connection is half-open. A call that only takes long may take its time.
-func (e *Endpoint) listen(ctx context.Context, client *rpc.Client, giveUp func()) *atomic.Bool {
-	dead := new(atomic.Bool)
-	if !e.Streams() {
-		return dead
-	}
-	go func() {
-		for sleep.For(ctx, e.cfg.quiet) {
-			before := e.heard.Load()
-			e.cfg.Calls(1)
-			ask, cancel := context.WithTimeout(ctx, e.cfg.quiet)
-			err := client.CallContext(ask, new(json.RawMessage), "eth_chainId")
-			cancel()
-			if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) && e.heard.Load() == before { // a long answer may be on its way
-				dead.Store(true)
-				giveUp()
-			}
-		}
-	}()
-	return dead
-}
-
-// hearing is a connection that counts what comes.
-type hearing struct {
-	net.Conn
-	heard *atomic.Int64
-}
-
-// Read implements io.Reader.
-func (h hearing) Read(p []byte) (int, error) {
-	n, err := h.Conn.Read(p)
-	h.heard.Add(int64(n))
-	return n, err
 }
 
 // settle gives a call its answer. The error is about the endpoint.
@@ -407,14 +354,7 @@ func (e *Endpoint) connected(ctx context.Context) (*rpc.Client, error) {
 
 func (e *Endpoint) dial(ctx context.Context) (*rpc.Client, error) {
 	if e.Streams() {
-		dialer := websocket.Dialer{Proxy: http.ProxyFromEnvironment, NetDialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			conn, err := new(net.Dialer).DialContext(ctx, network, addr)
-			if err != nil {
-				return nil, err
-			}
-			return hearing{conn, &e.heard}, nil
-		}}
-		return rpc.DialOptions(ctx, e.url.String(), rpc.WithWebsocketMessageSizeLimit(e.cfg.MaxResponse), rpc.WithWebsocketDialer(dialer))
+		return rpc.DialOptions(ctx, e.url.String(), rpc.WithWebsocketMessageSizeLimit(e.cfg.MaxResponse))
 	}
 	var transport http.RoundTripper
 	if e.cfg.transport != nil {
