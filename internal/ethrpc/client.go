@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -79,10 +80,12 @@ func New(cfg Config) (*Client, error) {
 			return nil, errURL
 		}
 		name := fmt.Sprintf("endpoint %d (%s) of chain %d", n+1, u.Host, cfg.ChainID)
-		c.endpoints = append(c.endpoints, &Endpoint{
+		e := &Endpoint{
 			cfg: &c.cfg, name: name, url: u, cap: maxBatch, tooMany: maxBatch + 1,
 			log: outage.Log{Logger: cfg.Log, Upstream: "endpoint", Name: name, Consequence: "others of the chain are asked, if there are any", Level: slog.LevelWarn},
-		})
+		}
+		e.alone = func() bool { return !c.servedWithout(e) }
+		c.endpoints = append(c.endpoints, e)
 	}
 	return c, nil
 }
@@ -113,6 +116,17 @@ func (c *Client) Order() []*Endpoint {
 		}
 	}
 	return append(append(well, behind...), tired...)
+}
+
+// servedWithout reports whether an endpoint other than the given one is of use: it answered last, or was not asked yet, and does not lag.
+func (c *Client) servedWithout(e *Endpoint) bool {
+	return slices.ContainsFunc(c.endpoints, func(other *Endpoint) bool {
+		if other == e {
+			return false
+		}
+		_, last := other.Down()
+		return last == nil && !c.behind(other)
+	})
 }
 
 // Do asks one endpoint, and the next one as long as what is answered is not about the calls. It returns the endpoint whose answers the calls
@@ -154,12 +168,11 @@ func (c *Client) Do(ctx context.Context, calls ...*Call) (*Endpoint, error) {
 func (c *Client) closed(calls []*Call) (failures []error) {
 	for _, e := range c.endpoints {
 		if _, last := e.Down(); last != nil {
-			rest := *last
-			rest.Class = closedClass(last.Class)
-			failures = append(failures, &rest)
+			rest := atRest(last)
+			failures = append(failures, rest)
 			for _, q := range calls {
 				q.clear()
-				q.err = &rest
+				q.err = rest
 			}
 		}
 	}

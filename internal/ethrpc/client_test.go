@@ -277,6 +277,49 @@ func TestRest(t *testing.T) {
 	})
 }
 
+// The rest of an endpoint that was refused again and again ends within seconds when the other one falls, however often and by how many at once
+// that one was asked in vain.
+func TestRestOfTheLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		status := []int{429, 0}
+		nodes := []*node{{}, {}}
+		for i, n := range nodes {
+			n.whole = func([]asked, bool) (int, string, any) { return status[i], "", "" }
+		}
+		c := clientOf(t, nil, nodes...)
+		ask := func() error {
+			_, err := c.Do(t.Context(), Ask(nil, "eth_getBalance"))
+			return err
+		}
+		for range 200 {
+			if err := ask(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second) //nolint:forbidigo // fake time
+		}
+		if n := len(nodes[0].exchanges()); n > 12 {
+			t.Errorf("an endpoint that nobody needs was asked %d times", n)
+		}
+		status[1] = -1
+		begun, before := time.Now(), len(nodes[0].exchanges())
+		for ask() != nil {
+			if time.Since(begun) > 20*time.Second {
+				status[0] = 0
+			}
+			if time.Since(begun) > time.Minute {
+				t.Fatal("nobody is asked any more")
+			}
+			time.Sleep(50 * time.Millisecond) //nolint:forbidigo // fake time
+		}
+		if took := time.Since(begun) - 20*time.Second; took > longestAlone+time.Second {
+			t.Errorf("it was asked %v after it was well", took)
+		}
+		if n := len(nodes[0].exchanges()) - before; n > 10 {
+			t.Errorf("an endpoint that limits was asked %d times in 20 s", n)
+		}
+	})
+}
+
 // A batch that is refused, in whatever way, is sent in parts. What an endpoint takes is found exactly, and not tried again.
 func TestBatches(t *testing.T) {
 	tooLong := map[string]any{"jsonrpc": "2.0", "id": nil, "error": map[string]any{"code": -32600, "message": "batch too large"}}

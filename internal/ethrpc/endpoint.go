@@ -16,17 +16,19 @@ import (
 
 // Endpoint is one URL and what is known of it. It is safe for concurrent use.
 type Endpoint struct {
-	cfg  *Config
-	name string
-	url  *url.URL
-	log  outage.Log
+	cfg   *Config
+	name  string
+	url   *url.URL
+	log   outage.Log
+	alone func() bool // reports whether no other endpoint is of use
 
 	mu       sync.Mutex // guards what follows; no question is asked under it
 	client   *rpc.Client
 	ours     bool // it has shown that it serves the chain since it failed last
 	failures int
 	until    time.Time // it rests
-	closed   bool      // and is not to be asked at all meanwhile
+	soon     time.Time // when its rest is over if no other endpoint is of use
+	closed   bool      // it is not to be asked at all meanwhile
 	since    time.Time // of the first failure in a row; zero after an answer
 	last     *Error    // the last failure, nil after an answer
 	cap      int       // calls that a batch may have
@@ -38,6 +40,7 @@ type Endpoint struct {
 const (
 	firstRest, firstClosed = 250 * time.Millisecond, time.Second
 	longestRest            = 30 * time.Second
+	longestAlone           = 4 * time.Second // while no other endpoint is of use: nobody else would notice that it is well
 )
 
 // maxBatch is the longest batch that is ever sent.
@@ -59,9 +62,11 @@ func (e *Endpoint) Down() (since time.Time, last *Error) {
 // Rests reports whether the endpoint is to be asked last, and whether it is not to be asked at all.
 func (e *Endpoint) Rests() (resting, closed bool) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	resting = time.Now().Before(e.until)
-	return resting, resting && e.closed
+	now := time.Now()
+	resting, closed = now.Before(e.until), e.closed && now.Before(e.until)
+	over := !now.Before(e.soon)
+	e.mu.Unlock()
+	return resting, closed && (!over || !e.alone())
 }
 
 // Do asks this endpoint alone. Each call has its answer afterwards, or the error that is returned: an *Error of a Class that is about the
@@ -69,6 +74,15 @@ func (e *Endpoint) Rests() (resting, closed bool) {
 func (e *Endpoint) Do(ctx context.Context, calls ...*Call) error {
 	for _, c := range calls {
 		c.clear()
+	}
+	if _, closed := e.Rests(); closed {
+		if _, last := e.Down(); last != nil { // another answer may have come
+			rest := atRest(last)
+			for _, c := range calls {
+				c.err = rest
+			}
+			return rest
+		}
 	}
 	err := e.answer(ctx, calls)
 	for _, c := range calls {
@@ -99,13 +113,8 @@ func (e *Endpoint) Do(ctx context.Context, calls ...*Call) error {
 
 func (e *Endpoint) answer(ctx context.Context, calls []*Call) *Error {
 	e.mu.Lock()
-	ours, last, closed := e.ours, e.last, e.closed && time.Now().Before(e.until)
+	ours := e.ours
 	e.mu.Unlock()
-	if closed {
-		rest := *last
-		rest.Class, rest.silent, rest.after = closedClass(last.Class), false, 0
-		return &rest
-	}
 	if !ours {
 		if err := e.checkChain(ctx); err != nil {
 			return err
@@ -145,12 +154,14 @@ func tooMuch(calls []*Call) bool {
 	return false
 }
 
-// closedClass is the class of an answer that an endpoint at rest would have given: certainly nothing was sent.
-func closedClass(c Class) Class {
-	if c == WrongChain {
-		return c
+// atRest makes of its last failure what an endpoint at rest would have answered: certainly nothing was sent.
+func atRest(last *Error) *Error {
+	rest := *last
+	rest.silent, rest.after = false, 0
+	if rest.Class != WrongChain {
+		rest.Class = Limited
 	}
-	return Limited
+	return &rest
 }
 
 // refusesBatch reports whether a smaller batch may be taken by an endpoint that did not answer the calls of a batch one by one.
@@ -393,11 +404,13 @@ func (e *Endpoint) close() {
 	}
 }
 
-// failed has the endpoint rest, longer with each failure in a row.
+// failed has the endpoint rest, longer with each failure in a row. Those of questions that were under way when it began to rest are one failure:
+// what many ask at once fails no more often than what one asks.
 func (e *Endpoint) failed(ctx context.Context, err *Error) {
 	now := time.Now()
 	e.mu.Lock()
-	if e.closed && now.Before(e.until) { // nobody asked it
+	again := !now.Before(e.soon)
+	if !again && (e.closed || !err.Class.closed()) {
 		e.mu.Unlock()
 		return
 	}
@@ -409,8 +422,11 @@ func (e *Endpoint) failed(ctx context.Context, err *Error) {
 	if e.closed {
 		first = firstClosed
 	}
-	e.until = now.Add(max(min(first<<min(e.failures, 10), longestRest), err.after))
-	e.failures++
+	rest := min(first<<min(e.failures, 10), longestRest)
+	e.until, e.soon = now.Add(max(rest, err.after)), now.Add(max(min(rest, longestAlone), err.after))
+	if again {
+		e.failures++
+	}
 	e.ours, e.last = false, err
 	e.mu.Unlock()
 	e.log.Down(ctx, err)
@@ -419,7 +435,7 @@ func (e *Endpoint) failed(ctx context.Context, err *Error) {
 // well ends the rest.
 func (e *Endpoint) well(ctx context.Context) {
 	e.mu.Lock()
-	e.failures, e.until, e.closed, e.since, e.last = 0, time.Time{}, false, time.Time{}, nil
+	e.failures, e.until, e.soon, e.closed, e.since, e.last = 0, time.Time{}, time.Time{}, false, time.Time{}, nil
 	e.mu.Unlock()
 	e.log.Up(ctx)
 }
