@@ -1,6 +1,7 @@
 package txm_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -263,7 +264,11 @@ func (c *caller) heads(chain *anvil, s storm, dry []spell) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	longest, whose := uint64(0), slot{}
+	type head struct {
+		slot
+		took uint64
+	}
+	var heads []head
 	for n, one := range list {
 		since, end := one.at, mined(one.block)
 		if n > 0 && list[n-1].signer == one.signer {
@@ -277,15 +282,39 @@ func (c *caller) heads(chain *anvil, s storm, dry []spell) {
 				}
 			}
 		}
-		if took > longest {
-			longest, whose = took, one
-		}
+		heads = append(heads, head{one, took})
 	}
-	c.t.Logf("the longest head of a line: %d s, nonce %d of %s; the patience is %v", longest, whose.nonce, whose.signer, s.patience)
+	slices.SortStableFunc(heads, func(a, b head) int { return cmp.Compare(b.took, a.took) })
+	longest := heads[0].took
+	for _, h := range heads[:min(len(heads), 8)] {
+		c.t.Logf("the head of a line for %d s, until %s: nonce %d of %s; the patience is %v:%s", h.took, time.Unix(int64(mined(h.block)), 0).UTC().Format(time.TimeOnly), h.nonce, h.signer, s.patience, c.story(h.signer, h.nonce))
+	}
 	c.t.Logf("%d intents gave way for want of money", c.count("SELECT count(*) FROM intents WHERE status = 'failed' AND error_class = 'funds'"))
 	if limit := s.patience + 2*s.lease + 3*s.flap; os.Getenv("LOCKSTEP_CHAOS_TIME") != "" && longest > uint64(limit/time.Second) {
 		c.t.Errorf("a head of a line was in the way for %d s, the limit is %v", longest, limit)
 	}
+}
+
+// story is what the ledger tells of the attempts of a nonce.
+func (c *caller) story(signer string, nonce uint64) string {
+	c.t.Helper()
+	var text strings.Builder
+	ctx := context.WithoutCancel(c.t.Context())
+	err := c.db.Read(ctx, func(tx *ledger.Tx) error {
+		return tx.Query(ctx, `SELECT purpose, state, offers, term, error_class, error, (signed_at / 1000000), (sent_at / 1000000) FROM attempts
+			WHERE signer = $1 AND nonce = $2 ORDER BY version`, []any{signer, nonce}, func(r ledger.Row) error {
+			var purpose, state, class, words string
+			var offers, term, signed, sent int64
+			err := r.Scan(&purpose, &state, &offers, &term, &class, &words, &signed, &sent)
+			clock := func(at int64) string { return time.Unix(at, 0).UTC().Format(time.TimeOnly) }
+			fmt.Fprintf(&text, "\n\t%s: %s, offered %d times, in term %d; signed %s, last offered %s; %s %.200q", purpose, state, offers, term, clock(signed), clock(sent), class, words)
+			return err
+		})
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return text.String()
 }
 
 // drain takes the money of one key, flood gives it back.
