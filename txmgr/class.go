@@ -34,6 +34,16 @@ func (c Class) Certain() bool {
 	}
 }
 
+// Firm reports whether the class is a refusal of what a transaction is, which repeating does not change by itself.
+func (c Class) Firm() bool {
+	switch c {
+	case ClassFunds, ClassFeeTooLow, ClassOverCap, ClassAmbiguous, ClassFatal:
+		return true
+	default:
+		return false
+	}
+}
+
 // SendError is an answer other than "taken".
 type SendError struct {
 	Class    Class

@@ -7,7 +7,6 @@ import (
 	"math/big"
 	"slices"
 	"strings"
-	"time"
 )
 
 // FundsPrefix begins the words of Intent.Waiting that say that no signer can pay.
@@ -147,41 +146,30 @@ func (w *worker) paid(ctx context.Context, line *Line) error {
 	return w.m.store.Observe(ctx, w.lease.Fence(), w.c.ID(), w.signer, Observation{Balance: balance})
 }
 
-// firmly reports whether an answer is a refusal of what an attempt is, which repeating does not change by itself.
+// firmly reports whether the last answer to an attempt that nobody is known to have was a firm refusal.
 func firmly(a *Attempt) bool {
-	if a == nil || a.Error == nil || a.State != AttemptRefused && a.State != AttemptUnknown {
-		return false
-	}
-	switch Class(a.Error.Class) {
-	case ClassFunds, ClassFeeTooLow, ClassOverCap, ClassAmbiguous, ClassFatal:
-		return true
-	default:
-		return false
-	}
+	return a != nil && a.Error != nil && (a.State == AttemptRefused || a.State == AttemptUnknown) && Class(a.Error.Class).Firm()
 }
 
-// refusal is since when the head of the line was refused firmly.
-type refusal struct {
+// heading is since when a nonce is the head of the line, as this owner has seen, by the ledger's clock.
+type heading struct {
 	nonce uint64
-	since time.Time
+	since int64
 }
 
-// closing reports whether the head of the line was refused for so long that it must give way: all behind it waits.
+// closing reports whether the head of the line was refused for so long that it must give way: all behind it waits. For how long the ledger tells,
+// whoever has asked; but the last refusal must be of this head, since what was in its way may have been why.
 // An intent none of whose attempts anybody has ends with the words of the node; the nonce is free then. Otherwise true asks for a
 // transaction that takes its place.
-func (w *worker) closing(ctx context.Context, slot *LineSlot) (replace bool, err error) {
+func (w *worker) closing(ctx context.Context, slot *LineSlot, now int64) (replace bool, err error) {
+	if w.heads.since == 0 || w.heads.nonce != slot.Nonce {
+		w.heads = heading{slot.Nonce, now}
+	}
 	a := current(slot)
-	switch {
-	case a == nil || a.State == AttemptSent || slot.Holder != HolderIntent || a.Purpose != PurposeIntent && a.Purpose != PurposeReplace:
-		w.refused = refusal{}
-		return false, nil
-	case !firmly(a): // an answer that was lost takes nothing back
+	if !firmly(a) || slot.Holder != HolderIntent || a.Purpose != PurposeIntent && a.Purpose != PurposeReplace {
 		return false, nil
 	}
-	if w.refused.since.IsZero() || w.refused.nonce != slot.Nonce {
-		w.refused = refusal{slot.Nonce, time.Now()}
-	}
-	if time.Since(w.refused.since) < w.m.c.HeadPatience.Duration() || a.Offers < 2 {
+	if now-a.RefusedAt < w.m.c.HeadPatience.Duration().Microseconds() || a.Offers < 2 || a.SentAt < w.heads.since {
 		return false, nil
 	}
 	if !neverLeft(slot) {
@@ -193,6 +181,6 @@ func (w *worker) closing(ctx context.Context, slot *LineSlot) (replace bool, err
 			return false, err
 		}
 	}
-	slot.Holder, slot.Slot.Intent, slot.Intents, w.refused = HolderFree, "", nil, refusal{}
+	slot.Holder, slot.Slot.Intent, slot.Intents = HolderFree, "", nil
 	return false, nil
 }

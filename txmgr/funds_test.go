@@ -3,8 +3,10 @@ package txmgr_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/big"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -165,6 +167,50 @@ func TestHeadPatience(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPatienceOutlivesOwners: the time of a head that is refused goes on when its owner changes, even if none lives as long.
+func TestPatienceOutlivesOwners(t *testing.T) {
+	f := newFleet(t, "alice.test")
+	f.settings.HeadPatience, f.settings.ResendAfter = envx.Millis(2*time.Second), envx.Millis(poll)
+	var offers atomic.Int64
+	f.refusing(func(poolTx) *txmgr.SendError {
+		offers.Add(1)
+		return &txmgr.SendError{Class: txmgr.ClassFunds, Text: "the node's own words"}
+	})
+	m := f.begin("first")
+	id := m.submit(keepTrying)
+	failed := func() bool { return f.get(id).Status == txmgr.StatusFailed }
+	for n := 0; !failed(); n++ {
+		if n > 200 {
+			t.Fatal("it never gives way")
+		}
+		before := offers.Load()
+		f.until("the head is refused by an owner", func() bool { return offers.Load() > before+1 || failed() })
+		m.stop()
+		m = f.start(fmt.Sprintf("owner %d", n))
+	}
+	if got := f.get(id); got.Error.Class != string(txmgr.ClassFunds) {
+		t.Errorf("it ended with %+v", got.Error)
+	}
+}
+
+// TestRefusedBehindTheHead: what was refused as long as the head before it does not end with it. It is asked for once more when it is its turn.
+func TestRefusedBehindTheHead(t *testing.T) {
+	f := newFleet(t, "alice.test")
+	f.settings.HeadPatience, f.settings.ResendAfter = envx.Millis(600*time.Millisecond), envx.Millis(500*time.Millisecond)
+	m := f.begin("one")
+	var filled atomic.Bool
+	m.refusing(func(tx poolTx) *txmgr.SendError {
+		if filled.Store(filled.Load() || len(tx.Data) == 0); filled.Load() {
+			return nil
+		}
+		return &txmgr.SendError{Class: txmgr.ClassFunds, Text: "all before it may take too much"}
+	})
+	first, second := m.submit(keepTrying), m.submit(keepTrying)
+	m.mined(second, txmgr.StatusConfirmed)
+	m.reaches(first, txmgr.StatusFailed)
+	m.once(second)
 }
 
 // TestChainWentBack: a chain whose nonce of a signer is below what was final halts it, with the way out. On a development

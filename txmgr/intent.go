@@ -267,6 +267,7 @@ type Attempt struct {
 	SignedAt      int64
 	SentAt        int64 // last offer
 	Offers        int
+	RefusedAt     int64 // since when all answers are firm refusals or lost; 0: none is such a refusal, or it was taken
 	Error         *Failure
 	Term          int64
 }

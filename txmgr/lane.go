@@ -40,7 +40,7 @@ type worker struct {
 	kills      map[string]string // the kill switches of this round
 	missing    missing
 	spent      *big.Int // what proofs may have taken from the balance since it was read
-	refused    refusal
+	heads      heading
 	back       time.Time // since when the chain seems to have gone back
 	toldIdle   time.Time // when tellIdle last looked
 	idleAt     int64     // where in the queue it goes on

@@ -111,6 +111,6 @@ func (w *worker) again(ctx context.Context, slot *LineSlot, old *Attempt) (*Atte
 	}
 	next := *old
 	next.Tag, next.Version, next.State, next.Ambiguous = signed.Tag, nextVersion(slot), AttemptSigned, false
-	next.SentAt, next.Offers, next.Error = 0, 0, nil
+	next.SentAt, next.Offers, next.RefusedAt, next.Error = 0, 0, 0, nil
 	return &next, nil
 }

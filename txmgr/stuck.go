@@ -60,7 +60,7 @@ func (w *worker) unstick(ctx context.Context, line *Line) error {
 	if head < 0 {
 		return nil
 	}
-	giveWay, err := w.closing(ctx, line.Slots[head])
+	giveWay, err := w.closing(ctx, line.Slots[head], line.Now)
 	if err != nil {
 		return err
 	}

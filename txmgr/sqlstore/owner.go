@@ -308,6 +308,12 @@ func judge(a *txmgr.Attempt, answer txmgr.Answer, now int64) {
 	if answer.Class != "" && answer.Class != txmgr.ClassKnown {
 		a.Error = &txmgr.Failure{Class: string(answer.Class), Message: clip(answer.Text)}
 	}
+	switch {
+	case answer.Class == "" || answer.Class == txmgr.ClassKnown:
+		a.RefusedAt = 0
+	case a.RefusedAt == 0 && answer.Class.Firm():
+		a.RefusedAt = now
+	}
 	if a.State == txmgr.AttemptMined || a.State == txmgr.AttemptReplaced {
 		return
 	}

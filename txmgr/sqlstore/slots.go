@@ -81,7 +81,7 @@ func saveSlots(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, list ...*tx
 }
 
 const attemptColumns = `chain, signer, nonce, hash, version, intent, purpose, raw, tag, max_fee, tip, gas, state, ambiguous, signed_at, sent_at,
-	offers, error_class, error, term`
+	offers, refused_at, error_class, error, term`
 
 func scanAttempt(r ledger.Row) (*txmgr.Attempt, error) {
 	a := &txmgr.Attempt{}
@@ -89,7 +89,7 @@ func scanAttempt(r ledger.Row) (*txmgr.Attempt, error) {
 	var raw string
 	var failure txmgr.Failure
 	err := r.Scan(&a.Chain, &a.Signer, &nonce, &a.Hash, &a.Version, &a.Intent, &a.Purpose, &raw, &a.Tag, number{&a.Fees.Max}, number{&a.Fees.Tip}, &gas,
-		&a.State, &a.Ambiguous, &a.SignedAt, &a.SentAt, &a.Offers, &failure.Class, &failure.Message, &a.Term)
+		&a.State, &a.Ambiguous, &a.SignedAt, &a.SentAt, &a.Offers, &a.RefusedAt, &failure.Class, &failure.Message, &a.Term)
 	if err != nil {
 		return nil, fmt.Errorf("read an attempt: %w", err)
 	}
@@ -141,7 +141,7 @@ func insertAttempts(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, list [
 
 // saveAttempts writes back what can change of an attempt; its bytes never do.
 func saveAttempts(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, list ...*txmgr.Attempt) error {
-	const columns = 10
+	const columns = 11
 	for len(list) > 0 {
 		part := list[:min(len(list), 500)]
 		list = list[len(part):]
@@ -151,10 +151,10 @@ func saveAttempts(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, list ...
 			if a.Error != nil {
 				failure = *a.Error
 			}
-			args = append(args, lane.Chain, lane.Era, a.Hash, a.Tag, string(a.State), a.Ambiguous, a.SentAt, a.Offers, failure.Class, failure.Message)
+			args = append(args, lane.Chain, lane.Era, a.Hash, a.Tag, string(a.State), a.Ambiguous, a.SentAt, a.Offers, a.RefusedAt, failure.Class, failure.Message)
 		}
 		_, err := tx.Exec(ctx, `UPDATE attempts SET state = v.column5, ambiguous = CAST(v.column6 AS BOOLEAN), sent_at = CAST(v.column7 AS BIGINT), offers = CAST(v.column8 AS BIGINT),
-			error_class = v.column9, error = v.column10 FROM (VALUES `+ledger.Rows(len(part), columns)+`) AS v
+			refused_at = CAST(v.column9 AS BIGINT), error_class = v.column10, error = v.column11 FROM (VALUES `+ledger.Rows(len(part), columns)+`) AS v
 			WHERE attempts.chain = v.column1 AND attempts.era = CAST(v.column2 AS BIGINT) AND attempts.hash = v.column3 AND attempts.tag = v.column4`, args...)
 		if err != nil {
 			return fmt.Errorf("update attempts: %w", err)

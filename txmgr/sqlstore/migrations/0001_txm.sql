@@ -166,6 +166,7 @@ CREATE TABLE attempts (
 	signed_at   BIGINT NOT NULL,
 	sent_at     BIGINT NOT NULL DEFAULT 0,
 	offers      BIGINT NOT NULL DEFAULT 0,
+	refused_at  BIGINT NOT NULL DEFAULT 0,
 	error_class TEXT NOT NULL DEFAULT '',
 	error       TEXT NOT NULL DEFAULT '',
 	term        BIGINT NOT NULL,
