@@ -213,6 +213,25 @@ func TestRefusedBehindTheHead(t *testing.T) {
 	m.once(second)
 }
 
+// TestOfferedAgainUnasked: what is signed is offered again although the chain does not answer what an owner asks beside that.
+func TestOfferedAgainUnasked(t *testing.T) {
+	f := newFleet(t, "alice.test")
+	f.settings.ResendAfter = envx.Millis(poll)
+	m := f.begin("one")
+	var offers atomic.Int64
+	m.refusing(func(poolTx) *txmgr.SendError {
+		offers.Add(1)
+		return &txmgr.SendError{Class: txmgr.ClassPoolPolicy, Text: "the pool is full"}
+	})
+	id := m.submit()
+	m.until("it is offered", func() bool { return offers.Load() > 0 })
+	m.node.mute.Store(true)
+	m.refusing(nil)
+	m.until("it is offered again", func() bool { return m.at("alice.test", 0) != "" })
+	m.node.mute.Store(false)
+	m.mined(id, txmgr.StatusConfirmed)
+}
+
 // TestChainWentBack: a chain whose nonce of a signer is below what was final halts it, with the way out. On a development
 // chain the manager begins anew by itself.
 func TestChainWentBack(t *testing.T) {

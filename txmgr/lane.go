@@ -228,12 +228,15 @@ func (w *worker) round(ctx context.Context) (again bool, err error) {
 	if w.since == 0 {
 		w.since = line.Now
 	}
-	if err := w.reconcile(ctx, line); err != nil {
-		return false, err
+	changed, trouble := false, w.reconcile(ctx, line)
+	if trouble != nil && w.reconciled.IsZero() { // nothing leaves before the chain is known to be the same
+		return false, trouble
 	}
-	changed, err := w.follow(ctx, line)
-	if err != nil {
-		return false, err
+	if trouble == nil {
+		changed, trouble = w.follow(ctx, line)
+	}
+	if errors.Is(trouble, ErrDeposed) {
+		return false, trouble
 	}
 	if changed {
 		if line, err = w.m.store.Line(ctx, w.c.ID(), w.signer); err != nil {
@@ -243,7 +246,8 @@ func (w *worker) round(ctx context.Context) (again bool, err error) {
 			return false, err
 		}
 	}
-	if err := w.resend(ctx, line); err != nil {
+	// Bytes that have left may leave again whatever is not known beside them.
+	if err := errors.Join(trouble, w.resend(ctx, line)); err != nil {
 		return false, err
 	}
 	if err := w.tellStuck(ctx, line); err != nil {

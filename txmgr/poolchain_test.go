@@ -194,6 +194,7 @@ func (p *pool) take(tx poolTx) error {
 type poolNode struct {
 	*pool
 	down  atomic.Bool
+	mute  atomic.Bool  // it tells nobody's nonce
 	asked atomic.Int64 // questions that it answered
 	late  atomic.Int64 // how many blocks its receipts are behind its other answers, as behind a balancer
 	shown atomic.Int64 // questions for receipts that it answered while they were behind
@@ -253,6 +254,9 @@ func (c *poolNode) BlockHash(ctx context.Context, number uint64) (string, error)
 }
 
 func (c *poolNode) Nonces(ctx context.Context, account string) (txmgr.Nonces, error) {
+	if c.mute.Load() {
+		return txmgr.Nonces{}, errDown
+	}
 	unlock, err := c.ask(ctx)
 	if err != nil {
 		return txmgr.Nonces{}, err
