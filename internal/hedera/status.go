@@ -1,6 +1,10 @@
 package hedera
 
-import "lockstep/internal/hapi"
+import (
+	"strings"
+
+	"lockstep/internal/hapi"
+)
 
 // Status is a response code of the network: a node's precheck answer or the
 // status in a receipt.
@@ -85,4 +89,39 @@ func NeverExecuted() []string {
 		"INVALID_FILE_ID",
 		"INVALID_ETHEREUM_TRANSACTION",
 	}
+}
+
+// plainWords say what a status of the network means to whoever has never seen one.
+var plainWords = map[string]string{
+	"INSUFFICIENT_GAS":                  "out of gas",
+	"INVALID_OPERATION":                 "invalid opcode",
+	"INVALID_JUMP_DESTINATION":          "a jump to where no code is",
+	"INSUFFICIENT_STACK_ITEMS":          "stack underflow",
+	"TOO_MANY_STACK_ITEMS":              "stack overflow",
+	"CODE_TOO_LARGE":                    "the contract is too large",
+	"INVALID_CODE":                      "the code is no contract's",
+	"ILLEGAL_STATE_CHANGE":              "a static call may not change anything",
+	"INSUFFICIENT_PAYER_BALANCE":        "the balance is too small",
+	"INVALID_RETURN_DATA_BUFFER_ACCESS": "more return data was read than there is",
+	"INVALID_SOLIDITY_ADDRESS":          "nothing is at the address",
+	"INVALID_ALIAS_KEY":                 "nothing is at the number, and nothing can be made there",
+	"WRONG_NONCE":                       "the nonce is not the next one of its account",
+	"MAX_CHILD_RECORDS_EXCEEDED":        "it creates too much at once",
+	"PRECOMPILE_ERROR":                  "a precompile failed",
+}
+
+// PlainWords is the name of a status in plain words, and itself where there are none.
+func PlainWords(status string) string {
+	if words := plainWords[status]; words != "" {
+		return words
+	}
+	return status
+}
+
+// Explain puts what a status means behind a text that ends with its name: "INVALID_SOLIDITY_ADDRESS (nothing is at the address)".
+func Explain(text string) string {
+	if words := plainWords[text[strings.LastIndexAny(text, " :")+1:]]; words != "" {
+		return text + " (" + words + ")"
+	}
+	return text
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"lockstep/internal/ethrpc"
+	"lockstep/internal/hedera"
 	"lockstep/txmgr"
 )
 
@@ -147,7 +148,7 @@ func (c *Chain) elsewhere(ctx context.Context, not *ethrpc.Endpoint, q *ethrpc.C
 }
 
 func reverted(answer *ethrpc.Error) txmgr.Simulation {
-	out := txmgr.Simulation{Reason: answer.Text}
+	out := txmgr.Simulation{Reason: hedera.Explain(answer.Text)} // of a Hedera relay, it is the network's name for it
 	if _, hex, found := strings.Cut(answer.Data, "0x"); found {
 		out.Output, _ = hexutil.Decode("0x" + hex) // without, its words must do
 	}

@@ -27,6 +27,19 @@ func TestJudged(t *testing.T) {
 	}
 }
 
+// TestReverted: why a call would fail is told in words, also where an endpoint names a status of the network behind it.
+func TestReverted(t *testing.T) {
+	for text, want := range map[string]string{
+		"Error occurred during transaction simulation: INVALID_ALIAS_KEY": "Error occurred during transaction simulation: INVALID_ALIAS_KEY (nothing is at the number, and nothing can be made there)",
+		"execution reverted: NOT_THE_OWNER":                               "execution reverted: NOT_THE_OWNER",
+		"":                                                                "",
+	} {
+		if got := reverted(&ethrpc.Error{Class: ethrpc.Reverted, Text: text}).Reason; got != want {
+			t.Errorf("%q: the reason is %q, want %q", text, got, want)
+		}
+	}
+}
+
 // TestWorse: what one endpoint may have taken is not refused by another's word.
 func TestWorse(t *testing.T) {
 	say := func(c txmgr.Class) *txmgr.SendError { return &txmgr.SendError{Class: c} }

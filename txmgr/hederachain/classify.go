@@ -109,5 +109,5 @@ func refusal(status hedera.Status) *txmgr.Refusal {
 	if !known {
 		class = txmgr.ClassPoolPolicy
 	}
-	return &txmgr.Refusal{Class: class, Text: "the network refused it at consensus: " + status.String()}
+	return &txmgr.Refusal{Class: class, Text: hedera.Explain("the network refused it at consensus: " + status.String())}
 }

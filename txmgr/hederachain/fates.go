@@ -157,7 +157,7 @@ func (c *Chain) receiptOf(ctx context.Context, r *mirror.ContractResult) *txmgr.
 		out.Contract = strings.ToLower(r.Address.Hex())
 	}
 	if !out.Success {
-		out.Reason = r.Result
+		out.Reason = hedera.Explain(r.Result)
 		if strings.HasPrefix(r.ErrorMessage, "0x") {
 			out.Output = common.FromHex(r.ErrorMessage)
 		}

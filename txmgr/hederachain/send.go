@@ -35,6 +35,7 @@ func reverted(failed *mirror.Error) txmgr.Simulation {
 	if failed.Detail != "" {
 		out.Reason += ": " + failed.Detail
 	}
+	out.Reason = hedera.Explain(out.Reason)
 	out.Output, _ = hexutil.Decode(failed.Data)
 	if reason, err := abi.UnpackRevert(out.Output); err == nil {
 		out.Reason = reason

@@ -153,7 +153,7 @@ func (s *Show) reason(e *ledger.EVMResult) string {
 		if e.ErrorMessage == hapi.ResponseCodeEnum_INSUFFICIENT_GAS.String() && e.GasUsed >= e.GasLimit {
 			return fmt.Sprintf("out of gas, with a limit of %d", e.GasLimit)
 		}
-		return statusWords(clean(e.ErrorMessage))
+		return hedera.PlainWords(clean(e.ErrorMessage))
 	}
 	if text, err := abi.UnpackRevert(data); err == nil {
 		return clean(text)
@@ -162,11 +162,11 @@ func (s *Show) reason(e *ledger.EVMResult) string {
 		return known
 	}
 	if _, ok := hedera.ParseStatus(string(data)); ok { // the network writes its own reasons so
-		return statusWords(string(data))
+		return hedera.PlainWords(string(data))
 	}
 	if number := new(big.Int).SetBytes(data); len(data) == common.HashLength && number.IsInt64() { // and system contracts so
 		if name, ok := hapi.ResponseCodeEnum_name[int32(number.Int64())]; ok && number.Int64() < 1<<15 {
-			return statusWords(name)
+			return hedera.PlainWords(name)
 		}
 	}
 	const longest = 64
