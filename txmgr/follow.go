@@ -52,7 +52,12 @@ func (w *worker) follow(ctx context.Context, line *Line) (bool, error) {
 		return changed, err
 	}
 	again, err := w.settleMined(ctx, mined, nonces.Head)
-	return changed || again, err
+	if changed = changed || again; err != nil || changed || nonces.Latest <= line.Lane.ChainNonce {
+		return changed, err
+	}
+	// Nothing was proven, and yet the chain has gone on: somebody else's transaction is in a block that is not final.
+	line.Lane.ChainNonce = nonces.Latest
+	return false, w.m.store.Observe(ctx, w.lease.Fence(), w.c.ID(), w.signer, Observation{ChainNonce: &nonces.Latest})
 }
 
 // settleOpen proves who used the slots that the chain is past.

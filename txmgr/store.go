@@ -85,7 +85,7 @@ type Lane struct {
 	Halted        string // why nothing may be signed until an operator reconciles
 	Known         bool   // its nonce was once read from the chain
 	Era           int64
-	ChainNonce    uint64
+	ChainNonce    uint64 // the account's next nonce as far as is known: when it was last asked for, or by what is in blocks since
 	NextNonce     uint64
 	Delegated     bool
 	Balance       *big.Int // nil: never read

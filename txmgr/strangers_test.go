@@ -175,6 +175,21 @@ func TestAdoptedStays(t *testing.T) {
 	m.mined(id, txmgr.StatusConfirmed)
 }
 
+// TestChainNonceIsFollowed has somebody else's transaction executed in a block that is not final: the lane says how far the chain is, long
+// before the account is compared with it again.
+func TestChainNonceIsFollowed(t *testing.T) {
+	f := newFleet(t, "alice.test")
+	f.settings.Reconcile, f.depth = envx.Millis(time.Hour), 3
+	f.foreign("alice.test", 0, 10_000)
+	m := f.start("one")
+	id := m.halted("alice.test", "reconcile with adopt")
+	m.reconcile("alice.test", txmgr.ReconcileOptions{Adopt: true})
+	m.reaches(id, txmgr.StatusBroadcast)
+	m.asksOn() // so it was compared
+	m.mine()
+	m.until("the lane knows that both are in a block", func() bool { return m.lane("alice.test").ChainNonce == 2 })
+}
+
 // TestUnknownTransactions: when transactions are found on the chain that the ledger does not know, at
 // the beginning or too many at once, signing is halted until an operator reconciles.
 func TestUnknownTransactions(t *testing.T) {

@@ -280,7 +280,7 @@ func TestManagerHelps(t *testing.T) {
 	var sent intent
 	api(t, "POST", manager+"/v1/transactions?wait=broadcast&timeout=60s", `{"chain":"31337","to":"0x05FbA803Be258049A27B820088bab1cAD2058871","value":"1","pin":"`+signer+`"}`, &sent)
 	b.do("two minutes pass", chromedp.Evaluate(`{ const now = Date.now; Date.now = () => now() + 120000; } 0`, nil))
-	b.until("waits for 2 min", "is broadcast", "Cancel the intent")
+	b.until("nonce 1 waits for ", "is broadcast", "Cancel the intent")
 	b.do("it is cancelled", chromedp.Click(`//button[text()="Cancel the intent"]`))
 	harness.Until(t, harness.StartLimit, "something else is sent in its place", func() bool { // before a block takes the intent itself
 		api(t, "GET", manager+"/v1/transactions/"+sent.ID, "", &sent)

@@ -382,6 +382,9 @@ func testLife(t *testing.T, r *room) {
 	if got := r.status(i.ID, txmgr.StatusMined); got.Final || got.Receipt == nil || got.Receipt.Block != 5 {
 		t.Fatalf("mined but not final: %+v", got.Receipt)
 	}
+	if lane := r.lane(); lane.ChainNonce != 1 {
+		t.Fatalf("nonce 0 is in a block, and the chain's nonce is %d", lane.ChainNonce)
+	}
 	r.mine(a, 5, true, true)
 	if got := r.status(i.ID, txmgr.StatusConfirmed); !got.Final || got.Attempts[0].State != txmgr.AttemptMined {
 		t.Fatal("a final transaction is not final")
