@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"slices"
+	"time"
 )
 
 // The transactions of a lane that a node has, or may have, until their verdict.
@@ -83,6 +84,20 @@ func (l *lane) judged(next uint64) bool {
 	return slices.ContainsFunc(l.open, func(o *Submitted) bool { return o.sub.Open && o.nonce >= next })
 }
 
+// noteGap notes that what the lane knows of a missing nonce has changed. Once it is certain that one is missing, what is ahead waits for
+// what may come late, and for nothing else: no verdict is to come that says more.
+func (l *lane) noteGap(now time.Duration) {
+	l.gapAt = now
+	if l.chain.gap != certain {
+		return
+	}
+	for t := l.head; t != nil; t = t.next {
+		if !t.kept && t.nonce > l.chain.expected && t.until != 0 {
+			t.until = min(t.until, now+l.svc.cfg.Late())
+		}
+	}
+}
+
 // Room returns nil if fewer submissions of this process than limit await their verdict, else a channel that is
 // closed when the first of them has its own: ask again then. limit is at least 1.
 func (l *Lease) Room(limit int) <-chan struct{} {
@@ -154,8 +169,8 @@ func (s *Submitted) conclude(v Verdict) (passedOn <-chan struct{}) {
 	}
 	if s.ahead && v.TooHigh { // the chain does not lead to it
 		if l.chain.tooHigh(s.nonce, s.next) {
-			l.gapAt = svc.now()
 			l.link.gap = svc.remote != nil
+			l.noteGap(svc.now())
 			l.dispatch(l.gapAt)
 		}
 		return nil

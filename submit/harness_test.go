@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/big"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,9 +44,10 @@ type network struct {
 	awaited  []hedera.TransactionID
 
 	balance   hedera.Tinybar
-	unknown   bool  // the mirror node knows no account
-	unaware   bool  // … or no balance
-	mirrorErr error // what every look-up fails with
+	unknown   bool         // the mirror node knows no account
+	unaware   bool         // … or no balance
+	mirrorErr error        // what every look-up fails with
+	looked    atomic.Int64 // look-ups that have been answered
 	// mirror delays every look-up of an account until it is closed, if there is one.
 	mirror chan struct{}
 	// before runs ahead of every submission; an error is what Submit returns, and
@@ -181,6 +183,7 @@ func (n *network) Account(_ context.Context, a common.Address) (submit.Account, 
 	if n.mirrorErr != nil {
 		return submit.Account{}, false, n.mirrorErr
 	}
+	n.looked.Add(1)
 	return submit.Account{Nonce: n.nonces[a], Balance: n.balance, BalanceUnknown: n.unaware}, !n.unknown, nil
 }
 

@@ -290,7 +290,7 @@ func aboutPayer(status hedera.Status) bool {
 }
 
 // wrongNonce completes the result of a transaction that the network refused for its nonce. The client gets the error
-// text that it knows, if the sender's nonce can be looked up. A nonce that was too high, although it seemed to be
+// text that it knows, if the sender's nonce can be looked up, or was before. A nonce that was too high, although it seemed to be
 // next, goes back to its line: one before it is missing.
 func (s *Submitter) wrongNonce(ctx context.Context, lease *lock.Lease, e *Entry, r Result) Result {
 	s.metrics.wrongNonce.WithLabelValues(lease.Turn().Strategy).Inc()
@@ -304,9 +304,15 @@ func (s *Submitter) wrongNonce(ctx context.Context, lease *lock.Lease, e *Entry,
 	shown := !s.cfg.SkipLookUps
 	if shown {
 		s.chain.Changed(e.tx.From())
-		var err error
-		if account, shown, err = s.chain.Account(ctx, e.tx.From()); err == nil && !shown {
+		now, found, err := s.chain.Account(ctx, e.tx.From())
+		switch {
+		case err == nil && !found:
 			return r // the generic text is enough
+		case err == nil:
+			account = now
+		default: // it went ahead of what its turn knew, which nothing has contradicted
+			known, _ := e.facts.get(ctx)
+			account.Nonce, shown = known.nonce, nonce > known.nonce
 		}
 	}
 	switch {
