@@ -54,6 +54,7 @@ type view struct {
 	wait    time.Duration // until somebody may go; negative = does not apply
 	refused bool          // the turn is over: there was a later one, or another process has it
 	lost    bool          // the claim was not there
+	claimed time.Duration // since when somebody waited here, by the claim that it answers
 }
 
 // link is a lane's side of Redis. One worker at a time sends for a lane. Guarded by lane.mu.
@@ -316,15 +317,15 @@ func (l *lane) answered(epoch uint64, s statement, v view, err error, again bool
 	if f.observed != nil && s.observed == strconv.FormatUint(*f.observed, 10) {
 		f.observed = nil
 	}
-	claimed := s.claim.since
+	v.claimed = s.claim.since
 	if f.stated.session == v.owner.session {
-		claimed = min(claimed, f.stated.since) // the turn may be what the claim before this one got
+		v.claimed = min(v.claimed, f.stated.since) // the turn may be what the claim before this one got
 	}
 	f.stated = s.claim
 	if l.svc.tracing() {
 		l.noteStated(s, v)
 	}
-	l.applyView(v, s, claimed, now)
+	l.applyView(v, s, now)
 	l.dispatch(now)
 }
 
@@ -334,8 +335,8 @@ func wake(waiters []chan struct{}) {
 	}
 }
 
-// applyView applies what Redis said about whose turn it is. claimed is since when somebody waited here, by the claim.
-func (l *lane) applyView(v view, s statement, claimed, now time.Duration) {
+// applyView applies what Redis said about whose turn it is.
+func (l *lane) applyView(v view, s statement, now time.Duration) {
 	f, o, t := &l.link, v.owner, l.holder
 	f.owner, f.heardAt = o, now
 	if v.wait >= 0 {
@@ -356,7 +357,7 @@ func (l *lane) applyView(v view, s statement, claimed, now time.Duration) {
 	}
 	switch {
 	case ours && t == nil:
-		l.take(v, s.at, claimed, now)
+		l.take(v, s.at, now)
 	case ours && o.fence >= t.lease.turn.number:
 		t.lease.turn.number, t.lease.turn.session, t.lease.turn.shared = o.fence, o.session, true
 		l.svc.raiseFence(o.fence)
@@ -374,7 +375,7 @@ func (l *lane) applyView(v view, s statement, claimed, now time.Duration) {
 }
 
 // take gives the turn that Redis gave to this process to one of its tickets: the order in this process decides which.
-func (l *lane) take(v view, asked, claimed, now time.Duration) {
+func (l *lane) take(v view, asked, now time.Duration) {
 	f, o, r := &l.link, v.owner, l.svc.remote
 	deadline := asked + v.left // the server began to count after the call was sent
 	switch {
@@ -382,7 +383,7 @@ func (l *lane) take(v view, asked, claimed, now time.Duration) {
 		f.dirty = true
 	case l.head == nil || v.left >= 0 && now+l.svc.margin >= deadline:
 		l.giveBack(o)
-	case l.claim().since > claimed: // for a ticket that has left: somebody elsewhere may have come before those that are still here
+	case l.claim().since > v.claimed: // for a ticket that has left: somebody elsewhere may have come before those that are still here
 		l.giveBack(o)
 	case v.left < 0 || !r.aliveAt(now):
 		// This process stood still, so others may have taken the turn. No news counts before the next heartbeat.
@@ -438,13 +439,13 @@ func (l *lane) inherit(o lockValue) (distrusted bool) {
 		chain.observe(*l.link.observed)
 	}
 	chain.inherit(l.chain)
-	if chain.gap != l.chain.gap || chain.expected != l.chain.expected {
-		l.gapAt = l.svc.now()
-	}
+	news := chain.gap != l.chain.gap || chain.expected != l.chain.expected
 	if chain.mode == recovering && l.chain.mode != recovering {
 		l.recoveredAt, l.holeTold = l.svc.now(), false
 	}
-	l.chain = chain
+	if l.chain = chain; news {
+		l.noteGap(l.svc.now())
+	}
 	return distrusted
 }
 

@@ -346,6 +346,27 @@ func TestATurnByAnOldStateIsUsed(t *testing.T) {
 	lease.Release()
 }
 
+// A claim says since when its oldest ticket waits. When that ticket leaves, the turn that it wins is given back: a younger one of the same
+// process must not go ahead of another process's that came before it.
+func TestATurnWonByATicketThatHasLeftIsGivenBack(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	holder, a, b := startedOn(t, server.URL(), arrivalOrder()), startedOn(t, server.URL(), arrivalOrder()), startedOn(t, server.URL(), arrivalOrder())
+	c := server.Client()
+	lease, brief, _ := lineUp(t, c, holder, a)
+	next := mustEnter(t, b, bob, 7)
+	until(t, "b waits", func() bool { return c.LLen(t.Context(), keys(bob)[1]).Val() == 2 })
+	last := mustEnter(t, a, bob, 8)
+	brief.Leave()
+	lease.Release()
+	until(t, "somebody has the turn", func() bool { return holds(next) || holds(last) })
+	if holds(last) {
+		t.Fatal("the younger one has the turn")
+	}
+	mustWait(t, next).Release()
+	mustWait(t, last).Release()
+}
+
 // A bad verdict does not shorten the memory of a lane in which somebody waits.
 func TestVerdictKeepsTheMemory(t *testing.T) {
 	t.Parallel()
