@@ -206,9 +206,6 @@ func (w *worker) fillStep(ctx context.Context, f *fill) error {
 			return err
 		}
 		next = last.Number + 1
-		if err := w.stamp(ctx, logs); err != nil {
-			return err
-		}
 	}
 	if len(logs) > w.perCommit && logs[w.perCommit].BlockNumber > s.from { // the rest is the next step's
 		next = logs[w.perCommit].BlockNumber

@@ -255,11 +255,7 @@ func (w *worker) read(ctx context.Context, s span) ([]*occurrence, source.Block,
 func (w *worker) readLogs(ctx context.Context, s span) ([]source.Log, source.Block, error) {
 	q := queryOf(s.contracts, s.from)
 	if s.blocks == nil {
-		logs, last, err := w.source.LogsOfRange(ctx, s.from, s.to, q)
-		if err != nil {
-			return nil, last, err
-		}
-		return logs, last, w.stamp(ctx, logs)
+		return w.source.LogsOfRange(ctx, s.from, s.to, q)
 	}
 	pages := make([][]source.Log, len(s.blocks))
 	group, ctx := errgroup.WithContext(ctx)
@@ -267,9 +263,6 @@ func (w *worker) readLogs(ctx context.Context, s span) ([]source.Log, source.Blo
 	for i, b := range s.blocks {
 		group.Go(func() (err error) {
 			pages[i], err = w.source.LogsOfBlock(ctx, b, q)
-			for j := range pages[i] {
-				pages[i][j].Time = b.Time
-			}
 			return err
 		})
 	}
@@ -341,26 +334,6 @@ func (n *narrowing) take(w *Watch) {
 			}
 		}
 	}
-}
-
-// stamp fills in the times of blocks where the endpoint did not send them with the logs.
-func (w *worker) stamp(ctx context.Context, logs []source.Log) error {
-	times := map[uint64]uint64{}
-	for i := range logs {
-		l := &logs[i]
-		if l.Time != 0 {
-			continue
-		}
-		if _, known := times[l.BlockNumber]; !known {
-			b, err := w.source.Block(ctx, l.BlockNumber)
-			if err != nil {
-				return err
-			}
-			times[l.BlockNumber] = b.Time
-		}
-		l.Time = times[l.BlockNumber]
-	}
-	return nil
 }
 
 // run steps for as long as the context lives and nothing ends it for ever.

@@ -333,14 +333,14 @@ func handedOn(t *testing.T, redis *redistest.Server, want map[string]bool) (repe
 // repeatable is how many messages a process may have handed on without a note of it: who has their units next hands them on again.
 const repeatable = 32
 
-// stored waits until the ledger has the wanted events, and checks that it has each of them once and no others.
+// stored waits until the ledger has the wanted events, and checks that it has each of them once, in its block, and no others.
 func stored(t *testing.T, db *ledger.DB, want map[string]bool) {
 	t.Helper()
 	var rows map[string]int
 	watchtest.Until(t, "all events are stored", func() (bool, error) {
 		rows = map[string]int{}
 		err := db.Read(t.Context(), func(tx *ledger.Tx) error {
-			return tx.Query(t.Context(), "SELECT event_id FROM processed_events", nil, func(r ledger.Row) error {
+			return tx.Query(t.Context(), "SELECT tx_hash || ':' || log_index || ':' || block_hash FROM chain_events WHERE removed = 0", nil, func(r ledger.Row) error {
 				var id string
 				err := r.Scan(&id)
 				rows[id]++
@@ -370,7 +370,7 @@ func scan(t *testing.T, chain *watchtest.Chain) map[string]bool {
 	}
 	ids := map[string]bool{}
 	for _, l := range logs {
-		ids[fmt.Sprintf("%s:%d", l.TxHash.Hex(), l.Index)] = true
+		ids[fmt.Sprintf("%s:%d:%s", l.TxHash.Hex(), l.Index, l.BlockHash.Hex())] = true
 	}
 	return ids
 }

@@ -15,6 +15,9 @@
 // may be logs, and for each empty range, another endpoint has to say the same, if there is one. If there is none, all logs of the block are
 // read: together they make up the filter, or the answer counts as none.
 //
+// A block is the one of the hash or the number that was asked for. The logs of a range name their blocks themselves, so the headers of
+// those blocks are read too, and a log whose block has another hash is no answer.
+//
 // # Who tells of new blocks
 //
 // A WebSocket endpoint answers calls as any other does, and Announce has it tell of new heads. That is a hint: the head is asked for then, and

@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
+	"golang.org/x/sync/errgroup"
 
 	"lockstep/internal/ethrpc"
 )
@@ -112,7 +114,6 @@ type rawLog struct {
 	BlockHash   *common.Hash    `json:"blockHash"`
 	TxHash      common.Hash     `json:"transactionHash"`
 	Index       hexutil.Uint64  `json:"logIndex"`
-	Time        hexutil.Uint64  `json:"blockTimestamp"`
 	Removed     bool            `json:"removed"`
 }
 
@@ -160,7 +161,49 @@ func (j jsonRPC) logs(ctx context.Context, w extent, q Query) (answer, error) {
 			return answer{}, err
 		}
 	}
+	if w.hash == nil {
+		return a, j.place(ctx, &a)
+	}
 	return a, nil
+}
+
+// place holds the logs of a range against the headers of their blocks, and gives them their times. Whoever asks by a block's hash knows the block; here the
+// endpoint has named it, and its name is in the id of what is handed on.
+func (j jsonRPC) place(ctx context.Context, a *answer) error {
+	blocks := map[uint64]Block{a.last.Number: a.last}
+	var numbers []uint64
+	for i := range a.logs {
+		if n := a.logs[i].BlockNumber; n != a.last.Number {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	var mu sync.Mutex
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(headerFetchers)
+	for part := range slices.Chunk(slices.Compact(numbers), headersPerCall) {
+		group.Go(func() error {
+			headers, err := j.headers(ctx, part)
+			mu.Lock()
+			defer mu.Unlock()
+			for i := range headers {
+				blocks[part[i]] = headers[i].block()
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for i := range a.logs {
+		l := &a.logs[i]
+		b := blocks[l.BlockNumber]
+		if l.BlockHash != b.Hash {
+			return fmt.Errorf("a log of %w: %s in the place of block %d, which is %s", errAnother, l.BlockHash, b.Number, b.Hash)
+		}
+		l.Time = b.Time
+	}
+	return nil
 }
 
 // errNull means that an endpoint had no list of logs, not even an empty one.
@@ -183,15 +226,18 @@ func (a *answer) take(w extent, q Query, page []rawLog) error {
 	return nil
 }
 
-// headersPerCall is how many headers one batch asks for.
-const headersPerCall = 100
+const (
+	// headersPerCall is how many headers one batch asks for, and headerFetchers how many batches travel at a time.
+	headersPerCall = 100
+	headerFetchers = 4
+)
 
-// headers reads the headers of some blocks.
-func (j jsonRPC) headers(ctx context.Context, from, to uint64) ([]header, error) {
-	list := make([]header, to-from+1)
+// headers reads the headers of the blocks of some numbers.
+func (j jsonRPC) headers(ctx context.Context, numbers []uint64) ([]header, error) {
+	list := make([]header, len(numbers))
 	calls := make([]*ethrpc.Call, len(list))
-	for i := range list {
-		calls[i] = ethrpc.Ask(&list[i], "eth_getBlockByNumber", hexutil.Uint64(from+uint64(i)), false)
+	for i, n := range numbers {
+		calls[i] = ethrpc.Ask(&list[i], "eth_getBlockByNumber", hexutil.Uint64(n), false)
 	}
 	if err := j.Do(ctx, calls...); err != nil {
 		return nil, err
@@ -200,8 +246,11 @@ func (j jsonRPC) headers(ctx context.Context, from, to uint64) ([]header, error)
 		if _, err := c.Answer(); err != nil {
 			return nil, err
 		}
-		if !list[i].there() {
+		switch {
+		case !list[i].there():
 			return nil, ErrNotFound
+		case uint64(*list[i].Number) != numbers[i]:
+			return nil, errAnother
 		}
 	}
 	return list, nil
@@ -237,7 +286,7 @@ func (j jsonRPC) whole(ctx context.Context, w extent, q Query, b types.Bloom) (a
 func (r *rawLog) log() Log {
 	return Log{
 		Address: r.Address, Topics: r.Topics, Data: r.Data, BlockNumber: uint64(*r.BlockNumber),
-		BlockHash: *r.BlockHash, TxHash: r.TxHash, Index: uint64(r.Index), Time: uint64(r.Time),
+		BlockHash: *r.BlockHash, TxHash: r.TxHash, Index: uint64(r.Index),
 	}
 }
 

@@ -16,6 +16,9 @@ import (
 // errRefused means that an endpoint answered a query with an error of its own: often a limit, in whatever words.
 var errRefused = errors.New("the endpoint refuses the query")
 
+// errAnother means that an endpoint answered with something of another block than was asked for.
+var errAnother = errors.New("another block than was asked for")
+
 // LogsOfBlock returns the logs of one block in their order. ErrNotFound means that no endpoint has that block: it may
 // have been replaced by another.
 func (p *Pool) LogsOfBlock(ctx context.Context, b Block, q Query) ([]Log, error) {
@@ -23,15 +26,22 @@ func (p *Pool) LogsOfBlock(ctx context.Context, b Block, q Query) ([]Log, error)
 		return nil, nil
 	}
 	at := extent{hash: &b.Hash, from: b.Number, to: b.Number}
-	return p.confirmed(ctx, q, func(ctx context.Context, e *endpoint) (answer, error) {
+	logs, err := p.confirmed(ctx, q, func(ctx context.Context, e *endpoint) (answer, error) {
 		a, err := e.logs(ctx, at, q)
-		if errors.Is(err, errRefused) { // most nodes call a block that they do not have an error
+		switch {
+		case errors.Is(err, errRefused): // most nodes call a block that they do not have an error
 			if _, missing := e.blockByHash(ctx, b.Hash); errors.Is(missing, ErrNotFound) {
 				return answer{}, ErrNotFound
 			}
+		case err == nil && a.last.Hash != b.Hash:
+			err = errAnother
 		}
 		return a, err
 	})
+	for i := range logs {
+		logs[i].Time = b.Time
+	}
+	return logs, err
 }
 
 // LogsOfRange returns the logs of the blocks from one to another, as far as one call gets: last is the last block that is
@@ -150,7 +160,11 @@ func (p *Pool) sound(ctx context.Context, j jsonRPC, a answer, q Query) error {
 		return nil
 	}
 	for from := a.from; from < a.last.Number; from += headersPerCall {
-		headers, err := j.headers(ctx, from, min(from+headersPerCall, a.last.Number)-1)
+		var numbers []uint64
+		for n := from; n < min(from+headersPerCall, a.last.Number); n++ {
+			numbers = append(numbers, n)
+		}
+		headers, err := j.headers(ctx, numbers)
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrUnavailable, a.by.named(err))
 		}
@@ -255,6 +269,8 @@ func (p *Pool) shrinking(ctx context.Context, e *endpoint, from, to uint64, q Qu
 		end := min(to, from+span-1)
 		a, err := e.logs(ctx, extent{from: from, to: end}, q)
 		switch {
+		case err == nil && a.last.Number != end:
+			return answer{}, errAnother
 		case err == nil:
 			if end-from+1 == span {
 				e.grow(p.cfg.MaxSpan)
@@ -277,7 +293,7 @@ func limits(err error) bool { return errors.Is(err, errRefused) }
 // add takes a log that was asked for, passes over one of another contract or event, and refuses one of another block.
 func (a *answer) add(w extent, q Query, l Log) error {
 	if l.BlockNumber < w.from || l.BlockNumber > w.to || w.hash != nil && l.BlockHash != *w.hash {
-		return errors.New("a log of another block than was asked for")
+		return fmt.Errorf("a log of %w", errAnother)
 	}
 	if q.wants(&l) {
 		a.logs = append(a.logs, l)

@@ -42,7 +42,7 @@ type Log struct {
 	BlockHash   common.Hash
 	TxHash      common.Hash
 	Index       uint64 // in the block
-	Time        uint64 // of the block, in seconds since 1970; 0 where the endpoint did not send it
+	Time        uint64 // of the block, in seconds since 1970
 }
 
 // Query says which logs are wanted: those of any of the addresses whose first topic is any of the events. An endpoint may send more than is wanted.
@@ -345,27 +345,26 @@ func (p *Pool) preferNewest(ctx context.Context) {
 }
 
 // Finalized returns the newest block that the chain calls final. ErrNotFound means that the chain has no such thing.
-func (p *Pool) Finalized(ctx context.Context) (Block, error) { return p.header(ctx, "finalized") }
+func (p *Pool) Finalized(ctx context.Context) (Block, error) {
+	return p.block(ctx, func(ctx context.Context, e *endpoint) (Block, error) { return e.block(ctx, "finalized") }, func(Block) bool { return true })
+}
 
 // Block returns the block of a number.
 func (p *Pool) Block(ctx context.Context, number uint64) (Block, error) {
-	return p.header(ctx, fmt.Sprintf("0x%x", number))
+	tag := fmt.Sprintf("0x%x", number)
+	return p.block(ctx, func(ctx context.Context, e *endpoint) (Block, error) { return e.block(ctx, tag) }, func(b Block) bool { return b.Number == number })
 }
 
 // BlockByHash returns the block of a hash.
 func (p *Pool) BlockByHash(ctx context.Context, hash common.Hash) (Block, error) {
-	var b Block
-	err := p.ask(ctx, func(ctx context.Context, e *endpoint) (err error) {
-		b, err = e.blockByHash(ctx, hash)
-		return err
-	})
-	return b, err
+	return p.block(ctx, func(ctx context.Context, e *endpoint) (Block, error) { return e.blockByHash(ctx, hash) }, func(b Block) bool { return b.Hash == hash })
 }
 
-func (p *Pool) header(ctx context.Context, tag string) (Block, error) {
-	var b Block
-	err := p.ask(ctx, func(ctx context.Context, e *endpoint) (err error) {
-		b, err = e.block(ctx, tag)
+func (p *Pool) block(ctx context.Context, read func(context.Context, *endpoint) (Block, error), meant func(Block) bool) (b Block, err error) {
+	err = p.ask(ctx, func(ctx context.Context, e *endpoint) (err error) {
+		if b, err = read(ctx, e); err == nil && !meant(b) {
+			err = errAnother
+		}
 		return err
 	})
 	return b, err

@@ -266,6 +266,54 @@ func TestOldBlocksAlone(t *testing.T) {
 	}
 }
 
+// TestAnotherBlock: a log names the block that it is in, and a block the hash or the number that it was asked for by. One that does not is no answer,
+// whoever else can be asked; those of a range carry the hashes and the times of their blocks.
+func TestAnotherBlock(t *testing.T) {
+	c := newChain(t)
+	for range 3 {
+		c.emit(emitter, ping)
+		c.emit(emitter2, ping) // so that the last block of the range has no log that is asked for
+	}
+	honest := pool(t, source.Config{URLs: []string{c.url}}, source.Deps{})
+	for what, liar := range map[string]spoiler{"logs": {elsewhere: true}, "headers": {astray: true}} {
+		url := liar.proxy(t, c.url)
+		for _, of := range []struct {
+			urls  []string
+			alone bool
+		}{{[]string{url}, true}, {[]string{url, c.url}, false}} {
+			p := pool(t, source.Config{URLs: of.urls}, source.Deps{})
+			logs, last, err := p.LogsOfRange(t.Context(), 1, 6, following(emitter))
+			switch {
+			case of.alone && (err == nil || len(logs) > 0):
+				t.Errorf("%s, alone: %+v, %v", what, logs, err)
+			case !of.alone && (err != nil || len(logs) != 3 || last.Number != 6):
+				t.Errorf("%s, and an honest endpoint: %+v to %d, %v", what, logs, last.Number, err)
+			}
+			for _, l := range logs {
+				if b, err := honest.Block(t.Context(), l.BlockNumber); err != nil || l.BlockHash != b.Hash || l.Time != b.Time {
+					t.Errorf("%s: %+v, the block is %+v, %v", what, l, b, err)
+				}
+			}
+			if !liar.astray {
+				continue
+			}
+			want, err := honest.Block(t.Context(), 6)
+			if err != nil {
+				t.Fatal(err)
+			}
+			byNumber, err1 := p.Block(t.Context(), 6)
+			byHash, err2 := p.BlockByHash(t.Context(), want.Hash)
+			_, err3 := p.LogsOfBlock(t.Context(), want, following(emitter2))
+			if of.alone && (err1 == nil || err2 == nil || err3 == nil) {
+				t.Errorf("alone: %+v, %v; %+v, %v; %v", byNumber, err1, byHash, err2, err3)
+			}
+			if !of.alone && (errors.Join(err1, err2, err3) != nil || byNumber != want || byHash != want) {
+				t.Errorf("and an honest endpoint: %+v, %v; %+v, %v; %v", byNumber, err1, byHash, err2, err3)
+			}
+		}
+	}
+}
+
 func TestNobodyAnswers(t *testing.T) {
 	c := newChain(t)
 	c.emit(emitter, ping)

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 )
 
@@ -32,6 +33,8 @@ type spoiler struct {
 	bloomless bool         // its blocks have an empty filter
 	mute      bool         // no logs of the contracts that a query names
 	more      bool         // a block has a log that its filter doesn't name
+	elsewhere bool         // its logs are of a block that nobody knows
+	astray    bool         // whatever block is asked for, it has the first one
 	// Its blocks have no transactions; it has no receipts.
 	callless, receiptless bool
 }
@@ -113,8 +116,19 @@ func (s spoiler) answer(t *testing.T, node string, c call) string {
 	case s.refuse != "" && c.span() > s.above:
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32005,"message":%q}}`, c.ID, s.refuse)
 	}
+	if s.astray && strings.HasPrefix(c.Method, "eth_getBlockBy") {
+		c.Method, c.Params = "eth_getBlockByNumber", []json.RawMessage{json.RawMessage(`"0x1"`), json.RawMessage("false")}
+	}
 	answer := forward(t, node, c)
 	switch {
+	case s.elsewhere && c.Method == "eth_getLogs":
+		var logs struct{ Result []map[string]any }
+		json.Unmarshal([]byte(answer), &logs)
+		for _, l := range logs.Result {
+			l["blockHash"] = common.Hash{1}
+		}
+		text, _ := json.Marshal(logs.Result)
+		return result(string(text))
 	case s.double && c.Method == "eth_getLogs":
 		var logs struct{ Result []json.RawMessage }
 		json.Unmarshal([]byte(answer), &logs)

@@ -133,7 +133,7 @@ func (j jsonRPC) wanted(ctx context.Context, w extent, want func(*Transaction) b
 		case !b.there():
 			return nil, ErrNotFound
 		case uint64(*b.Number) != w.from+uint64(i), w.hash != nil && *b.Hash != *w.hash, i > 0 && b.ParentHash != *blocks[i-1].Hash:
-			return nil, errors.New("another block than was asked for")
+			return nil, errAnother
 		case len(b.Transactions) == 0 && b.GasUsed > 0 && b.Root != nil && *b.Root != types.EmptyTxsHash && *b.Root != (common.Hash{}):
 			return nil, errors.New("a block that used gas and has no transactions")
 		}
