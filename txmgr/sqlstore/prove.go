@@ -24,6 +24,7 @@ func (s *Store) Prove(ctx context.Context, f lease.Fence, list []txmgr.Proof) er
 		if err != nil {
 			return err
 		}
+		next := lane.ChainNonce
 		for _, p := range list {
 			one := c[p.Slot.Nonce]
 			if one == nil || one.slot.Final {
@@ -37,9 +38,25 @@ func (s *Store) Prove(ctx context.Context, f lease.Fence, list []txmgr.Proof) er
 			if err != nil {
 				return err
 			}
+			if one.slot.Consumed != "" {
+				next = max(next, p.Slot.Nonce+1)
+			}
+		}
+		if err := noteNonce(ctx, tx, lane, next); err != nil {
+			return err
 		}
 		return c.save(ctx, tx, now, lane)
 	})
+}
+
+// noteNonce notes what proofs say of a lane's nonce in the chain, which is asked for itself only now and then.
+func noteNonce(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, next uint64) error {
+	if next == lane.ChainNonce {
+		return nil
+	}
+	lane.ChainNonce = next
+	_, err := tx.Exec(ctx, "UPDATE signer_chains SET chain_nonce = $3 WHERE chain = $1 AND signer = $2", lane.Chain, lane.Signer, int64(next))
+	return err
 }
 
 // slotCase is a slot with all that is decided with it.
@@ -247,11 +264,12 @@ func (s *Store) Unmine(ctx context.Context, f lease.Fence, list []txmgr.Slot) er
 		if err != nil {
 			return err
 		}
-		for _, one := range c {
+		next := lane.ChainNonce
+		for nonce, one := range c {
 			if one.slot.Final || one.slot.Consumed == "" {
 				continue
 			}
-			one.changed = true
+			one.changed, next = true, min(next, nonce)
 			one.slot.Consumed, one.slot.Block, one.slot.BlockHash = "", 0, ""
 			for _, a := range one.attempts {
 				if a.State == txmgr.AttemptMined {
@@ -261,6 +279,9 @@ func (s *Store) Unmine(ctx context.Context, f lease.Fence, list []txmgr.Slot) er
 			for _, i := range one.intents {
 				i.Status, i.Receipt, i.Error, i.Waiting = txmgr.StatusBroadcast, nil, nil, "its block was reorganised away"
 			}
+		}
+		if err := noteNonce(ctx, tx, lane, next); err != nil {
+			return err
 		}
 		return c.save(ctx, tx, now, lane)
 	})

@@ -145,7 +145,13 @@ func testReorg(t *testing.T, r *room) {
 	slot := txmgr.Slot{Chain: chain, Signer: signer, Nonce: a.Nonce}
 	r.mine(a, 5, false, false)
 	r.status(i.ID, txmgr.StatusMined)
+	if lane := r.lane(); lane.ChainNonce != a.Nonce+1 || lane.Pending != 0 {
+		t.Errorf("nothing is pending, and the chain's nonce is %d", lane.ChainNonce)
+	}
 	r.no(r.Unmine(t.Context(), r.fence, []txmgr.Slot{slot}))
+	if lane := r.lane(); lane.ChainNonce != a.Nonce || lane.Pending != 1 {
+		t.Errorf("%d are pending again, and the chain's nonce is %d", lane.Pending, lane.ChainNonce)
+	}
 	got := r.status(i.ID, txmgr.StatusBroadcast)
 	if got.Receipt != nil || got.Attempts[0].State != txmgr.AttemptSent || string(got.Attempts[0].Raw) != string(a.Raw) {
 		t.Fatalf("after a reorganisation: %+v", got)
