@@ -153,7 +153,7 @@ type Chain interface {
 	// Traits may be asked at any time and never change.
 	Traits() Traits
 	// Identity tells this chain apart from another one, or another run of it, with the same
-	// id: for Ethereum the hash of the first block.
+	// id: for Ethereum the hash of the first block. Where the endpoint lacks that it is ID() alone, which proves nothing.
 	Identity(ctx context.Context) (string, error)
 	// Account returns the ledger's form of an account's name, or an error.
 	Account(text string) (string, error)

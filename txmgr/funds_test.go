@@ -232,6 +232,38 @@ func TestOfferedAgainUnasked(t *testing.T) {
 	m.mined(id, txmgr.StatusConfirmed)
 }
 
+// TestFirstBlockMissing: an endpoint that lacks the first block does not say that the chain is another one. One that has another first block does.
+func TestFirstBlockMissing(t *testing.T) {
+	f := newFleet(t, "alice.test")
+	f.dev = true
+	tells := func(first string) {
+		f.Helper()
+		f.pool.mu.Lock()
+		f.first = first
+		before := f.named
+		f.pool.mu.Unlock()
+		f.until("the first block is asked for", func() bool {
+			f.pool.mu.Lock()
+			defer f.pool.mu.Unlock()
+			return f.named > before+1
+		})
+	}
+	m := f.begin("one")
+	id := m.submit()
+	m.reaches(id, txmgr.StatusBroadcast)
+	for _, first := range []string{"pool", "", "pool", ""} {
+		tells(first)
+	}
+	m.mined(id, txmgr.StatusConfirmed)
+	if era := m.lane("alice.test").Era; era != 0 {
+		t.Errorf("the chain has begun anew %d times", era)
+	}
+	m.exec("UPDATE chains SET identity = 'pool'") // whoever was asked first lacked it
+	tells("")
+	tells("another chain")
+	m.until("it begins anew", func() bool { return m.lane("alice.test").Era == 1 })
+}
+
 // TestChainWentBack: a chain whose nonce of a signer is below what was final halts it, with the way out. On a development
 // chain the manager begins anew by itself.
 func TestChainWentBack(t *testing.T) {

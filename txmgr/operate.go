@@ -202,7 +202,7 @@ func (m *Manager) Reconcile(ctx context.Context, chain, signer, actor string, o 
 
 // wasReset tells that a chain is not the one that the ledger remembers, "" if it is.
 func wasReset(ctx context.Context, c Chain, state ChainState, identity string) (string, error) {
-	if state.Halted != "" || state.Identity != "" && state.Identity != identity {
+	if state.Halted != "" || differs(c, state, identity) {
 		return "the chain was reset; reconcile with reset", nil
 	}
 	return replaced(ctx, c, state)

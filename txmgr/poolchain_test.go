@@ -27,6 +27,8 @@ type pool struct {
 	depth     uint64
 	delegated map[string]bool
 	dev       bool
+	first     string                        // tells its first block; "": the usual one
+	named     int                           // how often that was asked for
 	refuse    func(poolTx) *txmgr.SendError // what a node has against a transaction; nil: nothing
 }
 
@@ -222,6 +224,10 @@ func (c *poolNode) Identity(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer unlock()
+	c.named++
+	if c.first != "" {
+		return c.first, nil
+	}
 	return "the pool's chain", nil
 }
 

@@ -85,7 +85,10 @@ func (w *worker) checkChain(ctx context.Context, line *Line) (halted bool, err e
 		return false, w.m.store.NoteChain(ctx, w.c.ID(), state)
 	case state.Halted != "" && !w.c.Traits().Dev:
 		return true, w.halt(ctx, line, state.Halted)
-	case state.Identity != identity:
+	case state.Identity == w.c.ID() && identity != state.Identity: // known at last
+		state.Identity = identity
+		return false, w.m.store.NoteChain(ctx, w.c.ID(), state)
+	case differs(w.c, state, identity):
 		why := fmt.Sprintf("the chain was reset: its first block was %s and is %s; reconcile with reset", state.Identity, identity)
 		if !w.c.Traits().Dev {
 			state.Halted = why
@@ -97,6 +100,11 @@ func (w *worker) checkChain(ctx context.Context, line *Line) (halted bool, err e
 	default:
 		return false, nil
 	}
+}
+
+// differs reports whether an identity is of another chain than the one that the ledger remembers.
+func differs(c Chain, state ChainState, identity string) bool {
+	return state.Identity != "" && state.Identity != identity && state.Identity != c.ID() && identity != c.ID()
 }
 
 // checkFinal halts the lane when a block that was final is another one now, and else notes the

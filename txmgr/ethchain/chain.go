@@ -117,8 +117,11 @@ func (c *Chain) Trouble() string { return c.client.Trouble() }
 // Identity returns the chain's id and the hash of its first block, by one endpoint. One that serves another chain is not asked.
 func (c *Chain) Identity(ctx context.Context) (string, error) {
 	var block header
-	first := ethrpc.Ask(&block, "eth_getBlockByNumber", "0x0", false)
-	if _, err := c.client.Do(ctx, ethrpc.Ask(nil, "eth_chainId"), first); err != nil {
+	which, first := ethrpc.Ask(nil, "eth_chainId"), ethrpc.Ask(&block, "eth_getBlockByNumber", "0x0", false)
+	if _, err := c.client.Do(ctx, which, first); err != nil {
+		return "", err
+	}
+	if _, err := which.Answer(); err != nil {
 		return "", err
 	}
 	found, err := first.Answer()
@@ -128,7 +131,7 @@ func (c *Chain) Identity(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if !found { // pruned; the chain's number alone tells
+	if !found { // pruned
 		return c.name, nil
 	}
 	return block.Hash.Hex(), nil

@@ -37,6 +37,30 @@ func answering(t *testing.T, text string, asked *int) string {
 	return server.URL
 }
 
+// TestIdentityUnknown: who does not say which chain it serves does not say that it is one without a first block.
+func TestIdentityUnknown(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var list []struct{ ID int }
+		if json.NewDecoder(r.Body).Decode(&list) != nil {
+			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":"0x5"}`) // when it is asked alone
+			return
+		}
+		var out []map[string]any
+		for _, q := range list {
+			out = append(out, map[string]any{"jsonrpc": "2.0", "id": q.ID, "error": map[string]any{"code": -32000, "message": "header not found"}})
+		}
+		_ = json.NewEncoder(w).Encode(out)
+	}))
+	t.Cleanup(server.Close)
+	c, err := New(Config{ID: 5, URLs: []string{server.URL}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := c.Identity(t.Context()); err == nil {
+		t.Errorf("the identity is %q", got)
+	}
+}
+
 // TestBreaker: a nonce error never makes an endpoint rest, a lost answer does, and the next
 // endpoint is asked then.
 func TestBreaker(t *testing.T) {
