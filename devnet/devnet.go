@@ -180,7 +180,7 @@ func addressError(err error, flag string) error {
 	var op *net.OpError
 	if errors.Is(err, syscall.EADDRINUSE) && errors.As(err, &op) {
 		if at, ok := op.Addr.(*net.TCPAddr); ok {
-			return fmt.Errorf("port %d is taken (%s); choose another with %s, or 0 for any free one: %w", at.Port, at, flag, syscall.EADDRINUSE)
+			return fmt.Errorf("port %d is taken (%s), perhaps by a network that still runs; stop it, or choose another with %s, or 0 for any free one: %w", at.Port, at, flag, syscall.EADDRINUSE)
 		}
 	}
 	return fmt.Errorf("%s: %w", flag, err)

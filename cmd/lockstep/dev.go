@@ -389,7 +389,7 @@ func (r ready) page(t terminal, all bool) string {
 	if r.onDemand && r.RPC != "" {
 		b.WriteString("Blocks come with transactions. If you wait for confirmations, use --block-time 2s.\n")
 	}
-	fmt.Fprintf(&b, "Ready at %s. Ctrl-C stops it.\n", time.Now().Format(time.TimeOnly))
+	fmt.Fprintf(&b, "Ready at %s. Ctrl-C or kill %d stops it.\n", time.Now().Format(time.TimeOnly), os.Getpid())
 	return b.String()
 }
 
