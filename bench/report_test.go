@@ -277,7 +277,7 @@ func TestTextOfReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"1 senders × 100 transactions, spacing 1ms", "accepted rate, tx/s  ", "18.4", "latency p50, ms ", "38 ",
+		"1 sender × 100 transactions, spacing 1ms", "over 1 run ", "accepted rate, tx/s  ", "18.4", "latency p50, ms ", "38 ",
 		"wrong nonce, tx ", "run 1: 1 × -32000 Nonce too high", "run 1: 2 × no answer in time", "run 1: a note",
 		"  ≤     67.1 ms       1 ##############################\n",
 	} {

@@ -24,10 +24,18 @@ func (r Report) Write(w io.Writer, asJSON bool) error {
 	return err
 }
 
+// plural is a count with its noun.
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
 func (r Report) text(out *strings.Builder) {
 	l := r.Load
-	fmt.Fprintf(out, "%d senders × %d transactions, spacing %s, batch %d, runs %d",
-		l.Senders, l.Count, time.Duration(l.SpacingMS*float64(time.Millisecond)), l.Batch, l.Runs)
+	fmt.Fprintf(out, "%s × %s, spacing %s, batch %d, runs %d",
+		plural(l.Senders, "sender"), plural(l.Count, "transaction"), time.Duration(l.SpacingMS*float64(time.Millisecond)), l.Batch, l.Runs)
 	if l.ShuffleWindow > 1 {
 		fmt.Fprintf(out, ", shuffled in windows of %d", l.ShuffleWindow)
 	}
@@ -54,7 +62,7 @@ func (t TargetReport) text(out *strings.Builder) {
 	}
 	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	if len(t.Summary) > 0 {
-		row(tw, "  over %d runs\tmedian\tmin\tmax\n", len(completed(t.Runs)))
+		row(tw, "  over %s\tmedian\tmin\tmax\n", plural(len(completed(t.Runs)), "run"))
 		chainKnown := slices.ContainsFunc(completed(t.Runs), func(r RunReport) bool { return r.Chain != nil })
 		for _, m := range measures() {
 			i := slices.IndexFunc(t.Summary, func(f Figure) bool { return f.Name == m.name })

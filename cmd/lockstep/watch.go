@@ -329,6 +329,10 @@ func runWatchCheck(ctx context.Context, args []string, std streams) error {
 			return err
 		}
 	}
-	_, err = fmt.Fprintf(std.err, "%d events\n", len(events))
+	noun := "events"
+	if len(events) == 1 {
+		noun = "event"
+	}
+	_, err = fmt.Fprintf(std.err, "%d %s\n", len(events), noun)
 	return err
 }
