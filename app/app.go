@@ -113,7 +113,7 @@ func listen(ctx context.Context, e Endpoint) (net.Listener, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", e.Address)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		_, port, _ := net.SplitHostPort(e.Address)
-		return nil, fmt.Errorf("port %s is taken (%s); choose another with %s, or 0 for any free one", port, e.Address, e.Setting)
+		return nil, fmt.Errorf("port %s is taken (%s), perhaps by a relay that still runs; stop it, or choose another with %s, or 0 for any free one", port, e.Address, e.Setting)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", e.Setting, err)
