@@ -205,8 +205,15 @@ func TestAnOlderPlanOwnsNothing(t *testing.T) {
 	}
 	alone()
 	stop()
-	stop = start(t, db, older, "a", b)
+	old, stop := service(t, db, older, "a", b)
 	alone()
+	watchtest.Until(t, "the older process says why it does nothing", func() (bool, error) {
+		reasons := old.Condition(t.Context()).Reasons
+		return slices.ContainsFunc(reasons, func(why string) bool { return strings.Contains(why, "the fleet follows another plan") }), fmt.Errorf("%v", reasons)
+	})
+	if got, err := old.StartBackfill(t.Context(), watch.Backfill{Watch: "escrows"}, nil); !errors.Is(err, watch.ErrOlderPlan) {
+		t.Errorf("the older process begins a backfill: %+v, %v", got, err)
+	}
 	approve(c, 1)
 	approve(c, 3)
 	c.Commit() // 2
@@ -215,11 +222,18 @@ func TestAnOlderPlanOwnsNothing(t *testing.T) {
 		t.Errorf("owners are %v", list)
 	}
 	stop()
-	start(t, db, newer, "a", b)
+	again, _ := service(t, db, newer, "a", b)
 	watchtest.Until(t, "both have units", func() (bool, error) {
 		list := owners()
 		return slices.Contains(list, "a") && slices.Contains(list, "b"), fmt.Errorf("%v", list)
 	})
+	watchtest.Until(t, "the process is ready again", func() (bool, error) {
+		reasons := again.Condition(t.Context()).Reasons
+		return len(reasons) == 0, fmt.Errorf("%v", reasons)
+	})
+	if _, err := again.StartBackfill(t.Context(), watch.Backfill{Watch: "escrows"}, nil); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestReset: a chain that begins with another block stops its watchers; when what was read of it is forgotten, it is read from the beginning.

@@ -1,15 +1,19 @@
 package watch_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -446,4 +450,93 @@ func TestADevelopersChainBeginsAnew(t *testing.T) {
 	second.Commit() // 1
 	serve(second)
 	want(t, b, "+"+short(1)+" Approved@1", "+"+short(2)+" Approved@1")
+}
+
+// renamed is a node that says that it serves chain 5.
+func renamed(t *testing.T, node string) string {
+	t.Helper()
+	target, err := url.Parse(node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			r.Out.Header.Del("Accept-Encoding")
+		},
+		ModifyResponse: func(r *http.Response) error {
+			body, err := io.ReadAll(r.Body)
+			body = bytes.ReplaceAll(body, fmt.Appendf(nil, `"result":"0x%x"`, watchtest.ChainID), []byte(`"result":"0x5"`))
+			r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+			r.Header.Set("Content-Length", strconv.Itoa(len(body)))
+			return err
+		},
+	}
+	server := httptest.NewServer(proxy)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// TestTwoChainsInOneFile follows a contract of one address on two chains. Each has its own events and its own blocks; one watch wants the logs as they
+// are beside what they say, and one has no sinks, which is said.
+func TestTwoChainsInOneFile(t *testing.T) {
+	one, five := watchtest.New(t, 2), watchtest.New(t, 2)
+	plan, err := watch.Read(fmt.Appendf(nil, `
+chains:
+  - {id: %d, urls: [%q]}
+  - {id: 5, urls: [%q]}
+watches:
+  - {name: one, chain: %d, addresses: [%q], events: [Approved(address)], sinks: [stdout], raw: true}
+  - {name: five, chain: 5, addresses: [%q], events: [Approved(address)], sinks: ["webhook:http://127.0.0.1:1/"]}
+  - {name: silent, chain: 5, addresses: [%q], events: [Approved(address)]}
+`, watchtest.ChainID, one.URL, renamed(t, five.URL), watchtest.ChainID, watchtest.Emitter(1).Hex(), watchtest.Emitter(1).Hex(), watchtest.Emitter(1).Hex()), "watch.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, books := &logLines{}, map[string]*book{}
+	s, err := watch.New(watch.Config{Plan: *plan, Instance: "a", Lease: lease.Options{TTL: 2 * time.Minute}}, watch.Deps{
+		DB: open(t), Log: slog.New(slog.NewTextHandler(io.MultiWriter(log, t.Output()), nil)), Sinks: func(spec string) (watch.Sink, error) {
+			books[spec] = &book{t: t}
+			return books[spec], nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !log.has("a watch has no sinks") || !log.has("watch=silent") || log.has("watch=five") {
+		t.Error("that a watch has no sinks is not said")
+	}
+	run(t, s)
+	five.Commit()
+	approve(one, 1)
+	one.Commit() // 1
+	approve(five, 1)
+	five.Commit() // 2
+	stored := func() (list []string) {
+		events, _, err := s.Latest(t.Context(), "", "", "", 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range events {
+			list = append(list, fmt.Sprintf("%s of %d: Approved@%d, %d topics and data %q", e.Event.Watch, e.Event.Chain, e.BlockNumber, len(e.Topics), e.Data))
+		}
+		slices.Sort(list)
+		return list
+	}
+	all := []string{
+		`five of 5: Approved@2, 0 topics and data ""`,
+		fmt.Sprintf(`one of %d: Approved@1, 2 topics and data "0x"`, watchtest.ChainID),
+		`silent of 5: Approved@2, 0 topics and data ""`,
+	}
+	watchtest.Until(t, "the events of both chains", func() (bool, error) {
+		list := stored()
+		return slices.Equal(list, all), fmt.Errorf("%q", list)
+	})
+	watchtest.Until(t, "those with a sink are handed on", func() (bool, error) {
+		n := 0
+		for _, b := range books {
+			n += len(b.all())
+		}
+		return n == 2, fmt.Errorf("%d messages", n)
+	})
 }

@@ -302,6 +302,17 @@ func TestListsAndPages(t *testing.T) {
 	if node.Instance != "a" || node.Status != "active" || !node.Leader {
 		t.Errorf("node %+v", node)
 	}
+	err := w.db.Write(t.Context(), func(tx *ledger.Tx) error { // it owned the factory when it was killed
+		_, err := tx.Exec(t.Context(), "INSERT INTO nodes (instance_id, owner, status, partition_number, total_partitions, last_heartbeat, current_block, contracts, leader, version, plan, created_at, updated_at) SELECT 'killed', 'killed/1', status, 0, 1, 1, 1, 1, 1, version, plan, 1, 1 FROM nodes")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes := w.get("/v1/nodes").Nodes
+	if len(nodes) != 2 || nodes[1].Instance != "killed" || nodes[1].Status != "dead" || nodes[1].Leader || !nodes[0].Leader {
+		t.Errorf("nodes %+v", nodes)
+	}
 	w.until("readiness", func() (bool, string) {
 		a := w.ask("GET", "/health/readiness")
 		return a.status == http.StatusOK && strings.Contains(a.body, `"ready":true`), a.body

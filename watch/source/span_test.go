@@ -1,6 +1,65 @@
 package source
 
-import "testing"
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+)
+
+// TestTroubleLeavesTheSpan: an endpoint that is busy or down says nothing of the range; one that finds the answer too long does.
+func TestTroubleLeavesTheSpan(t *testing.T) {
+	for what, of := range map[string]struct {
+		status int
+		says   string
+		asks   uint64 // blocks, of 100, the next time
+	}{
+		"is down":                 {503, "", 100},
+		"answers 429":             {429, "", 100},
+		"limits the rate":         {200, `"code":-32005,"message":"daily request count exceeded, request rate limited"`, 100},
+		"finds the range too big": {200, `"code":-32005,"message":"query returned more than 10000 results"`, 1},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			logs := strings.Contains(string(body), "eth_getLogs")
+			if logs && of.status != http.StatusOK {
+				w.WriteHeader(of.status)
+				return
+			}
+			w.Header().Set("Content-Type", "application/json")
+			var calls []struct{ ID json.RawMessage }
+			if json.Unmarshal(body, &calls) != nil { // which chain it serves
+				_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":"0x5"}`)
+				return
+			}
+			var answers []string
+			for _, c := range calls {
+				answers = append(answers, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{%s}}`, c.ID, of.says))
+			}
+			_, _ = fmt.Fprintf(w, "[%s]", strings.Join(answers, ","))
+		}))
+		defer server.Close()
+		p, err := New(Config{ChainID: 5, URLs: []string{server.URL}}, Deps{Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		e := p.endpoints[0]
+		e.span = 100
+		if _, _, err := p.LogsOfRange(t.Context(), 1, 1000, Query{Addresses: map[common.Address]struct{}{{1}: {}}, Events: []common.Hash{{1}}}); err == nil {
+			t.Errorf("one that %s: no error", what)
+		}
+		if e.span != of.asks {
+			t.Errorf("one that %s is asked for %d blocks at a time, want %d", what, e.span, of.asks)
+		}
+	}
+}
 
 // TestSpanGrowsBelowWhatWasRefused: an endpoint that takes a number of blocks at a time is seldom asked for more, and gets to its limit.
 func TestSpanGrowsBelowWhatWasRefused(t *testing.T) {
