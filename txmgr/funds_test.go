@@ -83,6 +83,23 @@ func TestCommittedMoney(t *testing.T) {
 	}
 }
 
+// TestMoneyThatLeft: what a signer could pay for when it got its nonce, and cannot when it is to be signed, is not signed.
+func TestMoneyThatLeft(t *testing.T) {
+	f := newFleet(t, "alice.test")
+	open := f.lockKeys()
+	m := f.begin("one")
+	dear := m.submit(value(poolMoney * 9 / 10))
+	m.reaches(dear, txmgr.StatusAssigned)
+	m.give("alice.test", -poolMoney/2)
+	m.until("that is seen", func() bool { return m.lane("alice.test").Balance.Int64() == poolMoney/2 })
+	open.Store(true)
+	m.until("it is judged", func() bool { return m.get(dear).Status == txmgr.StatusAccepted || len(m.get(dear).Attempts) > 0 })
+	m.says(dear, "cannot pay 0.9")
+	m.give("alice.test", poolMoney)
+	m.mined(dear, txmgr.StatusConfirmed)
+	m.once(dear)
+}
+
 // TestPoorIntentEnds: an intent that nobody can pay ends when its time is over, or when it is as old as others are cancelled at.
 func TestPoorIntentEnds(t *testing.T) {
 	f := newFleet(t, "alice.test")
