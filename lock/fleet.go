@@ -73,8 +73,7 @@ type link struct {
 	lookAt    time.Duration   // when to state everything again; 0 = not planned
 	windowEnd time.Duration   // the end of a window at which that was done
 	owner     lockValue       // whose turn it was when last heard
-	heardAt   time.Duration   // when that was
-	verified  time.Duration   // when everything was last stated
+	heardAt   time.Duration   // when that was: everything had been stated
 
 	here         bool          // Redis is there, as far as the lane has followed it
 	alone        bool          // it is not, and the lane has gone on
@@ -105,7 +104,7 @@ func (l *lane) followRemote(now time.Duration) {
 	case up && !f.here:
 		f.here, f.alone, f.failures = true, false, 0
 		if l.wasShared() {
-			down := time.Duration(l.svc.remote.downAt.Load())
+			down := l.downAt()
 			for t := l.head; t != nil; t = t.next {
 				if t.until != 0 {
 					t.until += now - max(down, t.entered) // its window did not run meanwhile
@@ -271,7 +270,7 @@ func (l *lane) statement(now time.Duration) statement {
 	if !s.take {
 		l.planLook(takes)
 	}
-	f.dirty, f.gap, f.waiters, f.verified = false, false, nil, now
+	f.dirty, f.gap, f.waiters = false, false, nil
 	return s
 }
 
@@ -554,7 +553,7 @@ func (l *lane) planLook(at time.Duration) {
 // live of its queue.
 func (l *lane) verifyInTime(now time.Duration) {
 	f := &l.link
-	if l.head == nil || !l.svc.governs(l) || now-f.verified <= l.svc.cfg.MembershipInterval.Duration() {
+	if l.head == nil || !l.svc.governs(l) || now-f.heardAt <= l.svc.cfg.MembershipInterval.Duration() {
 		return
 	}
 	f.dirty = true

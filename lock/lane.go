@@ -195,16 +195,19 @@ func (l *lane) wasShared() bool {
 	if l.svc.remote == nil || l.sharedAt == 0 {
 		return false
 	}
-	down := time.Duration(l.svc.remote.downAt.Load())
+	down := l.downAt()
 	return down != 0 && down-l.sharedAt < recently
 }
+
+// downAt is when Redis last went away; 0 = never.
+func (l *lane) downAt() time.Duration { return time.Duration(l.svc.remote.downAt.Load()) }
 
 // patientUntil is until when the lane waits for a Redis that went away; 0 = not at all.
 func (l *lane) patientUntil() time.Duration {
 	if !l.wasShared() || l.link.here {
 		return 0
 	}
-	return time.Duration(l.svc.remote.downAt.Load()) + l.svc.cfg.RedisPatience.Duration()
+	return l.downAt() + l.svc.cfg.RedisPatience.Duration()
 }
 
 // turn is what a grant consists of.
@@ -423,8 +426,8 @@ func (l *lane) block(failed uint64, cause error) {
 		case t.nonce <= failed:
 		case t.heldBack() && !t.promised && cause != nil:
 			inVain = append(inVain, t)
-		case !t.heldBack() && (!t.blocked || failed < t.blockedBy):
-			t.blocked, t.blockedBy = true, failed
+		case !t.heldBack() && (t.blockedBy == 0 || failed < t.blockedBy-1):
+			t.blockedBy = failed + 1
 		}
 	}
 	for _, t := range inVain {

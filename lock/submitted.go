@@ -21,7 +21,6 @@ type Submitted struct {
 	overtaken chan struct{} // closed under lane.mu
 	decided   chan struct{} // closed under lane.mu, at the verdict
 	passed    bool          // overtaken is closed; guarded by lane.mu
-	settled   bool          // decided is closed; guarded by lane.mu
 }
 
 // opened notes a submission. lane.mu must be held.
@@ -44,11 +43,10 @@ type Verdict struct {
 // settle takes the submission from the lane's open ones. lane.mu must be held.
 func (s *Submitted) settle(v Verdict) {
 	l := s.lane
-	if !s.settled {
-		s.settled = true
+	if i := slices.Index(l.open, s); i >= 0 {
 		close(s.decided)
+		l.open = slices.Delete(l.open, i, i+1)
 	}
-	l.open = slices.DeleteFunc(l.open, func(o *Submitted) bool { return o == s })
 	if l.chain.lastFence == s.fence {
 		l.chain.last.Open = false
 	}

@@ -41,9 +41,7 @@ type Ticket struct {
 	kept       bool            // it has been held back, or was promised: a gap is no reason to refuse it
 	late       bool            // it has waited for what comes late
 	promised   bool            // see Stay
-
-	blocked   bool // a lower nonce before it failed
-	blockedBy uint64
+	blockedBy  uint64          // 1 + the lowest nonce before it that failed; 0 = none
 }
 
 // Nonce returns the nonce that Enter was called with.
@@ -289,7 +287,7 @@ func (l *lane) facts(t *Ticket, known Known) facts {
 	return facts{
 		known: known, nonce: t.nonce, open: t.lease.turn.open,
 		inWindow: now < t.until, follows: t.follows, followed: t.followed(), kept: t.kept, late: t.late,
-		failed: t.blocked && l.afterAccepted <= t.blockedBy, failedAt: t.blockedBy,
+		failed: l.afterAccepted < t.blockedBy, failedAt: t.blockedBy - 1,
 		holeTold: l.holeTold, awaited: l.awaited(), recovered: l.recoveredLately(),
 		recovery: cfg.Recovery > 0, waitsLate: cfg.Late(), gapFor: now - l.gapAt, memory: cfg.Memory.Duration(),
 		waits: func(next uint64) bool { return l.before(t, next) != nil },

@@ -324,15 +324,21 @@ func (s *Submitter) reserve(ctx context.Context, e *Entry, known known, submissi
 		price, _ = hedera.TinybarOf(known.GasPrice)
 	}
 	offered, _ := hedera.TinybarOf(e.tx.GasPrice())
+	reservation, err := s.setAside(ctx, e, limit.EthereumCost(price, offered, e.tx.Gas(), submission.MaxGasAllowance))
+	if err == nil {
+		e.cost.reservation = reservation
+	}
+	return err
+}
+
+func (s *Submitter) setAside(ctx context.Context, e *Entry, amount hedera.Tinybar) (*limit.Reservation, error) {
 	reservation, ok := s.budget.Reserve(ctx, limit.Spending{
-		Sender: e.tx.From(), IP: e.cost.ip, Method: "eth_sendRawTransaction",
-		Amount: limit.EthereumCost(price, offered, e.tx.Gas(), submission.MaxGasAllowance),
+		Sender: e.tx.From(), IP: e.cost.ip, Method: "eth_sendRawTransaction", Amount: amount,
 	})
 	if !ok {
-		return eth.ErrHbarLimited()
+		return nil, eth.ErrHbarLimited()
 	}
-	e.cost.reservation = reservation
-	return nil
+	return reservation, nil
 }
 
 // reserveFile sets aside the expected cost of putting call data into a file, or returns the client's error.
@@ -340,14 +346,8 @@ func (s *Submitter) reserveFile(ctx context.Context, e *Entry, digits int) (cost
 	if !s.budget.On() {
 		return cost{}, nil
 	}
-	reservation, ok := s.budget.Reserve(ctx, limit.Spending{
-		Sender: e.tx.From(), IP: e.cost.ip, Method: "eth_sendRawTransaction",
-		Amount: s.budget.FileCost(ctx, digits, s.rules.FileChunkSize),
-	})
-	if !ok {
-		return cost{}, eth.ErrHbarLimited()
-	}
-	return cost{reservation: reservation}, nil
+	reservation, err := s.setAside(ctx, e, s.budget.FileCost(ctx, digits, s.rules.FileChunkSize))
+	return cost{reservation: reservation}, err
 }
 
 // stored ends the reservation for a file that could not be made, and tells whether anything may have been paid. The reservation
