@@ -24,6 +24,7 @@ import (
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -56,6 +57,7 @@ type chain struct {
 	t        *testing.T
 	RPC      string
 	UI       string
+	Mirror   string
 	Accounts []struct{ Address, PrivateKey string }
 }
 
@@ -130,23 +132,60 @@ func (c *chain) deploy(from, code string) string {
 // createToken lets an account make a token with the system contract of the token service.
 func (c *chain) createToken(from, name, symbol string, supply int64, decimals int32) {
 	c.t.Helper()
-	words := func(numbers ...int64) (out string) {
-		for _, n := range numbers {
-			out += fmt.Sprintf("%064x", n)
+	// createFungibleToken(token, supply, decimals)
+	c.tokenService(from, "0x0fb65bf3"+words(3*32, supply, int64(decimals))+newToken(from, name, symbol, words(0)), costOfToken)
+}
+
+// createNFT lets an account make a token of NFTs, and mints the first.
+func (c *chain) createNFT(from, name, symbol, metadata string) {
+	c.t.Helper()
+	// Of one key, that of the supply (16), which is the account's own: (kind, (inherited, contract, ed25519, ecdsa, delegatable)).
+	keys := words(1, 32, 16, 64, 1, 0, 5*32, 6*32, 0, 0, 0)
+	c.tokenService(from, "0xea83f293"+words(32)+newToken(from, name, symbol, keys), costOfToken) // createNonFungibleToken(token)
+	var newest struct {
+		Tokens []struct {
+			ID string `json:"token_id"`
 		}
-		return out
 	}
-	text := func(s string) string {
-		return words(int64(len(s))) + fmt.Sprintf("%-64s", hex.EncodeToString([]byte(s)))[:64]
+	api(c.t, http.MethodGet, c.Mirror+"/api/v1/tokens?order=desc&limit=1", "", &newest)
+	if len(newest.Tokens) != 1 {
+		c.t.Fatal("the network has no tokens")
 	}
-	treasury := strings.Repeat("0", 24) + strings.ToLower(strings.TrimPrefix(from, "0x"))
-	// createFungibleToken((name, symbol, treasury, memo, finite, maximum, frozen, keys, (second, payer, period)), supply, decimals);
-	// what has no fixed length stands behind the eleven words of the token.
+	var number int64
+	if _, err := fmt.Sscanf(newest.Tokens[0].ID, "0.0.%d", &number); err != nil {
+		c.t.Fatal(err)
+	}
+	c.tokenService(from, "0xe0f4059a"+words(number, 0, 3*32, 1, 32)+short(metadata), "0x0") // mintToken(token, amount, metadata)
+}
+
+// newToken is (name, symbol, treasury, memo, finite, maximum, frozen, keys, (second, payer, period)) as a call has it. What has no
+// fixed length stands behind the eleven words of what has.
+func newToken(treasury, name, symbol, keys string) string {
 	const fixed = 11 * 32
-	token := words(fixed, fixed+64) + treasury + words(fixed+128, 0, 0, 0, fixed+160, 0) + treasury + words(8_000_000) +
-		text(name) + text(symbol) + words(0) + words(0)
-	data := "0x0fb65bf3" + words(3*32, supply, int64(decimals)) + strings.ReplaceAll(token, " ", "0")
-	receipt, err := c.call("eth_getTransactionReceipt", c.send(map[string]any{"from": from, "to": "0x0000000000000000000000000000000000000167", "data": data, "gas": "0x2dc6c0", "value": "0x2b5e3af16b1880000"}))
+	treasury = strings.Repeat("0", 24) + strings.ToLower(strings.TrimPrefix(treasury, "0x"))
+	return words(fixed, fixed+64) + treasury + words(fixed+128, 0, 0, 0, fixed+160, 0) + treasury + words(8_000_000) + short(name) + short(symbol) + words(0) + keys
+}
+
+// words are numbers as a call has them.
+func words(numbers ...int64) (out string) {
+	for _, n := range numbers {
+		out += fmt.Sprintf("%064x", n)
+	}
+	return out
+}
+
+// short is a text of no more than 32 bytes as a call has it.
+func short(s string) string {
+	written := hex.EncodeToString([]byte(s))
+	return words(int64(len(s))) + written + strings.Repeat("0", 64-len(written))
+}
+
+const costOfToken = "0x2b5e3af16b1880000" // 50 ℏ, in weibar
+
+// tokenService calls the system contract of the token service, with what that costs in weibar.
+func (c *chain) tokenService(from, data, value string) {
+	c.t.Helper()
+	receipt, err := c.call("eth_getTransactionReceipt", c.send(map[string]any{"from": from, "to": "0x0000000000000000000000000000000000000167", "data": data, "gas": "0x2dc6c0", "value": value}))
 	if err != nil || !strings.Contains(string(receipt), `"status":"0x1"`) {
 		c.t.Fatalf("%v %s", err, receipt)
 	}
@@ -296,12 +335,8 @@ func (b *browser) view(path string) {
 	b.do("the view "+path, chromedp.Navigate(b.base+"#/"+path), chromedp.WaitVisible(`main[data-view="`+name+`"] h1`, chromedp.ByQuery))
 }
 
-// darkShown tells whether a view shows what dark is like.
-func darkShown(name string) bool {
-	return name == "burst" || name == "transaction" || name == "manager-intent"
-}
-
-// accessible fails the test for each violation that the checker finds, in light and in dark, and if the view is wider than a phone.
+// accessible fails the test for each violation that the checker finds, in light and in dark, and if the view is wider than a phone. It keeps
+// what the view looks like in both, on a screen and on a phone.
 func (b *browser) accessible(name string) {
 	b.t.Helper()
 	source, err := os.ReadFile(checker)
@@ -318,15 +353,14 @@ func (b *browser) accessible(name string) {
 		for _, f := range found {
 			b.t.Errorf("%s, %s: %s", name, scheme, f)
 		}
-		if scheme == "light" || darkShown(name) {
-			b.picture(name + "-" + scheme)
+		b.picture(name + "-" + scheme)
+		var wide int64
+		b.do(name+" on a phone", emulation.SetDeviceMetricsOverride(390, 844, 1, true), chromedp.Evaluate(`document.documentElement.scrollWidth`, &wide))
+		if wide > 390 {
+			b.t.Errorf("%s is %d wide on a phone of 390", name, wide)
 		}
-	}
-	var wide int64
-	b.do(name+" on a phone", emulation.SetDeviceMetricsOverride(390, 844, 1, true), chromedp.Evaluate(`document.documentElement.scrollWidth`, &wide))
-	b.do("the wide screen", emulation.ClearDeviceMetricsOverride())
-	if wide > 390 {
-		b.t.Errorf("%s is %d wide on a phone of 390", name, wide)
+		b.picture(name + "-phone-" + scheme)
+		b.do("the wide screen", emulation.ClearDeviceMetricsOverride())
 	}
 }
 
@@ -336,9 +370,12 @@ func (b *browser) picture(name string) {
 	if !*update {
 		return
 	}
-	var png []byte
-	b.do("a picture of "+name, chromedp.FullScreenshot(&png, 100))
-	if err := os.WriteFile(filepath.Join("..", "..", "docs", "ui", name+".png"), png, 0o644); err != nil { //nolint:gosec // a picture for everybody
+	var picture []byte
+	b.do("a picture of "+name, chromedp.ActionFunc(func(ctx context.Context) (err error) {
+		picture, err = page.CaptureScreenshot().WithCaptureBeyondViewport(true).WithFormat(page.CaptureScreenshotFormatWebp).WithQuality(80).Do(ctx)
+		return err
+	}))
+	if err := os.WriteFile(filepath.Join("..", "..", "docs", "ui", name+".webp"), picture, 0o644); err != nil { //nolint:gosec // a picture for everybody
 		b.t.Fatal(err)
 	}
 }
@@ -369,6 +406,10 @@ func TestViews(t *testing.T) {
 	b.view("tx/" + refused)
 	b.until("reverted", "Error(reason no)", "transfer(to "+strings.ToLower(bob)[:4], "Timeline", "waiting in line", "to consensus", "CALL", "Fee", "Hedera id", "with nonce 2")
 	b.accessible("transaction")
+	b.do("the one after it", chromedp.Click(`//a[text()="next →"]`))
+	b.until("CREATE", "CALL", "← previous")
+	b.do("and back", chromedp.Click(`//a[text()="← previous"]`))
+	b.until("Error(reason no)", "with nonce 2")
 
 	before := b.decodings()
 	b.view("tx/" + outer)
@@ -409,6 +450,12 @@ func TestViews(t *testing.T) {
 	b.do("the token", chromedp.Click(`//main//td/a`))
 	b.until("Harbour Coin (HBC)", "1,234.56 HBC", "fungible", "Holders", "0.0.")
 	b.accessible("token-holders")
+	c.createNFT(alice, "Harbour Berth", "HBB", "berth 7")
+	b.view("account/" + strings.ToLower(alice) + "/tokens")
+	b.until("Token balances", "HBC", "1,234.56", "HBB", "1 NFT")
+	b.view("account/" + strings.ToLower(alice) + "/nfts")
+	b.until("Its NFTs", "berth 7")
+	b.accessible("account-nfts")
 	b.view("methods")
 	b.until("eth_sendTransaction", "99 %, ms")
 	b.accessible("methods")
@@ -761,9 +808,8 @@ func TestPictures(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, m := range regexp.MustCompile(`\.accessible\("([\w-]+)"\)`).FindAllStringSubmatch(string(text), -1) {
-			want = append(want, m[1]+"-light.png")
-			if darkShown(m[1]) {
-				want = append(want, m[1]+"-dark.png")
+			for _, shown := range []string{"light", "dark", "phone-light", "phone-dark"} {
+				want = append(want, m[1]+"-"+shown+".webp")
 			}
 		}
 	}
