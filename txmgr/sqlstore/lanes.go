@@ -58,19 +58,17 @@ func lanesWhere(ctx context.Context, tx *ledger.Tx, condition string, args ...an
 			AND s.nonce < (SELECT coalesce(max(m.nonce), 0) FROM slots m WHERE m.chain = l.chain AND m.era = l.era AND m.signer = l.signer AND NOT m.final AND m.sent_at > 0)),
 		(SELECT coalesce(sum(CAST(s.cost AS DOUBLE PRECISION)), 0) FROM slots s WHERE s.chain = l.chain AND s.era = l.era AND s.signer = l.signer AND NOT s.final
 			AND s.consumed = '' AND s.holder <> 'free'),
-		(SELECT coalesce(min(s.nonce), l.next_nonce) FROM slots s WHERE s.chain = l.chain AND s.era = l.era AND s.signer = l.signer AND NOT s.final AND s.consumed = ''),
 		coalesce(o.owner, ''), coalesce(o.term, 0)
 		FROM signer_chains l LEFT JOIN leases o ON o.name = 'txm:' || l.chain || ':' || l.signer AND o.expires_at > $` + fmt.Sprint(len(args)) +
 		` WHERE ` + condition + ` ORDER BY l.chain, l.created_at, l.signer`
 	err = tx.Query(ctx, query, args, func(r ledger.Row) error {
 		l := &txmgr.Lane{}
 		var pools string
-		var chainNonce, next, head int64
+		var chainNonce, next int64
 		var committed float64 // of numbers with 78 digits, which neither database adds up in the same way
-		err := r.Scan(append(laneTargets(l, &pools, &chainNonce, &next), &l.Pending, &l.Oldest, &l.Gaps, &committed, &head, &l.Owner, &l.Term)...)
+		err := r.Scan(append(laneTargets(l, &pools, &chainNonce, &next), &l.Pending, &l.Oldest, &l.Gaps, &committed, &l.Owner, &l.Term)...)
 		l.Committed, _ = big.NewFloat(committed).Int(nil)
-		// The account is asked for at an interval; what was proven to be in a block since then counts, too.
-		l.Pools, l.ChainNonce, l.NextNonce = poolsOf(pools), uint64(max(chainNonce, head)), uint64(next)
+		l.Pools, l.ChainNonce, l.NextNonce = poolsOf(pools), uint64(chainNonce), uint64(next)
 		l.Locked = locked(l, now)
 		if l.LastSeen > 0 {
 			l.Unseen = time.Duration(max(now-l.LastSeen, 0)) * time.Microsecond
