@@ -257,7 +257,7 @@ export async function tokenView(id) {
         ['Token', copied(id)], ['Kind', nft ? 'NFT' : 'fungible'], ['Supply', nft ? plural(token.total_supply, 'NFT') : `${units(token.total_supply)} ${token.symbol}`], ['Address', account(zeros(id))], ['Treasury', link('account', token.treasury_account_id)],
         ['Paused', { PAUSED: 'yes', UNPAUSED: 'no' }[token.pause_status] ?? 'it cannot be'], ['Memo', token.memo || 'none'],
       ]),
-      h('h2', {}, 'Holders'), await pages('Holders', ['Account', '#Balance'], `tokens/${id}/balances?limit=100`, 'balances', (b) => [link('account', b.account), number(units(b.balance))]).start('Nobody holds it.')],
+      h('h2', {}, 'Holders'), await pages('Who holds how much of it', ['Account', '#Balance'], `tokens/${id}/balances?limit=100`, 'balances', (b) => [link('account', b.account), number(units(b.balance))]).start('Nobody holds it.')],
   };
 }
 

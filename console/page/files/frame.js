@@ -176,7 +176,7 @@ export function askForToken() {
   }
   page.current = null;
   document.getElementById('main').dataset.view = 'token';
-  show(h('h1', {}, 'Token'), h('p', {}, `This page needs ${page.about.needs}.`),
+  show(h('h1', {}, 'Token'), h('p', {}, 'This page needs ', page.about.needs.split('`').map((part, i) => (i % 2 ? h('code', {}, part) : part)), '.'),
     form([['Token', 'token', { type: 'password', required: true }]], 'Enter', async (values) => {
       token = values.token;
       document.getElementById('field-token').value = '';
