@@ -119,7 +119,7 @@ type Config struct {
 
 	// JSON makes Run write the Report as JSON instead of text.
 	JSON bool
-	// Progress receives a progress bar if it is a terminal; nil for none.
+	// Progress receives a progress bar if it is a terminal, and elsewhere what the run waits for; nil for nothing.
 	Progress io.Writer
 }
 

@@ -144,6 +144,28 @@ func TestChainCannotBeAsked(t *testing.T) {
 	}
 }
 
+// A run that waits for what may never be executed says so, also where there is no terminal.
+func TestWaitingIsTold(t *testing.T) {
+	t.Parallel()
+	f := newFakeChain(t)
+	s, err := openSession(t.Context(), base(f).withDefaults(), 0, &TargetReport{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.state.close()
+	var told strings.Builder
+	v := &verifier{
+		state: s.state, senders: s.senders, quiet: 300 * time.Millisecond, p: newProgress(&told), nonces: make([]uint64, len(s.senders)), receipts: make([]*receipt, 1),
+		txs: []transfer{{verdict: accepted}}, // which the chain has never seen
+	}
+	if err := v.settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := told.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "transactions whose fate is open; waiting for ") {
+		t.Errorf("it told %q", got)
+	}
+}
+
 // A relay that dies during the load is one of several: another one tells what became of it.
 func TestAnotherTargetTellsTheState(t *testing.T) {
 	t.Parallel()

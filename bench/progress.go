@@ -16,11 +16,12 @@ const (
 	clearLineCode = "\r\x1b[K"
 )
 
-// progress draws one line that shows how far the current stage is. A nil progress, and
-// one whose writer is no terminal, draw nothing. It is safe for concurrent use and
-// never makes the load wait: whoever finds it busy drawing just counts on.
+// progress draws one line that shows how far the current stage is, if its writer is a terminal; elsewhere it
+// writes its notes alone. A nil progress writes nothing. It is safe for concurrent use and never makes the
+// load wait: whoever finds it busy drawing just counts on.
 type progress struct {
-	w io.Writer
+	w        io.Writer
+	terminal bool
 
 	done atomic.Int64 // of the current stage
 
@@ -31,17 +32,17 @@ type progress struct {
 	drawn time.Time
 }
 
-// newProgress returns nil unless w is a terminal.
+// newProgress returns nil if there is nothing to write to.
 func newProgress(w io.Writer) *progress {
-	f, ok := w.(*os.File)
-	if !ok {
+	if w == nil {
 		return nil
 	}
-	info, err := f.Stat()
-	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return nil
+	p := &progress{w: w}
+	if f, ok := w.(*os.File); ok {
+		info, err := f.Stat()
+		p.terminal = err == nil && info.Mode()&os.ModeCharDevice != 0
 	}
-	return &progress{w: w}
+	return p
 }
 
 // run names what the stages that follow belong to.
@@ -79,9 +80,23 @@ func (p *progress) add(n int) {
 	}
 }
 
+// note writes a line that stays.
+func (p *progress) note(format string, args ...any) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	line := fmt.Sprintf(format+"\n", args...)
+	if p.terminal {
+		line = clearLineCode + line
+	}
+	_, _ = io.WriteString(p.w, line)
+}
+
 // end wipes the line.
 func (p *progress) end() {
-	if p == nil {
+	if p == nil || !p.terminal {
 		return
 	}
 	p.mu.Lock()
@@ -92,6 +107,9 @@ func (p *progress) end() {
 // draw writes the line; the caller holds mu. A terminal that cannot be written to is
 // no reason to stop measuring.
 func (p *progress) draw() {
+	if !p.terminal {
+		return
+	}
 	p.drawn = time.Now()
 	filled, done := barWidth, int(p.done.Load())
 	if p.total > 0 {

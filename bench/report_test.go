@@ -182,25 +182,31 @@ func TestParseKey(t *testing.T) {
 }
 
 func TestProgress(t *testing.T) {
-	if newProgress(nil) != nil || newProgress(&strings.Builder{}) != nil {
-		t.Error("a progress bar without a terminal")
+	if newProgress(nil) != nil {
+		t.Error("a progress without a writer")
 	}
 	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = file.Close() }()
-	if newProgress(file) != nil {
-		t.Error("a progress bar in a file")
+	plain := newProgress(file) // no bar in a file, but notes
+	plain.begin("send", 1)
+	plain.add(1)
+	plain.note("waiting for %d", 3)
+	plain.end()
+	if written, err := os.ReadFile(file.Name()); err != nil || string(written) != "waiting for 3\n" {
+		t.Errorf("the file has %q, %v", written, err)
 	}
 	var none *progress // must not draw, nor fail
 	none.run("a")
 	none.begin("send", 1)
 	none.add(1)
+	none.note("")
 	none.end()
 
 	var out strings.Builder
-	p := &progress{w: &out}
+	p := &progress{w: &out, terminal: true}
 	p.run("relay run 1/2")
 	p.begin("send", 4)
 	p.mu.Lock()

@@ -130,7 +130,7 @@ func (v *verifier) settle(ctx context.Context) error {
 		nonce, any := last[s]
 		return any && v.nonces[s] <= nonce
 	}
-	changed := time.Now()
+	changed, told := time.Now(), false
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
 		var moves moves
 		if err := v.readNonces(ctx, waits, &moves); err != nil {
@@ -148,6 +148,11 @@ func (v *verifier) settle(ctx context.Context) error {
 			v.missing(due) > 0
 		if !open || time.Since(changed) >= v.quiet {
 			return nil
+		}
+		if !told && time.Since(changed) >= v.quiet/24 {
+			v.p.note("the chain has stood for %v with transactions whose fate is open; waiting for %v more at most",
+				time.Since(changed).Round(time.Millisecond), (v.quiet - time.Since(changed)).Round(time.Millisecond))
+			told = true
 		}
 		sleep.For(ctx, min(pause, v.quiet))
 	}
