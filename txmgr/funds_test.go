@@ -401,7 +401,7 @@ func TestDeepQueue(t *testing.T) {
 	for range 500 {
 		dear = append(dear, request(value(2*poolMoney), func(r *txmgr.Request) { r.Gas, r.Simulate = poolGas, "off" }))
 	}
-	for range 11 {
+	for range 5 {
 		if _, err := m.m.SubmitBatch(t.Context(), "", dear); err != nil {
 			t.Fatal(err)
 		}

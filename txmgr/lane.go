@@ -304,7 +304,7 @@ func (w *worker) killed(ctx context.Context) bool {
 
 // An owner looks this far into the queue in one round. Thousands that nobody can serve may stand there, and must not keep those behind
 // them: when a round has found nothing the next goes on where it ended, and the one after it begins at the beginning again.
-const queuePage, queuePages = 500, 10
+const queuePage, queuePages = 500, 4
 
 // assign gives this lane its part of the queue, and returns it.
 func (w *worker) assign(ctx context.Context, line *Line) ([]Assignment, error) {
