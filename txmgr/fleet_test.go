@@ -116,7 +116,8 @@ func (f *fleet) begin(name string) *member {
 	f.Helper()
 	m := f.start(name)
 	f.until("every signer's nonce and money are known", func() bool {
-		return !slices.ContainsFunc(f.lanes(), func(l *txmgr.Lane) bool { return !l.Known || l.Owner == "" || l.Balance == nil }) && len(f.lanes()) == len(f.keys)
+		lanes := f.lanes()
+		return len(lanes) == len(f.keys) && !slices.ContainsFunc(lanes, func(l *txmgr.Lane) bool { return !l.Known || l.Owner == "" || l.Balance == nil })
 	})
 	return m
 }
