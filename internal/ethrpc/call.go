@@ -60,25 +60,26 @@ func (c *Call) decode() error {
 	return json.Unmarshal(c.result, c.into)
 }
 
-// kept is what an endpoint answered, while others are asked.
-type kept struct {
-	result json.RawMessage
-	err    *Error
-}
-
-func keep(calls []*Call) []kept {
-	list := make([]kept, len(calls))
+// again makes the calls anew for one of several endpoints, with places of their own for the results.
+func again(calls []*Call) []*Call {
+	list := make([]*Call, len(calls))
 	for n, c := range calls {
-		list[n] = kept{c.result, c.err}
+		one := *c
+		if c.into != nil {
+			one.into = reflect.New(reflect.TypeOf(c.into).Elem()).Interface()
+		}
+		list[n] = &one
 	}
 	return list
 }
 
-func restore(calls []*Call, list []kept) {
+// take gives calls the answers of those that were made anew.
+func take(calls, from []*Call) {
 	for n, c := range calls {
-		c.clear()
-		c.result, c.err = list[n].result, list[n].err
-		_ = c.decode() // it was decoded before
+		c.result, c.err = from[n].result, from[n].err
+		if c.into != nil {
+			reflect.ValueOf(c.into).Elem().Set(reflect.ValueOf(from[n].into).Elem())
+		}
 	}
 }
 

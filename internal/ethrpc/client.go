@@ -90,7 +90,7 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// Close ends the connections.
+// Close ends the connections, and the calls that nobody waits for any more.
 func (c *Client) Close() {
 	for _, e := range c.endpoints {
 		e.close()
@@ -133,29 +133,42 @@ func (c *Client) servedWithout(e *Endpoint) bool {
 // have. If there is none, the error says of each what was wrong, and is an *Error of the first.
 //
 // An answer about which another endpoint may know better (a block that this one lacks, a text that nobody knows) counts when no other endpoint
-// gives a better one.
+// gives a better one. While an endpoint is silent the next one is asked too, of all calls, unless one of them may be a transaction.
 func (c *Client) Do(ctx context.Context, calls ...*Call) (*Endpoint, error) {
 	c.compare(ctx, calls)
 	var failures []error
-	var second []kept
+	var second []*Call
 	var by *Endpoint
-	for _, e := range c.Order() {
-		if err := e.Do(ctx, calls...); err != nil {
-			failures = append(failures, err)
+	type outcome struct {
+		calls []*Call
+		err   error
+	}
+	blank, quiet := again(calls), (*Endpoint).Quiet
+	if !onlyReads(calls) {
+		quiet = never
+	}
+	for e, o := range InTurn(ctx, c.Order(), quiet, func(ctx context.Context, e *Endpoint) outcome {
+		own := again(blank) // calls may have an answer by now
+		return outcome{own, e.Do(ctx, own...)}
+	}) {
+		if o.err != nil {
+			take(calls, o.calls)
+			failures = append(failures, o.err)
 			if ctx.Err() != nil {
 				break
 			}
 			continue
 		}
-		if !doubtful(calls) && (!asksHead(calls) || !c.behind(e)) {
+		if !doubtful(o.calls) && (!asksHead(o.calls) || !c.behind(e)) {
+			take(calls, o.calls)
 			return e, nil
 		}
 		if by == nil {
-			second, by = keep(calls), e
+			second, by = o.calls, e
 		}
 	}
 	if by != nil {
-		restore(calls, second)
+		take(calls, second)
 		return by, nil
 	}
 	if len(failures) == 0 {

@@ -43,6 +43,7 @@ func refusal(code int, text string) said {
 type node struct {
 	say   func(asked) said                                   // an answer; nil: "0x5"
 	whole func(calls []asked, batch bool) (int, string, any) // an HTTP answer to all, if its status is not 0; the text is Retry-After
+	late  func(asked) time.Duration                          // how long an answer takes; nil: no time
 
 	mu    sync.Mutex
 	sizes []int // of the exchanges
@@ -72,6 +73,13 @@ func (n *node) RoundTrip(r *http.Request) (*http.Response, error) {
 	n.mu.Lock()
 	n.sizes = append(n.sizes, len(calls))
 	n.mu.Unlock()
+	if n.late != nil {
+		select {
+		case <-time.After(n.late(calls[0])):
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		}
+	}
 	status, after, answer := 0, "", any(nil)
 	if n.whole != nil {
 		status, after, answer = n.whole(calls, batch)

@@ -26,6 +26,14 @@
 // it is lost and one when it is back. A state or block that an endpoint does not have is no failure: another is asked, and this one
 // comes last for a quarter of a second.
 //
+// # Silence
+//
+// A connection that is half-open takes questions and answers none, and the time of a call is long, since a query for logs may be. So while an
+// endpoint leaves all its questions without an answer for three seconds, the next one is asked beside it, once a call, and the first good answer
+// counts. From then on it is asked last. Nothing is hung up for it: the processor may be what is slow. What the silent one answers in the end, or that
+// it answers nothing in its time, counts for it as ever. Only reads are asked so, and those that belong together go to either
+// endpoint together.
+//
 // # Heads
 //
 // Every few seconds the heads of all endpoints are compared. One that does not have what another showed three seconds ago lags: it is asked

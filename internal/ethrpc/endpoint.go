@@ -34,6 +34,9 @@ type Endpoint struct {
 	cap      int       // calls that a batch may have
 	tooMany  int       // calls of the smallest batch that was refused
 	head     head
+	open     map[*seen]context.CancelFunc // exchanges that wait for an answer
+	gone     bool                         // it was closed, and fails for that
+	heard    time.Time                    // when the first of them began, or, if that was later, when something was answered
 }
 
 // The rest after a failure. One that closes an endpoint is longer at first: a limit is not over in a quarter of a second.
@@ -59,11 +62,13 @@ func (e *Endpoint) Down() (since time.Time, last *Error) {
 	return e.since, e.last
 }
 
-// Rests reports whether the endpoint is to be asked last, and whether it is not to be asked at all.
+// Rests reports whether the endpoint is to be asked last, and whether it is not to be asked at all. One that is silent is asked last
+// until it answers or its questions have failed.
 func (e *Endpoint) Rests() (resting, closed bool) {
 	e.mu.Lock()
 	now := time.Now()
-	resting, closed = now.Before(e.until), e.closed && now.Before(e.until)
+	silent := len(e.open) > 0 && now.Sub(e.heard) >= silence
+	resting, closed = silent || now.Before(e.until), e.closed && now.Before(e.until)
 	over := !now.Before(e.soon)
 	e.mu.Unlock()
 	return resting, closed && (!over || !e.alone())
@@ -206,11 +211,13 @@ func (e *Endpoint) took(n, refused int) {
 func (e *Endpoint) exchange(ctx context.Context, calls []*Call) (whole bool, failure *Error) {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.Timeout)
 	defer cancel()
+	note := &seen{batch: len(calls) > 1, part: e.hears}
+	e.begin(note, cancel)
+	defer func() { e.end(note, ctx.Err() == nil) }()
 	client, err := e.connected(ctx)
 	if err != nil {
 		return true, undialled(e.name, err)
 	}
-	note := &seen{batch: len(calls) > 1}
 	ctx = context.WithValue(ctx, seenKey{}, note)
 	e.cfg.Calls(len(calls))
 	if len(calls) == 1 {
@@ -398,6 +405,10 @@ func (e *Endpoint) close() {
 	e.mu.Lock()
 	client := e.client
 	e.client = nil
+	e.gone = true
+	for _, cancel := range e.open {
+		cancel()
+	}
 	e.mu.Unlock()
 	if client != nil {
 		client.Close()
@@ -410,7 +421,7 @@ func (e *Endpoint) failed(ctx context.Context, err *Error) {
 	now := time.Now()
 	e.mu.Lock()
 	again := !now.Before(e.soon)
-	if !again && (e.closed || !err.Class.closed()) {
+	if e.gone || !again && (e.closed || !err.Class.closed()) {
 		e.mu.Unlock()
 		return
 	}

@@ -29,6 +29,7 @@ type seen struct {
 	after  time.Duration
 	batch  bool // several calls were sent
 	whole  *wireError
+	part   func() // is told of each part of the answer; may be nil
 }
 
 type seenKey struct{}
@@ -58,7 +59,7 @@ func (w watching) RoundTrip(r *http.Request) (*http.Response, error) {
 		note = &seen{}
 	}
 	note.status, note.after = answer.StatusCode, sleep.RetryAfter(answer.Header.Get("Retry-After"), time.Now(), longestAfter)
-	body := &bounded{ReadCloser: answer.Body, left: w.max}
+	body := &bounded{ReadCloser: answer.Body, left: w.max, part: note.part}
 	answer.Body = body
 	good := answer.StatusCode >= 200 && answer.StatusCode < 300
 	if good && !note.batch {
@@ -108,6 +109,7 @@ func firstByte(r *bufio.Reader) byte {
 type bounded struct {
 	io.ReadCloser
 	left int64
+	part func()
 }
 
 var errTooLong = errors.New("the answer is too long")
@@ -118,7 +120,9 @@ func (b *bounded) Read(p []byte) (int, error) {
 		return 0, errTooLong
 	}
 	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
-	b.left -= int64(n)
+	if b.left -= int64(n); n > 0 && b.part != nil {
+		b.part()
+	}
 	return n, err
 }
 
