@@ -67,27 +67,23 @@ func (e *Endpoint) Down() (since time.Time, last *Error) {
 func (e *Endpoint) Rests() (resting, closed bool) {
 	e.mu.Lock()
 	now := time.Now()
-	silent := len(e.open) > 0 && now.Sub(e.heard) >= silence
-	resting, closed = silent || now.Before(e.until), e.closed && now.Before(e.until)
+	resting, closed = e.silent(now) || now.Before(e.until), e.closed && now.Before(e.until)
 	over := !now.Before(e.soon)
 	e.mu.Unlock()
 	return resting, closed && (!over || !e.alone())
 }
 
 // Do asks this endpoint alone. Each call has its answer afterwards, or the error that is returned: an *Error of a Class that is about the
-// endpoint. While a limit or a refusal of the endpoint makes it rest, nothing is sent.
+// endpoint. While a limit or a refusal of the endpoint makes it rest, or many have asked it and it is silent, nothing is sent.
 func (e *Endpoint) Do(ctx context.Context, calls ...*Call) error {
 	for _, c := range calls {
 		c.clear()
 	}
-	if _, closed := e.Rests(); closed {
-		if _, last := e.Down(); last != nil { // another answer may have come
-			rest := atRest(last)
-			for _, c := range calls {
-				c.err = rest
-			}
-			return rest
+	if rest := e.unasked(); rest != nil {
+		for _, c := range calls {
+			c.err = rest
 		}
+		return rest
 	}
 	err := e.answer(ctx, calls)
 	for _, c := range calls {
@@ -114,6 +110,21 @@ func (e *Endpoint) Do(ctx context.Context, calls ...*Call) error {
 		e.failed(ctx, err)
 	}
 	return err
+}
+
+// unasked is why nothing is sent now, or nil.
+func (e *Endpoint) unasked() *Error {
+	if _, closed := e.Rests(); closed {
+		if _, last := e.Down(); last != nil { // another answer may have come
+			return atRest(last)
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.silent(time.Now()) && len(e.open) >= maxOpen {
+		return &Error{Class: Unsent, Endpoint: e.name, Text: "it is silent, and many questions wait for it"}
+	}
+	return nil
 }
 
 func (e *Endpoint) answer(ctx context.Context, calls []*Call) *Error {

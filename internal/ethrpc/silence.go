@@ -12,9 +12,12 @@ import (
 // the work of a dead process, which the others are to have within 15 s; the time of one call may be longer than that.
 const silence = 3 * time.Second
 
+// maxOpen is how many exchanges may be under way with an endpoint that is silent: those who asked do not wait for it, and may ask again.
+const maxOpen = 32
+
 // InTurn asks endpoints in their order, for as long as the caller goes on, and yields what each one answered. The next one is asked when the caller
 // wants more than what was answered; and beside one that leaves everything without an answer for 3 s, as quiet tells: since when it does, or
-// the zero time. So of two endpoints, one of which accepts questions and is silent, the other one's answer is there after 3 s.
+// the zero time; at once if it did so before. So of two endpoints, one of which accepts questions and is silent, the other one's answer is there after 3 s.
 //
 // No more than two are asked at a time. Nothing is hung up: what a caller does not wait for any more goes on until its own time is over, so
 // that a late answer counts for who gave it. That means that ask may run on after the loop, and must not write what the loop reads. A caller
@@ -67,7 +70,6 @@ func InTurn[E, A any](ctx context.Context, list []E, quiet func(E) time.Time, as
 // question is under way to one endpoint, or was answered.
 type question[E, A any] struct {
 	to     E
-	begun  time.Time
 	answer A
 	keep   func() bool // has it outlive the caller's context
 }
@@ -78,7 +80,7 @@ func put[E, A any](ctx context.Context, to E, ask func(context.Context, E) A, an
 	if deadline, ok := ctx.Deadline(); ok {
 		own, cancel = context.WithDeadline(own, deadline)
 	}
-	q := &question[E, A]{to: to, begun: time.Now(), keep: context.AfterFunc(ctx, func() {
+	q := &question[E, A]{to: to, keep: context.AfterFunc(ctx, func() {
 		if !errors.Is(ctx.Err(), context.DeadlineExceeded) { // else its own time is over now, too
 			cancel()
 		}
@@ -96,9 +98,6 @@ func (q *question[E, A]) left(quiet func(E) time.Time) time.Duration {
 	since := quiet(q.to)
 	if since.IsZero() {
 		since = time.Now()
-	}
-	if since.Before(q.begun) {
-		since = q.begun
 	}
 	return time.Until(since.Add(silence))
 }
@@ -128,6 +127,9 @@ func (e *Endpoint) Quiet() time.Time {
 	}
 	return e.heard
 }
+
+// silent tells whether others are to be asked first. The caller holds the lock.
+func (e *Endpoint) silent(now time.Time) bool { return len(e.open) > 0 && now.Sub(e.heard) >= silence }
 
 // begin notes an exchange that the endpoint has to answer, and what ends it.
 func (e *Endpoint) begin(x *seen, cancel context.CancelFunc) {

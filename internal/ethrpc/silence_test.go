@@ -136,3 +136,21 @@ func TestSilenceIsLeft(t *testing.T) {
 		}
 	})
 }
+
+// Those who do not wait any more do not fill the memory, or the other end's.
+func TestManyAskASilentOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &node{late: mute}
+		c := clientOf(t, nil, n, &node{})
+		c.cfg.Timeout = time.Hour
+		c.endpoints[0].ours = true
+		for range 2 * maxOpen {
+			go func() { _, _ = c.endpoints[0].answered(t.Context()) }()
+			time.Sleep(time.Second) //nolint:forbidigo // fake time
+		}
+		_, err := c.endpoints[0].answered(t.Context())
+		if got := len(n.exchanges()); got != maxOpen || ClassOf(err) != Unsent {
+			t.Errorf("it was asked %d times, then %v", got, err)
+		}
+	})
+}
