@@ -15,6 +15,9 @@
 // may be logs, and for each empty range, another endpoint has to say the same, if there is one. If there is none, all logs of the block are
 // read: together they make up the filter, or the answer counts as none.
 //
+// An endpoint that is silent for three seconds has the next one asked beside it. If it was asked for a second opinion of one block, and
+// there is nobody else, all logs of the block are read as if it were not there; a second opinion of a range is waited for.
+//
 // A block is the one of the hash or the number that was asked for. The logs of a range name their blocks themselves, so the headers of
 // those blocks are read too, and a log whose block has another hash is no answer.
 //

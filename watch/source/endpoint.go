@@ -110,6 +110,14 @@ func (e *endpoint) rests() (resting, closed bool) {
 	return resting || e.Resting(), closed
 }
 
+// quiet returns since when an endpoint is silent; the zero time if it is not, or if that is not known: a mirror node is asked by a client of its own.
+func (e *endpoint) quiet() time.Time {
+	if j, ok := e.reader.(jsonRPC); ok {
+		return j.Quiet()
+	}
+	return time.Time{}
+}
+
 // failed has the endpoint rest, longer with each failure in a row, unless its client has seen to that.
 func (e *endpoint) failed(err error) {
 	if class := ethrpc.ClassOf(err); !class.AboutEndpoint() {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
@@ -26,7 +27,7 @@ func (p *Pool) LogsOfBlock(ctx context.Context, b Block, q Query) ([]Log, error)
 		return nil, nil
 	}
 	at := extent{hash: &b.Hash, from: b.Number, to: b.Number}
-	logs, err := p.confirmed(ctx, q, func(ctx context.Context, e *endpoint) (answer, error) {
+	a, err := p.confirmed(ctx, q, func(ctx context.Context, e *endpoint, _ *answer) (answer, error) {
 		a, err := e.logs(ctx, at, q)
 		switch {
 		case errors.Is(err, errRefused): // most nodes call a block that they do not have an error
@@ -38,10 +39,10 @@ func (p *Pool) LogsOfBlock(ctx context.Context, b Block, q Query) ([]Log, error)
 		}
 		return a, err
 	})
-	for i := range logs {
-		logs[i].Time = b.Time
+	for i := range a.logs {
+		a.logs[i].Time = b.Time
 	}
-	return logs, err
+	return a.logs, err
 }
 
 // LogsOfRange returns the logs of the blocks from one to another, as far as one call gets: last is the last block that is
@@ -51,16 +52,15 @@ func (p *Pool) LogsOfRange(ctx context.Context, from, to uint64, q Query) (logs 
 		last, err = p.Block(ctx, to)
 		return nil, last, err
 	}
-	var end answer // of the endpoint that was asked last
-	logs, err = p.confirmed(ctx, q, func(ctx context.Context, e *endpoint) (answer, error) {
-		a, err := p.shrinking(ctx, e, from, to, q)
-		if err == nil {
-			to = min(to, a.last.Number) // a second opinion covers the same blocks
-			last, end = a.last, a
+	a, err := p.confirmed(ctx, q, func(ctx context.Context, e *endpoint, first *answer) (answer, error) {
+		end := to
+		if first != nil {
+			end = first.last.Number // a second opinion covers the same blocks
 		}
-		return a, err
+		return p.shrinking(ctx, e, from, end, q)
 	})
-	if err != nil || len(logs) > 0 && logs[len(logs)-1].BlockNumber == last.Number || !end.names(q) {
+	logs, last = a.logs, a.last
+	if err != nil || len(logs) > 0 && logs[len(logs)-1].BlockNumber == last.Number || !a.names(q) {
 		return logs, last, err
 	}
 	// The last block of the range is known with its filter, and that names what is followed: the block tells by itself.
@@ -71,76 +71,100 @@ func (p *Pool) LogsOfRange(ctx context.Context, from, to uint64, q Query) (logs 
 	return logs, last, err
 }
 
-// confirmed asks one endpoint, and others too where its answer could be empty for a wrong reason.
-func (p *Pool) confirmed(ctx context.Context, q Query, do func(context.Context, *endpoint) (answer, error)) ([]Log, error) {
-	var best *answer
+// asking has an endpoint say which logs there are. What another one said first, if any, is what it is asked to confirm.
+type asking func(ctx context.Context, e *endpoint, first *answer) (answer, error)
+
+// confirmed asks one endpoint, and others too where it is silent, or where its answer could be empty for a wrong reason. The logs of a block explain
+// its filter when nobody else gives an opinion, and as soon as who is asked for one is silent: that is a proof. What a range has is not
+// proved by one endpoint, so there all others are waited for.
+func (p *Pool) confirmed(ctx context.Context, q Query, do asking) (answer, error) {
+	var best atomic.Pointer[answer] // empty, for a reason that is not known
 	var failures []error
 	missing := 0
-	for _, e := range p.inOrder() {
-		var a answer
-		err := p.checked(ctx, e, func(ctx context.Context, e *endpoint) (err error) {
-			a, err = do(ctx, e)
-			a.sort()
-			return err
-		})
+	alone := said[answer]{err: errNothing}
+	turns := append(p.inOrder(), nil) // nil: nobody else
+	for e, s := range ethrpc.InTurn(ctx, turns, (*endpoint).quiet, func(ctx context.Context, e *endpoint) said[answer] {
+		if e == nil {
+			return p.explained(ctx, q, best.Load())
+		}
+		return checked(ctx, p, e, sorted(do, best.Load()))
+	}) {
 		switch {
 		case ctx.Err() != nil:
-			return nil, ctx.Err()
-		case errors.Is(err, ErrNotFound):
+			return answer{}, ctx.Err()
+		case e == nil:
+			if alone = s; alone.err == nil {
+				return alone.answer, nil
+			}
+			continue
+		case errors.Is(s.err, ErrNotFound):
 			missing++
 			continue
-		case err != nil:
-			e.failed(err)
-			failures = append(failures, e.named(err))
+		case s.err != nil:
+			e.failed(s.err)
+			failures = append(failures, e.named(s.err))
 			continue
 		}
 		e.succeeded()
-		if best != nil && len(a.logs) == 0 {
-			return nil, nil // two endpoints say that there is nothing
+		a, first := s.answer, best.Load()
+		if first != nil && len(a.logs) == 0 { // two endpoints say that there is nothing
+			if first.last.Number < a.last.Number {
+				a = *first
+			}
+			return a, nil
 		}
 		if len(a.logs) > 0 || !a.doubtful(q) {
-			return a.logs, nil
+			return a, nil
 		}
 		if a.by = e; a.bloom == (types.Bloom{}) && a.one {
 			p.tellBloomless(ctx, e)
 		}
-		best = &a
+		best.Store(&a)
+	}
+	first := best.Load()
+	if first.explicable() && errors.Is(alone.err, errNothing) { // it was too soon then
+		alone = p.explained(ctx, q, first)
 	}
 	switch {
-	case best != nil && best.one && best.bloom != (types.Bloom{}):
-		return p.explained(ctx, q, *best)
-	case best != nil && best.one:
-		return nil, nil // its head is past the block, there is no filter, and nobody else can be asked now
-	case best != nil:
-		return p.again(ctx, q, *best, do)
+	case first.explicable():
+		return alone.answer, alone.err
+	case first != nil && first.one:
+		return *first, nil // its head is past the block, there is no filter, and nobody else can be asked now
+	case first != nil:
+		return p.again(ctx, q, first, do)
 	case missing == len(p.endpoints):
-		return nil, ErrNotFound
+		return answer{}, ErrNotFound
 	default:
-		return nil, p.unavailable(failures)
+		return answer{}, p.unavailable(failures)
+	}
+}
+
+// sorted has the logs of an answer be in their order.
+func sorted(do asking, first *answer) func(context.Context, *endpoint) (answer, error) {
+	return func(ctx context.Context, e *endpoint) (answer, error) {
+		a, err := do(ctx, e, first)
+		a.sort()
+		return a, err
 	}
 }
 
 // again asks an endpoint that nobody can be asked beside for a range a second time, when it has named no logs: behind its address there may be
 // several nodes, one of which is behind.
-func (p *Pool) again(ctx context.Context, q Query, first answer, do func(context.Context, *endpoint) (answer, error)) ([]Log, error) {
-	var a answer
-	err := p.checked(ctx, first.by, func(ctx context.Context, e *endpoint) (err error) {
-		a, err = do(ctx, e)
-		a.sort()
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, first.by.named(err))
+func (p *Pool) again(ctx context.Context, q Query, first *answer, do asking) (answer, error) {
+	s := checked(ctx, p, first.by, sorted(do, first))
+	a := s.answer
+	if s.err != nil {
+		return answer{}, fmt.Errorf("%w: %w", ErrUnavailable, first.by.named(s.err))
 	}
 	if len(a.logs) > 0 {
 		p.log.WarnContext(ctx, "an endpoint named no logs of a range, and some when it was asked again", "chain", p.cfg.ChainID, "endpoint", first.by.name, "logs", len(a.logs))
-		return a.logs, nil
+		return a, nil
 	}
 	if j, ok := first.by.reader.(jsonRPC); ok {
 		a.by = first.by
-		return nil, p.sound(ctx, j, a, q)
+		return a, p.sound(ctx, j, a, q)
 	}
-	return nil, nil
+	return a, nil
 }
 
 // sound doubts an endpoint's word that a range has no wanted logs. One that has forgotten the logs of old blocks has none of the last block either,
@@ -173,8 +197,9 @@ func (p *Pool) sound(ctx context.Context, j jsonRPC, a answer, q Query) error {
 			if !one.names(q) {
 				continue
 			}
-			logs, err := p.explained(ctx, q, one)
-			if err == nil && len(logs) > 0 {
+			s := p.explained(ctx, q, &one)
+			err := s.err
+			if err == nil && len(s.answer.logs) > 0 {
 				err = fmt.Errorf("%w: %w: logs of block %d are missing in the answer to a range", ErrUnavailable, ErrDoubt, one.last.Number)
 			}
 			if err != nil {
@@ -185,24 +210,32 @@ func (p *Pool) sound(ctx context.Context, j jsonRPC, a answer, q Query) error {
 	return nil
 }
 
+// errNothing means that there is no answer yet that the logs of its block could explain.
+var errNothing = errors.New("nothing to explain")
+
+// explicable tells whether all logs of the block can prove an empty answer, or disprove it.
+func (a *answer) explicable() bool { return a != nil && a.one && a.bloom != (types.Bloom{}) }
+
 // explained settles an empty answer of a block whose filter names what is asked for: all logs of the block together make up the filter, and none of
 // them is meant, or they are not all, and the doubt stays.
-func (p *Pool) explained(ctx context.Context, q Query, a answer) ([]Log, error) {
+func (p *Pool) explained(ctx context.Context, q Query, a *answer) said[answer] {
+	if !a.explicable() {
+		return said[answer]{err: errNothing}
+	}
 	j, ok := a.by.reader.(jsonRPC)
 	if !ok {
-		return nil, nil // a mirror node's block is published together with its logs
+		return said[answer]{answer: *a} // a mirror node's block is published together with its logs
 	}
 	at := extent{hash: &a.last.Hash, from: a.last.Number, to: a.last.Number}
 	all, complete, err := j.whole(ctx, at, q, a.bloom)
 	all.sort()
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, a.by.named(err))
-	case complete || len(all.logs) > 0:
-		return all.logs, nil
-	default:
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, a.by.named(ErrDoubt))
+		err = fmt.Errorf("%w: %w", ErrUnavailable, a.by.named(err))
+	case !complete && len(all.logs) == 0:
+		err = fmt.Errorf("%w: %w", ErrUnavailable, a.by.named(ErrDoubt))
 	}
+	return said[answer]{all, err}
 }
 
 // tellBloomless says once of an endpoint that its blocks have no filter.

@@ -229,30 +229,35 @@ func (p *Pool) prefer(e *endpoint) {
 	}
 }
 
-// ask tries the endpoints in turn until one of them answers. A block that an endpoint does not have is looked for at the
-// others; ErrNotFound is returned only if all of them answered so.
-func (p *Pool) ask(ctx context.Context, do func(context.Context, *endpoint) error) error {
+// said is what one endpoint said to a question.
+type said[A any] struct {
+	answer A
+	err    error
+}
+
+// ask tries the endpoints in turn until one of them answers, and the next one beside a silent one. A block that an endpoint does not have is looked
+// for at the others; ErrNotFound is returned only if all of them answered so.
+func ask[A any](ctx context.Context, p *Pool, do func(context.Context, *endpoint) (A, error)) (none A, err error) {
 	var failures []error
 	missing := 0
-	for _, e := range p.inOrder() {
-		err := p.checked(ctx, e, do)
+	for e, s := range ethrpc.InTurn(ctx, p.inOrder(), (*endpoint).quiet, func(ctx context.Context, e *endpoint) said[A] { return checked(ctx, p, e, do) }) {
 		switch {
-		case err == nil:
+		case s.err == nil:
 			e.succeeded()
-			return nil
+			return s.answer, nil
 		case ctx.Err() != nil:
-			return ctx.Err()
-		case errors.Is(err, ErrNotFound):
+			return none, ctx.Err()
+		case errors.Is(s.err, ErrNotFound):
 			missing++
 		default:
-			e.failed(err)
-			failures = append(failures, e.named(err))
+			e.failed(s.err)
+			failures = append(failures, e.named(s.err))
 		}
 	}
 	if missing == len(p.endpoints) {
-		return ErrNotFound
+		return none, ErrNotFound
 	}
-	return p.unavailable(failures)
+	return none, p.unavailable(failures)
 }
 
 // unavailable is the error of a question that no endpoint answered in a way that proves anything.
@@ -265,13 +270,13 @@ func (p *Pool) unavailable(failures []error) error {
 }
 
 // checked calls do after the endpoint has shown once that it serves this chain.
-func (p *Pool) checked(ctx context.Context, e *endpoint, do func(context.Context, *endpoint) error) error {
+func checked[A any](ctx context.Context, p *Pool, e *endpoint, do func(context.Context, *endpoint) (A, error)) (s said[A]) {
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.Timeout)
 	defer cancel()
-	if err := e.check(ctx); err != nil {
-		return err
+	if s.err = e.check(ctx); s.err == nil {
+		s.answer, s.err = do(ctx, e)
 	}
-	return do(ctx, e)
+	return s
 }
 
 // Head returns the newest block. It may be older than one returned before, if the endpoint is behind.
@@ -283,14 +288,13 @@ func (p *Pool) Head(ctx context.Context) (Block, error) {
 	if compare {
 		p.preferNewest(ctx)
 	}
-	var b Block
-	err := p.ask(ctx, func(ctx context.Context, e *endpoint) (err error) {
-		if b, err = e.block(ctx, "latest"); err == nil {
+	return ask(ctx, p, func(ctx context.Context, e *endpoint) (Block, error) {
+		b, err := e.block(ctx, "latest")
+		if err == nil {
 			e.showed(b.Number)
 		}
-		return err
+		return b, err
 	})
-	return b, err
 }
 
 // Highest returns the highest head that any endpoint has shown, and when it was shown first; a zero time if none was. The one in use may be
@@ -318,15 +322,13 @@ func (p *Pool) preferNewest(ctx context.Context) {
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, compareWait)
 			defer cancel()
-			err := p.checked(ctx, e, func(ctx context.Context, e *endpoint) (err error) {
-				numbers[i], err = e.number(ctx)
-				return err
-			})
-			if err != nil {
-				e.failed(err)
+			s := checked(ctx, p, e, func(ctx context.Context, e *endpoint) (uint64, error) { return e.number(ctx) })
+			if s.err != nil {
+				e.failed(s.err)
 				return
 			}
-			e.showed(numbers[i])
+			numbers[i] = s.answer
+			e.showed(s.answer)
 		})
 	}
 	all.Wait()
@@ -360,12 +362,12 @@ func (p *Pool) BlockByHash(ctx context.Context, hash common.Hash) (Block, error)
 	return p.block(ctx, func(ctx context.Context, e *endpoint) (Block, error) { return e.blockByHash(ctx, hash) }, func(b Block) bool { return b.Hash == hash })
 }
 
-func (p *Pool) block(ctx context.Context, read func(context.Context, *endpoint) (Block, error), meant func(Block) bool) (b Block, err error) {
-	err = p.ask(ctx, func(ctx context.Context, e *endpoint) (err error) {
-		if b, err = read(ctx, e); err == nil && !meant(b) {
+func (p *Pool) block(ctx context.Context, read func(context.Context, *endpoint) (Block, error), meant func(Block) bool) (Block, error) {
+	return ask(ctx, p, func(ctx context.Context, e *endpoint) (Block, error) {
+		b, err := read(ctx, e)
+		if err == nil && !meant(b) {
 			err = errAnother
 		}
-		return err
+		return b, err
 	})
-	return b, err
 }

@@ -43,23 +43,19 @@ const (
 )
 
 // TransactionsOfBlock returns the wanted transactions of a block in their order, with what came of them. ErrNotFound means that no endpoint has the
-// block: it may have been replaced by another. Want may be called again for the same transaction.
-func (p *Pool) TransactionsOfBlock(ctx context.Context, b Block, want func(*Transaction) bool) (list []Transaction, err error) {
-	err = p.ask(ctx, func(ctx context.Context, e *endpoint) (err error) {
-		list, err = e.transactions(ctx, extent{hash: &b.Hash, from: b.Number, to: b.Number}, want)
-		return err
+// block: it may have been replaced by another. Want may be called again for the same transaction, at the same time, and after the return: it
+// must only read.
+func (p *Pool) TransactionsOfBlock(ctx context.Context, b Block, want func(*Transaction) bool) ([]Transaction, error) {
+	return ask(ctx, p, func(ctx context.Context, e *endpoint) ([]Transaction, error) {
+		return e.transactions(ctx, extent{hash: &b.Hash, from: b.Number, to: b.Number}, want)
 	})
-	return list, err
 }
 
 // TransactionsOfRange returns the wanted transactions of blocks that cannot be replaced any more. It reads each block as a whole.
 func (p *Pool) TransactionsOfRange(ctx context.Context, from, to uint64, want func(*Transaction) bool) (all []Transaction, err error) {
 	for ; from <= to; from += blocksPerBatch {
-		var list []Transaction
-		err := p.ask(ctx, func(ctx context.Context, e *endpoint) (err error) {
-			list, err = e.transactions(ctx, extent{from: from, to: min(to, from+blocksPerBatch-1)}, want)
-			return err
-		})
+		w := extent{from: from, to: min(to, from+blocksPerBatch-1)}
+		list, err := ask(ctx, p, func(ctx context.Context, e *endpoint) ([]Transaction, error) { return e.transactions(ctx, w, want) })
 		if err != nil {
 			return nil, err
 		}
