@@ -513,10 +513,17 @@ func TestLongWords(t *testing.T) {
 	}
 }
 
-// A WebSocket that is silent is closed after one answer that did not come, and dialled again.
-func TestHalfOpen(t *testing.T) {
-	var mu sync.Mutex
-	dials, silent := 0, false
+// halfOpen is an endpoint whose first WebSocket can be made silent.
+type halfOpen struct {
+	url    string
+	mu     sync.Mutex
+	dials  int
+	silent bool
+	ended  bool // the first one was closed
+}
+
+func newHalfOpen(t *testing.T) *halfOpen {
+	h := &halfOpen{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		upgrader := websocket.Upgrader{}
 		conn, err := upgrader.Upgrade(w, r, nil)
@@ -524,25 +531,48 @@ func TestHalfOpen(t *testing.T) {
 			return
 		}
 		defer func() { _ = conn.Close() }()
-		mu.Lock()
-		dials++
-		mine := dials
-		mu.Unlock()
+		h.mu.Lock()
+		h.dials++
+		mine := h.dials
+		h.mu.Unlock()
 		for {
 			var q asked
 			if conn.ReadJSON(&q) != nil {
+				h.mu.Lock()
+				h.ended = h.ended || mine == 1
+				h.mu.Unlock()
 				return
 			}
-			mu.Lock()
-			quiet := silent && mine == 1
-			mu.Unlock()
+			h.mu.Lock()
+			quiet := h.silent && mine == 1
+			h.mu.Unlock()
 			if !quiet && conn.WriteJSON(map[string]any{"jsonrpc": "2.0", "id": q.ID, "result": "0x5"}) != nil {
 				return
 			}
 		}
 	}))
-	defer server.Close()
-	c, err := New(Config{ChainID: 5, URLs: []string{"ws" + strings.TrimPrefix(server.URL, "http")}, Timeout: time.Second})
+	t.Cleanup(server.Close)
+	h.url = "ws" + strings.TrimPrefix(server.URL, "http")
+	return h
+}
+
+// silence has the first WebSocket stay open and say nothing.
+func (h *halfOpen) silence() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.silent = true
+}
+
+func (h *halfOpen) seen() (dials int, ended bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.dials, h.ended
+}
+
+// A WebSocket that is silent is closed after one answer that did not come, and dialled again.
+func TestHalfOpen(t *testing.T) {
+	h := newHalfOpen(t)
+	c, err := New(Config{ChainID: 5, URLs: []string{h.url}, Timeout: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -554,13 +584,12 @@ func TestHalfOpen(t *testing.T) {
 	if err := ask(); err != nil {
 		t.Fatal(err)
 	}
-	mu.Lock()
-	silent = true
-	mu.Unlock()
+	h.silence()
 	if err := ask(); ClassOf(err) != Lost {
 		t.Fatalf("a silent endpoint answers %v", err)
 	}
-	if err := ask(); err != nil || dials != 2 {
+	err = ask()
+	if dials, _ := h.seen(); err != nil || dials != 2 {
 		t.Errorf("after %d dials: %v", dials, err)
 	}
 }

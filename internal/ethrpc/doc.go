@@ -30,7 +30,8 @@
 //
 // A connection that is half-open takes questions and answers none, and the time of a call is long, since a query for logs may be. So while an
 // endpoint leaves all its questions without an answer for three seconds, the next one is asked beside it, once a call, and the first good answer
-// counts. From then on it is asked last. Nothing is hung up for it: the processor may be what is slow. What the silent one answers in the end, or that
+// counts. From then on it is asked last, and a WebSocket is dialled anew for the next call, while those who wait on the silent one go on waiting.
+// Nothing is hung up: the processor may be what is slow. If all others have failed, they and the silent one are asked once more. What the silent one answers in the end, or that
 // it answers nothing in its time, counts for it as ever. Only reads are asked so, and those that belong together go to either
 // endpoint together.
 //

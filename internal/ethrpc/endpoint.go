@@ -79,6 +79,7 @@ func (e *Endpoint) Do(ctx context.Context, calls ...*Call) error {
 	for _, c := range calls {
 		c.clear()
 	}
+	e.leave()
 	if rest := e.unasked(); rest != nil {
 		for _, c := range calls {
 			c.err = rest
@@ -225,7 +226,7 @@ func (e *Endpoint) exchange(ctx context.Context, calls []*Call) (whole bool, fai
 	note := &seen{batch: len(calls) > 1, part: e.hears}
 	e.begin(note, cancel)
 	defer func() { e.end(note, ctx.Err() == nil) }()
-	client, err := e.connected(ctx)
+	client, err := e.connected(ctx, note)
 	if err != nil {
 		return true, undialled(e.name, err)
 	}
@@ -328,7 +329,7 @@ func (e *Endpoint) Subscribe(ctx context.Context, channel any, args ...any) (*rp
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.Timeout)
 	defer cancel()
-	client, err := e.connected(ctx)
+	client, err := e.connected(ctx, &seen{})
 	if err != nil {
 		return nil, undialled(e.name, err)
 	}
@@ -359,10 +360,11 @@ func (e *Endpoint) checkChain(ctx context.Context) *Error {
 	return nil
 }
 
-// connected returns the client. A WebSocket is dialled at the first call, and again after it was hung up.
-func (e *Endpoint) connected(ctx context.Context) (*rpc.Client, error) {
+// connected returns the client for an exchange. A WebSocket is dialled at the first call, and again after it was hung up or left.
+func (e *Endpoint) connected(ctx context.Context, x *seen) (*rpc.Client, error) {
 	e.mu.Lock()
 	client := e.client
+	x.client = client
 	e.mu.Unlock()
 	if client != nil {
 		return client, nil
@@ -373,12 +375,13 @@ func (e *Endpoint) connected(ctx context.Context) (*rpc.Client, error) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.client != nil { // another call was faster
+	if e.client == nil {
+		e.client = fresh
+	} else { // another call was faster
 		fresh.Close()
-		return e.client, nil
 	}
-	e.client = fresh
-	return fresh, nil
+	x.client = e.client
+	return x.client, nil
 }
 
 func (e *Endpoint) dial(ctx context.Context) (*rpc.Client, error) {
@@ -399,17 +402,14 @@ func (e *Endpoint) dial(ctx context.Context) (*rpc.Client, error) {
 	}))
 }
 
-// hangUp closes a WebSocket, unless it is another one by now.
+// hangUp closes a WebSocket.
 func (e *Endpoint) hangUp(client *rpc.Client) {
 	e.mu.Lock()
-	mine := e.client == client
-	if mine {
+	if e.client == client {
 		e.client, e.ours = nil, false
 	}
 	e.mu.Unlock()
-	if mine {
-		client.Close()
-	}
+	client.Close()
 }
 
 func (e *Endpoint) close() {

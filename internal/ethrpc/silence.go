@@ -6,6 +6,8 @@ import (
 	"iter"
 	"slices"
 	"time"
+
+	"github.com/ethereum/go-ethereum/rpc"
 )
 
 // silence is how long an endpoint may leave all its questions without an answer until the next one is asked beside it. Whoever waits may hold
@@ -18,6 +20,9 @@ const maxOpen = 32
 // InTurn asks endpoints in their order, for as long as the caller goes on, and yields what each one answered. The next one is asked when the caller
 // wants more than what was answered; and beside one that leaves everything without an answer for 3 s, as quiet tells: since when it does, or
 // the zero time; at once if it did so before. So of two endpoints, one of which accepts questions and is silent, the other one's answer is there after 3 s.
+//
+// When all were asked and the last one is silent, they are asked once more, for as long as it is: what failed may have passed, and a
+// silent endpoint may answer over another connection.
 //
 // No more than two are asked at a time. Nothing is hung up: what a caller does not wait for any more goes on until its own time is over, so
 // that a late answer counts for who gave it. That means that ask may run on after the loop, and must not write what the loop reads. A caller
@@ -39,15 +44,16 @@ func InTurn[E, A any](ctx context.Context, list []E, quiet func(E) time.Time, as
 		}()
 		timer := time.NewTimer(silence)
 		defer timer.Stop()
+		patience := time.Now().Add(time.Duration(len(list)+1) * silence) // those who failed by being silent are not asked once more
 		for next := 0; next < len(list) || len(open) > 0; {
 			var wait <-chan time.Time
-			if next < len(list) && len(open) < 2 {
+			if len(open) < 2 && (next < len(list) || next < 2*len(list) && time.Now().Before(patience)) {
 				left := time.Duration(0)
 				if len(open) == 1 {
 					left = open[0].left(quiet)
 				}
 				if left <= 0 {
-					open = append(open, put(ctx, list[next], ask, answers))
+					open = append(open, put(ctx, list[next%len(list)], ask, answers))
 					next++
 					continue
 				}
@@ -122,31 +128,73 @@ func onlyReads(calls []*Call) bool {
 func (e *Endpoint) Quiet() time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.open) == 0 {
-		return time.Time{}
+	var since time.Time
+	for x := range e.open {
+		begun := e.heard
+		if x.leftBy(e.client) {
+			begun = x.begun
+		}
+		if since.IsZero() || begun.Before(since) {
+			since = begun
+		}
 	}
-	return e.heard
+	return since
 }
 
 // silent tells whether others are to be asked first. The caller holds the lock.
-func (e *Endpoint) silent(now time.Time) bool { return len(e.open) > 0 && now.Sub(e.heard) >= silence }
+func (e *Endpoint) silent(now time.Time) bool {
+	return e.awaited() && now.Sub(e.heard) >= silence
+}
+
+// awaited tells whether anybody waits on the connection that is in use, or for one. The caller holds the lock.
+func (e *Endpoint) awaited() bool {
+	for x := range e.open {
+		if !x.leftBy(e.client) {
+			return true
+		}
+	}
+	return false
+}
+
+// leftBy tells whether an exchange waits on a connection that is not used any more.
+func (x *seen) leftBy(client *rpc.Client) bool { return x.client != nil && x.client != client }
+
+// leave has the next call dial a WebSocket that is silent anew. It may be half-open, or only slow: those who wait on it go on waiting.
+func (e *Endpoint) leave() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.client != nil && e.Streams() && e.silent(time.Now()) {
+		e.client, e.ours = nil, false
+	}
+}
 
 // begin notes an exchange that the endpoint has to answer, and what ends it.
 func (e *Endpoint) begin(x *seen, cancel context.CancelFunc) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.open) == 0 {
-		e.open, e.heard = map[*seen]context.CancelFunc{}, time.Now()
+	if e.open == nil {
+		e.open = map[*seen]context.CancelFunc{}
 	}
+	if !e.awaited() {
+		e.heard = time.Now()
+	}
+	x.begun = time.Now()
 	e.open[x] = cancel
 }
 
-// end notes that an exchange is over: something was heard, or nobody waits any more.
+// end notes that an exchange is over: something was heard, or nobody waits any more. The last one closes a connection that was left.
 func (e *Endpoint) end(x *seen, heard bool) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
 	if delete(e.open, x); heard {
 		e.heard = time.Now()
+	}
+	last := x.leftBy(e.client)
+	for other := range e.open {
+		last = last && other.client != x.client
+	}
+	e.mu.Unlock()
+	if last {
+		x.client.Close()
 	}
 }
 

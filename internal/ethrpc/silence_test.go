@@ -2,6 +2,7 @@ package ethrpc
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,6 +83,8 @@ func TestWhoIsAskedBesideASilentOne(t *testing.T) {
 		"a lone endpoint":            {"eth_getBalance", []*node{{late: mute}}, []int{1}, false},
 		"three silent ones":          {"eth_getBalance", []*node{{late: mute}, {late: mute}, {late: mute}}, []int{1, 1, 0}, false},
 		"the next one fails":         {"eth_getBalance", []*node{{late: mute}, {whole: all(503, "", "")}, {}}, []int{1, 1, 1}, false},
+		"what failed has passed":     {"eth_getBalance", []*node{{whole: once(503)}, {late: mute}}, []int{3, 1}, false},
+		"what failed fails":          {"eth_getBalance", []*node{{whole: all(503, "", "")}, {late: mute}}, []int{2, 2}, false},
 		"a transaction":              {"eth_sendRawTransaction", []*node{{late: mute}, {}}, []int{1, 0}, false},
 		"a method that nobody knows": {"lock_unlock", []*node{{late: mute}, {}}, []int{1, 0}, false},
 		"a long query": {"eth_getLogs", []*node{{late: func(q asked) time.Duration {
@@ -115,6 +118,15 @@ func TestWhoIsAskedBesideASilentOne(t *testing.T) {
 				synctest.Wait()
 			})
 		})
+	}
+}
+
+// once has the first exchange fail.
+func once(status int) func([]asked, bool) (int, string, any) {
+	return func([]asked, bool) (int, string, any) {
+		now := status
+		status = 0
+		return now, "", ""
 	}
 }
 
@@ -153,4 +165,44 @@ func TestManyAskASilentOne(t *testing.T) {
 			t.Errorf("it was asked %d times, then %v", got, err)
 		}
 	})
+}
+
+// Where everybody waits on a silent WebSocket and nobody else has an answer, there is one more, and those who wait on the first one may go on.
+func TestLeftWebSocket(t *testing.T) {
+	t.Parallel()
+	h := newHalfOpen(t)
+	c, err := New(Config{ChainID: 5, URLs: []string{h.url, "http://127.0.0.1:1"}, Timeout: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ask := func() error {
+		_, err := c.Do(t.Context(), Ask(nil, "eth_getBalance"))
+		return err
+	}
+	if err := ask(); err != nil {
+		t.Fatal(err)
+	}
+	h.silence()
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if err := ask(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if dials, ended := h.seen(); dials < 2 || dials > 9 || ended {
+		t.Errorf("%d dials; the first was closed: %t", dials, ended)
+	}
+	before, _ := h.seen()
+	for range 8 {
+		if err := ask(); err != nil {
+			t.Error(err)
+		}
+	}
+	if dials, _ := h.seen(); dials != before {
+		t.Errorf("it was dialled %d times more", dials-before)
+	}
 }

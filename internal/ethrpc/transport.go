@@ -17,6 +17,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ethereum/go-ethereum/rpc"
+
 	"lockstep/internal/sleep"
 )
 
@@ -30,6 +32,8 @@ type seen struct {
 	batch  bool // several calls were sent
 	whole  *wireError
 	part   func() // is told of each part of the answer; may be nil
+	begun  time.Time
+	client *rpc.Client // the connection, once there is one; guarded by the endpoint
 }
 
 type seenKey struct{}
