@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -110,8 +111,24 @@ func (e *endpoint) rests() (resting, closed bool) {
 	return resting || e.Resting(), closed
 }
 
+// failures are those of several endpoints. One that was asked twice has one.
+type failures struct {
+	by   []*endpoint
+	errs []error
+}
+
+func (f *failures) add(e *endpoint, err error) {
+	e.failed(err)
+	if !slices.Contains(f.by, e) {
+		f.by, f.errs = append(f.by, e), append(f.errs, e.named(err))
+	}
+}
+
 // quiet returns since when an endpoint is silent; the zero time if it is not, or if that is not known: a mirror node is asked by a client of its own.
 func (e *endpoint) quiet() time.Time {
+	if e == nil {
+		return time.Time{}
+	}
 	if j, ok := e.reader.(jsonRPC); ok {
 		return j.Quiet()
 	}

@@ -79,8 +79,7 @@ type asking func(ctx context.Context, e *endpoint, first *answer) (answer, error
 // proved by one endpoint, so there all others are waited for.
 func (p *Pool) confirmed(ctx context.Context, q Query, do asking) (answer, error) {
 	var best atomic.Pointer[answer] // empty, for a reason that is not known
-	var failures []error
-	missing := 0
+	var failed failures
 	alone := said[answer]{err: errNothing}
 	turns := append(p.inOrder(), nil) // nil: nobody else
 	for e, s := range ethrpc.InTurn(ctx, turns, (*endpoint).quiet, func(ctx context.Context, e *endpoint) said[answer] {
@@ -98,15 +97,16 @@ func (p *Pool) confirmed(ctx context.Context, q Query, do asking) (answer, error
 			}
 			continue
 		case errors.Is(s.err, ErrNotFound):
-			missing++
 			continue
 		case s.err != nil:
-			e.failed(s.err)
-			failures = append(failures, e.named(s.err))
+			failed.add(e, s.err)
 			continue
 		}
 		e.succeeded()
 		a, first := s.answer, best.Load()
+		if first != nil && first.by == e && len(a.logs) == 0 {
+			continue // it was asked once more
+		}
 		if first != nil && len(a.logs) == 0 { // two endpoints say that there is nothing
 			if first.last.Number < a.last.Number {
 				a = *first
@@ -132,10 +132,10 @@ func (p *Pool) confirmed(ctx context.Context, q Query, do asking) (answer, error
 		return *first, nil // its head is past the block, there is no filter, and nobody else can be asked now
 	case first != nil:
 		return p.again(ctx, q, first, do)
-	case missing == len(p.endpoints):
+	case len(failed.errs) == 0:
 		return answer{}, ErrNotFound
 	default:
-		return answer{}, p.unavailable(failures)
+		return answer{}, p.unavailable(failed.errs)
 	}
 }
 

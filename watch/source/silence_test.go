@@ -1,6 +1,7 @@
 package source_test
 
 import (
+	"net/http"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -70,18 +71,22 @@ func logsUpTo(last uint64) func(*testing.T, *source.Pool) (int, error) {
 	}
 }
 
-// A WebSocket through which nothing comes any more, and nobody says so.
+// Nothing comes any more through a WebSocket, and nobody says so. If there is nobody else who can answer, it is dialled again.
 func TestHalfOpenWebSocket(t *testing.T) {
-	t.Parallel()
 	c := newChain(t)
 	c.emit(emitter, ping)
-	line := watchtest.NewLine(t, c.url)
-	p := pool(t, source.Config{Timeout: time.Hour, URLs: []string{"ws://" + line.Addr, c.url}}, source.Deps{})
-	at, err := p.Block(t.Context(), 1)
-	if err != nil || line.Hang() == 0 {
-		t.Fatalf("nothing went through the WebSocket: %v", err)
-	}
-	if found, err := logsOf(at)(t, p); err != nil || found != 1 {
-		t.Errorf("%d logs, %v", found, err)
+	for name, url := range map[string]string{"another endpoint answers": c.url, "nobody else does": spoiler{status: http.StatusBadGateway}.proxy(t, c.url)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			line := watchtest.NewLine(t, c.url)
+			p := pool(t, source.Config{Timeout: time.Hour, URLs: []string{"ws://" + line.Addr, url}}, source.Deps{})
+			at, err := p.Block(t.Context(), 1)
+			if err != nil || line.Hang() == 0 {
+				t.Fatalf("nothing went through the WebSocket: %v", err)
+			}
+			if found, err := logsOf(at)(t, p); err != nil || found != 1 {
+				t.Errorf("%d logs, %v", found, err)
+			}
+		})
 	}
 }

@@ -238,8 +238,7 @@ type said[A any] struct {
 // ask tries the endpoints in turn until one of them answers, and the next one beside a silent one. A block that an endpoint does not have is looked
 // for at the others; ErrNotFound is returned only if all of them answered so.
 func ask[A any](ctx context.Context, p *Pool, do func(context.Context, *endpoint) (A, error)) (none A, err error) {
-	var failures []error
-	missing := 0
+	var failed failures
 	for e, s := range ethrpc.InTurn(ctx, p.inOrder(), (*endpoint).quiet, func(ctx context.Context, e *endpoint) said[A] { return checked(ctx, p, e, do) }) {
 		switch {
 		case s.err == nil:
@@ -247,17 +246,14 @@ func ask[A any](ctx context.Context, p *Pool, do func(context.Context, *endpoint
 			return s.answer, nil
 		case ctx.Err() != nil:
 			return none, ctx.Err()
-		case errors.Is(s.err, ErrNotFound):
-			missing++
-		default:
-			e.failed(s.err)
-			failures = append(failures, e.named(s.err))
+		case !errors.Is(s.err, ErrNotFound):
+			failed.add(e, s.err)
 		}
 	}
-	if missing == len(p.endpoints) {
+	if len(failed.errs) == 0 {
 		return none, ErrNotFound
 	}
-	return none, p.unavailable(failures)
+	return none, p.unavailable(failed.errs)
 }
 
 // unavailable is the error of a question that no endpoint answered in a way that proves anything.
