@@ -113,8 +113,17 @@ func (e *endpoint) rests() (resting, closed bool) {
 
 // failures are those of several endpoints. One that was asked twice has one.
 type failures struct {
-	by   []*endpoint
-	errs []error
+	by      []*endpoint
+	errs    []error
+	lacking []*endpoint
+}
+
+// lack returns how many endpoints have said that they do not have the block.
+func (f *failures) lack(e *endpoint) int {
+	if !slices.Contains(f.lacking, e) {
+		f.lacking = append(f.lacking, e)
+	}
+	return len(f.lacking)
 }
 
 func (f *failures) add(e *endpoint, err error) {

@@ -97,6 +97,9 @@ func (p *Pool) confirmed(ctx context.Context, q Query, do asking) (answer, error
 			}
 			continue
 		case errors.Is(s.err, ErrNotFound):
+			if failed.lack(e) == len(p.endpoints) && best.Load() == nil {
+				return answer{}, ErrNotFound
+			}
 			continue
 		case s.err != nil:
 			failed.add(e, s.err)
@@ -132,8 +135,6 @@ func (p *Pool) confirmed(ctx context.Context, q Query, do asking) (answer, error
 		return *first, nil // its head is past the block, there is no filter, and nobody else can be asked now
 	case first != nil:
 		return p.again(ctx, q, first, do)
-	case len(failed.errs) == 0:
-		return answer{}, ErrNotFound
 	default:
 		return answer{}, p.unavailable(failed.errs)
 	}

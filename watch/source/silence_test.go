@@ -1,6 +1,7 @@
 package source_test
 
 import (
+	"errors"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -86,6 +87,13 @@ func TestHalfOpenWebSocket(t *testing.T) {
 			}
 			if found, err := logsOf(at)(t, p); err != nil || found != 1 {
 				t.Errorf("%d logs, %v", found, err)
+			}
+			if url != c.url {
+				return
+			}
+			line.Hang()
+			if _, err := p.Block(t.Context(), 99); !errors.Is(err, source.ErrNotFound) {
+				t.Errorf("a block that nobody has: %v", err)
 			}
 		})
 	}

@@ -248,10 +248,9 @@ func ask[A any](ctx context.Context, p *Pool, do func(context.Context, *endpoint
 			return none, ctx.Err()
 		case !errors.Is(s.err, ErrNotFound):
 			failed.add(e, s.err)
+		case failed.lack(e) == len(p.endpoints):
+			return none, ErrNotFound
 		}
-	}
-	if len(failed.errs) == 0 {
-		return none, ErrNotFound
 	}
 	return none, p.unavailable(failed.errs)
 }
