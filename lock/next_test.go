@@ -67,6 +67,33 @@ func TestAcceptanceDoesNotMendAHole(t *testing.T) {
 	}
 }
 
+// A transaction that is ahead asks what to do while the network judges another one, and is to wait for that. The verdict comes before it has
+// gone back to its place: it has its turn at once, and doesn't wait for what has come.
+func TestAVerdictWhileATransactionIsPutBack(t *testing.T) {
+	t.Parallel()
+	svc, err := New(arrivalOrder(), Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := mustWait(t, mustEnter(t, svc, bob, 3))
+	if n := first.Next(shows(0)); n.Step != Go {
+		t.Fatalf("next %+v", n)
+	}
+	sent := first.Report(Report{Submission: Submission{Node: "0.0.3", TxID: "0.0.2@1.0", Open: true}})
+	first.Release()
+	second := mustWait(t, mustEnter(t, svc, bob, 4))
+	if n := second.Next(shows(0)); n.Step != PutBack {
+		t.Fatalf("next %+v", n)
+	}
+	sent.Conclude(t.Context(), Verdict{Reached: true, TooHigh: true})
+	second.PutBack(hour * time.Millisecond)
+	again := mustWait(t, second.ticket)
+	defer again.Release()
+	if n := again.Next(shows(0)); n.Step != Refuse {
+		t.Errorf("next %+v", n)
+	}
+}
+
 // What waits for a predecessor that comes late gives way in a full queue, above all to that predecessor. It waits once: after that it is
 // refused.
 func TestWhatComesLateFindsRoom(t *testing.T) {

@@ -82,18 +82,21 @@ func (l *lane) judged(next uint64) bool {
 	return slices.ContainsFunc(l.open, func(o *Submitted) bool { return o.sub.Open && o.nonce >= next })
 }
 
-// noteGap notes that what the lane knows of a missing nonce has changed. Once it is certain that one is missing, what is ahead waits for
-// what may come late, and for nothing else: no verdict is to come that says more.
+// noteGap notes that what the lane knows of a missing nonce has changed.
 func (l *lane) noteGap(now time.Duration) {
 	l.gapAt = now
-	if l.chain.gap != certain {
-		return
-	}
 	for t := l.head; t != nil; t = t.next {
-		if !t.kept && t.nonce > l.chain.expected && t.until != 0 {
-			t.until = min(t.until, now+l.svc.cfg.Late())
-		}
+		t.until = l.untilGap(t, t.until)
 	}
+}
+
+// untilGap is until when a ticket waits that would wait until then. Once it is certain that a nonce is missing, what is ahead of it waits
+// for what may come late, and for nothing else: no verdict is to come that says more.
+func (l *lane) untilGap(t *Ticket, then time.Duration) time.Duration {
+	if l.chain.gap != certain || t.kept || t.nonce <= l.chain.expected {
+		return then
+	}
+	return min(then, l.gapAt+l.svc.cfg.Late()) // 0, for no window, stays
 }
 
 // Room returns nil if fewer submissions of this process than limit await their verdict, else a channel that is

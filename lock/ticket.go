@@ -502,6 +502,7 @@ func (l *Lease) PutBack(window time.Duration) bool {
 	case forLate:
 		t.late = true
 	case forVerdict:
+		window = ln.untilGap(t, ln.svc.now()+window) - ln.svc.now() // the verdict may have come since the holder asked
 	}
 	if ln.svc.tracing() {
 		ln.notePutBack(t)
