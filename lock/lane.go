@@ -94,6 +94,36 @@ func (l *lane) admit(t *Ticket, window time.Duration) {
 	l.dispatch(now)
 }
 
+// renewWindows lets those that wait for a predecessor wait for a whole window again. A ticket has come below another one's nonce: so the
+// sender's transactions are under way out of order, and the one that is missing may still come. A sender who keeps that up with one
+// missing is told when the first has waited for as long as the lane remembers what it knows.
+func (l *lane) renewWindows(come *Ticket, now time.Duration) {
+	window, disorder := l.svc.cfg.Window.Duration(), false
+	if window == 0 || l.chain.known && come.nonce < l.chain.expected {
+		return
+	}
+	each := func(f func(*Ticket)) {
+		if l.holder != nil {
+			f(l.holder) // which may still find that it is ahead
+		}
+		for t := l.head; t != nil; t = t.next {
+			f(t)
+		}
+	}
+	here := false
+	each(func(t *Ticket) {
+		disorder, here = disorder || t.nonce > come.nonce, here || t.nonce == come.nonce
+	})
+	if !disorder || here {
+		return
+	}
+	each(func(t *Ticket) {
+		if t.until != 0 {
+			t.until = max(t.until, min(now+window, t.came+l.svc.cfg.Memory.Duration()))
+		}
+	})
+}
+
 // highest returns the waiting ticket that gives way first: the one with the highest nonce that is not kept.
 // Of several with this nonce it is the youngest. It returns nil if all are kept.
 func (l *lane) highest() (highest *Ticket) {

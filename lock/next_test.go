@@ -3,9 +3,11 @@ package lock
 import (
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"lockstep/internal/envx"
 	"lockstep/internal/redistest"
 )
 
@@ -244,4 +246,52 @@ func TestWithoutRecoveryNothingWaitsForWhatComesLate(t *testing.T) {
 		}
 		lease.Release()
 	}
+}
+
+// What arrives below a nonce that waits shows that its sender's transactions are under way out of order, so those that wait for a
+// predecessor wait for a whole window again. What comes in the order of nonces shows nothing of the kind, nor does what is spent or is
+// here already, and a stream of them keeps nobody for longer than the lane remembers.
+func TestWindowsBeginAnewWhileABurstComesOutOfOrder(t *testing.T) {
+	t.Parallel()
+	const pace, window, memory = 100 * time.Millisecond, 150 * time.Millisecond, 10 * time.Second
+	for name, c := range map[string]struct {
+		arrive []uint64      // one at each pace, behind nonce 2, which is missing
+		end    time.Duration // of the first one's window, after the first has come
+	}{
+		"alone":                     {[]uint64{5}, window},
+		"in the order of nonces":    {[]uint64{5, 6, 8, 9}, window},
+		"shuffled":                  {[]uint64{5, 4, 7, 3, 9}, 3*pace + window},
+		"one that is next":          {[]uint64{5, 2}, pace + window},
+		"below another that waits":  {[]uint64{5, 9, 7}, 2*pace + window},
+		"spent":                     {[]uint64{5, 1, 0}, window},
+		"the same again":            {[]uint64{5, 5, 5}, window},
+		"as long as it is believed": {downFrom(200), memory},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := arrivalOrder()
+			cfg.Window, cfg.Memory = envx.Millis(window), envx.Millis(memory)
+			var now atomic.Int64
+			svc, err := New(cfg, Deps{Clock: func() time.Duration { return time.Duration(now.Load()) }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			first := mustEnter(t, svc, bob, c.arrive[0])
+			first.Observe(2)
+			for _, nonce := range c.arrive[1:] {
+				now.Add(int64(pace))
+				mustEnter(t, svc, bob, nonce)
+			}
+			if got := first.until; got != c.end {
+				t.Errorf("its window ends after %v, want %v", got, c.end)
+			}
+		})
+	}
+}
+
+func downFrom(nonce uint64) (all []uint64) {
+	for ; nonce > 2; nonce-- {
+		all = append(all, nonce)
+	}
+	return all
 }

@@ -178,8 +178,10 @@ func (s *Service) EnterFor(sender common.Address, nonce uint64, stay Stay) (*Tic
 		s.metrics.evicted.Inc()
 		l.drop(highest, full)
 	}
-	l.expireKnowledge(s.now())
-	t := &Ticket{lane: l, nonce: nonce, follows: !l.empty() || stay.Admitted, kept: stay.Kept, promised: stay.Promised}
+	now := s.now()
+	l.expireKnowledge(now)
+	t := &Ticket{lane: l, nonce: nonce, came: now, follows: !l.empty() || stay.Admitted, kept: stay.Kept, promised: stay.Promised}
+	l.renewWindows(t, now)
 	l.admit(t, stay.Window)
 	return t, nil
 }

@@ -28,7 +28,8 @@ type Ticket struct {
 	state      ticketState
 	err        error // why it is over
 	counted    strategy
-	entered    time.Duration
+	came       time.Duration   // when it was made
+	entered    time.Duration   // when it last took a place in the line
 	until      time.Duration   // end of its hold-back window; 0 = no window
 	ready      chan struct{}   // closed when it stops waiting; made by the first Wait
 	notify     func()          // called when it stops waiting; see Notify

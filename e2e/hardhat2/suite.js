@@ -250,4 +250,15 @@ describe('the chain as a tool', () => {
       await network.provider.send('evm_setAutomine', [true]);
     }
   });
+
+  it('executes all of a burst that arrives in any order', async () => {
+    const [owner] = await ethers.getSigners();
+    const wallet = new ethers.Wallet(ethers.Wallet.createRandom().privateKey, ethers.provider);
+    await owner.sendTransaction({ to: wallet.address, value: ethers.parseEther('100') });
+    const nonces = [...Array(100).keys()].map((nonce) => [Math.random(), nonce]).sort().map(([, nonce]) => nonce);
+    const sent = await Promise.all(nonces.map((nonce) => wallet.sendTransaction({ to: owner, value: 10n ** 10n, nonce, gasLimit: 30_000 })));
+    const receipts = await Promise.all(sent.map((tx) => tx.wait()));
+    expect(receipts.every((r) => r.status === 1)).to.equal(true);
+    expect(await wallet.getNonce()).to.equal(100);
+  });
 });
