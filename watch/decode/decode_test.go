@@ -251,9 +251,9 @@ func TestIndexedIsNotGuessed(t *testing.T) {
 // TestBytesThatAreNoText keeps them beside what can be shown.
 func TestBytesThatAreNoText(t *testing.T) {
 	s := parse(t, "E((string note)[] list)")
-	data := join(32, 1, 32, 32, 3)
-	v, err := s.Decode([]common.Hash{s.Selector}, append(data, "a\x00\xff"...))
-	if err != nil || encode(t, v.Args) != "{\"list\":[{\"note\":\"a\\u0000\ufffd\"}]}" || encode(t, v.Hex) != `{"list[0].note":"0x6100ff"}` {
+	data := join(32, 1, 32, 32, 5)
+	v, err := s.Decode([]common.Hash{s.Selector}, append(data, "a\x00\xe2\x82\xff"...))
+	if err != nil || encode(t, v.Args) != "{\"list\":[{\"note\":\"a\\u0000\ufffd\ufffd\"}]}" || encode(t, v.Hex) != `{"list[0].note":"0x6100e282ff"}` {
 		t.Errorf("%s %s %v", encode(t, v.Args), encode(t, v.Hex), err)
 	}
 }

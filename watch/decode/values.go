@@ -12,6 +12,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
+	"golang.org/x/text/encoding/unicode"
 )
 
 // ErrTooMuch means that data say far more than they have bytes: many offsets in them lead to the same place.
@@ -184,7 +185,8 @@ func (v *values) text(t *Type, at int) (any, int, error) {
 			v.hex = map[string]string{}
 		}
 		v.hex[v.here()] = hexutil.Encode(raw)
-		return strings.ToValidUTF8(string(raw), "\ufffd"), end, nil
+		shown, err := unicode.UTF8.NewDecoder().String(string(raw)) // as browsers and Node do, U+FFFD for each part that is no letter
+		return shown, end, err
 	}
 	return string(raw), end, nil
 }
