@@ -73,7 +73,7 @@ func TestAWatchThatIsPutBack(t *testing.T) {
 
 // TestChangesOfAPlan makes each change, and looks at what follows.
 func TestChangesOfAPlan(t *testing.T) {
-	c := watchtest.New(t, 6)
+	c := watchtest.New(t, 8)
 	db, b := open(t), &book{t: t}
 	var told []string
 	var stop func()
@@ -155,6 +155,31 @@ func TestChangesOfAPlan(t *testing.T) {
 	c.Commit() // 6
 	tell("+"+short(0)+" Deployed@5", "+"+short(4)+" Approved@5", "+"+short(2)+" Approved@6")
 
+	// A later start: what was read stays and is followed as before, and what is new begins there.
+	approve(c, 3)
+	approve(c, 1)
+	c.Commit() // 7
+	tell("+" + short(1) + " Approved@7")
+	w.Start, w.Addresses = 8, append(w.Addresses, watchtest.Emitter(3))
+	begin(plan,
+		"escrows: start 8 instead of 0: what was read before that block stays; contracts that are new in the plan begin there",
+		"escrows: new addresses "+watchtest.Emitter(3).Hex()+": they are read from block 8, or from where they were taken out")
+	approve(c, 3)
+	approve(c, 1)
+	c.Emit(watchtest.Emitter(6), deployed, watchtest.Word(watchtest.Emitter(7)), watchtest.Number(1))
+	c.Commit() // 8
+	tell("+"+short(3)+" Approved@8", "+"+short(1)+" Approved@8")
+
+	// Another factory: it is read from the start, and the contracts of the one before are followed, of which there will be no more.
+	other := *factory
+	other.Address, w.Factory = watchtest.Emitter(6), &other
+	begin(plan, "escrows: factory "+other.Address.Hex()+" instead of "+factory.Address.Hex()+": the new one is read from block 8; the contracts of the other are followed as before")
+	deploy(c, 6, 100)
+	approve(c, 1)
+	approve(c, 7)
+	c.Commit() // 9
+	tell("+"+short(6)+" Deployed@8", "+"+short(1)+" Approved@9", "+"+short(7)+" Approved@9")
+
 	// What cannot be done is refused, and changes nothing.
 	stop()
 	bad := plan
@@ -182,8 +207,13 @@ func TestAnOlderPlanOwnsNothing(t *testing.T) {
 	told := []string{"+" + short(0) + " Deployed@1"}
 	want(t, b, told...)
 	start(t, db, newer, "b", b)
+	plans := 0
 	owners := func() (list []string) {
 		err := db.Read(t.Context(), func(tx *ledger.Tx) error {
+			list = nil
+			if _, err := tx.One(t.Context(), "SELECT COUNT(*) FROM watch_plans", nil, &plans); err != nil {
+				return err
+			}
 			return tx.Query(t.Context(), "SELECT DISTINCT owner FROM cursors", nil, func(r ledger.Row) error {
 				var owner string
 				err := r.Scan(&owner)
@@ -200,6 +230,9 @@ func TestAnOlderPlanOwnsNothing(t *testing.T) {
 		t.Helper()
 		watchtest.Until(t, "the process with the newer plan owns all", func() (bool, error) {
 			list := owners()
+			if plans == 2 && slices.Contains(list, "a") { // not even for a moment
+				t.Fatalf("the fleet follows the newer plan, and owners are %v", list)
+			}
 			return slices.Equal(list, []string{"b"}), fmt.Errorf("%v", list)
 		})
 	}
