@@ -198,6 +198,7 @@ func TestRawPayloadExpires(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.reaches(intent.ID, txmgr.StatusBroadcast, false) // a node that is asked too late refuses it, and would lose the next one
 	failed := r.reaches(intent.ID, txmgr.StatusFailed, true)
 	if failed.Error == nil || failed.Error.Class != "expired" || len(failed.Attempts) != 1 {
 		t.Errorf("it ended with %+v after %d attempts", failed.Error, len(failed.Attempts))
