@@ -181,7 +181,8 @@ func (m *Manager) shareLanes(ctx context.Context, c Chain, running map[string]*w
 	for _, lane := range lanes {
 		m.publish(lane)
 		name := leaseName(lane)
-		mine := lease.Preferred(name, among(lane, nodes)) == m.leases.Instance()
+		preferred := lease.Preferred(name, among(lane, nodes))
+		mine := preferred == m.leases.Instance()
 		w := running[lane.Signer]
 		if w != nil && w.finished() {
 			delete(running, lane.Signer)
@@ -205,7 +206,7 @@ func (m *Manager) shareLanes(ctx context.Context, c Chain, running map[string]*w
 			delete(wanted, lane.Signer)
 		}
 		switch {
-		case w != nil && !mine:
+		case w != nil && preferred != "" && !mine: // without a living process this one is as good as any, such as when its own sign of life is late
 			w.handOver()
 		case w == nil && mine:
 			if wanted[lane.Signer].IsZero() {

@@ -12,6 +12,7 @@ import (
 
 	"lockstep/internal/envx"
 	"lockstep/internal/lease"
+	"lockstep/internal/ledger"
 	"lockstep/txmgr"
 )
 
@@ -288,4 +289,37 @@ func TestLeaseWait(t *testing.T) {
 	if sum, _ := m.counted("txm_lease_wait_seconds"); sum < waited.Seconds() {
 		t.Errorf("the wait was %v s and more, and %v s are counted", waited.Seconds(), sum)
 	}
+}
+
+// TestLateSignOfLife has a process that renews nothing for so long that the ledger does not count it among the living. While there is no other, it
+// keeps its signers: who gave them up would begin anew, and at the queue's top.
+func TestLateSignOfLife(t *testing.T) {
+	f := newFleet(t, "alice.test")
+	f.change = func(o *txmgr.Options) {
+		o.Leases = lease.NewKeeper(f.db, "txm", o.Config.Instance, lease.Options{TTL: time.Hour}, o.Log)
+	}
+	m := f.begin("one")
+	before := f.term("alice.test")
+	shows := func(at int64) { f.exec("UPDATE leases SET expires_at = $1 WHERE name = 'node:txm:one'", at) }
+	shows(1)
+	m.m.Wake("pool") // it looks at once whose the signers are
+	m.asksOn()
+	shows(1 << 60)
+	f.mined(m.submit(), txmgr.StatusConfirmed)
+	if now := f.term("alice.test"); now != before {
+		t.Errorf("its signer's term was %d and is %d", before, now)
+	}
+}
+
+// term is the newest of a signer.
+func (f *fleet) term(signer string) (term int64) {
+	f.Helper()
+	err := f.db.Read(f.Context(), func(tx *ledger.Tx) error {
+		_, err := tx.One(f.Context(), "SELECT term FROM leases WHERE name = $1 AND owner <> ''", []any{"txm:pool:" + signer}, &term)
+		return err
+	})
+	if err != nil {
+		f.Fatal(err)
+	}
+	return term
 }
