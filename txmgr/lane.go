@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"lockstep/internal/lease"
+	"lockstep/internal/ledger"
 )
 
 // worker is the owner of one lane for one term. Its goroutine alone touches the fields
@@ -146,7 +147,7 @@ func (w *worker) report(ctx context.Context, err error) {
 		}
 		w.log.Log(ctx, level, "the chain does not answer; one of its owners asks again, a second apart, and the others wait", "error", err)
 	} else {
-		if text != w.failing {
+		if text != w.failing && !ledger.IsDown(err) {
 			level = slog.LevelWarn
 		}
 		w.log.Log(ctx, level, "a round of the owner failed; it is tried again", "error", err)

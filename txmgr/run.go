@@ -91,7 +91,7 @@ func (m *Manager) hold(ctx context.Context) error {
 // next turn may have more luck.
 func (m *Manager) every(ctx context.Context, pause time.Duration, task func(context.Context) error) error {
 	for sleep.For(ctx, pause) {
-		if err := task(ctx); err != nil && ctx.Err() == nil {
+		if err := task(ctx); err != nil && ctx.Err() == nil && !ledger.IsDown(err) {
 			m.log.Warn("the manager's housekeeping failed", "error", err)
 		}
 	}
@@ -142,7 +142,7 @@ func (m *Manager) own(ctx context.Context, c Chain) error {
 	defer group.Wait()
 	for {
 		woken := m.wake.of(c.ID()).next()
-		if err := m.shareLanes(ctx, c, running, wanted, &group); err != nil && ctx.Err() == nil {
+		if err := m.shareLanes(ctx, c, running, wanted, &group); err != nil && ctx.Err() == nil && !ledger.IsDown(err) {
 			m.log.Warn("the lanes of a chain cannot be shared out", "chain", c.ID(), "error", err)
 		}
 		timer := time.NewTimer(max(m.c.Poll.Duration(), m.c.Lease.Duration()/20))

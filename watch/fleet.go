@@ -69,7 +69,7 @@ func (f *fleet) run(ctx context.Context) error {
 				f.s.metrics.beat.Store(beat.UnixNano())
 			}
 		}
-		if err != nil && ctx.Err() == nil {
+		if err != nil && ctx.Err() == nil && !ledger.IsDown(err) {
 			f.s.log.WarnContext(ctx, "the division of the work cannot be read", "error", err)
 		}
 		sleep.For(ctx, rebalance)

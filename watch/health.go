@@ -37,8 +37,8 @@ type troubles struct {
 	since map[string]time.Time
 }
 
-// note remembers that something does not work, or forgets it.
-func (t *troubles) note(what string, broken bool) {
+// note remembers that something does not work, or forgets it. It reports whether it did not know that: for a line in the log.
+func (t *troubles) note(what string, broken bool) (fresh bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch _, known := t.since[what]; {
@@ -49,7 +49,9 @@ func (t *troubles) note(what string, broken bool) {
 			t.since = map[string]time.Time{}
 		}
 		t.since[what] = time.Now()
+		return true
 	}
+	return false
 }
 
 // list names what has not worked for a while, sorted.

@@ -26,7 +26,7 @@ func (s *Service) pruneOutbox(ctx context.Context) error {
 		sleep.For(ctx, pruneEvery)
 		for range pruneSteps {
 			n, err := s.prune(ctx)
-			if err != nil && ctx.Err() == nil {
+			if err != nil && ctx.Err() == nil && !ledger.IsDown(err) {
 				s.log.WarnContext(ctx, "old messages are not deleted; they will be later", "error", err)
 			}
 			if err != nil || n < prunePerStep {

@@ -113,7 +113,9 @@ func (p *publisher) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		busy, err := p.round(ctx)
 		if err != nil && ctx.Err() == nil {
-			p.log.WarnContext(ctx, "messages are not handed on; they will be later", "sink", p.label, "error", err)
+			if !ledger.IsDown(err) {
+				p.log.WarnContext(ctx, "messages are not handed on; they will be later", "sink", p.label, "error", err)
+			}
 			sleep.For(ctx, failurePause)
 		}
 		if busy {

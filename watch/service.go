@@ -358,7 +358,7 @@ func (s *Service) followTerm(ctx context.Context, f *headFollower, l *lease.Leas
 		default: // a block was announced, and the endpoint that was asked has not got it yet
 			pause = shortestPoll
 		}
-		s.blind.note(fmt.Sprintf("the head of chain %d is not read", f.chain.ID), err != nil && !errors.Is(err, errDeposed) && ctx.Err() == nil)
+		failing := s.blind.note(fmt.Sprintf("the head of chain %d is not read", f.chain.ID), err != nil && !errors.Is(err, errDeposed) && ctx.Err() == nil)
 		if loaded {
 			standing = s.noteHead(ctx, f, standing)
 		}
@@ -384,7 +384,9 @@ func (s *Service) followTerm(ctx context.Context, f *headFollower, l *lease.Leas
 		case errors.Is(err, errDeposed):
 			return nil
 		case err != nil && ctx.Err() == nil:
-			s.log.WarnContext(ctx, "the head of the chain cannot be read", "chain", f.chain.ID, "error", err)
+			if failing && !ledger.IsDown(err) {
+				s.log.WarnContext(ctx, "the head of the chain cannot be read", "chain", f.chain.ID, "error", err)
+			}
 			pause = failurePause
 			loaded = false // a commit without an answer may have happened
 		case fresh:
@@ -453,13 +455,9 @@ func (s *Service) watchDatabase(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err == nil:
-			if !s.health.since.IsZero() {
-				s.log.InfoContext(ctx, "the database answers again", "away", time.Since(s.health.since).Round(time.Second))
-			}
 			s.health.since = time.Time{}
 		case s.health.since.IsZero():
 			s.health.since = time.Now()
-			s.log.WarnContext(ctx, "the database does not answer; nothing is read or handed on until it does", "patience", s.cfg.Patience, "error", err)
 		case time.Since(s.health.since) > s.cfg.Patience:
 			return fmt.Errorf("%w for %v: %w", ErrDatabase, time.Since(s.health.since).Round(time.Second), err)
 		}

@@ -59,7 +59,7 @@ func (s *Service) sequence(ctx context.Context) error {
 				s.news.set(cursor)
 			}
 		}
-		if err != nil && ctx.Err() == nil {
+		if err != nil && ctx.Err() == nil && !ledger.IsDown(err) {
 			s.log.WarnContext(ctx, "the stream's cursors are not given", "error", err)
 		}
 		if given > 0 && err == nil {

@@ -73,7 +73,7 @@ func runWatch(ctx context.Context, args []string, std streams) error {
 	}
 	opening, cancel := context.WithTimeout(ctx, cmp.Or(settings.Patience.Duration(), watch.DefaultPatience))
 	defer cancel()
-	db, err := ledger.OpenWhenUp(opening, settings.DatabaseURL(), log)
+	db, err := ledger.OpenWhenUp(opening, settings.DatabaseURL(), log, "nothing is read or handed on until it answers")
 	if ctx.Err() != nil && err != nil {
 		return nil // told to stop before it began
 	}

@@ -59,12 +59,12 @@ func TestDatabaseAway(t *testing.T) {
 
 	server.Kill()
 	emit()
-	harness.Until(t, patience, "the outage is noticed", func() bool { return f.members["a"].Log.Has("the database does not answer") })
+	harness.Until(t, patience, "the outage is noticed", func() bool { return f.members["a"].Log.Has("an upstream is not usable") })
 	emit()
 	<-time.After(away)
 	server.Restart()
 	stored(t, db, scan(t, chain))
-	harness.Until(t, patience, "the return is noticed", func() bool { return f.members["a"].Log.Has("the database answers again") })
+	harness.Until(t, patience, "the return is noticed", func() bool { return f.members["a"].Log.Has("an upstream is usable again") })
 
 	f.members["a"].Stop()
 	start("b", 5*time.Second)

@@ -101,7 +101,7 @@ func (k *Keeper) Register(ctx context.Context) error {
 func (k *Keeper) Run(ctx context.Context) error {
 	for sleep.For(ctx, k.o.Renew) {
 		renewed, cancel := context.WithTimeout(ctx, k.o.Renew)
-		if err := k.renew(renewed); err != nil && ctx.Err() == nil {
+		if err := k.renew(renewed); err != nil && ctx.Err() == nil && !ledger.IsDown(err) {
 			k.log.Warn("leases were not renewed", "error", err)
 		}
 		cancel()

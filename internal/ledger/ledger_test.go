@@ -15,6 +15,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"lockstep/internal/outage"
 	"lockstep/internal/pgtest"
 )
 
@@ -410,8 +411,8 @@ type lines chan string
 
 func (l lines) Write(p []byte) (int, error) { l <- string(p); return len(p), nil }
 
-// TestOpenWhenUp begins while the server is down, says why it waits, and opens the ledger when the server is back. It does
-// not wait for what no time mends.
+// TestOpenWhenUp begins while the server is down, says why it waits, and opens the ledger when the server is back. An outage after that is said
+// once each way, however many transactions fail. It does not wait for what no time mends.
 func TestOpenWhenUp(t *testing.T) {
 	server := pgtest.Start(t)
 	url := server.Database()
@@ -425,7 +426,7 @@ func TestOpenWhenUp(t *testing.T) {
 	open := func(ctx context.Context, url string) <-chan opened {
 		done := make(chan opened, 1)
 		go func() {
-			db, err := OpenWhenUp(ctx, url, log)
+			db, err := OpenWhenUp(ctx, url, log, "nothing is done")
 			done <- opened{db, err}
 		}()
 		return done
@@ -450,8 +451,25 @@ func TestOpenWhenUp(t *testing.T) {
 	if line := <-said; !strings.Contains(line, "the database answers") {
 		t.Errorf("it says %s", line)
 	}
-	if err := got.db.Ping(t.Context()); err != nil {
+	read := func(ctx context.Context) error { return got.db.Read(ctx, func(*Tx) error { return nil }) }
+	if err := read(t.Context()); err != nil {
 		t.Error(err)
+	}
+	server.Kill()
+	for range 20 {
+		if err := read(t.Context()); !IsDown(err) {
+			t.Fatalf("while the server is gone: %v", err)
+		}
+	}
+	if line := <-said; !strings.Contains(line, outage.Lost) || !strings.Contains(line, "nothing is done") {
+		t.Errorf("it says %s", line)
+	}
+	server.Restart()
+	if err := WhileDown(t.Context(), read); err != nil {
+		t.Error(err)
+	}
+	if line := <-said; !strings.Contains(line, outage.Back) {
+		t.Errorf("it says %s", line)
 	}
 	for _, wrong := range []string{"mysql://127.0.0.1/x", url + "x"} { // no kind of ours, no such database
 		if got := <-open(t.Context(), wrong); got.err == nil || IsDown(got.err) {

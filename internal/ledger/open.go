@@ -19,6 +19,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite" // registers the driver "sqlite"
+
+	"lockstep/internal/outage"
 )
 
 // Dialect tells which database a DB is.
@@ -61,6 +63,8 @@ type DB struct {
 
 	listener *pgx.ConnConfig // for LISTEN; nil on SQLite
 
+	outage outage.Log // of the server; says nothing unless OpenWhenUp has opened the ledger
+
 	emitted atomic.Pointer[func([]Event)] // see OnEmitted
 
 	sequenced atomic.Int64 // newest cursor that Sequence has told of; SQLite only
@@ -89,8 +93,9 @@ func Open(ctx context.Context, databaseURL string) (*DB, error) {
 const downEvery = time.Minute
 
 // OpenWhenUp is Open, and waits while the database is down. It says so in the log, at once and then now and then, with the
-// reason. A database that answers and refuses is an error, as with Open.
-func OpenWhenUp(ctx context.Context, databaseURL string, log *slog.Logger) (db *DB, err error) {
+// reason. A database that answers and refuses is an error, as with Open. Later outages have a line each way, so that nobody who meets one
+// (IsDown) has to write another; consequence is what they mean.
+func OpenWhenUp(ctx context.Context, databaseURL string, log *slog.Logger, consequence string) (db *DB, err error) {
 	var began, said time.Time
 	err = WhileDown(ctx, func(ctx context.Context) error {
 		if db, err = Open(ctx, databaseURL); err == nil || !IsDown(err) || time.Since(said) < downEvery {
@@ -104,6 +109,10 @@ func OpenWhenUp(ctx context.Context, databaseURL string, log *slog.Logger) (db *
 	})
 	if err == nil && !began.IsZero() {
 		log.InfoContext(ctx, "the database answers", "waited", time.Since(began).Round(time.Second))
+	}
+	if err == nil {
+		db.outage.Logger, db.outage.Upstream, db.outage.Name = log, "database", db.dialect.String()
+		db.outage.Consequence, db.outage.Level = consequence, slog.LevelError
 	}
 	return db, err
 }

@@ -75,12 +75,19 @@ func (db *DB) Read(ctx context.Context, fn func(*Tx) error) error {
 	return db.once(ctx, db.read, options, fn)
 }
 
-func (db *DB) once(ctx context.Context, pool *sql.DB, options *sql.TxOptions, fn func(*Tx) error) error {
+func (db *DB) once(ctx context.Context, pool *sql.DB, options *sql.TxOptions, fn func(*Tx) error) (err error) {
+	defer func(ctx context.Context) {
+		if IsDown(err) {
+			db.outage.Down(ctx, err)
+		} else if ctx.Err() == nil {
+			db.outage.Up(ctx)
+		}
+	}(ctx)
 	// The driver ends a transaction by the context of its beginning.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var raw *sql.Tx
-	err := db.answers(cancel, func() (err error) {
+	err = db.answers(cancel, func() (err error) {
 		raw, err = pool.BeginTx(ctx, options)
 		return err
 	})

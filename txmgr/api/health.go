@@ -3,10 +3,12 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"time"
 
 	"lockstep/internal/access"
+	"lockstep/internal/outage"
 	"lockstep/txmgr"
 )
 
@@ -27,6 +29,7 @@ type readiness struct {
 }
 
 func (s *Server) health(mux *http.ServeMux) {
+	s.unready = outage.Log{Logger: s.log, Upstream: "manager", Name: "readiness", Level: slog.LevelWarn, Consequence: "probes are told that this process is not ready"}
 	mux.HandleFunc("GET /health/liveness", func(w http.ResponseWriter, _ *http.Request) {
 		writeOlder(w, http.StatusOK, map[string]string{"status": "alive"})
 	})
@@ -34,8 +37,10 @@ func (s *Server) health(mux *http.ServeMux) {
 		ctx, cancel := context.WithTimeout(r.Context(), readyWait)
 		defer cancel()
 		reasons, err := s.Manager.Ready(ctx)
-		if err != nil {
-			s.log.WarnContext(ctx, "not ready", "err", err)
+		if err == nil {
+			s.unready.Up(ctx)
+		} else {
+			s.unready.Down(ctx, err)
 			writeOlder(w, http.StatusServiceUnavailable, readiness{"not ready", reasons})
 			return
 		}

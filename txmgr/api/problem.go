@@ -103,7 +103,6 @@ func (s *Server) problem(ctx context.Context, err error) *Problem {
 		p.Status, p.Code, p.Detail = http.StatusTooManyRequests, "RATE_LIMIT", rate.Error()
 	case ledger.IsDown(err):
 		p.Status, p.Code, p.Detail = http.StatusServiceUnavailable, "UNAVAILABLE", "the ledger does not answer"
-		s.log.WarnContext(ctx, "the ledger does not answer", "err", err)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		p.Status, p.Code, p.Detail = http.StatusServiceUnavailable, "UNAVAILABLE", "no answer in time"
 	default:

@@ -13,6 +13,7 @@ import (
 
 	"lockstep/console/page"
 	"lockstep/internal/access"
+	"lockstep/internal/outage"
 	"lockstep/internal/secret"
 	"lockstep/txmgr"
 	"lockstep/txmgr/policy"
@@ -49,6 +50,7 @@ type Server struct {
 	streams *access.Places // of open streams
 	waits   *access.Places // of requests that wait
 	closing chan struct{}  // closed when the process stops, so that streams end
+	unready outage.Log     // of readiness, as probes are told it
 
 	listener *access.Listener
 }

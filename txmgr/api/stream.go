@@ -53,7 +53,7 @@ func (s *Server) stream() {
 				}
 				return text, last, err
 			})
-			if err != nil {
+			if err != nil && !ledger.IsDown(err) {
 				s.log.ErrorContext(ctx.Context(), "the stream of events ended with an error", "err", err)
 			}
 		}}, nil

@@ -72,7 +72,7 @@ type Service struct {
 // New puts a manager together. It opens the ledger, for which it waits while the database is down, and asks every key for a
 // signature; it opens no port and starts nothing.
 func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
-	db, err := ledger.OpenWhenUp(ctx, cfg.Ledger.url(), deps.Log)
+	db, err := ledger.OpenWhenUp(ctx, cfg.Ledger.url(), deps.Log, "nothing is accepted and nothing is signed until it answers")
 	if err != nil {
 		return nil, err
 	}

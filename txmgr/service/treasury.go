@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"lockstep/internal/ledger"
 	"lockstep/internal/sleep"
 	"lockstep/txmgr"
 	"lockstep/txmgr/policy"
@@ -87,7 +88,7 @@ func (t *treasury) round(ctx context.Context) (all bool) {
 }
 
 func (t *treasury) failed(ctx context.Context, signer string, err error) {
-	if ctx.Err() == nil {
+	if ctx.Err() == nil && !ledger.IsDown(err) {
 		t.log.WarnContext(ctx, "could not top up a signer", "signer", signer, "err", err)
 	}
 }

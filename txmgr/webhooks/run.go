@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"lockstep/internal/ledger"
 	"lockstep/internal/webhook"
 )
 
@@ -130,7 +131,7 @@ func nextPause(attempts int, err error) time.Duration {
 }
 
 func (s *Service) report(ctx context.Context, what string, err error) {
-	if err != nil && ctx.Err() == nil {
+	if err != nil && ctx.Err() == nil && !ledger.IsDown(err) {
 		s.log.Error("webhooks: an operation on the ledger failed; it is tried again", "operation", what, "err", err)
 	}
 }
