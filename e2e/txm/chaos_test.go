@@ -48,6 +48,8 @@ type managers struct {
 	names    []string
 	members  map[string]*process
 	urls     map[string]string
+	said     []*tail // by every process that there was
+	gaps     []gap
 }
 
 func (m *managers) start(name string) {
@@ -56,6 +58,7 @@ func (m *managers) start(name string) {
 	cmd.Dir = m.t.TempDir() // no .env file of the developer's
 	cmd.Env = append(append(harness.Environment(), m.settings...), "INSTANCE_ID="+name, "TXM_LOOPBACK_TOKEN=false", "TXM_ADDRESS="+strings.TrimPrefix(m.urls[name], "http://"))
 	m.members[name] = run(m.t, cmd)
+	m.said = append(m.said, m.members[name].out)
 }
 
 func startManagers(t testing.TB, s storm, database, redis string, nodes ...*proxy) *managers {
@@ -116,6 +119,8 @@ func TestChaos(t *testing.T) {
 		n.sicken(nil)
 	}
 	flood(chain)
+	m.away("", false)
+	m.away(strings.ToLower(keyOf(devKeys[0]).Account()), false)
 	if n := len(dry); n > 0 {
 		dry[n-1].to = min(dry[n-1].to, chain.now())
 	}
@@ -138,6 +143,7 @@ func TestChaos(t *testing.T) {
 		}
 	}
 	c.figures(l, kills)
+	m.takeovers(c, kills)
 	c.heads(chain, s, dry)
 	t.Log(v)
 }
@@ -158,7 +164,7 @@ func (m *managers) trouble(c *caller, s storm, chain *anvil, server *pgtest.Serv
 	lasts := true
 	kill, flap, database, waker := time.NewTicker(s.kill), time.NewTicker(s.flap), time.NewTicker(s.database), time.NewTicker(s.redis)
 	emptied, crashed, left := 0, 0, 0 // left: flaps until there is money again
-	kinds := slices.Sorted(maps.Keys(faults))
+	kinds, useless, poor := slices.Sorted(maps.Keys(faults)), false, strings.ToLower(keyOf(devKeys[0]).Account())
 	defer kill.Stop()
 	defer flap.Stop()
 	defer database.Stop()
@@ -180,8 +186,11 @@ func (m *managers) trouble(c *caller, s storm, chain *anvil, server *pgtest.Serv
 			m.start(name)
 		case <-database.C:
 			m.t.Log("the database crashes")
+			m.away("", false)
+			m.away("", true)
 			server.Kill()
 			server.Restart()
+			m.away("", useless)
 		case <-waker.C:
 			switch {
 			case emptied > crashed && !redis.Running(): // it was away from one tick to the next
@@ -210,15 +219,19 @@ func (m *managers) trouble(c *caller, s storm, chain *anvil, server *pgtest.Serv
 			name := kinds[rand.IntN(len(kinds))]
 			struck := rand.IntN(len(nodes))
 			nodes[struck].sicken(faults[name])
+			useless = (nodes[struck].fallen() || !slices.Contains(usable, name)) && nodes[1-struck].fallen()
+			m.away("", useless)
 			m.t.Logf("endpoint %d has the fault %q", struck+1, name)
 			switch left--; {
 			case left == 0:
 				flood(chain)
+				m.away(poor, false)
 				dry[len(dry)-1].to = chain.now()
 			case left < 0 && rand.IntN(3) == 0:
 				left = 1 + rand.IntN(4) // most droughts outlast the patience
 				dry = append(dry, spell{from: chain.now(), to: math.MaxUint64})
 				drain(chain)
+				m.away(poor, true)
 				m.t.Logf("a key runs dry for %v", time.Duration(left)*s.flap)
 			}
 		}
@@ -315,6 +328,81 @@ func (c *caller) story(signer string, nonce uint64) string {
 		c.t.Fatal(err)
 	}
 	return text.String()
+}
+
+// gap is a time, in microseconds, in which nothing could be sent: no endpoint was of use, the database was away, or a signer had no money.
+type gap struct {
+	from, to int64
+	signer   string // "": all
+}
+
+// usable are the faults with which an endpoint still takes transactions and tells nonces.
+var usable = []string{"batches of 3", "batches of 10", "no batches", "absurd fees", "no receipts"}
+
+// away begins a gap, or ends it.
+func (m *managers) away(signer string, begins bool) {
+	now := time.Now().UnixMicro()
+	at := slices.IndexFunc(m.gaps, func(g gap) bool { return g.signer == signer && g.to == math.MaxInt64 })
+	switch {
+	case begins && at < 0:
+		m.gaps = append(m.gaps, gap{now, math.MaxInt64, signer})
+	case !begins && at >= 0:
+		m.gaps[at].to = now
+	}
+}
+
+// without is how long a time was, without the gaps of a signer in it.
+func (m *managers) without(signer string, from, to int64) (rest time.Duration) {
+	for ; from < to; from += 1000 {
+		if !slices.ContainsFunc(m.gaps, func(g gap) bool { return g.from <= from && from < g.to && (g.signer == "" || g.signer == signer) }) {
+			rest += time.Millisecond
+		}
+	}
+	return rest
+}
+
+// takeovers logs what came between each owner's death and its signers' next sends, the longest first. Where the next owner died as well, it is told
+// of that one.
+func (m *managers) takeovers(c *caller, kills []killed) {
+	type owner struct {
+		Time        time.Time
+		Msg, Signer string
+	}
+	var owners []owner
+	for _, one := range m.said {
+		for line := range strings.Lines(one.String()) {
+			var o owner
+			if json.Unmarshal([]byte(line), &o) == nil && o.Msg == "owner of a signer" {
+				owners = append(owners, o)
+			}
+		}
+	}
+	type taken struct {
+		took time.Duration
+		text string
+	}
+	var list []taken
+	for n, k := range kills {
+		for _, signer := range k.signers {
+			sent := int64(c.count("SELECT coalesce(min(sent_at), 0) FROM slots WHERE signer = $1 AND sent_at > $2", signer, k.at))
+			if sent == 0 || slices.ContainsFunc(kills[n+1:], func(later killed) bool { return later.at < sent && slices.Contains(later.signers, signer) }) {
+				continue
+			}
+			took := m.without(signer, k.at, sent)
+			text := fmt.Sprintf("%v after an owner's death at %s %s sends, %v of which something could be sent; its new owners came after",
+				time.Duration(sent-k.at)*time.Microsecond, time.UnixMicro(k.at).UTC().Format(time.TimeOnly), signer, took)
+			for _, o := range owners {
+				if at := o.Time.UnixMicro(); o.Signer == signer && k.at < at && at < sent {
+					text += fmt.Sprintf(" %v", time.Duration(at-k.at)*time.Microsecond)
+				}
+			}
+			list = append(list, taken{took, text})
+		}
+	}
+	slices.SortFunc(list, func(a, b taken) int { return cmp.Compare(b.took, a.took) })
+	for _, one := range list[:min(len(list), 8)] {
+		c.t.Log(one.text)
+	}
 }
 
 // drain takes the money of one key, flood gives it back.
