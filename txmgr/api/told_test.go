@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockstep/internal/outage"
 	"lockstep/internal/pgtest"
 	"lockstep/txmgr/api"
 )
@@ -128,7 +129,7 @@ func TestEventsKnowTheirCaller(t *testing.T) {
 	}
 }
 
-// While the database is stopped every call that needs it is told so, with a status that means: later.
+// While the database is stopped every call that needs it is told so, with a status that means: later. The log is told once.
 func TestStoppedDatabase(t *testing.T) {
 	server := pgtest.Start(t)
 	database := server.Database()
@@ -145,5 +146,8 @@ func TestStoppedDatabase(t *testing.T) {
 	}
 	if a := w.post("/v1/transactions", pay(1), "Authorization", admin); a.status != http.StatusServiceUnavailable || a.code(t) != "UNAVAILABLE" {
 		t.Errorf("sending: %d %s", a.status, a.body)
+	}
+	if said := w.log.String(); strings.Count(said, outage.Lost) != 1 || strings.Contains(said, "ledger does not answer") {
+		t.Errorf("the log says\n%s", said)
 	}
 }
