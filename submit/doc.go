@@ -2,14 +2,13 @@
 // prechecks, sending to a consensus node, release, verdict.
 //
 //	submit.go     what callers see: Enter, Begin, Finish
-//	entry.go      a transaction on its way, and the stages of its life
+//	entry.go      a transaction on its way, the stages of its life, and what its client was promised
 //	gate.go       call data that travels in a file, and those that wait behind it
 //	facts.go      what is looked up, and what is known while the mirror node fails
 //	turn.go       the way from the line to the verdict: run, the wait for the turn, may it go now, its way to a node
 //	allowance.go  what a sender may cost the operator, and whether it can pay: both may keep the turn waiting
 //	verdict.go    what became of it, and its end
-//	promise.go    asynchronous mode, and what other relays have left
-//	result.go     what is told
+//	result.go     what is told: clients, the log, metrics, the trace
 //
 // A submission has several parts, because order is decided before anything waits:
 //
@@ -106,5 +105,5 @@
 //
 // In asynchronous mode the hash that a client got is a promise. While no node takes the transaction, for a reason that
 // passes, it is tried again, for NONCE_PROMISE_MS. When this relay dies, another one goes on with it (TakeOver).
-// promise.go has both.
+// entry.go has both.
 package submit

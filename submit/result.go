@@ -1,13 +1,19 @@
 package submit
 
 import (
+	"context"
 	"errors"
+	"log/slog"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"lockstep/consensus"
 	"lockstep/internal/eth"
 	"lockstep/internal/hedera"
+	"lockstep/internal/lifecycle"
+	"lockstep/internal/telemetry"
 	"lockstep/lock"
 )
 
@@ -104,13 +110,6 @@ func lockError(err error) error {
 	}
 }
 
-// predecessorOpen tells whether a transaction waited without success for the verdict on the one before it, whose node is
-// out. Those queued behind it would wait without success, too.
-func predecessorOpen(err error) bool {
-	var unavailable *consensus.NodeUnavailableError
-	return errors.As(err, &unavailable)
-}
-
 // submissionError translates what package consensus answers to Submit when nothing was accepted anywhere. The
 // type of the error says what is certain, and the result keeps that.
 func (s *Submitter) submissionError(err error) Result {
@@ -166,4 +165,153 @@ func statusSet(names []string) (map[hedera.Status]bool, error) {
 		set[status] = true
 	}
 	return set, errors.Join(errs...)
+}
+
+type metrics struct {
+	executions prometheus.Counter
+	stale      prometheus.Counter
+	outcomes   *prometheus.CounterVec
+	seconds    *prometheus.HistogramVec
+	wrongNonce *prometheus.CounterVec
+	recovered  *prometheus.CounterVec
+	inProgress prometheus.GaugeFunc
+	filesLeft  prometheus.Counter
+}
+
+func newMetrics(inProgress func() int) *metrics {
+	return &metrics{
+		stale: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "lockstep_submissions_with_stale_facts_total", Help: "Transactions that were sent with what was known before the mirror node stopped answering, since they were certainly next.",
+		}),
+		executions: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "rpc_relay_eth_executions", ConstLabels: prometheus.Labels{"method": "eth_sendRawTransaction"},
+			Help: "Transactions handed to the consensus client.",
+		}),
+		outcomes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "rpc_relay_tx_outcomes_total", Help: "Raw transactions by final outcome and network status.",
+		}, []string{"outcome", "status"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "rpc_relay_tx_seconds", Help: "Time from arrival to the final outcome.",
+			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
+		}, []string{"outcome"}),
+		wrongNonce: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "rpc_relay_wrong_nonce_errors_total", Help: "Transactions that reached consensus with a nonce that was not next.",
+		}, []string{"strategy"}),
+		recovered: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "lockstep_tx_recovered_total", Help: "Times that a transaction was certainly not executed and went back to its sender's line.",
+		}, []string{"reason"}),
+		inProgress: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "rpc_relay_tx_in_progress", Help: "Transactions between arrival and verdict, queued ones included.",
+		}, func() float64 { return float64(inProgress()) }),
+		filesLeft: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "rpc_relay_files_left_total", Help: "Files with call data that could not be deleted after their transaction.",
+		}),
+	}
+}
+
+// Collectors returns the metrics for registration.
+func (s *Submitter) Collectors() []prometheus.Collector {
+	m := s.metrics
+	return []prometheus.Collector{m.executions, m.stale, m.outcomes, m.seconds, m.wrongNonce, m.recovered, m.inProgress, m.filesLeft}
+}
+
+// logResult counts and logs the final result of a transaction: one line each, and
+// never its bytes.
+func (s *Submitter) logResult(e *Entry, r Result) {
+	status := r.status("none")
+	took := time.Since(e.arrived)
+	s.metrics.outcomes.WithLabelValues(r.Outcome.String(), status).Inc()
+	telemetry.ObserveIn(e.traceID, s.metrics.seconds.WithLabelValues(r.Outcome.String()), took.Seconds())
+	attrs := []slog.Attr{
+		slog.String("outcome", r.Outcome.String()),
+		slog.String("hash", e.tx.Hash().Hex()),
+		slog.Any("sender", e.tx.From()), // spelt as in all other lines, without capitals
+		slog.Uint64("nonce", e.tx.Nonce()),
+		slog.Uint64("gas", e.tx.Gas()),
+		slog.Duration("took", took),
+	}
+	if e.asker.ID != "" {
+		attrs = append(attrs, slog.String("request_id", e.asker.ID))
+	}
+	if e.asker.Client != "" {
+		attrs = append(attrs, slog.String("client", e.asker.Client))
+	}
+	if r.Status != 0 {
+		attrs = append(attrs, slog.String("status", status))
+	}
+	if !r.TransactionID.IsZero() {
+		attrs = append(attrs, slog.String("transaction", r.TransactionID.String()), slog.String("node", r.Node.String()))
+	}
+	if e.fence != 0 {
+		attrs = append(attrs, slog.Uint64("fence", e.fence))
+	}
+	if r.Err != nil {
+		attrs = append(attrs, slog.String("reason", r.Err.Error()))
+	}
+	s.log.LogAttrs(context.Background(), slog.LevelInfo, "transaction", attrs...) //nolint:forbidigo // the request may be long over
+}
+
+// Pool is told which transactions are on their way: package pending. Its methods never block unless they say so.
+type Pool interface {
+	// Add says that a transaction is in line. Done follows, once.
+	Add(tx *eth.Tx)
+	// Accepted says that a consensus node has it.
+	Accepted(tx *eth.Tx)
+	// Done says that it has its verdict. spent: the network executed it, so that the
+	// sender's next nonce is past it. perhaps: that is not known.
+	Done(tx *eth.Tx, spent, perhaps bool)
+	// Proven returns a sender's next nonce as far as this process has seen the network prove
+	// it, or 0.
+	Proven(sender common.Address) uint64
+	// Follows tells whether all that comes before a transaction, from the sender's next nonce
+	// on, is on its way, and nothing else with its nonce. It may ask Redis.
+	Follows(ctx context.Context, tx *eth.Tx, next uint64) bool
+	// Next returns a sender's next nonce with what is on its way; confirmed is what the mirror node says. It may ask Redis.
+	Next(ctx context.Context, sender common.Address, confirmed uint64) uint64
+	// Alone tells whether no other attempt at a transaction's nonce is on its way in this process.
+	Alone(tx *eth.Tx) bool
+	// Latest is Proven for the whole fleet, or confirmed if that is more. It may ask Redis.
+	Latest(ctx context.Context, sender common.Address, confirmed uint64) uint64
+}
+
+// Trace keeps what happened to a transaction: package lifecycle. It never blocks.
+type Trace interface {
+	Record(hash common.Hash, step lifecycle.Step)
+}
+
+// received is the first that is told of a transaction.
+func (s *Submitter) received(e *Entry) {
+	s.tell(e.tx, lifecycle.Step{Name: lifecycle.Received, At: e.arrived})
+	if e.way == direct {
+		s.tell(e.tx, lifecycle.Step{Name: lifecycle.Queued})
+	}
+	s.pool.Add(e.tx)
+}
+
+// tell adds a step to what is known of a transaction.
+func (s *Submitter) tell(tx *eth.Tx, step lifecycle.Step) {
+	step.Sender, step.Nonce = tx.From(), tx.Nonce()
+	s.trace.Record(tx.Hash(), step)
+}
+
+// publish spreads the final result.
+func (s *Submitter) publish(e *Entry, r Result) {
+	step := lifecycle.Step{Name: r.step(), Node: r.Node, Transaction: r.TransactionID, Spent: r.nonceSpent, Status: r.status("")}
+	if r.Err != nil {
+		step.Error = r.Err.Error()
+	}
+	s.tell(e.tx, step)
+	s.pool.Done(e.tx, r.ran, !r.ran && (r.Outcome == Unknown || r.Outcome == Reverted))
+}
+
+// step names the result in a trace.
+func (r Result) step() string {
+	switch r.Outcome {
+	case Executed, Reverted:
+		return lifecycle.Consensus
+	case NotSent, Rejected:
+		return lifecycle.Rejected
+	default:
+		return lifecycle.Unknown
+	}
 }

@@ -79,17 +79,14 @@ func (e *Entry) proceed(ctx context.Context, lease *lock.Lease, err error, accep
 		lease.Release()
 	}
 	e.become(following)
-	if acceptance != nil && e.noteAnswer(answered(t)) {
+	answer := answerHash
+	if t.end == unclear {
+		answer = answerDoubt
+	}
+	if acceptance != nil && e.noteAnswer(answer) {
 		acceptance <- t.result
 	}
 	return s.settle(context.WithoutCancel(ctx), lease, e, t)
-}
-
-func answered(t turn) uint32 {
-	if t.end == unclear {
-		return answerDoubt
-	}
-	return answerHash
 }
 
 // notReached is the result of a transaction whose turn did not come.
@@ -498,21 +495,23 @@ func (s *Submitter) handOver(ctx context.Context, lease *lock.Lease, e *Entry, n
 	s.metrics.executions.Inc()
 	e.submission, e.ahead = submission, nil
 	pending, err := s.nodes.Submit(ctx, submission)
-	if err == nil {
-		s.spendings.add(e.tx, s.costOf(e.tx, known))
-		sent := lease.Report(lock.Report{Outcome: lock.Accepted, Submission: handedOver(pending)})
-		s.acceptedBy(e, pending)
-		return turn{end: accepted, pending: pending, sent: sent, result: e.stamp(offered(pending))}
+	if pending = sentAnyway(pending, err); pending == nil {
+		return s.notTaken(lease, e, err)
 	}
-	if perhaps := sentAnyway(pending, err); perhaps != nil {
-		s.spendings.add(e.tx, s.costOf(e.tx, known))
-		sent := lease.Report(lock.Report{Outcome: lock.Unclear, Submission: handedOver(perhaps)})
-		s.unclear(e, perhaps)
-		r := e.stamp(offered(perhaps))
-		r.Err = eth.ErrUnknownOutcome(r.Hash, perhaps.ID().String())
-		return turn{end: unclear, pending: perhaps, sent: sent, result: r}
+	s.spendings.add(e.tx, s.costOf(e.tx, known))
+	t, outcome := turn{end: accepted, pending: pending, result: e.stamp(offered(pending))}, lock.Accepted
+	if err != nil {
+		t.end, outcome = unclear, lock.Unclear
+		t.result.Err = eth.ErrUnknownOutcome(t.result.Hash, pending.ID().String())
 	}
-	return s.notTaken(lease, e, err)
+	t.sent = lease.Report(lock.Report{Outcome: outcome, Submission: lock.Submission{Node: pending.Node().String(), TxID: pending.ID().String(), Open: true}})
+	if t.end == unclear {
+		s.unclear(e, pending)
+		return t
+	}
+	s.tell(e.tx, lifecycle.Step{Name: lifecycle.Accepted, Node: pending.Node(), Transaction: pending.ID()})
+	s.pool.Accepted(e.tx)
+	return t
 }
 
 // submission is what the consensus client is to do, without the transaction's bytes. While the verdict on the
@@ -571,15 +570,6 @@ func (s *Submitter) noteAttempts(e *Entry) func(hedera.ID, hedera.TransactionID)
 	}
 }
 
-func handedOver(p Pending) lock.Submission {
-	return lock.Submission{Node: p.Node().String(), TxID: p.ID().String(), Open: true}
-}
-
-func (s *Submitter) acceptedBy(e *Entry, p Pending) {
-	s.tell(e.tx, lifecycle.Step{Name: lifecycle.Accepted, Node: p.Node(), Transaction: p.ID()})
-	s.pool.Accepted(e.tx)
-}
-
 // unclear notes that a client is told that the outcome is not known.
 func (s *Submitter) unclear(e *Entry, p Pending) {
 	s.tell(e.tx, lifecycle.Step{Name: lifecycle.Unknown, Node: p.Node(), Transaction: p.ID()})
@@ -589,7 +579,8 @@ func (s *Submitter) unclear(e *Entry, p Pending) {
 func (s *Submitter) notTaken(lease *lock.Lease, e *Entry, err error) turn {
 	r := s.submissionError(err)
 	t := turn{end: failed, cause: r.Err, result: r}
-	if predecessorOpen(err) {
+	var unavailable *consensus.NodeUnavailableError
+	if errors.As(err, &unavailable) { // it waited without success for the verdict on the one before it, and so would those behind it
 		t.end = hopeless
 	}
 	if r.Outcome == NotSent && (r.passing || errors.Is(err, lock.ErrLost)) {
