@@ -11,6 +11,7 @@ import (
 	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/types"
 
 	"lockstep/devnet/ledger"
 	"lockstep/internal/hapi"
@@ -122,7 +123,11 @@ func (s *Show) record(w *strings.Builder, view *ledger.View, r *ledger.Record) {
 		fmt.Fprintf(w, "    value %d tinybar\n", e.Amount)
 	}
 	if r.Status != hapi.ResponseCodeEnum_SUCCESS {
-		if why := s.reason(e); why != "" && why != r.Status.String() {
+		why := s.reason(e)
+		if tx := new(types.Transaction); r.Status == hapi.ResponseCodeEnum_WRONG_NONCE && e.SignerNonce >= 0 && tx.UnmarshalBinary(e.Raw) == nil {
+			why = fmt.Sprintf("its nonce is %d, and the sender's next one is %d", tx.Nonce(), e.SignerNonce)
+		}
+		if why != "" && why != r.Status.String() {
 			fmt.Fprintf(w, "    reason: %s\n", why)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"math/big"
 	"os"
@@ -138,6 +139,10 @@ func TestShow(t *testing.T) {
 		quiet.Store(false)
 		send(nil, common.FromHex("0x00"))
 		wants("creates ")
+		nonce += 7
+		send(logging, nil)
+		wants("WRONG_NONCE", fmt.Sprintf("reason: its nonce is %d, and the sender's next one is %d", nonce-1, nonce-8))
+		nonce -= 8
 		// An error of OpenZeppelin's, a failure that the network writes as text, and one that a system contract writes as its code.
 		for want, data := range map[string][]byte{
 			"reason: OwnableUnauthorizedAccount(account " + common.BigToAddress(big.NewInt(7)).Hex() + ")": text("OwnableUnauthorizedAccount(address)", 7),
