@@ -66,6 +66,31 @@ func deps(t *testing.T, token string) console.Deps {
 	}
 }
 
+// An upstream that is out takes seconds to say so. The lanes in a state are those of its end, not of its beginning.
+func TestLanesAreAsNewAsTheState(t *testing.T) {
+	t.Parallel()
+	d := deps(t, "")
+	d.Upstreams = func(context.Context) []console.Upstream {
+		d.Locks.SetEnabled(true)
+		return nil
+	}
+	d.Locks = &late{}
+	next, _ := stream(t, serve(t, d))
+	if s := next(); s.AllLanes != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// late has its lane once it is on.
+type late struct{ switchable }
+
+func (l *late) Lanes() []lock.LaneInfo {
+	if !l.On() {
+		return nil
+	}
+	return l.switchable.Lanes()
+}
+
 func serve(t *testing.T, d console.Deps) string {
 	t.Helper()
 	server := httptest.NewServer(console.New(d))

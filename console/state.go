@@ -70,12 +70,14 @@ func busiest(lanes []lock.LaneInfo) []lock.LaneInfo {
 }
 
 func (c *Console) state(ctx context.Context) State {
-	d, lanes := c.deps, c.lanes()
+	d := c.deps
+	upstreams := d.Upstreams(ctx)
+	families, _ := d.Metrics.Gather() // what was gathered beside an error is good
+	lanes := c.lanes()                // last: an upstream that is out takes seconds to say so, and lanes move meanwhile
 	s := State{
 		Version: d.Version, ChainID: d.ChainID, Dev: d.Mirror != nil, Records: d.Record != nil,
-		Ordering: d.Locks.On(), Ordered: d.Locks.Ordered(), Window: d.Window.Milliseconds(), AllLanes: len(lanes), Lanes: busiest(lanes), Upstreams: d.Upstreams(ctx), Methods: []Method{},
+		Ordering: d.Locks.On(), Ordered: d.Locks.Ordered(), Window: d.Window.Milliseconds(), AllLanes: len(lanes), Lanes: busiest(lanes), Upstreams: upstreams, Methods: []Method{},
 	}
-	families, _ := d.Metrics.Gather() // what was gathered beside an error is good
 	byName := map[string]*Method{}
 	for _, family := range families {
 		switch family.GetName() {

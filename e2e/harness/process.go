@@ -183,9 +183,10 @@ func (p *Process) Alive() bool {
 	}
 }
 
-// Stop ends the process with SIGTERM, which it has to follow.
+// Stop ends the process with SIGTERM, which it has to follow. One that a test has left frozen goes on for it.
 func (p *Process) Stop() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
+	_ = p.cmd.Process.Signal(syscall.SIGCONT)
 	select {
 	case <-p.Ended:
 	case <-time.After(stopLimit):
