@@ -125,7 +125,7 @@ func TestOutcomes(t *testing.T) {
 		"receipt: broken":          executed(`[{"at":"receipt","dropBefore":true,"times":3}]`, 1),
 		"receipt: an error":        executed(`[{"at":"receipt","grpc":"UNAVAILABLE","times":3}]`, 1),
 		"receipt: broken for ever": executed(`[{"at":"receipt","dropBefore":true}]`, 1), // the mirror node tells
-		"receipt: not yet, always": {rules: `[{"at":"receipt","status":"UNKNOWN"},{"at":"mirror","path":"/contracts/results/","httpStatus":404}]`, settings: impatient, code: -32010, message: unknown, outcome: "open", trace: "timedout", spent: true, offers: 1},
+		"receipt: not yet, always": {rules: `[{"at":"receipt","status":"UNKNOWN"},{"at":"mirror","path":"/contracts/results/","httpStatus":404},{"at":"mirror","path":"/transactions/","httpStatus":404}]`, settings: impatient, code: -32010, message: unknown, outcome: "open", trace: "timedout", spent: true, offers: 1},
 
 		// What is looked up beforehand.
 		"mirror: overloaded":        upstream(`[{"at":"mirror","httpStatus":429}]`),
