@@ -20,7 +20,7 @@ SIM_TIME ?= 10m
 SIM_FIRST ?= 0
 comma := ,
 
-.PHONY: help dev build build-race release image client install setup setup-all test test-all unit race e2e soak soak-state chaos chaos-watch chaos-txm vet lint fmt alerts chart generate verify bench bench-dev bench-txm proof sim attack fuzz cover
+.PHONY: help dev build build-race release image client install setup setup-all test test-all unit race e2e soak soak-state chaos chaos-watch chaos-txm vet lint fmt alerts chart generate verify bench bench-dev bench-txm bench-ponder proof sim attack fuzz cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -100,6 +100,9 @@ chaos: setup-all ## kill, stop and cut off relays, Redis and nodes for ten minut
 
 chaos-watch: setup-all ## kill and stop event watchers for ten minutes (CHAOS_TIME=10m)
 	LOCKSTEP_CHAOS_TIME=$(CHAOS_TIME) go test -count=1 -v -timeout 24h -run TestKilledWatchers ./e2e/watchers
+
+bench-ponder: setup-all ## the same events through lockstep watch and through ponder, which it installs into .ponder
+	./scripts/ponder.sh
 
 chaos-txm: setup-all ## kill transaction managers, their database and their nodes for ten minutes (CHAOS_TIME=10m)
 	LOCKSTEP_CHAOS_TIME=$(CHAOS_TIME) go test -count=1 -v -timeout 24h -run TestChaos ./e2e/txm

@@ -223,7 +223,7 @@ func (p *Process) memory(field string) int {
 // Until waits for a condition, for a maximum of limit. It looks less often the longer that takes, so
 // that a busy machine is not made busier, and once more when the time is over: this process may
 // have stood still.
-func Until(t *testing.T, limit time.Duration, what string, holds func() bool) {
+func Until(t testing.TB, limit time.Duration, what string, holds func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(limit)
 	for pause := 5 * time.Millisecond; ; pause = min(pause+pause/8, 100*time.Millisecond) {

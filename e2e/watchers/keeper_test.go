@@ -39,14 +39,14 @@ const (
 // anvil is a chain in a process of its own, and an account that acts on it.
 type anvil struct {
 	*ethclient.Client
-	t     *testing.T
+	t     testing.TB
 	rpc   *rpc.Client
 	url   string
 	key   *ecdsa.PrivateKey
 	nonce uint64
 }
 
-func startAnvil(t *testing.T, args ...string) *anvil {
+func startAnvil(t testing.TB, args ...string) *anvil {
 	t.Helper()
 	found, _ := filepath.Glob("../node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil")
 	if len(found) == 0 {
@@ -71,7 +71,7 @@ func startAnvil(t *testing.T, args ...string) *anvil {
 }
 
 // tryAnvil starts the program and returns where it listens, "" if it ended before it did.
-func tryAnvil(t *testing.T, program string, port int, args []string) string {
+func tryAnvil(t testing.TB, program string, port int, args []string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, append([]string{"--host", "127.0.0.1", "--port", strconv.Itoa(port)}, args...)...)
 	out, err := cmd.StdoutPipe()
