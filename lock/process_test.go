@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -21,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/proctest"
 	"lockstep/internal/redistest"
 	"lockstep/internal/redisx"
 	"lockstep/lock"
@@ -172,9 +172,13 @@ func (o *other) do(order string) string {
 	return o.read()
 }
 
-func (o *other) signal(sig syscall.Signal) {
+func (o *other) freeze() { o.t.Helper(); o.must(proctest.Freeze(o.cmd.Process)) }
+
+func (o *other) thaw() { o.t.Helper(); o.must(proctest.Thaw(o.cmd.Process)) }
+
+func (o *other) must(err error) {
 	o.t.Helper()
-	if err := o.cmd.Process.Signal(sig); err != nil {
+	if err != nil {
 		o.t.Fatal(err)
 	}
 }
@@ -197,7 +201,7 @@ func TestKilledHolder(t *testing.T) {
 	}
 	svc, _ := onRedis(t, server.URL(), observer(), lock.Deps{})
 	next := enter(t, svc, 2)
-	o.signal(syscall.SIGKILL)
+	o.must(o.cmd.Process.Kill())
 	start := time.Now()
 	lease := wait(t, next)
 	t.Logf("the next one waited %v", time.Since(start))
@@ -237,11 +241,11 @@ func TestPausedProcess(t *testing.T) {
 	t.Parallel()
 	s := newStopping(t, childLives+"=1")
 	for _, o := range []*other{s.holder, s.waiter} {
-		o.signal(syscall.SIGSTOP)
+		o.freeze()
 	}
 	<-time.After(3 * time.Second) // 30 heartbeats, and time for looks at them
 	for _, o := range []*other{s.holder, s.waiter} {
-		o.signal(syscall.SIGCONT)
+		o.thaw()
 	}
 	if got := s.holder.do("check"); got != "check redis <nil>" {
 		t.Fatalf("after a pause: %s", got)
@@ -258,15 +262,15 @@ func TestStoppedProcess(t *testing.T) {
 	t.Parallel()
 	s := newStopping(t)
 	holder, waiter, c := s.holder, s.waiter, s.look
-	holder.signal(syscall.SIGSTOP)
-	waiter.signal(syscall.SIGSTOP)
+	holder.freeze()
+	waiter.freeze()
 	lease := wait(t, s.mine)
-	holder.signal(syscall.SIGCONT)
+	holder.thaw()
 	if got := holder.do("check"); !strings.Contains(got, "lost") {
 		t.Errorf("the holder that was stopped: %s", got)
 	}
 	holder.do("release")
-	waiter.signal(syscall.SIGCONT)
+	waiter.thaw()
 	waiter.send("wait")
 	eventually(t, "the one that was stopped queues again", func() bool { return c.LLen(t.Context(), queueKey(alice)).Val() == 1 })
 	if err := lease.Check(); err != nil {

@@ -8,11 +8,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 
+	"lockstep/internal/proctest"
 	"lockstep/internal/sleep"
 )
 
@@ -149,11 +149,11 @@ func stopRedis(ctx context.Context, b *fleet, lasts time.Duration) error {
 
 // stop lets a process stand still for a while.
 func (p *process) stop(ctx context.Context, lasts time.Duration) error {
-	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+	if err := proctest.Freeze(p.cmd.Process); err != nil {
 		return err
 	}
 	sleep.For(ctx, lasts)
-	return p.cmd.Process.Signal(syscall.SIGCONT)
+	return proctest.Thaw(p.cmd.Process)
 }
 
 func spoilMirror(rules string) func(context.Context, *fleet, time.Duration) error {

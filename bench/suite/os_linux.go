@@ -5,14 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
-
-// withParent makes a process end with the suite, even if that is killed.
-func withParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
 
 const (
 	// perAddress is how many connections come from one address.

@@ -23,6 +23,7 @@ import (
 
 	"lockstep/devnet"
 	"lockstep/internal/httpserve"
+	"lockstep/internal/proctest"
 	"lockstep/internal/sleep"
 )
 
@@ -50,7 +51,7 @@ func (l *lab) start(name string, env []string, program string, args ...string) (
 	p.cmd.Dir = l.dir
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "TMPDIR=" + os.TempDir()}, env...)
 	p.cmd.Stdout, p.cmd.Stderr = out, out
-	p.cmd.SysProcAttr = withParent()
+	p.cmd.SysProcAttr = proctest.WithParent()
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
-	"lockstep/internal/redistest"
+	"lockstep/internal/proctest"
 )
 
 // link is the line from one relay to one server.
@@ -27,7 +27,7 @@ func newLink(t *testing.T, addr string) *link {
 	t.Helper()
 	for try := 1; ; try++ {
 		// A port of which the test disposes until its end, so that it is free when the line is repaired.
-		l, err := newLinkAt(t, fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t)), addr)
+		l, err := newLinkAt(t, fmt.Sprintf("127.0.0.1:%d", proctest.FreePort(t)), addr)
 		if err == nil {
 			return l
 		}

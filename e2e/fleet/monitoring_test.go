@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"lockstep/e2e/harness"
-	"lockstep/internal/redistest"
+	"lockstep/internal/proctest"
 )
 
 // repeated is a pause between rounds of load: each has to be in another scrape than the one before.
@@ -155,7 +155,7 @@ func startPrometheus(t *testing.T, relays []*relay) *prometheusServer {
 		t.Fatal(err)
 	}
 	for range 5 { // another process may take a port between its choice and its use
-		p := &prometheusServer{t: t, url: fmt.Sprintf("http://127.0.0.1:%d", redistest.FreePort(t))}
+		p := &prometheusServer{t: t, url: fmt.Sprintf("http://127.0.0.1:%d", proctest.FreePort(t))}
 		cmd := exec.CommandContext(t.Context(), program, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+strings.TrimPrefix(p.url, "http://"))
 		var log strings.Builder
 		cmd.Stderr = &log

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"lockstep/internal/proctest"
 )
 
 // What takes longer than these limits is stuck, however slow the machine is.
@@ -59,7 +61,7 @@ func (c Command) Start(t *testing.T) *Process {
 	// Nobody here has to take notice of a relay that stops; a setting of the test's counts.
 	p.cmd.Env = append(append(Environment(), "SHUTDOWN_DRAIN_DELAY_MS=0"), c.Settings...)
 	p.cmd.Stderr = p.Log
-	p.cmd.SysProcAttr = withParent()
+	p.cmd.SysProcAttr = proctest.WithParent()
 	p.cmd.WaitDelay = endLimit // a child of the program's must not keep it alive for us
 	out, writer, err := os.Pipe()
 	if err != nil {
@@ -150,7 +152,12 @@ func (p *Process) Signal(s os.Signal) {
 
 // Freeze stops the process as a paused machine does: nothing of it runs, its connections
 // stay.
-func (p *Process) Freeze() { p.t.Helper(); p.Signal(syscall.SIGSTOP) }
+func (p *Process) Freeze() {
+	p.t.Helper()
+	if err := proctest.Freeze(p.cmd.Process); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		p.t.Fatal(err)
+	}
+}
 
 // Thaw lets a frozen process go on.
 func (p *Process) Thaw() { p.t.Helper(); p.Signal(syscall.SIGCONT) }

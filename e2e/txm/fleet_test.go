@@ -15,7 +15,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -23,6 +22,7 @@ import (
 
 	"lockstep/e2e/harness"
 	"lockstep/internal/pgtest"
+	"lockstep/internal/proctest"
 )
 
 // patience bounds every wait of these tests; nothing is asserted about how long a wait takes.
@@ -78,7 +78,7 @@ func run(t testing.TB, cmd *exec.Cmd) *process {
 	t.Helper()
 	p := &process{t: t, cmd: cmd, done: make(chan struct{}), out: &tail{}}
 	cmd.Stdout, cmd.Stderr = p.out, p.out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = proctest.WithParent()
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -95,10 +95,19 @@ func run(t testing.TB, cmd *exec.Cmd) *process {
 	return p
 }
 
-func (p *process) signal(s os.Signal) { _ = p.cmd.Process.Signal(s) }
+func (p *process) freeze() { p.t.Helper(); p.must(proctest.Freeze(p.cmd.Process)) }
+
+func (p *process) thaw() { p.t.Helper(); p.must(proctest.Thaw(p.cmd.Process)) }
+
+func (p *process) must(err error) {
+	p.t.Helper()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
 
 func (p *process) kill() {
-	p.signal(syscall.SIGKILL)
+	_ = p.cmd.Process.Kill() // it may have ended by itself
 	<-p.done
 }
 

@@ -12,18 +12,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"lockstep/internal/ledger"
-)
-
-const (
-	stopSignal     = syscall.SIGSTOP
-	continueSignal = syscall.SIGCONT
 )
 
 // How a proxy spoils an answer after the node has got the question.

@@ -24,7 +24,7 @@ func TestRestoredLedger(t *testing.T) {
 	c := newCaller(t, n)
 	mark := func() string { text, _ := os.ReadFile(path + ".mark"); return string(text) }
 	stop := func(p *process) {
-		p.signal(syscall.SIGTERM)
+		p.must(p.cmd.Process.Signal(syscall.SIGTERM))
 		<-p.done
 	}
 	p := n.start(t)

@@ -49,7 +49,7 @@ func TestStoppedBetweenSteps(t *testing.T) {
 			stopped := n.start(t)
 			if point == held {
 				until(t, "the bytes are on their way", func() bool { return early.left() == 0 })
-				stopped.signal(stopSignal)
+				stopped.freeze()
 			}
 			until(t, "the owner is stopped at "+point, stopped.halted)
 			if got := len(early.sent()); got != want.sent {
@@ -65,7 +65,7 @@ func TestStoppedBetweenSteps(t *testing.T) {
 			if point == held {
 				early.release()
 			}
-			stopped.signal(continueSignal)
+			stopped.thaw()
 			until(t, "the owner that was stopped finds out", func() bool { return strings.Contains(stopped.out.String(), want.log) })
 			next := c.must()
 			until(t, "the next one is mined", func() bool { chain.mine(1); return c.get(next.ID).Final })

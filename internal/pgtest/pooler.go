@@ -7,7 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 
-	"lockstep/internal/redistest"
+	"lockstep/internal/proctest"
 )
 
 // poolSize is how many sessions of PostgreSQL the clients of a pooler share. It is small, so that one client's transactions
@@ -23,7 +23,7 @@ func (s *Server) Pooled(database string) string {
 	}
 	// Another process may take a port between its choice and its use.
 	for try := 0; s.pooler == ""; try++ {
-		port := redistest.FreePort(s.t)
+		port := proctest.FreePort(s.t)
 		err := s.pool(port, at.Path)
 		if err == nil {
 			s.pooler = fmt.Sprintf("127.0.0.1:%d", port)

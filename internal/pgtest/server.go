@@ -19,7 +19,7 @@ import (
 
 	_ "github.com/jackc/pgx/v5/stdlib" // registers the driver "pgx"
 
-	"lockstep/internal/redistest"
+	"lockstep/internal/proctest"
 )
 
 const patience = 3 * time.Minute // for a cluster to be made, or a server to start, on a busy machine
@@ -68,7 +68,7 @@ func Start(t testing.TB, settings ...string) *Server {
 	}
 	// Another process may take a port between its choice and its use.
 	for try := 0; ; try++ {
-		s.port = redistest.FreePort(t)
+		s.port = proctest.FreePort(t)
 		err := s.launch()
 		if err == nil {
 			break
@@ -135,7 +135,7 @@ func (s *Server) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(context.Background(), filepath.Join(s.bin, name), args...)
 	cmd.Dir = s.dir
 	cmd.Env = []string{"PATH=" + s.bin, "LC_ALL=C", "TZ=UTC"}
-	cmd.SysProcAttr = withParent()
+	cmd.SysProcAttr = proctest.WithParent()
 	cmd.SysProcAttr.Credential = s.as
 	return cmd
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"lockstep/internal/proctest"
 )
 
 // Cluster is a Redis Cluster of three masters.
@@ -103,7 +105,7 @@ func startCluster(t testing.TB, nodes int, args []string) *Cluster {
 	c := &Cluster{}
 	for range nodes {
 		all := append([]string{"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-node-timeout", "60000"}, args...)
-		c.Nodes = append(c.Nodes, Start(t, append(all, "--cluster-port", strconv.Itoa(FreePort(t)))...))
+		c.Nodes = append(c.Nodes, Start(t, append(all, "--cluster-port", strconv.Itoa(proctest.FreePort(t)))...))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -193,7 +195,7 @@ func startWatcher(t testing.TB, master int) *Server {
 	}
 	w := &Server{t: t, dir: t.TempDir()}
 	for try := 0; ; try++ {
-		w.port = FreePort(t)
+		w.port = proctest.FreePort(t)
 		file := w.writeFile("sentinel.conf", fmt.Sprintf(
 			"port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor lanes 127.0.0.1 %d 1\n"+
 				"sentinel down-after-milliseconds lanes 60000\nsentinel failover-timeout lanes 60000\n", w.port, w.dir, master))

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"lockstep/internal/proctest"
 )
 
 // patience is how long a server may take to start or to answer. Machines that test are busy.
@@ -39,7 +41,7 @@ func Start(t testing.TB, args ...string) *Server {
 	s := &Server{t: t, dir: t.TempDir(), args: args}
 	// Another process may take a port between its choice and its use.
 	for try := 0; ; try++ {
-		s.port = FreePort(t)
+		s.port = proctest.FreePort(t)
 		err := s.launch()
 		if err == nil {
 			break
@@ -97,19 +99,19 @@ func (s *Server) Running() bool {
 }
 
 // Pause stops the process without ending it: connections stay, nothing answers.
-func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
+func (s *Server) Pause() { s.running(proctest.Freeze) }
 
 // Resume lets a paused process go on.
-func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
+func (s *Server) Resume() { s.running(proctest.Thaw) }
 
-func (s *Server) signal(sig syscall.Signal) {
+func (s *Server) running(signal func(*os.Process) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cmd == nil {
-		s.t.Errorf("redistest: signal %v to a server that does not run", sig)
+		s.t.Error("redistest: a signal to a server that does not run")
 		return
 	}
-	if err := s.cmd.Process.Signal(sig); err != nil {
+	if err := signal(s.cmd.Process); err != nil {
 		s.t.Errorf("redistest: %v", err)
 	}
 }
@@ -144,7 +146,7 @@ func (s *Server) exec(path string, args []string) error {
 	s.out = new(bytes.Buffer)
 	s.cmd = exec.Command(path, args...) //nolint:noctx // ended by Kill, with its own signals
 	s.cmd.Stdout, s.cmd.Stderr = s.out, s.out
-	s.cmd.SysProcAttr = withParent()
+	s.cmd.SysProcAttr = proctest.WithParent()
 	if err := s.cmd.Start(); err != nil {
 		return fmt.Errorf("redistest: %w", err)
 	}

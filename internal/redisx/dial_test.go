@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"lockstep/internal/proctest"
 	"lockstep/internal/redistest"
 	"lockstep/internal/redisx"
 )
@@ -69,7 +70,7 @@ func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := selfSigned(t, dir)
 	t.Setenv("SSL_CERT_FILE", cert) // read once in a process, at its first use
-	port := strconv.Itoa(redistest.FreePort(t))
+	port := strconv.Itoa(proctest.FreePort(t))
 	redistest.Start(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert, "--tls-auth-clients", "no")
 	for host, trusted := range map[string]bool{"127.0.0.1": true, "localhost": false} {
 		client, err := redisx.Open("rediss://"+net.JoinHostPort(host, port), generous)

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package redistest
+package proctest
 
 import (
 	"net"
@@ -8,7 +8,10 @@ import (
 	"testing"
 )
 
-func withParent() *syscall.SysProcAttr { return nil }
+// WithParent has nothing to set on this system: a program whose parent is killed goes on.
+func WithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }
+
+func stopped(int) error { return nil }
 
 // FreePort returns a port of the loopback interface that was free a moment ago.
 func FreePort(t testing.TB) int {

@@ -1,7 +1,0 @@
-//go:build !linux
-
-package pgtest
-
-import "syscall"
-
-func withParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }
