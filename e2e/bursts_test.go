@@ -18,7 +18,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 
-	"lockstep/e2e/harness"
+	"lockstep/internal/proctest"
 )
 
 // A burst is one sender's transactions with consecutive nonces, none waiting for
@@ -57,7 +57,7 @@ func TestBurstInNonceOrder(t *testing.T) {
 				return err == nil && next > nonce
 			})
 		case <-burst.ctx.Done():
-			t.Fatalf("transaction %d was never sent\n%s", i, burst.stderr[i])
+			t.Fatalf("transaction %d was never sent\n%s", i, &burst.stderr[i])
 		}
 	}
 	burst.check(n)
@@ -186,7 +186,7 @@ type castBurst struct {
 	first          uint64
 	count          int
 	processes      []*exec.Cmd
-	stdout, stderr []*harness.Tail
+	stdout, stderr []proctest.Tail
 }
 
 func newCastBurst(t *testing.T, url string, sender account, journal common.Address, first uint64, count int) *castBurst {
@@ -194,7 +194,7 @@ func newCastBurst(t *testing.T, url string, sender account, journal common.Addre
 	t.Cleanup(cancel)
 	return &castBurst{
 		t: t, ctx: ctx, url: url, sender: sender, journal: journal, first: first, count: count,
-		processes: make([]*exec.Cmd, count), stdout: make([]*harness.Tail, count), stderr: make([]*harness.Tail, count),
+		processes: make([]*exec.Cmd, count), stdout: make([]proctest.Tail, count), stderr: make([]proctest.Tail, count),
 	}
 }
 
@@ -205,8 +205,7 @@ func (b *castBurst) start(i int) {
 	cmd := foundry(b.ctx, b.t, cast, "send", "--async", "--rpc-url", b.url, "--private-key", b.sender.PrivateKey,
 		"--nonce", strconv.FormatUint(b.first+uint64(i), 10), "--gas-limit", "200000",
 		b.journal.Hex(), "write(uint256)", strconv.Itoa(i))
-	b.stdout[i], b.stderr[i] = &harness.Tail{Limit: 4 << 10}, &harness.Tail{Limit: 4 << 10}
-	cmd.Stdout, cmd.Stderr = b.stdout[i], b.stderr[i]
+	cmd.Stdout, cmd.Stderr = &b.stdout[i], &b.stderr[i]
 	if err := cmd.Start(); err != nil {
 		b.t.Fatal(err)
 	}
@@ -220,7 +219,7 @@ func (b *castBurst) check(n *network) {
 	client := dial(b.t, n.RPC)
 	for i, cmd := range b.processes {
 		if err := cmd.Wait(); err != nil {
-			b.t.Errorf("cast for nonce %d: %v\n%s", b.first+uint64(i), err, b.stderr[i])
+			b.t.Errorf("cast for nonce %d: %v\n%s", b.first+uint64(i), err, &b.stderr[i])
 		}
 	}
 	if b.t.Failed() {

@@ -18,6 +18,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
 
+	"lockstep/internal/proctest"
 	"lockstep/internal/sleep"
 )
 
@@ -25,16 +26,17 @@ import (
 // front of it, or have an operator's page decode what they have sent.
 
 // withConsole gives the relay a console.
-func withConsole(ctx context.Context, l *lab) (settings []string, end func(), err error) {
-	port, err := freePort(ctx)
-	l.console = "127.0.0.1:" + port
-	return []string{"ADMIN_ADDRESS=" + l.console, "ENABLE_NONCE_ORDERING=true"}, func() {}, err
+func withConsole(_ context.Context, l *lab) (settings []string, end func(), err error) {
+	port, release, err := proctest.KeepPort()
+	l.console = fmt.Sprintf("127.0.0.1:%d", port)
+	return []string{"ADMIN_ADDRESS=" + l.console, "ENABLE_NONCE_ORDERING=true"}, release, err
 }
 
 // behindProxy gives it one without a token of its own, behind a proxy that says nothing of whom it speaks for, as a bare proxy_pass does: to the
 // console all its requests come from loopback and name loopback as their host.
 func behindProxy(ctx context.Context, l *lab) (settings []string, end func(), err error) {
-	if settings, _, err = withConsole(ctx, l); err != nil {
+	settings, release, err := withConsole(ctx, l)
+	if err != nil {
 		return nil, nil, err
 	}
 	target := &url.URL{Scheme: "http", Host: l.console}
@@ -51,7 +53,7 @@ func behindProxy(ctx context.Context, l *lab) (settings []string, end func(), er
 	}
 	go func() { _ = proxy.Serve(listener) }() // it ends with Close
 	l.console = listener.Addr().String()
-	return settings, func() { _ = proxy.Close() }, nil
+	return settings, func() { _ = proxy.Close(); release() }, nil
 }
 
 // askConsole asks for everything that the console can do. None of it may be answered.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -11,6 +10,8 @@ import (
 	"os/exec"
 	"strings"
 	"time"
+
+	"lockstep/internal/proctest"
 )
 
 // The machine's noise is measured by a server that does nothing: net/http alone, in a process of
@@ -42,18 +43,11 @@ func (l *lab) openEcho(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.echo = exec.CommandContext(ctx, self, echoCommand)
-	out, err := l.echo.StdoutPipe()
-	if err != nil {
+	if l.echo, err = proctest.Start(exec.CommandContext(ctx, self, echoCommand)); err != nil {
 		return err
 	}
-	if err := l.echo.Start(); err != nil {
-		return err
-	}
-	address, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		return fmt.Errorf("the echo server did not start: %w", err)
-	}
-	l.echoURL = "http://" + strings.TrimSpace(address)
-	return nil
+	return l.echo.Says(ctx, startLimit, func(line []byte) bool {
+		l.echoURL = "http://" + strings.TrimSpace(string(line))
+		return true
+	})
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"debug/buildinfo"
@@ -14,13 +13,12 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
+	"lockstep/internal/proctest"
 	"lockstep/internal/sleep"
 )
 
@@ -30,8 +28,8 @@ type lab struct {
 	dir     string
 	race    bool  // the program reports its data races into files in dir
 	enough  int64 // memory of a relay after an attack at which nobody waits for less
-	network *exec.Cmd
-	echo    *exec.Cmd
+	network *proctest.Process
+	echo    *proctest.Process
 	echoURL string
 	redis   string // of the attack's relay, if it has one
 	console string // host and port by which its clients reach the console, if it has one
@@ -58,20 +56,14 @@ func open(ctx context.Context, program string, race bool) (l *lab, err error) {
 	if l.dir, err = os.MkdirTemp("", "attack-*"); err != nil {
 		return nil, err
 	}
-	l.network = l.command(ctx, nil, "devnet", "--json", "--mirror", "127.0.0.1:0", "--consensus", "127.0.0.1:0")
-	out, err := l.network.StdoutPipe()
-	if err != nil {
+	if l.network, err = proctest.Start(l.command(ctx, nil, "devnet", "--json", "--mirror", "127.0.0.1:0", "--consensus", "127.0.0.1:0")); err != nil {
 		return nil, err
 	}
-	if err := l.network.Start(); err != nil {
-		return nil, err
-	}
-	line, err := bufio.NewReader(out).ReadBytes('\n')
-	if err != nil {
-		return nil, fmt.Errorf("the network did not start: %w", err)
-	}
-	return l, json.Unmarshal(line, &l.ready)
+	return l, l.network.Says(ctx, startLimit, func(line []byte) bool { return json.Unmarshal(line, &l.ready) == nil && l.ready.Mirror != "" })
 }
+
+// startLimit is for a process to be ready; the machine may be busy.
+const startLimit = 2 * time.Minute
 
 func (l *lab) command(ctx context.Context, env []string, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, l.program, args...)
@@ -109,17 +101,15 @@ func (l *lab) races() error {
 }
 
 func (l *lab) close() {
-	for _, process := range []*exec.Cmd{l.network, l.echo} {
-		_ = process.Process.Signal(syscall.SIGKILL) // it may have ended by itself
-		_ = process.Wait()
-	}
+	l.network.Kill()
+	l.echo.Kill()
 	_ = os.RemoveAll(l.dir)
 }
 
 // target is the relay that is attacked.
 type target struct {
 	*lab
-	cmd      *exec.Cmd
+	process  *proctest.Process
 	url, ws  string
 	answered atomic.Int64
 	refused  atomic.Int64
@@ -139,47 +129,28 @@ func (l *lab) relay(ctx context.Context, settings []string) (*target, error) {
 	}
 	operator := l.ready.Accounts[0]
 	t := &target{lab: l}
-	t.cmd = l.command(ctx, slices.Concat([]string{
+	t.process, err = proctest.Start(l.command(ctx, slices.Concat([]string{
 		"CHAIN_ID=0x12a", "HEDERA_NETWORK=" + string(nodes), "MIRROR_NODE_URL=" + l.ready.Mirror,
 		"OPERATOR_ID_MAIN=" + operator.ID, "OPERATOR_KEY_MAIN=" + operator.PrivateKey, "OPERATOR_KEY_FORMAT=HEX_ECDSA",
 		"SERVER_HOST=127.0.0.1", "SERVER_PORT=0", "RPC_WS_ENABLED=true", "WEB_SOCKET_PORT=0", "PRETTY_LOGS_ENABLED=false",
-	}, settings), "serve")
-	log, err := t.cmd.StderrPipe()
+	}, settings), "serve"))
 	if err != nil {
 		return nil, err
 	}
-	if err := t.cmd.Start(); err != nil {
-		return nil, err
-	}
-	lines := bufio.NewScanner(log)
-	for lines.Scan() {
+	return t, t.process.Says(ctx, startLimit, func(line []byte) bool {
 		var record struct{ Msg, HTTP, WS string }
-		if json.Unmarshal(lines.Bytes(), &record) == nil && record.Msg == "relay is ready" {
-			t.url, t.ws = "http://"+record.HTTP, "ws://"+record.WS
-			go func() {
-				for lines.Scan() { // so that it never waits for us
-				}
-			}()
-			return t, nil
+		if json.Unmarshal(line, &record) != nil || record.Msg != "relay is ready" {
+			return false
 		}
-	}
-	return nil, errors.Join(errors.New("the relay did not start"), lines.Err())
-}
-
-func (t *target) stop() {
-	_ = t.cmd.Process.Signal(syscall.SIGKILL) // it may have ended by itself
-	_ = t.cmd.Wait()
+		t.url, t.ws = "http://"+record.HTTP, "ws://"+record.WS
+		return true
+	})
 }
 
 // rss is the relay's resident memory in bytes, 0 if it cannot be had.
 func (t *target) rss() int64 {
-	text, _ := os.ReadFile("/proc/" + strconv.Itoa(t.cmd.Process.Pid) + "/statm")
-	fields := bytes.Fields(text)
-	if len(fields) < 2 {
-		return 0
-	}
-	pages, _ := strconv.ParseInt(string(fields[1]), 10, 64)
-	return pages * int64(os.Getpagesize())
+	bytes, _ := t.process.Memory(proctest.Resident)
+	return int64(bytes)
 }
 
 // count counts an answer by what is in it.
@@ -263,7 +234,7 @@ func (l *lab) attack(ctx context.Context, a attack, clients int, length, rest ti
 	if err != nil {
 		return result{}, err
 	}
-	defer t.stop()
+	defer t.process.Kill()
 	t.clients, t.began = clients, time.Now()
 	if a.prepare != nil {
 		if err := a.prepare(ctx, t); err != nil {

@@ -10,15 +10,15 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
-	"os/exec"
 	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"lockstep/internal/proctest"
+	"lockstep/internal/redistest"
 	"lockstep/internal/redisx"
 	"lockstep/internal/sleep"
 )
@@ -30,44 +30,17 @@ const redisMemory = "32mb"
 
 // smallRedis starts a Redis that refuses writes when its memory is full.
 func smallRedis(ctx context.Context, l *lab) (settings []string, end func(), err error) {
-	port, err := freePort(ctx)
+	port, release, err := proctest.KeepPort()
 	if err != nil {
 		return nil, nil, err
 	}
-	server := exec.CommandContext(ctx, "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
-		"--maxmemory", redisMemory, "--maxmemory-policy", "noeviction")
-	server.Dir = l.dir
-	if err := server.Start(); err != nil {
+	server, err := redistest.Run(ctx, l.dir, port, "--maxmemory", redisMemory, "--maxmemory-policy", "noeviction")
+	if err != nil {
+		release()
 		return nil, nil, err
 	}
-	end = func() {
-		_ = server.Process.Signal(syscall.SIGKILL) // it may have ended by itself
-		_ = server.Wait()
-	}
-	l.redis = "redis://127.0.0.1:" + port
-	client, err := redisx.Open(l.redis, redisx.Options{Timeout: time.Second})
-	if err != nil {
-		end()
-		return nil, nil, err
-	}
-	defer func() { _ = client.Close() }()
-	for range 600 {
-		if err = client.Ping(ctx).Err(); err == nil {
-			return []string{"REDIS_URL=" + l.redis}, end, nil
-		}
-		sleep.For(ctx, 100*time.Millisecond)
-	}
-	end()
-	return nil, nil, err
-}
-
-func freePort(ctx context.Context) (string, error) {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	return port, errors.Join(err, listener.Close())
+	l.redis = fmt.Sprintf("redis://127.0.0.1:%d", port)
+	return []string{"REDIS_URL=" + l.redis}, func() { server.Kill(); release() }, nil
 }
 
 var memoryLine = regexp.MustCompile(`(?m)^(used_memory|maxmemory):(\d+)`)

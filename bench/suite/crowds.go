@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"lockstep/internal/proctest"
 	"lockstep/internal/sleep"
 )
 
@@ -53,14 +54,14 @@ func (l *lab) queue(ctx context.Context, t *table, senders, count int) error {
 	if err != nil {
 		return err
 	}
-	taken := memoryOf(relays, anonymous)
+	taken := memoryOf(relays, proctest.Anonymous)
 	o, err := b.fire(ctx, load{
 		name: "queued", relays: relays, senders: senders, count: count, connections: all, timeout: 10 * time.Minute, hold: true,
 		during: func(ctx context.Context) error {
 			err := errors.Join(inProgress(ctx, relays, all), atRest(ctx, relays)) // what is looked up for them takes longer
 			if err == nil {
 				settle(ctx, relays)
-				t.ours("resident memory per connection", "KB", (memoryOf(relays, anonymous)-taken)/float64(all)/1024)
+				t.ours("resident memory per connection", "KB", (memoryOf(relays, proctest.Anonymous)-taken)/float64(all)/1024)
 				var now float64
 				now, err = live(ctx, relays)
 				t.ours("heap and stacks per connection", "KB", (now-before)/float64(all)/1024)
@@ -76,7 +77,7 @@ func (l *lab) queue(ctx context.Context, t *table, senders, count int) error {
 
 // inProgress waits until the relays have that many transactions in hand.
 func inProgress(ctx context.Context, relays []*relay, total int) error {
-	return poll(ctx, 5*time.Minute, 20*time.Millisecond, func() error {
+	return proctest.Until(ctx, 5*time.Minute, func() error {
 		have := 0.0
 		for _, r := range relays {
 			m, err := r.metrics(ctx)
@@ -98,13 +99,10 @@ func atRest(ctx context.Context, relays []*relay) error {
 		look  = 500 * time.Millisecond
 		least = 0.2 // of a processor
 	)
-	before := cpuOf(relays)
-	sleep.For(ctx, look)
-	return poll(ctx, time.Minute, look, func() error {
-		now := cpuOf(relays)
-		used := (now - before) / look.Seconds()
-		before = now
-		if used > least {
+	return proctest.Until(ctx, time.Minute, func() error {
+		before := cpuOf(relays)
+		sleep.For(ctx, look)
+		if used := (cpuOf(relays) - before) / look.Seconds(); used > least {
 			return fmt.Errorf("the relays still use %.2f processors", used)
 		}
 		return nil
@@ -114,11 +112,11 @@ func atRest(ctx context.Context, relays []*relay) error {
 // settle waits until the relays have given back what connecting took: until they hold no less for some seconds.
 func settle(ctx context.Context, relays []*relay) {
 	const steady, longest = 5, 60 // seconds
-	least, since := memoryOf(relays, anonymous), 0
+	least, since := memoryOf(relays, proctest.Anonymous), 0
 	for i := 0; i < longest && since < steady; i++ {
 		sleep.For(ctx, time.Second)
 		since++
-		if now := memoryOf(relays, anonymous); now < 0.99*least {
+		if now := memoryOf(relays, proctest.Anonymous); now < 0.99*least {
 			least, since = now, 0
 		}
 	}

@@ -21,6 +21,8 @@ import (
 	"lockstep/config"
 	"lockstep/consensus"
 	"lockstep/devnet"
+	"lockstep/internal/proctest"
+	"lockstep/internal/redistest"
 	"lockstep/internal/redisx"
 	"lockstep/mirror"
 )
@@ -50,13 +52,13 @@ func (l *lab) fleet(ctx context.Context, withRedis bool, network ...string) (*fl
 
 func (b *fleet) close() {
 	for _, r := range b.relays {
-		r.kill()
+		r.Kill()
 	}
 	if b.redis != nil {
-		b.redis.kill()
+		b.redis.Kill()
 		_ = b.redis.admin.Close() // nothing is left to ask
 	}
-	b.net.kill()
+	b.net.Kill()
 }
 
 // start starts n relays, ours or the baseline's, over Redis or not.
@@ -115,7 +117,7 @@ func (l *lab) relay(ctx context.Context, n *network, r *redisServer, env ...stri
 		return nil, err
 	}
 	made := &relay{process: p}
-	err = p.says(ctx, func(line []byte) bool {
+	err = p.Says(ctx, startLimit, func(line []byte) bool {
 		var record struct{ Msg, HTTP, WS, Admin string }
 		if json.Unmarshal(line, &record) != nil || record.Msg != "relay is ready" {
 			return false
@@ -200,42 +202,32 @@ func echoRole(ctx context.Context, out io.Writer) error {
 type redisServer struct {
 	*process
 	lab   *lab
-	port  string
+	port  int // nobody else's as long as the suite runs
 	admin redis.UniversalClient
 }
 
 // redis starts a server.
 func (l *lab) redis(ctx context.Context) (s *redisServer, err error) {
-	for range 3 { // another process may take the port first
-		s = &redisServer{lab: l}
-		if s.port, err = freePort(ctx); err != nil {
-			return nil, err
-		}
-		if s.admin, err = redisx.Open(s.url(), redisx.Options{Timeout: 2 * time.Second}); err != nil {
-			return nil, err
-		}
-		if err = s.launch(ctx); err == nil {
-			return s, nil
-		}
-		_ = s.admin.Close() // it has no server
+	s = &redisServer{lab: l}
+	if s.port, _, err = proctest.KeepPort(); err != nil {
+		return nil, err
 	}
-	return nil, err
+	if s.admin, err = redisx.Open(s.url(), redisx.Options{Timeout: 2 * time.Second}); err != nil {
+		return nil, err
+	}
+	return s, s.launch(ctx)
 }
 
-// launch starts the process, or starts it again after kill.
-func (s *redisServer) launch(ctx context.Context) (err error) {
-	s.process, err = s.lab.start("redis", nil, "redis-server", "--port", s.port, "--bind", "127.0.0.1",
-		"--save", "", "--appendonly", "no", "--daemonize", "no")
-	if err != nil {
-		return err
+// launch starts the process, or starts it again after Kill.
+func (s *redisServer) launch(ctx context.Context) error {
+	p, err := redistest.Run(ctx, s.lab.dir, s.port)
+	if err == nil {
+		s.process = s.lab.started(p, "redis")
 	}
-	if err := s.answers(ctx, "127.0.0.1:"+s.port); err != nil { // the client would log each failure
-		return err
-	}
-	return s.up(ctx, func() error { return s.admin.Ping(ctx).Err() })
+	return err
 }
 
-func (s *redisServer) url() string { return "redis://127.0.0.1:" + s.port }
+func (s *redisServer) url() string { return fmt.Sprintf("redis://127.0.0.1:%d", s.port) }
 
 var (
 	statLine = regexp.MustCompile(`cmdstat_([^:]+):calls=(\d+)`)

@@ -135,7 +135,7 @@ func shortFailures() []shortFailure {
 }
 
 func killRelay(_ context.Context, b *fleet, _ time.Duration) error {
-	b.relays[0].kill()
+	b.relays[0].Kill()
 	return nil
 }
 
@@ -149,11 +149,11 @@ func stopRedis(ctx context.Context, b *fleet, lasts time.Duration) error {
 
 // stop lets a process stand still for a while.
 func (p *process) stop(ctx context.Context, lasts time.Duration) error {
-	if err := proctest.Freeze(p.cmd.Process); err != nil {
+	if err := p.Freeze(); err != nil {
 		return err
 	}
 	sleep.For(ctx, lasts)
-	return proctest.Thaw(p.cmd.Process)
+	return p.Thaw()
 }
 
 func spoilMirror(rules string) func(context.Context, *fleet, time.Duration) error {
@@ -270,7 +270,7 @@ func (h shortFailure) makeTrouble(ctx context.Context, b *fleet, begin int) erro
 		return nil
 	}
 	log := decisions{net: b.net}
-	err := poll(ctx, startLimit, 5*time.Millisecond, func() error {
+	err := proctest.Until(ctx, startLimit, func() error {
 		if err := log.read(ctx); err != nil {
 			return err
 		}

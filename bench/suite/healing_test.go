@@ -37,9 +37,10 @@ func TestFailuresCostNoTransactions(t *testing.T) {
 		t.Run(h.id, func(t *testing.T) {
 			t.Parallel()
 			l := &lab{progress: t.Output()}
-			if err := l.open(harness.Program(t), t.TempDir()); err != nil {
+			if err := l.open(harness.Program(t), ""); err != nil {
 				t.Fatal(err)
 			}
+			t.Cleanup(func() { _ = l.close() })
 			v, err := l.suffer(t.Context(), h.shortened())
 			if err != nil {
 				t.Fatal(err)

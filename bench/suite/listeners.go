@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"lockstep/bench"
+	"lockstep/internal/proctest"
 	"lockstep/internal/sleep"
 )
 
@@ -101,11 +102,11 @@ func (l *lab) listenTo(ctx context.Context, h listenPlan) (*listenResult, error)
 	if err != nil {
 		return nil, err
 	}
-	taken := memoryOf(relays, anonymous)
+	taken := memoryOf(relays, proctest.Anonymous)
 	var clients []*relay
 	defer func() {
 		for _, c := range clients {
-			c.kill()
+			c.Kill()
 		}
 	}()
 	const firstNetwork = 16
@@ -116,25 +117,24 @@ func (l *lab) listenTo(ctx context.Context, h listenPlan) (*listenResult, error)
 		}
 		clients = append(clients, &relay{process: p, url: at.URL})
 	}
-	err = poll(ctx, 20*time.Minute, 100*time.Millisecond, func() error { // for a hundred thousand handshakes
-		all, _, err := talliesOf(ctx, clients, "")
-		switch {
-		case err != nil:
-			return &fatal{err}
-		case all.Closed > 0:
-			return &fatal{fmt.Errorf("%d connections broke before all were there", all.Closed)}
-		case all.Subscribed < h.each*h.relays:
+	var broken error
+	err = proctest.Until(ctx, 20*time.Minute, func() error { // for a hundred thousand handshakes
+		var all tally
+		if all, _, broken = talliesOf(ctx, clients, ""); broken == nil && all.Closed > 0 {
+			broken = fmt.Errorf("%d connections broke before all were there", all.Closed)
+		}
+		if broken == nil && all.Subscribed < h.each*h.relays {
 			return fmt.Errorf("%d of %d connections have a subscription", all.Subscribed, h.each*h.relays)
 		}
 		return nil
 	})
-	if err != nil {
+	if err = errors.Join(err, broken); err != nil {
 		return nil, err
 	}
 	if h.pace > 0 {
 		settle(ctx, relays)
 	}
-	out := &listenResult{resident: memoryOf(relays, anonymous) - taken}
+	out := &listenResult{resident: memoryOf(relays, proctest.Anonymous) - taken}
 	cpu := cpuOf(relays)
 	if err := out.deliver(ctx, h, chain, clients); err != nil {
 		return nil, err
@@ -167,7 +167,7 @@ func (o *listenResult) deliver(ctx context.Context, h listenPlan, chain *network
 	}
 	sleep.For(ctx, h.pace)
 	var broken error
-	_ = poll(ctx, startLimit, 100*time.Millisecond, func() error { // what is missing then is counted, and no reason to show nothing
+	_ = proctest.Until(ctx, startLimit, func() error { // what is missing then is counted, and no reason to show nothing
 		var all tally
 		if all, _, broken = talliesOf(ctx, clients, ""); broken == nil && all.Missing > 0 {
 			return errors.New("heads are missing")

@@ -19,9 +19,10 @@ func TestCrowds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := &lab{progress: t.Output(), short: true}
-			if err := l.open(harness.Program(t), t.TempDir()); err != nil {
+			if err := l.open(harness.Program(t), ""); err != nil {
 				t.Fatal(err)
 			}
+			t.Cleanup(func() { _ = l.close() })
 			tab := new(table)
 			if err := measure(t.Context(), l, tab, 1); err != nil {
 				t.Fatal(err)

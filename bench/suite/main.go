@@ -52,7 +52,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	program := flags.String("lockstep", "bin/lockstep", "the `program` to measure")
 	chosen := flags.String("rows", "", "`rows` to measure, separated by commas (default: all of "+strings.Join(rowNames(), ", ")+")")
 	document := flags.String("doc", "", "`directory` of documents in which the figures of these rows are replaced: internals/figures.json and FIGURES.md, and PERFORMANCE.md")
-	keep := flags.String("keep", "", "`directory` to keep the logs of all processes in")
+	keep := flags.String("keep", "", "`directory` to keep the logs of all processes in: of long ones the ends")
 	settings := flags.String("set", "", "further `settings` of our relays, NAME=value separated by spaces")
 	flags.IntVar(&l.runs, "runs", 0, "runs of each row (default: each row's own number)")
 	flags.StringVar(&l.cases, "cases", "", "`cases` of the row healing, separated by commas (default: all)")
@@ -68,8 +68,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	if err := l.open(*program, *keep); err != nil {
 		return err
 	}
-	defer l.close()
-	return l.measure(ctx, list, out, *document)
+	return errors.Join(l.measure(ctx, list, out, *document), l.close())
 }
 
 // row is one measurement.
@@ -122,14 +121,15 @@ func choose(list string) ([]row, error) {
 type lab struct {
 	program  string // lockstep
 	self     string
-	dir      string // of logs
-	keep     bool
+	dir      string // where processes run
+	keep     string // directory of their logs; "": none is kept
 	runs     int
 	settings []string // of our relays
 	cases    string   // of the row healing; "": all
 	short    bool     // the rows healing, listeners and queued with less of everything
 	progress io.Writer
-	started  int
+
+	processes []*process // whose logs are kept
 }
 
 func (l *lab) open(program, keep string) (err error) {
@@ -142,21 +142,22 @@ func (l *lab) open(program, keep string) (err error) {
 	if l.self, err = os.Executable(); err != nil {
 		return err
 	}
-	if keep != "" {
-		l.keep = true
-		if l.dir, err = filepath.Abs(keep); err != nil {
+	if l.keep = keep; keep != "" {
+		if err := os.MkdirAll(keep, 0o750); err != nil {
 			return err
 		}
-		return os.MkdirAll(l.dir, 0o750)
 	}
 	l.dir, err = os.MkdirTemp("", "lockstep-suite-")
 	return err
 }
 
-func (l *lab) close() {
-	if !l.keep {
-		_ = os.RemoveAll(l.dir) // it is in the directory for temporary files
+// close keeps the logs and takes the rest away.
+func (l *lab) close() error {
+	var err error
+	for i, p := range l.processes {
+		err = errors.Join(err, os.WriteFile(filepath.Join(l.keep, fmt.Sprintf("%03d-%s.log", i+1, p.name)), []byte(p.Log.String()), 0o600))
 	}
+	return errors.Join(err, os.RemoveAll(l.dir))
 }
 
 func (l *lab) measure(ctx context.Context, list []row, out io.Writer, document string) error {

@@ -63,7 +63,7 @@ func (l *lab) archive(ctx context.Context, blocks int) (*network, error) {
 		return nil, err
 	}
 	if n.blocks, err = n.add(ctx, blocks); err != nil {
-		n.kill()
+		n.Kill()
 	}
 	return n, err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 
 	"lockstep/bench"
+	"lockstep/internal/proctest"
 	"lockstep/internal/sleep"
 )
 
@@ -78,7 +79,7 @@ func (b *fleet) withoutRedis(ctx context.Context, q load, arrived int) (o outcom
 	var killed time.Time
 	q.during = func(ctx context.Context) error {
 		_ = b.atNode(ctx, arrived, 5*time.Second, nil) // where fewer arrive, because of wrong nonces, it is killed at the latest now
-		b.redis.kill()
+		b.redis.Kill()
 		killed = time.Now()
 		return ctx.Err()
 	}
@@ -165,7 +166,7 @@ func (b *fleet) killHolder(ctx context.Context, t *table, relays []*relay, state
 	}
 	sleep.For(ctx, 300*time.Millisecond)
 	killed := time.Now()
-	relays[0].kill()
+	relays[0].Kill()
 	var next arrival
 	if err := b.atNode(ctx, 2, startLimit, &next); err != nil {
 		return err
@@ -192,7 +193,7 @@ func (b *fleet) killHolder(ctx context.Context, t *table, relays []*relay, state
 
 // atNode waits for the n-th arrival of the run.
 func (b *fleet) atNode(ctx context.Context, n int, limit time.Duration, into *arrival) error {
-	return poll(ctx, limit, 5*time.Millisecond, func() error {
+	return proctest.Until(ctx, limit, func() error {
 		list, err := b.net.arrivals(ctx)
 		switch {
 		case err != nil:

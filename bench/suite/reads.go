@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"lockstep/internal/proctest"
 	"lockstep/internal/sleep"
 )
 
@@ -94,17 +95,17 @@ func readsLimit(ctx context.Context, l *lab, t *table, runs int) error {
 	if err != nil {
 		return err
 	}
-	defer a.kill()
+	defer a.Kill()
 	echo, err := l.compared(ctx, nil, "echo")
 	if err != nil {
 		return err
 	}
-	defer echo.kill()
+	defer echo.Kill()
 	nginx, err := l.nginx(ctx, a)
 	if err != nil {
 		return err
 	}
-	defer nginx.kill()
+	defer nginx.Kill()
 	for range runs {
 		var stick yardstick
 		for _, plain := range []struct {
@@ -151,7 +152,7 @@ func (l *lab) readCase(ctx context.Context, t *table, a *network, c readCase, st
 	if err != nil {
 		return err
 	}
-	defer relay.kill()
+	defer relay.Kill()
 	q := reading{
 		relay: relay, archive: a, connections: readClients, requests: c.requests, batch: c.batch,
 		name: strings.NewReplacer(" ", "-", ",", "").Replace(c.label), body: func(i int) string { return c.body(a, i) },
@@ -189,20 +190,20 @@ func readsMemory(ctx context.Context, l *lab, t *table, runs int) error {
 	if err != nil {
 		return err
 	}
-	defer a.kill()
+	defer a.Kill()
 	for range runs {
 		relay, err := l.relay(ctx, a, nil)
 		if err != nil {
 			return err
 		}
 		sleep.For(ctx, 5*time.Second)
-		t.ours(idle, "MiB", relay.memory(resident)/mebi)
+		t.ours(idle, "MiB", relay.memory(proctest.Resident)/mebi)
 		_, err = l.read(ctx, reading{
 			relay: relay, archive: a, name: "memory", connections: crowd, requests: 3 * archiveBlocks,
 			body: func(i int) string { return fullBlocks.body(a, i%archiveBlocks) },
 		})
-		t.ours(busy, "MiB", relay.memory(peakResident)/mebi)
-		relay.kill()
+		t.ours(busy, "MiB", relay.memory(proctest.PeakResident)/mebi)
+		relay.Kill()
 		if err != nil {
 			return err
 		}
@@ -344,7 +345,7 @@ http {
 	fastcgi_temp_path %[1]s/fastcgi; uwsgi_temp_path %[1]s/uwsgi; scgi_temp_path %[1]s/scgi;
 	upstream mirror { server %[2]s; keepalive 64; keepalive_requests 1000000000; }
 	server {
-		listen 127.0.0.1:%[3]s;
+		listen 127.0.0.1:%[3]d;
 		location / {
 			proxy_method GET; proxy_pass_request_body off; proxy_set_header Content-Length ""; proxy_set_header Content-Type "";
 			proxy_http_version 1.1; proxy_set_header Connection ""; proxy_pass http://mirror/api/v1/accounts/%[4]s?transactions=false;
@@ -361,7 +362,7 @@ func (l *lab) nginx(ctx context.Context, a *network) (*relay, error) {
 			return nil, errors.New("nginx is missing: make setup-all installs it")
 		}
 	}
-	port, err := freePort(ctx)
+	port, _, err := proctest.KeepPort()
 	if err != nil {
 		return nil, err
 	}
@@ -378,5 +379,6 @@ func (l *lab) nginx(ctx context.Context, a *network) (*relay, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &relay{process: p, url: "http://127.0.0.1:" + port, naive: true}, p.answers(ctx, "127.0.0.1:"+port)
+	made := &relay{process: p, url: fmt.Sprintf("http://127.0.0.1:%d", port), naive: true}
+	return made, p.up(ctx, func() error { return request(ctx, http.MethodGet, made.url, "", nil) })
 }

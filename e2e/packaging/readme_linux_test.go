@@ -1,9 +1,7 @@
 package packaging
 
 import (
-	"bufio"
 	"encoding/json"
-	"io"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -11,6 +9,7 @@ import (
 	"testing"
 
 	"lockstep/e2e/harness"
+	"lockstep/internal/proctest"
 )
 
 // examples are the blocks of README that a shell can run, by the first words of a line in each.
@@ -46,31 +45,26 @@ func passReadme(t *testing.T, root string, img image) {
 		command.Dir = img.Config.WorkingDir
 	}
 	command.Env = append(append(img.Config.Env, harness.Patient()...), "SHUTDOWN_DRAIN_DELAY_MS=0")
-	log := &harness.Tail{Limit: 1 << 20}
-	command.Stderr = log
-	out, err := command.StdoutPipe()
+	out := new(proctest.Tail)
+	command.Stdout = out
+	process, err := proctest.Start(command)
 	if err != nil {
-		t.Fatal(err)
-	}
-	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
 		_ = command.Process.Signal(syscall.SIGTERM)
-		if err := command.Wait(); err != nil {
-			t.Errorf("the image's program ended with %v", err)
+		if <-process.Ended; !command.ProcessState.Success() {
+			t.Errorf("the image's program ended with %v", command.ProcessState)
 		}
 		if t.Failed() {
-			t.Logf("the image's program said:\n%s", log.Last(20_000))
+			t.Logf("the image's program said:\n%s", process.Log.Last(20_000))
 		}
 	}()
-	lines := bufio.NewReader(out)
-	line, err := lines.ReadBytes('\n')
 	var ready struct{ RPC, TX string }
-	if err != nil || json.Unmarshal(line, &ready) != nil || ready.RPC == "" || ready.TX == "" {
-		t.Fatalf("the image's program is not ready: %v %s", err, line)
+	err = process.Until(t.Context(), harness.StartLimit, func() error { return json.NewDecoder(strings.NewReader(out.String())).Decode(&ready) })
+	if err != nil || ready.RPC == "" || ready.TX == "" {
+		t.Fatalf("the image's program is not ready: %v %s", err, out)
 	}
-	go func() { _, _ = io.Copy(io.Discard, lines) }() // so that it never blocks on a full pipe
 
 	here := func(text, written, now string) string {
 		t.Helper()

@@ -23,8 +23,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"lockstep/internal/proctest"
 )
 
 const version = "1.2.3"
@@ -497,7 +495,7 @@ func commandIn(t *testing.T, root, program string, args ...string) *exec.Cmd {
 	t.Helper()
 	if os.Getuid() != 0 {
 		command := exec.CommandContext(t.Context(), filepath.Join(root, program), args...)
-		command.Dir, command.SysProcAttr = root, proctest.WithParent()
+		command.Dir, command.SysProcAttr = root, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		return command
 	}
 	for dir := root; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {

@@ -17,6 +17,7 @@ import (
 	"lockstep/e2e/harness"
 	"lockstep/internal/ledger"
 	"lockstep/internal/pgtest"
+	"lockstep/internal/proctest"
 	"lockstep/txmgr"
 )
 
@@ -45,14 +46,14 @@ func startBench(b *testing.B, database string, keys []string) *bench {
 }
 
 // startMember runs a manager in a process.
-func startMember(b *testing.B, database string, chain *anvil, keys []string, name string) (string, *process) {
+func startMember(b *testing.B, database string, chain *anvil, keys []string, name string) (string, *harness.Process) {
 	b.Helper()
-	url := fmt.Sprintf("http://127.0.0.1:%d", freePort(b))
+	url := fmt.Sprintf("http://127.0.0.1:%d", proctest.FreePort(b))
 	cmd := exec.Command(harness.Program(b), "txm")
 	cmd.Dir = b.TempDir()
 	cmd.Env = append(harness.Environment(), "DATABASE_URL="+database, "TXM_CHAINS=31337="+chain.url, "RELAYER_PRIVATE_KEYS="+strings.Join(keys, ","), "TXM_IN_FLIGHT=20000",
 		"TXM_LOOPBACK_TOKEN=false", "TXM_ADDRESS="+strings.TrimPrefix(url, "http://"), "INSTANCE_ID="+name, "LOG_LEVEL=error")
-	p := run(b, cmd)
+	p := harness.Run(b, cmd)
 	until(b, "the manager is ready", func() bool { return ask("GET", url+"/health/readiness", "", "", nil) == 200 })
 	return url, p
 }
@@ -79,7 +80,7 @@ func takeOver(b *testing.B) {
 			}
 		}
 		killed := time.Now()
-		one.kill()
+		one.Kill()
 		var ids []string
 		for _, signer := range orphans {
 			ids = append(ids, c.must(func(r *txmgr.Request) { r.Pin = signer }).ID)

@@ -18,6 +18,7 @@ import (
 	"lockstep/e2e/harness"
 	"lockstep/internal/ledger"
 	"lockstep/internal/pgtest"
+	"lockstep/internal/proctest"
 	"lockstep/internal/redistest"
 )
 
@@ -46,9 +47,9 @@ type managers struct {
 	t        testing.TB
 	settings []string
 	names    []string
-	members  map[string]*process
+	members  map[string]*harness.Process
 	urls     map[string]string
-	said     []*tail // by every process that there was
+	said     []*proctest.Tail // by every process that there was
 	gaps     []gap
 }
 
@@ -57,8 +58,8 @@ func (m *managers) start(name string) {
 	cmd := exec.Command(harness.Program(m.t), "txm")
 	cmd.Dir = m.t.TempDir() // no .env file of the developer's
 	cmd.Env = append(append(harness.Environment(), m.settings...), "INSTANCE_ID="+name, "TXM_LOOPBACK_TOKEN=false", "TXM_ADDRESS="+strings.TrimPrefix(m.urls[name], "http://"))
-	m.members[name] = run(m.t, cmd)
-	m.said = append(m.said, m.members[name].out)
+	m.members[name] = harness.Run(m.t, cmd)
+	m.said = append(m.said, m.members[name].Log)
 }
 
 func startManagers(t testing.TB, s storm, database, redis string, nodes ...*proxy) *managers {
@@ -76,9 +77,9 @@ func startManagers(t testing.TB, s storm, database, redis string, nodes ...*prox
 // newManagers starts processes with the same settings, and waits until all of them are ready.
 func newManagers(t testing.TB, n int, settings ...string) *managers {
 	t.Helper()
-	m := &managers{t: t, names: []string{"a", "b", "c"}[:n], members: map[string]*process{}, urls: map[string]string{}, settings: settings}
+	m := &managers{t: t, names: []string{"a", "b", "c"}[:n], members: map[string]*harness.Process{}, urls: map[string]string{}, settings: settings}
 	for _, name := range m.names {
-		m.urls[name] = fmt.Sprintf("http://127.0.0.1:%d", freePort(t))
+		m.urls[name] = fmt.Sprintf("http://127.0.0.1:%d", proctest.FreePort(t))
 		m.start(name)
 	}
 	m.ready()
@@ -138,8 +139,8 @@ func TestChaos(t *testing.T) {
 	v := c.audit(chain.url)
 	c.oneEachKey(l)
 	for name, p := range m.members {
-		if p.ended() {
-			t.Errorf("process %s ended by itself:\n%s", name, p.out)
+		if !p.Alive() {
+			t.Errorf("process %s ended by itself:\n%s", name, p.Log)
 		}
 	}
 	c.figures(l, kills)
@@ -180,7 +181,7 @@ func (m *managers) trouble(c *caller, s storm, chain *anvil, server *pgtest.Serv
 			if name == "" {
 				continue
 			}
-			m.members[name].kill()
+			m.members[name].Kill()
 			list = append(list, killed{time.Now().UnixMicro(), signers})
 			m.t.Logf("%s is killed, the owner of %d signers", name, len(signers))
 			m.start(name)
@@ -415,8 +416,8 @@ func flood(chain *anvil) {
 // supervise starts again what could not begin because the database was down.
 func (m *managers) supervise() {
 	for _, name := range m.names {
-		if p := m.members[name]; p.ended() && !strings.Contains(p.out.String(), "is ready") {
-			m.t.Logf("%s could not begin: %s", name, p.out)
+		if p := m.members[name]; !p.Alive() && !p.Log.Has("is ready") {
+			m.t.Logf("%s could not begin: %s", name, p.Log)
 			m.start(name)
 		}
 	}

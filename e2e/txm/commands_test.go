@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"lockstep/e2e/harness"
+	"lockstep/internal/proctest"
 )
 
 // TestCommands operates the signers of a running manager by `lockstep txm`: a signer whose nonces somebody else has used before the
@@ -23,7 +24,7 @@ func TestCommands(t *testing.T) {
 	chain := startAnvil(t, "--no-mining")
 	account := strings.ToLower(keyOf(devKeys[0]).Account())
 	chain.call("eth_sendTransaction", nil, map[string]any{"from": account, "to": account, "nonce": "0x0", "gas": "0x5208", "gasPrice": "0x2540be400"})
-	url := fmt.Sprintf("http://127.0.0.1:%d", freePort(t))
+	url := fmt.Sprintf("http://127.0.0.1:%d", proctest.FreePort(t))
 	dir := t.TempDir()
 	program := func(args ...string) *exec.Cmd {
 		cmd := exec.Command(harness.Program(t), append([]string{"txm"}, args...)...)
@@ -37,7 +38,7 @@ func TestCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	token := strings.TrimSpace(string(made))
-	run(t, program())
+	harness.Run(t, program())
 	until(t, "the manager is ready", func() bool { return ask("GET", url+"/health/readiness", "", "", nil) == 200 })
 	// lockstep runs a command that asks the manager, and returns all that it wrote.
 	lockstep := func(args ...string) (string, error) {
@@ -109,12 +110,12 @@ func TestReload(t *testing.T) {
 		}
 	}
 	write(devKeys[0])
-	url := fmt.Sprintf("http://127.0.0.1:%d", freePort(t))
+	url := fmt.Sprintf("http://127.0.0.1:%d", proctest.FreePort(t))
 	cmd := exec.Command(harness.Program(t), "txm")
 	cmd.Dir = t.TempDir()
 	cmd.Env = append(harness.Environment(), "DATABASE_URL=memory:", "TXM_CHAINS=31337="+chain.url, "RELAYER_PRIVATE_KEYS_FILE="+keys, "INSTANCE_ID=one",
 		"TXM_LOOPBACK_TOKEN=false", "TXM_ADDRESS="+strings.TrimPrefix(url, "http://"))
-	run(t, cmd)
+	harness.Run(t, cmd)
 	states := func() (list []string) {
 		var found struct {
 			Signers []struct{ Address, PassedOver string }

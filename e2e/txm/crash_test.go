@@ -62,11 +62,11 @@ func crash(t *testing.T, n txmNode, point string, audit func(*caller)) {
 	n.Point = point
 	c.many(5)
 	first := n.start(t)
-	until(t, "the owner dies at "+point, first.ended)
+	until(t, "the owner dies at "+point, func() bool { return !first.Alive() })
 	c.many(5)
 	n.Instance = "second"
 	second := n.start(t)
-	until(t, "the second owner dies at "+point, second.ended)
+	until(t, "the second owner dies at "+point, func() bool { return !second.Alive() })
 	c.many(5)
 	n.Point, n.Instance = "", "third"
 	n.start(t)

@@ -2,19 +2,13 @@ package txm_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -35,93 +29,11 @@ func until(t testing.TB, what string, holds func() bool) {
 
 func within(t testing.TB, limit time.Duration, what string, holds func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
-
-// process is one program that ends with the test.
-type process struct {
-	t    testing.TB
-	cmd  *exec.Cmd
-	done chan struct{}
-	out  *tail
-}
-
-// tail keeps what a process wrote.
-type tail struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (w *tail) Write(b []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.text.Write(b)
-}
-
-func (w *tail) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.text.String()
-}
-
-func run(t testing.TB, cmd *exec.Cmd) *process {
-	t.Helper()
-	p := &process{t: t, cmd: cmd, done: make(chan struct{}), out: &tail{}}
-	cmd.Stdout, cmd.Stderr = p.out, p.out
-	cmd.SysProcAttr = proctest.WithParent()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		_ = cmd.Wait()
-		close(p.done)
-	}()
-	t.Cleanup(func() {
-		p.kill()
-		if t.Failed() {
-			t.Logf("%s wrote:\n%s", filepath.Base(cmd.Path), p.out)
-		}
-	})
-	return p
-}
-
-func (p *process) freeze() { p.t.Helper(); p.must(proctest.Freeze(p.cmd.Process)) }
-
-func (p *process) thaw() { p.t.Helper(); p.must(proctest.Thaw(p.cmd.Process)) }
-
-func (p *process) must(err error) {
-	p.t.Helper()
-	if err != nil {
-		p.t.Fatal(err)
-	}
-}
-
-func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // it may have ended by itself
-	<-p.done
-}
-
-func (p *process) ended() bool {
-	select {
-	case <-p.done:
-		return true
-	default:
-		return false
-	}
+	harness.Until(t, limit, what, holds)
 }
 
 // start runs a node in a process of its own.
-func (n txmNode) start(t testing.TB) *process {
+func (n txmNode) start(t testing.TB) *harness.Process {
 	t.Helper()
 	text, err := json.Marshal(n)
 	if err != nil {
@@ -129,7 +41,7 @@ func (n txmNode) start(t testing.TB) *process {
 	}
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), nodeVariable+"="+string(text))
-	return run(t, cmd)
+	return harness.Run(t, cmd)
 }
 
 // counter answers every call with an event whose topic is the first word of the call's data.
@@ -140,7 +52,7 @@ const (
 
 // anvil is a chain in a process.
 type anvil struct {
-	*process
+	*harness.Process
 	t    testing.TB
 	port int
 	url  string
@@ -152,27 +64,14 @@ func startAnvil(t testing.TB, args ...string) *anvil {
 		// At once, and each second: anvil may not see a transaction that arrives while it mines, until the next arrives.
 		args = []string{"--mixed-mining", "--block-time", "1"}
 	}
-	return startAnvilAt(t, func() int { return freePort(t) }, args...)
+	return startAnvilAt(t, proctest.FreePort(t), args...)
 }
 
-// startAnvilAt starts a chain at a port. Where another process has the port, or had it a moment ago, it tries again.
-func startAnvilAt(t testing.TB, port func() int, args ...string) *anvil {
+func startAnvilAt(t testing.TB, port int, args ...string) *anvil {
 	t.Helper()
-	found, _ := filepath.Glob("../node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil")
-	if len(found) == 0 {
-		t.Fatal("this test needs anvil; run scripts/setup.sh")
-	}
-	a := &anvil{t: t}
-	until(t, "anvil listens", func() bool {
-		if a.process == nil || a.ended() {
-			a.port = port()
-			a.process = run(t, exec.Command(found[0], append([]string{"--port", strconv.Itoa(a.port), "--host", "127.0.0.1"}, args...)...))
-		}
-		return strings.Contains(a.out.String(), "Listening on")
-	})
-	a.url = fmt.Sprintf("http://127.0.0.1:%d", a.port)
+	a := &anvil{t: t, port: port}
+	a.Process, a.url = harness.Anvil(t, port, args...)
 	a.ready()
-	go harness.ForgetOverlooked(t.Context(), a.url)
 	return a
 }
 
@@ -227,21 +126,6 @@ func callRPC(url, method string, into any, params ...any) error {
 		return nil
 	}
 	return json.Unmarshal(reply.Result, into)
-}
-
-// freePort returns a port that nobody has. It is below those that the kernel gives to connections, so that it is still free when a process
-// that was killed starts again.
-func freePort(t testing.TB) int {
-	for range 100 {
-		port := 12_000 + rand.IntN(18_000)
-		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err == nil {
-			_ = listener.Close()
-			return port
-		}
-	}
-	t.Fatal("no port is free")
-	return 0
 }
 
 // ledgers are the databases that every test of a crash runs on.

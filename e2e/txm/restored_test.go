@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"lockstep/e2e/harness"
 	"lockstep/txmgr"
 )
 
@@ -23,9 +24,9 @@ func TestRestoredLedger(t *testing.T) {
 	}
 	c := newCaller(t, n)
 	mark := func() string { text, _ := os.ReadFile(path + ".mark"); return string(text) }
-	stop := func(p *process) {
-		p.must(p.cmd.Process.Signal(syscall.SIGTERM))
-		<-p.done
+	stop := func(p *harness.Process) {
+		p.Signal(syscall.SIGTERM)
+		<-p.Ended
 	}
 	p := n.start(t)
 	c.many(3)

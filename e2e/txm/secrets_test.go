@@ -20,6 +20,7 @@ import (
 	"lockstep/e2e/harness"
 	"lockstep/internal/ledger"
 	"lockstep/internal/pgtest"
+	"lockstep/internal/proctest"
 )
 
 // TestNoSecretInPostgres looks for the signer's key, the password of internal callers, the
@@ -37,7 +38,7 @@ func TestNoSecretInPostgres(t *testing.T) {
 	}
 	basic := "word-" + hex.EncodeToString(topic()[:8])
 	chain := startAnvil(t)
-	url := fmt.Sprintf("http://127.0.0.1:%d", freePort(t))
+	url := fmt.Sprintf("http://127.0.0.1:%d", proctest.FreePort(t))
 	program := func(args ...string) *exec.Cmd {
 		cmd := exec.Command(harness.Program(t), append([]string{"txm"}, args...)...)
 		cmd.Dir = t.TempDir()
@@ -51,7 +52,7 @@ func TestNoSecretInPostgres(t *testing.T) {
 		t.Fatal(err)
 	}
 	token := strings.TrimSpace(string(made))
-	running := run(t, program())
+	running := harness.Run(t, program())
 	until(t, "the manager is ready", func() bool { return ask("GET", url+"/health/readiness", "", "", nil) == 200 })
 	body := `{"chain":31337,"to":"` + counter + `","gas":60000,"simulate":"off"}`
 	if status := ask("POST", url+"/v1/transactions", body, "k", nil); status != 401 {
@@ -96,7 +97,7 @@ func TestNoSecretInPostgres(t *testing.T) {
 	if rows < 30 {
 		t.Errorf("%d rows were looked at", rows)
 	}
-	log := running.out.String()
+	log := running.Log.String()
 	if !strings.Contains(log, "is ready") {
 		t.Fatal("the log is not there")
 	}
@@ -178,12 +179,12 @@ func TestSearchFindsKeys(t *testing.T) {
 func TestNoSecretInFiles(t *testing.T) {
 	t.Parallel()
 	chain, dir := startAnvil(t), t.TempDir()
-	url := fmt.Sprintf("http://127.0.0.1:%d", freePort(t))
+	url := fmt.Sprintf("http://127.0.0.1:%d", proctest.FreePort(t))
 	cmd := exec.Command(harness.Program(t), "txm")
 	cmd.Dir = dir
 	cmd.Env = append(harness.Environment(), "DATABASE_URL=sqlite:"+filepath.Join(dir, "ledger.db"), "TXM_CHAINS=31337="+chain.url, "RELAYER_PRIVATE_KEYS="+devKeys[0],
 		"INSTANCE_ID=one", "LOG_LEVEL=debug", "TXM_LOOPBACK_TOKEN=false", "TXM_ADDRESS="+strings.TrimPrefix(url, "http://"))
-	running := run(t, cmd)
+	running := harness.Run(t, cmd)
 	until(t, "the manager is ready", func() bool { return ask("GET", url+"/health/readiness", "", "", nil) == 200 })
 	secrets := formsOf(t, "the signer's key", devKeys[0])
 	body := `{"chain":31337,"to":"` + counter + `","data":"0x` + hex.EncodeToString(topic()) + `","gas":60000,"simulate":"off"}`
@@ -205,7 +206,7 @@ func TestNoSecretInFiles(t *testing.T) {
 	if err != nil || files < 2 || size < 100_000 {
 		t.Fatalf("%d files of %d bytes, %v", files, size, err)
 	}
-	search(t, secrets, "the log", running.out.String())
+	search(t, secrets, "the log", running.Log.String())
 }
 
 // bearer gets a page with an API key.

@@ -10,6 +10,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 
+	"lockstep/e2e/harness"
 	"lockstep/internal/pgtest"
 	"lockstep/txmgr"
 )
@@ -49,9 +50,9 @@ func TestStoppedBetweenSteps(t *testing.T) {
 			stopped := n.start(t)
 			if point == held {
 				until(t, "the bytes are on their way", func() bool { return early.left() == 0 })
-				stopped.freeze()
+				stopped.Freeze()
 			}
-			until(t, "the owner is stopped at "+point, stopped.halted)
+			until(t, "the owner is stopped at "+point, func() bool { return halted(stopped) })
 			if got := len(early.sent()); got != want.sent {
 				t.Fatalf("%d transactions have left, want %d", got, want.sent)
 			}
@@ -65,8 +66,8 @@ func TestStoppedBetweenSteps(t *testing.T) {
 			if point == held {
 				early.release()
 			}
-			stopped.thaw()
-			until(t, "the owner that was stopped finds out", func() bool { return strings.Contains(stopped.out.String(), want.log) })
+			stopped.Thaw()
+			until(t, "the owner that was stopped finds out", func() bool { return stopped.Log.Has(want.log) })
 			next := c.must()
 			until(t, "the next one is mined", func() bool { chain.mine(1); return c.get(next.ID).Final })
 			c.settled()
@@ -86,8 +87,8 @@ func TestStoppedBetweenSteps(t *testing.T) {
 }
 
 // halted reports whether the process is stopped by a signal.
-func (p *process) halted() bool {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(p.cmd.Process.Pid) + "/stat")
+func halted(p *harness.Process) bool {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(p.Cmd.Process.Pid) + "/stat")
 	if err != nil {
 		return false
 	}

@@ -231,8 +231,8 @@ func TestReset(t *testing.T) {
 	if got := c.reaches(c.must().ID, txmgr.StatusConfirmed); got.Nonce != 0 {
 		t.Errorf("after the revert the nonce is %d", got.Nonce)
 	}
-	chain.kill()
-	again := startAnvilAt(t, func() int { return chain.port }, "--mixed-mining", "--block-time", "1", "--timestamp", "1700000000")
+	chain.Kill()
+	again := startAnvilAt(t, chain.port, "--mixed-mining", "--block-time", "1", "--timestamp", "1700000000")
 	until(t, "the manager begins anew again", func() bool { return c.count("SELECT count(*) FROM chains WHERE era = 2") == 1 })
 	c.reaches(c.must().ID, txmgr.StatusConfirmed)
 	if runs := c.executions(again.url); len(runs) != 1 {

@@ -1,13 +1,10 @@
 package ui_test
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"io"
 	"net/http"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -201,29 +198,7 @@ func TestManager(t *testing.T) {
 // mutedChain starts anvil without mining, and returns how to ask it.
 func mutedChain(t *testing.T) (url string, call func(method string, params ...any)) {
 	t.Helper()
-	found, _ := filepath.Glob("../node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil")
-	if len(found) == 0 {
-		t.Fatal("this test needs anvil; run scripts/setup.sh")
-	}
-	cmd := exec.CommandContext(t.Context(), found[0], "--host", "127.0.0.1", "--port", "0", "--no-mining")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	lines := bufio.NewScanner(out)
-	for url == "" && lines.Scan() {
-		if _, address, listens := strings.Cut(lines.Text(), "Listening on "); listens {
-			url = "http://" + address
-		}
-	}
-	go io.Copy(io.Discard, out) //nolint:errcheck // until it ends
+	_, url = harness.Anvil(t, 0, "--no-mining")
 	return url, func(method string, params ...any) {
 		t.Helper()
 		body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})

@@ -21,6 +21,7 @@ import (
 	"lockstep/e2e/harness"
 	"lockstep/internal/ledger"
 	"lockstep/internal/pgtest"
+	"lockstep/internal/proctest"
 )
 
 // indexer is a program that writes the events of a chain to a table.
@@ -41,7 +42,7 @@ func (x indexer) index(b *testing.B, server *pgtest.Server, events int64, kill b
 		b.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	log := &harness.Tail{Limit: 1 << 20}
+	log := new(proctest.Tail)
 	start := func() *exec.Cmd {
 		cmd := x.command(database)
 		cmd.Stdout, cmd.Stderr = log, log
@@ -151,7 +152,7 @@ func BenchmarkBesidePonder(b *testing.B) {
 		}, "event_token_transfer", "(block_number, log_index)"},
 		{"ponder", func(database string) *exec.Cmd {
 			return run(folder, []string{"DATABASE_URL=" + database, "RPC_URL=" + chain.url, "CONTRACT=" + contract.Hex(), "PONDER_TELEMETRY_DISABLED=1"},
-				"node", filepath.Join("node_modules", "ponder", "dist", "esm", "bin", "ponder.js"), "start", "--schema", "app", "--port", strconv.Itoa(freePort(b)))
+				"node", filepath.Join("node_modules", "ponder", "dist", "esm", "bin", "ponder.js"), "start", "--schema", "app", "--port", strconv.Itoa(proctest.FreePort(b)))
 		}, "app.transfer", "id"},
 	} {
 		for _, kill := range []bool{false, true} {

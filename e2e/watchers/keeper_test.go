@@ -1,7 +1,6 @@
 package watchers
 
 import (
-	"bufio"
 	"context"
 	"crypto/ecdsa"
 	"encoding/json"
@@ -26,6 +25,7 @@ import (
 	"github.com/ethereum/go-ethereum/rpc"
 
 	"lockstep/e2e/harness"
+	"lockstep/internal/proctest"
 	"lockstep/watch/watchtest"
 )
 
@@ -48,14 +48,8 @@ type anvil struct {
 
 func startAnvil(t testing.TB, args ...string) *anvil {
 	t.Helper()
-	found, _ := filepath.Glob("../node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil")
-	if len(found) == 0 {
-		t.Fatal("this test needs anvil; run scripts/setup.sh")
-	}
 	a := &anvil{t: t}
-	for try := 0; a.url == "" && try < 10; try++ { // another process may take a port between its choice and its use
-		a.url = tryAnvil(t, found[0], freePort(t), args)
-	}
+	_, a.url = harness.Anvil(t, 0, args...)
 	var err error
 	if a.rpc, err = rpc.DialContext(t.Context(), a.url); err != nil {
 		t.Fatal(err)
@@ -66,33 +60,7 @@ func startAnvil(t testing.TB, args ...string) *anvil {
 		t.Fatal(err)
 	}
 	harness.Until(t, patience, "anvil answers", func() bool { _, err := a.ChainID(t.Context()); return err == nil })
-	go harness.ForgetOverlooked(t.Context(), a.url)
 	return a
-}
-
-// tryAnvil starts the program and returns where it listens, "" if it ended before it did.
-func tryAnvil(t testing.TB, program string, port int, args []string) string {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), program, append([]string{"--host", "127.0.0.1", "--port", strconv.Itoa(port)}, args...)...)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
-		if strings.HasPrefix(lines.Text(), "Listening on") {
-			go func() { _, _ = io.Copy(io.Discard, out) }() // so that it never blocks on a full pipe
-			return fmt.Sprintf("http://127.0.0.1:%d", port)
-		}
-	}
-	return ""
 }
 
 // payer is the account.
@@ -207,7 +175,7 @@ func TestKeeperReleasesEscrowsOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	keeperAddress := crypto.PubkeyToAddress(keeper.PublicKey)
-	port, listener := strconv.Itoa(freePort(t)), strconv.Itoa(freePort(t))
+	port, listener := strconv.Itoa(proctest.FreePort(t)), strconv.Itoa(proctest.FreePort(t))
 	example, err := os.ReadFile(filepath.Join("..", "..", "examples", "keeper", "watch.yaml"))
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 
 	"lockstep/e2e/harness"
 	"lockstep/internal/ledger"
+	"lockstep/internal/proctest"
 	"lockstep/internal/redistest"
 	"lockstep/watch"
 	"lockstep/watch/watchtest"
@@ -31,7 +32,7 @@ func TestOlderEnvironment(t *testing.T) {
 	factory := chain.mined(chain.send(nil, 0, contracts["EscrowFactory"].code)).ContractAddress
 	redis := redistest.Start(t)
 	database := "sqlite:" + filepath.Join(t.TempDir(), "watch.db")
-	port := strconv.Itoa(freePort(t))
+	port := strconv.Itoa(proctest.FreePort(t))
 	process := harness.Command{Name: "watch", Shown: 3000, Args: []string{"watch"}, Settings: []string{
 		fmt.Sprintf("CHAIN_ID=%d", anvilID), "RPC_URL=" + chain.url, "FACTORY_ADDRESS=" + factory.Hex(), "START_BLOCK=1", "INSTANCE_ID=older", "DATABASE_URL=" + database,
 		"WATCH_SINKS=redis://" + redis.Addr() + "/events", "WATCH_LOOPBACK_TOKEN=false", "WATCH_ADDRESS=127.0.0.1:" + port, "PRETTY_LOGS_ENABLED=false",

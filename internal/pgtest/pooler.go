@@ -21,15 +21,12 @@ func (s *Server) Pooled(database string) string {
 	if err != nil {
 		s.t.Fatalf("pgtest: %v", err)
 	}
-	// Another process may take a port between its choice and its use.
-	for try := 0; s.pooler == ""; try++ {
+	if s.pooler == "" {
 		port := proctest.FreePort(s.t)
-		err := s.pool(port, at.Path)
-		if err == nil {
-			s.pooler = fmt.Sprintf("127.0.0.1:%d", port)
-		} else if try == 4 {
+		if err := s.pool(port, at.Path); err != nil {
 			s.t.Fatal(err)
 		}
+		s.pooler = fmt.Sprintf("127.0.0.1:%d", port)
 	}
 	at.Host = s.pooler
 	return at.String()
@@ -61,13 +58,10 @@ func (s *Server) pool(port int, database string) error {
 	}
 	cmd := s.command("pgbouncer", file)
 	cmd.Path, cmd.Err = path, nil
-	done, out, err := begin(cmd)
+	pooler, err := begin(cmd, fmt.Sprintf("postgres://lockstep@127.0.0.1:%d%s?sslmode=disable&default_query_exec_mode=exec", port, database))
 	if err != nil {
 		return err
 	}
-	s.t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		<-done
-	})
-	return answers(fmt.Sprintf("postgres://lockstep@127.0.0.1:%d%s?sslmode=disable&default_query_exec_mode=exec", port, database), done, out)
+	s.t.Cleanup(pooler.Kill)
+	return nil
 }

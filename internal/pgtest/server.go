@@ -1,7 +1,6 @@
 package pgtest
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -35,10 +34,8 @@ type Server struct {
 
 	pooler string // host:port of the pgbouncer; "": there is none
 
-	mu   sync.Mutex // guards all below
-	cmd  *exec.Cmd
-	done chan struct{}
-	out  *bytes.Buffer
+	mu      sync.Mutex // guards all below
+	process *proctest.Process
 }
 
 // Start makes a cluster and runs its server. Settings are lines of postgresql.conf.
@@ -66,16 +63,9 @@ func Start(t testing.TB, settings ...string) *Server {
 	if err := file.Close(); err != nil {
 		t.Fatalf("pgtest: %v", err)
 	}
-	// Another process may take a port between its choice and its use.
-	for try := 0; ; try++ {
-		s.port = proctest.FreePort(t)
-		err := s.launch()
-		if err == nil {
-			break
-		}
-		if try == 4 {
-			t.Fatal(err)
-		}
+	s.port = proctest.FreePort(t)
+	if err := s.launch(); err != nil {
+		t.Fatal(err)
 	}
 	t.Cleanup(s.Kill)
 	return s
@@ -135,62 +125,35 @@ func (s *Server) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(context.Background(), filepath.Join(s.bin, name), args...)
 	cmd.Dir = s.dir
 	cmd.Env = []string{"PATH=" + s.bin, "LC_ALL=C", "TZ=UTC"}
-	cmd.SysProcAttr = proctest.WithParent()
-	cmd.SysProcAttr.Credential = s.as
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.as}
 	return cmd
 }
 
-func (s *Server) launch() error {
+func (s *Server) launch() (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	cmd := s.command("postgres", "-D", s.data(), "-p", strconv.Itoa(s.port))
-	done, out, err := begin(cmd)
-	if err != nil {
-		return err
-	}
-	s.cmd, s.done, s.out = cmd, done, out
-	if err = answers(s.URL("postgres"), done, out); errors.Is(err, errEnded) {
-		s.cmd = nil
-	}
+	s.process, err = begin(s.command("postgres", "-D", s.data(), "-p", strconv.Itoa(s.port)), s.URL("postgres"))
 	return err
 }
 
-// begin starts a program. done is closed when it has ended; then out has all that it wrote.
-func begin(cmd *exec.Cmd) (done chan struct{}, out *bytes.Buffer, err error) {
-	out = &bytes.Buffer{}
-	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Start(); err != nil {
-		return nil, nil, fmt.Errorf("pgtest: %w", err)
-	}
-	done = make(chan struct{})
-	go func() {
-		_ = cmd.Wait()
-		close(done)
-	}()
-	return done, out, nil
-}
-
-// answers waits until a database answers. errEnded: the program that begin started has ended before.
-func answers(database string, done <-chan struct{}, out *bytes.Buffer) error {
+// begin starts a program, and waits until a database answers; nil if it does not.
+func begin(cmd *exec.Cmd, database string) (*proctest.Process, error) {
 	db, err := sql.Open("pgx", database)
 	if err != nil {
-		return fmt.Errorf("pgtest: %w", err)
+		return nil, fmt.Errorf("pgtest: %w", err)
 	}
 	defer func() { _ = db.Close() }()
+	p, err := proctest.Start(cmd)
+	if err != nil {
+		return nil, fmt.Errorf("pgtest: %w", err)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	for {
-		if err = db.PingContext(ctx); err == nil {
-			return nil
-		}
-		select {
-		case <-done:
-			return fmt.Errorf("%w: %s", errEnded, out)
-		case <-ctx.Done():
-			return fmt.Errorf("pgtest: the database does not answer: %w", err)
-		case <-time.After(20 * time.Millisecond):
-		}
+	if err := p.Until(ctx, patience, func() error { return db.PingContext(ctx) }); err != nil {
+		p.Kill()
+		return nil, fmt.Errorf("pgtest: %w", err)
 	}
+	return p, nil
 }
 
 // Port returns the port.
@@ -255,12 +218,12 @@ func (s *Server) Stop() { s.end(syscall.SIGINT) }
 func (s *Server) end(sig syscall.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.cmd == nil {
+	if s.process == nil {
 		return
 	}
-	_ = s.cmd.Process.Signal(sig)
-	<-s.done
-	s.cmd = nil
+	_ = s.process.Cmd.Process.Signal(sig)
+	<-s.process.Ended
+	s.process = nil
 }
 
 // Promote stops the server and starts it as a standby, which then becomes the primary: a new timeline begins.
@@ -290,10 +253,8 @@ func (s *Server) Restart() {
 		if err == nil {
 			return
 		}
-		if !errors.Is(err, errEnded) || time.Now().After(end) {
+		if !errors.Is(err, proctest.ErrEnded) || time.Now().After(end) {
 			s.t.Fatal(err)
 		}
 	}
 }
-
-var errEnded = errors.New("pgtest: the program ended")

@@ -64,12 +64,13 @@ func TestFreeze(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	child := exec.CommandContext(t.Context(), os.Args[0])
-	child.Env, child.SysProcAttr = append(os.Environ(), counterFile+"="+path, "GOMAXPROCS="+strconv.Itoa(8*runtime.NumCPU())), WithParent()
-	if err := child.Start(); err != nil {
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), counterFile+"="+path, "GOMAXPROCS="+strconv.Itoa(8*runtime.NumCPU()))
+	child, err := Start(cmd)
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = child.Process.Kill(); _ = child.Wait() })
+	t.Cleanup(child.Kill)
 	moves := func(from int64) {
 		t.Helper()
 		for end := time.Now().Add(time.Minute); counter.Load() == from; <-time.After(time.Millisecond) {
@@ -80,7 +81,7 @@ func TestFreeze(t *testing.T) {
 	}
 	for range 20 {
 		moves(counter.Load())
-		if err := Freeze(child.Process); err != nil {
+		if err := child.Freeze(); err != nil {
 			t.Fatal(err)
 		}
 		before := counter.Load()
@@ -88,7 +89,7 @@ func TestFreeze(t *testing.T) {
 		if after := counter.Load(); after != before {
 			t.Errorf("a frozen process counted from %d to %d", before, after)
 		}
-		if err := Thaw(child.Process); err != nil {
+		if err := child.Thaw(); err != nil {
 			t.Fatal(err)
 		}
 	}

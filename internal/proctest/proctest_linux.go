@@ -2,16 +2,16 @@ package proctest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
-	"testing"
 	"time"
 )
 
-// WithParent makes a process end with the one that started it, even if that is killed.
-func WithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
+// withParent makes a process end with this one, even if that is killed.
+func withParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
 // stopLimit is for the threads of a process to stop, on a machine that is busy.
 const stopLimit = time.Minute
@@ -43,26 +43,21 @@ func runs(pid int) bool {
 	return false
 }
 
-// FreePort returns a port of the loopback interface that a server may listen on until the test
-// ends, as often as it starts: the kernel gives it to nobody who asks for any port. A socket that
-// is bound and does not listen keeps it.
-func FreePort(t testing.TB) int {
-	t.Helper()
+// KeepPort returns a port of the loopback interface that a server may listen on until release, as often as it starts: the
+// kernel gives it to nobody who asks for any port. A socket that is bound and does not listen keeps it.
+func KeepPort() (port int, release func(), err error) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
-		t.Fatalf("proctest: %v", err)
+		return 0, nil, err
 	}
-	t.Cleanup(func() { _ = syscall.Close(fd) })
+	release = func() { _ = syscall.Close(fd) }
 	// Servers set the same option, and may therefore bind the port, too.
-	if err := syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1); err != nil {
-		t.Fatalf("proctest: %v", err)
+	err = errors.Join(syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1),
+		syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	address, nameless := syscall.Getsockname(fd)
+	if err = errors.Join(err, nameless); err != nil {
+		release()
+		return 0, nil, err
 	}
-	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		t.Fatalf("proctest: %v", err)
-	}
-	address, err := syscall.Getsockname(fd)
-	if err != nil {
-		t.Fatalf("proctest: %v", err)
-	}
-	return address.(*syscall.SockaddrInet4).Port
+	return address.(*syscall.SockaddrInet4).Port, release, nil
 }

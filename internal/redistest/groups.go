@@ -3,7 +3,8 @@ package redistest
 import (
 	"context"
 	"fmt"
-	"os/exec"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,13 +50,13 @@ func StartReplicatedCluster(t testing.TB, args ...string) *Cluster {
 		if err := client.ClusterReplicate(ctx, id).Err(); err != nil {
 			t.Fatalf("redistest: %v", err)
 		}
-		if err := poll(patience, func() error { return says(ctx, client, "master_link_status:up") }); err != nil {
+		if err := proctest.Until(ctx, patience, func() error { return says(ctx, client, "master_link_status:up") }); err != nil {
 			t.Fatalf("redistest: %s did not become a replica: %v", r.Addr(), err)
 		}
 	}
 	for _, n := range slices.Concat(c.Nodes, c.Replicas) { // all have to know of all replicas
 		client := n.Client()
-		if err := poll(patience, func() error { return knowsReplicas(ctx, client, len(c.Replicas)) }); err != nil {
+		if err := proctest.Until(ctx, patience, func() error { return knowsReplicas(ctx, client, len(c.Replicas)) }); err != nil {
 			t.Fatalf("redistest: the cluster did not form: %v", err)
 		}
 	}
@@ -94,7 +95,7 @@ func (c *Cluster) Failover() {
 	if err := client.Do(ctx, "CLUSTER", "FAILOVER", "FORCE").Err(); err != nil {
 		t.Fatalf("redistest: %v", err)
 	}
-	if err := poll(patience, func() error { return says(ctx, client, "role:master") }); err != nil {
+	if err := proctest.Until(ctx, patience, func() error { return says(ctx, client, "role:master") }); err != nil {
 		t.Fatalf("redistest: the replica does not take over: %v", err)
 	}
 }
@@ -126,7 +127,7 @@ func startCluster(t testing.TB, nodes int, args []string) *Cluster {
 		}
 	}
 	for _, client := range clients {
-		if err := poll(patience, func() error { return joined(ctx, client, nodes) }); err != nil {
+		if err := proctest.Until(ctx, patience, func() error { return joined(ctx, client, nodes) }); err != nil {
 			t.Fatalf("redistest: the cluster did not form: %v", err)
 		}
 	}
@@ -167,7 +168,7 @@ func StartSentinel(t testing.TB) *Sentinel {
 	s.Watcher = startWatcher(t, s.Master.port)
 	client := redis.NewSentinelClient(&redis.Options{Addr: s.Watcher.Addr(), DisableIdentity: true})
 	defer func() { _ = client.Close() }()
-	err := poll(patience, func() error {
+	err := proctest.Until(context.Background(), patience, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		replicas, err := client.Replicas(ctx, "lanes").Result()
@@ -189,28 +190,14 @@ func StartSentinel(t testing.TB) *Sentinel {
 
 func startWatcher(t testing.TB, master int) *Server {
 	t.Helper()
-	path, err := exec.LookPath("redis-server")
-	if err != nil {
-		t.Fatalf("redistest: this test needs the redis-server program: %v", err)
+	port, dir := proctest.FreePort(t), t.TempDir()
+	file := filepath.Join(dir, "sentinel.conf")
+	text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor lanes 127.0.0.1 %d 1\n"+
+		"sentinel down-after-milliseconds lanes 60000\nsentinel failover-timeout lanes 60000\n", port, dir, master)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	w := &Server{t: t, dir: t.TempDir()}
-	for try := 0; ; try++ {
-		w.port = proctest.FreePort(t)
-		file := w.writeFile("sentinel.conf", fmt.Sprintf(
-			"port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor lanes 127.0.0.1 %d 1\n"+
-				"sentinel down-after-milliseconds lanes 60000\nsentinel failover-timeout lanes 60000\n", w.port, w.dir, master))
-		w.mu.Lock()
-		err := w.exec(path, []string{file, "--sentinel"})
-		w.mu.Unlock()
-		if err == nil {
-			break
-		}
-		if try == 4 {
-			t.Fatal(err)
-		}
-	}
-	t.Cleanup(w.Kill)
-	return w
+	return start(t, port, []string{file, "--sentinel"})
 }
 
 // Failover kills the master, and has the Sentinel make the replica master.
@@ -226,7 +213,7 @@ func (s *Sentinel) Promote() {
 	t := s.Watcher.t
 	t.Helper()
 	client := s.Watcher.Client()
-	err := poll(patience, func() error {
+	err := proctest.Until(context.Background(), patience, func() error {
 		err := client.Do(context.Background(), "SENTINEL", "FAILOVER", "lanes").Err()
 		if err != nil && strings.HasPrefix(err.Error(), "INPROG") {
 			return nil

@@ -1,12 +1,10 @@
 package redistest
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
+	"io"
 	"net"
-	"os"
 	"os/exec"
 	"strconv"
 	"sync"
@@ -25,37 +23,73 @@ const patience = 2 * time.Minute
 // Server is one redis-server process.
 type Server struct {
 	t    testing.TB
-	dir  string
 	args []string
 	port int
 
-	mu   sync.Mutex // guards all below
-	cmd  *exec.Cmd
-	done chan struct{}
-	out  *bytes.Buffer
+	mu      sync.Mutex // guards all below
+	process *proctest.Process
 }
 
 // Start runs one server without persistence. The arguments are added to its command line.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
-	s := &Server{t: t, dir: t.TempDir(), args: args}
-	// Another process may take a port between its choice and its use.
-	for try := 0; ; try++ {
-		s.port = proctest.FreePort(t)
-		err := s.launch()
-		if err == nil {
-			break
-		}
-		if try == 4 {
-			t.Fatal(err)
-		}
-	}
+	port := proctest.FreePort(t)
+	return start(t, port, append(settings(t.TempDir(), port), args...))
+}
+
+func start(t testing.TB, port int, args []string) *Server {
+	t.Helper()
+	s := &Server{t: t, port: port, args: args}
+	s.Restart()
 	t.Cleanup(s.Kill)
 	return s
 }
 
+// Run is Start for a program that is no test: the server has its files in dir.
+func Run(ctx context.Context, dir string, port int, args ...string) (*proctest.Process, error) {
+	return run(ctx, port, append(settings(dir, port), args...))
+}
+
+func settings(dir string, port int) []string {
+	return []string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "no", "--daemonize", "no"}
+}
+
+// run runs the program and waits until it answers.
+func run(ctx context.Context, port int, args []string) (*proctest.Process, error) {
+	p, err := proctest.Start(exec.Command("redis-server", args...)) //nolint:noctx // ended by Kill
+	if err != nil {
+		return nil, fmt.Errorf("redistest: this needs the redis-server program: %w", err)
+	}
+	if err := p.Until(ctx, patience, func() error { return ping(ctx, port) }); err != nil {
+		p.Kill()
+		return nil, fmt.Errorf("redistest: %w", err)
+	}
+	return p, nil
+}
+
+// ping asks without a client, which would log each failure.
+func ping(ctx context.Context, port int) error {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address(port))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	const want = "+PONG\r\n"
+	got := make([]byte, len(want))
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	if _, err = io.WriteString(conn, "PING\r\n"); err == nil {
+		_, err = io.ReadFull(conn, got)
+	}
+	if err == nil && string(got) != want {
+		err = fmt.Errorf("it answers %q", got)
+	}
+	return err
+}
+
+func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
 // Addr returns host:port.
-func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
+func (s *Server) Addr() string { return address(s.port) }
 
 // Port returns the port.
 func (s *Server) Port() int { return s.port }
@@ -82,36 +116,36 @@ func (s *Server) Stop() { s.end(syscall.SIGTERM) }
 func (s *Server) end(sig syscall.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.cmd == nil {
+	if s.process == nil {
 		return
 	}
-	_ = s.cmd.Process.Signal(syscall.SIGCONT) // a stopped process would not heed SIGTERM
-	_ = s.cmd.Process.Signal(sig)
-	<-s.done
-	s.cmd = nil
+	_ = s.process.Cmd.Process.Signal(sig)
+	_ = s.process.Thaw() // a stopped process would not heed SIGTERM
+	<-s.process.Ended
+	s.process = nil
 }
 
 // Running tells whether the process runs, or would if it were not paused.
 func (s *Server) Running() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.cmd != nil
+	return s.process != nil
 }
 
 // Pause stops the process without ending it: connections stay, nothing answers.
-func (s *Server) Pause() { s.running(proctest.Freeze) }
+func (s *Server) Pause() { s.running((*proctest.Process).Freeze) }
 
 // Resume lets a paused process go on.
-func (s *Server) Resume() { s.running(proctest.Thaw) }
+func (s *Server) Resume() { s.running((*proctest.Process).Thaw) }
 
-func (s *Server) running(signal func(*os.Process) error) {
+func (s *Server) running(signal func(*proctest.Process) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.cmd == nil {
+	if s.process == nil {
 		s.t.Error("redistest: a signal to a server that does not run")
 		return
 	}
-	if err := signal(s.cmd.Process); err != nil {
+	if err := signal(s.process); err != nil {
 		s.t.Errorf("redistest: %v", err)
 	}
 }
@@ -121,86 +155,10 @@ func (s *Server) running(signal func(*os.Process) error) {
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.Kill()
-	if err := s.launch(); err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-// launch starts the process and waits until it answers.
-func (s *Server) launch() error {
-	path, err := exec.LookPath("redis-server")
-	if err != nil {
-		s.t.Fatalf("redistest: this test needs the redis-server program: %v", err)
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	args := append([]string{
-		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir,
-		"--save", "", "--appendonly", "no", "--daemonize", "no",
-	}, s.args...)
-	return s.exec(path, args)
-}
-
-// exec runs the program until it answers; s.mu is held.
-func (s *Server) exec(path string, args []string) error {
-	s.out = new(bytes.Buffer)
-	s.cmd = exec.Command(path, args...) //nolint:noctx // ended by Kill, with its own signals
-	s.cmd.Stdout, s.cmd.Stderr = s.out, s.out
-	s.cmd.SysProcAttr = proctest.WithParent()
-	if err := s.cmd.Start(); err != nil {
-		return fmt.Errorf("redistest: %w", err)
-	}
-	done := make(chan struct{})
-	s.done = done
-	go func(cmd *exec.Cmd) {
-		defer close(done)
-		_ = cmd.Wait() // ends by a signal of ours, or its output is shown
-	}(s.cmd)
-	if err := s.answers(done); err != nil {
-		_ = s.cmd.Process.Kill()
-		<-done
-		s.cmd = nil
-		return fmt.Errorf("redistest: %s did not start: %w\n%s", path, err, s.out)
-	}
-	return nil
-}
-
-func (s *Server) answers(done <-chan struct{}) error {
-	c := redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1, DialerRetries: 1, DisableIdentity: true})
-	defer func() { _ = c.Close() }()
-	return poll(patience, func() error {
-		select {
-		case <-done:
-			return errEnded
-		default:
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		return c.Ping(ctx).Err()
-	})
-}
-
-var errEnded = errors.New("the process ended")
-
-// poll repeats f until it succeeds, the process ends, or time is up.
-func poll(limit time.Duration, f func() error) error {
-	ticker := time.NewTicker(10 * time.Millisecond)
-	defer ticker.Stop()
-	end := time.Now().Add(limit)
-	for {
-		err := f()
-		if err == nil || errors.Is(err, errEnded) || time.Now().After(end) {
-			return err
-		}
-		<-ticker.C
-	}
-}
-
-// writeFile puts a configuration into the server's directory.
-func (s *Server) writeFile(name, text string) string {
-	path := s.dir + "/" + name
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+	var err error
+	if s.process, err = run(context.Background(), s.port, s.args); err != nil {
 		s.t.Fatal(err)
 	}
-	return path
 }

@@ -1,0 +1,54 @@
+package proctest
+
+import (
+	"errors"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+func shell(t *testing.T, script string) *Process {
+	t.Helper()
+	p, err := Start(exec.CommandContext(t.Context(), "sh", "-c", script))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Kill)
+	return p
+}
+
+// A program is ready when its log says so, and one that ends before is not waited for.
+func TestReady(t *testing.T) {
+	ready := func(line []byte) bool { return string(line) == "ready\n" }
+	if err := shell(t, "echo hello; echo ready; exec sleep 600").Says(t.Context(), time.Minute, ready); err != nil {
+		t.Error(err)
+	}
+	if err := shell(t, "echo ready; exit 1").Says(t.Context(), time.Minute, ready); err != nil {
+		t.Errorf("it was ready, and then it ended: %v", err)
+	}
+	err := shell(t, "echo broken >&2; printf ready; exit 1").Says(t.Context(), time.Hour, ready)
+	if !errors.Is(err, ErrEnded) || !strings.Contains(err.Error(), "broken") {
+		t.Errorf("%v, want %v and the log", err, ErrEnded)
+	}
+	if err := shell(t, "exec sleep 600").Says(t.Context(), time.Millisecond, ready); err == nil || errors.Is(err, ErrEnded) {
+		t.Errorf("it was never ready: %v", err)
+	}
+}
+
+// The log keeps its end.
+func TestTail(t *testing.T) {
+	var log Tail
+	piece := strings.Repeat("x", tailKept/4)
+	for range 12 {
+		if _, err := log.Write([]byte(piece)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := log.Write([]byte("end")); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(log.String()); n < tailKept || n > 2*tailKept || log.Last(4) != "xend" || !log.Has("xend") {
+		t.Errorf("%d bytes that end with %q", n, log.Last(4))
+	}
+}
