@@ -41,11 +41,8 @@ func (s *Service) Lanes() []LaneInfo {
 
 func (l *lane) info(now time.Duration) LaneInfo {
 	const maxNonces = 100
-	i := LaneInfo{Sender: l.sender, Strategy: local.String(), Waiting: l.length}
-	if l.svc.governs(l) {
-		i.Strategy = redisStrategy.String()
-	}
-	for t := l.head; t != nil && len(i.Nonces) < maxNonces; t = t.next {
+	i := LaneInfo{Sender: l.sender, Strategy: l.strategy().String(), Waiting: len(l.queue)}
+	for _, t := range l.queue[:min(len(l.queue), maxNonces)] {
 		i.Nonces = append(i.Nonces, t.nonce)
 	}
 	if t := l.holder; t != nil {

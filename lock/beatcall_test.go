@@ -181,11 +181,16 @@ func TestCheckInDoubtEndsWithItsContext(t *testing.T) {
 	defer lease.Release()
 	passedBy := wire.holdBack(t)
 	defer passedBy()
-	begun := svc.remote.begunBeats.Load()
+	next := func() <-chan struct{} {
+		svc.remote.mu.Lock()
+		defer svc.remote.mu.Unlock()
+		return svc.remote.beaten
+	}
+	begun := next()
 	svc.remote.ackedAt.Store(int64(svc.now() - svc.remote.ttl))
 	checked := make(chan error, 1)
 	go func() { checked <- lease.Check() }()
-	until(t, "a heartbeat is under way", func() bool { return svc.remote.begunBeats.Load() > begun })
+	until(t, "a heartbeat is under way", func() bool { return next() != begun })
 	cancel()
 	select {
 	case err := <-checked:

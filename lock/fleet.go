@@ -66,34 +66,30 @@ type link struct {
 	leaves    *chain          // what the last of them leaves, if Redis has not been told
 	observed  *uint64         // a nonce from outside the lane that Redis has not been told
 	bad       uint64          // newest turn with a bad verdict that Redis has not been told; 0 = none
-	gap       bool            // likewise, that the expected nonce is missing
 	waiters   []chan struct{} // closed when Redis knows of the verdict
 	dead      string          // instance known to be dead; empty = none
 	deadFence uint64          // … and its last turn in this lane
 	lookAt    time.Duration   // when to state everything again; 0 = not planned
-	windowEnd time.Duration   // the end of a window at which that was done
 	owner     lockValue       // whose turn it was when last heard
 	heardAt   time.Duration   // when that was: everything had been stated
 
 	here         bool          // Redis is there, as far as the lane has followed it
 	alone        bool          // it is not, and the lane has gone on
-	paused       uint64        // a call failed: nothing is sent until a heartbeat of that number or a later one is answered; 0 = none did
 	failures     int           // in a row, although heartbeats succeeded
 	outUntil     time.Duration // the lane is kept off Redis until then; 0 = it is not
-	foreignSince time.Duration // since when its keys have somebody else's values; 0 = they have not
-	repair       bool          // … which may be removed
+	foreignSince time.Duration // since when its keys have somebody else's values, which may be removed; 0 = they have not
 }
 
 // rest drops what makes no sense in an empty lane.
 func (f *link) rest() {
-	f.lookAt, f.windowEnd = 0, 0
-	if f.foreignSince != 0 && f.outUntil != 0 {
-		f.outUntil, f.repair = 0, true // the next burst tries again
+	f.lookAt = 0
+	if f.foreignSince != 0 {
+		f.outUntil = 0 // the next burst tries again
 	}
 }
 
 // busy tells whether the lane still has something to tell Redis. So it is found when Redis returns.
-func (f *link) busy() bool { return f.sending || f.dirty || f.bad != 0 || f.gap || f.paused != 0 }
+func (f *link) busy() bool { return f.sending || f.dirty || f.bad != 0 }
 
 // followRemote makes the lane follow Redis, whose coming and going reaches it through here alone, and ends the time during which the
 // lane was kept off it. All of a change is one step under the lane's mutex, whoever is first to touch the lane: no window ends that
@@ -105,7 +101,7 @@ func (l *lane) followRemote(now time.Duration) {
 		f.here, f.alone, f.failures = true, false, 0
 		if l.wasShared() {
 			down := l.downAt()
-			for t := l.head; t != nil; t = t.next {
+			for _, t := range l.queue {
 				if t.until != 0 {
 					t.until += now - max(down, t.entered) // its window did not run meanwhile
 				}
@@ -114,25 +110,20 @@ func (l *lane) followRemote(now time.Duration) {
 		}
 		l.goBy(redisStrategy)
 	case !up && f.here:
-		f.here, f.outUntil, f.paused = false, 0, 0
+		f.here, f.outUntil = false, 0
 		l.goBy(local)
 	case f.outUntil != 0 && now < f.outUntil:
 		l.arm(f.outUntil, now)
 	case f.outUntil != 0:
-		f.outUntil, f.repair = 0, f.repair || f.foreignSince != 0
+		f.outUntil = 0
 		l.goBy(redisStrategy)
 	}
 }
 
 // goBy notes who decides the order from now on. Redis is told everything when it does.
 func (l *lane) goBy(s strategy) {
-	for t := l.head; t != nil; t = t.next {
-		l.svc.metrics.waiting[t.counted].Dec()
-		l.svc.metrics.waiting[s].Inc()
-		t.counted = s
-	}
 	f := &l.link
-	f.lookAt, f.windowEnd = 0, 0
+	f.lookAt = 0
 	f.dirty = f.dirty || s == redisStrategy && !l.empty()
 }
 
@@ -146,16 +137,8 @@ func (l *lane) driveShared(now time.Duration) {
 			f.lookAt, f.dirty = 0, true
 		}
 	}
-	if l.head != nil && l.holder == nil {
-		if at := l.joinAt(); at > now {
-			l.arm(at, now)
-		}
-		if c := l.claim(); c.until > now {
-			l.arm(c.until, now)
-		} else if c.until != 0 && f.windowEnd != c.until { // whoever freed the lock before had nobody to give it to
-			f.windowEnd = c.until
-			f.dirty = f.dirty || f.sending || f.stated.session != "" // what is on its way may come before the end
-		}
+	if at := l.joinAt(); at > now {
+		l.arm(at, now)
 	}
 	if !f.sending && l.due(now) {
 		f.sending = l.svc.spawn(l.send)
@@ -164,8 +147,8 @@ func (l *lane) driveShared(now time.Duration) {
 
 // claim returns what the tickets that wait amount to.
 func (l *lane) claim() (c claim) {
-	for t := l.head; t != nil; t = t.next {
-		if t == l.head {
+	for i, t := range l.queue {
+		if i == 0 {
 			c = claim{session: l.link.stated.session, nonce: t.nonce, since: t.entered, until: t.until}
 			continue
 		}
@@ -180,7 +163,7 @@ const joinDelay = 100 * time.Millisecond
 // joinAt is the latest time at which the claim of a sender of whom nothing is known is stated. Until the next nonce is known nobody gets
 // the turn within its window. So the claim waits for what the mirror node shows, and one call states both.
 func (l *lane) joinAt() time.Duration {
-	h := l.head
+	h := l.oldest()
 	if h == nil || h.until == 0 || l.link.stated.session != "" || l.holder != nil || l.chain.known || l.chain.mode != flowing {
 		return 0
 	}
@@ -191,20 +174,18 @@ func (l *lane) joinAt() time.Duration {
 func (l *lane) due(now time.Duration) bool {
 	f := &l.link
 	switch {
-	case f.paused != 0:
-		return false
-	case f.dirty || f.repair || f.dead != "" || f.bad != 0 || f.gap:
+	case f.dirty || f.dead != "" || f.bad != 0:
 		return true
 	case l.holder != nil: // its end says everything
 		return false
-	case l.head == nil:
+	case l.empty():
 		return f.stated.session != "" || f.observed != nil && l.chain.mode == recovering && l.svc.cfg.Window > 0
 	}
 	// A claim that is not stated yet, or says less than is true. One that says more costs a turn, which is given back.
 	if s, c := f.stated, l.claim(); now >= l.joinAt() && (s.session == "" || c.nonce < s.nonce || s.until > c.until) {
 		return true
 	}
-	return f.observed != nil && f.owner.session == "" && (l.svc.cfg.Window > 0 || l.head.until != 0)
+	return f.observed != nil && f.owner.session == "" && (l.svc.cfg.Window > 0 || l.queue[0].until != 0)
 }
 
 // send is the worker: it sends until there is nothing left to send.
@@ -218,25 +199,26 @@ func (l *lane) send(ctx context.Context) {
 			l.unlock()
 			return
 		}
-		epoch := r.epoch.Load()
-		switch {
-		case f.repair:
-			overdue := f.foreignSince != 0 && now-f.foreignSince > l.svc.cfg.MaxHold.Duration()
-			f.repair = false
-			l.unlock()
-			l.sendRepair(ctx, epoch, overdue)
-		case f.dead != "":
-			dead, fence := f.dead, f.deadFence
+		epoch, wait := r.epoch.Load(), false
+		if dead, fence := f.dead, f.deadFence; dead != "" {
 			f.dead, f.deadFence = "", 0
 			l.unlock()
-			l.sendDrop(ctx, epoch, dead, fence)
-		default:
-			s := l.statement(now)
+			wait = l.sendDrop(ctx, epoch, dead, fence)
+		} else {
+			s, foreign := l.statement(now), f.foreignSince
 			l.unlock()
+			if foreign != 0 {
+				l.sendRepair(ctx, now-foreign > l.svc.cfg.MaxHold.Duration())
+			}
 			v, err := l.svc.calls.sync(ctx, l.keys, s)
 			r.noteStall(s.at)
-			again := err != nil && l.callFailed(epoch, err)
-			l.answered(epoch, s, v, err, again)
+			wait = l.answered(epoch, s, v, err)
+		}
+		if wait { // a call failed: nothing is sent before a heartbeat has told whether Redis is out
+			select {
+			case <-r.nextBeat():
+			case <-ctx.Done():
+			}
 		}
 	}
 }
@@ -251,7 +233,7 @@ func (l *lane) statement(now time.Duration) statement {
 			s.again = 2
 		}
 	}
-	if l.head != nil && s.claim.session == "" {
+	if len(l.queue) > 0 && s.claim.session == "" {
 		s.claim.session = newSession()
 	}
 	if t := l.holder; t != nil && now < t.lease.turn.deadline {
@@ -264,13 +246,13 @@ func (l *lane) statement(now time.Duration) statement {
 	if f.observed != nil {
 		s.observed = strconv.FormatUint(*f.observed, 10)
 	}
-	if f.gap && l.chain.gap == certain {
+	if l.chain.gap == certain {
 		s.missing = strconv.FormatUint(l.chain.expected, 10)
 	}
 	if !s.take {
 		l.planLook(takes)
 	}
-	f.dirty, f.gap, f.waiters = false, false, nil
+	f.dirty, f.waiters = false, nil
 	return s
 }
 
@@ -286,26 +268,25 @@ func newSession() string {
 // endedUpTo returns up to which fence every turn of this process is over. A heartbeat that lapsed ends what came before it.
 func (l *lane) endedUpTo() uint64 { return max(l.link.ended, l.svc.remote.lapsed.Load()) }
 
-// answered applies the answer to a statement.
-func (l *lane) answered(epoch uint64, s statement, v view, err error, again bool) {
+// answered applies the answer to a statement, or its error: then it tells whether the worker is to wait for a heartbeat.
+func (l *lane) answered(epoch uint64, s statement, v view, err error) (wait bool) {
 	l.mu.Lock()
 	defer l.unlock()
 	f, now := &l.link, l.svc.now()
+	defer l.dispatch(now)
 	if err != nil {
-		f.dirty = f.dirty || again
-		if again {
-			f.gap, f.waiters = f.gap || s.missing != "", append(f.waiters, s.told...)
+		again, wait := l.callFailed(epoch, err)
+		if f.dirty = f.dirty || again; again {
+			f.waiters = append(f.waiters, s.told...)
 		} else {
 			wake(s.told)
 		}
-		l.dispatch(now)
-		return
+		return wait
 	}
 	wake(s.told)
 	if f.failures, f.foreignSince = 0, 0; epoch != l.svc.remote.epoch.Load() {
 		f.dirty = true
-		l.dispatch(now)
-		return
+		return false
 	}
 	if f.ended <= s.ended {
 		f.leaves = nil
@@ -325,7 +306,7 @@ func (l *lane) answered(epoch uint64, s statement, v view, err error, again bool
 		l.noteStated(s, v)
 	}
 	l.applyView(v, s, now)
-	l.dispatch(now)
+	return false
 }
 
 func wake(waiters []chan struct{}) {
@@ -351,8 +332,11 @@ func (l *lane) applyView(v view, s statement, now time.Duration) {
 			l.planLook(r.takesFrom())
 		}
 	}
-	if ours {
-		f.stated = claim{} // the end of the turn states it anew
+	switch {
+	case ours:
+		f.stated, f.lookAt = claim{}, 0 // the end of the turn states it anew
+	case s.claim.until > s.at: // whoever frees the lock before has nobody to give it to
+		l.planLook(s.claim.until)
 	}
 	switch {
 	case ours && t == nil:
@@ -380,7 +364,7 @@ func (l *lane) take(v view, asked, now time.Duration) {
 	switch {
 	case o.fence <= l.endedUpTo():
 		f.dirty = true
-	case l.head == nil || v.left >= 0 && now+l.svc.margin >= deadline:
+	case len(l.queue) == 0 || v.left >= 0 && now+l.svc.margin >= deadline:
 		l.giveBack(o)
 	case l.claim().since > v.claimed: // for a ticket that has left: somebody elsewhere may have come before those that are still here
 		l.giveBack(o)
@@ -414,7 +398,7 @@ func (l *lane) turnEnded(lease *Lease) {
 		return // Redis never heard of it
 	}
 	chain := l.chain
-	if lease.turn.open {
+	if l.alone(lease.turn) {
 		chain.sure = false // another process may have gone on meanwhile
 	}
 	if l.chain.known || lease.unsure || lease.advanced || !errors.Is(lease.err, ErrReleased) {
@@ -456,73 +440,69 @@ func (l *lane) lose(t *Ticket, why string) {
 }
 
 // sendRepair removes somebody else's values from the lane's keys, if nobody can own them.
-func (l *lane) sendRepair(ctx context.Context, epoch uint64, overdue bool) {
-	removed, err := l.svc.calls.repair(ctx, l.keys, overdue)
-	if err != nil {
-		l.callFailed(epoch, err)
-	} else if removed > 0 {
+func (l *lane) sendRepair(ctx context.Context, overdue bool) {
+	removed, _ := l.svc.calls.repair(ctx, l.keys, overdue) // if it fails, so does the statement that follows
+	if removed > 0 {
 		l.svc.log.WarnContext(ctx, "removed values that no relay has written from the keys of a lane", "sender", l.sender, "count", removed)
 	}
 }
 
-// sendDrop removes a dead instance from the lane.
-func (l *lane) sendDrop(ctx context.Context, epoch uint64, dead string, fence uint64) {
+// sendDrop removes a dead instance from the lane. wait: as with answered.
+func (l *lane) sendDrop(ctx context.Context, epoch uint64, dead string, fence uint64) (wait bool) {
 	removed, err := l.svc.calls.drop(ctx, l.keys, dead, fence, true)
-	again := err != nil && l.callFailed(epoch, err)
 	if removed > 0 {
 		l.svc.metrics.zombies.Add(float64(removed))
 		l.svc.log.WarnContext(ctx, "removed the turn or the claim of a dead process", "sender", l.sender, "instance", dead, "count", removed)
 	}
 	l.mu.Lock()
 	defer l.unlock()
-	if l.link.dirty = true; again {
-		l.link.dead, l.link.deadFence = dead, fence
+	l.link.dirty = true
+	if err != nil {
+		var again bool
+		if again, wait = l.callFailed(epoch, err); again {
+			l.link.dead, l.link.deadFence = dead, fence
+		}
 	}
 	l.dispatch(l.svc.now())
+	return wait
 }
 
-// callFailed handles the error of a script of this lane, and returns whether it is to be sent again. Call it without l.mu.
+// callFailed handles the error of a script of this lane, and returns whether it is to be sent again, and whether only after a heartbeat.
 //
 // A call that failed says little: the process may have stood still while its deadline passed, or one shard of a
-// cluster be out. So the lane pauses until the next heartbeat, which is sent at once and speaks for all lanes. If
+// cluster be out. So the lane waits for a heartbeat that begins afterwards, which is sent at once and speaks for all lanes. If
 // the heartbeat succeeds, the lane tries again. A lane that fails for the third time in a row is kept off Redis
 // for a while, and so is one whose keys have somebody else's values.
-func (l *lane) callFailed(epoch uint64, err error) (again bool) {
+func (l *lane) callFailed(epoch uint64, err error) (again, wait bool) {
 	r := l.svc.remote
-	l.mu.Lock()
-	defer l.unlock()
 	again = !l.svc.closed.Load()
 	if errors.Is(err, errNotSent) {
-		return again
+		return again, false
 	}
 	r.svc.metrics.redisErrors.WithLabelValues(opAcquire).Inc()
 	f, now, foreign := &l.link, l.svc.now(), laneError(err)
 	if l.followRemote(now); !f.here || !foreign && epoch != r.epoch.Load() {
-		return again
+		return again, false
 	}
 	if f.failures++; !foreign && f.failures < 3 {
-		f.paused = r.begunBeats.Load() + 1
-		r.doubts.Store(true)
-		r.wake()
-		return again
+		return again, again
 	}
 	f.outUntil = now + time.Second
 	if foreign {
 		if f.foreignSince == 0 {
 			f.foreignSince = now
 		}
-		f.bad, again = 0, false
+		f.bad, f.stated, again = 0, claim{}, false // nobody knows what of this process is there
 	}
 	l.note(func() { l.svc.logFailure("one sender's order is kept inside this process", opAcquire, err) })
 	if l.sharedAt != 0 && now-l.sharedAt < recently {
 		l.hole() // other processes may have gone on
 	}
 	l.goBy(local)
-	l.dispatch(now)
 	if l.empty() {
 		f.rest()
 	}
-	return again
+	return again, false
 }
 
 // resume has everything stated again. lapsed: others may have taken this process for dead, so a turn that goes on goes on as a later one.
@@ -537,7 +517,7 @@ func (l *lane) resume(now time.Duration, lapsed bool) {
 		}
 		l.svc.raiseFence(t.lease.turn.number)
 	}
-	f.outUntil, f.paused, f.failures, f.windowEnd = 0, 0, 0, 0
+	f.outUntil, f.failures = 0, 0
 	f.dirty = f.dirty || !l.empty()
 	l.dispatch(now)
 }
@@ -553,7 +533,7 @@ func (l *lane) planLook(at time.Duration) {
 // live of its queue.
 func (l *lane) verifyInTime(now time.Duration) {
 	f := &l.link
-	if l.head == nil || !l.svc.governs(l) || now-f.heardAt <= l.svc.cfg.MembershipInterval.Duration() {
+	if len(l.queue) == 0 || !l.svc.governs(l) || now-f.heardAt <= l.svc.cfg.MembershipInterval.Duration() {
 		return
 	}
 	f.dirty = true
@@ -568,7 +548,7 @@ func (l *lane) wantsLook(now, quiet time.Duration) bool {
 	}
 	h := l.holder
 	held := h != nil && h.lease.turn.shared && now-h.lease.granted >= quiet
-	return held || l.head != nil && h == nil
+	return held || len(l.queue) > 0 && h == nil
 }
 
 // applyLook applies the owner of a lane, which was read after sent. It returns an instance to be asked to look, too, or nothing.
@@ -601,14 +581,11 @@ func (l *lane) check() error {
 			wrong = append(wrong, errors.New(rule))
 		}
 	}
-	must(l.holder == nil || l.holder.state == granted, "the holder holds")
-	count := 0
-	for t := l.head; t != nil; t = t.next {
-		count++
-		must(t.state == waiting && (t.next == nil || t.next.prev == t) && (t.next != nil || l.tail == t), "who is in the queue waits")
+	must(l.holder == nil || l.holder.err == nil, "the holder holds")
+	for _, t := range l.queue {
+		must(l.waits(t), "who is in the queue waits")
 	}
-	must(count == l.length, "the length is right")
-	must(l.holder != nil || l.head == nil || l.timer != nil || l.svc.remote != nil, "somebody will move the lane on")
+	must(l.holder != nil || len(l.queue) == 0 || l.timer != nil || l.svc.remote != nil, "somebody will move the lane on")
 	must(l.svc.remote != nil || !l.link.busy(), "nothing is to be told without Redis")
 	return errors.Join(wrong...)
 }

@@ -34,20 +34,17 @@ type remote struct {
 
 	maxBeatLimit time.Duration // with a heartbeat that is late
 
-	up         atomic.Bool
-	epoch      atomic.Uint64 // number of changes of up, and of heartbeats that had lapsed
-	lapsed     atomic.Uint64 // when the heartbeat was last found to have lapsed, in µs by the server's clock: turns that were given before are over
-	downAt     atomic.Int64  // when Redis last went away; 0 = never
-	ackedAt    atomic.Int64  // when the last confirmed heartbeat was sent
-	pushed     atomic.Bool   // Pub/Sub delivers
-	clock      atomic.Int64  // by how much the clock of Redis is ahead of svc.now, but for what a fast call takes to get there
-	begunBeats atomic.Uint64 // heartbeats that have begun
-	answered   atomic.Int64  // when the last call of a lane was answered
-	beatAt     atomic.Int64  // when the heartbeat that is under way was sent; 0 = none is
-	stalledAt  atomic.Int64  // when Redis last answered after it had stood still; 0 = never
-	doubts     atomic.Bool   // some lane waits for the verdict of a heartbeat
-	slots      chan struct{} // connections that lanes may use at once
-	outage     outage.Log
+	up        atomic.Bool
+	epoch     atomic.Uint64 // number of changes of up, and of heartbeats that had lapsed
+	lapsed    atomic.Uint64 // when the heartbeat was last found to have lapsed, in µs by the server's clock: turns that were given before are over
+	downAt    atomic.Int64  // when Redis last went away; 0 = never
+	ackedAt   atomic.Int64  // when the last confirmed heartbeat was sent
+	pushed    atomic.Bool   // Pub/Sub delivers
+	clock     atomic.Int64  // by how much the clock of Redis is ahead of svc.now, but for what a fast call takes to get there
+	answered  atomic.Int64  // when the last call of a lane was answered
+	stalledAt atomic.Int64  // when Redis last answered after it had stood still; 0 = never
+	slots     chan struct{} // connections that lanes may use at once
+	outage    outage.Log
 
 	nudge chan struct{} // heartbeat now
 	look  chan struct{} // look at the lanes now
@@ -65,9 +62,8 @@ type remote struct {
 	born   uint64            // since when its heartbeat has not lapsed, in µs by the server's clock; 0 = never sent
 	takes  time.Duration     // from when on a free lock may be taken
 	trust  uint64            // what was learnt before the turn with this fence may be out of date
-	warned map[string]string // settings of others that were warned of
-	differ int               // processes with different settings, when that was looked at last
-	beaten chan struct{}     // closed when the next heartbeat has a result; nil: nobody waits for that
+	differ map[string]string // processes with different settings, and these, when that was looked at last
+	beaten chan struct{}     // closed when the next heartbeat to begin has a result
 }
 
 func newRemote(svc *Service, client redis.UniversalClient) (*remote, error) {
@@ -88,7 +84,8 @@ func newRemote(svc *Service, client redis.UniversalClient) (*remote, error) {
 		outage:       newOutage(svc.log),
 		maxBeatLimit: maxBeatLimit,
 		lifetime:     max(4*cfg.MembershipInterval.Duration(), 2*cfg.MaxHold.Duration()+time.Minute),
-		nudge:        make(chan struct{}, 1), look: make(chan struct{}, 1), hear: make(chan struct{}, 1), warned: map[string]string{}, missing: map[string]time.Duration{},
+		beaten:       make(chan struct{}),
+		nudge:        make(chan struct{}, 1), look: make(chan struct{}, 1), hear: make(chan struct{}, 1), missing: map[string]time.Duration{},
 	}
 	return r, nil
 }
@@ -134,24 +131,28 @@ func connections(client redis.UniversalClient) int {
 
 func (r *remote) wake() { signal(r.nudge) }
 
-// nextBeat returns a channel that is closed when a heartbeat has a result, good or bad, and it counts.
+// nextBeat has a heartbeat sent at once, and returns a channel that is closed when it has a result, good or bad, and that counts. One
+// that has begun before does not do.
 func (r *remote) nextBeat() <-chan struct{} {
+	defer r.wake()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.beaten == nil {
-		r.beaten = make(chan struct{})
-	}
 	return r.beaten
 }
 
-// endBeat wakes those who wait for a heartbeat.
-func (r *remote) endBeat() {
+// endBeats lets nobody wait for a heartbeat any more.
+func (r *remote) endBeats() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.beaten != nil {
-		close(r.beaten)
-		r.beaten = nil
-	}
+	close(r.beaten)
+}
+
+// beginBeat returns the channel to close at the end of the heartbeat that begins now.
+func (r *remote) beginBeat() (beaten chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	beaten, r.beaten = r.beaten, make(chan struct{})
+	return beaten
 }
 
 func signal(c chan struct{}) {
@@ -184,27 +185,7 @@ func (r *remote) down(epoch uint64) {
 	r.downAt.Store(int64(max(now, 1)))
 	r.up.Store(false)
 	r.epoch.Add(1)
-	r.svc.metrics.redisUp.Set(0)
 	r.svc.each(false, func(l *lane) { l.dispatch(now) })
-}
-
-// goOn lets the lanes go on that have waited for the verdict of a heartbeat that began
-// after their call had failed.
-func (r *remote) goOn(begun uint64) {
-	if !r.doubts.Swap(false) {
-		return
-	}
-	r.svc.each(false, func(l *lane) {
-		switch f := &l.link; {
-		case f.paused == 0:
-		case f.paused <= begun:
-			f.paused, f.dirty = 0, true
-			l.dispatch(r.svc.now())
-		default:
-			r.doubts.Store(true)
-			r.wake()
-		}
-	})
 }
 
 // disown ends all turns that Redis gave: this process stood still for so long that others
@@ -224,7 +205,6 @@ func (r *remote) recovered(lapsed bool) {
 	was := r.up.Swap(true)
 	r.epoch.Add(1)
 	now := r.svc.now()
-	r.svc.metrics.redisUp.Set(1)
 	if !was && !r.outage.Up(nobody()) { // for the first time
 		r.svc.log.Info("redis decides the order", "instance", r.process)
 	}
@@ -247,35 +227,33 @@ func (r *remote) beatLoop(ctx context.Context) {
 		case <-timer.C:
 		case <-r.nudge:
 		}
-		interval := r.svc.cfg.HeartbeatInterval.Duration()
-		if !r.needed() {
-			r.rest()
-			r.endBeat()
-			r.hangUp()
-			timer.Reset(interval)
-			continue
-		}
-		epoch := r.epoch.Load()
-		if err := r.beat(ctx); err != nil {
-			if ctx.Err() != nil {
-				return
+		interval, beaten, needed := r.svc.cfg.HeartbeatInterval.Duration(), r.beginBeat(), r.needed()
+		var err error
+		if needed {
+			epoch := r.epoch.Load()
+			if err = r.beat(ctx); err != nil && ctx.Err() == nil {
+				r.down(epoch)
 			}
+		} else {
+			r.rest()
+			r.hangUp()
+		}
+		close(beaten)
+		switch {
+		case ctx.Err() != nil || !needed:
+		case err != nil:
 			r.svc.metrics.redisErrors.WithLabelValues(opHeartbeat).Inc()
-			r.down(epoch)
-			r.endBeat()
 			r.outage.Down(ctx, err)
 			// The first try comes at once, since most outages are short. The next ones come often enough for all
 			// processes to be back within one heartbeat.
-			timer.Reset(min(50*time.Millisecond<<min(fails, 4), interval))
+			interval = min(50*time.Millisecond<<min(fails, 4), interval)
 			fails++
-			continue
+		default:
+			if fails = 0; beats%12 == 0 {
+				r.advertise(ctx)
+			}
+			beats++
 		}
-		r.endBeat()
-		fails = 0
-		if beats%12 == 0 {
-			r.advertise(ctx)
-		}
-		beats++
 		timer.Reset(interval)
 	}
 }
@@ -293,10 +271,9 @@ func (r *remote) needed() bool {
 func (r *remote) rest() {
 	r.transit.Lock()
 	defer r.transit.Unlock()
-	r.noteDifferent(nobody(), 0)
+	r.noteDifferent(nobody(), nil)
 	if r.up.Swap(false) {
 		r.epoch.Add(1)
-		r.svc.metrics.redisUp.Set(0)
 		r.svc.each(false, func(l *lane) { l.dispatch(r.svc.now()) })
 	}
 }
@@ -316,16 +293,15 @@ func (r *remote) stall() time.Duration {
 
 // stalledSince tells whether Redis has stood still after that time, or seems to do so now.
 func (r *remote) stalledSince(at time.Duration) bool {
-	stalled, sent := time.Duration(r.stalledAt.Load()), time.Duration(r.beatAt.Load())
-	return stalled != 0 && stalled > at || sent != 0 && r.svc.now()-sent >= r.stall()
+	stalled := time.Duration(r.stalledAt.Load())
+	overdue := time.Duration(r.ackedAt.Load()) + r.svc.cfg.HeartbeatInterval.Duration() + r.stall()
+	return stalled != 0 && stalled > at || r.up.Load() && r.svc.now() >= overdue
 }
 
 // beat sends one heartbeat and acts on its result.
 func (r *remote) beat(ctx context.Context) error {
-	sent, begun := r.svc.now(), r.begunBeats.Add(1)
-	r.beatAt.Store(int64(max(sent, 1)))
+	sent := r.svc.now()
 	born, micros, err := r.heartbeat(ctx)
-	r.beatAt.Store(0)
 	r.noteStall(sent)
 	if err != nil {
 		return err
@@ -353,7 +329,6 @@ func (r *remote) beat(ctx context.Context) error {
 			r.pauseTaking(sent)
 			r.recovered(false)
 		}
-		r.goOn(begun)
 	}
 	return nil
 }
@@ -457,25 +432,15 @@ func (r *remote) advertise(ctx context.Context) {
 		return // if the trouble lasts, the next heartbeat shows it
 	}
 	var stale []string
-	differ := 0
+	differ := map[string]string{}
 	for process, text := range all.Val() {
 		at, theirs, ok := parseAdvert(text)
 		if !ok || now-at > freshness.Milliseconds() {
 			stale = append(stale, process)
 			continue
 		}
-		if process == r.process || theirs == mine {
-			continue
-		}
-		differ++
-		if r.newWarning(process, theirs) {
-			if spoken, _, _ := strings.Cut(theirs, " "); spoken != protocol {
-				r.svc.log.WarnContext(ctx, "another process speaks of lanes in Redis in another way: no order is shared with it; see the upgrade of a fleet in docs/MIGRATION.md",
-					"process", process, "theirs", theirs, "ours", mine)
-			} else {
-				r.svc.log.WarnContext(ctx, "another process orders transactions by other settings: the order does not hold between the two",
-					"process", process, "theirs", theirs, "ours", mine)
-			}
+		if process != r.process && theirs != mine {
+			differ[process] = theirs
 		}
 	}
 	r.noteDifferent(ctx, differ)
@@ -484,35 +449,37 @@ func (r *remote) advertise(ctx context.Context) {
 	}
 }
 
-// noteDifferent shows how many processes have different settings, and logs when it is none any more.
-func (r *remote) noteDifferent(ctx context.Context, n int) {
-	if !r.svc.enabled.Load() {
-		n = 0 // this process orders nothing
+// noteDifferent notes which processes have different settings. It warns of those that are new, and logs when there is none any more.
+func (r *remote) noteDifferent(ctx context.Context, differ map[string]string) {
+	enabled := r.svc.enabled.Load()
+	if !enabled {
+		differ = nil // this process orders nothing
 	}
 	r.mu.Lock()
-	ended := n == 0 && r.differ > 0 && r.svc.enabled.Load()
-	r.differ = n
-	r.svc.metrics.differ.Set(float64(n))
-	if ended {
-		clear(r.warned) // what differs again is told again
-	}
+	was := r.differ
+	r.differ = differ
 	r.mu.Unlock()
-	if ended {
+	for process, theirs := range differ {
+		if was[process] == theirs {
+			continue
+		}
+		log := r.svc.log.With("process", process, "theirs", theirs, "ours", r.svc.ordering())
+		if spoken, _, _ := strings.Cut(theirs, " "); spoken != protocol {
+			log.WarnContext(ctx, "another process speaks of lanes in Redis in another way: no order is shared with it; see the upgrade of a fleet in docs/MIGRATION.md")
+		} else {
+			log.WarnContext(ctx, "another process orders transactions by other settings: the order does not hold between the two")
+		}
+	}
+	if enabled && len(differ) == 0 && len(was) > 0 {
 		r.svc.log.InfoContext(ctx, "all processes that order transactions on this Redis have the same settings for it again")
 	}
 }
 
-func (r *remote) newWarning(process, theirs string) bool {
+// differing returns how many processes have different settings.
+func (r *remote) differing() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.warned[process] == theirs || !r.svc.enabled.Load() {
-		return false
-	}
-	if len(r.warned) > 1000 {
-		clear(r.warned)
-	}
-	r.warned[process] = theirs
-	return true
+	return len(r.differ)
 }
 
 // farewell removes this process's heartbeat, so that others need not wait until it lapses.
@@ -902,7 +869,7 @@ func (r *remote) owners(ctx context.Context, lanes []*lane) (texts []string, see
 // its claims hold up nobody when they come to the front.
 func (r *remote) removeDead(name string) {
 	r.svc.each(false, func(l *lane) {
-		if l.head != nil && r.svc.governs(l) && l.link.dead == "" {
+		if len(l.queue) > 0 && r.svc.governs(l) && l.link.dead == "" {
 			l.link.dead, l.link.deadFence = name, 0
 			l.dispatch(r.svc.now())
 		}

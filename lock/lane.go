@@ -2,10 +2,13 @@ package lock
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/internal/telemetry"
 )
 
 // lane is the queue of one sender in this process, and its turn. Tickets stand in it in
@@ -20,9 +23,8 @@ type lane struct {
 	busy bool       // it is in use, as the registry knows
 	gone bool       // it was swept, and there may be another of the sender by now
 
-	head, tail    *Ticket // who waits, oldest first
-	length        int
-	holder        *Ticket // whose turn it is; not among those who wait
+	queue         []*Ticket // who waits, oldest first
+	holder        *Ticket   // whose turn it is; not among those who wait
 	chain         chain
 	afterAccepted uint64        // one above the highest nonce that a node accepted; 0: none
 	failure       failure       // why the transactions that are missing were not sent
@@ -77,14 +79,11 @@ func (l *lane) note(write func()) { l.notes = append(l.notes, write) }
 // admit lets a ticket wait, for its predecessor for up to window.
 func (l *lane) admit(t *Ticket, window time.Duration) {
 	now := l.svc.now()
-	t.state, t.entered, t.until, t.counted = waiting, now, 0, local
+	t.entered, t.until = now, 0
 	if window > 0 {
 		t.until = now + window
 	}
-	if l.svc.governs(l) {
-		t.counted = redisStrategy
-	}
-	l.push(t)
+	l.queue = append(l.queue, t)
 	if l.svc.tracing() {
 		l.noteDrawn(t)
 	}
@@ -102,32 +101,26 @@ func (l *lane) renewWindows(come *Ticket, now time.Duration) {
 	if window == 0 || l.chain.known && come.nonce < l.chain.expected {
 		return
 	}
-	each := func(f func(*Ticket)) {
-		if l.holder != nil {
-			f(l.holder) // which may still find that it is ahead
+	for t := range l.all { // the holder may still find that it is ahead
+		if t.nonce == come.nonce {
+			return
 		}
-		for t := l.head; t != nil; t = t.next {
-			f(t)
-		}
+		disorder = disorder || t.nonce > come.nonce
 	}
-	here := false
-	each(func(t *Ticket) {
-		disorder, here = disorder || t.nonce > come.nonce, here || t.nonce == come.nonce
-	})
-	if !disorder || here {
+	if !disorder {
 		return
 	}
-	each(func(t *Ticket) {
+	for t := range l.all {
 		if t.until != 0 {
 			t.until = max(t.until, min(now+window, t.came+l.svc.cfg.Memory.Duration()))
 		}
-	})
+	}
 }
 
 // highest returns the waiting ticket that gives way first: the one with the highest nonce that is not kept.
 // Of several with this nonce it is the youngest. It returns nil if all are kept.
 func (l *lane) highest() (highest *Ticket) {
-	for t := l.tail; t != nil; t = t.prev {
+	for _, t := range slices.Backward(l.queue) {
 		if !t.kept && (highest == nil || t.nonce > highest.nonce) {
 			highest = t
 		}
@@ -135,41 +128,50 @@ func (l *lane) highest() (highest *Ticket) {
 	return highest
 }
 
-func (l *lane) push(t *Ticket) {
-	t.prev = l.tail
-	if l.tail == nil {
-		l.head = t
-	} else {
-		l.tail.next = t
-	}
-	l.tail = t
-	l.length++
-	l.svc.metrics.waiting[t.counted].Inc()
+func (l *lane) unlink(t *Ticket) {
+	i := slices.Index(l.queue, t)
+	l.queue = slices.Delete(l.queue, i, i+1)
 }
 
-func (l *lane) unlink(t *Ticket) {
-	if t.prev == nil {
-		l.head = t.next
-	} else {
-		t.prev.next = t.next
+// oldest returns the ticket that has waited longest, or nil.
+func (l *lane) oldest() *Ticket {
+	if len(l.queue) == 0 {
+		return nil
 	}
-	if t.next == nil {
-		l.tail = t.prev
-	} else {
-		t.next.prev = t.prev
+	return l.queue[0]
+}
+
+// waits tells whether a ticket waits for its turn.
+func (l *lane) waits(t *Ticket) bool { return t.err == nil && l.holder != t }
+
+// waiting returns the oldest of those with a nonce, or nil.
+func (l *lane) waiting(nonce uint64) *Ticket {
+	for _, t := range l.queue {
+		if t.nonce == nonce {
+			return t
+		}
 	}
-	t.prev, t.next = nil, nil
-	l.length--
-	l.svc.metrics.waiting[t.counted].Dec()
+	return nil
+}
+
+// all yields the holder and those who wait.
+func (l *lane) all(yield func(*Ticket) bool) {
+	if l.holder != nil && !yield(l.holder) {
+		return
+	}
+	slices.Values(l.queue)(yield)
 }
 
 // empty tells whether nobody waits or holds.
-func (l *lane) empty() bool { return l.holder == nil && l.head == nil }
+func (l *lane) empty() bool { return l.holder == nil && len(l.queue) == 0 }
 
 // noteIdle notes the moment at which the lane became empty.
 func (l *lane) noteIdle(now time.Duration) {
 	if l.empty() {
 		l.idleSince = now
+		if cap(l.queue) > 64 {
+			l.queue = nil // there may be many idle lanes
+		}
 		l.link.rest()
 	}
 }
@@ -191,7 +193,7 @@ func (l *lane) dispatch(now time.Duration) {
 		l.driveShared(now)
 		return
 	}
-	if l.holder != nil || l.head == nil {
+	if l.holder != nil || l.empty() {
 		return
 	}
 	if until := l.patientUntil(); until > now {
@@ -209,12 +211,12 @@ func (l *lane) dispatch(now time.Duration) {
 		l.arm(until, now)
 		return
 	}
-	open := l.svc.remote != nil
-	if open {
+	if l.svc.remote != nil {
 		l.svc.metrics.fail[redisStrategy].Inc()
+		l.svc.metrics.failedOpen.Inc()
 	}
 	fence := l.svc.fences.Add(1)
-	l.grant(t, now, turn{by: local, fence: fence, number: fence, deadline: now + l.svc.cfg.MaxHold.Duration(), open: open})
+	l.grant(t, now, turn{by: local, fence: fence, number: fence, deadline: now + l.svc.cfg.MaxHold.Duration()})
 }
 
 // recently is how long a lane counts as shared after another process had a turn in it.
@@ -248,33 +250,31 @@ type turn struct {
 	number   uint64        // its fence in Redis: higher than the former if it went on after others may have taken this process for dead
 	session  string        // its key in Redis; empty = Redis was not told of it
 	shared   bool          // Redis has it
-	open     bool          // Redis should have decided, but did not answer
 }
+
+// alone tells whether Redis should have decided whose turn it is, but did not answer.
+func (l *lane) alone(g turn) bool { return g.by == local && l.svc.remote != nil }
 
 // grant gives the turn to a waiting ticket. Nobody may hold it.
 func (l *lane) grant(t *Ticket, now time.Duration, g turn) {
 	l.unlink(t)
 	l.holder = t
-	t.state = granted
 	if t.lease = &t.first; t.first.ticket != nil {
 		t.lease = new(Lease) // it was put back, and its former lease stays over
 	}
 	*t.lease = Lease{ticket: t, turn: g, granted: now, parent: t.parent}
 	l.chain.begin(g.fence)
-	l.svc.metrics.granted(g.by)
-	if g.open {
-		l.svc.metrics.failedOpen.Inc()
-	}
+	l.svc.metrics.success[g.by].Inc()
 	l.arm(g.deadline, now)
 	t.wake()
 }
 
 // end takes the turn from its holder, for the reason given, and moves the lane on. It returns false if the ticket has no turn.
 func (l *lane) end(t *Ticket, cause error) bool {
-	if t.state != granted {
+	if l.holder != t {
 		return false
 	}
-	t.state, t.err = over, cause
+	t.err = cause
 	l.vacate(t.lease, cause)
 	now := l.svc.now()
 	l.noteIdle(now)
@@ -292,7 +292,7 @@ func (l *lane) vacate(lease *Lease, cause error) {
 		lease.cancel(cause) // before the next one starts
 	}
 	t.countWait(t.request())
-	l.svc.metrics.ended(t.request(), lease.turn.by, lease.held)
+	telemetry.Observe(t.request(), l.svc.metrics.hold[lease.turn.by], lease.held.Seconds())
 	lost := !errors.Is(cause, ErrReleased)
 	if lost {
 		l.svc.metrics.lost.Inc()
@@ -306,11 +306,10 @@ func (l *lane) vacate(lease *Lease, cause error) {
 
 // drop takes a waiting ticket out of the queue. It returns false if the ticket does not wait.
 func (l *lane) drop(t *Ticket, cause error) bool {
-	if t.state != waiting {
+	if !l.waits(t) {
 		return false
 	}
 	l.unlink(t)
-	t.state = over
 	t.err = cause
 	t.wake()
 	if l.svc.tracing() {
@@ -359,18 +358,18 @@ func (l *lane) onTimer() {
 // pick chooses who is next by the order of this process, or tells when to ask again. Of the waiting tickets, one whose nonce is next goes
 // before one that is known to be ahead. The latter loses nothing, since the network would have refused it.
 func (l *lane) pick(by chain, now time.Duration) (*Ticket, time.Duration) {
-	if l.head.until == 0 {
+	if l.queue[0].until == 0 {
 		return l.next(by), 0
 	}
 	if by.known {
-		for t := l.head; t != nil; t = t.next {
+		for _, t := range l.queue {
 			if t.nonce <= by.expected {
 				return t, 0
 			}
 		}
 	}
-	first := l.head.until
-	for t := l.head; t != nil; t = t.next {
+	first := l.queue[0].until
+	for _, t := range l.queue {
 		if t.until <= now {
 			return t, 0
 		}
@@ -382,7 +381,7 @@ func (l *lane) pick(by chain, now time.Duration) (*Ticket, time.Duration) {
 // next returns the ticket that is to go when none is held back: the oldest, unless it is known to be ahead and
 // another carries the expected nonce. Call it only while a ticket waits.
 func (l *lane) next(chain chain) *Ticket {
-	oldest := l.head
+	oldest := l.queue[0]
 	if !chain.known {
 		return oldest
 	}
@@ -400,12 +399,7 @@ func (l *lane) before(t *Ticket, expected uint64) *Ticket {
 	if t.nonce <= expected || t.passedBy == expected+1 {
 		return nil
 	}
-	for other := l.head; other != nil; other = other.next {
-		if other.nonce == expected {
-			return other
-		}
-	}
-	return nil
+	return l.waiting(expected)
 }
 
 // recoveredLately tells whether the lane recovered a short time ago. Transactions that go back to their
@@ -451,7 +445,7 @@ func (l *lane) hole() {
 func (l *lane) block(failed uint64, cause error) {
 	l.failure = failure{first: failed, last: failed, cause: cause, at: l.svc.now()}
 	var inVain []*Ticket
-	for t := l.head; t != nil; t = t.next {
+	for _, t := range l.queue {
 		switch {
 		case t.nonce <= failed:
 		case t.heldBack() && !t.promised && cause != nil:
@@ -478,10 +472,5 @@ func (l *lane) inVain(t *Ticket) bool {
 		return false
 	}
 	missing := l.failure.first
-	for other := l.head; other != nil; other = other.next {
-		if other.nonce == missing {
-			return false
-		}
-	}
-	return l.holder == nil || l.holder.nonce != missing
+	return l.waiting(missing) == nil && (l.holder == nil || l.holder.nonce != missing)
 }

@@ -3,13 +3,11 @@ package lock
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"lockstep/internal/outage"
-	"lockstep/internal/telemetry"
 )
 
 // strategy says what decided the order of an acquisition.
@@ -39,12 +37,10 @@ const (
 // never change.
 type metrics struct {
 	wait, hold        [strategies]prometheus.Observer
-	waiting, active   [strategies]prometheus.Gauge
 	success, fail     [strategies]prometheus.Counter
 	timeouts, rejoins [strategies]prometheus.Counter
 	zombies           prometheus.Counter
 	redisErrors       *prometheus.CounterVec
-	redisUp, differ   prometheus.Gauge
 	lost, failedOpen  prometheus.Counter
 	holes, evicted    prometheus.Counter
 
@@ -59,12 +55,6 @@ func newMetrics() *metrics {
 	}, byStrategy)
 	hold := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "rpc_relay_lock_hold_duration_seconds", Help: "Time the sender's lock was held.", Buckets: buckets,
-	}, byStrategy)
-	waiting := prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "rpc_relay_lock_waiting_txns", Help: "Transactions waiting for their sender's lock.",
-	}, byStrategy)
-	active := prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "rpc_relay_lock_active_count", Help: "Locks held by this process.",
 	}, byStrategy)
 	acquisitions := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "rpc_relay_lock_acquisitions_total", Help: "Locks acquired, or not acquired because Redis failed.",
@@ -82,30 +72,22 @@ func newMetrics() *metrics {
 		redisErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "rpc_relay_lock_redis_errors_total", Help: "Redis calls of the lock that failed.",
 		}, []string{"operation"}),
-		redisUp: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "lockstep_lock_redis_up", Help: "1 while the order is shared through Redis, 0 while it is kept inside the process.",
-		}),
 		lost: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "lockstep_lock_lost_total", Help: "Locks lost by a live holder for any reason.",
 		}),
 		failedOpen: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "lockstep_lock_fail_open_total", Help: "Transactions ordered inside the process because Redis did not answer.",
 		}),
+		holes: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "lockstep_lane_holes_total", Help: "Times that a sender's lane began to recover, because a transaction was missing.",
+		}),
+		evicted: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "lockstep_lane_evicted_total", Help: "Queued transactions that gave their place in a full queue to a lower nonce.",
+		}),
 	}
-	m.differ = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "lockstep_ordering_settings_differ",
-		Help: "Other processes on the same Redis that order transactions by different settings (which senders, window, release, hold limit): the order does not hold between them and this one. 0 while ordering is off.",
-	})
-	m.holes = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "lockstep_lane_holes_total", Help: "Times that a sender's lane began to recover, because a transaction was missing.",
-	})
-	m.evicted = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "lockstep_lane_evicted_total", Help: "Queued transactions that gave their place in a full queue to a lower nonce.",
-	})
 	for s := local; s < strategies; s++ {
 		name := s.String()
 		m.wait[s], m.hold[s] = wait.WithLabelValues(name), hold.WithLabelValues(name)
-		m.waiting[s], m.active[s] = waiting.WithLabelValues(name), active.WithLabelValues(name)
 		m.success[s], m.fail[s] = acquisitions.WithLabelValues(name, "success"), acquisitions.WithLabelValues(name, "fail")
 		m.timeouts[s], m.rejoins[s] = timeouts.WithLabelValues(name), rejoins.WithLabelValues(name)
 	}
@@ -113,8 +95,8 @@ func newMetrics() *metrics {
 		m.redisErrors.WithLabelValues(op)
 	}
 	m.collectors = []prometheus.Collector{
-		wait, hold, waiting, active, acquisitions, timeouts, rejoins,
-		m.zombies, m.redisErrors, m.redisUp, m.differ, m.lost, m.failedOpen, m.holes, m.evicted,
+		wait, hold, acquisitions, timeouts, rejoins,
+		m.zombies, m.redisErrors, m.lost, m.failedOpen, m.holes, m.evicted,
 	}
 	return m
 }
@@ -124,56 +106,60 @@ func (m *metrics) watch(s *Service) {
 	gauge := func(name, help string, labels prometheus.Labels, value func() float64) {
 		m.collectors = append(m.collectors, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, value))
 	}
-	gauge("lockstep_ordering_enabled", "1 while nonce ordering is switched on.", nil, func() float64 {
-		if s.On() {
+	truth := func(b bool) float64 {
+		if b {
 			return 1
 		}
 		return 0
+	}
+	gauge("lockstep_ordering_enabled", "1 while nonce ordering is switched on.", nil, func() float64 { return truth(s.On()) })
+	gauge("lockstep_lock_redis_up", "1 while the order is shared through Redis, 0 while it is kept inside the process.", nil, func() float64 {
+		return truth(s.remote != nil && s.remote.up.Load())
 	})
+	gauge("lockstep_ordering_settings_differ",
+		"Other processes on the same Redis that order transactions by different settings (which senders, window, release, hold limit): the order does not hold between them and this one. 0 while ordering is off.",
+		nil, func() float64 {
+			if s.remote == nil {
+				return 0
+			}
+			return float64(s.remote.differing())
+		})
 	gauge("lockstep_ordering_window_seconds", "How long a transaction is held back for its predecessors (NONCE_GAP_HOLD_MS).", nil, func() float64 {
 		return s.cfg.Window.Duration().Seconds()
 	})
 	const help = "Lanes of this process: busy ones have transactions, idle ones remember the nonce that their sender uses next."
 	gauge("lockstep_lanes", help, prometheus.Labels{"state": "busy"}, func() float64 { busy, _ := s.reg.sizes(); return float64(busy) })
 	gauge("lockstep_lanes", help, prometheus.Labels{"state": "idle"}, func() float64 { _, idle := s.reg.sizes(); return float64(idle) })
+	byStrategy := []string{"strategy"}
+	m.collectors = append(m.collectors, census{
+		svc:     s,
+		waiting: prometheus.NewDesc("rpc_relay_lock_waiting_txns", "Transactions waiting for their sender's lock.", byStrategy, nil),
+		active:  prometheus.NewDesc("rpc_relay_lock_active_count", "Locks held by this process.", byStrategy, nil),
+	})
 }
 
-// waited counts a wait that ended with a turn.
-func (m *metrics) waited(ctx context.Context, s strategy, waited time.Duration) {
-	telemetry.Observe(ctx, m.wait[s], waited.Seconds())
+// census counts who waits and who holds, at each scrape: so it cannot drift.
+type census struct {
+	svc             *Service
+	waiting, active *prometheus.Desc
 }
 
-// granted counts an acquisition. ended counts its end, exactly once.
-func (m *metrics) granted(s strategy) {
-	m.success[s].Inc()
-	m.active[s].Inc()
-}
+// Describe implements prometheus.Collector.
+func (c census) Describe(out chan<- *prometheus.Desc) { out <- c.waiting; out <- c.active }
 
-func (m *metrics) ended(ctx context.Context, s strategy, held time.Duration) {
-	telemetry.Observe(ctx, m.hold[s], held.Seconds())
-	m.active[s].Dec()
-}
-
-// throttle lets one log line through per interval and counts the others.
-type throttle struct {
-	mu      sync.Mutex
-	last    time.Time
-	dropped int
-}
-
-const logInterval = 10 * time.Second
-
-// pass returns whether to log now, and how many lines were dropped since the last one.
-func (t *throttle) pass(now time.Time) (bool, int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.last.IsZero() && now.Sub(t.last) < logInterval {
-		t.dropped++
-		return false, 0
+// Collect implements prometheus.Collector.
+func (c census) Collect(out chan<- prometheus.Metric) {
+	var waiting, active [strategies]float64
+	c.svc.each(false, func(l *lane) {
+		waiting[l.strategy()] += float64(len(l.queue))
+		if l.holder != nil {
+			active[l.holder.lease.turn.by]++
+		}
+	})
+	for s := local; s < strategies; s++ {
+		out <- prometheus.MustNewConstMetric(c.waiting, prometheus.GaugeValue, waiting[s], s.String())
+		out <- prometheus.MustNewConstMetric(c.active, prometheus.GaugeValue, active[s], s.String())
 	}
-	n := t.dropped
-	t.last, t.dropped = now, 0
-	return true, n
 }
 
 func (s *Service) logAcquired(ctx context.Context, l *Lease, queue int) {
@@ -203,10 +189,11 @@ func (l *lane) noteLost(t *Ticket, why string) {
 	})
 }
 
-// logFailure reports Redis trouble, one line in a while.
+// logFailure reports Redis trouble of single lanes, one line in a while however many there are.
 func (s *Service) logFailure(consequence, op string, err error) {
-	if ok, dropped := s.quiet.pass(time.Now()); ok {
-		s.log.Error("redis trouble in the lock", "consequence", consequence, "operation", op, "error", err, "similar", dropped)
+	now, last := s.now(), s.toldAt.Load()
+	if (last == 0 || now-time.Duration(last) >= outage.Interval) && s.toldAt.CompareAndSwap(last, int64(max(now, 1))) {
+		s.log.Error("redis trouble in the lock", "consequence", consequence, "operation", op, "error", err)
 	}
 }
 
@@ -237,7 +224,7 @@ func (t *Ticket) request() context.Context {
 }
 
 func (l *lane) noteDrawn(t *Ticket) {
-	length := l.length
+	length := len(l.queue)
 	l.note(func() {
 		l.svc.log.Log(nobody(), levelTrace, "ticket drawn", "sender", l.sender, "nonce", t.nonce, "queue", length)
 	})

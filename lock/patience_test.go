@@ -325,7 +325,7 @@ func TestWaitHasItsLimit(t *testing.T) {
 				ln.mu.Lock()
 				switch ln.chain.mode = mode; stands {
 				case "in doubt":
-					ln.link.paused = 1000
+					ln.link.sending = true // its worker waits for a heartbeat
 				case "kept off Redis":
 					ln.link.outUntil = svc.now() + time.Hour
 				}
@@ -345,10 +345,10 @@ func TestWaitHasItsLimit(t *testing.T) {
 					t.Errorf("the holder has lost its turn: %v", err)
 				}
 				ln.mu.Lock()
-				if ln.length != 0 {
-					t.Errorf("%d wait", ln.length)
+				if len(ln.queue) != 0 {
+					t.Errorf("%d wait", len(ln.queue))
 				}
-				ln.link.paused, ln.link.outUntil = 0, 0
+				ln.link.sending, ln.link.outUntil = false, 0
 				ln.mu.Unlock()
 				holder.Release()
 			})

@@ -104,7 +104,7 @@ func checkLane(t *testing.T, k *Ticket) {
 	t.Helper()
 	k.lane.mu.Lock()
 	defer k.lane.mu.Unlock()
-	if k.lane.length > 100 {
+	if len(k.lane.queue) > 100 {
 		return
 	}
 	if err := k.lane.check(); err != nil {
@@ -127,7 +127,7 @@ func mustWait(t *testing.T, k *Ticket) *Lease {
 func holds(k *Ticket) bool {
 	k.lane.mu.Lock()
 	defer k.lane.mu.Unlock()
-	return k.state == granted
+	return k.lane.holder == k
 }
 
 // L12: who has found a lane that was swept meanwhile, or is its timer, does nothing with it, so that a sender never has two.

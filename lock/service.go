@@ -41,14 +41,13 @@ type Service struct {
 	now     func() time.Duration // what time it is, by the monotonic clock, since the service was made
 	fences  atomic.Uint64        // last fence handed out by this process
 	enabled atomic.Bool
-	changed atomic.Bool // who is ordered was changed at run time
-	quiet   throttle
+	changed atomic.Bool  // who is ordered was changed at run time
+	toldAt  atomic.Int64 // when the log was last told of trouble; 0 = never
 
 	closed atomic.Bool
 
-	workMu sync.Mutex // guards the three below
-	work   context.Context
-	ending bool
+	workMu sync.Mutex      // guards the two below
+	work   context.Context // nil: it takes no work, since Run has not begun, or is about to end
 	wg     sync.WaitGroup
 }
 
@@ -169,8 +168,8 @@ func (s *Service) EnterFor(sender common.Address, nonce uint64, stay Stay) (*Tic
 	if s.closed.Load() {
 		return nil, ErrClosed
 	}
-	if s.cfg.MaxQueue > 0 && l.length >= s.cfg.MaxQueue && !stay.Admitted {
-		full := &QueueFullError{Length: l.length}
+	if s.cfg.MaxQueue > 0 && len(l.queue) >= s.cfg.MaxQueue && !stay.Admitted {
+		full := &QueueFullError{Length: len(l.queue)}
 		highest := l.highest()
 		if highest == nil || highest.nonce <= nonce {
 			return nil, full
@@ -201,8 +200,9 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	s.remote.attend(ctx)
 	s.close()
+	s.remote.endBeats()
 	s.workMu.Lock()
-	s.ending = true
+	s.work = nil
 	s.workMu.Unlock()
 	// This ends soon: every call has a deadline, and a lane has few calls left.
 	drained := time.AfterFunc(4*s.cfg.RedisTimeout.Duration(), cancel)
@@ -216,8 +216,8 @@ func (s *Service) Run(ctx context.Context) error {
 func (s *Service) close() {
 	s.closed.Store(true)
 	s.each(false, func(l *lane) {
-		for l.head != nil {
-			l.drop(l.head, ErrClosed)
+		for len(l.queue) > 0 {
+			l.drop(l.queue[0], ErrClosed)
 		}
 		if l.holder != nil {
 			l.end(l.holder, ErrClosed)
@@ -229,7 +229,7 @@ func (s *Service) close() {
 func (s *Service) spawn(f func(context.Context)) bool {
 	s.workMu.Lock()
 	defer s.workMu.Unlock()
-	if s.work == nil || s.ending {
+	if s.work == nil {
 		return false
 	}
 	ctx := s.work
@@ -239,6 +239,14 @@ func (s *Service) spawn(f func(context.Context)) bool {
 
 // governs tells whether Redis decides the order of the lane at the moment, as the lane knows.
 func (s *Service) governs(l *lane) bool { return l.link.here && l.link.outUntil == 0 }
+
+// strategy is what decides the order of the lane at the moment.
+func (l *lane) strategy() strategy {
+	if l.svc.governs(l) {
+		return redisStrategy
+	}
+	return local
+}
 
 // trusted tells whether other processes take this one for alive at the given time, so that what it owns in Redis
 // is its own. While Redis does not answer nobody can know, and the policy is to go on.

@@ -10,8 +10,7 @@ import (
 
 // Submitted is a transaction of a lane whose verdict is open. Conclude it once.
 type Submitted struct {
-	svc   *Service // nil: of a sender who is not ordered
-	lane  *lane
+	lane  *lane // nil: of a sender who is not ordered
 	fence uint64
 	nonce uint64
 	sub   Submission
@@ -20,7 +19,6 @@ type Submitted struct {
 
 	overtaken chan struct{} // closed under lane.mu
 	decided   chan struct{} // closed under lane.mu, at the verdict
-	passed    bool          // overtaken is closed; guarded by lane.mu
 }
 
 // opened notes a submission. lane.mu must be held.
@@ -54,9 +52,12 @@ func (s *Submitted) settle(v Verdict) {
 		return
 	}
 	for _, o := range l.open {
-		if o.fence < s.fence && o.sub.Node == s.sub.Node && !o.passed {
-			o.passed = true
-			close(o.overtaken)
+		if o.fence < s.fence && o.sub.Node == s.sub.Node {
+			select {
+			case <-o.overtaken:
+			default:
+				close(o.overtaken)
+			}
 		}
 	}
 }
@@ -85,7 +86,7 @@ func (l *lane) judged(next uint64) bool {
 // noteGap notes that what the lane knows of a missing nonce has changed.
 func (l *lane) noteGap(now time.Duration) {
 	l.gapAt = now
-	for t := l.head; t != nil; t = t.next {
+	for _, t := range l.queue {
 		t.until = l.untilGap(t, t.until)
 	}
 }
@@ -140,14 +141,14 @@ func (l *lane) notAwaited(id string) {
 // knows, too, so that a client that is told of it can send the nonce again through any process. It waits for that
 // until LOCK_REDIS_TIMEOUT_MS have passed.
 func (s *Submitted) Conclude(ctx context.Context, v Verdict) {
-	if s.svc == nil {
+	if s.lane == nil {
 		return
 	}
 	passedOn := s.conclude(v)
 	if passedOn == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.svc.cfg.RedisTimeout.Duration())
+	ctx, cancel := context.WithTimeout(ctx, s.lane.svc.cfg.RedisTimeout.Duration())
 	defer cancel()
 	select {
 	case <-passedOn:
@@ -157,7 +158,7 @@ func (s *Submitted) Conclude(ctx context.Context, v Verdict) {
 
 // conclude returns a channel that is closed when Redis knows, or nil if it need not.
 func (s *Submitted) conclude(v Verdict) (passedOn <-chan struct{}) {
-	svc := s.svc
+	svc := s.lane.svc
 	s.lane.mu.Lock()
 	s.settle(v)
 	s.lane.unlock()
@@ -170,7 +171,7 @@ func (s *Submitted) conclude(v Verdict) (passedOn <-chan struct{}) {
 	}
 	if s.ahead && v.TooHigh { // the chain does not lead to it
 		if l.chain.tooHigh(s.nonce, s.next) {
-			l.link.gap = svc.remote != nil
+			l.link.dirty = svc.remote != nil
 			l.noteGap(svc.now())
 			l.dispatch(l.gapAt)
 		}

@@ -5,14 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
-)
 
-type ticketState uint8
-
-const (
-	waiting ticketState = iota
-	granted
-	over // released, lost, left or closed
+	"lockstep/internal/telemetry"
 )
 
 // Ticket is a place in a sender's queue, taken by Service.Enter. Its order is fixed at
@@ -24,25 +18,22 @@ type Ticket struct {
 
 	// Guarded by lane.mu.
 
-	prev, next *Ticket
-	state      ticketState
-	err        error // why it is over
-	counted    strategy
-	came       time.Duration   // when it was made
-	entered    time.Duration   // when it last took a place in the line
-	until      time.Duration   // end of its hold-back window; 0 = no window
-	ready      chan struct{}   // closed when it stops waiting; made by the first Wait
-	notify     func()          // called when it stops waiting; see Notify
-	limit      *time.Timer     // of Notify
-	parent     context.Context // of the first Wait for this turn, from its beginning on
-	lease      *Lease          // of its turn, or its last one; nil: it had none
-	first      Lease           // its first one
-	follows    bool            // others were in the lane when it entered, or it let one go first
-	passedBy   uint64          // 1 + the nonce it last let go first; 0 = none
-	kept       bool            // it has been held back, or was promised: a gap is no reason to refuse it
-	late       bool            // it has waited for what comes late
-	promised   bool            // see Stay
-	blockedBy  uint64          // 1 + the lowest nonce before it that failed; 0 = none
+	err       error           // why it is over: it was released, lost, left or closed; nil: it waits, or is the lane's holder
+	came      time.Duration   // when it was made
+	entered   time.Duration   // when it last took a place in the line
+	until     time.Duration   // end of its hold-back window; 0 = no window
+	ready     chan struct{}   // closed when it stops waiting; made by the first Wait
+	notify    func()          // called when it stops waiting; see Notify
+	limit     *time.Timer     // of Notify
+	parent    context.Context // of the first Wait for this turn, from its beginning on
+	lease     *Lease          // of its turn, or its last one; nil: it had none
+	first     Lease           // its first one
+	follows   bool            // others were in the lane when it entered, or it let one go first
+	passedBy  uint64          // 1 + the nonce it last let go first; 0 = none
+	kept      bool            // it has been held back, or was promised: a gap is no reason to refuse it
+	late      bool            // it has waited for what comes late
+	promised  bool            // see Stay
+	blockedBy uint64          // 1 + the lowest nonce before it that failed; 0 = none
 }
 
 // Nonce returns the nonce that Enter was called with.
@@ -72,7 +63,7 @@ func (t *Ticket) wait(ctx context.Context, limit <-chan time.Time) (*Lease, erro
 	if first {
 		t.parent = ctx // already now: log lines about the waiting ticket name its request, too
 	}
-	if t.state == waiting {
+	if l.waits(t) {
 		if t.ready == nil {
 			t.ready = make(chan struct{})
 		}
@@ -88,11 +79,11 @@ func (t *Ticket) wait(ctx context.Context, limit <-chan time.Time) (*Lease, erro
 		}
 		l.mu.Lock()
 	}
-	if t.state == over {
+	if t.err != nil {
 		defer l.unlock()
 		return nil, t.err
 	}
-	length, lease := l.length, t.lease
+	length, lease := len(l.queue), t.lease
 	if first {
 		lease.parent = ctx
 	}
@@ -109,7 +100,7 @@ func (t *Ticket) wait(ctx context.Context, limit <-chan time.Time) (*Lease, erro
 func (t *Ticket) countWait(ctx context.Context) {
 	if !t.lease.waited {
 		t.lease.waited = true
-		t.lane.svc.metrics.waited(ctx, t.lease.turn.by, t.lease.granted-t.entered)
+		telemetry.Observe(ctx, t.lane.svc.metrics.wait[t.lease.turn.by], (t.lease.granted - t.entered).Seconds())
 	}
 }
 
@@ -121,7 +112,7 @@ func (t *Ticket) Notify(limit time.Duration, f func()) bool {
 	l := t.lane
 	l.mu.Lock()
 	defer l.unlock()
-	if t.state != waiting {
+	if !l.waits(t) {
 		return false
 	}
 	t.stopLimit()
@@ -180,7 +171,7 @@ func (t *Ticket) Observe(nonce uint64) {
 	l := t.lane
 	l.mu.Lock()
 	defer l.unlock()
-	if t.state != over {
+	if t.err == nil {
 		l.learn(nonce, false)
 	}
 }
@@ -191,8 +182,8 @@ func (t *Ticket) Remind(nonce uint64) {
 	l := t.lane
 	l.mu.Lock()
 	defer l.unlock()
-	if t.state != over {
-		l.learn(nonce, l.head == t && l.holder == nil)
+	if t.err == nil {
+		l.learn(nonce, l.oldest() == t && l.holder == nil)
 	}
 }
 
@@ -203,7 +194,7 @@ func (t *Ticket) FirstInLine() bool {
 	l := t.lane
 	l.mu.Lock()
 	defer l.unlock()
-	return l.head == t && l.holder == nil && (l.link.owner.session == "" || !l.svc.governs(l))
+	return l.oldest() == t && l.holder == nil && (l.link.owner.session == "" || !l.svc.governs(l))
 }
 
 // followed tells whether the sender's transactions before this one came this way: others were in the lane when it entered, or had
@@ -286,7 +277,7 @@ func (l *Lease) Next(known Known) Next {
 func (l *lane) facts(t *Ticket, known Known) facts {
 	cfg, now := l.svc.cfg, l.svc.now()
 	return facts{
-		known: known, nonce: t.nonce, open: t.lease.turn.open,
+		known: known, nonce: t.nonce, open: l.alone(t.lease.turn),
 		inWindow: now < t.until, follows: t.follows, followed: t.followed(), kept: t.kept, late: t.late,
 		failed: l.afterAccepted < t.blockedBy, failedAt: t.blockedBy - 1,
 		holeTold: l.holeTold, awaited: l.awaited(), recovered: l.recoveredLately(),
@@ -315,23 +306,15 @@ func (l *Lease) Check() error {
 
 // checkAgain is Check while it is in doubt.
 func (l *Lease) checkAgain() error {
-	r, ctx := l.ticket.lane.svc.remote, l.Context()
+	r := l.ticket.lane.svc.remote
 	limit := time.NewTimer(r.ttl)
 	defer limit.Stop()
-	for {
-		next := r.nextBeat() // before the check, so that no heartbeat is missed
-		if err := l.check(); !errors.Is(err, errDoubt) {
-			return err
-		}
-		r.wake()
-		select {
-		case <-next:
-		case <-ctx.Done():
-			return l.check()
-		case <-limit.C:
-			return l.check()
-		}
+	select {
+	case <-r.nextBeat():
+	case <-l.Context().Done():
+	case <-limit.C:
 	}
+	return l.check()
 }
 
 // errDoubt: others may have what this process owned.
@@ -382,7 +365,7 @@ func (l *Lease) Release() {
 	ln := l.ticket.lane
 	ln.mu.Lock()
 	done := l.err == nil && ln.end(l.ticket, ErrReleased)
-	length := ln.length
+	length := len(ln.queue)
 	ln.unlock()
 	if done {
 		ln.svc.logReleased(l, length)
@@ -453,7 +436,7 @@ func (l *Lease) Report(r Report) *Submitted {
 		return nil
 	}
 	return ln.opened(&Submitted{
-		svc: ln.svc, lane: ln, fence: l.turn.fence, nonce: t.nonce, sub: r.Submission,
+		lane: ln, fence: l.turn.fence, nonce: t.nonce, sub: r.Submission,
 		ahead: l.next.ahead, next: l.next.Nonce, overtaken: make(chan struct{}), decided: make(chan struct{}),
 	})
 }
