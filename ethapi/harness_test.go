@@ -116,7 +116,7 @@ func newRelay(t testing.TB, node *mirrorNode, change ...func(*settings)) *relay 
 	s.RPC.Profile = rpc.ProfileEthereum
 	s.Mirror.URL = secret.URL(node.URL)
 	s.Mirror.ImmatureAttempts = 2
-	s.Mirror.RetryDelay = 0
+	s.Mirror.RetryDelay, s.Mirror.RetryBudget = 0, 0 // an error is told at once; that reads are repeated is shown in mirror/fetch
 	s.Mirror.Freshness = 0
 	s.Mirror.Timeout, s.API.Simulation.Timeout = envx.Millis(patience), envx.Millis(patience)
 	s.RPC.HTTP.RequestTimeout, s.RPC.WebSocket.WriteTimeout = envx.Millis(2*patience), envx.Millis(patience)
