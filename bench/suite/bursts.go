@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 )
 
@@ -28,57 +27,46 @@ type contender struct {
 }
 
 // run takes the figures.
-func (k contest) run(ctx context.Context, l *lab, t *table, runs int) error {
+func (k contest) run(s *scenario) {
 	redis := false
 	for _, c := range k.cases {
 		redis = redis || c.redis
 		if c.naive {
 			continue
 		}
-		t.want(c.label+"accepted", "tx/s", c.fast, c.rate)
+		s.want(c.label+"accepted", "tx/s", c.fast, c.rate)
 		if c.pace {
-			t.want(c.label+"share of 1/(submit latency)", "%", c.share, "")
-			t.want(c.label+"hand-off p50, at the node", "ms", nil, c.p50)
-			t.want(c.label+"hand-off p99, at the node", "ms", nil, c.p99)
+			s.want(c.label+"share of 1/(submit latency)", "%", c.share, "")
+			s.want(c.label+"hand-off p50, at the node", "ms", nil, c.p50)
+			s.want(c.label+"hand-off p99, at the node", "ms", nil, c.p99)
 		}
-		t.want(c.label+"CPU of the relay", "µs/tx", nil, c.cpu)
+		s.want(c.label+"CPU of the relay", "µs/tx", nil, c.cpu)
 		if c.redis {
-			t.want(c.label+"Redis commands", "/tx", nil, c.commands)
+			s.want(c.label+"Redis commands", "/tx", nil, c.commands)
 		}
-		wantCounts(t, c.label, k.senders*k.count, c.wrong)
+		wantCounts(s.table, c.label, k.senders*k.count, c.wrong)
 	}
-	b, err := l.fleet(ctx, redis)
-	if err != nil {
-		return err
-	}
-	defer b.close()
+	b := s.fleet(redis, 0)
 	relays := make([][]*relay, len(k.cases))
 	for i, c := range k.cases {
-		if relays[i], err = b.start(ctx, max(c.relays, 1), c.naive, b.onlyIf(c.redis), c.settings...); err != nil {
-			return err
-		}
+		relays[i] = b.start(max(c.relays, 1), c.naive, b.onlyIf(c.redis), c.settings...)
 	}
-	for run := range runs {
+	for run := range s.runs {
 		for i, c := range k.cases {
 			if c.runs > 0 && run >= c.runs {
 				continue
 			}
-			q := load{
-				name: fmt.Sprintf("%s %s%s", t.ID, c.label, relays[i][0].name), relays: relays[i], state: relays[0][0], redis: b.onlyIf(c.redis),
+			o := b.fire(load{
+				name: fmt.Sprintf("%s %s%s", s.ID, c.label, relays[i][0].name), relays: relays[i], state: relays[0][0], redis: b.onlyIf(c.redis),
 				senders: k.senders, count: k.count, spacing: apart, webSocket: c.webSocket,
-			}
-			o, err := b.fire(ctx, q)
-			if err != nil {
-				return err
-			}
-			o.costs(t, c.naive, c.label)
+			})
+			o.costs(s.table, c.naive, c.label)
 			if c.pace {
-				o.pace(t, c.naive, c.label)
+				o.pace(s.table, c.naive, c.label)
 			}
-			o.counts(t, c.naive, c.label)
+			o.counts(s.table, c.naive, c.label)
 		}
 	}
-	return nil
 }
 
 // onlyIf is the fleet's Redis for those who want it.

@@ -3,9 +3,9 @@
 //
 //	go run ./bench/suite -lockstep bin/lockstep [-rows reads-limit,burst] [-runs 5] [-doc docs]
 //
-// It starts everything by itself on free ports of loopback: a development network with set
-// delays, relays (the lockstep program), Redis (redis-server), and the naive baseline of
-// package bench/naive, each in a process of its own. It ends them all when it ends.
+// It starts everything by itself on free ports of loopback: in its own process a development network with set
+// delays, and in processes of their own relays (the lockstep program), Redis (redis-server), and the naive baseline of
+// package bench/naive. It ends them all when it ends.
 //
 // # Reading the table
 //

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,55 +26,33 @@ import (
 	"lockstep/mirror"
 )
 
-// fleet is what a row stands on: a network, a Redis if it is wanted, and relays. close ends it all.
+// fleet is what a row stands on: a network, a Redis if it is wanted, and relays.
 type fleet struct {
-	lab    *lab
+	*scenario
 	net    *network
 	redis  *redisServer // nil without
 	relays []*relay
 }
 
-func (l *lab) fleet(ctx context.Context, withRedis bool, network ...string) (*fleet, error) {
-	n, err := l.network(ctx, network...)
-	if err != nil {
-		return nil, err
-	}
-	b := &fleet{lab: l, net: n}
+func (s *scenario) fleet(withRedis bool, latency time.Duration) *fleet {
+	b := &fleet{scenario: s, net: s.network(latency, 0)}
 	if withRedis {
-		if b.redis, err = l.redis(ctx); err != nil {
-			b.close()
-			return nil, err
-		}
+		b.redis = s.newRedis()
 	}
-	return b, nil
-}
-
-func (b *fleet) close() {
-	for _, r := range b.relays {
-		r.Kill()
-	}
-	if b.redis != nil {
-		b.redis.Kill()
-		_ = b.redis.admin.Close() // nothing is left to ask
-	}
-	b.net.Kill()
+	return b
 }
 
 // start starts n relays, ours or the baseline's, over Redis or not.
-func (b *fleet) start(ctx context.Context, n int, naive bool, r *redisServer, env ...string) (made []*relay, err error) {
+func (b *fleet) start(n int, naive bool, r *redisServer, env ...string) (made []*relay) {
 	for range n {
-		var one *relay
 		if naive {
-			one, err = b.lab.baseline(ctx, b.net, r)
+			made = append(made, b.role(relaySettings(b.net, r), "naive"))
 		} else {
-			one, err = b.lab.relay(ctx, b.net, r, env...)
+			made = append(made, b.relay(b.net, r, env...))
 		}
-		if err != nil {
-			return nil, err
-		}
-		made, b.relays = append(made, one), append(b.relays, one)
 	}
-	return made, nil
+	b.relays = append(b.relays, made...)
+	return made
 }
 
 // relay is a relay's process: the lockstep program, or what it is compared with.
@@ -87,7 +64,7 @@ type relay struct {
 
 // relaySettings is what every relay on a network is given.
 func relaySettings(n *network, r *redisServer) []string {
-	nodes, _ := json.Marshal(n.Nodes) // a map of strings
+	nodes, _ := json.Marshal(n.chain.Nodes()) // a map of strings
 	env := []string{
 		"CHAIN_ID=0x12a",
 		"HEDERA_NETWORK=" + string(nodes),
@@ -111,13 +88,9 @@ func relaySettings(n *network, r *redisServer) []string {
 
 // relay starts the lockstep program in front of a network; r is nil for local order. It returns when the relay
 // can serve.
-func (l *lab) relay(ctx context.Context, n *network, r *redisServer, env ...string) (*relay, error) {
-	p, err := l.start("relay", slices.Concat(relaySettings(n, r), l.settings, env), l.program, "serve")
-	if err != nil {
-		return nil, err
-	}
-	made := &relay{process: p}
-	err = p.Says(ctx, startLimit, func(line []byte) bool {
+func (s *scenario) relay(n *network, r *redisServer, env ...string) *relay {
+	made := &relay{process: s.spawn("relay", slices.Concat(relaySettings(n, r), s.settings, env), s.program, "serve")}
+	s.says(made.process, func(line []byte) bool {
 		var record struct{ Msg, HTTP, WS, Admin string }
 		if json.Unmarshal(line, &record) != nil || record.Msg != "relay is ready" {
 			return false
@@ -125,16 +98,13 @@ func (l *lab) relay(ctx context.Context, n *network, r *redisServer, env ...stri
 		made.url, made.ws, made.admin = "http://"+record.HTTP, "ws://"+record.WS, "http://"+record.Admin
 		return true
 	})
-	if err != nil {
-		return nil, err
-	}
-	err = p.up(ctx, func() error {
-		if err := request(ctx, http.MethodGet, made.url+"/health/readiness", "", nil); err != nil || r == nil {
+	s.ready(made.process, func() error {
+		if err := request(s.ctx, http.MethodGet, made.url+"/health/readiness", "", nil); err != nil || r == nil {
 			return err
 		}
-		return made.onRedis(ctx)
+		return made.onRedis(s.ctx)
 	})
-	return made, err
+	return made
 }
 
 // onRedis fails until Redis decides the order.
@@ -144,17 +114,6 @@ func (r *relay) onRedis(ctx context.Context) error {
 		err = errors.New("the relay does not share its order through Redis")
 	}
 	return err
-}
-
-// baseline starts the naive relay.
-func (l *lab) baseline(ctx context.Context, n *network, r *redisServer) (*relay, error) {
-	return l.compared(ctx, relaySettings(n, r), "naive")
-}
-
-// compared starts a process of ours that is no relay of ours.
-func (l *lab) compared(ctx context.Context, env []string, role string) (*relay, error) {
-	p, at, err := l.role(ctx, env, role)
-	return &relay{process: p, url: at.URL, naive: true}, err
 }
 
 // naiveRole is the main function of the baseline's process. It takes the settings of a relay from the environment.
@@ -182,14 +141,14 @@ func naiveRole(ctx context.Context, out io.Writer) error {
 		relay.Lock = naive.NewRedis(client)
 	}
 	defer func() { _ = nodes.Close() }()
-	return serve(ctx, out, ready{}, relay, nodes.Run)
+	return serve(ctx, out, relay, nodes.Run)
 }
 
 // echoRole is the main function of the baseline of cheap reads: the least that net/http can do for a request. It takes
 // the body in and answers a constant.
 func echoRole(ctx context.Context, out io.Writer) error {
 	answer, kind := []byte(`{"jsonrpc":"2.0","id":1,"result":"0x12a"}`), []string{"application/json"}
-	return serve(ctx, out, ready{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return serve(ctx, out, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
 			return // the client is gone
 		}
@@ -201,30 +160,26 @@ func echoRole(ctx context.Context, out io.Writer) error {
 // redisServer is one redis-server without persistence.
 type redisServer struct {
 	*process
-	lab   *lab
-	port  int // nobody else's as long as the suite runs
+	port  int // nobody else's until the scenario ends
 	admin redis.UniversalClient
 }
 
-// redis starts a server.
-func (l *lab) redis(ctx context.Context) (s *redisServer, err error) {
-	s = &redisServer{lab: l}
-	if s.port, _, err = proctest.KeepPort(); err != nil {
-		return nil, err
-	}
-	if s.admin, err = redisx.Open(s.url(), redisx.Options{Timeout: 2 * time.Second}); err != nil {
-		return nil, err
-	}
-	return s, s.launch(ctx)
+// newRedis starts a server.
+func (s *scenario) newRedis() *redisServer {
+	port, release, err := proctest.KeepPort()
+	s.must(err)
+	s.atEnd(release)
+	r := &redisServer{port: port}
+	r.admin, err = redisx.Open(r.url(), redisx.Options{Timeout: 2 * time.Second})
+	s.must(err)
+	s.atEnd(func() { _ = r.admin.Close() }) // nothing is left to ask
+	s.launch(r)
+	return r
 }
 
 // launch starts the process, or starts it again after Kill.
-func (s *redisServer) launch(ctx context.Context) error {
-	p, err := redistest.Run(ctx, s.lab.dir, s.port)
-	if err == nil {
-		s.process = s.lab.started(p, "redis")
-	}
-	return err
+func (s *scenario) launch(r *redisServer) {
+	r.process = s.started("redis")(redistest.Run(s.ctx, s.dir, r.port))
 }
 
 func (s *redisServer) url() string { return fmt.Sprintf("redis://127.0.0.1:%d", s.port) }
@@ -257,44 +212,4 @@ func (s *redisServer) spent(ctx context.Context) (commands, cpu float64, err err
 		add(&cpu, m[1])
 	}
 	return commands, cpu, err
-}
-
-// behave changes the conduct of the network.
-func (n *network) behave(ctx context.Context, c conduct) error {
-	var body bytes.Buffer
-	if err := json.NewEncoder(&body).Encode(c); err != nil {
-		return err
-	}
-	return request(ctx, http.MethodPut, n.URL+"/suite/conduct", body.String(), nil)
-}
-
-// spoil replaces the rules by which calls are spoiled; see package faults.
-func (n *network) spoil(ctx context.Context, rules string) error {
-	return request(ctx, http.MethodPut, n.URL+"/faults", rules, nil)
-}
-
-// arrivals returns the submissions of the present run so far.
-func (n *network) arrivals(ctx context.Context) ([]arrival, error) {
-	var list []arrival
-	err := request(ctx, http.MethodGet, fmt.Sprintf("%s/suite/arrivals?since=%d", n.URL, n.seen), "", &list)
-	return list, err
-}
-
-// mark starts a run: what has arrived by now does not belong to it.
-func (n *network) mark(ctx context.Context) error {
-	list, err := n.arrivals(ctx)
-	n.seen += len(list)
-	return err
-}
-
-// add makes blocks of an archive.
-func (n *network) add(ctx context.Context, count int) (made filled, err error) {
-	err = request(ctx, http.MethodPost, fmt.Sprintf("%s/suite/blocks?count=%d", n.URL, count), "", &made)
-	return made, err
-}
-
-// calls is how many requests of the mirror node's API there were.
-func (n *network) calls(ctx context.Context) (calls float64, err error) {
-	err = request(ctx, http.MethodGet, n.URL+"/suite/calls", "", &calls)
-	return calls, err
 }

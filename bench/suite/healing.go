@@ -12,22 +12,23 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/internal/proctest"
+	"lockstep/devnet/ledger"
+	"lockstep/internal/hapi"
 	"lockstep/internal/sleep"
 )
 
 // healing puts fleets through one short failure each while clients send, and judges by the network's own
 // log and by every client's answer. Each run has a network, a Redis and relays of its own.
-func healing(ctx context.Context, l *lab, t *table, runs int) error {
-	t.Columns = []string{"sent", "executed, %", "twice", "wrong order", "told false", "broken", "paid", "seconds", "slowest"}
+func healing(s *scenario) {
+	s.Columns = []string{"sent", "executed, %", "twice", "wrong order", "told false", "broken", "paid", "seconds", "slowest"}
 	chosen := slices.DeleteFunc(shortFailures(), func(h shortFailure) bool {
-		return l.cases != "" && !strings.Contains(","+l.cases+",", ","+h.id+",")
+		return s.cases != "" && !strings.Contains(","+s.cases+",", ","+h.id+",")
 	})
 	if len(chosen) == 0 {
-		return fmt.Errorf("there is no case of %q", l.cases)
+		s.must(fmt.Errorf("there is no case of %q", s.cases))
 	}
 	for _, h := range chosen {
-		if l.short {
+		if s.short {
 			h = h.shortened()
 		}
 		holes := h.senders // that the failure makes at least: each may cost each relay one rejection
@@ -39,29 +40,26 @@ func healing(ctx context.Context, l *lab, t *table, runs int) error {
 			"twice":       never(0), "wrong order": never(0), "told false": never(0), "broken": never(0),
 			"paid": never(float64(h.relays * holes)), "slowest": never(60),
 		} {
-			t.want(h.id+": "+name, "", b, "")
+			s.want(h.id+": "+name, "", b, "")
 		}
-		for run := range runs {
-			l.say("  %s, run %d …\n", h.id, run+1)
-			v, err := l.suffer(ctx, h)
-			if err != nil {
-				return fmt.Errorf("%s: %w", h.id, err)
-			}
+		for run := range s.runs {
+			s.say("  %s, run %d …\n", h.id, run+1)
+			var v verdict
+			s.part(func(s *scenario) { v = s.suffer(h) })
 			for i, value := range []float64{
 				float64(v.sent), v.share(), float64(v.twice), float64(v.disorder), float64(v.toldFalse), float64(v.broken),
 				float64(v.paid), v.took.Seconds(), v.slowest.Seconds(),
 			} {
-				t.ours(h.id+": "+t.Columns[i], "", value)
+				s.ours(h.id+": "+s.Columns[i], "", value)
 			}
 			for said, n := range v.answers {
-				t.count(h.id+" answered: "+said, n)
+				s.count(h.id+" answered: "+said, n)
 			}
 		}
 	}
-	t.note("executed: of what was sent, without what was refused for lack of room and what followed that, and, where nothing is sent again, without what the killed relay did not answer. paid: refused by consensus, which the operator pays for.")
-	t.note("told false: a client heard that its transaction failed, and it was executed. broken: a client got a hash, and it was never executed.")
-	t.note("A run lasts until nothing is executed any more; seconds are to the last answer and the last execution, slowest is the longest wait for an answer.")
-	return nil
+	s.note("executed: of what was sent, without what was refused for lack of room and what followed that, and, where nothing is sent again, without what the killed relay did not answer. paid: refused by consensus, which the operator pays for.")
+	s.note("told false: a client heard that its transaction failed, and it was executed. broken: a client got a hash, and it was never executed.")
+	s.note("A run lasts until nothing is executed any more; seconds are to the last answer and the last execution, slowest is the longest wait for an answer.")
 }
 
 // shortFailure is one case.
@@ -79,7 +77,7 @@ type shortFailure struct {
 	lasts    time.Duration // the trouble
 	quiet    time.Duration // how long nothing must be executed for the run to be over; 0: quietTime
 	rules    string        // of spoiled calls, from the start; %v is lasts
-	trouble  func(ctx context.Context, b *fleet, lasts time.Duration) error
+	trouble  func(s *scenario, b *fleet, lasts time.Duration)
 }
 
 // resend is what clients send again, to the next relay.
@@ -134,35 +132,24 @@ func shortFailures() []shortFailure {
 	}
 }
 
-func killRelay(_ context.Context, b *fleet, _ time.Duration) error {
-	b.relays[0].Kill()
-	return nil
-}
+func killRelay(_ *scenario, b *fleet, _ time.Duration) { b.relays[0].Kill() }
 
-func stopRelay(ctx context.Context, b *fleet, lasts time.Duration) error {
-	return b.relays[0].stop(ctx, lasts)
-}
+func stopRelay(s *scenario, b *fleet, lasts time.Duration) { s.stop(b.relays[0].process, lasts) }
 
-func stopRedis(ctx context.Context, b *fleet, lasts time.Duration) error {
-	return b.redis.stop(ctx, lasts)
-}
+func stopRedis(s *scenario, b *fleet, lasts time.Duration) { s.stop(b.redis.process, lasts) }
 
 // stop lets a process stand still for a while.
-func (p *process) stop(ctx context.Context, lasts time.Duration) error {
-	if err := p.Freeze(); err != nil {
-		return err
-	}
-	sleep.For(ctx, lasts)
-	return p.Thaw()
+func (s *scenario) stop(p *process, lasts time.Duration) {
+	s.must(p.Freeze())
+	s.pause(lasts)
+	s.must(p.Thaw())
 }
 
-func spoilMirror(rules string) func(context.Context, *fleet, time.Duration) error {
-	return func(ctx context.Context, b *fleet, lasts time.Duration) error {
-		if err := b.net.spoil(ctx, rules); err != nil {
-			return err
-		}
-		sleep.For(ctx, lasts)
-		return b.net.spoil(ctx, "[]")
+func spoilMirror(rules string) func(*scenario, *fleet, time.Duration) {
+	return func(s *scenario, b *fleet, lasts time.Duration) {
+		s.must(b.net.rules.Set([]byte(rules)))
+		s.pause(lasts)
+		s.must(b.net.rules.Set([]byte("[]")))
 	}
 }
 
@@ -205,21 +192,12 @@ const (
 )
 
 // suffer runs a short failure once: it sends everything, makes trouble meanwhile, and judges.
-func (l *lab) suffer(ctx context.Context, h shortFailure) (v verdict, err error) {
-	b, err := l.fleet(ctx, h.relays > 1, "-consensus-latency", "100ms")
-	if err != nil {
-		return v, err
-	}
-	defer b.close()
-	if _, err := b.start(ctx, h.relays, false, b.redis, h.settings...); err != nil {
-		return v, err
-	}
+func (s *scenario) suffer(h shortFailure) verdict {
+	b := s.fleet(h.relays > 1, 100*time.Millisecond)
+	b.start(h.relays, false, b.redis, h.settings...)
 	var all []*sending
 	for i := range h.senders { // everything is signed before, so that signing takes no time from the relays
-		raw, hashes, err := b.signed(ctx, b.relays[0], firstSender+i, h.count)
-		if err != nil {
-			return v, err
-		}
+		raw, hashes := b.signed(b.relays[0], firstSender+i, h.count)
 		sender := common.HexToAddress(b.net.Accounts[firstSender+i].Address)
 		for nonce := range raw {
 			relay := i
@@ -230,59 +208,40 @@ func (l *lab) suffer(ctx context.Context, h shortFailure) (v verdict, err error)
 		}
 	}
 	if h.rules != "" {
-		if err := b.net.spoil(ctx, strings.ReplaceAll(h.rules, "%v", h.lasts.String())); err != nil {
-			return v, err
-		}
+		s.must(b.net.rules.Set([]byte(strings.ReplaceAll(h.rules, "%v", h.lasts.String()))))
 	}
-	if err := b.net.behave(ctx, usual()); err != nil {
-		return v, err
-	}
+	b.net.behave(usual())
 	client := &http.Client{Timeout: clientPatience, Transport: &http.Transport{MaxIdleConnsPerHost: 256}}
 	defer client.CloseIdleConnections()
 	began := time.Now()
 	troubled := make(chan error, 1)
-	go func() { troubled <- h.makeTrouble(ctx, b, len(all)/5) }()
+	go func() {
+		troubled <- s.play(s.ctx, s.table, 1, func(s *scenario) {
+			if h.trouble != nil {
+				s.until(startLimit, func() error {
+					if have := len(b.net.decisions()); have < len(all)/5 {
+						return fmt.Errorf("%d of %d were executed", have, len(all)/5)
+					}
+					return nil
+				})
+				h.trouble(s, b, h.lasts)
+			}
+		})
+	}()
 	var clients sync.WaitGroup
 	for nonce := range h.count {
 		for sender := range h.senders {
-			clients.Go(func() { h.send(ctx, b, client, all[sender*h.count+nonce]) })
+			clients.Go(func() { h.send(s.ctx, b, client, all[sender*h.count+nonce]) })
 		}
-		sleep.For(ctx, time.Millisecond)
+		s.pause(time.Millisecond)
 	}
 	clients.Wait()
-	if err := <-troubled; err != nil {
-		return v, err
-	}
+	s.must(<-troubled)
 	answered := time.Since(began)
-	log := decisions{net: b.net}
-	last, err := log.settle(ctx, len(all), cmp.Or(h.quiet, quietTime))
-	if err != nil {
-		return v, err
-	}
-	v = log.judge(all)
+	last := b.net.settle(s.ctx, len(all), cmp.Or(h.quiet, quietTime))
+	v := judge(b.net.decisions(), all)
 	v.took = max(answered, last.Sub(began))
-	return v, nil
-}
-
-// makeTrouble begins when so many were executed.
-func (h shortFailure) makeTrouble(ctx context.Context, b *fleet, begin int) error {
-	if h.trouble == nil {
-		return nil
-	}
-	log := decisions{net: b.net}
-	err := proctest.Until(ctx, startLimit, func() error {
-		if err := log.read(ctx); err != nil {
-			return err
-		}
-		if len(log.entries) < begin {
-			return fmt.Errorf("%d of %d were executed", len(log.entries), begin)
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return h.trouble(ctx, b, h.lasts)
+	return v
 }
 
 // clientPatience is that of clients, with one request and with all that they send again.
@@ -327,66 +286,35 @@ func plain(text string) string {
 	}, text)
 }
 
-// decision is one transaction as consensus saw it.
-type decision struct {
-	Sender common.Address `json:"sender"`
-	Nonce  uint64         `json:"nonce"`
-	Hash   common.Hash    `json:"hash"`
-	Status string         `json:"status"`
+// decisions are the transactions as consensus saw them.
+func (n *network) decisions() []ledger.ConsensusEntry {
+	return n.chain.MirrorView().ConsensusLog(0, 1<<30)
 }
 
-const success = "SUCCESS"
-
-// decisions are the network's log, as far as it was read.
-type decisions struct {
-	net      *network
-	next     int64
-	entries  []decision
-	executed int
-}
-
-// read reads what is new.
-func (d *decisions) read(ctx context.Context) error {
-	for {
-		var page struct {
-			Entries []decision `json:"entries"`
-			Next    int64      `json:"next"`
-		}
-		if err := request(ctx, http.MethodGet, fmt.Sprintf("%s/devnet/consensus?since=%d", d.net.URL, d.next), "", &page); err != nil {
-			return err
-		}
-		d.next = page.Next
-		d.entries = append(d.entries, page.Entries...)
-		for _, e := range page.Entries {
-			if e.Status == success {
-				d.executed++
-			}
-		}
-		if len(page.Entries) == 0 {
-			return nil
+func executed(log []ledger.ConsensusEntry) (n int) {
+	for _, e := range log {
+		if e.Status == hapi.ResponseCodeEnum_SUCCESS {
+			n++
 		}
 	}
+	return n
 }
 
 // settle waits, for five minutes at most, until everything was executed and half a second passed, or nothing has
 // happened for the given time; it returns when the last thing happened.
-func (d *decisions) settle(ctx context.Context, all int, quiet time.Duration) (last time.Time, err error) {
+func (n *network) settle(ctx context.Context, all int, quiet time.Duration) (last time.Time) {
 	last = time.Now()
-	for limit := last.Add(5 * time.Minute); time.Now().Before(limit) && ctx.Err() == nil; {
-		before := len(d.entries)
-		if err := d.read(ctx); err != nil {
-			return last, err
+	seen := 0
+	for limit := last.Add(5 * time.Minute); time.Now().Before(limit) && ctx.Err() == nil; sleep.For(ctx, 20*time.Millisecond) {
+		log := n.decisions()
+		if len(log) > seen {
+			seen, last = len(log), time.Now()
 		}
-		if len(d.entries) > before {
-			last = time.Now()
+		if idle := time.Since(last); idle >= quiet || idle >= time.Second/2 && executed(log) >= all {
+			break
 		}
-		idle := time.Since(last)
-		if idle >= quiet || idle >= time.Second/2 && d.executed >= all {
-			return last, nil
-		}
-		sleep.For(ctx, 20*time.Millisecond)
 	}
-	return last, ctx.Err()
+	return last
 }
 
 // verdict is what a run showed.
@@ -408,12 +336,12 @@ func (v verdict) share() float64 {
 }
 
 // judge compares what clients heard with what the network did.
-func (d *decisions) judge(sent []*sending) verdict {
+func judge(log []ledger.ConsensusEntry, sent []*sending) verdict {
 	v := verdict{sent: len(sent), answers: map[string]int{}}
 	times := map[common.Hash]int{}
 	reached := map[common.Address]uint64{}
-	for _, e := range d.entries {
-		if e.Status != success {
+	for _, e := range log {
+		if e.Status != hapi.ResponseCodeEnum_SUCCESS {
 			v.paid++
 			continue
 		}

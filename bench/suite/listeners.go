@@ -6,61 +6,42 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"math"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"lockstep/bench"
 	"lockstep/internal/proctest"
-	"lockstep/internal/sleep"
 )
 
 // listening is the row: so many connections that each is told of every block. A process may have 20,000 open files on the
 // machines that this was made for, and a connection is one at both ends: so six relays and six processes of clients share them.
-func listening(ctx context.Context, l *lab, t *table, runs int) error {
+func listening(s *scenario) {
 	h := listenPlan{relays: 6, each: 16_667, heads: 12, pace: 6 * time.Second}
-	if l.short {
-		h = shortListening
+	if s.short {
+		h = listenPlan{relays: 2, each: 150, heads: 4} // lasts seconds
 	}
-	all := float64(h.relays * h.each)
-	t.want("connections with a subscription", "", atLeast(100_000), "")
+	s.want("connections with a subscription", "", atLeast(100_000), "")
 	for _, name := range []string{"missing", "twice, or not to come", "out of order", "connections that broke"} {
-		t.want(name, "", always(0), "")
+		s.want(name, "", always(0), "")
 	}
-	t.want("delivered p50", "ms", nil, "")
-	t.want("delivered p99", "ms", atMost(1500), "")
-	t.want("delivered at the latest", "ms", nil, "")
-	t.want("from the relay's first listener, p99", "ms", nil, "")
-	t.want("resident memory per connection", "KB", atMost(12), "")
-	for range runs {
-		o, err := l.listenTo(ctx, h)
-		if err != nil {
-			return err
-		}
-		t.ours("connections with a subscription", "", all)
-		t.ours("missing", "", float64(o.Missing))
-		t.ours("twice, or not to come", "", float64(o.Twice+o.Other))
-		t.ours("out of order", "", float64(o.Disordered))
-		t.ours("connections that broke", "", float64(o.Closed))
-		t.ours("delivered p50", "ms", float64(o.delivery.Quantile(.5).Milliseconds()))
-		t.ours("delivered p99", "ms", float64(o.delivery.Quantile(.99).Milliseconds()))
-		t.ours("delivered at the latest", "ms", float64(o.delivery.Max().Milliseconds()))
-		t.ours("from the relay's first listener, p99", "ms", float64(o.fanOut.Quantile(.99).Milliseconds()))
-		t.ours("resident memory per connection", "KB", o.resident/all/1024)
-		t.ours("heap and stacks per connection", "KB", o.live/all/1024)
-		t.ours("CPU of the relays per head delivered", "µs", o.cpu/all/float64(h.heads)*1e6)
+	s.want("delivered p50", "ms", nil, "")
+	s.want("delivered p99", "ms", atMost(1500), "")
+	s.want("delivered at the latest", "ms", nil, "")
+	s.want("from the relay's first listener, p99", "ms", nil, "")
+	s.want("resident memory per connection", "KB", atMost(12), "")
+	for range s.runs {
+		s.part(h.run)
 	}
-	t.note("%d relays with %d connections each, and as many clients' processes, which share the processors; %d blocks of %d transactions, one every %v.",
+	s.note("%d relays with %d connections each, and as many clients' processes, which share the processors; %d blocks of %d transactions, one every %v.",
 		h.relays, h.each, h.heads, blockSize, h.pace)
-	t.note("Delivered: from the moment at which the mirror node has the block until the client has read the notification. The relay asks for new blocks every 500 ms (WS_POLLING_INTERVAL), and more often while one is due, which is part of it.")
-	t.note("Resident memory is that of the relays' processes, without the pages of the program itself, with all connections and subscriptions, once what the handshakes took is given back, less what it was before. Heap and stacks are after a collection.")
-	return nil
+	s.note("Delivered: from the moment at which the mirror node has the block until the client has read the notification. The relay asks for new blocks every 500 ms (WS_POLLING_INTERVAL), and more often while one is due, which is part of it.")
+	s.note("Resident memory is that of the relays' processes, without the pages of the program itself, with all connections and subscriptions, once what the handshakes took is given back, less what it was before. Heap and stacks are after a collection.")
 }
 
 // listenPlan is one measurement of listeners: clients over WebSocket that subscribe to newHeads.
@@ -71,56 +52,24 @@ type listenPlan struct {
 	pace   time.Duration // from one block to the next
 }
 
-// shortListening lasts seconds.
-var shortListening = listenPlan{relays: 2, each: 150, heads: 4}
-
-// listenResult is what a listenPlan showed.
-type listenResult struct {
-	tally
-	delivery bench.Histogram
-	fanOut   bench.Histogram // from the first listener of a relay that had the head
-	resident float64         // bytes of all relays, less what they had before
-	live     float64         // bytes of heap and stacks of all relays, less what they had before
-	cpu      float64         // seconds of all relays while the heads were told
-}
-
-// listenTo runs a plan: relays in front of an archive, and the processes of their clients.
-func (l *lab) listenTo(ctx context.Context, h listenPlan) (*listenResult, error) {
-	chain, err := l.archive(ctx, 1)
-	if err != nil {
-		return nil, err
-	}
-	b := &fleet{lab: l, net: chain}
-	defer b.close()
+// run puts relays in front of an archive, and starts the processes of their clients.
+func (h listenPlan) run(s *scenario) {
+	chain := s.archive(1)
+	b := &fleet{scenario: s, net: chain.network}
 	limit := strconv.Itoa(h.each + 100)
-	relays, err := b.start(ctx, h.relays, false, nil, "HTTP_CONNECTION_LIMIT="+limit, "HTTP_CONNECTION_LIMIT_PER_IP="+limit,
+	relays := b.start(h.relays, false, nil, "HTTP_CONNECTION_LIMIT="+limit, "HTTP_CONNECTION_LIMIT_PER_IP="+limit,
 		"WS_CONNECTION_LIMIT="+limit, "WS_CONNECTION_LIMIT_PER_IP="+limit, "WS_MAX_IN_FLIGHT=128")
-	if err != nil {
-		return nil, err
-	}
-	before, err := live(ctx, relays) // it takes memory the first time, so it comes first
-	if err != nil {
-		return nil, err
-	}
-	taken := memoryOf(relays, proctest.Anonymous)
-	var clients []*relay
-	defer func() {
-		for _, c := range clients {
-			c.Kill()
-		}
-	}()
+	liveBefore := s.live(relays) // it takes memory the first time, so it comes first
+	before := memoryOf(relays, proctest.Anonymous)
+	var clients crowd
 	const firstNetwork = 16
 	for i, r := range relays {
-		p, at, err := l.role(ctx, nil, "listeners", "-relay", strings.TrimPrefix(r.ws, "ws://"), "-count", strconv.Itoa(h.each), "-network", strconv.Itoa(firstNetwork+i))
-		if err != nil {
-			return nil, err
-		}
-		clients = append(clients, &relay{process: p, url: at.URL})
+		clients = append(clients, s.role(nil, "listeners", r.ws, strconv.Itoa(h.each), strconv.Itoa(firstNetwork+i)))
 	}
 	var broken error
-	err = proctest.Until(ctx, 20*time.Minute, func() error { // for a hundred thousand handshakes
+	s.until(20*time.Minute, func() error { // for a hundred thousand handshakes
 		var all tally
-		if all, _, broken = talliesOf(ctx, clients, ""); broken == nil && all.Closed > 0 {
+		if all, _, broken = clients.counted(s.ctx); broken == nil && all.Closed > 0 {
 			broken = fmt.Errorf("%d connections broke before all were there", all.Closed)
 		}
 		if broken == nil && all.Subscribed < h.each*h.relays {
@@ -128,76 +77,72 @@ func (l *lab) listenTo(ctx context.Context, h listenPlan) (*listenResult, error)
 		}
 		return nil
 	})
-	if err = errors.Join(err, broken); err != nil {
-		return nil, err
-	}
+	s.must(broken)
 	if h.pace > 0 {
-		settle(ctx, relays)
+		s.settle(relays)
 	}
-	out := &listenResult{resident: memoryOf(relays, proctest.Anonymous) - taken}
-	cpu := cpuOf(relays)
-	if err := out.deliver(ctx, h, chain, clients); err != nil {
-		return nil, err
-	}
-	out.cpu = cpuOf(relays) - cpu
-	after, err := live(ctx, relays)
-	out.live = after - before
-	return out, err
+	all, cpu := float64(h.relays*h.each), cpuOf(relays)
+	s.ours("connections with a subscription", "", all)
+	s.ours("resident memory per connection", "KB", (memoryOf(relays, proctest.Anonymous)-before)/all/1024)
+	h.deliver(s, chain, clients)
+	s.ours("CPU of the relays per head delivered", "µs", (cpuOf(relays)-cpu)/all/float64(h.heads)*1e6)
+	s.ours("heap and stacks per connection", "KB", (s.live(relays)-liveBefore)/all/1024)
 }
 
 // deliver makes the blocks and waits until everybody has been told of them, or will not be.
-func (o *listenResult) deliver(ctx context.Context, h listenPlan, chain *network, clients []*relay) error {
-	first := chain.blocks.First + int64(len(chain.blocks.Transactions))
-	for _, c := range clients {
-		if err := request(ctx, http.MethodPut, fmt.Sprintf("%s/suite/heads?first=%d&count=%d", c.url, first, h.heads), "", nil); err != nil {
-			return err
-		}
+func (h listenPlan) deliver(s *scenario, chain *archive, clients crowd) {
+	for _, one := range clients {
+		s.must(request(s.ctx, http.MethodPut, one.url, fmt.Sprintf(`{"first":%d,"heads":%d}`, chain.next, h.heads), nil))
 	}
 	var made []int64 // Unix milliseconds at which each block could be seen at the mirror node
 	for i, start := 0, time.Now(); i < h.heads; i++ {
-		sleep.For(ctx, time.Until(start.Add(time.Duration(i)*h.pace)))
-		block, err := chain.add(ctx, 1)
-		if err == nil && block.First != first+int64(i) {
-			err = fmt.Errorf("block %d came where %d was to come", block.First, first+int64(i))
-		}
-		if err != nil {
-			return err
-		}
-		made = append(made, block.Visible)
+		s.pause(time.Until(start.Add(time.Duration(i) * h.pace)))
+		made = append(made, s.addBlock(chain).UnixMilli())
 	}
-	sleep.For(ctx, h.pace)
+	s.pause(h.pace)
+	var all tally
+	var each []tally
 	var broken error
-	_ = proctest.Until(ctx, startLimit, func() error { // what is missing then is counted, and no reason to show nothing
-		var all tally
-		if all, _, broken = talliesOf(ctx, clients, ""); broken == nil && all.Missing > 0 {
+	_ = proctest.Until(s.ctx, startLimit, func() error { // what is missing then is counted, and no reason to show nothing
+		if all, each, broken = clients.counted(s.ctx); broken == nil && all.Missing > 0 {
 			return errors.New("heads are missing")
 		}
 		return nil
 	})
-	all, each, err := talliesOf(ctx, clients, "?times")
-	o.tally = all
-	for _, t := range each {
-		for i, arrivals := range t.Arrivals {
-			earliest := int64(math.MaxInt64)
-			for at := range arrivals {
-				earliest = min(earliest, at)
+	s.must(broken)
+	var delivery, fanOut bench.Histogram // the second from the first listener of a relay that had the head
+	for _, one := range each {
+		for i, arrivals := range one.Arrivals {
+			if len(arrivals) == 0 {
+				continue
 			}
+			earliest := slices.Min(slices.Collect(maps.Keys(arrivals)))
 			for at, n := range arrivals {
 				for range n {
-					o.delivery.Record(time.Duration(at-made[i]) * time.Millisecond)
-					o.fanOut.Record(time.Duration(at-earliest) * time.Millisecond)
+					delivery.Record(time.Duration(at-made[i]) * time.Millisecond)
+					fanOut.Record(time.Duration(at-earliest) * time.Millisecond)
 				}
 			}
 		}
 	}
-	return errors.Join(broken, err)
+	s.ours("missing", "", float64(all.Missing))
+	s.ours("twice, or not to come", "", float64(all.Twice+all.Other))
+	s.ours("out of order", "", float64(all.Disordered))
+	s.ours("connections that broke", "", float64(all.Closed))
+	s.ours("delivered p50", "ms", float64(delivery.Quantile(.5).Milliseconds()))
+	s.ours("delivered p99", "ms", float64(delivery.Quantile(.99).Milliseconds()))
+	s.ours("delivered at the latest", "ms", float64(delivery.Max().Milliseconds()))
+	s.ours("from the relay's first listener, p99", "ms", float64(fanOut.Quantile(.99).Milliseconds()))
 }
 
-// talliesOf asks for what was counted, in sum and of each; of the query "?times" with the times of arrival.
-func talliesOf(ctx context.Context, clients []*relay, query string) (total tally, each []tally, err error) {
-	for _, c := range clients {
+// crowd are the processes of clients.
+type crowd []*relay
+
+// counted asks for what was counted, in sum and of each.
+func (c crowd) counted(ctx context.Context) (total tally, each []tally, err error) {
+	for _, one := range c {
 		var t tally
-		err := request(ctx, http.MethodGet, c.url+"/suite/heads"+query, "", &t)
+		err := request(ctx, http.MethodGet, one.url, "", &t)
 		if err == nil && t.Failure != "" {
 			err = errors.New(t.Failure)
 		}
@@ -217,81 +162,59 @@ func talliesOf(ctx context.Context, clients []*relay, query string) (total tally
 
 // tally is what a process of listeners has counted.
 type tally struct {
-	Missing    int `json:"missing"`    // heads that a connection has not had
-	Twice      int `json:"twice"`      // heads that a connection had before
-	Disordered int `json:"disordered"` // heads behind a newer one
-	Other      int `json:"other"`      // heads that were not to come
-	Closed     int `json:"closed"`     // connections that the relay ended
+	Missing    int // heads that a connection has not had
+	Twice      int // heads that a connection had before
+	Disordered int // heads behind a newer one
+	Other      int // heads that were not to come
+	Closed     int // connections that the relay ended
 
-	Subscribed int `json:"subscribed"` // connections
-	// Arrivals says of each head how many connections had it in which millisecond of Unix time.
-	Arrivals []map[int64]int `json:"arrivals,omitempty"`
-	Failure  string          `json:"failure,omitempty"`
+	Subscribed int             // connections
+	Arrivals   []map[int64]int // of each head, how many connections had it in which millisecond of Unix time
+	Failure    string
 }
 
 // listener is one connection with a subscription to newHeads.
 type listener struct {
-	upgraded   bool
 	subscribed bool
 	rest       []byte // of a message that is not complete
 	seen       uint64 // a bit for each head that is expected
 	last       int64  // number of the newest head
 }
 
-// mostHeads is how many heads a listener keeps apart: a bit for each.
-const mostHeads = 64
-
 // listeners are the connections of one process.
 type listeners struct {
-	mu    sync.Mutex // guards all below, and every listener
-	all   []*listener
-	first int64 // number of the first head that is expected
-	heads int   // that are expected of each
+	mu       sync.Mutex // guards all below, and every listener
+	all      []*listener
+	expected struct {
+		First int64 // number of the first head
+		Heads int   // of each listener; 64 at most
+	}
 	tally
-
-	delivered int // heads that were expected
 }
 
-const (
-	// upgradeCall and subscribeCall are what a listener sends. Its frame has a mask of zeros.
-	upgradeCall   = "GET / HTTP/1.1\r\nHost: relay\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-	subscribeText = `{"jsonrpc":"2.0","id":1,"method":"eth_subscribe","params":["newHeads"]}`
-)
-
-var subscribeCall = append([]byte{0x81, 0x80 | byte(len(subscribeText)), 0, 0, 0, 0}, subscribeText...)
-
-// listenersRole is the main function of a process of listeners: it opens the connections, subscribes, and tells over HTTP
-// what it has counted.
+// listenersRole is the main function of a process of listeners to a relay: it opens so many connections from 127.network.0.0/16,
+// subscribes, and tells over HTTP what it has counted. A PUT says which heads are to come.
 func listenersRole(ctx context.Context, args []string, out io.Writer) error {
-	flags := flag.NewFlagSet("listeners", flag.ContinueOnError)
-	relay := flags.String("relay", "", "`address` of the relay's WebSocket port")
-	count := flags.Int("count", 1, "connections")
-	network := flags.Int("network", 0, "the connections come from 127.`n`.0.0/16")
-	if err := flags.Parse(args); err != nil {
+	count, err1 := strconv.Atoi(args[1])
+	network, err2 := strconv.ParseUint(args[2], 10, 8)
+	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
 	ls := new(listeners)
-	mux := http.NewServeMux()
-	mux.HandleFunc("PUT /suite/heads", func(w http.ResponseWriter, r *http.Request) {
-		first, err1 := strconv.ParseInt(r.URL.Query().Get("first"), 10, 64)
-		count, err2 := strconv.Atoi(r.URL.Query().Get("count"))
-		if err := errors.Join(err1, err2); err != nil || count < 0 || count > mostHeads {
-			http.Error(w, fmt.Sprintf("want first, and a count up to %d", mostHeads), http.StatusBadRequest)
-			return
-		}
-		ls.expect(first, count)
-	})
-	mux.HandleFunc("GET /suite/heads", func(w http.ResponseWriter, r *http.Request) {
+	answer := func(w http.ResponseWriter, r *http.Request) {
 		ls.mu.Lock()
 		defer ls.mu.Unlock()
-		t := ls.state()
-		if !r.URL.Query().Has("times") {
-			t.Arrivals = nil
+		if r.Method == http.MethodPut {
+			if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<10)).Decode(&ls.expected); err != nil {
+				http.Error(w, err.Error(), http.StatusBadRequest)
+				return
+			}
+			ls.begin()
 		}
-		_ = json.NewEncoder(w).Encode(t) // the suite went away
-	})
-	return serve(ctx, out, ready{}, mux, func(ctx context.Context) error {
-		if err := ls.listen(ctx, *relay, *count, *network); err != nil { // whoever asks is told
+		_ = json.NewEncoder(w).Encode(ls.tally) // the suite went away
+	}
+	return serve(ctx, out, http.HandlerFunc(answer), func(ctx context.Context) error {
+		if err := ls.listen(ctx, args[0], count, byte(network)); err != nil { // whoever asks is told
 			ls.mu.Lock()
 			defer ls.mu.Unlock()
 			ls.Failure = err.Error()
@@ -300,7 +223,7 @@ func listenersRole(ctx context.Context, args []string, out io.Writer) error {
 	})
 }
 
-// add makes a listener of a connection that has sent upgradeCall.
+// add makes a listener.
 func (ls *listeners) add() *listener {
 	c := new(listener)
 	ls.mu.Lock()
@@ -309,13 +232,24 @@ func (ls *listeners) add() *listener {
 	return c
 }
 
-// expect forgets what was counted, and says which heads are to come.
-func (ls *listeners) expect(first int64, heads int) {
+// lost counts a connection that the relay has ended.
+func (ls *listeners) lost() {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	ls.first, ls.heads, ls.delivered = first, heads, 0
-	ls.tally = tally{Subscribed: ls.Subscribed, Closed: ls.Closed}
-	for range heads {
+	ls.Closed++
+}
+
+// seated is how many connections have or had a subscription.
+func (ls *listeners) seated() int {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	return ls.Subscribed + ls.Closed
+}
+
+// begin forgets what was counted. The caller holds mu.
+func (ls *listeners) begin() {
+	ls.tally = tally{Subscribed: ls.Subscribed, Closed: ls.Closed, Missing: ls.expected.Heads * len(ls.all), Failure: ls.Failure}
+	for range ls.expected.Heads {
 		ls.Arrivals = append(ls.Arrivals, map[int64]int{})
 	}
 	for _, c := range ls.all {
@@ -323,44 +257,21 @@ func (ls *listeners) expect(first int64, heads int) {
 	}
 }
 
-// state is what was counted by now. The caller holds mu.
-func (ls *listeners) state() tally {
-	t := ls.tally
-	t.Missing = ls.heads*len(ls.all) - ls.delivered
-	return t
-}
-
-// take reads what has come for a connection; reply is what it is to send then. The caller holds mu.
-func (ls *listeners) take(c *listener, in []byte, now time.Time) (reply []byte, err error) {
+// take reads what has come for a connection.
+func (ls *listeners) take(c *listener, in []byte, now time.Time) error {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
 	if len(c.rest) > 0 {
 		in = append(c.rest, in...)
-		c.rest = nil
 	}
-	if !c.upgraded {
-		head, rest, found := bytes.Cut(in, []byte("\r\n\r\n"))
-		if !found {
-			c.rest = bytes.Clone(in)
-			return nil, nil
-		}
-		if !bytes.HasPrefix(head, []byte("HTTP/1.1 101 ")) {
-			return nil, fmt.Errorf("the relay did not upgrade: %.200s", in)
-		}
-		c.upgraded, in, reply = true, rest, subscribeCall
-	}
-	for {
-		opcode, message, rest, whole := serverFrame(in)
-		if !whole {
-			break
-		}
+	for opcode, message, rest, whole := serverFrame(in); whole; opcode, message, rest, whole = serverFrame(in) {
 		in = rest
 		if err := ls.message(c, opcode, message, now); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	if len(in) > 0 {
-		c.rest = bytes.Clone(in)
-	}
-	return reply, nil
+	c.rest = bytes.Clone(in)
+	return nil
 }
 
 // message counts one message. Those of the relay that keep the connection alive say nothing.
@@ -383,9 +294,9 @@ func (ls *listeners) message(c *listener, opcode byte, text []byte, now time.Tim
 }
 
 func (ls *listeners) head(c *listener, number int64, now time.Time) {
-	i := number - ls.first
+	i := number - ls.expected.First
 	switch {
-	case i < 0 || i >= int64(ls.heads):
+	case i < 0 || i >= int64(ls.expected.Heads):
 		ls.Other++
 		return
 	case c.seen&(1<<i) != 0:
@@ -396,25 +307,21 @@ func (ls *listeners) head(c *listener, number int64, now time.Time) {
 	}
 	c.seen |= 1 << i
 	c.last = max(c.last, number)
-	ls.delivered++
+	ls.Missing--
 	ls.Arrivals[i][now.UnixMilli()]++
 }
 
 // serverFrame cuts a frame of a server off, if it is there in full and shorter than 64 KB.
 func serverFrame(in []byte) (opcode byte, payload, rest []byte, whole bool) {
-	const extended = 126
-	at := 2
-	if len(in) < at {
-		return 0, nil, in, false
-	}
-	size := int(in[1] & 0x7f)
-	if size == extended {
-		if at += 2; len(in) < at {
-			return 0, nil, in, false
+	at, size := 2, 0
+	if len(in) >= at {
+		if size = int(in[1] & 0x7f); size == 126 { // the size follows
+			if at = 4; len(in) >= at {
+				size = int(binary.BigEndian.Uint16(in[2:]))
+			}
 		}
-		size = int(binary.BigEndian.Uint16(in[2:]))
 	}
-	if len(in)-at < size {
+	if len(in) < at+size {
 		return 0, nil, in, false
 	}
 	return in[0] & 0x0f, in[at : at+size], in[at+size:], true

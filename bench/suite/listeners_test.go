@@ -1,10 +1,16 @@
 package main
 
 import (
-	"context"
 	"encoding/binary"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/gorilla/websocket"
 
 	"lockstep/e2e/harness"
 )
@@ -15,7 +21,7 @@ func TestCrowds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts many processes")
 	}
-	for name, measure := range map[string]func(context.Context, *lab, *table, int) error{"listeners": listening, "queued": queued} {
+	for name, measure := range map[string]func(*scenario){"listeners": listening, "queued": queued} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := &lab{progress: t.Output(), short: true}
@@ -24,7 +30,7 @@ func TestCrowds(t *testing.T) {
 			}
 			t.Cleanup(func() { _ = l.close() })
 			tab := new(table)
-			if err := measure(t.Context(), l, tab, 1); err != nil {
+			if err := l.play(t.Context(), tab, 1, measure); err != nil {
 				t.Fatal(err)
 			}
 			tab.conclude()
@@ -68,32 +74,21 @@ func TestListenersCount(t *testing.T) {
 		for _, size := range []int{1, 100, 1 << 20} {
 			ls := new(listeners)
 			c := ls.add()
-			var in []byte
-			in = append(in, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n"...)
-			in = append(in, textFrame(`{"result":"0x1","jsonrpc":"2.0","id":1}`)...)
-			ls.expect(7, 3)
+			ls.expected.First, ls.expected.Heads = 7, 3
+			ls.begin()
+			in := textFrame(`{"result":"0x1","jsonrpc":"2.0","id":1}`)
 			for _, text := range test.heads {
 				in = append(in, textFrame(text)...)
 			}
-			asked := 0
-			for len(in) > 0 {
-				n := min(size, len(in))
-				reply, err := ls.take(c, in[:n:n], time.Unix(1, 0))
-				if err != nil {
+			for piece := range slices.Chunk(in, size) {
+				if err := ls.take(c, piece, time.Unix(1, 0)); err != nil {
 					t.Fatal(err)
 				}
-				if reply != nil {
-					asked++
-				}
-				in = in[n:]
 			}
-			got := ls.state()
-			if asked != 1 || got.Subscribed != 1 {
-				t.Errorf("%s: asked for %d subscriptions and has %d", name, asked, got.Subscribed)
-			}
-			got.Subscribed, got.Arrivals = 0, nil
-			if got.Missing != test.want.Missing || got.Twice != test.want.Twice || got.Disordered != test.want.Disordered || got.Other != test.want.Other {
-				t.Errorf("%s in pieces of %d: %+v, want %+v", name, size, got, test.want)
+			got := ls.tally
+			test.want.Subscribed, got.Arrivals = 1, nil
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("%s in pieces of %d: counted (-want +got):\n%s", name, size, diff)
 			}
 		}
 	}
@@ -101,14 +96,26 @@ func TestListenersCount(t *testing.T) {
 
 // What the relay refuses ends the listeners with its words.
 func TestListenersRefused(t *testing.T) {
-	for name, in := range map[string]string{
-		"no upgrade":      "HTTP/1.1 503 Service Unavailable\r\n\r\n",
-		"no subscription": "HTTP/1.1 101 Switching Protocols\r\n\r\n" + string(textFrame(`{"error":{"code":-32601},"jsonrpc":"2.0","id":1}`)),
-		"closed":          "HTTP/1.1 101 Switching Protocols\r\n\r\n\x88\x02\x10\x01",
+	answer := func(then func(c *websocket.Conn) error) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			if c, err := new(websocket.Upgrader).Upgrade(w, r, nil); err == nil {
+				_ = then(c)
+			}
+		}
+	}
+	for name, relay := range map[string]http.HandlerFunc{
+		"did not upgrade": http.NotFound,
+		"no subscription": answer(func(c *websocket.Conn) error {
+			return c.WriteMessage(websocket.TextMessage, []byte(`{"error":{},"id":1}`))
+		}),
+		"the relay closed": answer(func(c *websocket.Conn) error {
+			return c.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.ClosePolicyViolation, "no"))
+		}),
 	} {
-		ls := new(listeners)
-		if _, err := ls.take(ls.add(), []byte(in), time.Unix(1, 0)); err == nil {
-			t.Errorf("%s was taken", name)
+		server := httptest.NewServer(relay)
+		err := new(listeners).listen(t.Context(), "ws"+strings.TrimPrefix(server.URL, "http"), 1, 0)
+		if server.Close(); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%v, want an error with %q", err, name)
 		}
 	}
 }

@@ -32,13 +32,13 @@ type load struct {
 	timeout        time.Duration                   // of a request; 0 = that of package bench
 	hold           bool                            // the network takes nothing until something else says so
 	during         func(ctx context.Context) error // beside the load; its error ends the run
-	ended          func()                          // when the last answer is there
 }
 
 // outcome is what one load showed.
 type outcome struct {
 	bench.RunReport
 	total    time.Duration // from the first request to the last answer
+	ended    time.Time     // the last answer
 	spent    spent
 	arrivals []arrival
 }
@@ -51,16 +51,14 @@ type spent struct {
 }
 
 // fire sends a load and reads from the chain what became of it.
-func (b *fleet) fire(ctx context.Context, q load) (o outcome, err error) {
-	ctx, cancel := context.WithCancel(ctx)
+func (b *fleet) fire(q load) (o outcome) {
+	ctx, cancel := context.WithCancel(b.ctx)
 	defer cancel()
 	beside := make(chan error, 1)
 	var before spent
 	var began time.Time
 	funder, err := bench.ParseKey(b.net.Accounts[funderAccount].PrivateKey)
-	if err != nil {
-		return o, err
-	}
+	b.must(err)
 	cfg := bench.Config{
 		Target:  bench.Target{StateURL: cmp.Or(q.state, q.relays[0]).url, ConsensusLog: b.net.URL},
 		Senders: q.senders, Count: q.count, Spacing: q.spacing, Sticky: q.sticky, Connections: q.connections, Timeout: q.timeout,
@@ -74,9 +72,7 @@ func (b *fleet) fire(ctx context.Context, q load) (o outcome, err error) {
 		}
 	}
 	cfg.Before = func(ctx context.Context, _, _ int) (err error) {
-		if err := b.net.mark(ctx); err != nil {
-			return err
-		}
+		b.net.mark()
 		if before, err = q.spent(ctx); err != nil {
 			return err
 		}
@@ -84,9 +80,7 @@ func (b *fleet) fire(ctx context.Context, q load) (o outcome, err error) {
 		if q.hold {
 			c = conduct{Hold: true}
 		}
-		if err := b.net.behave(ctx, c); err != nil {
-			return err
-		}
+		b.net.behave(c)
 		before.cpu, began = cpuOf(q.relays), time.Now()
 		go func() {
 			if q.during != nil {
@@ -98,10 +92,8 @@ func (b *fleet) fire(ctx context.Context, q load) (o outcome, err error) {
 	}
 	cfg.After = func(ctx context.Context, _, _ int) (err error) {
 		cpu := cpuOf(q.relays)
-		o.total = time.Since(began)
-		if q.ended != nil {
-			q.ended()
-		}
+		o.ended = time.Now()
+		o.total = o.ended.Sub(began)
 		if err := <-beside; err != nil {
 			return err
 		}
@@ -109,27 +101,27 @@ func (b *fleet) fire(ctx context.Context, q load) (o outcome, err error) {
 			return err
 		}
 		o.spent.cpu = cpu
-		if o.arrivals, err = b.net.arrivals(ctx); err != nil {
-			return err
-		}
-		return b.net.behave(ctx, conduct{})
+		o.arrivals = b.net.arrived()
+		b.net.behave(conduct{})
+		return nil
 	}
 	report, err := bench.Run(ctx, cfg, io.Discard)
+	if err == nil && (len(report.Targets) != 1 || len(report.Targets[0].Runs) != 1) {
+		err = errors.New("the load was cut short")
+	}
+	if err == nil {
+		if o.RunReport = report.Targets[0].Runs[0]; o.Chain == nil {
+			err = fmt.Errorf("the chain could not be asked: %s", o.ChainError)
+		}
+	}
 	if err != nil {
-		return o, fmt.Errorf("%s: %w", q.name, err)
-	}
-	if len(report.Targets) != 1 || len(report.Targets[0].Runs) != 1 {
-		return o, fmt.Errorf("%s: the load was cut short", q.name)
-	}
-	o.RunReport = report.Targets[0].Runs[0]
-	if o.Chain == nil {
-		return o, fmt.Errorf("%s: the chain could not be asked: %s", q.name, o.ChainError)
+		b.must(fmt.Errorf("%s: %w", q.name, err))
 	}
 	o.spent = spent{
 		cpu: o.spent.cpu - before.cpu, commands: o.spent.commands - before.commands, redis: o.spent.redis - before.redis,
 		submits: o.spent.submits - before.submits, submitting: o.spent.submitting - before.submitting, alone: o.spent.alone - before.alone,
 	}
-	return o, nil
+	return o
 }
 
 func (q load) spent(ctx context.Context) (s spent, err error) {
@@ -154,8 +146,8 @@ func (q load) spent(ctx context.Context) (s spent, err error) {
 func (o outcome) handoffs() (gaps []float64) {
 	last := map[common.Address]arrival{}
 	for _, a := range o.inOrder() {
-		if before, ok := last[a.Sender]; ok && before.Done != 0 {
-			gaps = append(gaps, float64(a.At-before.Done)/1e6)
+		if before, ok := last[a.Sender]; ok && !before.Done.IsZero() {
+			gaps = append(gaps, a.At.Sub(before.Done).Seconds()*1e3)
 		}
 		last[a.Sender] = a
 	}
@@ -164,7 +156,7 @@ func (o outcome) handoffs() (gaps []float64) {
 }
 
 func (o outcome) inOrder() []arrival {
-	return slices.SortedFunc(slices.Values(o.arrivals), func(a, b arrival) int { return cmp.Compare(a.At, b.At) })
+	return slices.SortedFunc(slices.Values(o.arrivals), func(a, b arrival) int { return a.At.Compare(b.At) })
 }
 
 // span is from the first arrival at the node to the end of the last submission, in
@@ -174,14 +166,14 @@ func (o outcome) span() (span, busy float64) {
 	if len(list) == 0 {
 		return math.NaN(), math.NaN()
 	}
-	end, total := list[0].At, int64(0)
+	end, total := list[0].At, time.Duration(0)
 	for _, a := range list {
-		if a.Done > end {
-			total += a.Done - max(a.At, end)
+		if a.Done.After(end) {
+			total += min(a.Done.Sub(end), a.Done.Sub(a.At))
 			end = a.Done
 		}
 	}
-	return float64(end-list[0].At) / 1e9, float64(total) / 1e9
+	return end.Sub(list[0].At).Seconds(), total.Seconds()
 }
 
 // submit is the mean of the seconds of a submission as the relays saw it.

@@ -16,6 +16,9 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"lockstep/internal/proctest"
+	"lockstep/internal/sleep"
 )
 
 func main() {
@@ -34,7 +37,6 @@ const frugal = 400
 
 // roles are what the suite's own processes do.
 var roles = map[string]func(ctx context.Context, args []string, out io.Writer) error{
-	"network":   networkRole,
 	"listeners": listenersRole,
 	"echo":      func(ctx context.Context, _ []string, out io.Writer) error { return echoRole(ctx, out) },
 	"naive":     func(ctx context.Context, _ []string, out io.Writer) error { return naiveRole(ctx, out) },
@@ -75,7 +77,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 type row struct {
 	id, title string
 	runs      int // when the caller does not say
-	measure   func(ctx context.Context, l *lab, t *table, runs int) error
+	measure   func(s *scenario)
 }
 
 func rows() []row {
@@ -173,7 +175,7 @@ func (l *lab) measure(ctx context.Context, list []row, out io.Writer, document s
 		}
 		l.say("%s …\n", r.id)
 		t, start := &table{ID: r.id, Title: r.title, Measured: measured, Settings: l.settings}, time.Now()
-		t.failure = r.measure(ctx, l, t, cmp.Or(l.runs, r.runs))
+		t.failure = l.play(ctx, t, cmp.Or(l.runs, r.runs), r.measure)
 		t.conclude()
 		t.seconds = time.Since(start).Seconds()
 		if t.failure != nil {
@@ -187,6 +189,55 @@ func (l *lab) measure(ctx context.Context, list []row, out io.Writer, document s
 	}
 	return errors.Join(errs...)
 }
+
+// scenario is a row, or a part of one, while it is played: what is started in it ends with it, and what fails ends it.
+type scenario struct {
+	*lab
+	*table
+	ctx  context.Context
+	runs int
+	ends []func()
+}
+
+// failure is what a scenario panics with.
+type failure struct{ error }
+
+// play plays a scenario to its end, or to what failed.
+func (l *lab) play(ctx context.Context, t *table, runs int, scene func(s *scenario)) (err error) {
+	s := &scenario{lab: l, table: t, ctx: ctx, runs: runs}
+	defer func() {
+		for _, end := range slices.Backward(s.ends) {
+			end()
+		}
+		switch what := recover().(type) {
+		case nil:
+		case failure:
+			err = what.error
+		default:
+			panic(what)
+		}
+	}()
+	scene(s)
+	return nil
+}
+
+// part plays a scenario within this one.
+func (s *scenario) part(scene func(s *scenario)) { s.must(s.play(s.ctx, s.table, 1, scene)) }
+
+// must ends the scenario if there is an error. Only its own goroutine may call it, and what calls it.
+func (s *scenario) must(err error) {
+	if err != nil {
+		panic(failure{err})
+	}
+}
+
+func (s *scenario) atEnd(end func()) { s.ends = append(s.ends, end) }
+
+func (s *scenario) until(limit time.Duration, look func() error) {
+	s.must(proctest.Until(s.ctx, limit, look))
+}
+
+func (s *scenario) pause(d time.Duration) { sleep.For(s.ctx, d) }
 
 func (l *lab) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(l.progress, format, args...) // the terminal went away

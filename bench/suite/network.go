@@ -5,16 +5,10 @@ import (
 	"crypto/ecdsa"
 	"crypto/sha512"
 	"encoding/binary"
-	"encoding/json"
-	"flag"
 	"fmt"
-	"io"
-	"log/slog"
 	"math/big"
 	"math/rand/v2"
 	"net/http"
-	"runtime/debug"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -35,12 +29,19 @@ import (
 	"lockstep/internal/hedera"
 )
 
-// network is the network's process as the suite sees it.
+// network is what relays stand in front of: a devnet in the suite's own process, with delays and notes.
 type network struct {
-	*process
-	ready
-	seen   int    // arrivals before the present run
-	blocks filled // of an archive
+	URL      string // of the mirror node
+	Accounts []devnet.Account
+
+	chain *devnet.Network
+	rules faults.Rules // what is spoiled besides
+	calls atomic.Int64 // of the mirror node's API
+
+	mu       sync.Mutex // guards all below
+	conduct  conduct
+	open     chan struct{} // closed while nothing is held
+	arrivals []*arrival    // of the present run
 }
 
 // Which account does what. The operator is the first one.
@@ -49,31 +50,33 @@ const (
 	firstSender   = 2
 )
 
-// network starts a network.
-func (l *lab) network(ctx context.Context, args ...string) (n *network, err error) {
-	n = new(network)
-	n.process, n.ready, err = l.role(ctx, nil, append([]string{"network"}, args...)...)
-	return n, err
-}
-
-// archive starts a network for reads: its blocks end when they are told to, and it has so many of the usual size.
-func (l *lab) archive(ctx context.Context, blocks int) (*network, error) {
-	n, err := l.network(ctx, "-archive")
-	if err != nil {
-		return nil, err
-	}
-	if n.blocks, err = n.add(ctx, blocks); err != nil {
-		n.Kill()
-	}
-	return n, err
+// network starts a network with so much time from acceptance to consensus, and with blocks of so much time; 0: one for each transaction.
+func (s *scenario) network(latency, blockTime time.Duration) *network {
+	n := &network{open: make(chan struct{})}
+	close(n.open)
+	var err error
+	n.chain, err = devnet.New(s.ctx, devnet.Config{
+		Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", ConsensusLatency: latency, BlockTime: blockTime, History: 1 << 18,
+		Fault: n.fault, MirrorFault: n.mirrorFault,
+	})
+	s.must(err)
+	n.URL, n.Accounts = n.chain.Mirror(), n.chain.Accounts()
+	ctx, cancel := context.WithCancel(s.ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = n.chain.Run(ctx) // where it fails, nothing is executed, and the row says so
+	}()
+	s.atEnd(func() { cancel(); <-ended })
+	return n
 }
 
 // conduct is how the network behaves.
 type conduct struct {
-	Submit delay `json:"submit"` // of a submission at the node
-	Mirror delay `json:"mirror"` // of an answer of the mirror node
-	Query  delay `json:"query"`  // of a receipt query at the node
-	Hold   bool  `json:"hold"`   // keep submissions at the node until it ends
+	Submit delay // of a submission at the node
+	Mirror delay // of an answer of the mirror node
+	Query  delay // of a receipt query at the node
+	Hold   bool  // keep submissions at the node until it ends
 }
 
 // usual is the conduct under load unless a row says otherwise.
@@ -82,174 +85,109 @@ func usual() conduct {
 	return conduct{Submit: delay{5 * ms, 10 * ms}, Mirror: delay{5 * ms, 10 * ms}, Query: delay{2 * ms, 2 * ms}}
 }
 
-// delay is a time drawn evenly between two, in nanoseconds.
+// delay is a time drawn evenly between two.
 type delay [2]time.Duration
+
+func (d delay) draw() time.Duration {
+	if d[1] > d[0] {
+		return d[0] + rand.N(d[1]-d[0])
+	}
+	return d[0]
+}
 
 // pass waits.
 func (d delay) pass() {
-	if d[1] > d[0] {
-		d[0] += rand.N(d[1] - d[0])
-	}
-	if d[0] > 0 {
-		<-time.After(d[0])
+	if wait := d.draw(); wait > 0 {
+		<-time.After(wait)
 	}
 }
 
 // arrival is a submission as the node saw it.
 type arrival struct {
-	Sender common.Address `json:"sender"`
-	Nonce  uint64         `json:"nonce"`
-	At     int64          `json:"at"`   // Unix time in nanoseconds
-	Done   int64          `json:"done"` // when its delay was over; 0 = not yet
-}
-
-// stage is the network's process: the devnet, its delays and its notes.
-type stage struct {
-	chain *devnet.Network
-	rules faults.Rules // what is spoiled besides
-	calls atomic.Int64 // of the mirror node
-	fill  filler
-
-	mu       sync.Mutex // guards all below
-	conduct  conduct
-	open     chan struct{} // closed while nothing is held
-	arrivals []arrival
-}
-
-// networkRole is the main function of the network's process.
-func networkRole(ctx context.Context, args []string, out io.Writer) (err error) {
-	flags := flag.NewFlagSet("network", flag.ContinueOnError)
-	latency := flags.Duration("consensus-latency", 0, "time from acceptance to consensus")
-	archive := flags.Bool("archive", false, "blocks end when they are told to, never by time")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	debug.SetGCPercent(frugal)
-	s := &stage{open: make(chan struct{})}
-	close(s.open)
-	cfg := devnet.Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", ConsensusLatency: *latency, History: 1 << 18, Fault: s.fault}
-	if *archive {
-		cfg.BlockTime = 24 * time.Hour
-	}
-	if s.chain, err = devnet.New(ctx, cfg); err != nil {
-		return err
-	}
-	if *archive {
-		if err := s.fill.begin(s.chain); err != nil {
-			s.chain.Close()
-			return err
-		}
-	}
-	// The mirror node of the suite is the devnet's behind a delay; the devnet's own port stays unused.
-	mirror := mirrorrest.New(mirrorrest.Config{View: s.chain.MirrorView, Fault: s.rules.Mirror, Log: slog.New(slog.DiscardHandler)})
-	mux := http.NewServeMux()
-	mux.Handle("/", mirror)
-	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
-		s.calls.Add(1)
-		s.now().Mirror.pass()
-		mirror.ServeHTTP(w, r)
-	})
-	mux.Handle("/faults", &s.rules)
-	mux.HandleFunc("PUT /suite/conduct", s.setConduct)
-	mux.HandleFunc("GET /suite/arrivals", s.listArrivals)
-	mux.HandleFunc("POST /suite/blocks", s.postBlocks)
-	mux.HandleFunc("GET /suite/calls", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = fmt.Fprint(w, s.calls.Load()) // the suite went away
-	})
-	return serve(ctx, out, ready{Nodes: s.chain.Nodes(), Accounts: s.chain.Accounts()}, mux, s.chain.Run)
-}
-
-func (s *stage) now() conduct {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.conduct
+	Sender common.Address
+	Nonce  uint64
+	At     time.Time
+	Done   time.Time // when its delay was over; zero = not yet
 }
 
 // fault delays a call itself, so that it knows when the delay was over.
-func (s *stage) fault(c node.Call) node.Fault {
-	s.mu.Lock()
-	now, open := s.conduct, s.open
-	s.mu.Unlock()
+func (n *network) fault(c node.Call) node.Fault {
+	n.mu.Lock()
+	now, open := n.conduct, n.open
+	n.mu.Unlock()
 	switch {
 	case c.Query != nil:
 		now.Query.pass()
 	case c.Submission != nil && c.Submission.Ethereum != nil:
 		tx := c.Submission.Ethereum
-		s.mu.Lock()
-		i := len(s.arrivals)
-		s.arrivals = append(s.arrivals, arrival{Sender: tx.From(), Nonce: tx.Nonce(), At: time.Now().UnixNano()})
-		s.mu.Unlock()
+		a := &arrival{Sender: tx.From(), Nonce: tx.Nonce(), At: time.Now()}
+		n.mu.Lock()
+		n.arrivals = append(n.arrivals, a)
+		n.mu.Unlock()
 		now.Submit.pass()
 		<-open
-		s.mu.Lock()
-		s.arrivals[i].Done = time.Now().UnixNano()
-		s.mu.Unlock()
+		n.mu.Lock()
+		a.Done = time.Now()
+		n.mu.Unlock()
 		if now.Hold {
 			// What is left of the delay lets the node see that the caller is gone.
 			return node.Fault{Delay: 2 * time.Millisecond}
 		}
 	}
-	return s.rules.Node(c)
+	return n.rules.Node(c)
 }
 
-func (s *stage) setConduct(w http.ResponseWriter, r *http.Request) {
-	var c conduct
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<12)).Decode(&c); err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
+func (n *network) mirrorFault(r *http.Request) mirrorrest.Fault {
+	fault := n.rules.Mirror(r)
+	if strings.HasPrefix(r.URL.Path, "/api/") {
+		n.calls.Add(1)
+		n.mu.Lock()
+		fault.Delay += n.conduct.Mirror.draw()
+		n.mu.Unlock()
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch held := s.conduct.Hold; {
+	return fault
+}
+
+// behave changes the conduct.
+func (n *network) behave(c conduct) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch held := n.conduct.Hold; {
 	case c.Hold && !held:
-		s.open = make(chan struct{})
+		n.open = make(chan struct{})
 	case !c.Hold && held:
-		close(s.open)
+		close(n.open)
 	}
-	s.conduct = c
+	n.conduct = c
 }
 
-func (s *stage) listArrivals(w http.ResponseWriter, r *http.Request) {
-	since, err := strconv.Atoi(r.URL.Query().Get("since"))
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err != nil || since < 0 || since > len(s.arrivals) {
-		http.Error(w, "since: want a number of arrivals", http.StatusBadRequest)
-		return
-	}
-	_ = json.NewEncoder(w).Encode(append([]arrival{}, s.arrivals[since:]...)) // the suite went away
+// mark starts a run: what has arrived by now does not belong to it.
+func (n *network) mark() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.arrivals = nil
 }
 
-// filled is what an archive tells of blocks it has made.
-type filled struct {
-	First        int64           `json:"first"` // block number
-	Transactions [][]common.Hash `json:"transactions"`
-	Contract     common.Address  `json:"contract"`
-	Visible      int64           `json:"visible"` // Unix milliseconds at which the last one ended
+// arrived are the submissions of the present run so far.
+func (n *network) arrived() (list []arrival) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, a := range n.arrivals {
+		list = append(list, *a)
+	}
+	return list
 }
 
-// postBlocks makes ?count= blocks.
-func (s *stage) postBlocks(w http.ResponseWriter, r *http.Request) {
-	count, err := strconv.Atoi(r.URL.Query().Get("count"))
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	s.fill.mu.Lock()
-	defer s.fill.mu.Unlock()
-	chain := s.chain.Ledger()
-	made := filled{First: chain.View().LatestBlock().Number + 1, Contract: s.fill.contracts[0]}
-	for range count {
-		hashes, err := s.fill.block()
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		made.Transactions = append(made.Transactions, hashes)
-		made.Visible = time.Now().UnixMilli() // before anybody can see it
-		chain.CloseBlock()
-	}
-	_ = json.NewEncoder(w).Encode(made) // the suite went away
+// archive is a network for reads: its blocks end when they are told to.
+type archive struct {
+	*network
+	first     int64 // number of its first block
+	next      int64 // of the next one
+	keys      []*ecdsa.PrivateKey
+	nonces    [blockSenders]uint64
+	payer     hedera.ID
+	sequence  int64 // of transaction ids
+	contracts []common.Address
 }
 
 // Shape of an archive's usual blocks, the same as in the figures of the TypeScript relay: 20 transactions and 20 logs,
@@ -268,82 +206,68 @@ var (
 	loggerCall = hexutil.MustDecode("0xa9059cbb" + strings.Repeat("00", 12) + strings.Repeat("2a", 20) + strings.Repeat("00", 30) + "03e8")
 )
 
-// filler fills an archive's ledger straight, without a consensus node.
-type filler struct {
-	mu        sync.Mutex // guards all below
-	ledger    *ledger.Ledger
-	keys      []*ecdsa.PrivateKey
-	nonces    [blockSenders]uint64
-	payer     hedera.ID
-	sequence  int64 // of transaction ids
-	contracts []common.Address
-}
-
-// begin creates the contracts.
-func (f *filler) begin(chain *devnet.Network) error {
-	f.ledger = chain.Ledger()
+// archive starts an archive with so many blocks of the usual size.
+func (s *scenario) archive(blocks int) *archive {
+	a := &archive{network: s.network(0, 24*time.Hour)}
 	for _, account := range ledger.DevAccounts() {
-		if account.EVMAddress() == account.ID.LongZero() || len(f.keys) == blockSenders {
+		if account.EVMAddress() == account.ID.LongZero() || len(a.keys) == blockSenders {
 			continue
 		}
 		key, err := crypto.HexToECDSA(account.PrivateKey)
-		if err != nil {
-			return err
-		}
-		f.payer, f.keys = account.ID, append(f.keys, key)
-	}
-	if len(f.keys) != blockSenders {
-		return fmt.Errorf("the devnet has %d accounts with an EVM address", len(f.keys))
+		s.must(err)
+		a.payer, a.keys = account.ID, append(a.keys, key)
 	}
 	for range logContracts {
-		f.contracts = append(f.contracts, crypto.CreateAddress(crypto.PubkeyToAddress(f.keys[0].PublicKey), f.nonces[0]))
-		if _, err := f.handle(0, nil, loggerInit); err != nil {
-			return err
-		}
+		a.contracts = append(a.contracts, crypto.CreateAddress(crypto.PubkeyToAddress(a.keys[0].PublicKey), a.nonces[0]))
+		s.must(a.handle(0, nil, loggerInit))
 	}
-	f.ledger.CloseBlock()
-	return nil
+	a.chain.Ledger().CloseBlock()
+	a.first = a.chain.Ledger().View().LatestBlock().Number + 1
+	a.next = a.first
+	for range blocks {
+		s.addBlock(a)
+	}
+	return a
 }
 
-// block makes what is to be in a block.
-func (f *filler) block() (hashes []common.Hash, err error) {
+// addBlock makes a block, and returns when anybody could see it.
+func (s *scenario) addBlock(a *archive) (visible time.Time) {
 	for i := range blockSize {
-		hash, err := f.handle(i%len(f.keys), &f.contracts[i%len(f.contracts)], loggerCall)
-		if err != nil {
-			return nil, err
-		}
-		hashes = append(hashes, hash)
+		s.must(a.handle(i%len(a.keys), &a.contracts[i%len(a.contracts)], loggerCall))
 	}
-	return hashes, nil
+	a.next++
+	visible = time.Now()
+	a.chain.Ledger().CloseBlock()
+	return visible
 }
 
 // handle brings one transaction to consensus.
-func (f *filler) handle(sender int, to *common.Address, data []byte) (common.Hash, error) {
-	_, raw, err := sign(f.keys[sender], &types.DynamicFeeTx{
-		Nonce: f.nonces[sender], GasFeeCap: big.NewInt(1_000_000_000_000), Gas: 100_000, To: to, Data: data,
+func (a *archive) handle(sender int, to *common.Address, data []byte) error {
+	_, raw, err := sign(a.keys[sender], &types.DynamicFeeTx{
+		Nonce: a.nonces[sender], GasFeeCap: big.NewInt(1_000_000_000_000), Gas: 100_000, To: to, Data: data,
 	})
 	if err != nil {
-		return common.Hash{}, err
+		return err
 	}
 	tx, err := eth.DecodeTx(raw)
 	if err != nil {
-		return common.Hash{}, err
+		return err
 	}
-	f.nonces[sender]++
-	f.sequence++
+	a.nonces[sender]++
+	a.sequence++
 	body := &hapi.TransactionBody{TransactionFee: uint64(hedera.Hbar), Data: &hapi.TransactionBody_EthereumTransaction{
 		EthereumTransaction: &hapi.EthereumTransactionBody{EthereumData: raw},
 	}}
-	record := f.ledger.Handle(&ledger.Submission{
-		Body: body, Payer: f.payer, Node: hedera.Entity(3), Ethereum: tx, Size: len(raw),
-		ID:         hedera.TransactionID{Payer: f.payer, ValidStart: hedera.FromNanos(f.sequence)},
-		Hash:       sha512.Sum384(binary.BigEndian.AppendUint64(nil, uint64(f.sequence))),
+	record := a.chain.Ledger().Handle(&ledger.Submission{
+		Body: body, Payer: a.payer, Node: hedera.Entity(3), Ethereum: tx, Size: len(raw),
+		ID:         hedera.TransactionID{Payer: a.payer, ValidStart: hedera.FromNanos(a.sequence)},
+		Hash:       sha512.Sum384(binary.BigEndian.AppendUint64(nil, uint64(a.sequence))),
 		Signatures: ledger.NewSignatures(nil, nil),
 	})
 	if record.Status != hapi.ResponseCodeEnum_SUCCESS {
-		return common.Hash{}, fmt.Errorf("transaction %d of the archive: %v", f.sequence, record.Status)
+		return fmt.Errorf("transaction %d of the archive: %v", a.sequence, record.Status)
 	}
-	return tx.Hash(), nil
+	return nil
 }
 
 // sign signs a transaction of the chain.

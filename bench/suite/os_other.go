@@ -7,4 +7,4 @@ import (
 	"errors"
 )
 
-func (ls *listeners) listen(context.Context, string, int, int) error { return errors.ErrUnsupported }
+func (ls *listeners) listen(context.Context, string, int, byte) error { return errors.ErrUnsupported }

@@ -19,7 +19,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"lockstep/devnet"
 	"lockstep/internal/httpserve"
 	"lockstep/internal/proctest"
 )
@@ -33,34 +32,33 @@ type process struct {
 	name string
 }
 
-// start runs a program with the environment given and nothing else, in no directory with an .env file of the caller's.
-func (l *lab) start(name string, env []string, program string, args ...string) (*process, error) {
+// spawn runs a program with the environment given and nothing else, in no directory with an .env file of the caller's.
+func (s *scenario) spawn(name string, env []string, program string, args ...string) *process {
 	cmd := exec.Command(program, args...) //nolint:noctx // ended by Kill
-	cmd.Dir = l.dir
+	cmd.Dir = s.dir
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "TMPDIR=" + os.TempDir()}, env...)
-	p, err := proctest.Start(cmd)
-	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", name, err)
-	}
-	return l.started(p, name), nil
+	return s.started(name)(proctest.Start(cmd))
 }
 
-// started remembers a process if its log is to be kept.
-func (l *lab) started(p *proctest.Process, name string) *process {
-	one := &process{p, name}
-	if l.keep != "" {
-		l.processes = append(l.processes, one)
+// started ends a process with the scenario, and remembers it if its log is to be kept.
+func (s *scenario) started(name string) func(*proctest.Process, error) *process {
+	return func(p *proctest.Process, err error) *process {
+		s.must(err)
+		s.atEnd(p.Kill)
+		one := &process{p, name}
+		if s.keep != "" {
+			s.processes = append(s.processes, one)
+		}
+		return one
 	}
-	return one
 }
 
-// up waits until f succeeds, and ends the process if it does not.
-func (p *process) up(ctx context.Context, f func() error) error {
-	err := p.Until(ctx, startLimit, f)
-	if err != nil {
-		p.Kill()
-	}
-	return err
+// ready waits until f succeeds.
+func (s *scenario) ready(p *process, f func() error) { s.must(p.Until(s.ctx, startLimit, f)) }
+
+// says waits for a line of the log that read takes.
+func (s *scenario) says(p *process, read func(line []byte) bool) {
+	s.must(p.Says(s.ctx, startLimit, read))
 }
 
 // cpu returns user and system time of the process in seconds, NaN if it cannot be had.
@@ -103,31 +101,20 @@ func cpuOf(relays []*relay) (total float64) {
 	return total
 }
 
-// ready is the line by which a process of ours says where it is. A network adds its nodes and accounts.
-type ready struct {
-	URL      string            `json:"suite"`
-	Nodes    map[string]string `json:"nodes,omitempty"`
-	Accounts []devnet.Account  `json:"accounts,omitempty"`
-}
-
-// role starts a process of ours: this program with the arguments given.
-func (l *lab) role(ctx context.Context, env []string, args ...string) (*process, ready, error) {
-	p, err := l.start(args[0], env, l.self, args...)
-	if err != nil {
-		return nil, ready{}, err
-	}
-	var r ready
-	return p, r, p.Says(ctx, startLimit, func(line []byte) bool { return json.Unmarshal(line, &r) == nil && r.URL != "" })
+// role starts a process of ours that is no relay of ours: this program with the arguments given. It says where it is.
+func (s *scenario) role(env []string, args ...string) *relay {
+	r := &relay{process: s.spawn(args[0], env, s.self, args...), naive: true}
+	s.says(r.process, func(line []byte) bool { r.url = strings.TrimSpace(string(line)); return true })
+	return r
 }
 
 // serve is what the process of a role does: it says where it is, and serves until ctx ends, with more beside it.
-func serve(ctx context.Context, out io.Writer, r ready, handler http.Handler, beside ...func(context.Context) error) error {
+func serve(ctx context.Context, out io.Writer, handler http.Handler, beside ...func(context.Context) error) error {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	r.URL = "http://" + l.Addr().String()
-	if err := json.NewEncoder(out).Encode(r); err != nil {
+	if _, err := fmt.Fprintf(out, "http://%s\n", l.Addr()); err != nil {
 		return err
 	}
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: startLimit}
@@ -205,8 +192,6 @@ func ask(method string, params ...any) string {
 	return `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":[` + strings.Join(parts, ",") + `]}`
 }
 
-func hex(n int64) string { return "0x" + strconv.FormatInt(n, 16) }
-
 // metrics are the samples of a relay by name, labels included.
 type metrics map[string]float64
 
@@ -239,22 +224,18 @@ func (m metrics) sum(name string) (total float64) {
 	return total
 }
 
-var heapLine = regexp.MustCompile(`(?m)^# (HeapAlloc|Stack) = (\d+)`)
+var heapLine = regexp.MustCompile(`(?m)^# (?:HeapAlloc|Stack) = (\d+)`)
 
 // live returns the memory of the relays' Go heaps after a collection, and of the stacks, in bytes.
-func live(ctx context.Context, relays []*relay) (total float64, err error) {
+func (s *scenario) live(relays []*relay) (total float64) {
 	for _, r := range relays {
 		var text string
-		if err := request(ctx, http.MethodGet, r.admin+"/debug/pprof/heap?gc=1&debug=1", "", &text); err != nil {
-			return 0, err
-		}
+		s.must(request(s.ctx, http.MethodGet, r.admin+"/debug/pprof/heap?gc=1&debug=1", "", &text))
 		for _, m := range heapLine.FindAllStringSubmatch(text, -1) {
-			n, err := strconv.ParseFloat(m[2], 64)
-			if err != nil {
-				return 0, err
-			}
+			n, err := strconv.ParseFloat(m[1], 64)
+			s.must(err)
 			total += n
 		}
 	}
-	return total, nil
+	return total
 }

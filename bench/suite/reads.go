@@ -18,10 +18,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"golang.org/x/sync/errgroup"
 
 	"lockstep/internal/proctest"
-	"lockstep/internal/sleep"
 )
 
 const (
@@ -33,108 +33,49 @@ const (
 	mebi          = 1 << 20
 )
 
-// readCase is one kind of read, with its targets and what the TypeScript relay showed.
+// readCase is one kind of read, with its targets and what the TypeScript relay showed. Every connection sends its next request
+// as soon as it has the answer to the one before.
 type readCase struct {
 	label                            string
-	body                             func(a *network, i int) string
-	requests                         int     // 0: as many as there are in readTime
-	batch                            int     // calls in one request; 0: no batch
-	echo, nginx                      float64 // targets: multiples of what others spend; 0: none
+	body                             func(a *archive, i int) string
+	requests                         int    // 0: as many as there are in readTime
+	batch                            int    // calls in one request; 0: no batch
+	holds                            string // what each answer must have in its beginning; "": a result
+	echo, nginx                      *bound // multiples of what others spend
 	peerCPU, peerMirror, peerRequest string
 }
 
-func one(method string, params ...any) func(*network, int) string {
-	text := ask(method, params...)
-	return func(*network, int) string { return text }
+func constantly(text string) func(*archive, int) string {
+	return func(*archive, int) string { return text }
 }
 
 // Where a kind of read asks about everything once, nothing is in a cache. Neighbours in time differ, or they would be one.
 var (
-	chainID  = readCase{label: "eth_chainId", body: one("eth_chainId"), echo: 1.5, peerCPU: "175", peerRequest: "6,154"}
+	chainID  = readCase{label: "eth_chainId", body: constantly(ask("eth_chainId")), echo: atMost(1.5), peerCPU: "175", peerRequest: "6,154"}
 	balances = readCase{
-		label: "eth_getBalance", nginx: 4, requests: 20_000, peerCPU: "785", peerMirror: "1", peerRequest: "1,513",
-		body: func(a *network, i int) string {
+		label: "eth_getBalance", nginx: atMost(4), requests: 20_000, peerCPU: "785", peerMirror: "1", peerRequest: "1,513",
+		body: func(a *archive, i int) string {
 			return ask("eth_getBalance", a.Accounts[i%len(a.Accounts)].Address, "latest")
 		},
 	}
 	fullBlocks = readCase{
-		label: "eth_getBlockByNumber, 20 transactions in full", echo: 30, requests: archiveBlocks, peerCPU: "13,581", peerMirror: "25", peerRequest: "76",
-		body: func(a *network, i int) string { return ask("eth_getBlockByNumber", hex(a.blocks.First+int64(i)), true) },
-	}
-	limitCases = []readCase{
-		chainID, balances, fullBlocks,
-		{
-			label: "batch of 100 eth_chainId", batch: 100, peerCPU: "2,100", peerRequest: "550",
-			body: func(*network, int) string {
-				return "[" + strings.TrimSuffix(strings.Repeat(ask("eth_chainId")+",", 100), ",") + "]"
-			},
+		label: "eth_getBlockByNumber, 20 transactions in full", echo: atMost(30), requests: archiveBlocks, peerCPU: "13,581", peerMirror: "25", peerRequest: "76",
+		body: func(a *archive, i int) string {
+			return ask("eth_getBlockByNumber", hexutil.EncodeUint64(uint64(a.first)+uint64(i%archiveBlocks)), true)
 		},
 	}
+	limitCases = []readCase{chainID, balances, fullBlocks, {
+		label: "batch of 100 eth_chainId", batch: 100, peerCPU: "2,100", peerRequest: "550",
+		body: constantly("[" + strings.Repeat(ask("eth_chainId")+",", 99) + ask("eth_chainId") + "]"),
+	}}
+	// warmth has a relay open its connections to the mirror node and grow what every request needs.
+	warmth = readCase{label: "warmth", body: func(_ *archive, i int) string {
+		if i%2 == 0 {
+			return ask("eth_chainId")
+		}
+		return ask("eth_getBalance", fmt.Sprintf("0x%040x", 1002+i%16), "latest")
+	}}
 )
-
-// readsLimit shows what requests cost, beside what any server must spend in the same run: an echo of JSON by
-// net/http, and nginx that hands on the same answer of the mirror node.
-func readsLimit(ctx context.Context, l *lab, t *table, runs int) error {
-	t.want(echoCPU, "µs/request", nil, "")
-	t.want(nginxCPU, "µs/request", nil, "")
-	some := func(limit float64) *bound {
-		if limit == 0 {
-			return nil
-		}
-		return atMost(limit)
-	}
-	for _, c := range limitCases {
-		t.want(c.label+relayCPU, "µs/request", nil, c.peerCPU)
-		t.want(c.label+" ÷ echo", "×", some(c.echo), "")
-		t.want(c.label+" ÷ nginx", "×", some(c.nginx), "")
-		t.want(c.label+" ÷ TypeScript relay", "×", nil, "1")
-		t.want(c.label+", calls of the mirror node", "/request", nil, c.peerMirror)
-		t.want(c.label+", answered", "requests/s", nil, c.peerRequest)
-	}
-	a, err := l.archive(ctx, archiveBlocks)
-	if err != nil {
-		return err
-	}
-	defer a.Kill()
-	echo, err := l.compared(ctx, nil, "echo")
-	if err != nil {
-		return err
-	}
-	defer echo.Kill()
-	nginx, err := l.nginx(ctx, a)
-	if err != nil {
-		return err
-	}
-	defer nginx.Kill()
-	for range runs {
-		var stick yardstick
-		for _, plain := range []struct {
-			name  string
-			micro *float64
-			q     reading
-		}{
-			{echoCPU, &stick.echo, reading{relay: echo}},
-			{nginxCPU, &stick.nginx, reading{relay: nginx, holds: `"account"`}},
-		} {
-			q := plain.q
-			q.name, q.connections, q.duration, q.plain, q.body = "plain", readClients, readTime, true, func(i int) string { return chainID.body(a, i) }
-			r, err := l.read(ctx, q)
-			if err != nil {
-				return err
-			}
-			*plain.micro = r.micro()
-			t.ours(plain.name, "µs/request", r.micro())
-		}
-		for _, c := range limitCases {
-			if err := l.readCase(ctx, t, a, c, stick); err != nil {
-				return err
-			}
-		}
-	}
-	t.note("%d connections; user and system time of the process. nginx is one process, keeps its connections to the mirror node, and hands on the answer that eth_getBalance needs. The mirror node answers without delay.", readClients)
-	t.note("The load shares the processors with the relay: requests/s are what both together make of them. The TypeScript relay's figures were measured earlier.")
-	return nil
-}
 
 // The figures of a row that others are divided by, and what all costs end in.
 const (
@@ -143,88 +84,61 @@ const (
 	relayCPU = ", CPU of the relay"
 )
 
-// yardstick is what any server must spend on a request, in microseconds of processor time.
-type yardstick struct{ echo, nginx float64 }
-
-// readCase asks a relay of its own, which has seen nothing before.
-func (l *lab) readCase(ctx context.Context, t *table, a *network, c readCase, stick yardstick) error {
-	relay, err := l.relay(ctx, a, nil)
-	if err != nil {
-		return err
+// readsLimit shows what requests cost, beside what any server must spend in the same run: an echo of JSON by
+// net/http, and nginx that hands on the same answer of the mirror node.
+func readsLimit(s *scenario) {
+	s.want(echoCPU, "µs/request", nil, "")
+	s.want(nginxCPU, "µs/request", nil, "")
+	for _, c := range limitCases {
+		s.want(c.label+relayCPU, "µs/request", nil, c.peerCPU)
+		s.want(c.label+" ÷ echo", "×", c.echo, "")
+		s.want(c.label+" ÷ nginx", "×", c.nginx, "")
+		s.want(c.label+" ÷ TypeScript relay", "×", nil, "1")
+		s.want(c.label+", calls of the mirror node", "/request", nil, c.peerMirror)
+		s.want(c.label+", answered", "requests/s", nil, c.peerRequest)
 	}
-	defer relay.Kill()
-	q := reading{
-		relay: relay, archive: a, connections: readClients, requests: c.requests, batch: c.batch,
-		name: strings.NewReplacer(" ", "-", ",", "").Replace(c.label), body: func(i int) string { return c.body(a, i) },
+	a := s.archive(archiveBlocks)
+	echo, nginx := s.role(nil, "echo"), s.nginx(a)
+	for range s.runs {
+		bare := s.read(echo, a, chainID, readClients)
+		handed := s.read(nginx, a, readCase{label: "nginx", body: chainID.body, holds: `"account"`}, readClients)
+		s.ours(echoCPU, "µs/request", bare.micro())
+		s.ours(nginxCPU, "µs/request", handed.micro())
+		for _, c := range limitCases {
+			relay := s.relay(a.network, nil) // one that has seen nothing before
+			r := s.read(relay, a, c, readClients)
+			relay.Kill()
+			s.ours(c.label+relayCPU, "µs/request", r.micro())
+			s.ours(c.label+" ÷ echo", "×", r.micro()/bare.micro())
+			s.ours(c.label+" ÷ nginx", "×", r.micro()/handed.micro())
+			if peer, err := strconv.ParseFloat(strings.ReplaceAll(c.peerCPU, ",", ""), 64); err == nil {
+				s.ours(c.label+" ÷ TypeScript relay", "×", r.micro()/peer)
+			}
+			s.ours(c.label+", calls of the mirror node", "/request", r.mirror/r.requests)
+			s.ours(c.label+", answered", "requests/s", r.requests/r.seconds)
+		}
 	}
-	if q.requests == 0 {
-		q.duration = readTime
-	}
-	r, err := l.read(ctx, q)
-	if err != nil {
-		return err
-	}
-	l.compare(t, c.label, r.micro(), stick)
-	t.ours(c.label+", calls of the mirror node", "/request", r.mirror/r.requests)
-	t.ours(c.label+", answered", "requests/s", r.requests/r.seconds)
-	return nil
-}
-
-// compare enters what a request costs, also as multiples of what any server must spend, and of the TypeScript relay's figure.
-func (l *lab) compare(t *table, label string, micros float64, stick yardstick) {
-	f := t.figure(label+relayCPU, "µs/request")
-	f.ours = append(f.ours, micros)
-	t.ours(label+" ÷ echo", "×", micros/stick.echo)
-	t.ours(label+" ÷ nginx", "×", micros/stick.nginx)
-	if peer, err := strconv.ParseFloat(strings.ReplaceAll(f.Peer, ",", ""), 64); err == nil {
-		t.ours(label+" ÷ TypeScript relay", "×", micros/peer)
-	}
+	s.note("%d connections; user and system time of the process. nginx is one process, keeps its connections to the mirror node, and hands on the answer that eth_getBalance needs. The mirror node answers without delay.", readClients)
+	s.note("The load shares the processors with the relay: requests/s are what both together make of them. The TypeScript relay's figures were measured earlier.")
 }
 
 // readsMemory is what the process of a relay needs.
-func readsMemory(ctx context.Context, l *lab, t *table, runs int) error {
+func readsMemory(s *scenario) {
 	const crowd, idle, busy = 128, "resident, 5 s after the start", "peak, full blocks at 128 connections"
-	t.want(idle, "MiB", atMost(40), "163")
-	t.want(busy, "MiB", atMost(150), "794")
-	a, err := l.archive(ctx, archiveBlocks)
-	if err != nil {
-		return err
-	}
-	defer a.Kill()
-	for range runs {
-		relay, err := l.relay(ctx, a, nil)
-		if err != nil {
-			return err
-		}
-		sleep.For(ctx, 5*time.Second)
-		t.ours(idle, "MiB", relay.memory(proctest.Resident)/mebi)
-		_, err = l.read(ctx, reading{
-			relay: relay, archive: a, name: "memory", connections: crowd, requests: 3 * archiveBlocks,
-			body: func(i int) string { return fullBlocks.body(a, i%archiveBlocks) },
-		})
-		t.ours(busy, "MiB", relay.memory(proctest.PeakResident)/mebi)
+	s.want(idle, "MiB", atMost(40), "163")
+	s.want(busy, "MiB", atMost(150), "794")
+	a := s.archive(archiveBlocks)
+	three := fullBlocks
+	three.requests *= 3
+	for range s.runs {
+		relay := s.relay(a.network, nil)
+		s.pause(5 * time.Second)
+		s.ours(idle, "MiB", relay.memory(proctest.Resident)/mebi)
+		s.read(relay, a, three, crowd)
+		s.ours(busy, "MiB", relay.memory(proctest.PeakResident)/mebi)
 		relay.Kill()
-		if err != nil {
-			return err
-		}
 	}
-	t.note("Resident memory is what the kernel counts, and the peak is the kernel's, too.")
-	return nil
-}
-
-// reading is one load of reads: every connection sends its next request as soon as it
-// has the answer to the one before.
-type reading struct {
-	relay       *relay
-	archive     *network // nil: calls of the mirror node are not counted
-	name        string
-	connections int
-	requests    int           // then it is over; 0: no such end
-	duration    time.Duration // then it is over; 0: no such end
-	batch       int           // calls in one request; 0: no batch
-	plain       bool          // it goes to no relay, or needs no warmth: nothing is asked before
-	holds       string        // what each answer must have in its beginning; "": a result
-	body        func(i int) string
+	s.note("Resident memory is what the kernel counts, and the peak is the kernel's, too.")
 }
 
 // readings is what one load showed.
@@ -237,86 +151,68 @@ type readings struct {
 
 func (r readings) micro() float64 { return r.cpu / r.requests * 1e6 }
 
-// read runs a load.
-func (l *lab) read(ctx context.Context, q reading) (r readings, err error) {
-	calls := func() (n float64) {
-		if q.archive != nil && err == nil {
-			n, err = q.archive.calls(ctx)
-		}
-		return n
+// read runs a load. What is no relay of ours needs no warmth.
+func (s *scenario) read(from *relay, a *archive, c readCase, connections int) readings {
+	if !from.naive {
+		warmth := warmth
+		warmth.requests = 50 * connections
+		_, err := warmth.run(s.ctx, from.url, a, connections)
+		s.must(err)
 	}
-	if !q.plain { // the relay opens its connections to the mirror node and grows what every request needs
-		warm := reading{relay: q.relay, connections: q.connections, requests: 50 * q.connections, body: func(i int) string {
-			if i%2 == 0 {
-				return ask("eth_chainId")
-			}
-			return ask("eth_getBalance", fmt.Sprintf("0x%040x", 1002+i%16), "latest")
-		}}
-		if _, err := warm.run(ctx); err != nil {
-			return r, err
-		}
+	calls, cpu, start := a.calls.Load(), from.cpu(), time.Now()
+	done, err := c.run(s.ctx, from.url, a, connections)
+	s.must(err)
+	return readings{
+		requests: float64(done), seconds: time.Since(start).Seconds(), cpu: from.cpu() - cpu, mirror: float64(a.calls.Load() - calls),
 	}
-	before, cpu, start := calls(), q.relay.cpu(), time.Now()
-	if err != nil {
-		return r, err
-	}
-	done, err := q.run(ctx)
-	r = readings{requests: float64(done), seconds: time.Since(start).Seconds(), cpu: q.relay.cpu() - cpu}
-	r.mirror = calls() - before
-	if err != nil {
-		err = fmt.Errorf("%s: %w", q.name, err)
-	}
-	return r, err
 }
 
 // run drives the connections and returns how many requests were answered.
-func (q reading) run(ctx context.Context) (int, error) {
-	var next, done atomic.Int64
-	end := time.Now().Add(q.duration)
+func (c readCase) run(ctx context.Context, url string, a *archive, connections int) (int, error) {
+	var asked atomic.Int64
+	end := time.Now().Add(readTime)
 	clients, ctx := errgroup.WithContext(ctx)
-	for range q.connections {
+	for range connections {
 		clients.Go(func() error {
-			return q.client(ctx, &done, func() (int, bool) {
-				i := int(next.Add(1) - 1)
-				return i, (q.requests == 0 || i < q.requests) && (q.duration == 0 || time.Now().Before(end))
+			return c.client(ctx, strings.TrimPrefix(url, "http://"), func() string {
+				i := int(asked.Add(1) - 1)
+				if c.requests > 0 && i >= c.requests || c.requests == 0 && time.Now().After(end) {
+					return ""
+				}
+				return c.body(a, i)
 			})
 		})
 	}
 	err := clients.Wait()
-	return int(done.Load()), err
+	return int(asked.Load()) - connections, err // each of them asked once in vain
 }
 
-// client is one connection. It writes requests by hand, so that the processors are there for the relay and not for the load.
-func (q reading) client(ctx context.Context, done *atomic.Int64, index func() (int, bool)) error {
-	var dialer net.Dialer
-	host := strings.TrimPrefix(q.relay.url, "http://")
-	conn, err := dialer.DialContext(ctx, "tcp", host)
+// client is one connection, until there is nothing more to send. It writes requests by hand, so that the processors are there
+// for the relay and not for the load.
+func (c readCase) client(ctx context.Context, host string, next func() string) error {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", host)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", c.label, err)
 	}
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 	defer func() { _ = conn.Close() }() // nothing is left to say
 	in := bufio.NewReaderSize(conn, 16<<10)
 	var text []byte
-	for {
-		i, more := index()
-		if !more || ctx.Err() != nil {
-			return ctx.Err()
-		}
-		body := q.body(i)
+	for body := next(); body != ""; body = next() {
 		text = fmt.Appendf(text[:0], "POST / HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", host, len(body), body)
-		if _, err := conn.Write(text); err != nil {
-			return err
+		_, err := conn.Write(text)
+		if err == nil {
+			err = c.answer(in)
 		}
-		if err := q.answer(in); err != nil {
-			return fmt.Errorf("%.200s: %w", body, err)
+		if err != nil {
+			return fmt.Errorf("%s: %.200s: %w", c.label, body, err)
 		}
-		done.Add(1)
 	}
+	return ctx.Err()
 }
 
 // answer reads an answer of status 200 whose beginning has what the load wants.
-func (q reading) answer(in *bufio.Reader) error {
+func (c readCase) answer(in *bufio.Reader) error {
 	resp, err := http.ReadResponse(in, nil)
 	if err != nil {
 		return err
@@ -328,9 +224,9 @@ func (q reading) answer(in *bufio.Reader) error {
 		return err
 	}
 	head := beginning[:n]
-	good := bytes.Contains(head, []byte(cmp.Or(q.holds, `"result":`))) && (q.holds != "" ||
+	good := bytes.Contains(head, []byte(cmp.Or(c.holds, `"result":`))) && (c.holds != "" ||
 		!bytes.Contains(head, []byte(`"error"`)) && !bytes.Contains(head, []byte(`"result":null`)))
-	if resp.StatusCode != http.StatusOK || !good || q.batch > 0 && head[0] != '[' {
+	if resp.StatusCode != http.StatusOK || !good || c.batch > 0 && head[0] != '[' {
 		return fmt.Errorf("status %d: %s", resp.StatusCode, head)
 	}
 	_, err = io.Copy(io.Discard, resp.Body)
@@ -355,30 +251,22 @@ http {
 `
 
 // nginx starts nginx in front of an archive.
-func (l *lab) nginx(ctx context.Context, a *network) (*relay, error) {
+func (s *scenario) nginx(a *archive) *relay {
 	program, err := exec.LookPath("nginx")
 	if err != nil {
-		if program = "/usr/sbin/nginx"; exec.CommandContext(ctx, program, "-v").Run() != nil {
-			return nil, errors.New("nginx is missing: make setup-all installs it")
+		if program = "/usr/sbin/nginx"; exec.CommandContext(s.ctx, program, "-v").Run() != nil {
+			s.must(errors.New("nginx is missing: make setup-all installs it"))
 		}
 	}
-	port, _, err := proctest.KeepPort()
-	if err != nil {
-		return nil, err
-	}
-	dir, err := os.MkdirTemp(l.dir, "nginx-")
-	if err != nil {
-		return nil, err
-	}
+	port, release, err := proctest.KeepPort()
+	s.must(err)
+	s.atEnd(release)
+	dir, err := os.MkdirTemp(s.dir, "nginx-")
+	s.must(err)
 	file := filepath.Join(dir, "nginx.conf")
 	text := fmt.Sprintf(nginxConfig, dir, strings.TrimPrefix(a.URL, "http://"), port, a.Accounts[0].Address)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		return nil, err
-	}
-	p, err := l.start("nginx", nil, program, "-p", dir, "-c", file)
-	if err != nil {
-		return nil, err
-	}
-	made := &relay{process: p, url: fmt.Sprintf("http://127.0.0.1:%d", port), naive: true}
-	return made, p.up(ctx, func() error { return request(ctx, http.MethodGet, made.url, "", nil) })
+	s.must(os.WriteFile(file, []byte(text), 0o600))
+	r := &relay{process: s.spawn("nginx", nil, program, "-p", dir, "-c", file), url: fmt.Sprintf("http://127.0.0.1:%d", port), naive: true}
+	s.ready(r.process, func() error { return request(s.ctx, http.MethodGet, r.url, "", nil) })
+	return r
 }

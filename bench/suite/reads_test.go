@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"io"
 	"strconv"
 	"strings"
@@ -28,7 +27,7 @@ func TestAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			text := "HTTP/1.1 " + tt.status + "\r\nContent-Length: " + strconv.Itoa(len(tt.body)) + "\r\n\r\n" + tt.body
 			in := bufio.NewReader(strings.NewReader(text + "rest"))
-			err := reading{batch: tt.batch}.answer(in)
+			err := readCase{batch: tt.batch}.answer(in)
 			if tt.err == "" {
 				rest, _ := io.ReadAll(in)
 				if err != nil || string(rest) != "rest" {
@@ -47,8 +46,8 @@ func TestReading(t *testing.T) {
 	out, in := io.Pipe()
 	ended := make(chan error, 1)
 	go func() { ended <- echoRole(ctx, in) }()
-	var at ready
-	if err := json.NewDecoder(out).Decode(&at); err != nil {
+	at, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -58,11 +57,11 @@ func TestReading(t *testing.T) {
 		}
 	})
 	counts := make(chan int, 2000)
-	q := reading{relay: &relay{url: at.URL, naive: true}, connections: 8, requests: 1000, body: func(i int) string {
+	c := readCase{requests: 1000, body: func(_ *archive, i int) string {
 		counts <- i
 		return ask("eth_chainId")
 	}}
-	done, err := q.run(t.Context())
+	done, err := c.run(t.Context(), strings.TrimSpace(at), nil, 8)
 	close(counts)
 	seen := map[int]bool{}
 	for i := range counts {
@@ -71,8 +70,8 @@ func TestReading(t *testing.T) {
 	if err != nil || done != 1000 || len(seen) != 1000 {
 		t.Errorf("%d answers to %d requests: %v", done, len(seen), err)
 	}
-	q.body, q.batch = func(int) string { return ask("eth_chainId") }, 2
-	if _, err := q.run(t.Context()); err == nil || !strings.Contains(err.Error(), "status 200") {
+	c.body, c.batch = chainID.body, 2
+	if _, err := c.run(t.Context(), strings.TrimSpace(at), nil, 8); err == nil || !strings.Contains(err.Error(), "status 200") {
 		t.Errorf("an answer that is none: %v", err)
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -243,23 +242,14 @@ func thousands(v float64) string {
 	return fmt.Sprintf("%.0f,%03d", math.Trunc(v/1000), int(v)%1000)
 }
 
-// write prints a table for people.
+// write prints a table for people: the Markdown, in columns.
 func (t *table) write(w io.Writer) error {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "\n%s: %s (%.0f s)\n", t.ID, t.Title, t.seconds)
-	out := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, cells := range t.lines() {
-		_, _ = fmt.Fprintln(out, "  "+strings.Join(cells, "\t")) // a buffer takes everything
-	}
-	_ = out.Flush() // likewise
-	for _, n := range t.Notes {
-		b.WriteString("  - " + n + "\n")
-	}
+	out := tabwriter.NewWriter(w, 0, 0, 1, ' ', 0)
+	_, err := fmt.Fprintf(out, "\n%s (%.0f s): %s", t.ID, t.seconds, strings.NewReplacer(" | ", "\t| ", "---|", "---\t|").Replace(t.markdown()))
 	if t.failure != nil {
-		fmt.Fprintf(&b, "  INCOMPLETE: %v\n", t.failure)
+		_, err = fmt.Fprintf(out, "INCOMPLETE: %v\n", t.failure)
 	}
-	_, err := w.Write(b.Bytes())
-	return err
+	return errors.Join(err, out.Flush())
 }
 
 // markdown is a table in Markdown, with its notes.

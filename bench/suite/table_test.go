@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/google/go-cmp/cmp"
@@ -69,7 +70,7 @@ func TestText(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"row: what it is", "speed, tx/s", "2001 (2000–2002)", "≥ 1,000", "met", "4002 (4000–4004)", "  0.500\n", "over all runs 15 × frequent\n  - over all runs 3 × rare",
+		"What it is.", "| speed, tx/s ", "| 2001 (2000–2002) ", "| ≥ 1,000 ", "| met ", "| 4002 (4000–4004) ", "| 0.500 ", "- over all runs 15 × frequent\n- over all runs 3 × rare",
 	} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, text.String())
@@ -96,13 +97,13 @@ func TestChoose(t *testing.T) {
 // What the node saw gives the gaps between a sender's submissions, and how long the node
 // had one at all.
 func TestArrivals(t *testing.T) {
-	const ms = 1e6
+	at := func(ms int64) time.Time { return time.UnixMilli(ms) }
 	a, b := common.Address{1}, common.Address{2}
 	o := outcome{arrivals: []arrival{
-		{Sender: a, Nonce: 1, At: 12 * ms, Done: 20 * ms},
-		{Sender: a, Nonce: 0, At: 0, Done: 10 * ms},
-		{Sender: b, Nonce: 7, At: 5 * ms, Done: 15 * ms},
-		{Sender: a, Nonce: 2, At: 30 * ms, Done: 40 * ms},
+		{Sender: a, Nonce: 1, At: at(12), Done: at(20)},
+		{Sender: a, Nonce: 0, At: at(0), Done: at(10)},
+		{Sender: b, Nonce: 7, At: at(5), Done: at(15)},
+		{Sender: a, Nonce: 2, At: at(30), Done: at(40)},
 	}}
 	if diff := cmp.Diff([]float64{2, 10}, o.handoffs()); diff != "" {
 		t.Errorf("hand-offs (-want +got):\n%s", diff)
