@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/hashicorp/golang-lru/v2/simplelru"
+	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/sync/errgroup"
 
 	"lockstep/internal/eth"
@@ -155,22 +155,28 @@ func (f *facts) failure() error {
 // then the result says so.
 func (s *Submitter) gather(ctx context.Context, tx *eth.Tx) (known, error) {
 	var k known
-	var old staleness
+	var olds [3]remembered // each look-up notes its own
 	group, ctx := errgroup.WithContext(ctx)
 	price := func() (err error) {
-		k.GasPrice, err = s.gasPrice(ctx, &old)
+		k.GasPrice, err = recall(ctx, s.memory, &olds[0], "price", func() (*big.Int, error) { return s.chain.GasPrice(ctx) })
 		return err
 	}
+	account := func(address common.Address, old *remembered) (found, error) {
+		return recall(ctx, s.memory, old, address, func() (f found, err error) {
+			f.Account, f.exists, err = s.chain.Account(ctx, address)
+			return f, err
+		})
+	}
 	receiver := func() error {
-		receiver, _, err := s.account(ctx, *tx.To(), &old)
+		receiver, err := account(*tx.To(), &olds[1])
 		k.ReceiverMustSign = receiver.SignatureRequired
 		return err
 	}
 	sender := func() error {
-		sender, found, err := s.account(ctx, tx.From(), &old)
+		sender, err := account(tx.From(), &olds[2])
 		switch {
 		case err != nil:
-		case !found:
+		case !sender.exists:
 			err = eth.ErrSenderNotFound(tx.From())
 		case sender.BalanceUnknown:
 			err = eth.ErrBalanceUnknown(tx.From())
@@ -186,8 +192,10 @@ func (s *Submitter) gather(ctx context.Context, tx *eth.Tx) (known, error) {
 		group.Go(func() error { return err }) // the group keeps the first error
 	}
 	err := group.Wait()
-	if k.stale = old.cause; k.stale != nil {
-		k.at = old.since
+	for _, old := range olds {
+		if old.why != nil && (k.stale == nil || old.at.Before(k.at)) {
+			k.stale, k.at = old.why, old.at
+		}
 	}
 	return k, err
 }
@@ -223,101 +231,54 @@ func safely(f func() error) func() error {
 	}
 }
 
-// memory is what look-ups found last, for the time when the mirror node does not answer. It is good for what
-// rarely changes, or what the network judges anyway. The next nonce is never lower than the remembered one.
+// memory is what look-ups found last, for the time when the mirror node does not answer: accounts by address, and the price of gas. It is
+// good for what rarely changes, or what the network judges anyway. The next nonce is never lower than the remembered one.
 type memory struct {
 	maxAge time.Duration // 0: nothing is remembered
-
-	mu       sync.Mutex
-	accounts *simplelru.LRU[common.Address, remembered[found]] // guarded by mu
-	price    remembered[*big.Int]                              // guarded by mu
+	last   *lru.Cache[any, remembered]
 }
 
-// remembered is what a look-up found, and when that was so; without a time it is nothing.
-type remembered[T any] struct {
-	value T
-	at    time.Time
+// remembered is what a look-up found, which must not be changed.
+type remembered struct {
+	value any
+	at    time.Time // when that was so
+	why   error     // why it was taken; nil: it was not
 }
 
 // found is an account, or that there is none.
 type found struct {
-	account Account
-	exists  bool
+	Account
+	exists bool
 }
 
-// rememberedAccounts bounds the memory for accounts.
-const rememberedAccounts = 16_384
-
 func newMemory(maxAge time.Duration) *memory {
-	accounts, err := simplelru.NewLRU[common.Address, remembered[found]](rememberedAccounts, nil)
+	const accounts = 16_384
+	last, err := lru.New[any, remembered](accounts)
 	if err != nil {
 		panic(err) // only a size below 1 fails
 	}
-	return &memory{maxAge: maxAge, accounts: accounts}
+	return &memory{maxAge: maxAge, last: last}
 }
 
-// staleness is why something could not be looked up, and how old what is known of it is.
-type staleness struct {
-	mu    sync.Mutex
-	cause error     // guarded by mu; nil: all was looked up
-	since time.Time // guarded by mu; when the oldest was known
-}
-
-func (o *staleness) note(cause error, at time.Time) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.cause == nil || at.Before(o.since) {
-		o.cause, o.since = cause, at
-	}
-}
-
-// recall looks something up. While the mirror node fails it returns what was remembered, if that is not too old;
-// else it repeats the look-up. last and keep have the memory's mu.
-func recall[T any](ctx context.Context, m *memory, old *staleness, look func() (T, error), last func() remembered[T], keep func(remembered[T])) (value T, err error) {
+// recall looks something up. While the mirror node fails it returns what was remembered, if that is not too old, and
+// notes it in old; else it repeats the look-up.
+func recall[T any](ctx context.Context, m *memory, old *remembered, key any, look func() (T, error)) (value T, err error) {
 	began := time.Now()
 	again := func() error {
 		value, err = look()
 		return err
 	}
 	if again() != nil {
-		m.mu.Lock()
-		r := last()
-		m.mu.Unlock()
-		if time.Since(r.at) < m.maxAge {
-			old.note(err, r.at)
-			return r.value, nil
+		if r, ok := m.last.Get(key); ok && time.Since(r.at) < m.maxAge {
+			*old = remembered{at: r.at, why: err}
+			return r.value.(T), nil
 		}
 		err = persist(ctx, began, err, again)
 	}
 	if err == nil {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		keep(remembered[T]{value, time.Now()})
+		m.last.Add(key, remembered{value: value, at: time.Now()})
 	}
 	return value, err
-}
-
-func (s *Submitter) account(ctx context.Context, address common.Address, old *staleness) (account Account, exists bool, err error) {
-	accounts := s.memory.accounts
-	f, err := recall(ctx, s.memory, old,
-		func() (f found, err error) {
-			f.account, f.exists, err = s.chain.Account(ctx, address)
-			return f, err
-		},
-		func() remembered[found] {
-			r, _ := accounts.Get(address)
-			return r
-		},
-		func(r remembered[found]) { accounts.Add(address, r) })
-	return f.account, f.exists, err
-}
-
-// gasPrice returns the price of gas, which must not be changed.
-func (s *Submitter) gasPrice(ctx context.Context, old *staleness) (*big.Int, error) {
-	return recall(ctx, s.memory, old,
-		func() (*big.Int, error) { return s.chain.GasPrice(ctx) },
-		func() remembered[*big.Int] { return s.memory.price },
-		func(r remembered[*big.Int]) { s.memory.price = r })
 }
 
 const (
@@ -411,21 +372,24 @@ const freshness = 250 * time.Millisecond
 type learner struct {
 	chain Chain
 
+	timer   *time.Timer
 	mu      sync.Mutex
 	waiting map[*Entry]*watched // guarded by mu
-	timer   *time.Timer         // guarded by mu
 }
 
 // watched is an entry that waits.
 type watched struct {
-	ctx    context.Context // of its wait
-	sender common.Address
-	ticket *lock.Ticket
-	cancel context.CancelFunc // of the look-up under way; nil: there is none; guarded by learner.mu
+	ctx     context.Context // of its wait
+	cancel  context.CancelFunc
+	sender  common.Address
+	ticket  *lock.Ticket
+	looking bool // a look-up is under way; guarded by learner.mu
 }
 
 func newLearner(chain Chain) *learner {
-	return &learner{chain: chain, waiting: make(map[*Entry]*watched)}
+	l := &learner{chain: chain, waiting: make(map[*Entry]*watched)}
+	l.timer = time.AfterFunc(freshness, l.round) // which ends at once while nobody waits
+	return l
 }
 
 func (l *learner) add(ctx context.Context, e *Entry) {
@@ -435,12 +399,9 @@ func (l *learner) add(ctx context.Context, e *Entry) {
 		return // Notify has added it
 	}
 	l.drop(e)
-	l.waiting[e] = &watched{ctx: ctx, sender: e.tx.From(), ticket: e.ticket}
-	switch {
-	case len(l.waiting) > 1: // it runs
-	case l.timer == nil:
-		l.timer = time.AfterFunc(freshness, l.round)
-	default:
+	w := &watched{sender: e.tx.From(), ticket: e.ticket}
+	w.ctx, w.cancel = context.WithCancel(ctx)
+	if l.waiting[e] = w; len(l.waiting) == 1 {
 		l.timer.Reset(freshness)
 	}
 }
@@ -449,17 +410,12 @@ func (l *learner) remove(e *Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.drop(e)
-	if len(l.waiting) == 0 {
-		l.timer.Stop()
-	}
 }
 
 // drop also ends the look-up under way: nobody waits for it any more, and a mirror node that hangs would keep it.
 func (l *learner) drop(e *Entry) {
 	if w := l.waiting[e]; w != nil {
-		if w.cancel != nil {
-			w.cancel()
-		}
+		w.cancel()
 		delete(l.waiting, e)
 	}
 }
@@ -480,26 +436,24 @@ func (l *learner) round() {
 		if looks == looksPerRound {
 			break
 		}
-		if w.cancel == nil && w.ticket.FirstInLine() {
+		if !w.looking && w.ticket.FirstInLine() {
 			looks++
-			var ctx context.Context
-			ctx, w.cancel = context.WithCancel(w.ctx)
-			go l.look(ctx, w)
+			w.looking = true
+			go l.look(w)
 		}
 	}
 	l.timer.Reset(freshness)
 }
 
-func (l *learner) look(ctx context.Context, w *watched) {
+func (l *learner) look(w *watched) {
 	defer func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		w.cancel()
-		w.cancel = nil
+		w.looking = false
 	}()
 	// A look-up that fails, even by a panic, is tried again in the next round.
 	_ = safely(func() error {
-		account, found, err := l.chain.Account(ctx, w.sender)
+		account, found, err := l.chain.Account(w.ctx, w.sender)
 		if err == nil && found {
 			w.ticket.Remind(account.Nonce)
 		}

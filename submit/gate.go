@@ -50,7 +50,7 @@ func (d *gates) owns(ctx context.Context, e *Entry) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	nonce := attempt{e.tx.From(), e.tx.Nonce()}
-	first := slices.IndexFunc(d.queues[nonce.sender], func(o *Entry) bool { return o.tx.Nonce() == nonce.nonce && o.gate.state == storing })
+	first := slices.IndexFunc(d.queues[nonce.sender], func(o *Entry) bool { return o.tx.Nonce() == nonce.nonce && o.gate.storing })
 	if first >= 0 && d.queues[nonce.sender][first] != e {
 		return d.owners[nonce] == e.upload
 	}
@@ -71,21 +71,10 @@ func (d *gates) disown(e *Entry) {
 
 // gate is an entry's place in front of the lock.
 type gate struct {
-	open  chan struct{} // closed when the entry has passed, or will never pass
-	err   error         // why it has no ticket
-	state gateState     // guarded by gates.mu
+	open    chan struct{} // closed when the entry has passed, or will never pass
+	err     error         // why it has no ticket
+	storing bool          // its call data is being put into a file; guarded by gates.mu
 }
-
-// gateState is how far an entry at its gate is.
-type gateState uint8
-
-const (
-	storing gateState = iota // its call data is being put into a file
-	ready                    // it waits for those before it
-	passed                   // it has its ticket
-	refused                  // the lock gave it none
-	gone                     // it does not want one any more
-)
 
 // enter draws the entry's ticket, or lets it wait until those before it, and its own
 // file, are ready. The errors are those of lock.Service.Enter.
@@ -105,10 +94,7 @@ func (d *gates) enter(e *Entry) error {
 	if d.limit > 0 && len(queue) >= d.limit {
 		return &lock.QueueFullError{Length: len(queue)}
 	}
-	e.way, e.gate = gated, &gate{open: make(chan struct{})}
-	if !needsFile {
-		e.gate.state = ready
-	}
+	e.way, e.gate = gated, &gate{open: make(chan struct{}), storing: needsFile}
 	d.queues[from] = slices.Insert(queue, place, e)
 	return nil
 }
@@ -120,9 +106,7 @@ func (d *gates) ready(e *Entry) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if e.gate.state == storing {
-		e.gate.state = ready
-	}
+	e.gate.storing = false
 	d.advance(e.tx.From())
 }
 
@@ -134,38 +118,27 @@ func (d *gates) leave(e *Entry) bool {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if e.gate.state == storing || e.gate.state == ready {
-		e.gate.state = gone
-		d.advance(e.tx.From())
+	from := e.tx.From()
+	if i := slices.Index(d.queues[from], e); i >= 0 {
+		d.queues[from] = slices.Delete(d.queues[from], i, i+1)
+		e.gate.err = lock.ErrLeft
+		close(e.gate.open)
+		d.advance(from)
 	}
-	return e.gate.state == passed
+	return e.gate.err == nil
 }
 
-// advance lets entries pass that wait neither for a file nor for others. d.mu must be held.
+// advance draws the tickets of those that wait neither for a file nor for others. d.mu must be held.
 func (d *gates) advance(from common.Address) {
 	queue := d.queues[from]
-	for len(queue) > 0 && queue[0].gate.state != storing {
+	for len(queue) > 0 && !queue[0].gate.storing {
 		first := queue[0]
 		queue[0], queue = nil, queue[1:]
-		first.gate.pass(first)
+		first.gate.err = first.draw()
 		close(first.gate.open)
 	}
-	if len(queue) == 0 {
+	if d.queues[from] = queue; len(queue) == 0 {
 		delete(d.queues, from)
-		return
-	}
-	d.queues[from] = queue
-}
-
-// pass draws the ticket of the first in front of the lock.
-func (g *gate) pass(e *Entry) {
-	if g.state == gone {
-		g.err = lock.ErrLeft
-		return
-	}
-	g.state = passed
-	if g.err = e.draw(); g.err != nil {
-		g.state = refused
 	}
 }
 
