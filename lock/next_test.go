@@ -295,3 +295,30 @@ func downFrom(nonce uint64) (all []uint64) {
 	}
 	return all
 }
+
+// A transaction gives way to the one with the next nonce, and before it has gone back to its place somebody shows that a later one is next. It
+// has let the former go first, not the latter: it gives way to that, too.
+func TestGivesWayToTheNonceThatItWasTold(t *testing.T) {
+	t.Parallel()
+	svc, err := New(arrivalOrder(), Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ahead := mustEnter(t, svc, bob, 5)
+	lease := mustWait(t, ahead)
+	former := mustEnter(t, svc, bob, 3)
+	if n := lease.Next(shows(3)); n.Step != GiveWay {
+		t.Fatalf("next %+v", n)
+	}
+	former.Observe(4)
+	if !lease.PutBack(0) {
+		t.Fatal("not put back")
+	}
+	first := mustWait(t, former)
+	later := mustEnter(t, svc, bob, 4)
+	if first.Release(); !holds(later) {
+		t.Error("nonce 5 goes before nonce 4")
+	}
+	ahead.Leave()
+	later.Leave()
+}

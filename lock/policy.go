@@ -92,6 +92,7 @@ type Next struct {
 	Decided     <-chan struct{} // with Await, if this process handed the predecessor over: closed at its verdict
 
 	why    waitFor // with the steps that wait
+	first  uint64  // with GiveWay: the nonce that goes first
 	isNext bool    // the holder is next, and the chain goes on with it once a node accepts it
 	ahead  bool    // it is known to be ahead
 }
@@ -379,7 +380,7 @@ func (n *Next) wait(k chain, f facts, likely uint64) Step {
 	late := f.waitsLate > 0 && f.recovery
 	switch {
 	case f.waits(likely) && (told || f.open):
-		n.why = forNext
+		n.why, n.first = forNext, likely
 		return GiveWay
 	case n.Certainty == Chained && f.failed:
 		return Refuse

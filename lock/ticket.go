@@ -477,7 +477,7 @@ func (l *Lease) PutBack(window time.Duration) bool {
 	t.follows = t.followed() || l.next.why != forWindow // then nothing has happened but the passing of time
 	switch l.next.why {
 	case forNext:
-		t.letPass(ln.chain.expected)
+		t.letPass(l.next.first)
 		window = t.until - ln.svc.now()
 	case forWindow:
 		window = t.until - ln.svc.now()
