@@ -49,7 +49,7 @@ func (k contest) run(s *scenario) {
 	b := s.fleet(redis, 0)
 	relays := make([][]*relay, len(k.cases))
 	for i, c := range k.cases {
-		relays[i] = b.start(max(c.relays, 1), c.naive, b.onlyIf(c.redis), c.settings...)
+		relays[i] = b.start(max(c.relays, 1), c.naive, c.redis, c.settings...)
 	}
 	for run := range s.runs {
 		for i, c := range k.cases {
@@ -57,7 +57,7 @@ func (k contest) run(s *scenario) {
 				continue
 			}
 			o := b.fire(load{
-				name: fmt.Sprintf("%s %s%s", s.ID, c.label, relays[i][0].name), relays: relays[i], state: relays[0][0], redis: b.onlyIf(c.redis),
+				name: fmt.Sprintf("%s %s%s", s.ID, c.label, relays[i][0].name), relays: relays[i], state: relays[0][0], redis: c.redis,
 				senders: k.senders, count: k.count, spacing: apart, webSocket: c.webSocket,
 			})
 			o.costs(s.table, c.naive, c.label)
@@ -67,14 +67,6 @@ func (k contest) run(s *scenario) {
 			o.counts(s.table, c.naive, c.label)
 		}
 	}
-}
-
-// onlyIf is the fleet's Redis for those who want it.
-func (b *fleet) onlyIf(wanted bool) *redisServer {
-	if wanted {
-		return b.redis
-	}
-	return nil
 }
 
 const heldBack = "NONCE_GAP_HOLD_MS=5000"

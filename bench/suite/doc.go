@@ -30,8 +30,7 @@
 // ledger of blocks with 20 transactions and 20 logs each, and counts its requests. Every
 // answer of a load is looked at; one without a result ends the row.
 //
-// CPU times are user and system time of the relay's process, from /proc; without one they
-// are left out.
+// CPU times are user and system time of the relay's process, from /proc; without it they are left out.
 //
 // # Many connections
 //

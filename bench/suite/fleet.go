@@ -9,9 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"regexp"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -42,8 +40,12 @@ func (s *scenario) fleet(withRedis bool, latency time.Duration) *fleet {
 	return b
 }
 
-// start starts n relays, ours or the baseline's, over Redis or not.
-func (b *fleet) start(n int, naive bool, r *redisServer, env ...string) (made []*relay) {
+// start starts n relays, ours or the baseline's, over the fleet's Redis or not.
+func (b *fleet) start(n int, naive, shared bool, env ...string) (made []*relay) {
+	var r *redisServer
+	if shared {
+		r = b.redis
+	}
 	for range n {
 		if naive {
 			made = append(made, b.role(relaySettings(b.net, r), "naive"))
@@ -66,19 +68,12 @@ type relay struct {
 func relaySettings(n *network, r *redisServer) []string {
 	nodes, _ := json.Marshal(n.chain.Nodes()) // a map of strings
 	env := []string{
-		"CHAIN_ID=0x12a",
-		"HEDERA_NETWORK=" + string(nodes),
-		"MIRROR_NODE_URL=" + n.URL,
-		"OPERATOR_ID_MAIN=" + devnet.OperatorID(),
-		"OPERATOR_KEY_MAIN=" + devnet.OperatorKey(),
-		"OPERATOR_KEY_FORMAT=HEX_ECDSA",
+		"CHAIN_ID=0x12a", "HEDERA_NETWORK=" + string(nodes), "MIRROR_NODE_URL=" + n.URL,
+		"OPERATOR_ID_MAIN=" + devnet.OperatorID(), "OPERATOR_KEY_MAIN=" + devnet.OperatorKey(), "OPERATOR_KEY_FORMAT=HEX_ECDSA",
 		"SERVER_HOST=127.0.0.1", "SERVER_PORT=0",
 		"RPC_WS_ENABLED=true", "WEB_SOCKET_PORT=0", "WS_CONNECTION_LIMIT=1000", "WS_CONNECTION_LIMIT_PER_IP=1000",
-		"WS_MAX_IN_FLIGHT=4096",
-		"ADMIN_ADDRESS=127.0.0.1:0", "ADMIN_LOOPBACK_TOKEN=false",
-		"LOG_LEVEL=info", "PRETTY_LOGS_ENABLED=false",
-		"RATE_LIMIT_DISABLED=true",
-		"ENABLE_NONCE_ORDERING=true",
+		"WS_MAX_IN_FLIGHT=4096", "ADMIN_ADDRESS=127.0.0.1:0", "ADMIN_LOOPBACK_TOKEN=false",
+		"LOG_LEVEL=info", "PRETTY_LOGS_ENABLED=false", "RATE_LIMIT_DISABLED=true", "ENABLE_NONCE_ORDERING=true",
 	}
 	if r != nil {
 		env = append(env, "REDIS_ENABLED=true", "REDIS_URL="+r.url())
@@ -99,7 +94,7 @@ func (s *scenario) relay(n *network, r *redisServer, env ...string) *relay {
 		return true
 	})
 	s.ready(made.process, func() error {
-		if err := request(s.ctx, http.MethodGet, made.url+"/health/readiness", "", nil); err != nil || r == nil {
+		if _, err := request(s.ctx, http.MethodGet, made.url+"/health/readiness", ""); err != nil || r == nil {
 			return err
 		}
 		return made.onRedis(s.ctx)
@@ -109,8 +104,8 @@ func (s *scenario) relay(n *network, r *redisServer, env ...string) *relay {
 
 // onRedis fails until Redis decides the order.
 func (r *relay) onRedis(ctx context.Context) error {
-	m, err := r.metrics(ctx)
-	if err == nil && m.sum("lockstep_lock_redis_up") != 1 {
+	up, err := r.metric(ctx, "lockstep_lock_redis_up")
+	if err == nil && up != 1 {
 		err = errors.New("the relay does not share its order through Redis")
 	}
 	return err
@@ -137,10 +132,8 @@ func naiveRole(ctx context.Context, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		defer func() { _ = client.Close() }()
 		relay.Lock = naive.NewRedis(client)
 	}
-	defer func() { _ = nodes.Close() }()
 	return serve(ctx, out, relay, nodes.Run)
 }
 
@@ -179,37 +172,16 @@ func (s *scenario) newRedis() *redisServer {
 
 // launch starts the process, or starts it again after Kill.
 func (s *scenario) launch(r *redisServer) {
-	r.process = s.started("redis")(redistest.Run(s.ctx, s.dir, r.port))
+	p, err := redistest.Run(s.ctx, s.dir, r.port)
+	r.process = s.started("redis", p, err)
 }
 
 func (s *redisServer) url() string { return fmt.Sprintf("redis://127.0.0.1:%d", s.port) }
 
-var (
-	statLine = regexp.MustCompile(`cmdstat_([^:]+):calls=(\d+)`)
-	cpuLine  = regexp.MustCompile(`used_cpu_(?:sys|user):([\d.]+)`)
-	// own are the commands of the suite. The lock and the baseline use none of them.
-	own = map[string]bool{"info": true, "ping": true}
-)
-
 // spent is what a server has done so far: commands, those inside scripts included, and processor time in seconds, finer
-// than /proc has it.
+// than /proc has it. The suite's own commands do not count; the lock and the baseline use none of them.
 func (s *redisServer) spent(ctx context.Context) (commands, cpu float64, err error) {
-	info, err := s.admin.Info(ctx, "all").Result()
-	if err != nil {
-		return 0, 0, err
-	}
-	add := func(to *float64, text string) {
-		v, parseErr := strconv.ParseFloat(text, 64)
-		*to += v
-		err = errors.Join(err, parseErr)
-	}
-	for _, m := range statLine.FindAllStringSubmatch(info, -1) {
-		if !own[m[1]] {
-			add(&commands, m[2])
-		}
-	}
-	for _, m := range cpuLine.FindAllStringSubmatch(info, -1) {
-		add(&cpu, m[1])
-	}
-	return commands, cpu, err
+	text, err := s.admin.Info(ctx, "all").Bytes()
+	commands = sum(text, `cmdstat_[^:]+:calls=(\d+)`) - sum(text, `cmdstat_(?:info|ping):calls=(\d+)`)
+	return commands, sum(text, `used_cpu_(?:sys|user):([\d.]+)`), err
 }

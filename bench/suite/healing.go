@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -194,7 +196,7 @@ const (
 // suffer runs a short failure once: it sends everything, makes trouble meanwhile, and judges.
 func (s *scenario) suffer(h shortFailure) verdict {
 	b := s.fleet(h.relays > 1, 100*time.Millisecond)
-	b.start(h.relays, false, b.redis, h.settings...)
+	b.start(h.relays, false, h.relays > 1, h.settings...)
 	var all []*sending
 	for i := range h.senders { // everything is signed before, so that signing takes no time from the relays
 		raw, hashes := b.signed(b.relays[0], firstSender+i, h.count)
@@ -261,7 +263,7 @@ func (h shortFailure) send(ctx context.Context, b *fleet, client *http.Client, o
 		one.refuse = answered && strings.Contains(err.Error(), "Too many transactions of this sender")
 		behind := answered && strings.Contains(err.Error(), "Nonce too high") // what had no room
 		if answered {
-			one.answer = plain(err.Error())
+			one.answer = noise.ReplaceAllString(err.Error(), "")
 		} else {
 			one.answer, one.gone = nothing, h.unheard
 		}
@@ -273,44 +275,27 @@ func (h shortFailure) send(ctx context.Context, b *fleet, client *http.Client, o
 	}
 }
 
-// plain is an error without what differs from one to the next.
-func plain(text string) string {
-	if strings.HasPrefix(text, "[Request ID: ") {
-		_, text, _ = strings.Cut(text, "] ")
-	}
-	return strings.Map(func(r rune) rune {
-		if r >= '0' && r <= '9' {
-			return -1
-		}
-		return r
-	}, text)
-}
+// noise is what of an error differs from one to the next.
+var noise = regexp.MustCompile(`^\[Request ID: .*?\] |\d`)
 
 // decisions are the transactions as consensus saw them.
 func (n *network) decisions() []ledger.ConsensusEntry {
-	return n.chain.MirrorView().ConsensusLog(0, 1<<30)
-}
-
-func executed(log []ledger.ConsensusEntry) (n int) {
-	for _, e := range log {
-		if e.Status == hapi.ResponseCodeEnum_SUCCESS {
-			n++
-		}
-	}
-	return n
+	return n.chain.MirrorView().ConsensusLog(0, math.MaxInt)
 }
 
 // settle waits, for five minutes at most, until everything was executed and half a second passed, or nothing has
 // happened for the given time; it returns when the last thing happened.
 func (n *network) settle(ctx context.Context, all int, quiet time.Duration) (last time.Time) {
 	last = time.Now()
-	seen := 0
+	seen, executed := 0, 0
 	for limit := last.Add(5 * time.Minute); time.Now().Before(limit) && ctx.Err() == nil; sleep.For(ctx, 20*time.Millisecond) {
-		log := n.decisions()
-		if len(log) > seen {
-			seen, last = len(log), time.Now()
+		for _, e := range n.chain.MirrorView().ConsensusLog(int64(seen), math.MaxInt) {
+			seen++
+			if last = time.Now(); e.Status == hapi.ResponseCodeEnum_SUCCESS {
+				executed++
+			}
 		}
-		if idle := time.Since(last); idle >= quiet || idle >= time.Second/2 && executed(log) >= all {
+		if idle := time.Since(last); idle >= quiet || idle >= time.Second/2 && executed >= all {
 			break
 		}
 	}

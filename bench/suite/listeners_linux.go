@@ -3,9 +3,13 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -18,6 +22,39 @@ var (
 	subscribeText = ask("eth_subscribe", "newHeads")
 	subscribeCall = append([]byte{0x81, 0x80 | byte(len(subscribeText)), 0, 0, 0, 0}, subscribeText...)
 )
+
+func init() { roles["listeners"] = listenersRole }
+
+// listenersRole is the main function of a process of listeners to a relay: it opens so many connections from 127.network.0.0/16,
+// subscribes, and tells over HTTP what it has counted. A PUT says which heads are to come.
+func listenersRole(ctx context.Context, args []string, out io.Writer) error {
+	count, err1 := strconv.Atoi(args[1])
+	network, err2 := strconv.ParseUint(args[2], 10, 8)
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	ls := new(listeners)
+	answer := func(w http.ResponseWriter, r *http.Request) {
+		ls.mu.Lock()
+		defer ls.mu.Unlock()
+		if r.Method == http.MethodPut {
+			if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<10)).Decode(&ls.expected); err != nil {
+				http.Error(w, err.Error(), http.StatusBadRequest)
+				return
+			}
+			ls.begin()
+		}
+		_ = json.NewEncoder(w).Encode(ls.tally) // the suite went away
+	}
+	return serve(ctx, out, http.HandlerFunc(answer), func(ctx context.Context) error {
+		if err := ls.listen(ctx, args[0], count, byte(network)); err != nil { // whoever asks is told
+			ls.mu.Lock()
+			defer ls.mu.Unlock()
+			ls.Failure = err.Error()
+		}
+		return nil
+	})
+}
 
 // listen opens the connections, and reads them until ctx ends, in one goroutine and without one for each: the load is to leave as
 // much of the processors to the relays as it can.
@@ -43,32 +80,17 @@ func (ls *listeners) listen(ctx context.Context, relay string, count int, networ
 		}
 	}()
 	in, events := make([]byte, 256<<10), make([]syscall.EpollEvent, 256)
-	for opened := 0; ctx.Err() == nil; {
-		for ; opened < count && opened-ls.seated() < opening; opened++ {
-			address := opened / perAddress
-			fd, early, err := upgraded(to, [4]byte{127, network, byte(address >> 8), byte(address&0xff) + 1}, in)
-			if err == nil {
-				err = syscall.EpollCtl(poller, syscall.EPOLL_CTL_ADD, fd, &syscall.EpollEvent{Events: syscall.EPOLLIN, Fd: int32(fd)})
-			}
-			if err != nil {
-				return fmt.Errorf("connection %d: %w", opened, err)
-			}
-			conns[int32(fd)] = ls.add()
-			if err := ls.take(conns[int32(fd)], early, time.Now()); err != nil {
-				return err
-			}
-		}
-		n, err := syscall.EpollWait(poller, events, patience)
-		if err != nil && !errors.Is(err, syscall.EINTR) {
-			return fmt.Errorf("epoll: %w", err)
-		}
-		for _, e := range events[:max(n, 0)] {
+	opened := 0
+	turn := func(ready []syscall.EpollEvent) error {
+		ls.mu.Lock()
+		defer ls.mu.Unlock()
+		for _, e := range ready {
 			n, err := syscall.Read(int(e.Fd), in)
 			switch {
 			case errors.Is(err, syscall.EINTR):
 				continue
 			case err != nil || n == 0:
-				ls.lost()
+				ls.Closed++
 				delete(conns, e.Fd)
 				_ = syscall.Close(int(e.Fd)) // the relay did, too
 				continue
@@ -77,8 +99,30 @@ func (ls *listeners) listen(ctx context.Context, relay string, count int, networ
 				return err
 			}
 		}
+		for ; opened < count && opened-ls.Subscribed-ls.Closed < opening; opened++ {
+			address := opened / perAddress
+			fd, early, err := upgraded(to, [4]byte{127, network, byte(address >> 8), byte(address&0xff) + 1}, in)
+			if err == nil {
+				conns[int32(fd)] = ls.add()
+				err = syscall.EpollCtl(poller, syscall.EPOLL_CTL_ADD, fd, &syscall.EpollEvent{Events: syscall.EPOLLIN, Fd: int32(fd)})
+			}
+			if err == nil {
+				err = ls.take(conns[int32(fd)], early, time.Now())
+			}
+			if err != nil {
+				return fmt.Errorf("connection %d: %w", opened, err)
+			}
+		}
+		return nil
 	}
-	return nil
+	for n := 0; err == nil && ctx.Err() == nil; {
+		if err = turn(events[:max(n, 0)]); err == nil {
+			if n, err = syscall.EpollWait(poller, events, patience); errors.Is(err, syscall.EINTR) {
+				err = nil
+			}
+		}
+	}
+	return err
 }
 
 // upgraded opens a connection from an address, and asks for a subscription on it. early is what came with the upgrade.

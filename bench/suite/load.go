@@ -22,9 +22,9 @@ const apart = time.Millisecond
 type load struct {
 	name           string // of the senders; each load has its own
 	relays         []*relay
-	state          *relay       // answers what is not load; the first of relays if nil
-	redis          *redisServer // whose work is counted; nil without
-	senders, count int          // count is of each sender
+	state          *relay // answers what is not load; the first of relays if nil
+	redis          bool   // whose work is counted, too
+	senders, count int    // count is of each sender
 	spacing        time.Duration
 	sticky         bool
 	webSocket      bool
@@ -44,11 +44,16 @@ type outcome struct {
 }
 
 // spent is what is counted around a load.
-type spent struct {
-	cpu, commands, redis float64 // of all relays in seconds, and of Redis
-	submits, submitting  float64 // submissions and the seconds they took, as the relays saw it
-	alone                float64 // transactions that failing Redis left to the order of one process
-}
+type spent [6]float64
+
+const (
+	cpuSpent   = iota // of all relays in seconds
+	commands          // of Redis
+	redisSpent        // seconds
+	submits           // as the relays saw it
+	submitting        // the seconds that they took
+	alone             // transactions that failing Redis left to the order of one process
+)
 
 // fire sends a load and reads from the chain what became of it.
 func (b *fleet) fire(q load) (o outcome) {
@@ -65,15 +70,15 @@ func (b *fleet) fire(q load) (o outcome) {
 		Funder: funder, Seed: q.name, Settle: 10 * time.Second,
 	}
 	for _, relay := range q.relays {
+		url := relay.url
 		if q.webSocket {
-			cfg.URLs = append(cfg.URLs, relay.ws)
-		} else {
-			cfg.URLs = append(cfg.URLs, relay.url)
+			url = relay.ws
 		}
+		cfg.URLs = append(cfg.URLs, url)
 	}
 	cfg.Before = func(ctx context.Context, _, _ int) (err error) {
 		b.net.mark()
-		if before, err = q.spent(ctx); err != nil {
+		if before, err = b.spent(ctx, q); err != nil {
 			return err
 		}
 		c := usual()
@@ -81,7 +86,7 @@ func (b *fleet) fire(q load) (o outcome) {
 			c = conduct{Hold: true}
 		}
 		b.net.behave(c)
-		before.cpu, began = cpuOf(q.relays), time.Now()
+		before[cpuSpent], began = cpuOf(q.relays), time.Now()
 		go func() {
 			if q.during != nil {
 				beside <- q.during(ctx)
@@ -97,10 +102,10 @@ func (b *fleet) fire(q load) (o outcome) {
 		if err := <-beside; err != nil {
 			return err
 		}
-		if o.spent, err = q.spent(ctx); err != nil {
+		if o.spent, err = b.spent(ctx, q); err != nil {
 			return err
 		}
-		o.spent.cpu = cpu
+		o.spent[cpuSpent] = cpu
 		o.arrivals = b.net.arrived()
 		b.net.behave(conduct{})
 		return nil
@@ -108,8 +113,7 @@ func (b *fleet) fire(q load) (o outcome) {
 	report, err := bench.Run(ctx, cfg, io.Discard)
 	if err == nil && (len(report.Targets) != 1 || len(report.Targets[0].Runs) != 1) {
 		err = errors.New("the load was cut short")
-	}
-	if err == nil {
+	} else if err == nil {
 		if o.RunReport = report.Targets[0].Runs[0]; o.Chain == nil {
 			err = fmt.Errorf("the chain could not be asked: %s", o.ChainError)
 		}
@@ -117,26 +121,26 @@ func (b *fleet) fire(q load) (o outcome) {
 	if err != nil {
 		b.must(fmt.Errorf("%s: %w", q.name, err))
 	}
-	o.spent = spent{
-		cpu: o.spent.cpu - before.cpu, commands: o.spent.commands - before.commands, redis: o.spent.redis - before.redis,
-		submits: o.spent.submits - before.submits, submitting: o.spent.submitting - before.submitting, alone: o.spent.alone - before.alone,
+	for i, v := range before {
+		o.spent[i] -= v
 	}
 	return o
 }
 
-func (q load) spent(ctx context.Context) (s spent, err error) {
-	s.commands, s.redis = math.NaN(), math.NaN()
-	if q.redis != nil {
-		if commands, cpu, err := q.redis.spent(ctx); err == nil { // it may have been killed on purpose
-			s.commands, s.redis = commands, cpu
+func (b *fleet) spent(ctx context.Context, q load) (s spent, err error) {
+	s[commands], s[redisSpent] = math.NaN(), math.NaN()
+	if q.redis {
+		if calls, cpu, err := b.redis.spent(ctx); err == nil { // it may have been killed on purpose
+			s[commands], s[redisSpent] = calls, cpu
 		}
 	}
 	for _, relay := range q.relays {
-		m, failed := relay.metrics(ctx)
-		err = errors.Join(err, failed)
-		s.submits += m.sum("rpc_relay_consensus_submit_seconds_count")
-		s.submitting += m.sum("rpc_relay_consensus_submit_seconds_sum")
-		s.alone += m.sum("lockstep_lock_fail_open_total")
+		for i, name := range map[int]string{
+			submits: "rpc_relay_consensus_submit_seconds_count", submitting: "rpc_relay_consensus_submit_seconds_sum", alone: "lockstep_lock_fail_open_total",
+		} {
+			n, failed := relay.metric(ctx, name)
+			s[i], err = s[i]+n, errors.Join(err, failed)
+		}
 	}
 	return s, err
 }
@@ -176,14 +180,11 @@ func (o outcome) span() (span, busy float64) {
 	return end.Sub(list[0].At).Seconds(), total.Seconds()
 }
 
-// submit is the mean of the seconds of a submission as the relays saw it.
-func (o outcome) submit() float64 { return o.spent.submitting / o.spent.submits }
-
 // pace adds what the order costs in time.
 func (o outcome) pace(t *table, naive bool, label string) {
 	span, busy := o.span()
-	if o.Planned == len(o.arrivals) && o.spent.submits > 0 {
-		t.add(naive, label+"share of 1/(submit latency)", "%", 100*o.submit()*float64(o.Planned)/span)
+	if o.Planned == len(o.arrivals) && o.spent[submits] > 0 {
+		t.add(naive, label+"share of 1/(submit latency)", "%", 100*o.spent[submitting]/o.spent[submits]*float64(o.Planned)/span)
 	}
 	t.add(naive, label+"share of time at the node", "%", 100*busy/span)
 	if gaps := o.handoffs(); len(gaps) > 0 {
@@ -196,10 +197,10 @@ func (o outcome) pace(t *table, naive bool, label string) {
 func (o outcome) costs(t *table, naive bool, label string) {
 	n := float64(o.Planned)
 	t.add(naive, label+"accepted", "tx/s", o.AcceptedTPS)
-	t.add(naive, label+"CPU of the relay", "µs/tx", o.spent.cpu/n*1e6)
-	if !math.IsNaN(o.spent.commands) {
-		t.add(naive, label+"Redis commands", "/tx", o.spent.commands/n)
-		t.add(naive, label+"CPU of Redis", "µs/tx", o.spent.redis/n*1e6)
+	t.add(naive, label+"CPU of the relay", "µs/tx", o.spent[cpuSpent]/n*1e6)
+	if !math.IsNaN(o.spent[commands]) {
+		t.add(naive, label+"Redis commands", "/tx", o.spent[commands]/n)
+		t.add(naive, label+"CPU of Redis", "µs/tx", o.spent[redisSpent]/n*1e6)
 	}
 }
 
@@ -213,8 +214,8 @@ func (o outcome) counts(t *table, naive bool, label string) {
 	if naive {
 		return
 	}
-	if o.spent.alone > 0 {
-		t.count(label+"ordered inside the process because Redis did not answer in time", int(o.spent.alone))
+	if o.spent[alone] > 0 {
+		t.count(label+"ordered inside the process because Redis did not answer in time", int(o.spent[alone]))
 	}
 	for _, e := range o.Errors {
 		t.count(label+"answered: "+e.Message, e.Count)

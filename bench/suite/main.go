@@ -37,9 +37,8 @@ const frugal = 400
 
 // roles are what the suite's own processes do.
 var roles = map[string]func(ctx context.Context, args []string, out io.Writer) error{
-	"listeners": listenersRole,
-	"echo":      func(ctx context.Context, _ []string, out io.Writer) error { return echoRole(ctx, out) },
-	"naive":     func(ctx context.Context, _ []string, out io.Writer) error { return naiveRole(ctx, out) },
+	"echo":  func(ctx context.Context, _ []string, out io.Writer) error { return echoRole(ctx, out) },
+	"naive": func(ctx context.Context, _ []string, out io.Writer) error { return naiveRole(ctx, out) },
 }
 
 func run(ctx context.Context, args []string, out, progress io.Writer) error {
@@ -144,11 +143,7 @@ func (l *lab) open(program, keep string) (err error) {
 	if l.self, err = os.Executable(); err != nil {
 		return err
 	}
-	if l.keep = keep; keep != "" {
-		if err := os.MkdirAll(keep, 0o750); err != nil {
-			return err
-		}
-	}
+	l.keep = keep
 	l.dir, err = os.MkdirTemp("", "lockstep-suite-")
 	return err
 }
@@ -156,6 +151,9 @@ func (l *lab) open(program, keep string) (err error) {
 // close keeps the logs and takes the rest away.
 func (l *lab) close() error {
 	var err error
+	if l.keep != "" {
+		err = os.MkdirAll(l.keep, 0o750)
+	}
 	for i, p := range l.processes {
 		err = errors.Join(err, os.WriteFile(filepath.Join(l.keep, fmt.Sprintf("%03d-%s.log", i+1, p.name)), []byte(p.Log.String()), 0o600))
 	}

@@ -38,10 +38,11 @@ type network struct {
 	rules faults.Rules // what is spoiled besides
 	calls atomic.Int64 // of the mirror node's API
 
+	gate sync.RWMutex // locked while submissions are held at the node
+
 	mu       sync.Mutex // guards all below
 	conduct  conduct
-	open     chan struct{} // closed while nothing is held
-	arrivals []*arrival    // of the present run
+	arrivals []*arrival // of the present run
 }
 
 // Which account does what. The operator is the first one.
@@ -52,15 +53,13 @@ const (
 
 // network starts a network with so much time from acceptance to consensus, and with blocks of so much time; 0: one for each transaction.
 func (s *scenario) network(latency, blockTime time.Duration) *network {
-	n := &network{open: make(chan struct{})}
-	close(n.open)
-	var err error
-	n.chain, err = devnet.New(s.ctx, devnet.Config{
+	n := new(network)
+	chain, err := devnet.New(s.ctx, devnet.Config{
 		Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", ConsensusLatency: latency, BlockTime: blockTime, History: 1 << 18,
 		Fault: n.fault, MirrorFault: n.mirrorFault,
 	})
 	s.must(err)
-	n.URL, n.Accounts = n.chain.Mirror(), n.chain.Accounts()
+	n.chain, n.URL, n.Accounts = chain, chain.Mirror(), chain.Accounts()
 	ctx, cancel := context.WithCancel(s.ctx)
 	ended := make(chan struct{})
 	go func() {
@@ -95,12 +94,7 @@ func (d delay) draw() time.Duration {
 	return d[0]
 }
 
-// pass waits.
-func (d delay) pass() {
-	if wait := d.draw(); wait > 0 {
-		<-time.After(wait)
-	}
-}
+func (d delay) pass() { <-time.After(d.draw()) }
 
 // arrival is a submission as the node saw it.
 type arrival struct {
@@ -113,7 +107,7 @@ type arrival struct {
 // fault delays a call itself, so that it knows when the delay was over.
 func (n *network) fault(c node.Call) node.Fault {
 	n.mu.Lock()
-	now, open := n.conduct, n.open
+	now := n.conduct
 	n.mu.Unlock()
 	switch {
 	case c.Query != nil:
@@ -125,7 +119,8 @@ func (n *network) fault(c node.Call) node.Fault {
 		n.arrivals = append(n.arrivals, a)
 		n.mu.Unlock()
 		now.Submit.pass()
-		<-open
+		n.gate.RLock()
+		n.gate.RUnlock() //nolint:staticcheck // nothing is done behind the gate
 		n.mu.Lock()
 		a.Done = time.Now()
 		n.mu.Unlock()
@@ -154,9 +149,9 @@ func (n *network) behave(c conduct) {
 	defer n.mu.Unlock()
 	switch held := n.conduct.Hold; {
 	case c.Hold && !held:
-		n.open = make(chan struct{})
+		n.gate.Lock()
 	case !c.Hold && held:
-		close(n.open)
+		n.gate.Unlock()
 	}
 	n.conduct = c
 }

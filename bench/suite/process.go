@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,20 +36,19 @@ func (s *scenario) spawn(name string, env []string, program string, args ...stri
 	cmd := exec.Command(program, args...) //nolint:noctx // ended by Kill
 	cmd.Dir = s.dir
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "TMPDIR=" + os.TempDir()}, env...)
-	return s.started(name)(proctest.Start(cmd))
+	p, err := proctest.Start(cmd)
+	return s.started(name, p, err)
 }
 
 // started ends a process with the scenario, and remembers it if its log is to be kept.
-func (s *scenario) started(name string) func(*proctest.Process, error) *process {
-	return func(p *proctest.Process, err error) *process {
-		s.must(err)
-		s.atEnd(p.Kill)
-		one := &process{p, name}
-		if s.keep != "" {
-			s.processes = append(s.processes, one)
-		}
-		return one
+func (s *scenario) started(name string, p *proctest.Process, err error) *process {
+	s.must(err)
+	s.atEnd(p.Kill)
+	one := &process{p, name}
+	if s.keep != "" {
+		s.processes = append(s.processes, one)
 	}
+	return one
 }
 
 // ready waits until f succeeds.
@@ -64,18 +62,12 @@ func (s *scenario) says(p *process, read func(line []byte) bool) {
 // cpu returns user and system time of the process in seconds, NaN if it cannot be had.
 func (p *process) cpu() float64 {
 	const ticks = 100 // per second; the unit of /proc on every Linux that Go runs on
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Cmd.Process.Pid))
-	// The name, in parentheses, may contain anything.
-	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
-	if len(fields) < 13 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Cmd.Process.Pid))
+	if err != nil {
 		return math.NaN()
 	}
-	user, err1 := strconv.ParseFloat(string(fields[11]), 64)
-	system, err2 := strconv.ParseFloat(string(fields[12]), 64)
-	if errors.Join(err1, err2) != nil {
-		return math.NaN()
-	}
-	return (user + system) / ticks
+	const fields = `(?s)^.*\) ` // the name, in parentheses, may contain anything
+	return (sum(text, fields+`(?:\S+ ){11}(\d+)`) + sum(text, fields+`(?:\S+ ){12}(\d+)`)) / ticks
 }
 
 // memory returns what the process has in bytes, NaN if it cannot be had.
@@ -126,24 +118,13 @@ func serve(ctx context.Context, out io.Writer, handler http.Handler, beside ...f
 	return group.Wait()
 }
 
-// request makes a HTTP request and decodes the answer, if into is not nil.
-func request(ctx context.Context, method, url, body string, into any) error {
+// request makes a HTTP request that has to succeed.
+func request(ctx context.Context, method, url, body string) ([]byte, error) {
 	status, text, err := exchange(ctx, http.DefaultClient, method, url, body)
-	switch {
-	case err != nil:
-		return err
-	case status != http.StatusOK:
-		return fmt.Errorf("%s %s: %d: %s", method, url, status, text)
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("%s %s: %d: %s", method, url, status, text)
 	}
-	switch v := into.(type) {
-	case nil:
-		return nil
-	case *string:
-		*v = string(text)
-		return nil
-	default:
-		return json.Unmarshal(text, into)
-	}
+	return text, err
 }
 
 // call makes one JSON-RPC call. answered is false if the relay said nothing.
@@ -192,50 +173,30 @@ func ask(method string, params ...any) string {
 	return `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":[` + strings.Join(parts, ",") + `]}`
 }
 
-// metrics are the samples of a relay by name, labels included.
-type metrics map[string]float64
-
-var sample = regexp.MustCompile(`(?m)^([^# ]\S*) (\S+)$`)
-
-func (r *relay) metrics(ctx context.Context) (metrics, error) {
-	m := metrics{}
-	if r.naive {
-		return m, nil
-	}
-	var text string
-	if err := request(ctx, http.MethodGet, r.url+"/metrics", "", &text); err != nil {
-		return nil, err
-	}
-	for _, line := range sample.FindAllStringSubmatch(text, -1) {
-		if v, err := strconv.ParseFloat(line[2], 64); err == nil {
-			m[line[1]] = v
-		}
-	}
-	return m, nil
-}
-
-// sum adds up all label sets of a metric.
-func (m metrics) sum(name string) (total float64) {
-	for key, v := range m {
-		if key == name || strings.HasPrefix(key, name+"{") {
-			total += v
-		}
+// sum adds up the numbers that a pattern finds in a text.
+func sum(text []byte, pattern string) (total float64) {
+	for _, found := range regexp.MustCompile(pattern).FindAllSubmatch(text, -1) {
+		number, _ := strconv.ParseFloat(string(found[1]), 64) // the pattern takes nothing else
+		total += number
 	}
 	return total
 }
 
-var heapLine = regexp.MustCompile(`(?m)^# (?:HeapAlloc|Stack) = (\d+)`)
+// metric is one of a relay of ours, all its label sets together; 0 of a baseline.
+func (r *relay) metric(ctx context.Context, name string) (float64, error) {
+	if r.naive {
+		return 0, nil
+	}
+	text, err := request(ctx, http.MethodGet, r.url+"/metrics", "")
+	return sum(text, `(?m)^`+name+`(?:\{.*\})? (\S+)$`), err
+}
 
 // live returns the memory of the relays' Go heaps after a collection, and of the stacks, in bytes.
 func (s *scenario) live(relays []*relay) (total float64) {
 	for _, r := range relays {
-		var text string
-		s.must(request(s.ctx, http.MethodGet, r.admin+"/debug/pprof/heap?gc=1&debug=1", "", &text))
-		for _, m := range heapLine.FindAllStringSubmatch(text, -1) {
-			n, err := strconv.ParseFloat(m[1], 64)
-			s.must(err)
-			total += n
-		}
+		text, err := request(s.ctx, http.MethodGet, r.admin+"/debug/pprof/heap?gc=1&debug=1", "")
+		s.must(err)
+		total += sum(text, `(?m)^# (?:HeapAlloc|Stack) = (\d+)`)
 	}
 	return total
 }

@@ -267,6 +267,6 @@ func (s *scenario) nginx(a *archive) *relay {
 	text := fmt.Sprintf(nginxConfig, dir, strings.TrimPrefix(a.URL, "http://"), port, a.Accounts[0].Address)
 	s.must(os.WriteFile(file, []byte(text), 0o600))
 	r := &relay{process: s.spawn("nginx", nil, program, "-p", dir, "-c", file), url: fmt.Sprintf("http://127.0.0.1:%d", port), naive: true}
-	s.ready(r.process, func() error { return request(s.ctx, http.MethodGet, r.url, "", nil) })
+	s.ready(r.process, func() error { _, err := request(s.ctx, http.MethodGet, r.url, ""); return err })
 	return r
 }

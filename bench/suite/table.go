@@ -104,7 +104,12 @@ func (t *table) add(naive bool, name, unit string, value float64) {
 	}
 }
 
-func (t *table) ours(name, unit string, value float64) { t.add(false, name, unit, value) }
+// ours adds one of ours, perhaps with its target.
+func (t *table) ours(name, unit string, value float64, target ...*bound) {
+	if t.add(false, name, unit, value); len(target) > 0 {
+		t.figure(name, unit).bound = target[0]
+	}
+}
 
 func (t *table) figure(name, unit string) *figure {
 	for _, f := range t.Figures {
@@ -198,12 +203,7 @@ func (t *table) lines() [][]string {
 
 const missed = "MISSED"
 
-func (f *figure) label() string {
-	if f.Unit == "" {
-		return f.Name
-	}
-	return f.Name + ", " + f.Unit
-}
+func (f *figure) label() string { return strings.TrimSuffix(f.Name+", "+f.Unit, ", ") }
 
 func (f *figure) verdict() string {
 	switch {
