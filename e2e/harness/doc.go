@@ -11,5 +11,4 @@
 //	patient     of settings: nothing ends by itself, however slow the machine is
 //	process     one start of it, which ends with its test
 //	program     lockstep, built once for a test package
-//	tail        the end of a log, which a test that fails shows
 package harness
