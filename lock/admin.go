@@ -3,6 +3,7 @@ package lock
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -89,7 +90,7 @@ func (s *Service) ForceRelease(ctx context.Context, sender common.Address) (bool
 // force removes whoever owns a sender's lock in Redis.
 func (r *remote) force(ctx context.Context, sender common.Address) (bool, error) {
 	keys := keys(sender)
-	fail := func(err error) (bool, error) { return false, &unavailableError{cause: err} }
+	fail := func(err error) (bool, error) { return false, fmt.Errorf("%w: %w", ErrUnavailable, err) }
 	get, cancel := r.deadline(ctx)
 	defer cancel()
 	texts, err := r.client.MGet(get, keys[0]).Result()
@@ -114,9 +115,3 @@ func (r *remote) force(ctx context.Context, sender common.Address) (bool, error)
 	l.dispatch(r.svc.now())
 	return removed > 0, nil
 }
-
-// unavailableError is ErrUnavailable with the reason.
-type unavailableError struct{ cause error }
-
-func (e *unavailableError) Error() string   { return ErrUnavailable.Error() + ": " + e.cause.Error() }
-func (e *unavailableError) Unwrap() []error { return []error{ErrUnavailable, e.cause} }

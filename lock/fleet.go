@@ -226,7 +226,7 @@ func (l *lane) send(ctx context.Context) {
 // statement collects all that is to be said.
 func (l *lane) statement(now time.Duration) statement {
 	f, r := &l.link, l.svc.remote
-	takes := r.takesFrom()
+	takes := time.Duration(r.takes.Load())
 	s := statement{claim: l.claim(), ended: l.endedUpTo(), leaves: f.leaves, bad: f.bad, take: now >= takes, at: now, told: f.waiters}
 	if f.stated.session != "" {
 		if s.again = 1; f.stated.since == s.claim.since {
@@ -329,7 +329,7 @@ func (l *lane) applyView(v view, s statement, now time.Duration) {
 			r := l.svc.remote
 			r.pauseTaking(now)
 			r.wake()
-			l.planLook(r.takesFrom())
+			l.planLook(time.Duration(r.takes.Load()))
 		}
 	}
 	switch {
@@ -411,7 +411,7 @@ func (l *lane) turnEnded(lease *Lease) {
 // Redis was too old to rely on.
 func (l *lane) inherit(o lockValue) (distrusted bool) {
 	chain := o.chain
-	if chain.known && chain.base < l.svc.remote.trustFrom() {
+	if chain.known && chain.base < l.svc.remote.trust.Load() {
 		chain.recover()
 		distrusted = true
 	}

@@ -42,6 +42,8 @@ type remote struct {
 	pushed    atomic.Bool   // Pub/Sub delivers
 	clock     atomic.Int64  // by how much the clock of Redis is ahead of svc.now, but for what a fast call takes to get there
 	answered  atomic.Int64  // when the last call of a lane was answered
+	takes     atomic.Int64  // from when on a free lock may be taken
+	trust     atomic.Uint64 // what was learnt before the turn with this fence may be out of date
 	stalledAt atomic.Int64  // when Redis last answered after it had stood still; 0 = never
 	slots     chan struct{} // connections that lanes may use at once
 	outage    outage.Log
@@ -52,6 +54,7 @@ type remote struct {
 
 	transit sync.Mutex // one change of epoch at a time
 
+	born      uint64         // used by the heartbeat alone: since when it has not lapsed, in µs by the server's clock; 0 = never sent
 	beatConn  *redis.Conn    // used by the heartbeat alone; nil until it is needed
 	lingering sync.WaitGroup // heartbeats that nobody waits for any more
 
@@ -59,9 +62,6 @@ type remote struct {
 
 	mu     sync.Mutex        // guards all below
 	clocks [8]time.Duration  // what the last calls said of clock, newest first; 0 = nothing
-	born   uint64            // since when its heartbeat has not lapsed, in µs by the server's clock; 0 = never sent
-	takes  time.Duration     // from when on a free lock may be taken
-	trust  uint64            // what was learnt before the turn with this fence may be out of date
 	differ map[string]string // processes with different settings, and these, when that was looked at last
 	beaten chan struct{}     // closed when the next heartbeat to begin has a result
 }
@@ -90,21 +90,9 @@ func newRemote(svc *Service, client redis.UniversalClient) (*remote, error) {
 	return r, nil
 }
 
-func (r *remote) takesFrom() time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.takes
-}
-
 // mayTake tells whether a free lock may be taken. After Redis has lost data, or may have,
 // its owner has to have time to adopt it first.
-func (r *remote) mayTake() bool { return r.svc.now() >= r.takesFrom() }
-
-func (r *remote) trustFrom() uint64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.trust
-}
+func (r *remote) mayTake() bool { return int64(r.svc.now()) >= r.takes.Load() }
 
 func (r *remote) aliveAt(at time.Duration) bool {
 	return at < time.Duration(r.ackedAt.Load())+r.ttl
@@ -307,25 +295,19 @@ func (r *remote) beat(ctx context.Context) error {
 		return err
 	}
 	r.setClock(time.Duration(micros)*time.Microsecond - sent)
-	r.mu.Lock()
-	first := r.born == 0
-	if first {
-		r.born = born
-	}
-	lapsed := born != r.born
-	r.mu.Unlock()
 	switch {
-	case first:
+	case r.born == 0:
+		r.born = born
 		r.askClock(ctx)
 		r.ackedAt.Store(int64(sent))
 		r.recovered(false)
-	case lapsed:
+	case r.born != born:
 		r.renew(sent, born, micros)
 	default:
 		r.ackedAt.Store(int64(sent))
 		if !r.up.Load() {
 			// Redis may have lost the last writes, although it still has the heartbeat.
-			r.distrust(micros)
+			r.trust.Store(micros)
 			r.pauseTaking(sent)
 			r.recovered(false)
 		}
@@ -368,31 +350,19 @@ func (r *remote) renew(sent time.Duration, born, micros uint64) {
 	// If the last heartbeat was recent, Redis lost its data or did not answer for a while. Else this process
 	// stood still while others went on.
 	if !r.up.Load() || r.aliveAt(sent) {
-		r.distrust(micros)
+		r.trust.Store(micros)
 		r.pauseTaking(sent)
 	} else {
 		r.disown() // before the heartbeat counts, so that no check passes in between
 	}
-	r.mu.Lock()
 	r.born = born
-	r.mu.Unlock()
 	r.lapsed.Store(micros)
 	r.ackedAt.Store(int64(sent))
 	r.recovered(true)
 }
 
 // pauseTaking keeps free locks from being taken for a while.
-func (r *remote) pauseTaking(now time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.takes = now + r.takePause
-}
-
-func (r *remote) distrust(micros uint64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.trust = micros
-}
+func (r *remote) pauseTaking(now time.Duration) { r.takes.Store(int64(now + r.takePause)) }
 
 // heartbeat runs the script. It returns since when this process's heartbeat has not lapsed, and
 // what time it is, in µs by the server's clock.
@@ -484,10 +454,7 @@ func (r *remote) differing() int {
 
 // farewell removes this process's heartbeat, so that others need not wait until it lapses.
 func (r *remote) farewell(ctx context.Context) {
-	r.mu.Lock()
-	begun := r.born != 0
-	r.mu.Unlock()
-	if !begun {
+	if r.born == 0 {
 		return
 	}
 	ctx, cancel := r.deadline(context.WithoutCancel(ctx))
@@ -767,12 +734,10 @@ func (r *remote) watch(ctx context.Context, quiet time.Duration) {
 		}
 	})
 	dead := map[string]bool{}
-	for len(lanes) > 0 {
-		n := min(len(lanes), watchBatch)
+	for some := range slices.Chunk(lanes, watchBatch) {
 		if ctx.Err() == nil && r.up.Load() {
-			r.watchSome(ctx, lanes[:n], dead)
+			r.watchSome(ctx, some, dead)
 		}
-		lanes = lanes[n:]
 	}
 }
 

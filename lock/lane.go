@@ -2,6 +2,7 @@ package lock
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -462,7 +463,7 @@ func (l *lane) block(failed uint64, cause error) {
 // turnAway takes a waiting ticket out of the queue because of the lane's failure.
 func (l *lane) turnAway(t *Ticket) {
 	l.failure.last = max(l.failure.last, t.nonce)
-	l.drop(t, &leftError{cause: l.failure.cause})
+	l.drop(t, fmt.Errorf("%w: %w", ErrLeft, l.failure.cause))
 }
 
 // inVain tells whether a ticket that comes back to the queue would wait for a transaction that no node took a

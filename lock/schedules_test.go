@@ -337,7 +337,7 @@ func TestATurnByAnOldStateIsUsed(t *testing.T) {
 	first.Observe(4)
 	lease := mustWait(t, first)
 	advance(lease)
-	svc.remote.distrust(lease.Turn().Fence + 1)
+	svc.remote.trust.Store(lease.Turn().Fence + 1)
 	lease.Release()
 	lease = mustWait(t, mustEnter(t, svc, bob, 5))
 	if n := lease.Next(Known{}); !n.Recovering {

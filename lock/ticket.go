@@ -73,7 +73,7 @@ func (t *Ticket) wait(ctx context.Context, limit <-chan time.Time) (*Lease, erro
 		case <-ready:
 		case <-ctx.Done():
 			t.Leave()
-			return nil, &leftError{cause: context.Cause(ctx)}
+			return nil, fmt.Errorf("%w: %w", ErrLeft, context.Cause(ctx))
 		case <-limit:
 			t.giveUp()
 		}
@@ -155,14 +155,8 @@ func (t *Ticket) giveUp() {
 	l := t.lane
 	l.mu.Lock()
 	defer l.unlock()
-	l.drop(t, &leftError{cause: ErrInVain})
+	l.drop(t, fmt.Errorf("%w: %w", ErrLeft, ErrInVain))
 }
-
-// leftError is ErrLeft with the reason.
-type leftError struct{ cause error }
-
-func (e *leftError) Error() string   { return ErrLeft.Error() + ": " + e.cause.Error() }
-func (e *leftError) Unwrap() []error { return []error{ErrLeft, e.cause} }
 
 // Observe tells the lane the account's nonce as the mirror node shows it. It counts if
 // the lane knows none, or a lower one: the mirror node lags, so it never lowers.
