@@ -152,18 +152,14 @@ func (j *judgement) sender(sender int, sent []*Transaction) {
 	}
 }
 
-// inProcess: the order inside a relay holds always, and one has the turn: but for one that has sent, and whose turn a failover took away,
-// which it finds out later.
+// inProcess: the order inside a relay holds always, and one has the turn.
 func (j *judgement) inProcess(all, sent []*Transaction) {
 	for _, later := range sent {
 		for _, t := range all {
 			if t == later || t.Relay != later.Relay {
 				continue
 			}
-			taken := t.Sent.before(later.Sent) && slices.ContainsFunc(j.scenario.Faults, func(f *Fault) bool {
-				return f.Kind == Failover && t.Granted.before(f.Came) && f.Came.before(later.Sent) && later.Sent.At-f.Came.At < healTurns
-			})
-			if !taken && t.Entered.before(later.Entered) && !t.Over.before(later.Sent) && (t.Sent.ever() || t.Err == nil && !j.faulted(t.Relay, t.Entered, ever)) {
+			if t.Entered.before(later.Entered) && !t.Over.before(later.Sent) && (t.Sent.ever() || t.Err == nil && !j.faulted(t.Relay, t.Entered, ever)) {
 				j.fail("order inside relay %d: %d was sent while the older %d was in line", t.Relay, later.Nonce, t.Nonce)
 			}
 			if t.Sent.before(later.Sent) && t.Fence >= later.Fence {
