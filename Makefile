@@ -58,33 +58,28 @@ setup-all: ## install what `make test-all` and the benchmarks need, if absent
 # What the tests of the binary need more than `make setup` installs, or minutes each, is in `make test-all` alone.
 LONG_E2E := TestDocumentsRun|TestHardhat|TestLive|TestForgeProject|TestEdgeWorkers.*|TestConformance|TestSchemas
 # One end-to-end test of each kind of process, and of each kind of fault that it must survive.
-FLEET_E2E := TestKilledInBurst|TestRedisTrouble|TestAlternatingRelays|TestCrowd
-TXM_E2E := TestOneKeyManyPosts|TestCrashMatrix|TestBump|TestHederaThroughRelay
-WATCH_E2E := TestKilledInTheMiddle
+SOME_E2E := TestKilledInBurst|TestRedisTrouble|TestAlternatingRelays|TestCrowd|TestOneKeyManyPosts|TestCrashMatrix|TestBump|TestHederaThroughRelay|TestKilledInTheMiddle
+PARTS_E2E := ./e2e/fleet ./e2e/txm ./e2e/watchers
 
+# Tests wait more than they compute: for processes, for blocks, for what must not happen. So more packages run at a time than there are processors.
 test: setup ## what a change must pass first: unit and contract tests, the clients, and one end-to-end test of each kind
-	go test -timeout $(TEST_LIMIT) $$(go list ./... | grep -v '/e2e')
+	go test -timeout $(TEST_LIMIT) -p 4 $$(go list ./... | grep -v '/e2e')
 	go test -timeout $(TEST_LIMIT) -skip '^($(LONG_E2E))$$' ./e2e
-	go test -timeout $(TEST_LIMIT) -run '^($(FLEET_E2E))$$' ./e2e/fleet
-	go test -timeout $(TEST_LIMIT) -run '^($(TXM_E2E))$$' ./e2e/txm
-	go test -timeout $(TEST_LIMIT) -run '^($(WATCH_E2E))$$' ./e2e/watchers
+	go test -timeout $(TEST_LIMIT) -p 3 -run '^($(SOME_E2E))$$' $(PARTS_E2E)
 
 # Under the race detector are all rooms but those that start the binary, and the simulation, which shares no data.
 UNRACED := /(bench|lock/locksim)
 
 test-all: setup-all test race ## everything: also the race detector, Hardhat, Chromium, chaos, nodes, packages, and nine rows of the proof
 	go test -timeout $(TEST_LIMIT) -run '^($(LONG_E2E))$$' ./e2e
-	go test -timeout $(TEST_LIMIT) -skip '^($(FLEET_E2E))$$' ./e2e/fleet
-	go test -timeout $(TEST_LIMIT) -skip '^($(TXM_E2E))$$' ./e2e/txm
-	go test -timeout $(TEST_LIMIT) -skip '^($(WATCH_E2E))$$' ./e2e/watchers
-	go test -timeout $(TEST_LIMIT) -p 2 $$(go list ./e2e/... | grep -E '/e2e/' | grep -vE '/(fleet|txm|watchers)$$')
+	go test -timeout $(TEST_LIMIT) -p 3 -skip '^($(SOME_E2E))$$' $$(go list ./e2e/... | grep '/e2e/')
 	./scripts/proof.sh quick
 
 unit: ## the quick tests only
 	go test -short ./...
 
 race: setup-all ## unit and contract tests under the race detector, which needs a C compiler
-	go test -race -timeout $(TEST_LIMIT) $$(go list ./... | grep -vE '/e2e|$(UNRACED)')
+	go test -race -timeout $(TEST_LIMIT) -p 4 $$(go list ./... | grep -vE '/e2e|$(UNRACED)')
 
 e2e: setup-all ## real clients against the real binary
 	go test -timeout $(TEST_LIMIT) -count=1 -p 3 ./e2e/...
