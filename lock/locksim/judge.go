@@ -114,6 +114,9 @@ func (p Scenario) absences(relay int) (all []absence) {
 			if n == 0 || all[n-1].to != ever {
 				all = append(all, absence{f.Came, ever})
 			}
+			if f.Kind == Crash { // whatever stops and resumes after that, it stays away
+				return all
+			}
 		case f.Kind == Resume && n > 0 && all[n-1].to == ever:
 			if all[n-1].to = f.Came; f.Came.At-all[n-1].from.At < brief {
 				all = all[:n-1]
