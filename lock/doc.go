@@ -1,7 +1,8 @@
-// Package lock gives every sender's transactions their turn, one at a time, in the order in which they arrived: inside
-// one process always, and across processes through Redis. docs/ORDERING.md is the page to read first.
+// Package lock gives every sender's transactions their turn, one at a time: by nonce where the next one is known, else in the
+// order in which they arrived. Inside one process that holds always, across processes through Redis. docs/ORDERING.md is the
+// page to read first.
 //
-//	ticket, err := locks.Enter(sender, nonce) // the order is fixed here, before any wait
+//	ticket, err := locks.Enter(sender, nonce) // the order of arrival is fixed here, before any wait
 //	if err != nil { … }                       // the sender's queue is full
 //	defer ticket.Leave()
 //	go lookUp(func(nonce uint64) { ticket.Observe(nonce) })
@@ -43,25 +44,25 @@
 //
 // # Where
 //
-//	service.go    Enter, Run, and which lanes there are
+//	service.go    Enter, Run, and which lanes there are (registry)
 //	ticket.go     a ticket and its lease: what callers see of a transaction
 //	submitted.go  what nodes have, until its verdict
 //	lane.go       the queue, the turn, the order inside this process
 //	policy.go     the nonce policy, pure: what is next, and what a holder is to do; its tables
 //	fleet.go      what the lane and Redis tell each other
 //	wire.go, lua  one script a call, and its formats
-//	health.go     whether Redis answers, and who lives
+//	health.go     whether Redis answers, and who lives (remote)
 //
-// Who may touch a lane's fields? Only the code in this list locks lane.mu:
+// Who may touch a lane's fields? Whoever has locked lane.mu, and only these do:
 //
 //	lane Ticket Lease Submitted  their methods
 //	Service                      lane; each, which calls a function under it for each lane
 //	registry                     sweep
 //	remote                       watchSome
 //
-// All other code that uses guarded fields is called by one of them, with mu locked; only logAcquired and logReleased read what does
+// All other code that uses those fields is called by one of them, with mu locked; only logAcquired and logReleased read what does
 // not change any more. While mu is locked nothing goes to the network or to the log (note keeps a line until the end), and no
-// caller's code runs but in a goroutine of its own; lane.unlock ends it, not mu.Unlock. registry.mu may be locked inside of it, never
+// caller's code runs but in a goroutine of its own. It is unlocked by lane.unlock, never by mu.Unlock. registry.mu may be locked inside of it, never
 // the other way round.
 //
 // # A ticket's life
@@ -73,16 +74,18 @@
 //	                     │ ends, service stops      │ lost, service stops│
 //	                     └──────────────────────────┴────────────────────┘
 //
+// PutBack has a granted ticket wait again, at its place.
+//
 // A hold limit (MaxHold, counted from each ticket's own turn) ends the turn, the lease's context with ErrLost, and the next goes.
 //
 // # Who decides
 //
 // All tickets of a process stand in its own lanes, whose order decides between them, always. While Redis answers heartbeats, it decides which
 // process has the turn: one worker for each lane states everything that is to be true there, whenever something has changed, and the answer says
-// whose turn it is. While it doesn't, the lane's own order decides alone, after two deadlines, or LOCK_REDIS_PATIENCE_MS more where others shared
-// the lane in the last minute. When it is back, everything is stated again: that is the whole of recovery. For a heartbeat after an outage
+// whose turn it is. While it doesn't, the lane's own order decides alone, from two deadlines on, or LOCK_REDIS_PATIENCE_MS later where others
+// shared the lane in the last minute; then each process has a holder. When it is back, everything is stated again: that is the whole of recovery. For a heartbeat after an outage
 // or a loss of data nobody is given a free lock, because its holder may still have to state that it has it, and nobody is taken for dead. Redis
-// trouble refuses no ticket.
+// trouble refuses no ticket; what goes in the wrong order meanwhile, the network may refuse.
 //
 // A call that fails pauses its lane until the next heartbeat, sent at once, whose verdict holds for all. A lane whose calls fail
 // although heartbeats succeed is kept off Redis alone for a second. Another server may take over so fast that no call fails: if the
@@ -98,7 +101,7 @@
 // A process that waits looks at an owner that has not changed for a heartbeat interval. If the heartbeat is missing in two looks, it ends that
 // instance's turn, up to the fence that it saw, and removes its claims. In return a process relies on what it owns only while its own last confirmed
 // heartbeat guarantees, by its monotonic clock, that nobody can take it for dead; one that stood still for longer has lost its leases. A heartbeat
-// that lapsed ends all turns that came before it, but for the one that goes on, which gets a higher fence. A turn that was taken cannot be
+// that lapsed ends all turns that came before it, but for one that is stated again before anybody took it: that gets a higher fence. A turn that was taken cannot be
 // stated again: the fence in Redis is higher.
 //
 // # Nonces
