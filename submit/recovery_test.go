@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -381,12 +380,13 @@ func TestAGapIsToldAtAnotherRelay(t *testing.T) {
 			for i := range relays {
 				relays[i] = newSubmitter(t, n, func(o *options) {
 					o.lock.Window, o.redis = envx.Millis(row.window), server.Client()
+					o.lock.HeartbeatMissed, o.lock.RedisTimeout = 1000, envx.Millis(time.Minute) // a machine that stands still is no dead relay
 					o.locked = func(l *lock.Service) { locks = append(locks, l) }
 				})
 			}
 			for _, l := range locks {
 				for counted(t, "lockstep_lock_redis_up", l.Collectors()) == 0 {
-					runtime.Gosched()
+					<-time.After(time.Millisecond)
 				}
 			}
 			var line []*submit.Entry
@@ -401,7 +401,7 @@ func TestAGapIsToldAtAnotherRelay(t *testing.T) {
 				line = append(line, entry)
 			}
 			for n.looked.Load() < 2*int64(row.count) { // both the sender and the receiver of each
-				runtime.Gosched()
+				<-time.After(time.Millisecond)
 			}
 			var all sync.WaitGroup
 			for i, entry := range line {
