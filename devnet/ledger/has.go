@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"lockstep/devnet/ledger/sysabi"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -72,35 +73,35 @@ func (x *execution) accountProxy(op vm.OpCode, a *ovAccount, input []byte) vm.Pr
 
 // known is the account or contract that the first argument names, nil for none.
 func (c *serviceCall) known() *ovAccount {
-	if a := c.x.o.get(c.args[0].address()); a.exists && a.num != 0 {
+	if a := c.x.o.get(c.args[0].Address()); a.exists && a.num != 0 {
 		return a
 	}
 	return nil
 }
 
 func (c *serviceCall) validAlias() hedera.Status {
-	c.result = []abiValue{abiBool(c.known() != nil)}
+	c.result = []sysabi.Value{sysabi.Bool(c.known() != nil)}
 	return okay
 }
 
 // aliasOf translates a number's address to the EVM address behind it.
 func (c *serviceCall) aliasOf() hedera.Status {
 	a := c.known()
-	_, longZero := hedera.FromLongZero(c.args[0].address())
+	_, longZero := hedera.FromLongZero(c.args[0].Address())
 	if a == nil || !longZero || a.address == hedera.Entity(a.num).LongZero() {
 		return hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
 	}
-	c.result = []abiValue{abiAddress(a.address)}
+	c.result = []sysabi.Value{sysabi.Address(a.address)}
 	return okay
 }
 
 // numberAliasOf translates an account's own EVM address to that of its number.
 func (c *serviceCall) numberAliasOf() hedera.Status {
 	a := c.known()
-	if a == nil || a.address != c.args[0].address() {
+	if a == nil || a.address != c.args[0].Address() {
 		return hapi.ResponseCodeEnum_INVALID_SOLIDITY_ADDRESS
 	}
-	c.result = []abiValue{abiAddress(hedera.Entity(a.num).LongZero())}
+	c.result = []sysabi.Value{sysabi.Address(hedera.Entity(a.num).LongZero())}
 	return okay
 }
 
@@ -111,7 +112,7 @@ func (c *serviceCall) hbarAllowance(owner, spender *hapi.AccountID) hedera.Statu
 		if a := c.x.o.allowances.get(allowanceKey{owner: owner.GetAccountNum(), spender: spender.GetAccountNum()}); a != nil {
 			amount = a.Amount
 		}
-		c.result = []abiValue{abiInt(amount)}
+		c.result = []sysabi.Value{sysabi.Int(amount)}
 		return okay
 	}
 	c.reverts = true
@@ -119,16 +120,16 @@ func (c *serviceCall) hbarAllowance(owner, spender *hapi.AccountID) hedera.Statu
 }
 
 // hbarApprove lets a spender spend an owner's hbar, where the owner's key agrees.
-func (c *serviceCall) hbarApprove(owner, spender *hapi.AccountID, amount *abiValue) hedera.Status {
+func (c *serviceCall) hbarApprove(owner, spender *hapi.AccountID, amount *sysabi.Value) hedera.Status {
 	return c.allowed(&hapi.CryptoApproveAllowanceTransactionBody{CryptoAllowances: []*hapi.CryptoAllowance{{
-		Owner: owner, Spender: spender, Amount: amount.int64(),
+		Owner: owner, Spender: spender, Amount: amount.Int64(),
 	}}})
 }
 
 // setUnlimited has an account take any token without being asked, or none.
 func (c *serviceCall) setUnlimited() hedera.Status {
 	limit := int32(0)
-	if c.args[0].bool() {
+	if c.args[0].Bool() {
 		limit = -1
 	}
 	_, status := c.dispatch(&hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoUpdateAccount{
@@ -143,8 +144,8 @@ func (c *serviceCall) setUnlimited() hedera.Status {
 // least one byte more, from which the key can be recovered.
 func isEd25519(signature []byte) bool { return len(signature) == signatureSize }
 
-func rawPrice(_ *execution, args []abiValue) uint64 {
-	if isEd25519(args[2].data) {
+func rawPrice(_ *execution, args []sysabi.Value) uint64 {
+	if isEd25519(args[2].Data) {
 		return ed25519Gas
 	}
 	return ecdsaGas
@@ -153,8 +154,8 @@ func rawPrice(_ *execution, args []abiValue) uint64 {
 // authorizedRaw checks a signature over a hash, or for Ed25519 over any bytes, against the
 // one key of an account. What is malformed reverts.
 func (c *serviceCall) authorizedRaw() hedera.Status {
-	hash, signature, account := c.args[1].data, c.args[2].data, c.known()
-	_, longZero := hedera.FromLongZero(c.args[0].address())
+	hash, signature, account := c.args[1].Data, c.args[2].Data, c.known()
+	_, longZero := hedera.FromLongZero(c.args[0].Address())
 	ed := isEd25519(signature)
 	switch {
 	case len(signature) < signatureSize || len(signature) > signatureSize+8, !ed && len(hash) != common.HashLength:
@@ -164,7 +165,7 @@ func (c *serviceCall) authorizedRaw() hedera.Status {
 	}
 	key := account.key()
 	if !ed {
-		c.result = []abiValue{abiBool(signedHash(account, hash, signature))}
+		c.result = []sysabi.Value{sysabi.Bool(signedHash(account, hash, signature))}
 		return okay
 	}
 	switch {
@@ -173,7 +174,7 @@ func (c *serviceCall) authorizedRaw() hedera.Status {
 	case key.GetEd25519() == nil:
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE_TYPE_MISMATCHING_KEY
 	}
-	c.result = []abiValue{abiBool(hedera.Verify(key.GetEd25519(), hash, signature))}
+	c.result = []sysabi.Value{sysabi.Bool(hedera.Verify(key.GetEd25519(), hash, signature))}
 	return okay
 }
 
@@ -202,7 +203,7 @@ func signedHash(account *ovAccount, hash, signature []byte) bool {
 }
 
 // keyPrice is the price of checking every key of an account.
-func keyPrice(x *execution, args []abiValue) uint64 {
+func keyPrice(x *execution, args []sysabi.Value) uint64 {
 	var count func(key *hapi.Key, depth int) uint64
 	count = func(key *hapi.Key, depth int) (gas uint64) {
 		if depth > maxKeyDepth {
@@ -223,7 +224,7 @@ func keyPrice(x *execution, args []abiValue) uint64 {
 		}
 		return gas
 	}
-	return max(viewGas, count(x.o.get(args[0].address()).key(), 0))
+	return max(viewGas, count(x.o.get(args[0].Address()).key(), 0))
 }
 
 // authorized checks the signatures of a message against the whole key of an account.
@@ -232,7 +233,7 @@ func (c *serviceCall) authorized() hedera.Status {
 	switch {
 	case account == nil:
 		return hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
-	case account.key() == nil, proto.Unmarshal(c.args[2].data, list) != nil, len(list.GetSigPair()) > maxKeys:
+	case account.key() == nil, proto.Unmarshal(c.args[2].Data, list) != nil, len(list.GetSigPair()) > maxKeys:
 		return hapi.ResponseCodeEnum_INVALID_TRANSACTION_BODY
 	}
 	for _, pair := range list.GetSigPair() {
@@ -240,6 +241,6 @@ func (c *serviceCall) authorized() hedera.Status {
 			pair.Signature = &hapi.SignaturePair_ECDSASecp256K1{ECDSASecp256K1: s[:signatureSize]}
 		}
 	}
-	c.result = []abiValue{abiBool(NewSignatures(c.args[1].data, list.GetSigPair()).Signed(account.key()))}
+	c.result = []sysabi.Value{sysabi.Bool(NewSignatures(c.args[1].Data, list.GetSigPair()).Signed(account.key()))}
 	return okay
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
 
+	"lockstep/devnet/ledger/sysabi"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -186,7 +187,7 @@ func TestAccountSignatures(t *testing.T) {
 		rec := r.call(two, accountAddress, 0, raw, tt.account, tt.hash, tt.signature)
 		if tt.failure != okay {
 			r.want(rec, hapi.ResponseCodeEnum_CONTRACT_REVERT_EXECUTED)
-			if want := hexBytes(intWord(int64(tt.failure)).Bytes()); rec.Result.ErrorMessage != want {
+			if want := hexBytes(sysabi.Word(int64(tt.failure)).Bytes()); rec.Result.ErrorMessage != want {
 				t.Errorf("%s: %s, want %s", name, rec.Result.ErrorMessage, want)
 			}
 			continue

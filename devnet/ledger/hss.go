@@ -7,6 +7,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"google.golang.org/protobuf/proto"
 
+	"lockstep/devnet/ledger/sysabi"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -36,11 +37,11 @@ func scheduleCalls() []*serviceFunction {
 			return c.scheduleCall(&c.args[1], c.args[2:], &c.args[0], false)
 		}},
 		{signature: "scheduleNative(address,bytes,address)", returns: "address", gas: scheduleCallGas, run: (*serviceCall).scheduleNative},
-		{signature: "getScheduledCreateFungibleTokenInfo(address)", returns: "(INFO,int32)", view: true, run: scheduledToken(false, func(c *serviceCall, t *Token) abiValue {
-			return abiList(c.info(t), abiInt(int64(t.Decimals)))
+		{signature: "getScheduledCreateFungibleTokenInfo(address)", returns: "(INFO,int32)", view: true, run: scheduledToken(false, func(c *serviceCall, t *Token) sysabi.Value {
+			return sysabi.List(c.info(t), sysabi.Int(int64(t.Decimals)))
 		})},
-		{signature: "getScheduledCreateNonFungibleTokenInfo(address)", returns: "(INFO,int64,address,int64,bytes,address)", view: true, run: scheduledToken(true, func(c *serviceCall, t *Token) abiValue {
-			return abiList(c.info(t), abiInt(0), abiValue{}, abiInt(0), abiData(nil), abiValue{})
+		{signature: "getScheduledCreateNonFungibleTokenInfo(address)", returns: "(INFO,int64,address,int64,bytes,address)", view: true, run: scheduledToken(true, func(c *serviceCall, t *Token) sysabi.Value {
+			return sysabi.List(c.info(t), sysabi.Int(0), sysabi.Value{}, sysabi.Int(0), sysabi.Bytes(nil), sysabi.Value{})
 		})},
 		{signature: "hasScheduleCapacity(uint256,uint256)", returns: "bool", codeless: true, view: true, run: (*serviceCall).scheduleCapacity},
 		{signature: "authorizeSchedule(address)", gas: scheduleSignGas, run: func(c *serviceCall) hedera.Status {
@@ -66,7 +67,7 @@ func scheduleFacade() []*serviceFunction {
 
 // schedule is the schedule that the first argument names, zero for none.
 func (c *serviceCall) schedule() hedera.ID {
-	id, _ := hedera.FromLongZero(c.args[0].address())
+	id, _ := hedera.FromLongZero(c.args[0].Address())
 	return id
 }
 
@@ -74,22 +75,22 @@ func scheduleID(id hedera.ID) *hapi.ScheduleID { return &hapi.ScheduleID{Schedul
 
 // scheduleCall schedules a call of a contract. The arguments are the second of the expiry, the
 // gas, the value in tinybar and the input. Without a payer, the caller pays.
-func (c *serviceCall) scheduleCall(payer *abiValue, args []abiValue, to *abiValue, wait bool) hedera.Status {
-	expiry, gas, value := args[0].uint256(), args[1].uint256(), args[2].uint256()
+func (c *serviceCall) scheduleCall(payer *sysabi.Value, args []sysabi.Value, to *sysabi.Value, wait bool) hedera.Status {
+	expiry, gas, value := args[0].Uint256(), args[1].Uint256(), args[2].Uint256()
 	if !gas.IsUint64() || gas.Uint64() > math.MaxInt64 || value.Uint64() > math.MaxInt64 {
 		return hapi.ResponseCodeEnum_MAX_GAS_LIMIT_EXCEEDED
 	}
 	if !expiry.IsUint64() || expiry.Uint64() > uint64(c.x.env.time)+maxScheduleLife {
 		return hapi.ResponseCodeEnum_SCHEDULE_EXPIRATION_TIME_TOO_FAR_IN_FUTURE
 	}
-	address, me := to.address(), c.x.o.number(c.sender)
+	address, me := to.Address(), c.x.o.number(c.sender)
 	create := &hapi.ScheduleCreateTransactionBody{
 		WaitForExpiry: wait, ExpirationTime: &hapi.Timestamp{Seconds: int64(expiry.Uint64())},
 		PayerAccountID: accountID(hedera.Entity(me)), AdminKey: contractKey(me),
 		ScheduledTransactionBody: &hapi.SchedulableTransactionBody{Data: &hapi.SchedulableTransactionBody_ContractCall{
 			ContractCall: &hapi.ContractCallTransactionBody{
 				ContractID: &hapi.ContractID{Contract: &hapi.ContractID_EvmAddress{EvmAddress: address[:]}},
-				Gas:        int64(gas.Uint64()), Amount: int64(value.Uint64()), FunctionParameters: args[3].data,
+				Gas:        int64(gas.Uint64()), Amount: int64(value.Uint64()), FunctionParameters: args[3].Data,
 			},
 		}},
 	}
@@ -97,7 +98,7 @@ func (c *serviceCall) scheduleCall(payer *abiValue, args []abiValue, to *abiValu
 		create.AdminKey = c.sender.key()
 	}
 	if payer != nil {
-		num := c.x.o.entityAt(payer.address())
+		num := c.x.o.entityAt(payer.Address())
 		if num == 0 {
 			return hapi.ResponseCodeEnum_INVALID_SCHEDULE_PAYER_ID
 		}
@@ -109,7 +110,7 @@ func (c *serviceCall) scheduleCall(payer *abiValue, args []abiValue, to *abiValu
 func (c *serviceCall) createSchedule(create *hapi.ScheduleCreateTransactionBody) hedera.Status {
 	child, status := c.dispatch(&hapi.TransactionBody{Data: &hapi.TransactionBody_ScheduleCreate{ScheduleCreate: create}})
 	if status == okay {
-		c.result = []abiValue{abiAddress(child.Did().Schedule.LongZero())}
+		c.result = []sysabi.Value{sysabi.Address(child.Did().Schedule.LongZero())}
 	}
 	return status
 }
@@ -118,20 +119,20 @@ func (c *serviceCall) createSchedule(create *hapi.ScheduleCreateTransactionBody)
 // an update of one. It executes as soon as the signatures of its payer and of all whom it
 // concerns are there. The arguments are the service, the call of it, and who pays.
 func (c *serviceCall) scheduleNative() hedera.Status {
-	if id, ok := hedera.FromLongZero(c.args[0].address()); !ok || id.Num != numTokenService {
+	if id, ok := hedera.FromLongZero(c.args[0].Address()); !ok || id.Num != numTokenService {
 		return hapi.ResponseCodeEnum_INVALID_CONTRACT_ID
 	}
-	payer := c.x.o.entityAt(c.args[2].address())
+	payer := c.x.o.entityAt(c.args[2].Address())
 	if payer == 0 {
 		return hapi.ResponseCodeEnum_INVALID_SCHEDULE_PAYER_ID
 	}
 	var body *hapi.TransactionBody
 	inner := &serviceCall{x: c.x, sender: c.sender, only: c.only, instead: func(b *hapi.TransactionBody) { body = b }}
-	if input := c.args[1].data; len(input) >= 4 {
+	if input := c.args[1].Data; len(input) >= 4 {
 		inner.f = c.x.tokens.direct()[[4]byte(input[:4])]
 		if inner.f != nil && inner.f.schedulable {
 			var ok bool
-			if inner.args, ok = decodeABI(inner.f.args, input[4:]); !ok {
+			if inner.args, ok = sysabi.Decode(inner.f.args, input[4:]); !ok {
 				return hapi.ResponseCodeEnum_INVALID_TRANSACTION_BODY
 			}
 			if status := inner.f.run(inner); status != okay {
@@ -152,7 +153,7 @@ func (c *serviceCall) scheduleNative() hedera.Status {
 }
 
 // scheduledToken tells what a token will be that a schedule creates.
-func scheduledToken(nonFungible bool, say func(c *serviceCall, t *Token) abiValue) func(*serviceCall) hedera.Status {
+func scheduledToken(nonFungible bool, say func(c *serviceCall, t *Token) sysabi.Value) func(*serviceCall) hedera.Status {
 	return func(c *serviceCall) hedera.Status {
 		s := c.x.o.schedules.get(c.schedule().Num)
 		if s == nil || s.Body.GetTokenCreation() == nil {
@@ -162,7 +163,7 @@ func scheduledToken(nonFungible bool, say func(c *serviceCall, t *Token) abiValu
 		if t.NonFungible != nonFungible {
 			return hapi.ResponseCodeEnum_INVALID_SCHEDULE_ID
 		}
-		c.result = []abiValue{say(c, t)}
+		c.result = []sysabi.Value{say(c, t)}
 		return okay
 	}
 }
@@ -193,8 +194,8 @@ func (x *execution) future(body *hapi.TokenCreateTransactionBody) *Token {
 // scheduleCapacity tells whether a call with so much gas could be scheduled for a second: this
 // network has room for any that a block has.
 func (c *serviceCall) scheduleCapacity() hedera.Status {
-	expiry, gas, now := c.args[0].uint256(), c.args[1].uint256(), uint64(c.x.env.time)
-	c.result = []abiValue{abiBool(expiry.IsUint64() && expiry.Uint64() > now && expiry.Uint64() <= now+maxScheduleLife &&
+	expiry, gas, now := c.args[0].Uint256(), c.args[1].Uint256(), uint64(c.x.env.time)
+	c.result = []sysabi.Value{sysabi.Bool(expiry.IsUint64() && expiry.Uint64() > now && expiry.Uint64() <= now+maxScheduleLife &&
 		gas.IsUint64() && gas.Uint64() <= maxGas)}
 	return okay
 }
@@ -202,7 +203,7 @@ func (c *serviceCall) scheduleCapacity() hedera.Status {
 // signScheduleWith signs for the keys whose signatures of the schedule's number the call brings.
 func (c *serviceCall) signScheduleWith() hedera.Status {
 	id, list := c.schedule(), new(hapi.SignatureMap)
-	if proto.Unmarshal(c.args[1].data, list) != nil || len(list.GetSigPair()) > maxKeys {
+	if proto.Unmarshal(c.args[1].Data, list) != nil || len(list.GetSigPair()) > maxKeys {
 		return hapi.ResponseCodeEnum_INVALID_TRANSACTION_BODY
 	}
 	return c.signSchedule(id, NewSignatures(scheduleMessage(id), list.GetSigPair()))

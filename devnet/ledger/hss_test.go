@@ -12,6 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/vm/program"
 	"github.com/ethereum/go-ethereum/crypto"
 
+	"lockstep/devnet/ledger/sysabi"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -204,13 +205,13 @@ func TestScheduleCode(t *testing.T) {
 }
 
 // creating is a call of the token service that creates a token.
-func creating(selector string, treasury party, amounts ...abiValue) []byte {
+func creating(selector string, treasury party, amounts ...sysabi.Value) []byte {
 	bytes := common.FromHex(selector)
 	f := newTokenFunctions().direct()[[4]byte(bytes)]
-	token := abiList(abiText("Coin"), abiText("C"), abiAddress(treasury.address), abiText("memo"), abiBool(true), abiInt(900), abiBool(false),
-		abiList(abiList(abiInt(16), abiList(abiBool(false), abiValue{}, abiValue{}, abiData(crypto.CompressPubkey(&treasury.key.PublicKey)), abiValue{}))),
-		abiList(abiInt(0), abiAddress(treasury.address), abiInt(genesisRenewal)))
-	return append(bytes, encodeABI(f.args, append([]abiValue{token}, amounts...))...)
+	token := sysabi.List(sysabi.Text("Coin"), sysabi.Text("C"), sysabi.Address(treasury.address), sysabi.Text("memo"), sysabi.Bool(true), sysabi.Int(900), sysabi.Bool(false),
+		sysabi.List(sysabi.List(sysabi.Int(16), sysabi.List(sysabi.Bool(false), sysabi.Value{}, sysabi.Value{}, sysabi.Bytes(crypto.CompressPubkey(&treasury.key.PublicKey)), sysabi.Value{}))),
+		sysabi.List(sysabi.Int(0), sysabi.Address(treasury.address), sysabi.Int(genesisRenewal)))
+	return append(bytes, sysabi.Encode(f.args, append([]sysabi.Value{token}, amounts...))...)
 }
 
 // What a contract makes is activated by the signature of whoever administers it, on the transaction around the
@@ -231,10 +232,10 @@ func TestOutsideSignatures(t *testing.T) {
 		input := func(admin party) []byte {
 			selector := common.FromHex("0x0fb65bf3") // createFungibleToken
 			f := newTokenFunctions().direct()[[4]byte(selector)]
-			token := abiList(abiText("Coin"), abiText("C"), abiAddress(contract), abiText(""), abiBool(false), abiInt(0), abiBool(false),
-				abiList(abiList(abiInt(1), abiList(abiBool(false), abiValue{}, abiValue{}, abiData(crypto.CompressPubkey(&admin.key.PublicKey)), abiValue{}))),
-				abiList(abiInt(0), abiValue{}, abiInt(0)))
-			return append(selector, encodeABI(f.args, []abiValue{token, abiInt(500), abiInt(3)})...)
+			token := sysabi.List(sysabi.Text("Coin"), sysabi.Text("C"), sysabi.Address(contract), sysabi.Text(""), sysabi.Bool(false), sysabi.Int(0), sysabi.Bool(false),
+				sysabi.List(sysabi.List(sysabi.Int(1), sysabi.List(sysabi.Bool(false), sysabi.Value{}, sysabi.Value{}, sysabi.Bytes(crypto.CompressPubkey(&admin.key.PublicKey)), sysabi.Value{}))),
+				sysabi.List(sysabi.Int(0), sysabi.Value{}, sysabi.Int(0)))
+			return append(selector, sysabi.Encode(f.args, []sysabi.Value{token, sysabi.Int(500), sysabi.Int(3)})...)
 		}
 		if got := call(r, from.id, contract, createFee, input(admin), from.key); got != refused {
 			t.Errorf("without the admin: %s", got)
@@ -305,7 +306,7 @@ func TestContractSchedulesAToken(t *testing.T) {
 	contract := r.deploy(from, 0, forwarder(scheduleAddress))
 	r.want(r.submit(from.id, amounts(accountID(from.id), -5_000_000_000, accountID(r.entity(contract)), 5_000_000_000), from.key), okay)
 	const native, fungible, nonFungible = "scheduleNative(address,bytes,address)", "getScheduledCreateFungibleTokenInfo(address)", "getScheduledCreateNonFungibleTokenInfo(address)"
-	coin := creating("0x0fb65bf3", treasury, abiInt(500), abiInt(3)) // createFungibleToken
+	coin := creating("0x0fb65bf3", treasury, sysabi.Int(500), sysabi.Int(3)) // createFungibleToken
 	id := r.scheduled(r.call(from, contract, 0, native, serviceAddress, coin, contract))
 	s, _ := r.View().Schedule(id)
 	if !s.Executed.IsZero() || s.Payer != r.entity(contract) || s.Body.GetTokenCreation().GetName() != "Coin" || s.WaitForExpiry {
@@ -315,13 +316,13 @@ func TestContractSchedulesAToken(t *testing.T) {
 	if got := r.code(rec); got != okay {
 		t.Fatalf("information: %s", got)
 	}
-	info, ok := decodeABI(parseTypes("int64,"+expand("(INFO,int32)")), rec.Result.Output)
+	info, ok := sysabi.Decode(sysabi.ParseTypes("int64,"+expand("(INFO,int32)")), rec.Result.Output)
 	if !ok {
 		t.Fatalf("information %x", rec.Result.Output)
 	}
-	basics, supply, decimals := info[1].list[0].list[0].list, info[1].list[0].list[1].int64(), info[1].list[1].int64()
-	if basics[0].text() != "Coin" || basics[2].address() != treasury.address || basics[5].int64() != 900 || supply != 500 || decimals != 3 ||
-		basics[8].list[1].address() != treasury.address || basics[8].list[2].int64() != genesisRenewal {
+	basics, supply, decimals := info[1].List[0].List[0].List, info[1].List[0].List[1].Int64(), info[1].List[1].Int64()
+	if basics[0].Text() != "Coin" || basics[2].Address() != treasury.address || basics[5].Int64() != 900 || supply != 500 || decimals != 3 ||
+		basics[8].List[1].Address() != treasury.address || basics[8].List[2].Int64() != genesisRenewal {
 		t.Errorf("information %+v", info)
 	}
 	if got := r.code(r.call(from, contract, 0, nonFungible, id.LongZero())); got != hapi.ResponseCodeEnum_INVALID_SCHEDULE_ID {

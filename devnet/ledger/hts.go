@@ -3,6 +3,7 @@ package ledger
 import (
 	"strings"
 
+	"lockstep/devnet/ledger/sysabi"
 	"lockstep/internal/hedera"
 )
 
@@ -47,8 +48,8 @@ func newTokenFunctions() *serviceFunctions {
 }
 
 // mintPrice is that of a mint: each NFT has its own.
-func mintPrice(_ *execution, args []abiValue) uint64 {
-	if n := len(args[2].list); n > 0 {
+func mintPrice(_ *execution, args []sysabi.Value) uint64 {
+	if n := len(args[2].List); n > 0 {
 		return nftMintGas * uint64(min(n, maxTokenBatch+1))
 	}
 	return tokenGas

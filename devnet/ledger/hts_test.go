@@ -12,6 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/vm"
 	"github.com/ethereum/go-ethereum/core/vm/program"
 
+	"lockstep/devnet/ledger/sysabi"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -212,12 +213,12 @@ func TestTokenServiceCalls(t *testing.T) {
 	// What the caller may not take, it takes from an allowance, in the newer form as well.
 	selector := common.FromHex("0x0e71804f") // cryptoTransfer, with approvals
 	f := newTokenFunctions().direct()[[4]byte(selector)]
-	entry := func(a common.Address, amount int64) abiValue {
-		return abiList(abiAddress(a), abiInt(amount), abiBool(false))
+	entry := func(a common.Address, amount int64) sysabi.Value {
+		return sysabi.List(sysabi.Address(a), sysabi.Int(amount), sysabi.Bool(false))
 	}
-	input := append(selector, encodeABI(f.args, []abiValue{
-		abiList(abiList(entry(other.address, -5), entry(owner.address, 5))),
-		abiList(abiList(abiAddress(at), abiList(entry(other.address, -7), entry(owner.address, 7)), abiList())),
+	input := append(selector, sysabi.Encode(f.args, []sysabi.Value{
+		sysabi.List(sysabi.List(entry(other.address, -5), entry(owner.address, 5))),
+		sysabi.List(sysabi.List(sysabi.Address(at), sysabi.List(entry(other.address, -7), entry(owner.address, 7)), sysabi.List())),
 	})...)
 	newer := func() hedera.Status {
 		a, _ := r.View().AccountByAddress(owner.address)
@@ -242,7 +243,7 @@ func TestTokenServiceCalls(t *testing.T) {
 	// The proxy of the token: a failure reverts with its code, a success leaves an event.
 	rec = r.call(other, at, 0, "transfer(address,uint256)", owner.address, big.NewInt(31))
 	r.want(rec, hapi.ResponseCodeEnum_CONTRACT_REVERT_EXECUTED)
-	if want := hexBytes(intWord(int64(hapi.ResponseCodeEnum_INSUFFICIENT_TOKEN_BALANCE)).Bytes()); rec.Result.ErrorMessage != want {
+	if want := hexBytes(sysabi.Word(int64(hapi.ResponseCodeEnum_INSUFFICIENT_TOKEN_BALANCE)).Bytes()); rec.Result.ErrorMessage != want {
 		t.Errorf("reverted with %s", rec.Result.ErrorMessage)
 	}
 	rec = r.call(other, at, 0, "transfer(address,uint256)", owner.address, big.NewInt(30))
@@ -318,28 +319,4 @@ func TestTokenSimulation(t *testing.T) {
 			t.Errorf("%s: %d bytes, %v, %v", signature, len(result.Output), result.Status, err)
 		}
 	}
-}
-
-// What is encoded decodes to the same, and what is not encoded ends without harm.
-func FuzzABI(f *testing.F) {
-	types := parseTypes(expand("TOKENM,uint64,(address,(address,int64,bool)[],(address,address,int64,bool)[])[],bytes[],string"))
-	zero := make([]abiValue, len(types))
-	for i := range types {
-		zero[i] = zeroABI(&types[i])
-	}
-	f.Add(encodeABI(types, zero))
-	f.Add([]byte{})
-	// An array that contains itself many times over.
-	f.Add(slices.Repeat(intWord(32).Bytes(), 40))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		values, ok := decodeABI(types, data)
-		if !ok {
-			return
-		}
-		encoded := encodeABI(types, values)
-		again, ok := decodeABI(types, encoded)
-		if !ok || string(encodeABI(types, again)) != string(encoded) {
-			t.Errorf("%x does not come back", data)
-		}
-	})
 }

@@ -32,7 +32,7 @@ func airdropFaces() []*serviceFunction {
 
 func (c *serviceCall) airdrop() hedera.Status {
 	return c.moved(&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenAirdrop{
-		TokenAirdrop: &hapi.TokenAirdropTransactionBody{TokenTransfers: c.lists(c.args[0].list, true)},
+		TokenAirdrop: &hapi.TokenAirdropTransactionBody{TokenTransfers: c.lists(c.args[0].List, true)},
 	}})
 }
 
@@ -62,9 +62,9 @@ func (c *serviceCall) cancelMany() hedera.Status { return c.cancel(c.pendingArgs
 
 // pendingArgs reads the names of pending airdrops: sender, receiver, token and serial number.
 func (c *serviceCall) pendingArgs() (list []*hapi.PendingAirdropId) {
-	for _, v := range c.args[0].list {
+	for _, v := range c.args[0].List {
 		list = append(list, pendingID(
-			c.accountAt(v.list[0].address()), c.accountAt(v.list[1].address()), tokenAt(v.list[2].address()), v.list[3].int64(),
+			c.accountAt(v.List[0].Address()), c.accountAt(v.List[1].Address()), tokenAt(v.List[2].Address()), v.List[3].Int64(),
 		))
 	}
 	return list
@@ -86,7 +86,7 @@ func (c *serviceCall) serialArg() int64 {
 	if len(c.args) < 2 {
 		return 0
 	}
-	return c.args[1].int64()
+	return c.args[1].Int64()
 }
 
 func (c *serviceCall) claimOwn() hedera.Status {
@@ -113,11 +113,11 @@ func rejectedToken(token *hapi.TokenID) *hapi.TokenReference {
 
 func (c *serviceCall) rejectMany() hedera.Status {
 	var list []*hapi.TokenReference
-	for _, v := range c.args[1].list {
-		list = append(list, rejectedToken(tokenAt(v.address())))
+	for _, v := range c.args[1].List {
+		list = append(list, rejectedToken(tokenAt(v.Address())))
 	}
-	for _, v := range c.args[2].list {
-		list = append(list, rejectedNFT(tokenAt(v.list[0].address()), v.list[1].int64()))
+	for _, v := range c.args[2].List {
+		list = append(list, rejectedNFT(tokenAt(v.List[0].Address()), v.List[1].Int64()))
 	}
 	return c.reject(c.account(0), list)
 }
@@ -127,7 +127,7 @@ func (c *serviceCall) rejectOwn() hedera.Status {
 		return c.reject(c.me(), []*hapi.TokenReference{rejectedToken(tokenID(c.entity))})
 	}
 	var list []*hapi.TokenReference
-	for _, serial := range c.args[0].int64s() {
+	for _, serial := range c.args[0].Int64s() {
 		list = append(list, rejectedNFT(tokenID(c.entity), serial))
 	}
 	return c.reject(c.me(), list)

@@ -7,6 +7,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"lockstep/devnet/ledger/sysabi"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -88,7 +89,7 @@ func (c *serviceCall) accountAt(a common.Address) *hapi.AccountID {
 	return &hapi.AccountID{Account: &hapi.AccountID_Alias{Alias: a.Bytes()}}
 }
 
-func (c *serviceCall) account(i int) *hapi.AccountID { return c.accountAt(c.args[i].address()) }
+func (c *serviceCall) account(i int) *hapi.AccountID { return c.accountAt(c.args[i].Address()) }
 
 func (c *serviceCall) me() *hapi.AccountID { return c.accountAt(c.sender.address) }
 
@@ -98,10 +99,10 @@ func tokenAt(a common.Address) *hapi.TokenID {
 	return tokenID(id)
 }
 
-func (c *serviceCall) tokenArg(i int) *hapi.TokenID { return tokenAt(c.args[i].address()) }
+func (c *serviceCall) tokenArg(i int) *hapi.TokenID { return tokenAt(c.args[i].Address()) }
 
 // self is the token whose proxy is called, or the first argument, with the arguments after it.
-func (c *serviceCall) self() (*hapi.TokenID, []abiValue) {
+func (c *serviceCall) self() (*hapi.TokenID, []sysabi.Value) {
 	if c.facade {
 		return tokenID(c.entity), c.args
 	}
@@ -176,7 +177,7 @@ func oneToken(list *hapi.TokenTransferList) *hapi.CryptoTransferTransactionBody 
 }
 
 func (c *serviceCall) transferToken() hedera.Status {
-	amount := c.args[3].int64()
+	amount := c.args[3].Int64()
 	if amount < 0 {
 		return hapi.ResponseCodeEnum_INVALID_TRANSACTION_BODY
 	}
@@ -187,11 +188,11 @@ func (c *serviceCall) transferToken() hedera.Status {
 
 func (c *serviceCall) transferTokens() hedera.Status {
 	list := &hapi.TokenTransferList{Token: c.tokenArg(0)}
-	if len(c.args[1].list) != len(c.args[2].list) {
+	if len(c.args[1].List) != len(c.args[2].List) {
 		return hapi.ResponseCodeEnum_INVALID_TRANSACTION_BODY
 	}
-	for i := range c.args[1].list {
-		list.Transfers = append(list.Transfers, c.debit(c.accountAt(c.args[1].list[i].address()), c.args[2].list[i].int64(), false))
+	for i := range c.args[1].List {
+		list.Transfers = append(list.Transfers, c.debit(c.accountAt(c.args[1].List[i].Address()), c.args[2].List[i].Int64(), false))
 	}
 	return c.transfer(oneToken(list))
 }
@@ -206,18 +207,18 @@ func (c *serviceCall) nftMove(from, to common.Address, serial int64, approval bo
 
 func (c *serviceCall) transferNFT() hedera.Status {
 	return c.transfer(oneToken(&hapi.TokenTransferList{Token: c.tokenArg(0), NftTransfers: []*hapi.NftTransfer{
-		c.nftMove(c.args[1].address(), c.args[2].address(), c.args[3].int64(), false),
+		c.nftMove(c.args[1].Address(), c.args[2].Address(), c.args[3].Int64(), false),
 	}}))
 }
 
 func (c *serviceCall) transferNFTs() hedera.Status {
-	from, to, serials := c.args[1].list, c.args[2].list, c.args[3].list
+	from, to, serials := c.args[1].List, c.args[2].List, c.args[3].List
 	if len(from) != len(to) || len(from) != len(serials) {
 		return hapi.ResponseCodeEnum_INVALID_TRANSACTION_BODY
 	}
 	list := &hapi.TokenTransferList{Token: c.tokenArg(0)}
 	for i := range from {
-		list.NftTransfers = append(list.NftTransfers, c.nftMove(from[i].address(), to[i].address(), serials[i].int64(), false))
+		list.NftTransfers = append(list.NftTransfers, c.nftMove(from[i].Address(), to[i].Address(), serials[i].Int64(), false))
 	}
 	return c.transfer(oneToken(list))
 }
@@ -225,7 +226,7 @@ func (c *serviceCall) transferNFTs() hedera.Status {
 // transferFrom is a transfer by a spender: of an allowance unless the owner calls.
 func (c *serviceCall) transferFrom() hedera.Status {
 	id, args := c.self()
-	from, to, amount := args[0].address(), args[1].address(), args[2].int64()
+	from, to, amount := args[0].Address(), args[1].Address(), args[2].Int64()
 	own := c.x.o.get(from) == c.sender
 	if t := c.x.o.tokens.get(id.GetTokenNum()); t != nil && t.NonFungible {
 		return c.transfer(oneToken(&hapi.TokenTransferList{Token: id, NftTransfers: []*hapi.NftTransfer{{
@@ -240,43 +241,43 @@ func (c *serviceCall) transferFrom() hedera.Status {
 
 func (c *serviceCall) erc20Transfer() hedera.Status {
 	id, args := c.self()
-	amount := args[1].int64()
-	c.result = []abiValue{abiBool(true)}
+	amount := args[1].Int64()
+	c.result = []sysabi.Value{sysabi.Bool(true)}
 	return c.transfer(oneToken(&hapi.TokenTransferList{Token: id, Transfers: []*hapi.AccountAmount{
-		{AccountID: c.me(), Amount: -amount}, {AccountID: c.accountAt(args[0].address()), Amount: amount},
+		{AccountID: c.me(), Amount: -amount}, {AccountID: c.accountAt(args[0].Address()), Amount: amount},
 	}}))
 }
 
 // ercTransferFrom returns true for fungible tokens, and nothing for NFTs, whose interface
 // has no result; what is returned beyond it, nobody reads.
 func (c *serviceCall) ercTransferFrom() hedera.Status {
-	c.result = []abiValue{abiBool(true)}
+	c.result = []sysabi.Value{sysabi.Bool(true)}
 	return c.transferFrom()
 }
 
 func (c *serviceCall) cryptoTransferV1() hedera.Status {
-	return c.transfer(&hapi.CryptoTransferTransactionBody{TokenTransfers: c.lists(c.args[0].list, false)})
+	return c.transfer(&hapi.CryptoTransferTransactionBody{TokenTransfers: c.lists(c.args[0].List, false)})
 }
 
 func (c *serviceCall) cryptoTransferV2() hedera.Status {
-	body := &hapi.CryptoTransferTransactionBody{Transfers: &hapi.TransferList{}, TokenTransfers: c.lists(c.args[1].list, true)}
-	for _, e := range c.args[0].list[0].list {
-		body.Transfers.AccountAmounts = append(body.Transfers.AccountAmounts, c.debit(c.accountAt(e.list[0].address()), e.list[1].int64(), e.list[2].bool()))
+	body := &hapi.CryptoTransferTransactionBody{Transfers: &hapi.TransferList{}, TokenTransfers: c.lists(c.args[1].List, true)}
+	for _, e := range c.args[0].List[0].List {
+		body.Transfers.AccountAmounts = append(body.Transfers.AccountAmounts, c.debit(c.accountAt(e.List[0].Address()), e.List[1].Int64(), e.List[2].Bool()))
 	}
 	return c.transfer(body)
 }
 
 // lists reads transfers of tokens. Their newer form also says what comes of an allowance though the
 // caller could do without.
-func (c *serviceCall) lists(values []abiValue, explicit bool) (lists []*hapi.TokenTransferList) {
+func (c *serviceCall) lists(values []sysabi.Value, explicit bool) (lists []*hapi.TokenTransferList) {
 	for _, v := range values {
-		list := &hapi.TokenTransferList{Token: tokenAt(v.list[0].address())}
-		for _, e := range v.list[1].list {
-			a, amount := c.accountAt(e.list[0].address()), e.list[1].int64()
-			list.Transfers = append(list.Transfers, c.debit(a, amount, explicit && e.list[2].bool()))
+		list := &hapi.TokenTransferList{Token: tokenAt(v.List[0].Address())}
+		for _, e := range v.List[1].List {
+			a, amount := c.accountAt(e.List[0].Address()), e.List[1].Int64()
+			list.Transfers = append(list.Transfers, c.debit(a, amount, explicit && e.List[2].Bool()))
 		}
-		for _, m := range v.list[2].list {
-			list.NftTransfers = append(list.NftTransfers, c.nftMove(m.list[0].address(), m.list[1].address(), m.list[2].int64(), explicit && m.list[3].bool()))
+		for _, m := range v.List[2].List {
+			list.NftTransfers = append(list.NftTransfers, c.nftMove(m.List[0].Address(), m.List[1].Address(), m.List[2].Int64(), explicit && m.List[3].Bool()))
 		}
 		lists = append(lists, list)
 	}
@@ -285,43 +286,43 @@ func (c *serviceCall) lists(values []abiValue, explicit bool) (lists []*hapi.Tok
 
 func (c *serviceCall) mint() hedera.Status {
 	body := &hapi.TokenMintTransactionBody{Token: c.tokenArg(0)}
-	if amount := c.args[1].int64(); amount >= 0 {
+	if amount := c.args[1].Int64(); amount >= 0 {
 		body.Amount = uint64(amount)
 	} else {
 		body.Amount = math.MaxUint64
 	}
-	for _, m := range c.args[2].list {
-		body.Metadata = append(body.Metadata, m.data)
+	for _, m := range c.args[2].List {
+		body.Metadata = append(body.Metadata, m.Data)
 	}
 	if len(body.GetMetadata()) > 0 {
 		body.Amount = 0 // of NFTs the metadata alone counts
 	}
 	child, status := c.dispatch(&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenMint{TokenMint: body}})
-	var serials abiValue
+	var serials sysabi.Value
 	for _, serial := range child.Did().Serials {
-		serials.list = append(serials.list, abiInt(serial))
+		serials.List = append(serials.List, sysabi.Int(serial))
 	}
-	c.result = []abiValue{abiInt(child.Did().TokenSupply), serials}
+	c.result = []sysabi.Value{sysabi.Int(child.Did().TokenSupply), serials}
 	return status
 }
 
 func (c *serviceCall) burn() hedera.Status {
-	amount := c.args[1].int64()
+	amount := c.args[1].Int64()
 	if amount < 0 {
 		return hapi.ResponseCodeEnum_INVALID_TOKEN_BURN_AMOUNT
 	}
 	child, status := c.dispatch(&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenBurn{TokenBurn: &hapi.TokenBurnTransactionBody{
-		Token: c.tokenArg(0), Amount: uint64(amount), SerialNumbers: c.args[2].int64s(),
+		Token: c.tokenArg(0), Amount: uint64(amount), SerialNumbers: c.args[2].Int64s(),
 	}}})
-	c.result = []abiValue{abiInt(child.Did().TokenSupply)}
+	c.result = []sysabi.Value{sysabi.Int(child.Did().TokenSupply)}
 	return status
 }
 
 func (c *serviceCall) wipe() hedera.Status {
 	body := &hapi.TokenWipeAccountTransactionBody{Token: c.tokenArg(0), Account: c.account(1)}
 	if strings.Contains(c.f.signature, "NFT") {
-		body.SerialNumbers = c.args[2].int64s()
-	} else if amount := c.args[2].int64(); amount >= 0 {
+		body.SerialNumbers = c.args[2].Int64s()
+	} else if amount := c.args[2].Int64(); amount >= 0 {
 		body.Amount = uint64(amount)
 	} else {
 		return hapi.ResponseCodeEnum_INVALID_WIPING_AMOUNT
@@ -332,7 +333,7 @@ func (c *serviceCall) wipe() hedera.Status {
 
 func (c *serviceCall) updateMetadata() hedera.Status {
 	_, status := c.dispatch(&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenUpdateNfts{TokenUpdateNfts: &hapi.TokenUpdateNftsTransactionBody{
-		Token: c.tokenArg(0), SerialNumbers: c.args[1].int64s(), Metadata: wrapperspb.Bytes(c.args[2].data),
+		Token: c.tokenArg(0), SerialNumbers: c.args[1].Int64s(), Metadata: wrapperspb.Bytes(c.args[2].Data),
 	}}})
 	return status
 }
@@ -342,8 +343,8 @@ func (c *serviceCall) tokensArg(i int) []*hapi.TokenID {
 		return []*hapi.TokenID{c.tokenArg(i)}
 	}
 	var list []*hapi.TokenID
-	for _, v := range c.args[i].list {
-		list = append(list, tokenAt(v.address()))
+	for _, v := range c.args[i].List {
+		list = append(list, tokenAt(v.Address()))
 	}
 	return list
 }
@@ -385,8 +386,8 @@ func (c *serviceCall) allowed(body *hapi.CryptoApproveAllowanceTransactionBody) 
 // approve is the approval of an amount by its owner, the caller.
 func (c *serviceCall) approve() hedera.Status {
 	id, args := c.self()
-	spender, amount := args[0].address(), args[1].int64()
-	c.result = []abiValue{abiBool(true)}
+	spender, amount := args[0].Address(), args[1].Int64()
+	c.result = []sysabi.Value{sysabi.Bool(true)}
 	status := c.allowed(&hapi.CryptoApproveAllowanceTransactionBody{TokenAllowances: []*hapi.TokenAllowance{{
 		TokenId: id, Owner: c.me(), Spender: c.accountAt(spender), Amount: amount,
 	}}})
@@ -398,7 +399,7 @@ func (c *serviceCall) approve() hedera.Status {
 // transfer all of an owner's NFTs may hand single ones on.
 func (c *serviceCall) approveNFT() hedera.Status {
 	id, args := c.self()
-	spender, serial := args[0].address(), args[1].int64()
+	spender, serial := args[0].Address(), args[1].Int64()
 	nft := c.x.o.nfts.get(nftKey{id.GetTokenNum(), serial})
 	if nft == nil || nft.Deleted {
 		return hapi.ResponseCodeEnum_INVALID_TOKEN_NFT_SERIAL_NUMBER
@@ -425,7 +426,7 @@ func (c *serviceCall) approveNFT() hedera.Status {
 // ercApprove is the approve of both interfaces.
 func (c *serviceCall) ercApprove() hedera.Status {
 	if t := c.x.o.tokens.get(c.entity.Num); t != nil && t.NonFungible {
-		c.result = []abiValue{abiBool(true)}
+		c.result = []sysabi.Value{sysabi.Bool(true)}
 		return c.approveNFT()
 	}
 	return c.approve()
@@ -433,12 +434,12 @@ func (c *serviceCall) ercApprove() hedera.Status {
 
 func (c *serviceCall) approveAll() hedera.Status {
 	id, args := c.self()
-	approved := args[1].bool()
+	approved := args[1].Bool()
 	status := c.allowed(&hapi.CryptoApproveAllowanceTransactionBody{NftAllowances: []*hapi.NftAllowance{{
-		TokenId: id, Owner: c.me(), Spender: c.accountAt(args[0].address()), ApprovedForAll: wrapperspb.Bool(approved),
+		TokenId: id, Owner: c.me(), Spender: c.accountAt(args[0].Address()), ApprovedForAll: wrapperspb.Bool(approved),
 	}}})
 	if status == okay {
-		c.logs = append(c.logs, approvalForAllLog(id, c.sender.address, args[0].address(), approved))
+		c.logs = append(c.logs, approvalForAllLog(id, c.sender.address, args[0].Address(), approved))
 	}
 	return status
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"lockstep/devnet/ledger/sysabi"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -47,28 +48,28 @@ func (c *serviceCall) create() hedera.Status {
 		}
 		c.x.o.move(service, c.x.o.entityAccount(feeCollector), c.value)
 	}
-	t := c.args[0].list
-	keys, status := c.keys(t[7].list)
+	t := c.args[0].List
+	keys, status := c.keys(t[7].List)
 	if status != okay {
 		return status
 	}
 	body := &hapi.TokenCreateTransactionBody{
-		Name: t[0].text(), Symbol: t[1].text(), Treasury: c.accountAt(t[2].address()), Memo: t[3].text(), FreezeDefault: t[6].bool(),
+		Name: t[0].Text(), Symbol: t[1].Text(), Treasury: c.accountAt(t[2].Address()), Memo: t[3].Text(), FreezeDefault: t[6].Bool(),
 		AdminKey: keys[0], KycKey: keys[1], FreezeKey: keys[2], WipeKey: keys[3], SupplyKey: keys[4],
 		FeeScheduleKey: keys[5], PauseKey: keys[6], MetadataKey: keys[7],
 	}
-	if t[4].bool() {
-		body.SupplyType, body.MaxSupply = hapi.TokenSupplyType_FINITE, t[5].int64()
+	if t[4].Bool() {
+		body.SupplyType, body.MaxSupply = hapi.TokenSupplyType_FINITE, t[5].Int64()
 	}
 	body.Expiry, body.AutoRenewAccount, body.AutoRenewPeriod = c.expiry(&t[8])
 	if len(t) > 9 {
-		body.Metadata = t[9].data
+		body.Metadata = t[9].Data
 	}
 	rest := c.args[1:]
 	if strings.HasPrefix(c.f.signature, "createNon") {
 		body.TokenType = hapi.TokenType_NON_FUNGIBLE_UNIQUE
 	} else {
-		supply, decimals := rest[0].int64(), rest[1].int64()
+		supply, decimals := rest[0].Int64(), rest[1].Int64()
 		if supply < 0 {
 			return hapi.ResponseCodeEnum_INVALID_TOKEN_INITIAL_SUPPLY
 		}
@@ -79,40 +80,40 @@ func (c *serviceCall) create() hedera.Status {
 		rest = rest[2:]
 	}
 	if len(rest) == 2 {
-		body.CustomFees = c.fees(rest[0].list, rest[1].list, body.GetTokenType() == hapi.TokenType_NON_FUNGIBLE_UNIQUE)
+		body.CustomFees = c.fees(rest[0].List, rest[1].List, body.GetTokenType() == hapi.TokenType_NON_FUNGIBLE_UNIQUE)
 	}
 	c.accepts(body.GetAdminKey())
 	child, status := c.dispatch(&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenCreation{TokenCreation: body}})
 	if status == okay {
-		c.result = []abiValue{abiAddress(child.Did().Token.LongZero())}
+		c.result = []sysabi.Value{sysabi.Address(child.Did().Token.LongZero())}
 	}
 	return status
 }
 
 // expiry reads when a token ends, who renews it and for how long.
-func (c *serviceCall) expiry(v *abiValue) (*hapi.Timestamp, *hapi.AccountID, *hapi.Duration) {
+func (c *serviceCall) expiry(v *sysabi.Value) (*hapi.Timestamp, *hapi.AccountID, *hapi.Duration) {
 	var (
 		end    *hapi.Timestamp
 		renew  *hapi.AccountID
 		period *hapi.Duration
 	)
-	if second := v.list[0].int64(); second != 0 {
+	if second := v.List[0].Int64(); second != 0 {
 		end = &hapi.Timestamp{Seconds: second}
 	}
-	if a := v.list[1].address(); a != (common.Address{}) {
+	if a := v.List[1].Address(); a != (common.Address{}) {
 		renew = c.accountAt(a)
 	}
-	if seconds := v.list[2].int64(); seconds != 0 {
+	if seconds := v.List[2].Int64(); seconds != 0 {
 		period = &hapi.Duration{Seconds: seconds}
 	}
 	return end, renew, period
 }
 
 // keys reads a token's keys. A bit of the first word stands for each key.
-func (c *serviceCall) keys(list []abiValue) (keys [8]*hapi.Key, _ hedera.Status) {
+func (c *serviceCall) keys(list []sysabi.Value) (keys [8]*hapi.Key, _ hedera.Status) {
 	for i := range list {
-		mask := list[i].list[0].int64()
-		key, ok := c.key(list[i].list[1].list)
+		mask := list[i].List[0].Int64()
+		key, ok := c.key(list[i].List[1].List)
 		if !ok {
 			return keys, hapi.ResponseCodeEnum_INVALID_TRANSACTION_BODY
 		}
@@ -126,26 +127,26 @@ func (c *serviceCall) keys(list []abiValue) (keys [8]*hapi.Key, _ hedera.Status)
 }
 
 // key reads one key, of which one form must be given.
-func (c *serviceCall) key(v []abiValue) (key *hapi.Key, ok bool) {
+func (c *serviceCall) key(v []sysabi.Value) (key *hapi.Key, ok bool) {
 	given := 0
 	take := func(k *hapi.Key) { key, given = k, given+1 }
-	if v[0].bool() {
+	if v[0].Bool() {
 		if m := c.sender.currentMeta(); m != nil && m.key != nil {
 			take(m.key)
 		} else {
 			take(contractKey(c.x.o.number(c.sender)))
 		}
 	}
-	if a := v[1].address(); a != (common.Address{}) {
+	if a := v[1].Address(); a != (common.Address{}) {
 		take(&hapi.Key{Key: &hapi.Key_ContractID{ContractID: c.contractAt(a)}})
 	}
-	if len(v[2].data) == ed25519Size {
-		take(ed25519Key(v[2].data))
+	if len(v[2].Data) == ed25519Size {
+		take(ed25519Key(v[2].Data))
 	}
-	if len(v[3].data) == secp256k1Size {
-		take(secp256k1Key(v[3].data))
+	if len(v[3].Data) == secp256k1Size {
+		take(secp256k1Key(v[3].Data))
 	}
-	if a := v[4].address(); a != (common.Address{}) {
+	if a := v[4].Address(); a != (common.Address{}) {
 		take(&hapi.Key{Key: &hapi.Key_DelegatableContractId{DelegatableContractId: c.contractAt(a)}})
 	}
 	return key, given == 1
@@ -160,27 +161,27 @@ func (c *serviceCall) contractAt(a common.Address) *hapi.ContractID {
 }
 
 // fees reads custom fees: fixed ones, and fractional ones or royalties.
-func (c *serviceCall) fees(fixed, rest []abiValue, royalties bool) (fees []*hapi.CustomFee) {
+func (c *serviceCall) fees(fixed, rest []sysabi.Value, royalties bool) (fees []*hapi.CustomFee) {
 	for _, v := range fixed {
 		fees = append(fees, &hapi.CustomFee{
-			Fee:                   &hapi.CustomFee_FixedFee{FixedFee: fixedFee(v.list[0].int64(), v.list[1].address(), v.list[2].bool(), v.list[3].bool())},
-			FeeCollectorAccountId: c.accountAt(v.list[4].address()),
+			Fee:                   &hapi.CustomFee_FixedFee{FixedFee: fixedFee(v.List[0].Int64(), v.List[1].Address(), v.List[2].Bool(), v.List[3].Bool())},
+			FeeCollectorAccountId: c.accountAt(v.List[4].Address()),
 		})
 	}
 	for _, v := range rest {
-		part := &hapi.Fraction{Numerator: v.list[0].int64(), Denominator: v.list[1].int64()}
+		part := &hapi.Fraction{Numerator: v.List[0].Int64(), Denominator: v.List[1].Int64()}
 		fee := &hapi.CustomFee{}
 		if royalties {
 			royalty := &hapi.RoyaltyFee{ExchangeValueFraction: part}
-			if amount := v.list[2].int64(); amount > 0 {
-				royalty.FallbackFee = fixedFee(amount, v.list[3].address(), v.list[4].bool(), false)
+			if amount := v.List[2].Int64(); amount > 0 {
+				royalty.FallbackFee = fixedFee(amount, v.List[3].Address(), v.List[4].Bool(), false)
 			}
-			fee.Fee, fee.FeeCollectorAccountId = &hapi.CustomFee_RoyaltyFee{RoyaltyFee: royalty}, c.accountAt(v.list[5].address())
+			fee.Fee, fee.FeeCollectorAccountId = &hapi.CustomFee_RoyaltyFee{RoyaltyFee: royalty}, c.accountAt(v.List[5].Address())
 		} else {
 			fee.Fee = &hapi.CustomFee_FractionalFee{FractionalFee: &hapi.FractionalFee{
-				FractionalAmount: part, MinimumAmount: v.list[2].int64(), MaximumAmount: v.list[3].int64(), NetOfTransfers: v.list[4].bool(),
+				FractionalAmount: part, MinimumAmount: v.List[2].Int64(), MaximumAmount: v.List[3].Int64(), NetOfTransfers: v.List[4].Bool(),
 			}}
-			fee.FeeCollectorAccountId = c.accountAt(v.list[5].address())
+			fee.FeeCollectorAccountId = c.accountAt(v.List[5].Address())
 		}
 		fees = append(fees, fee)
 	}
@@ -200,22 +201,22 @@ func fixedFee(amount int64, token common.Address, hbar, own bool) *hapi.FixedFee
 
 // update changes what is given: empty text, no address and no keys leave what is there.
 func (c *serviceCall) update() hedera.Status {
-	t := c.args[1].list
-	keys, status := c.keys(t[7].list)
+	t := c.args[1].List
+	keys, status := c.keys(t[7].List)
 	if status != okay {
 		return status
 	}
-	body := &hapi.TokenUpdateTransactionBody{Token: c.tokenArg(0), Name: t[0].text(), Symbol: t[1].text()}
+	body := &hapi.TokenUpdateTransactionBody{Token: c.tokenArg(0), Name: t[0].Text(), Symbol: t[1].Text()}
 	setKeys(body, keys)
-	if a := t[2].address(); a != (common.Address{}) {
+	if a := t[2].Address(); a != (common.Address{}) {
 		body.Treasury = c.accountAt(a)
 	}
-	if memo := t[3].text(); memo != "" {
+	if memo := t[3].Text(); memo != "" {
 		body.Memo = wrapperspb.String(memo)
 	}
 	body.Expiry, body.AutoRenewAccount, body.AutoRenewPeriod = c.expiry(&t[8])
-	if len(t) > 9 && len(t[9].data) > 0 {
-		body.Metadata = wrapperspb.Bytes(t[9].data)
+	if len(t) > 9 && len(t[9].Data) > 0 {
+		body.Metadata = wrapperspb.Bytes(t[9].Data)
 	}
 	return c.updated(body)
 }
@@ -231,7 +232,7 @@ func (c *serviceCall) updated(body *hapi.TokenUpdateTransactionBody) hedera.Stat
 }
 
 func (c *serviceCall) updateKeys() hedera.Status {
-	keys, status := c.keys(c.args[1].list)
+	keys, status := c.keys(c.args[1].List)
 	if status != okay {
 		return status
 	}
@@ -250,7 +251,7 @@ func (c *serviceCall) updateFees() hedera.Status {
 	royalties := strings.HasPrefix(c.f.signature, "updateNon")
 	_, status := c.dispatch(&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenFeeScheduleUpdate{
 		TokenFeeScheduleUpdate: &hapi.TokenFeeScheduleUpdateTransactionBody{
-			TokenId: c.tokenArg(0), CustomFees: c.fees(c.args[1].list, c.args[2].list, royalties),
+			TokenId: c.tokenArg(0), CustomFees: c.fees(c.args[1].List, c.args[2].List, royalties),
 		},
 	}})
 	return status

@@ -4,6 +4,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 
+	"lockstep/devnet/ledger/sysabi"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -38,7 +39,7 @@ func transferLogs(o *overlay, did *Effects) (logs []*types.Log) {
 				if t.Amount > 0 {
 					logs = append(logs, &types.Log{
 						Address: t.Token.LongZero(), Topics: []common.Hash{topicTransfer, at(from[0].Account), at(t.Account)},
-						Data: intWord(t.Amount).Bytes(),
+						Data: sysabi.Word(t.Amount).Bytes(),
 					})
 				}
 			}
@@ -47,7 +48,7 @@ func transferLogs(o *overlay, did *Effects) (logs []*types.Log) {
 	}
 	for _, n := range did.NFTs {
 		logs = append(logs, &types.Log{
-			Address: n.Token.LongZero(), Topics: []common.Hash{topicTransfer, at(n.Sender), at(n.Receiver), intWord(n.Serial)},
+			Address: n.Token.LongZero(), Topics: []common.Hash{topicTransfer, at(n.Sender), at(n.Receiver), sysabi.Word(n.Serial)},
 		})
 	}
 	return logs
@@ -63,9 +64,9 @@ func (c *serviceCall) logApproval(status hedera.Status, id *hapi.TokenID, owner,
 		Topics:  []common.Hash{topicApproval, common.BytesToHash(owner[:]), common.BytesToHash(c.x.o.canonical(spender).Bytes())},
 	}
 	if nft {
-		log.Topics = append(log.Topics, intWord(amount))
+		log.Topics = append(log.Topics, sysabi.Word(amount))
 	} else {
-		log.Data = intWord(amount).Bytes()
+		log.Data = sysabi.Word(amount).Bytes()
 	}
 	c.logs = append(c.logs, log)
 }
@@ -74,7 +75,7 @@ func approvalForAllLog(id *hapi.TokenID, owner, spender common.Address, approved
 	return &types.Log{
 		Address: hedera.Entity(id.GetTokenNum()).LongZero(),
 		Topics:  []common.Hash{topicApprovalForAll, common.BytesToHash(owner[:]), common.BytesToHash(spender[:])},
-		Data:    abiBool(approved).word.Bytes(),
+		Data:    sysabi.Bool(approved).Word.Bytes(),
 	}
 }
 
@@ -116,7 +117,7 @@ func (h *handling) approvalLogs(body *hapi.CryptoApproveAllowanceTransactionBody
 	for _, a := range body.GetTokenAllowances() {
 		from, to := parties(a.GetOwner(), a.GetSpender())
 		logs = append(logs, &types.Log{
-			Address: hedera.Entity(a.GetTokenId().GetTokenNum()).LongZero(), Data: intWord(a.GetAmount()).Bytes(),
+			Address: hedera.Entity(a.GetTokenId().GetTokenNum()).LongZero(), Data: sysabi.Word(a.GetAmount()).Bytes(),
 			Topics: []common.Hash{topicApproval, common.BytesToHash(from[:]), common.BytesToHash(to[:])},
 		})
 	}
@@ -128,7 +129,7 @@ func (h *handling) approvalLogs(body *hapi.CryptoApproveAllowanceTransactionBody
 		for _, serial := range a.GetSerialNumbers() {
 			logs = append(logs, &types.Log{
 				Address: hedera.Entity(a.GetTokenId().GetTokenNum()).LongZero(),
-				Topics:  []common.Hash{topicApproval, common.BytesToHash(from[:]), common.BytesToHash(to[:]), intWord(serial)},
+				Topics:  []common.Hash{topicApproval, common.BytesToHash(from[:]), common.BytesToHash(to[:]), sysabi.Word(serial)},
 			})
 		}
 	}

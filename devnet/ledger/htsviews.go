@@ -3,12 +3,13 @@ package ledger
 import (
 	"github.com/ethereum/go-ethereum/common"
 
+	"lockstep/devnet/ledger/sysabi"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
 
 // view makes a function of what is said about a token that exists.
-func view(say func(c *serviceCall, t *Token, args []abiValue) hedera.Status) func(*serviceCall) hedera.Status {
+func view(say func(c *serviceCall, t *Token, args []sysabi.Value) hedera.Status) func(*serviceCall) hedera.Status {
 	return func(c *serviceCall) hedera.Status {
 		id, args := c.self()
 		t := c.x.o.tokens.get(tokenNum(id))
@@ -20,9 +21,9 @@ func view(say func(c *serviceCall, t *Token, args []abiValue) hedera.Status) fun
 }
 
 // saying is a view that cannot fail.
-func saying(say func(c *serviceCall, t *Token) abiValue) func(*serviceCall) hedera.Status {
-	return view(func(c *serviceCall, t *Token, _ []abiValue) hedera.Status {
-		c.result = []abiValue{say(c, t)}
+func saying(say func(c *serviceCall, t *Token) sysabi.Value) func(*serviceCall) hedera.Status {
+	return view(func(c *serviceCall, t *Token, _ []sysabi.Value) hedera.Status {
+		c.result = []sysabi.Value{say(c, t)}
 		return okay
 	})
 }
@@ -30,27 +31,27 @@ func saying(say func(c *serviceCall, t *Token) abiValue) func(*serviceCall) hede
 func directViews() []*serviceFunction {
 	return []*serviceFunction{
 		{signature: "isToken(address)", returns: "bool", view: true, run: func(c *serviceCall) hedera.Status {
-			c.result = []abiValue{abiBool(c.x.o.tokens.get(tokenNum(c.tokenArg(0))) != nil)}
+			c.result = []sysabi.Value{sysabi.Bool(c.x.o.tokens.get(tokenNum(c.tokenArg(0))) != nil)}
 			return okay
 		}},
-		{signature: "getTokenType(address)", returns: "int32", view: true, run: saying(func(_ *serviceCall, t *Token) abiValue { return abiBool(t.NonFungible) })},
-		{signature: "isFrozen(address,address)", returns: "bool", view: true, run: view(func(c *serviceCall, t *Token, args []abiValue) hedera.Status {
-			return c.sayRelation(t, args[0].address(), func(r *Relation) bool { return r.Frozen && t.Keys.Freeze != nil })
+		{signature: "getTokenType(address)", returns: "int32", view: true, run: saying(func(_ *serviceCall, t *Token) sysabi.Value { return sysabi.Bool(t.NonFungible) })},
+		{signature: "isFrozen(address,address)", returns: "bool", view: true, run: view(func(c *serviceCall, t *Token, args []sysabi.Value) hedera.Status {
+			return c.sayRelation(t, args[0].Address(), func(r *Relation) bool { return r.Frozen && t.Keys.Freeze != nil })
 		})},
-		{signature: "isKyc(address,address)", returns: "bool", view: true, run: view(func(c *serviceCall, t *Token, args []abiValue) hedera.Status {
-			return c.sayRelation(t, args[0].address(), func(r *Relation) bool { return r.KYC })
+		{signature: "isKyc(address,address)", returns: "bool", view: true, run: view(func(c *serviceCall, t *Token, args []sysabi.Value) hedera.Status {
+			return c.sayRelation(t, args[0].Address(), func(r *Relation) bool { return r.KYC })
 		})},
-		{signature: "getTokenDefaultFreezeStatus(address)", returns: "bool", view: true, run: saying(func(_ *serviceCall, t *Token) abiValue { return abiBool(t.FreezeDefault) })},
-		{signature: "getTokenDefaultKycStatus(address)", returns: "bool", view: true, run: saying(func(_ *serviceCall, t *Token) abiValue { return abiBool(t.Keys.KYC == nil) })},
+		{signature: "getTokenDefaultFreezeStatus(address)", returns: "bool", view: true, run: saying(func(_ *serviceCall, t *Token) sysabi.Value { return sysabi.Bool(t.FreezeDefault) })},
+		{signature: "getTokenDefaultKycStatus(address)", returns: "bool", view: true, run: saying(func(_ *serviceCall, t *Token) sysabi.Value { return sysabi.Bool(t.Keys.KYC == nil) })},
 		{signature: "allowance(address,address,address)", returns: "uint256", view: true, run: view((*serviceCall).sayAllowance)},
 		{signature: "getApproved(address,uint256)", returns: "address", view: true, run: view((*serviceCall).sayApproved)},
 		{signature: "isApprovedForAll(address,address,address)", returns: "bool", view: true, run: view((*serviceCall).sayApprovedForAll)},
 		{signature: "getTokenInfo(address)", returns: "INFO", view: true, run: saying((*serviceCall).info)},
-		{signature: "getFungibleTokenInfo(address)", returns: "(INFO,int32)", view: true, run: saying(func(c *serviceCall, t *Token) abiValue {
-			return abiList(c.info(t), abiInt(int64(t.Decimals)))
+		{signature: "getFungibleTokenInfo(address)", returns: "(INFO,int32)", view: true, run: saying(func(c *serviceCall, t *Token) sysabi.Value {
+			return sysabi.List(c.info(t), sysabi.Int(int64(t.Decimals)))
 		})},
 		{signature: "getNonFungibleTokenInfo(address,int64)", returns: "(INFO,int64,address,int64,bytes,address)", view: true, run: view((*serviceCall).sayNFT)},
-		{signature: "getTokenCustomFees(address)", returns: "FIXED,PART,ROYAL", view: true, run: view(func(c *serviceCall, t *Token, _ []abiValue) hedera.Status {
+		{signature: "getTokenCustomFees(address)", returns: "FIXED,PART,ROYAL", view: true, run: view(func(c *serviceCall, t *Token, _ []sysabi.Value) hedera.Status {
 			c.result = c.customFees(t)
 			return okay
 		})},
@@ -61,45 +62,45 @@ func directViews() []*serviceFunction {
 
 func facadeViews() []*serviceFunction {
 	return []*serviceFunction{
-		{signature: "name()", returns: "string", view: true, run: saying(func(_ *serviceCall, t *Token) abiValue { return abiText(t.Name) })},
-		{signature: "symbol()", returns: "string", view: true, run: saying(func(_ *serviceCall, t *Token) abiValue { return abiText(t.Symbol) })},
-		{signature: "decimals()", returns: "uint8", view: true, run: view(func(c *serviceCall, t *Token, _ []abiValue) hedera.Status {
+		{signature: "name()", returns: "string", view: true, run: saying(func(_ *serviceCall, t *Token) sysabi.Value { return sysabi.Text(t.Name) })},
+		{signature: "symbol()", returns: "string", view: true, run: saying(func(_ *serviceCall, t *Token) sysabi.Value { return sysabi.Text(t.Symbol) })},
+		{signature: "decimals()", returns: "uint8", view: true, run: view(func(c *serviceCall, t *Token, _ []sysabi.Value) hedera.Status {
 			if t.NonFungible {
 				return hapi.ResponseCodeEnum_INVALID_TOKEN_ID
 			}
-			c.result = []abiValue{abiInt(int64(t.Decimals))}
+			c.result = []sysabi.Value{sysabi.Int(int64(t.Decimals))}
 			return okay
 		})},
-		{signature: "totalSupply()", returns: "uint256", view: true, run: saying(func(_ *serviceCall, t *Token) abiValue { return abiInt(t.Supply) })},
-		{signature: "balanceOf(address)", returns: "uint256", view: true, run: view(func(c *serviceCall, t *Token, args []abiValue) hedera.Status {
+		{signature: "totalSupply()", returns: "uint256", view: true, run: saying(func(_ *serviceCall, t *Token) sysabi.Value { return sysabi.Int(t.Supply) })},
+		{signature: "balanceOf(address)", returns: "uint256", view: true, run: view(func(c *serviceCall, t *Token, args []sysabi.Value) hedera.Status {
 			balance := int64(0)
-			if r := c.relation(t, args[0].address()); r != nil {
+			if r := c.relation(t, args[0].Address()); r != nil {
 				balance = r.Balance
 			}
-			c.result = []abiValue{abiInt(balance)}
+			c.result = []sysabi.Value{sysabi.Int(balance)}
 			return okay
 		})},
 		{signature: "allowance(address,address)", returns: "uint256", view: true, run: view((*serviceCall).sayAllowance)},
-		{signature: "ownerOf(uint256)", returns: "address", view: true, run: view(func(c *serviceCall, t *Token, args []abiValue) hedera.Status {
+		{signature: "ownerOf(uint256)", returns: "address", view: true, run: view(func(c *serviceCall, t *Token, args []sysabi.Value) hedera.Status {
 			nft := c.nft(t, &args[0])
 			if nft == nil {
 				return hapi.ResponseCodeEnum_INVALID_TOKEN_NFT_SERIAL_NUMBER
 			}
-			c.result = []abiValue{c.addressOf(nft.Owner)}
+			c.result = []sysabi.Value{c.addressOf(nft.Owner)}
 			return okay
 		})},
 		{signature: "getApproved(uint256)", returns: "address", view: true, run: view((*serviceCall).sayApproved)},
 		{signature: "isApprovedForAll(address,address)", returns: "bool", view: true, run: view((*serviceCall).sayApprovedForAll)},
-		{signature: "tokenURI(uint256)", returns: "string", view: true, run: view(func(c *serviceCall, t *Token, args []abiValue) hedera.Status {
+		{signature: "tokenURI(uint256)", returns: "string", view: true, run: view(func(c *serviceCall, t *Token, args []sysabi.Value) hedera.Status {
 			text := "ERC721Metadata: URI query for nonexistent token"
 			if nft := c.nft(t, &args[0]); nft != nil {
 				text = string(nft.Metadata)
 			}
-			c.result = []abiValue{abiText(text)}
+			c.result = []sysabi.Value{sysabi.Text(text)}
 			return okay
 		})},
-		{signature: "isAssociated()", returns: "bool", view: true, run: saying(func(c *serviceCall, t *Token) abiValue {
-			return abiBool(c.relation(t, c.sender.address) != nil)
+		{signature: "isAssociated()", returns: "bool", view: true, run: saying(func(c *serviceCall, t *Token) sysabi.Value {
+			return sysabi.Bool(c.relation(t, c.sender.address) != nil)
 		})},
 	}
 }
@@ -117,71 +118,71 @@ func (c *serviceCall) sayRelation(t *Token, a common.Address, is func(*Relation)
 		return hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
 	}
 	r := c.relation(t, a)
-	c.result = []abiValue{abiBool(r != nil && is(r))}
+	c.result = []sysabi.Value{sysabi.Bool(r != nil && is(r))}
 	return okay
 }
 
-func (c *serviceCall) sayAllowance(t *Token, args []abiValue) hedera.Status {
-	owner, spender := c.x.o.get(args[0].address()), c.x.o.get(args[1].address())
+func (c *serviceCall) sayAllowance(t *Token, args []sysabi.Value) hedera.Status {
+	owner, spender := c.x.o.get(args[0].Address()), c.x.o.get(args[1].Address())
 	left := int64(0)
 	if a := c.x.o.allowances.get(allowanceKey{owner: owner.num, token: t.ID.Num, spender: spender.num}); a != nil {
 		left = a.Amount
 	}
-	c.result = []abiValue{abiInt(left)}
+	c.result = []sysabi.Value{sysabi.Int(left)}
 	return okay
 }
 
 // nft returns an NFT that exists.
-func (c *serviceCall) nft(t *Token, serial *abiValue) *NFT {
-	if !t.NonFungible || !serial.uint256().IsUint64() {
+func (c *serviceCall) nft(t *Token, serial *sysabi.Value) *NFT {
+	if !t.NonFungible || !serial.Uint256().IsUint64() {
 		return nil
 	}
-	nft := c.x.o.nfts.get(nftKey{t.ID.Num, serial.int64()})
+	nft := c.x.o.nfts.get(nftKey{t.ID.Num, serial.Int64()})
 	if nft == nil || nft.Deleted {
 		return nil
 	}
 	return nft
 }
 
-func (c *serviceCall) sayApproved(t *Token, args []abiValue) hedera.Status {
+func (c *serviceCall) sayApproved(t *Token, args []sysabi.Value) hedera.Status {
 	nft := c.nft(t, &args[0])
 	if nft == nil {
 		return hapi.ResponseCodeEnum_INVALID_TOKEN_NFT_SERIAL_NUMBER
 	}
-	c.result = []abiValue{c.addressOf(nft.Spender)}
+	c.result = []sysabi.Value{c.addressOf(nft.Spender)}
 	return okay
 }
 
-func (c *serviceCall) sayApprovedForAll(t *Token, args []abiValue) hedera.Status {
-	owner, spender := c.x.o.get(args[0].address()), c.x.o.get(args[1].address())
+func (c *serviceCall) sayApprovedForAll(t *Token, args []sysabi.Value) hedera.Status {
+	owner, spender := c.x.o.get(args[0].Address()), c.x.o.get(args[1].Address())
 	all := c.x.o.nftAllowances.get(allowanceKey{owner: owner.num, token: t.ID.Num, spender: spender.num})
-	c.result = []abiValue{abiBool(all != nil && all.Approved)}
+	c.result = []sysabi.Value{sysabi.Bool(all != nil && all.Approved)}
 	return okay
 }
 
 // addressOf is the address by which the EVM knows an entity; zero for none.
-func (c *serviceCall) addressOf(id hedera.ID) abiValue {
+func (c *serviceCall) addressOf(id hedera.ID) sysabi.Value {
 	if id.IsZero() {
-		return abiValue{}
+		return sysabi.Value{}
 	}
-	return abiAddress(c.x.o.entityAccount(id.Num).address)
+	return sysabi.Address(c.x.o.entityAccount(id.Num).address)
 }
 
-func (c *serviceCall) sayNFT(t *Token, args []abiValue) hedera.Status {
+func (c *serviceCall) sayNFT(t *Token, args []sysabi.Value) hedera.Status {
 	nft := c.nft(t, &args[0])
 	if nft == nil {
 		return hapi.ResponseCodeEnum_INVALID_TOKEN_NFT_SERIAL_NUMBER
 	}
-	c.result = []abiValue{abiList(c.info(t), abiInt(nft.Serial), c.addressOf(nft.Owner), abiInt(nft.Created.Seconds),
-		abiData(nft.Metadata), c.addressOf(nft.Spender))}
+	c.result = []sysabi.Value{sysabi.List(c.info(t), sysabi.Int(nft.Serial), c.addressOf(nft.Owner), sysabi.Int(nft.Created.Seconds),
+		sysabi.Bytes(nft.Metadata), c.addressOf(nft.Spender))}
 	return okay
 }
 
 // sayKey tells the key of the role that a bit stands for.
-func (c *serviceCall) sayKey(t *Token, args []abiValue) hedera.Status {
+func (c *serviceCall) sayKey(t *Token, args []sysabi.Value) hedera.Status {
 	for bit, key := range t.Keys.all() {
-		if args[0].int64() == 1<<bit && key != nil {
-			c.result = []abiValue{c.keyValue(key)}
+		if args[0].Int64() == 1<<bit && key != nil {
+			c.result = []sysabi.Value{c.keyValue(key)}
 			return okay
 		}
 	}
@@ -193,46 +194,46 @@ func (k *TokenKeys) all() []*hapi.Key {
 	return []*hapi.Key{k.Admin, k.KYC, k.Freeze, k.Wipe, k.Supply, k.FeeSchedule, k.Pause, k.Metadata}
 }
 
-func (c *serviceCall) keyValue(key *hapi.Key) abiValue {
-	at := func(id *hapi.ContractID) abiValue {
+func (c *serviceCall) keyValue(key *hapi.Key) sysabi.Value {
+	at := func(id *hapi.ContractID) sysabi.Value {
 		address, _ := contractAddress(id)
 		if id == nil {
 			address = common.Address{}
 		}
-		return abiAddress(c.x.o.canonical(address))
+		return sysabi.Address(c.x.o.canonical(address))
 	}
-	return abiList(abiBool(false), at(key.GetContractID()), abiData(key.GetEd25519()), abiData(key.GetECDSASecp256K1()),
+	return sysabi.List(sysabi.Bool(false), at(key.GetContractID()), sysabi.Bytes(key.GetEd25519()), sysabi.Bytes(key.GetECDSASecp256K1()),
 		at(key.GetDelegatableContractId()))
 }
 
-func (c *serviceCall) expiryOf(t *Token) abiValue {
-	return abiList(abiInt(t.Expires.Seconds), c.addressOf(t.AutoRenewAccount), abiInt(t.AutoRenewPeriod))
+func (c *serviceCall) expiryOf(t *Token) sysabi.Value {
+	return sysabi.List(sysabi.Int(t.Expires.Seconds), c.addressOf(t.AutoRenewAccount), sysabi.Int(t.AutoRenewPeriod))
 }
 
 // ledgerName is the id of local networks as the token service writes it.
 const ledgerName = "0x03"
 
 // info is what the service tells of every kind of token.
-func (c *serviceCall) info(t *Token) abiValue {
-	var keys abiValue
+func (c *serviceCall) info(t *Token) sysabi.Value {
+	var keys sysabi.Value
 	for bit, key := range t.Keys.all()[:7] {
-		keys.list = append(keys.list, abiList(abiInt(1<<bit), c.keyValue(key)))
+		keys.List = append(keys.List, sysabi.List(sysabi.Int(1<<bit), c.keyValue(key)))
 	}
-	basics := abiList(abiText(t.Name), abiText(t.Symbol), c.addressOf(t.Treasury), abiText(t.Memo), abiBool(t.MaxSupply > 0),
-		abiInt(t.MaxSupply), abiBool(t.FreezeDefault), keys, c.expiryOf(t))
+	basics := sysabi.List(sysabi.Text(t.Name), sysabi.Text(t.Symbol), c.addressOf(t.Treasury), sysabi.Text(t.Memo), sysabi.Bool(t.MaxSupply > 0),
+		sysabi.Int(t.MaxSupply), sysabi.Bool(t.FreezeDefault), keys, c.expiryOf(t))
 	fees := c.customFees(t)
-	return abiList(basics, abiInt(t.Supply), abiBool(t.Deleted), abiBool(t.Keys.KYC == nil), abiBool(t.Paused),
-		fees[0], fees[1], fees[2], abiText(ledgerName))
+	return sysabi.List(basics, sysabi.Int(t.Supply), sysabi.Bool(t.Deleted), sysabi.Bool(t.Keys.KYC == nil), sysabi.Bool(t.Paused),
+		fees[0], fees[1], fees[2], sysabi.Text(ledgerName))
 }
 
 // customFees are the fixed and fractional fees and the royalties of a token.
-func (c *serviceCall) customFees(t *Token) []abiValue {
-	lists := make([]abiValue, 3)
-	denomination := func(f *hapi.FixedFee) (token, hbar abiValue) {
+func (c *serviceCall) customFees(t *Token) []sysabi.Value {
+	lists := make([]sysabi.Value, 3)
+	denomination := func(f *hapi.FixedFee) (token, hbar sysabi.Value) {
 		if f.GetDenominatingTokenId() == nil {
-			return abiValue{}, abiBool(f != nil)
+			return sysabi.Value{}, sysabi.Bool(f != nil)
 		}
-		return abiAddress(hedera.Entity(f.GetDenominatingTokenId().GetTokenNum()).LongZero()), abiBool(false)
+		return sysabi.Address(hedera.Entity(f.GetDenominatingTokenId().GetTokenNum()).LongZero()), sysabi.Bool(false)
 	}
 	for _, fee := range t.Fees {
 		collector := c.addressOf(hedera.Entity(fee.GetFeeCollectorAccountId().GetAccountNum()))
@@ -240,16 +241,16 @@ func (c *serviceCall) customFees(t *Token) []abiValue {
 		case *hapi.CustomFee_FixedFee:
 			token, hbar := denomination(kind.FixedFee)
 			own := kind.FixedFee.GetDenominatingTokenId().GetTokenNum() == t.ID.Num
-			lists[0].list = append(lists[0].list, abiList(abiInt(kind.FixedFee.GetAmount()), token, hbar, abiBool(own), collector))
+			lists[0].List = append(lists[0].List, sysabi.List(sysabi.Int(kind.FixedFee.GetAmount()), token, hbar, sysabi.Bool(own), collector))
 		case *hapi.CustomFee_FractionalFee:
 			f := kind.FractionalFee
-			lists[1].list = append(lists[1].list, abiList(abiInt(f.GetFractionalAmount().GetNumerator()), abiInt(f.GetFractionalAmount().GetDenominator()),
-				abiInt(f.GetMinimumAmount()), abiInt(f.GetMaximumAmount()), abiBool(f.GetNetOfTransfers()), collector))
+			lists[1].List = append(lists[1].List, sysabi.List(sysabi.Int(f.GetFractionalAmount().GetNumerator()), sysabi.Int(f.GetFractionalAmount().GetDenominator()),
+				sysabi.Int(f.GetMinimumAmount()), sysabi.Int(f.GetMaximumAmount()), sysabi.Bool(f.GetNetOfTransfers()), collector))
 		case *hapi.CustomFee_RoyaltyFee:
 			f := kind.RoyaltyFee
 			token, hbar := denomination(f.GetFallbackFee())
-			lists[2].list = append(lists[2].list, abiList(abiInt(f.GetExchangeValueFraction().GetNumerator()), abiInt(f.GetExchangeValueFraction().GetDenominator()),
-				abiInt(f.GetFallbackFee().GetAmount()), token, hbar, collector))
+			lists[2].List = append(lists[2].List, sysabi.List(sysabi.Int(f.GetExchangeValueFraction().GetNumerator()), sysabi.Int(f.GetExchangeValueFraction().GetDenominator()),
+				sysabi.Int(f.GetFallbackFee().GetAmount()), token, hbar, collector))
 		}
 	}
 	return lists

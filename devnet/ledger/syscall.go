@@ -13,6 +13,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"google.golang.org/protobuf/proto"
 
+	"lockstep/devnet/ledger/sysabi"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -23,12 +24,12 @@ type serviceFunction struct {
 	returns     string // types of what it returns
 	gas         uint64
 	view        bool
-	schedulable bool                                       // scheduleNative takes it
-	codeless    bool                                       // a direct call returns no response code
-	run         func(c *serviceCall) hedera.Status         // fills c.result
-	price       func(x *execution, args []abiValue) uint64 // where gas depends on the arguments
+	schedulable bool                                           // scheduleNative takes it
+	codeless    bool                                           // a direct call returns no response code
+	run         func(c *serviceCall) hedera.Status             // fills c.result
+	price       func(x *execution, args []sysabi.Value) uint64 // where gas depends on the arguments
 
-	args, results []abiType // parsed from the above
+	args, results []sysabi.Type // parsed from the above
 }
 
 // serviceCall is one call of a service while it is answered.
@@ -38,8 +39,8 @@ type serviceCall struct {
 	sender     *ovAccount
 	entity     hedera.ID // whose proxy is called; zero in a direct call
 	facade     bool
-	args       []abiValue
-	result     []abiValue
+	args       []sysabi.Value
+	result     []sysabi.Value
 	signatures *Signatures // that the call brings, in place of what the caller holds
 	outside    *hapi.Key   // a single key whose signature on the transaction around the call counts
 	only       bool        // keys of the calling contract hold only where they are delegatable
@@ -68,7 +69,7 @@ func (s *service) RequiredGas(input []byte) uint64 {
 		return viewGas
 	}
 	if f.price != nil {
-		if values, ok := decodeABI(f.args, args); ok {
+		if values, ok := sysabi.Decode(f.args, args); ok {
 			return f.price(s.x, values)
 		}
 	}
@@ -101,8 +102,8 @@ func (s *service) parse(input []byte) (f *serviceFunction, entity hedera.ID, arg
 
 // redirected reads an address and the call of it, encoded or one behind the other.
 func redirected(args []byte) (common.Address, []byte, bool) {
-	if values, ok := decodeABI(redirectTypes(), args); ok {
-		return values[0].address(), values[1].data, true
+	if values, ok := sysabi.Decode(redirectTypes(), args); ok {
+		return values[0].Address(), values[1].Data, true
 	}
 	if len(args) < common.AddressLength {
 		return common.Address{}, nil, false
@@ -110,7 +111,7 @@ func redirected(args []byte) (common.Address, []byte, bool) {
 	return common.Address(args[:20]), args[20:], true
 }
 
-var redirectTypes = sync.OnceValue(func() []abiType { return parseTypes("address,bytes") })
+var redirectTypes = sync.OnceValue(func() []sysabi.Type { return sysabi.ParseTypes("address,bytes") })
 
 // Run answers a call.
 func (s *service) Run(input []byte) ([]byte, error) {
@@ -121,7 +122,7 @@ func (s *service) Run(input []byte) ([]byte, error) {
 		return nil, errHalt
 	}
 	// The EVM uses the memory of the caller again, and what is kept of a call stays.
-	args, ok := decodeABI(f.args, bytes.Clone(data))
+	args, ok := sysabi.Decode(f.args, bytes.Clone(data))
 	if !ok || !f.view && x.static() {
 		return nil, errHalt
 	}
@@ -147,18 +148,18 @@ func (c *serviceCall) answer() ([]byte, error) {
 	}
 	if c.revertsOn(status) {
 		if c.failure == nil {
-			c.failure = intWord(int64(status)).Bytes()
+			c.failure = sysabi.Word(int64(status)).Bytes()
 		}
 		return c.failure, vm.ErrExecutionReverted
 	}
 	values := c.result
 	if !c.f.codeless && !c.facade || strings.HasPrefix(c.f.returns, "int64") {
-		values = append([]abiValue{abiInt(int64(status))}, values...)
+		values = append([]sysabi.Value{sysabi.Int(int64(status))}, values...)
 	}
 	for i := len(values); i < len(c.f.results); i++ {
-		values = append(values, zeroABI(&c.f.results[i]))
+		values = append(values, sysabi.Zero(&c.f.results[i]))
 	}
-	return encodeABI(c.f.results, values), nil
+	return sysabi.Encode(c.f.results, values), nil
 }
 
 // revertsOn tells whether a failure reverts the call: where the results have no code to tell
@@ -278,8 +279,8 @@ func functionTable(list []*serviceFunction, first string) map[[4]byte]*serviceFu
 			f.returns = strings.Trim(first+","+expand(f.returns), ",")
 		}
 		open := strings.IndexByte(f.signature, '(')
-		f.args = parseTypes(f.signature[open+1 : len(f.signature)-1])
-		f.results = parseTypes(f.returns)
+		f.args = sysabi.ParseTypes(f.signature[open+1 : len(f.signature)-1])
+		f.results = sysabi.ParseTypes(f.returns)
 		if f.view {
 			f.gas = viewGas
 		} else if f.gas == 0 {
