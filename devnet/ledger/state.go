@@ -13,6 +13,8 @@ import (
 	"sort"
 
 	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/devnet/ledger/codec"
 )
 
 // Errors of saved state.
@@ -187,7 +189,7 @@ type saving struct {
 	world   *world
 	chain   *chain
 	numbers []int64
-	encoder *encoder
+	encoder *codec.Encoder
 	to      *gzip.Writer
 }
 
@@ -198,7 +200,7 @@ func (l *Ledger) newSaving() *saving {
 	newest := l.chain.blocks[len(l.chain.blocks)-1]
 	files := slices.SortedFunc(maps.Values(l.world.files), func(a, b *File) int { return cmp.Compare(a.ID.Num, b.ID.Num) })
 	return &saving{
-		l: l, encoder: newEncoder(), mark: Mark{l.Generation().Number, newest.Number},
+		l: l, encoder: codec.NewEncoder(), mark: Mark{l.Generation().Number, newest.Number},
 		numbers: slices.Clone(l.world.order), chain: l.chain, world: l.world,
 		header: header{
 			ChainID: l.cfg.ChainID, NextNum: l.nextNum, LastTime: l.lastTime, Settled: l.settled, NextTime: l.nextTime.Load(), Offset: l.offset.Load(),
@@ -209,12 +211,12 @@ func (l *Ledger) newSaving() *saving {
 }
 
 func (s *saving) write(w io.Writer) (Mark, error) {
-	sum := layout(stateTypes()...)
+	sum := codec.Layout(stateTypes()...)
 	if _, err := w.Write(append([]byte(stateMagic), sum[:]...)); err != nil {
 		return s.mark, err
 	}
 	s.to, _ = gzip.NewWriterLevel(w, gzip.BestSpeed) // there is this level
-	s.encoder.put(s.header)
+	s.encoder.Put(s.header)
 	for _, part := range []func() error{s.flush, s.entities, s.tables, s.blocks, s.to.Close} {
 		if err := part(); err != nil {
 			return s.mark, err
@@ -227,11 +229,7 @@ func (s *saving) write(w io.Writer) (Mark, error) {
 }
 
 // flush writes what is encoded. No lock is held.
-func (s *saving) flush() error {
-	_, err := s.to.Write(s.encoder.buf)
-	s.encoder.buf = s.encoder.buf[:0]
-	return err
-}
+func (s *saving) flush() error { return s.encoder.Flush(s.to) }
 
 // someAtOnce is how many entities or rows are encoded while the ledger's lock is held.
 const someAtOnce = 256
@@ -282,7 +280,7 @@ func (s *saving) entities() error {
 				out.Slots = append(out.Slots, slot)
 			}
 		}
-		s.encoder.put(out)
+		s.encoder.Put(out)
 	})
 }
 
@@ -315,7 +313,7 @@ func saveTable[K, S comparable, V any](s *saving, t *table[K, V], saved func(K) 
 	s.l.mu.RLock()
 	keys := slices.Clone(t.keys)
 	s.l.mu.RUnlock()
-	s.encoder.put(len(keys))
+	s.encoder.Put(len(keys))
 	return s.locked(len(keys), func(i int) {
 		row := savedRow[S, V]{Key: saved(keys[i])}
 		if h := t.rows[keys[i]]; h != nil {
@@ -325,7 +323,7 @@ func saveTable[K, S comparable, V any](s *saving, t *table[K, V], saved func(K) 
 				}
 			}
 		}
-		s.encoder.put(row)
+		s.encoder.Put(row)
 	})
 }
 
@@ -334,13 +332,13 @@ func (s *saving) blocks() error {
 	blocks := s.chain.blocks
 	s.l.mu.RUnlock()
 	end := sort.Search(len(blocks), func(i int) bool { return blocks[i].Number > s.header.Block })
-	s.encoder.put(end)
+	s.encoder.Put(end)
 	for _, b := range blocks[:end] {
 		saved := savedBlock{Block: b}
 		for _, r := range b.Records {
 			saved.Records = append(saved.Records, savedRecord{Record: r, Seed: r.seed, Effects: r.effects})
 		}
-		s.encoder.put(saved)
+		s.encoder.Put(saved)
 		if err := s.flush(); err != nil {
 			return err
 		}

@@ -1,9 +1,7 @@
 package ledger
 
 import (
-	"cmp"
 	"compress/gzip"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -11,6 +9,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
+	"lockstep/devnet/ledger/codec"
 	"lockstep/internal/hedera"
 )
 
@@ -37,14 +36,14 @@ func (l *Ledger) Load(r io.Reader, limit int64) error {
 
 // loading is saved state that is being read.
 type loading struct {
-	*decoder
+	*codec.Decoder
 	header header
 	world  *world
 	chain  *chain
 }
 
 func (l *Ledger) read(r io.Reader, limit int64) (*loading, error) {
-	sum := layout(stateTypes()...)
+	sum := codec.Layout(stateTypes()...)
 	begin := make([]byte, len(stateMagic)+len(sum))
 	n, err := io.ReadFull(r, begin)
 	switch {
@@ -60,21 +59,17 @@ func (l *Ledger) read(r io.Reader, limit int64) (*loading, error) {
 		return nil, errDamaged(err)
 	}
 	in := &io.LimitedReader{R: unzipped, N: limit}
-	s := &loading{decoder: newDecoder(in), world: newWorld(nil), chain: newChain(l.cfg.History, l.cfg.HistoryBytes)}
-	s.get(&s.header)
+	s := &loading{Decoder: codec.NewDecoder(in), world: newWorld(nil), chain: newChain(l.cfg.History, l.cfg.HistoryBytes)}
+	s.Get(&s.header)
 	s.entities()
 	s.tables()
 	s.blocks()
-	if s.err == nil { // the checksum comes last
-		if _, err := s.r.ReadByte(); !errors.Is(err, io.EOF) {
-			s.fail(cmp.Or(err, errMalformed))
-		}
-	}
+	s.End() // the checksum comes last
 	switch {
 	case in.N == 0:
 		return nil, fmt.Errorf("it is larger than %d bytes", limit)
-	case s.err != nil:
-		return nil, errDamaged(s.err)
+	case s.Err() != nil:
+		return nil, errDamaged(s.Err())
 	case s.header.ChainID != l.cfg.ChainID:
 		return nil, fmt.Errorf("%w: its chain id is %d and not %d", ErrOtherNetwork, s.header.ChainID, l.cfg.ChainID)
 	}
@@ -111,17 +106,17 @@ func (l *Ledger) adopt(s *loading) {
 func (s *loading) entities() {
 	for range s.header.Entities {
 		var in savedEntity
-		if s.get(&in); s.err != nil {
+		if s.Get(&in); s.Err() != nil {
 			return
 		}
 		s.entity(&in)
 	}
-	if s.err == nil && s.world.entities[treasury] == nil {
-		s.fail(errMalformed)
+	if s.Err() == nil && s.world.entities[treasury] == nil {
+		s.Fail(codec.ErrMalformed)
 	}
 	for _, f := range s.header.Files {
 		if f == nil {
-			s.fail(errMalformed)
+			s.Fail(codec.ErrMalformed)
 			return
 		}
 		s.world.files[f.ID.Num] = f
@@ -130,7 +125,7 @@ func (s *loading) entities() {
 
 func (s *loading) entity(in *savedEntity) {
 	if s.world.entities[in.Num] != nil || len(in.Versions) == 0 || in.Versions[0].Described == nil {
-		s.fail(errMalformed)
+		s.Fail(codec.ErrMalformed)
 		return
 	}
 	var described *meta
@@ -154,7 +149,7 @@ func (s *loading) entity(in *savedEntity) {
 	}
 	for _, saved := range in.Slots {
 		if len(saved.At) != len(saved.Values) {
-			s.fail(errMalformed)
+			s.Fail(codec.ErrMalformed)
 			return
 		}
 		made := &slot{}
@@ -194,11 +189,11 @@ func (s *loading) tables() {
 // loadTable reads a table. key is what a saved key stands for.
 func loadTable[K, S comparable, V any](s *loading, t *table[K, V], key func(S) K) {
 	rows := 0
-	s.get(&rows)
+	s.Get(&rows)
 	for range rows {
 		var row savedRow[S, V]
-		if s.get(&row); s.err != nil || len(row.At) != len(row.Rows) {
-			s.fail(errMalformed)
+		if s.Get(&row); s.Err() != nil || len(row.At) != len(row.Rows) {
+			s.Fail(codec.ErrMalformed)
 			return
 		}
 		for i, at := range row.At {
@@ -209,15 +204,15 @@ func loadTable[K, S comparable, V any](s *loading, t *table[K, V], key func(S) K
 
 func (s *loading) blocks() {
 	blocks := 0
-	for s.get(&blocks); blocks > 0 && s.err == nil; blocks-- {
+	for s.Get(&blocks); blocks > 0 && s.Err() == nil; blocks-- {
 		var in savedBlock
-		if s.get(&in); s.err == nil {
+		if s.Get(&in); s.Err() == nil {
 			s.block(&in)
 		}
 	}
 	c := s.chain
-	if s.err != nil || len(c.blocks) == 0 {
-		s.fail(errMalformed)
+	if s.Err() != nil || len(c.blocks) == 0 {
+		s.Fail(codec.ErrMalformed)
 		return
 	}
 	c.running = s.header.Running
@@ -241,7 +236,7 @@ func (s *loading) blocks() {
 func (s *loading) block(in *savedBlock) {
 	c, b := s.chain, in.Block
 	if b == nil || len(c.blocks) > 0 && b.Number != c.nextNumber() {
-		s.fail(errMalformed)
+		s.Fail(codec.ErrMalformed)
 		return
 	}
 	made := c.newBlock(b.From)
@@ -250,7 +245,7 @@ func (s *loading) block(in *savedBlock) {
 	for _, saved := range in.Records {
 		r := saved.Record
 		if r == nil {
-			s.fail(errMalformed)
+			s.Fail(codec.ErrMalformed)
 			return
 		}
 		r.seed, r.effects = saved.Seed, saved.Effects

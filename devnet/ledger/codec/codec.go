@@ -1,7 +1,13 @@
-package ledger
+// Package codec is the form in which a ledger's state is saved. It follows the Go types: fields
+// in their order, numbers as varints, messages of HAPI as protobuf, so that a new field is saved
+// without further code. Only exported fields are saved, and not those with the tag state:"-". A
+// pointer that is the same as the one of its type before is written as such, and is shared again
+// after loading. [Layout] names the form that types have; state in another one cannot be read.
+package codec
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -13,11 +19,6 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// The form of saved state follows the Go types: fields in their order, numbers as varints,
-// messages of HAPI as protobuf. A new field is saved without further code. Only exported
-// fields are saved, and not those with the tag state:"-". A pointer that is the same as the
-// one of its type before is written as such, and is shared again after loading.
-
 const (
 	pointerNone = iota
 	pointerSame
@@ -26,19 +27,27 @@ const (
 
 var messageType = reflect.TypeFor[proto.Message]()
 
-// encoder appends values to a buffer.
-type encoder struct {
+// Encoder appends values to a buffer.
+type Encoder struct {
 	buf    []byte
 	last   map[reflect.Type]any // pointer written last, by its type
 	fields fieldLists
 }
 
-func newEncoder() *encoder { return &encoder{last: map[reflect.Type]any{}, fields: fieldLists{}} }
+// NewEncoder makes an encoder with nothing in it.
+func NewEncoder() *Encoder { return &Encoder{last: map[reflect.Type]any{}, fields: fieldLists{}} }
 
-// put appends a value.
-func (e *encoder) put(v any) { e.value(reflect.ValueOf(v)) }
+// Flush writes what was put since the last time.
+func (e *Encoder) Flush(to io.Writer) error {
+	_, err := to.Write(e.buf)
+	e.buf = e.buf[:0]
+	return err
+}
 
-func (e *encoder) value(v reflect.Value) {
+// Put appends a value.
+func (e *Encoder) Put(v any) { e.value(reflect.ValueOf(v)) }
+
+func (e *Encoder) value(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Bool:
 		e.buf = binary.AppendUvarint(e.buf, map[bool]uint64{true: 1}[v.Bool()])
@@ -68,7 +77,7 @@ func (e *encoder) value(v reflect.Value) {
 	}
 }
 
-func (e *encoder) elements(v reflect.Value) {
+func (e *Encoder) elements(v reflect.Value) {
 	if v.Type().Elem().Kind() == reflect.Uint8 {
 		n := len(e.buf)
 		e.buf = append(e.buf, make([]byte, v.Len())...)
@@ -80,7 +89,7 @@ func (e *encoder) elements(v reflect.Value) {
 	}
 }
 
-func (e *encoder) pointer(v reflect.Value) {
+func (e *Encoder) pointer(v reflect.Value) {
 	switch {
 	case v.IsNil():
 		e.buf = append(e.buf, pointerNone)
@@ -95,29 +104,47 @@ func (e *encoder) pointer(v reflect.Value) {
 		e.value(v.Elem())
 		return
 	}
-	raw := marshal(v.Interface().(proto.Message))
+	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(v.Interface().(proto.Message))
+	if err != nil {
+		panic(fmt.Sprintf("encode %s: %v", v.Type(), err)) // no required fields, valid text
+	}
 	e.buf = append(binary.AppendUvarint(e.buf, uint64(len(raw))), raw...)
 }
 
-// decoder reads what an encoder wrote. Its first error stays; what is read after it is zero.
-type decoder struct {
+// Decoder reads what an encoder wrote. Its first error stays; what is read after it is zero.
+type Decoder struct {
 	r      *bufio.Reader
 	last   map[reflect.Type]reflect.Value
 	fields fieldLists
 	err    error
 }
 
-func newDecoder(r io.Reader) *decoder {
-	return &decoder{r: bufio.NewReader(r), last: map[reflect.Type]reflect.Value{}, fields: fieldLists{}}
+// NewDecoder makes a decoder of what a source has.
+func NewDecoder(r io.Reader) *Decoder {
+	return &Decoder{r: bufio.NewReader(r), last: map[reflect.Type]reflect.Value{}, fields: fieldLists{}}
 }
 
-// errMalformed is saved state that no encoder wrote.
-var errMalformed = errors.New("it is not in the form in which state is saved")
+// ErrMalformed is saved state that no encoder wrote.
+var ErrMalformed = errors.New("it is not in the form in which state is saved")
 
-// get fills what a pointer points to.
-func (d *decoder) get(into any) { d.value(reflect.ValueOf(into).Elem()) }
+// Get fills what a pointer points to.
+func (d *Decoder) Get(into any) { d.value(reflect.ValueOf(into).Elem()) }
 
-func (d *decoder) fail(err error) {
+// End fails where something follows, or where the source says only at its end that it is damaged.
+func (d *Decoder) End() {
+	if d.err != nil {
+		return
+	}
+	if _, err := d.r.ReadByte(); !errors.Is(err, io.EOF) {
+		d.Fail(cmp.Or(err, ErrMalformed))
+	}
+}
+
+// Err is the first error that there was.
+func (d *Decoder) Err() error { return d.err }
+
+// Fail ends reading with an error, unless it has ended with one.
+func (d *Decoder) Fail(err error) {
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
@@ -126,25 +153,25 @@ func (d *decoder) fail(err error) {
 	}
 }
 
-func (d *decoder) uint() uint64 {
+func (d *Decoder) uint() uint64 {
 	if d.err != nil {
 		return 0
 	}
 	n, err := binary.ReadUvarint(d.r)
 	if err != nil {
-		d.fail(err)
+		d.Fail(err)
 		return 0
 	}
 	return n
 }
 
-func (d *decoder) int() int64 {
+func (d *Decoder) int() int64 {
 	if d.err != nil {
 		return 0
 	}
 	n, err := binary.ReadVarint(d.r)
 	if err != nil {
-		d.fail(err)
+		d.Fail(err)
 		return 0
 	}
 	return n
@@ -154,34 +181,34 @@ func (d *decoder) int() int64 {
 const chunk = 64 << 10
 
 // bytes reads so many bytes.
-func (d *decoder) bytes(n uint64) []byte {
+func (d *Decoder) bytes(n uint64) []byte {
 	buf := []byte{}
 	for n > 0 && d.err == nil {
 		some, begin := min(n, chunk), len(buf)
 		buf = append(buf, make([]byte, some)...)
 		if _, err := io.ReadFull(d.r, buf[begin:]); err != nil {
-			d.fail(err)
+			d.Fail(err)
 		}
 		n -= some
 	}
 	return buf
 }
 
-func (d *decoder) value(v reflect.Value) {
+func (d *Decoder) value(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Bool:
 		v.SetBool(d.uint() != 0)
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		n := d.int()
 		if v.OverflowInt(n) {
-			d.fail(errMalformed)
+			d.Fail(ErrMalformed)
 			return
 		}
 		v.SetInt(n)
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		n := d.uint()
 		if v.OverflowUint(n) {
-			d.fail(errMalformed)
+			d.Fail(ErrMalformed)
 			return
 		}
 		v.SetUint(n)
@@ -208,7 +235,7 @@ func (d *decoder) value(v reflect.Value) {
 	}
 }
 
-func (d *decoder) slice(v reflect.Value) {
+func (d *Decoder) slice(v reflect.Value) {
 	n := d.uint()
 	if n == 0 || d.err != nil {
 		return
@@ -230,13 +257,13 @@ func (d *decoder) slice(v reflect.Value) {
 	v.Set(list)
 }
 
-func (d *decoder) pointer(v reflect.Value) {
+func (d *Decoder) pointer(v reflect.Value) {
 	switch d.uint() {
 	case pointerNone:
 	case pointerSame:
 		last, ok := d.last[v.Type()]
 		if !ok {
-			d.fail(errMalformed)
+			d.Fail(ErrMalformed)
 			return
 		}
 		v.Set(last)
@@ -249,10 +276,10 @@ func (d *decoder) pointer(v reflect.Value) {
 			return
 		}
 		if err := proto.Unmarshal(d.bytes(d.uint()), made.Interface().(proto.Message)); err != nil {
-			d.fail(errMalformed)
+			d.Fail(ErrMalformed)
 		}
 	default:
-		d.fail(errMalformed)
+		d.Fail(ErrMalformed)
 	}
 }
 
@@ -273,8 +300,8 @@ func (l fieldLists) of(t reflect.Type) []int {
 	return list
 }
 
-// layout describes the saved form of types: state that was saved in another one cannot be read.
-func layout(types ...reflect.Type) [sha256.Size]byte {
+// Layout describes the saved form of types: state that was saved in another one cannot be read.
+func Layout(types ...reflect.Type) [sha256.Size]byte {
 	var text strings.Builder
 	known, fields := map[reflect.Type]bool{}, fieldLists{}
 	var describe func(t reflect.Type)
