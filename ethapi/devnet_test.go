@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/hapikey"
 	"lockstep/devnet/mirrorrest"
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
@@ -129,7 +130,7 @@ func (n *network) handle(body *hapi.TransactionBody, tx *eth.Tx) *ledger.Record 
 	return n.ledger.Handle(&ledger.Submission{
 		Body: body, ID: hedera.TransactionID{Payer: hedera.Entity(2), ValidStart: start}, Payer: hedera.Entity(2),
 		Hash: sha512.Sum384(signed), Size: len(signed) + 100, Node: hedera.Entity(3), Ethereum: tx,
-		Signatures: ledger.NewSignatures(signed, []*hapi.SignaturePair{{
+		Signatures: hapikey.NewSignatures(signed, []*hapi.SignaturePair{{
 			PubKeyPrefix: operator.Public(), Signature: &hapi.SignaturePair_Ed25519{Ed25519: signature},
 		}}),
 	})

@@ -22,6 +22,7 @@ import (
 	"lockstep/devnet"
 	"lockstep/devnet/faults"
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/hapikey"
 	"lockstep/devnet/mirrorrest"
 	"lockstep/devnet/node"
 	"lockstep/internal/eth"
@@ -257,7 +258,7 @@ func (a *archive) handle(sender int, to *common.Address, data []byte) error {
 		Body: body, Payer: a.payer, Node: hedera.Entity(3), Ethereum: tx, Size: len(raw),
 		ID:         hedera.TransactionID{Payer: a.payer, ValidStart: hedera.FromNanos(a.sequence)},
 		Hash:       sha512.Sum384(binary.BigEndian.AppendUint64(nil, uint64(a.sequence))),
-		Signatures: ledger.NewSignatures(nil, nil),
+		Signatures: hapikey.NewSignatures(nil, nil),
 	})
 	if record.Status != hapi.ResponseCodeEnum_SUCCESS {
 		return fmt.Errorf("transaction %d of the archive: %v", a.sequence, record.Status)

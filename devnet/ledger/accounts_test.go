@@ -12,6 +12,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/crypto"
 
+	"lockstep/devnet/ledger/hapikey"
 	"lockstep/internal/hedera"
 )
 
@@ -20,7 +21,7 @@ import (
 func TestDevAccounts(t *testing.T) {
 	for _, a := range DevAccounts() {
 		format := hedera.FormatHexECDSA
-		if len(a.PublicKey) == ed25519Size {
+		if len(a.PublicKey) == hapikey.Ed25519Size {
 			format = hedera.FormatHexEd25519
 		}
 		key, err := hedera.ParsePrivateKey(a.PrivateKey, format)

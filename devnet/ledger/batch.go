@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"lockstep/devnet/ledger/hapikey"
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -18,7 +19,7 @@ const maxBatch = 50 // inner transactions
 func innerOf(signedBytes []byte) (*Submission, hedera.Status) {
 	signed, body := new(hapi.SignedTransaction), new(hapi.TransactionBody)
 	if proto.Unmarshal(signedBytes, signed) != nil || proto.Unmarshal(signed.GetBodyBytes(), body) != nil || body.GetData() == nil ||
-		len(signed.GetSigMap().GetSigPair()) > maxKeys {
+		len(signed.GetSigMap().GetSigPair()) > hapikey.Max {
 		return nil, hapi.ResponseCodeEnum_INVALID_TRANSACTION_BODY
 	}
 	id, start := body.GetTransactionID(), body.GetTransactionID().GetTransactionValidStart()
@@ -29,7 +30,7 @@ func innerOf(signedBytes []byte) (*Submission, hedera.Status) {
 	return &Submission{
 		Body: body, Payer: payer, Hash: sha512.Sum384(signedBytes), Size: len(signedBytes),
 		ID:         hedera.TransactionID{Payer: payer, ValidStart: hedera.Timestamp{Seconds: start.GetSeconds(), Nanos: start.GetNanos()}},
-		Signatures: NewSignatures(signed.GetBodyBytes(), signed.GetSigMap().GetSigPair()),
+		Signatures: hapikey.NewSignatures(signed.GetBodyBytes(), signed.GetSigMap().GetSigPair()),
 	}, okay
 }
 
@@ -81,7 +82,7 @@ func (h *handling) atomicBatch(body *hapi.AtomicBatchTransactionBody) hedera.Sta
 			return hapi.ResponseCodeEnum_BATCH_LIST_CONTAINS_DUPLICATES
 		case unbatched(sub.Body):
 			return hapi.ResponseCodeEnum_BATCH_TRANSACTION_IN_BLACKLIST
-		case !validKey(sub.Body.GetBatchKey()):
+		case !hapikey.Valid(sub.Body.GetBatchKey()):
 			return hapi.ResponseCodeEnum_INVALID_BATCH_KEY
 		case !h.signed(sub.Body.GetBatchKey()):
 			return hapi.ResponseCodeEnum_INVALID_SIGNATURE

@@ -26,8 +26,8 @@ func (r *rig) inner(payer party, batchKey *hapi.Key, body *hapi.TransactionBody,
 	}
 	body.NodeAccountID, body.BatchKey = accountID(hedera.ID{}), batchKey
 	body.TransactionValidDuration = &hapi.Duration{Seconds: 120}
-	sub := r.submission(hedera.TransactionID{}, body, append(keys, payer.key)...)
-	return marshal(&hapi.SignedTransaction{BodyBytes: sub.Signatures.body, SigMap: &hapi.SignatureMap{SigPair: sub.Signatures.pairs}})
+	raw, pairs := r.signed(body, append(keys, payer.key)...)
+	return marshal(&hapi.SignedTransaction{BodyBytes: raw, SigMap: &hapi.SignatureMap{SigPair: pairs}})
 }
 
 func batchOf(list ...[]byte) *hapi.TransactionBody {

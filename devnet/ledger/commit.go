@@ -7,6 +7,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 
+	"lockstep/devnet/ledger/hapikey"
 	"lockstep/internal/hedera"
 )
 
@@ -236,7 +237,7 @@ func (h *handling) describe(a *ovAccount) {
 
 func (h *handling) hollowMeta(address common.Address) *meta {
 	return &meta{
-		address: address, alias: address.Bytes(), key: hollowKey(),
+		address: address, alias: address.Bytes(), key: hapikey.Hollow(),
 		created: h.r.Consensus, expires: h.expiry(genesisRenewal), autoRenewPeriod: genesisRenewal,
 		maxAutoAssociations: -1, stakedNode: -1,
 	}
@@ -270,7 +271,7 @@ func (h *handling) contractMeta(a *ovAccount) *meta {
 		m.autoRenewPeriod = minRenewal
 	}
 	if m.key == nil {
-		m.key = contractKey(a.num)
+		m.key = hapikey.Contract(a.num)
 	}
 	m.expires = hedera.Timestamp{Seconds: m.created.Seconds + m.autoRenewPeriod, Nanos: m.created.Nanos}
 	c := Contract{Initcode: a.initcode, Runtime: a.code, CodeHash: a.codeHash, Creator: hedera.Entity(creator.num)}

@@ -3,6 +3,7 @@ package ledger
 import (
 	"google.golang.org/protobuf/proto"
 
+	"lockstep/devnet/ledger/hapikey"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -28,7 +29,7 @@ func (h *handling) contractOf(id *hapi.ContractID) (_ *ovAccount, deleted bool) 
 func (h *handling) administrated(a *ovAccount) hedera.Status {
 	key := a.key()
 	switch {
-	case key == nil || proto.Equal(key, contractKey(a.num)):
+	case key == nil || proto.Equal(key, hapikey.Contract(a.num)):
 		return hapi.ResponseCodeEnum_MODIFYING_IMMUTABLE_CONTRACT
 	case !h.signed(key):
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
@@ -64,11 +65,11 @@ func (h *handling) contractUpdate(body *hapi.ContractUpdateTransactionBody) hede
 func (h *handling) changeContract(m *meta, a *ovAccount, body *hapi.ContractUpdateTransactionBody) hedera.Status {
 	switch key := body.GetAdminKey(); {
 	case key == nil:
-	case isEmptyKey(key):
-		m.key = contractKey(a.num)
-	case !validKey(key):
+	case hapikey.Empty(key):
+		m.key = hapikey.Contract(a.num)
+	case !hapikey.Valid(key):
 		return hapi.ResponseCodeEnum_INVALID_ADMIN_KEY
-	case !isContractKey(key) && !h.signed(key):
+	case !hapikey.IsContract(key) && !h.signed(key):
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	default:
 		m.key = key

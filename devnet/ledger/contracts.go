@@ -6,6 +6,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/vm"
 	"github.com/holiman/uint256"
 
+	"lockstep/devnet/ledger/hapikey"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -13,7 +14,7 @@ import (
 // contractCreate runs init code at the long-zero address of a new number.
 func (h *handling) contractCreate(body *hapi.ContractCreateTransactionBody) hedera.Status {
 	admin := body.GetAdminKey()
-	if admin != nil && !isContractKey(admin) && !h.signed(admin) {
+	if admin != nil && !hapikey.IsContract(admin) && !h.signed(admin) {
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	}
 	renew, status := h.renewer(body.GetAutoRenewAccountId())
@@ -55,7 +56,7 @@ func pureCreation(body *hapi.ContractCreateTransactionBody) hedera.Status {
 		return hapi.ResponseCodeEnum_INVALID_RENEWAL_PERIOD
 	}
 	key := okay
-	if admin := body.GetAdminKey(); admin != nil && !isEmptyKey(admin) && !validKey(admin) {
+	if admin := body.GetAdminKey(); admin != nil && !hapikey.Empty(admin) && !hapikey.Valid(admin) {
 		key = hapi.ResponseCodeEnum_SERIALIZATION_FAILED
 	}
 	return firstFault(validPeriod(body.GetAutoRenewPeriod()), slots(body.GetMaxAutomaticTokenAssociations(), 0), validMemo(body.GetMemo()), key)
@@ -95,10 +96,6 @@ func (h *handling) initcode(body *hapi.ContractCreateTransactionBody) ([]byte, h
 		return nil, status
 	}
 	return append(code, body.GetConstructorParameters()...), okay
-}
-
-func isContractKey(key *hapi.Key) bool {
-	return key.GetContractID() != nil || key.GetDelegatableContractId() != nil
 }
 
 // contractCall calls a contract, or any address, on behalf of the payer.
@@ -227,4 +224,11 @@ func (x *execution) deposit(a *ovAccount, runtime []byte, gas *vm.GasBudget) err
 	}
 	gas.DrainExecution()
 	return err
+}
+
+func contractID(id hedera.ID) *hapi.ContractID {
+	return &hapi.ContractID{
+		ShardNum: &id.Shard, RealmNum: &id.Realm,
+		Contract: &hapi.ContractID_ContractNum{ContractNum: id.Num},
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"google.golang.org/protobuf/proto"
 
+	"lockstep/devnet/ledger/hapikey"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -22,11 +23,7 @@ const (
 // isHollow tells whether an account waits for its key.
 func isHollow(a *ovAccount) bool {
 	m := a.currentMeta()
-	if m == nil || a.contract {
-		return false
-	}
-	list := m.key.GetKeyList()
-	return list != nil && len(list.GetKeys()) == 0
+	return m != nil && !a.contract && hapikey.Empty(m.key)
 }
 
 // resolve finds an account by number or alias. It may not exist; nil means that
@@ -73,7 +70,7 @@ func aliasKey(alias []byte) *hapi.Key {
 	}
 	switch key.GetKey().(type) {
 	case *hapi.Key_Ed25519, *hapi.Key_ECDSASecp256K1:
-		if validKey(key) {
+		if hapikey.Valid(key) {
 			return key
 		}
 	}
@@ -125,7 +122,7 @@ func (h *handling) cryptoCreate(body *hapi.CryptoCreateTransactionBody) hedera.S
 	switch {
 	case body.GetMaxAutomaticTokenAssociations() > maxSlots:
 		return hapi.ResponseCodeEnum_INVALID_MAX_AUTO_ASSOCIATIONS
-	case !validKey(body.GetKey()):
+	case !hapikey.Valid(body.GetKey()):
 		return hapi.ResponseCodeEnum_INVALID_ADMIN_KEY
 	case payer.tinybar() < initial:
 		return hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE
@@ -308,7 +305,7 @@ func (h *handling) cryptoUpdate(body *hapi.CryptoUpdateTransactionBody) hedera.S
 		return hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
 	case a.deleted():
 		return hapi.ResponseCodeEnum_ACCOUNT_DELETED
-	case body.GetKey() != nil && !validKey(body.GetKey()):
+	case body.GetKey() != nil && !hapikey.Valid(body.GetKey()):
 		return hapi.ResponseCodeEnum_INVALID_ADMIN_KEY
 	case !h.signedBy(a), body.GetKey() != nil && !h.signed(body.GetKey()):
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
@@ -433,3 +430,10 @@ func validMemo(memo string) hedera.Status {
 }
 
 func hasZero(text string) bool { return strings.IndexByte(text, 0) >= 0 }
+
+func accountID(id hedera.ID) *hapi.AccountID {
+	return &hapi.AccountID{
+		ShardNum: &id.Shard, RealmNum: &id.Realm,
+		Account: &hapi.AccountID_AccountNum{AccountNum: id.Num},
+	}
+}

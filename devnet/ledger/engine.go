@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"math/big"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/ethereum/go-ethereum/params"
 	"github.com/holiman/uint256"
 
+	"lockstep/devnet/ledger/hapikey"
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -98,8 +100,8 @@ type message struct {
 	steps    *tracing.Hooks  // opcode hooks of a replay, nil for none
 	ctx      context.Context // ends a simulation early; nil for none
 
-	ethereum   bool        // its sender has signed it as such
-	signatures *Signatures // of the HAPI transaction around it; nil: none
+	ethereum   bool                // its sender has signed it as such
+	signatures *hapikey.Signatures // of the HAPI transaction around it; nil: none
 
 	authorizations []types.SetCodeAuthorization // applied before anything runs
 }
@@ -343,3 +345,10 @@ func haltStatus(err error) (hedera.Status, string) {
 		return exception, "PRECOMPILE_ERROR"
 	}
 }
+
+// hexBytes is 0x and lower-case digits.
+func hexBytes(b []byte) string { return "0x" + hex.EncodeToString(b) }
+
+// hexStatus is the error message of what was refused before it ran: the status
+// name as hexadecimal of its letters.
+func hexStatus(s hedera.Status) string { return hexBytes([]byte(s.String())) }

@@ -12,6 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/rlp"
 
+	"lockstep/devnet/ledger/hapikey"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -255,7 +256,7 @@ func TestHollowAccount(t *testing.T) {
 	rec = r.ethereum(hollow, dynamic(0, &to.address, 1, 21_000, nil))
 	r.want(rec, hapi.ResponseCodeEnum_SUCCESS)
 	acct, _ = r.View().AccountByAddress(hollow.address)
-	if want := secp256k1Key(crypto.CompressPubkey(&hollow.key.PublicKey)); acct.IsHollow() ||
+	if want := hapikey.Secp256k1(crypto.CompressPubkey(&hollow.key.PublicKey)); acct.IsHollow() ||
 		!bytes.Equal(acct.Key.GetECDSASecp256K1(), want.GetECDSASecp256K1()) || acct.Nonce != 1 {
 		t.Errorf("completed %+v", acct)
 	}

@@ -122,7 +122,7 @@ func (h *handling) fee() hedera.Tinybar {
 	_, kind := h.service(h.sub.Body)
 	rate := h.l.rate()
 	node := int64(nodePrice)
-	node += signaturePrice * beyond(h.sub.Signatures.count(), includedSignatures)
+	node += signaturePrice * beyond(h.sub.Signatures.Count(), includedSignatures)
 	node += bytePrice * beyond(h.sub.Size, includedBytes)
 	tinycents := node*(1+networkTimes) + prices[kind].base + h.extras()
 	return hedera.Tinybar(tinycents * int64(rate.Hbar) / int64(rate.Cents))

@@ -3,6 +3,7 @@ package ledger
 import (
 	"bytes"
 
+	"lockstep/devnet/ledger/hapikey"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -58,7 +59,7 @@ func (h *handling) fileCreate(body *hapi.FileCreateTransactionBody) hedera.Statu
 	switch {
 	case len(body.GetContents()) > maxFileSize:
 		return hapi.ResponseCodeEnum_MAX_FILE_SIZE_EXCEEDED
-	case body.GetKeys() != nil && len(keys) > 0 && !validKey(&hapi.Key{Key: &hapi.Key_KeyList{KeyList: body.GetKeys()}}):
+	case body.GetKeys() != nil && len(keys) > 0 && !hapikey.Valid(&hapi.Key{Key: &hapi.Key_KeyList{KeyList: body.GetKeys()}}):
 		return hapi.ResponseCodeEnum_INVALID_FILE_WACL
 	case !h.allSigned(keys):
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
@@ -100,7 +101,7 @@ func (h *handling) fileUpdate(body *hapi.FileUpdateTransactionBody) hedera.Statu
 		return status
 	}
 	if keys := body.GetKeys(); keys != nil {
-		if len(keys.GetKeys()) > 0 && !validKey(&hapi.Key{Key: &hapi.Key_KeyList{KeyList: keys}}) {
+		if len(keys.GetKeys()) > 0 && !hapikey.Valid(&hapi.Key{Key: &hapi.Key_KeyList{KeyList: keys}}) {
 			return hapi.ResponseCodeEnum_INVALID_FILE_WACL
 		}
 		if !h.allSigned(keys.GetKeys()) {

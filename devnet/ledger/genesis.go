@@ -3,10 +3,12 @@ package ledger
 import (
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 
+	"lockstep/devnet/ledger/hapikey"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -41,7 +43,7 @@ func (l *Ledger) genesis(now time.Time) error {
 		l.startAfter(at)
 		now = l.Now()
 	}
-	system := systemKeys(ed25519Key(unhex(operatorPublic)))
+	system := systemKeys(hapikey.Ed25519(unhex(operatorPublic)))
 	for _, id := range l.cfg.Nodes {
 		if id.Num > lastSystemCode {
 			system[id.Num] = system[treasury]
@@ -107,7 +109,7 @@ func (l *Ledger) genesisAccounts(at int64) (hedera.Tinybar, error) {
 				continue
 			}
 		}
-		key, err := keyOf(a.PublicKey)
+		key, err := hapikey.FromPublic(a.PublicKey)
 		if err != nil {
 			return 0, fmt.Errorf("account %s: %w", a.ID, err)
 		}
@@ -155,4 +157,20 @@ func (l *Ledger) rateSet() *hapi.ExchangeRateSet {
 		}
 	}
 	return &hapi.ExchangeRateSet{CurrentRate: rate(), NextRate: rate()}
+}
+
+func nodeAddress(n NodeInfo) *hapi.NodeAddress {
+	at := func(port int) *hapi.ServiceEndpoint {
+		return &hapi.ServiceEndpoint{IpAddressV4: net.ParseIP(n.Host).To4(), Port: int32(port)}
+	}
+	address := &hapi.NodeAddress{
+		NodeId: n.NodeID, NodeAccountId: accountID(n.Account),
+		Description:     fmt.Sprintf("node %d of the development network", n.NodeID),
+		ServiceEndpoint: []*hapi.ServiceEndpoint{at(n.Port)},
+	}
+	if n.TLSPort != 0 {
+		address.ServiceEndpoint = append(address.ServiceEndpoint, at(n.TLSPort))
+		address.NodeCertHash = []byte(n.CertHash) // the text, as on the real network
+	}
+	return address
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"runtime/debug"
 
+	"lockstep/devnet/ledger/hapikey"
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -17,7 +18,7 @@ type Submission struct {
 	Payer      hedera.ID // of ID, with an alias resolved
 	Hash       Hash48    // SHA-384 of the signed transaction bytes
 	Size       int       // bytes of the whole transaction
-	Signatures *Signatures
+	Signatures *hapikey.Signatures
 	Node       hedera.ID // node account that accepted it
 	Ethereum   *eth.Tx   // of an Ethereum transaction whose call data is inline, decoded once
 
@@ -197,7 +198,7 @@ func (h *handling) completePayer() hedera.Status {
 // complete sets the key of a hollow account, as a preceding child.
 func (h *handling) complete(a *ovAccount, public []byte) {
 	m := *a.currentMeta()
-	m.key = secp256k1Key(public)
+	m.key = hapikey.Secp256k1(public)
 	h.o.setMeta(a, &m)
 	h.preceding = append(h.preceding, &Record{
 		Kind: KindCryptoUpdate, Status: hapi.ResponseCodeEnum_SUCCESS, Entity: hedera.Entity(a.num),

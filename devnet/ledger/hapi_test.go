@@ -13,6 +13,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"lockstep/devnet/ledger/hapikey"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -34,7 +35,7 @@ func amounts(parts ...any) *hapi.TransactionBody {
 	}}
 }
 
-func publicKey(p party) *hapi.Key { return secp256k1Key(crypto.CompressPubkey(&p.key.PublicKey)) }
+func publicKey(p party) *hapi.Key { return hapikey.Secp256k1(crypto.CompressPubkey(&p.key.PublicKey)) }
 
 func TestCryptoTransfer(t *testing.T) {
 	payer, other, stranger := dev(t, 0), dev(t, 1), fresh(t, 1)
@@ -73,7 +74,7 @@ func TestTransferCreatesAccounts(t *testing.T) {
 	r := newRig(t, Config{})
 	payer, a, b := dev(t, 0), fresh(t, 1), fresh(t, 2)
 	keyAlias := marshal(publicKey(b))
-	edKey := ed25519Key(bytes.Repeat([]byte{7}, 32))
+	edKey := hapikey.Ed25519(bytes.Repeat([]byte{7}, 32))
 	rec := r.submit(payer.id, amounts(
 		accountID(payer.id), -30, aliasID(a.address[:]), 10, aliasID(keyAlias), 10, aliasID(marshal(edKey)), 10,
 	), payer.key)

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"lockstep/devnet/ledger/hapikey"
 	"lockstep/devnet/ledger/sysabi"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -206,7 +207,7 @@ func signedHash(account *ovAccount, hash, signature []byte) bool {
 func keyPrice(x *execution, args []sysabi.Value) uint64 {
 	var count func(key *hapi.Key, depth int) uint64
 	count = func(key *hapi.Key, depth int) (gas uint64) {
-		if depth > maxKeyDepth {
+		if depth > hapikey.MaxDepth {
 			return 0
 		}
 		list := key.GetKeyList().GetKeys()
@@ -233,7 +234,7 @@ func (c *serviceCall) authorized() hedera.Status {
 	switch {
 	case account == nil:
 		return hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
-	case account.key() == nil, proto.Unmarshal(c.args[2].Data, list) != nil, len(list.GetSigPair()) > maxKeys:
+	case account.key() == nil, proto.Unmarshal(c.args[2].Data, list) != nil, len(list.GetSigPair()) > hapikey.Max:
 		return hapi.ResponseCodeEnum_INVALID_TRANSACTION_BODY
 	}
 	for _, pair := range list.GetSigPair() {
@@ -241,6 +242,6 @@ func (c *serviceCall) authorized() hedera.Status {
 			pair.Signature = &hapi.SignaturePair_ECDSASecp256K1{ECDSASecp256K1: s[:signatureSize]}
 		}
 	}
-	c.result = []sysabi.Value{sysabi.Bool(NewSignatures(c.args[1].Data, list.GetSigPair()).Signed(account.key()))}
+	c.result = []sysabi.Value{sysabi.Bool(hapikey.NewSignatures(c.args[1].Data, list.GetSigPair()).Signed(account.key()))}
 	return okay
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
 
+	"lockstep/devnet/ledger/hapikey"
 	"lockstep/devnet/ledger/sysabi"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -145,10 +146,10 @@ func TestAccountSignatures(t *testing.T) {
 	seed := make([]byte, ed25519.SeedSize)
 	private := ed25519.NewKeyFromSeed(seed)
 	edPublic := []byte(private[32:])
-	rec := r.submit(one.id, create(func(b *hapi.CryptoCreateTransactionBody) { b.Key = ed25519Key(edPublic) }), one.key)
+	rec := r.submit(one.id, create(func(b *hapi.CryptoCreateTransactionBody) { b.Key = hapikey.Ed25519(edPublic) }), one.key)
 	r.want(rec, okay)
 	edAccount := rec.Account.LongZero()
-	both := &hapi.Key{Key: &hapi.Key_KeyList{KeyList: &hapi.KeyList{Keys: []*hapi.Key{publicKey(one), ed25519Key(edPublic)}}}}
+	both := &hapi.Key{Key: &hapi.Key_KeyList{KeyList: &hapi.KeyList{Keys: []*hapi.Key{publicKey(one), hapikey.Ed25519(edPublic)}}}}
 	rec = r.submit(one.id, create(func(b *hapi.CryptoCreateTransactionBody) { b.Key = both }), one.key)
 	r.want(rec, okay)
 	listed := rec.Account.LongZero()

@@ -7,6 +7,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"google.golang.org/protobuf/proto"
 
+	"lockstep/devnet/ledger/hapikey"
 	"lockstep/devnet/ledger/sysabi"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -86,7 +87,7 @@ func (c *serviceCall) scheduleCall(payer *sysabi.Value, args []sysabi.Value, to 
 	address, me := to.Address(), c.x.o.number(c.sender)
 	create := &hapi.ScheduleCreateTransactionBody{
 		WaitForExpiry: wait, ExpirationTime: &hapi.Timestamp{Seconds: int64(expiry.Uint64())},
-		PayerAccountID: accountID(hedera.Entity(me)), AdminKey: contractKey(me),
+		PayerAccountID: accountID(hedera.Entity(me)), AdminKey: hapikey.Contract(me),
 		ScheduledTransactionBody: &hapi.SchedulableTransactionBody{Data: &hapi.SchedulableTransactionBody_ContractCall{
 			ContractCall: &hapi.ContractCallTransactionBody{
 				ContractID: &hapi.ContractID{Contract: &hapi.ContractID_EvmAddress{EvmAddress: address[:]}},
@@ -203,14 +204,14 @@ func (c *serviceCall) scheduleCapacity() hedera.Status {
 // signScheduleWith signs for the keys whose signatures of the schedule's number the call brings.
 func (c *serviceCall) signScheduleWith() hedera.Status {
 	id, list := c.schedule(), new(hapi.SignatureMap)
-	if proto.Unmarshal(c.args[1].Data, list) != nil || len(list.GetSigPair()) > maxKeys {
+	if proto.Unmarshal(c.args[1].Data, list) != nil || len(list.GetSigPair()) > hapikey.Max {
 		return hapi.ResponseCodeEnum_INVALID_TRANSACTION_BODY
 	}
-	return c.signSchedule(id, NewSignatures(scheduleMessage(id), list.GetSigPair()))
+	return c.signSchedule(id, hapikey.NewSignatures(scheduleMessage(id), list.GetSigPair()))
 }
 
 // signSchedule signs for the caller, or with the signatures that it brings.
-func (c *serviceCall) signSchedule(id hedera.ID, by *Signatures) hedera.Status {
+func (c *serviceCall) signSchedule(id hedera.ID, by *hapikey.Signatures) hedera.Status {
 	c.signatures = by
 	_, status := c.dispatch(&hapi.TransactionBody{Data: &hapi.TransactionBody_ScheduleSign{
 		ScheduleSign: &hapi.ScheduleSignTransactionBody{ScheduleID: scheduleID(id)},

@@ -6,6 +6,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"lockstep/devnet/ledger/hapikey"
 	"lockstep/devnet/ledger/sysabi"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -134,17 +135,17 @@ func (c *serviceCall) key(v []sysabi.Value) (key *hapi.Key, ok bool) {
 		if m := c.sender.currentMeta(); m != nil && m.key != nil {
 			take(m.key)
 		} else {
-			take(contractKey(c.x.o.number(c.sender)))
+			take(hapikey.Contract(c.x.o.number(c.sender)))
 		}
 	}
 	if a := v[1].Address(); a != (common.Address{}) {
 		take(&hapi.Key{Key: &hapi.Key_ContractID{ContractID: c.contractAt(a)}})
 	}
-	if len(v[2].Data) == ed25519Size {
-		take(ed25519Key(v[2].Data))
+	if len(v[2].Data) == hapikey.Ed25519Size {
+		take(hapikey.Ed25519(v[2].Data))
 	}
-	if len(v[3].Data) == secp256k1Size {
-		take(secp256k1Key(v[3].Data))
+	if len(v[3].Data) == hapikey.Secp256k1Size {
+		take(hapikey.Secp256k1(v[3].Data))
 	}
 	if a := v[4].Address(); a != (common.Address{}) {
 		take(&hapi.Key{Key: &hapi.Key_DelegatableContractId{DelegatableContractId: c.contractAt(a)}})

@@ -7,6 +7,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 
+	"lockstep/devnet/ledger/hapikey"
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -26,7 +27,7 @@ func (l *Ledger) Impersonate(tx *types.Transaction, from common.Address) (*Recor
 			EthereumTransaction: &hapi.EthereumTransactionBody{EthereumData: claimed.Raw()},
 		}},
 		Payer: hedera.Entity(treasury), Ethereum: claimed, Size: len(claimed.Raw()),
-		Signatures: NewSignatures(nil, nil), Node: l.cfg.Nodes[0], impersonated: true,
+		Signatures: hapikey.NewSignatures(nil, nil), Node: l.cfg.Nodes[0], impersonated: true,
 	}
 	if err := l.Prepare(sub); err != nil {
 		return nil, err

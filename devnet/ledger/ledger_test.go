@@ -12,6 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"google.golang.org/protobuf/proto"
 
+	"lockstep/devnet/ledger/hapikey"
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -75,7 +76,8 @@ func (r *rig) submit(payer hedera.ID, body *hapi.TransactionBody, keys ...*ecdsa
 	return r.Handle(r.submission(id, body, keys...))
 }
 
-func (r *rig) submission(id hedera.TransactionID, body *hapi.TransactionBody, keys ...*ecdsa.PrivateKey) *Submission {
+// signed is a body as it is signed, and the signatures.
+func (r *rig) signed(body *hapi.TransactionBody, keys ...*ecdsa.PrivateKey) ([]byte, []*hapi.SignaturePair) {
 	r.t.Helper()
 	body.TransactionFee = 100_000_000
 	if file := body.GetFileCreate(); file != nil && file.ExpirationTime == nil {
@@ -96,11 +98,17 @@ func (r *rig) submission(id hedera.TransactionID, body *hapi.TransactionBody, ke
 			Signature:    &hapi.SignaturePair_ECDSASecp256K1{ECDSASecp256K1: signature[:64]},
 		})
 	}
+	return raw, pairs
+}
+
+func (r *rig) submission(id hedera.TransactionID, body *hapi.TransactionBody, keys ...*ecdsa.PrivateKey) *Submission {
+	r.t.Helper()
+	raw, pairs := r.signed(body, keys...)
 	var nonce [8]byte
 	binary.BigEndian.PutUint32(nonce[:], uint32(id.ValidStart.Nanos))
 	sub := &Submission{
 		Body: body, ID: id, Payer: id.Payer, Hash: sha512.Sum384(append(raw, nonce[:]...)), Size: len(raw),
-		Signatures: NewSignatures(raw, pairs), Node: hedera.Entity(3),
+		Signatures: hapikey.NewSignatures(raw, pairs), Node: hedera.Entity(3),
 	}
 	if e := body.GetEthereumTransaction(); e != nil && e.CallData == nil {
 		if tx, err := eth.DecodeTx(e.EthereumData); err == nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 
+	"lockstep/devnet/ledger/hapikey"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -241,7 +242,7 @@ func sameDenomination(a, b *hapi.FixedFee) bool {
 
 func distinctKeys(keys []*hapi.Key) hedera.Status {
 	for i, key := range keys {
-		if containsKey(keys[:i], key) {
+		if hapikey.Contains(keys[:i], key) {
 			return hapi.ResponseCodeEnum_FEE_EXEMPT_KEY_LIST_CONTAINS_DUPLICATED_KEYS
 		}
 	}

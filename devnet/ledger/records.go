@@ -4,6 +4,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 
+	"lockstep/devnet/ledger/hapikey"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -46,7 +47,7 @@ func (a Account) IsContract() bool { return a.Contract != nil }
 
 // IsHollow tells whether the account has an EVM address and no key yet.
 func (a Account) IsHollow() bool {
-	return a.Contract == nil && a.Key.GetKeyList() != nil && len(a.Key.GetKeyList().GetKeys()) == 0
+	return a.Contract == nil && hapikey.Empty(a.Key)
 }
 
 // Contract is what a contract has beside its account.

@@ -7,8 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
+	"lockstep/devnet/ledger/hapikey"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -58,11 +57,7 @@ func (s *Schedule) expiredBy(ns int64) bool { return s.Expires.UnixNano() <= ns 
 
 // agrees tells whether those who signed so far satisfy a key.
 func (s *Schedule) agrees(key *hapi.Key) bool {
-	return satisfied(key, func(one *hapi.Key) bool { return containsKey(s.Signatories, one) })
-}
-
-func containsKey(list []*hapi.Key, key *hapi.Key) bool {
-	return slices.ContainsFunc(list, func(k *hapi.Key) bool { return proto.Equal(k, key) })
+	return hapikey.Satisfied(key, func(one *hapi.Key) bool { return hapikey.Contains(s.Signatories, one) })
 }
 
 // scheduledBody is the transaction that a schedule stands for, nil for one of a kind that
@@ -101,7 +96,7 @@ func (h *handling) scheduleCreate(body *hapi.ScheduleCreateTransactionBody) hede
 	switch {
 	case scheduledBody(body.GetScheduledTransactionBody()) == nil:
 		return hapi.ResponseCodeEnum_SCHEDULED_TRANSACTION_NOT_IN_WHITELIST
-	case body.GetAdminKey() != nil && !validKey(body.GetAdminKey()):
+	case body.GetAdminKey() != nil && !hapikey.Valid(body.GetAdminKey()):
 		return hapi.ResponseCodeEnum_INVALID_ADMIN_KEY
 	case body.GetAdminKey() != nil && !h.signed(body.GetAdminKey()):
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
@@ -191,11 +186,11 @@ func (h *handling) agree(s *Schedule) (added int, status hedera.Status) {
 	}
 	s.Signatories, s.Signatures = slices.Clip(s.Signatories), slices.Clip(s.Signatures)
 	for _, key := range wanted {
-		if containsKey(s.Signatories, key) || !h.signed(key) {
+		if hapikey.Contains(s.Signatories, key) || !h.signed(key) {
 			continue
 		}
 		s.Signatories = append(s.Signatories, key)
-		s.Signatures = append(s.Signatures, ScheduleSignature{At: h.r.Consensus, Key: key, Signature: h.sub.Signatures.of(key)})
+		s.Signatures = append(s.Signatures, ScheduleSignature{At: h.r.Consensus, Key: key, Signature: h.sub.Signatures.Of(key)})
 		added++
 	}
 	return added, okay
@@ -206,8 +201,8 @@ func (h *handling) agree(s *Schedule) (added int, status hedera.Status) {
 func (h *handling) scheduleKeys(s *Schedule) ([]*hapi.Key, hedera.Status) {
 	var keys []*hapi.Key
 	note := func(key *hapi.Key) bool {
-		return satisfied(key, func(one *hapi.Key) bool {
-			if !containsKey(keys, one) {
+		return hapikey.Satisfied(key, func(one *hapi.Key) bool {
+			if !hapikey.Contains(keys, one) {
 				keys = append(keys, one)
 			}
 			return true
@@ -220,7 +215,7 @@ func (h *handling) scheduleKeys(s *Schedule) ([]*hapi.Key, hedera.Status) {
 	}
 	trial := &handling{
 		l: h.l, at: h.at, o: newOverlay(h.l, h.at, h.o.shared), r: &Record{Consensus: h.r.Consensus}, authorizes: note,
-		sub: &Submission{Body: body, ID: s.Transaction, Payer: s.Payer, Signatures: NewSignatures(nil, nil)},
+		sub: &Submission{Body: body, ID: s.Transaction, Payer: s.Payer, Signatures: hapikey.NewSignatures(nil, nil)},
 	}
 	handler, _ := trial.service(body)
 	if absent := []hedera.Status{
@@ -290,7 +285,7 @@ func (l *Ledger) execute(num int64) {
 	}
 	body := scheduledBody(s.Body)
 	h := l.begin(&Submission{
-		Body: body, ID: s.Transaction, Payer: s.Payer, Hash: sha512.Sum384([]byte(s.Transaction.String())), Signatures: NewSignatures(nil, nil),
+		Body: body, ID: s.Transaction, Payer: s.Payer, Hash: sha512.Sum384([]byte(s.Transaction.String())), Signatures: hapikey.NewSignatures(nil, nil),
 	})
 	h.authorizes = s.agrees
 	if payer := h.o.entityAccount(s.Payer.Num); !s.agrees(payer.key()) {

@@ -12,6 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/vm"
 	"github.com/ethereum/go-ethereum/core/vm/program"
 
+	"lockstep/devnet/ledger/hapikey"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -171,7 +172,7 @@ func TestScheduleRefusals(t *testing.T) {
 			return &scheduleBody{ScheduledTransactionBody: transfer, AdminKey: publicKey(owner)}
 		}, hapi.ResponseCodeEnum_INVALID_SIGNATURE},
 		{"an admin key that is none", func(*rig) *scheduleBody {
-			return &scheduleBody{ScheduledTransactionBody: transfer, AdminKey: ed25519Key([]byte{1})}
+			return &scheduleBody{ScheduledTransactionBody: transfer, AdminKey: hapikey.Ed25519([]byte{1})}
 		}, hapi.ResponseCodeEnum_INVALID_ADMIN_KEY},
 		{"a long memo", func(*rig) *scheduleBody {
 			return &scheduleBody{ScheduledTransactionBody: transfer, Memo: string(bytes.Repeat([]byte{'a'}, 101))}

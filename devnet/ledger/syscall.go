@@ -13,6 +13,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"google.golang.org/protobuf/proto"
 
+	"lockstep/devnet/ledger/hapikey"
 	"lockstep/devnet/ledger/sysabi"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -41,9 +42,9 @@ type serviceCall struct {
 	facade     bool
 	args       []sysabi.Value
 	result     []sysabi.Value
-	signatures *Signatures // that the call brings, in place of what the caller holds
-	outside    *hapi.Key   // a single key whose signature on the transaction around the call counts
-	only       bool        // keys of the calling contract hold only where they are delegatable
+	signatures *hapikey.Signatures // that the call brings, in place of what the caller holds
+	outside    *hapi.Key           // a single key whose signature on the transaction around the call counts
+	only       bool                // keys of the calling contract hold only where they are delegatable
 	value      hedera.Tinybar
 	failure    []byte // data to revert with, where it is not the status
 	reverts    bool   // a failure reverts although there is a code to tell it
@@ -182,7 +183,7 @@ func (x *execution) static() bool {
 // nothing: the network passes over the payer's key and looks for no signatures otherwise.
 func (c *serviceCall) authorizes(key *hapi.Key) bool {
 	own := key.GetKey() != nil && !c.sender.contract && c.signatures == nil && proto.Equal(key, c.sender.key())
-	return own || satisfied(key, c.holds)
+	return own || hapikey.Satisfied(key, c.holds)
 }
 
 func (c *serviceCall) holds(primitive *hapi.Key) bool {
@@ -193,8 +194,8 @@ func (c *serviceCall) holds(primitive *hapi.Key) bool {
 		return c.isSender(k.DelegatableContractId)
 	}
 	if c.signatures != nil {
-		public := rawKey(primitive)
-		return public != nil && c.signatures.by(public)
+		public := hapikey.Raw(primitive)
+		return public != nil && c.signatures.By(public)
 	}
 	return c.outside != nil && proto.Equal(primitive, c.outside) && c.x.agreed(primitive)
 }
@@ -202,7 +203,7 @@ func (c *serviceCall) holds(primitive *hapi.Key) bool {
 // accepts has the signature of a key on the transaction around the call count, if it is a single one: of
 // what a contract makes or ends, the network takes the signature of whoever administers it.
 func (c *serviceCall) accepts(admin *hapi.Key) {
-	if rawKey(admin) != nil {
+	if hapikey.Raw(admin) != nil {
 		c.outside = admin
 	}
 }
@@ -210,7 +211,7 @@ func (c *serviceCall) accepts(admin *hapi.Key) {
 // agreed tells whether a single key has signed the transaction that runs: as the sender of an Ethereum
 // transaction, or as a signature of HAPI.
 func (x *execution) agreed(key *hapi.Key) bool {
-	return x.msg.ethereum && proto.Equal(key, x.o.get(x.msg.from).key()) || x.msg.signatures != nil && x.msg.signatures.by(rawKey(key))
+	return x.msg.ethereum && proto.Equal(key, x.o.get(x.msg.from).key()) || x.msg.signatures != nil && x.msg.signatures.By(hapikey.Raw(key))
 }
 
 func (c *serviceCall) isSender(id *hapi.ContractID) bool {

@@ -1,9 +1,13 @@
 package ledger
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 
+	"google.golang.org/protobuf/proto"
+
+	"lockstep/devnet/ledger/hapikey"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -26,7 +30,7 @@ func (l *Ledger) systemFiles(at int64) {
 	created := hedera.FromNanos(at)
 	add := func(num int64, contents []byte) {
 		l.world.files[num] = &File{
-			ID: hedera.Entity(num), Contents: contents, Keys: []*hapi.Key{ed25519Key(unhex(operatorPublic))},
+			ID: hedera.Entity(num), Contents: contents, Keys: []*hapi.Key{hapikey.Ed25519(unhex(operatorPublic))},
 			Created: created, Modified: created,
 			Expires: hedera.Timestamp{Seconds: created.Seconds + genesisRenewal, Nanos: created.Nanos},
 		}
@@ -217,4 +221,13 @@ func throttles() *hapi.ThrottleDefinitions {
 		Name: "NoLimit", BurstPeriodMs: 1000,
 		ThrottleGroups: []*hapi.ThrottleGroup{{Operations: functions(), MilliOpsPerSec: none}},
 	}}}
+}
+
+// marshal encodes a message of ours, which cannot fail: no required fields, valid text.
+func marshal(m proto.Message) []byte {
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		panic(fmt.Sprintf("encode %T: %v", m, err))
+	}
+	return b
 }

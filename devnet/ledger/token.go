@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 
+	"lockstep/devnet/ledger/hapikey"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -196,9 +197,9 @@ func (h *handling) tokenCreate(body *hapi.TokenCreateTransactionBody) hedera.Sta
 	t.ID, t.Treasury, t.Created, t.FeesSince = hedera.Entity(h.newNum()), hedera.Entity(treasury.num), h.r.Consensus, h.r.Consensus
 	for _, r := range t.Keys.given(body) {
 		switch {
-		case r.given == nil || isEmptyKey(r.given):
+		case r.given == nil || hapikey.Empty(r.given):
 			continue
-		case !validKey(r.given):
+		case !hapikey.Valid(r.given):
 			return r.invalid
 		}
 		*r.kept = r.given
@@ -257,17 +258,12 @@ func (h *handling) tokenRenewer(t *Token, id *hapi.AccountID) hedera.Status {
 	return okay
 }
 
-func isEmptyKey(key *hapi.Key) bool {
-	list := key.GetKeyList()
-	return list != nil && len(list.GetKeys()) == 0
-}
-
 func pureTokenUpdate(body *hapi.TokenUpdateTransactionBody) hedera.Status {
 	if body.GetToken() == nil {
 		return hapi.ResponseCodeEnum_INVALID_TOKEN_ID
 	}
 	for _, r := range new(TokenKeys).updated(body) {
-		if r.given != nil && !isEmptyKey(r.given) && !validKey(r.given) {
+		if r.given != nil && !hapikey.Empty(r.given) && !hapikey.Valid(r.given) {
 			return r.invalid
 		}
 	}
@@ -370,7 +366,7 @@ func (t *Token) update(body *hapi.TokenUpdateTransactionBody) (needed []*hapi.Ke
 		if r.given == nil {
 			continue
 		}
-		removal, current := isEmptyKey(r.given), *r.kept
+		removal, current := hapikey.Empty(r.given), *r.kept
 		switch {
 		case removal:
 			byAdmin = true

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"lockstep/devnet/ledger/hapikey"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -105,7 +106,7 @@ func TestTokenSignatures(t *testing.T) {
 		t.Errorf("the new treasury holds %d", got)
 	}
 	// Without its admin key a token cannot be changed any more.
-	r.want(r.submit(owner.id, update(&hapi.TokenUpdateTransactionBody{AdminKey: hollowKey()}), owner.key), okay)
+	r.want(r.submit(owner.id, update(&hapi.TokenUpdateTransactionBody{AdminKey: hapikey.Hollow()}), owner.key), okay)
 	r.want(r.submit(owner.id, update(&hapi.TokenUpdateTransactionBody{Name: "X"}), owner.key), hapi.ResponseCodeEnum_TOKEN_IS_IMMUTABLE)
 }
 

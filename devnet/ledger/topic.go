@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"lockstep/devnet/ledger/hapikey"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -74,8 +75,8 @@ func (h *handling) topicCreate(body *hapi.ConsensusCreateTopicTransactionBody) h
 		FeesSince: h.r.Consensus, AutoRenewPeriod: body.GetAutoRenewPeriod().GetSeconds(),
 	}
 	for _, r := range t.roles(body) {
-		if r.given.GetKey() != nil && !isEmptyKey(r.given) {
-			if !validKey(r.given) {
+		if r.given.GetKey() != nil && !hapikey.Empty(r.given) {
+			if !hapikey.Valid(r.given) {
 				return r.invalid
 			}
 			*r.kept = r.given
@@ -151,7 +152,7 @@ func (h *handling) topicFees(t *Topic, fees []*hapi.FixedCustomFee, exempt []*ha
 	if len(exempt) > maxExemptKeys {
 		return hapi.ResponseCodeEnum_MAX_ENTRIES_FOR_FEE_EXEMPT_KEY_LIST_EXCEEDED
 	}
-	if slices.ContainsFunc(exempt, func(key *hapi.Key) bool { return !validKey(key) }) {
+	if slices.ContainsFunc(exempt, func(key *hapi.Key) bool { return !hapikey.Valid(key) }) {
 		return hapi.ResponseCodeEnum_INVALID_KEY_IN_FEE_EXEMPT_KEY_LIST
 	}
 	t.Fees, t.ExemptKeys, t.FeesSince = nil, exempt, h.r.Consensus
@@ -182,7 +183,7 @@ func (h *handling) topicUpdate(body *hapi.ConsensusUpdateTopicTransactionBody) h
 	fees := body.GetCustomFees() != nil
 	others := body.GetMemo() != nil || body.GetAdminKey() != nil || body.GetSubmitKey() != nil || body.GetAutoRenewPeriod() != nil ||
 		body.GetAutoRenewAccount() != nil || body.GetFeeScheduleKey() != nil || body.GetFeeExemptKeyList() != nil
-	removesAdmin := body.GetAdminKey() != nil && (body.GetAdminKey().GetKey() == nil || isEmptyKey(body.GetAdminKey()))
+	removesAdmin := body.GetAdminKey() != nil && (body.GetAdminKey().GetKey() == nil || hapikey.Empty(body.GetAdminKey()))
 	switch {
 	case others && t.AdminKey == nil:
 		return hapi.ResponseCodeEnum_UNAUTHORIZED
@@ -241,9 +242,9 @@ func (h *handling) topicKeys(t *Topic, body *hapi.ConsensusUpdateTopicTransactio
 	for i, r := range t.roles(body) {
 		switch {
 		case r.given == nil:
-		case r.given.GetKey() == nil, isEmptyKey(r.given):
+		case r.given.GetKey() == nil, hapikey.Empty(r.given):
 			*r.kept = nil
-		case !validKey(r.given):
+		case !hapikey.Valid(r.given):
 			return r.invalid
 		case i == 0 && !h.signed(r.given):
 			return hapi.ResponseCodeEnum_INVALID_SIGNATURE

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"lockstep/devnet/ledger/hapikey"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -83,7 +84,7 @@ func TestAccountValidation(t *testing.T) {
 	owner := dev(t, 0)
 	me, gone := accountID(owner.id), r.deletedAccount()
 	key, endless := publicKey(owner), &hapi.Key{}
-	for k, i := endless, 0; i < maxKeyDepth+2; i++ {
+	for k, i := endless, 0; i < hapikey.MaxDepth+2; i++ {
 		inner := &hapi.Key{}
 		k.Key = &hapi.Key_KeyList{KeyList: &hapi.KeyList{Keys: []*hapi.Key{inner}}}
 		k = inner
@@ -105,7 +106,7 @@ func TestAccountValidation(t *testing.T) {
 		{"-2 slots", created(func(b *hapi.CryptoCreateTransactionBody) { b.MaxAutomaticTokenAssociations = -2 }), hapi.ResponseCodeEnum_INVALID_MAX_AUTO_ASSOCIATIONS},
 		{"5,001 slots", created(func(b *hapi.CryptoCreateTransactionBody) { b.MaxAutomaticTokenAssociations = 5_001 }), hapi.ResponseCodeEnum_INVALID_MAX_AUTO_ASSOCIATIONS},
 		{"a long memo", created(func(b *hapi.CryptoCreateTransactionBody) { b.Memo = longMemo }), hapi.ResponseCodeEnum_MEMO_TOO_LONG},
-		{"a short key", created(func(b *hapi.CryptoCreateTransactionBody) { b.Key = ed25519Key([]byte{1}) }), hapi.ResponseCodeEnum_INVALID_ADMIN_KEY},
+		{"a short key", created(func(b *hapi.CryptoCreateTransactionBody) { b.Key = hapikey.Ed25519([]byte{1}) }), hapi.ResponseCodeEnum_INVALID_ADMIN_KEY},
 		{"a key without end", created(func(b *hapi.CryptoCreateTransactionBody) { b.Key = endless }), hapi.ResponseCodeEnum_INVALID_ADMIN_KEY},
 		{"a balance above the supply", created(func(b *hapi.CryptoCreateTransactionBody) { b.InitialBalance = uint64(totalSupply) + 1 }), hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE},
 		{"a balance that is none", created(func(b *hapi.CryptoCreateTransactionBody) { b.InitialBalance = math.MaxInt64 + 1 }), hapi.ResponseCodeEnum_INVALID_INITIAL_BALANCE},
@@ -283,7 +284,7 @@ func TestTokenValidation(t *testing.T) {
 		{"pausing", &hapi.TokenPauseTransactionBody{Token: tokenID(paused)}, okay},
 		{"allowance of a paused token", spend(paused, 5), okay},
 		{"immutable, although the name is too long", updated(fixed, &hapi.TokenUpdateTransactionBody{Name: longMemo}), hapi.ResponseCodeEnum_TOKEN_IS_IMMUTABLE},
-		{"a key that is none", updated(coin, &hapi.TokenUpdateTransactionBody{SupplyKey: ed25519Key([]byte{1})}), hapi.ResponseCodeEnum_INVALID_SUPPLY_KEY},
+		{"a key that is none", updated(coin, &hapi.TokenUpdateTransactionBody{SupplyKey: hapikey.Ed25519([]byte{1})}), hapi.ResponseCodeEnum_INVALID_SUPPLY_KEY},
 		{"a long name", updated(coin, &hapi.TokenUpdateTransactionBody{Name: longMemo}), hapi.ResponseCodeEnum_TOKEN_NAME_TOO_LONG},
 		{"an earlier end", updated(coin, &hapi.TokenUpdateTransactionBody{Expiry: r.after(100)}), hapi.ResponseCodeEnum_EXPIRATION_REDUCTION_NOT_ALLOWED},
 		{"an end that is over", updated(coin, &hapi.TokenUpdateTransactionBody{Expiry: r.after(-100)}), hapi.ResponseCodeEnum_INVALID_EXPIRATION_TIME},
@@ -386,12 +387,12 @@ func TestTopicValidation(t *testing.T) {
 		{"a period of zero", made(func(b *hapi.ConsensusCreateTopicTransactionBody) { b.AutoRenewPeriod = seconds(0) }), hapi.ResponseCodeEnum_AUTORENEW_DURATION_NOT_IN_RANGE},
 		{"a key twice", made(func(b *hapi.ConsensusCreateTopicTransactionBody) { b.FeeExemptKeyList = []*hapi.Key{key, key} }), hapi.ResponseCodeEnum_FEE_EXEMPT_KEY_LIST_CONTAINS_DUPLICATED_KEYS},
 		{"an exempt key that is none", made(func(b *hapi.ConsensusCreateTopicTransactionBody) {
-			b.FeeExemptKeyList = []*hapi.Key{ed25519Key([]byte{1})}
+			b.FeeExemptKeyList = []*hapi.Key{hapikey.Ed25519([]byte{1})}
 		}), hapi.ResponseCodeEnum_INVALID_KEY_IN_FEE_EXEMPT_KEY_LIST},
 		{"update until now", updated(&hapi.ConsensusUpdateTopicTransactionBody{ExpirationTime: r.after(-1)}), hapi.ResponseCodeEnum_INVALID_EXPIRATION_TIME},
 		{"update for more than 100 years", updated(&hapi.ConsensusUpdateTopicTransactionBody{ExpirationTime: r.after(maxLifetime + 100)}), hapi.ResponseCodeEnum_INVALID_EXPIRATION_TIME},
 		{"update to an earlier end", updated(&hapi.ConsensusUpdateTopicTransactionBody{ExpirationTime: r.after(100)}), hapi.ResponseCodeEnum_EXPIRATION_REDUCTION_NOT_ALLOWED},
-		{"no admin, but a renewer", updated(&hapi.ConsensusUpdateTopicTransactionBody{AdminKey: hollowKey()}), hapi.ResponseCodeEnum_AUTORENEW_ACCOUNT_NOT_ALLOWED},
+		{"no admin, but a renewer", updated(&hapi.ConsensusUpdateTopicTransactionBody{AdminKey: hapikey.Hollow()}), hapi.ResponseCodeEnum_AUTORENEW_ACCOUNT_NOT_ALLOWED},
 	})
 	for _, tt := range []struct {
 		name   string

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/hapikey"
 	"lockstep/devnet/mirrorrest"
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
@@ -177,7 +178,7 @@ func (n *network) handle(body *hapi.TransactionBody, ethereum *eth.Tx) *ledger.R
 		Payer: hedera.Entity(2),
 		Hash:  sha512.Sum384(raw),
 		Size:  len(raw) + 100,
-		Signatures: ledger.NewSignatures(raw, []*hapi.SignaturePair{{
+		Signatures: hapikey.NewSignatures(raw, []*hapi.SignaturePair{{
 			PubKeyPrefix: private.Public(),
 			Signature:    &hapi.SignaturePair_Ed25519{Ed25519: signature},
 		}}),

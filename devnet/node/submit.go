@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/hapikey"
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -115,7 +116,7 @@ func Decode(tx *hapi.Transaction) (*ledger.Submission, hedera.Status) {
 	}
 	sub := &ledger.Submission{
 		Body: body, Hash: sha512.Sum384(outer), Size: size,
-		Signatures: ledger.NewSignatures(signed.GetBodyBytes(), pairs),
+		Signatures: hapikey.NewSignatures(signed.GetBodyBytes(), pairs),
 	}
 	id, code := transactionID(body.GetTransactionID())
 	sub.ID, sub.Payer = id, id.Payer

@@ -1,10 +1,12 @@
-package ledger
+// Package hapikey is about the keys of HAPI, which are primitive keys, contracts, and lists and
+// thresholds of those: which are well formed, and whether the signatures of a transaction are
+// enough for one. Whether a contract acts, the caller says; no signature does.
+package hapikey
 
 import (
 	"bytes"
-	"encoding/hex"
 	"fmt"
-	"net"
+	"slices"
 
 	"github.com/ethereum/go-ethereum/common"
 	"google.golang.org/protobuf/proto"
@@ -13,41 +15,47 @@ import (
 	"lockstep/internal/hedera"
 )
 
+// Limits of keys. Sizes are of public ones, in bytes.
 const (
-	ed25519Size   = 32
-	secp256k1Size = 33
-	maxKeyDepth   = 15 // nesting of key lists
-	maxKeys       = 256
+	Ed25519Size   = 32
+	Secp256k1Size = 33  // compressed
+	MaxDepth      = 15  // nesting of key lists
+	Max           = 256 // keys within one, lists included
 )
 
-func ed25519Key(public []byte) *hapi.Key {
+// Ed25519 makes a key of a public one.
+func Ed25519(public []byte) *hapi.Key {
 	return &hapi.Key{Key: &hapi.Key_Ed25519{Ed25519: public}}
 }
 
-func secp256k1Key(public []byte) *hapi.Key {
+// Secp256k1 makes a key of a compressed public one.
+func Secp256k1(public []byte) *hapi.Key {
 	return &hapi.Key{Key: &hapi.Key_ECDSASecp256K1{ECDSASecp256K1: public}}
 }
 
-// keyOf makes a key of raw public bytes.
-func keyOf(public []byte) (*hapi.Key, error) {
+// FromPublic makes a key of raw public bytes, by their number.
+func FromPublic(public []byte) (*hapi.Key, error) {
 	switch len(public) {
-	case ed25519Size:
-		return ed25519Key(public), nil
-	case secp256k1Size:
-		return secp256k1Key(public), nil
+	case Ed25519Size:
+		return Ed25519(public), nil
+	case Secp256k1Size:
+		return Secp256k1(public), nil
 	default:
 		return nil, fmt.Errorf("public key of %d bytes: want 32 or 33", len(public))
 	}
 }
 
-// hollowKey marks an account that has no key yet.
-func hollowKey() *hapi.Key {
+// Hollow marks an account that has no key yet.
+func Hollow() *hapi.Key {
 	return &hapi.Key{Key: &hapi.Key_KeyList{KeyList: &hapi.KeyList{}}}
 }
 
-// contractKey is the admin key of a contract that is its own admin.
-func contractKey(num int64) *hapi.Key {
-	return &hapi.Key{Key: &hapi.Key_ContractID{ContractID: contractID(hedera.Entity(num))}}
+// Contract is the admin key of a contract that is its own admin.
+func Contract(num int64) *hapi.Key {
+	id := hedera.Entity(num)
+	return &hapi.Key{Key: &hapi.Key_ContractID{ContractID: &hapi.ContractID{
+		ShardNum: &id.Shard, RealmNum: &id.Realm, Contract: &hapi.ContractID_ContractNum{ContractNum: id.Num},
+	}}}
 }
 
 // Signatures is the signature map of a transaction with the bytes it signs. Pairs
@@ -65,8 +73,8 @@ func NewSignatures(body []byte, pairs []*hapi.SignaturePair) *Signatures {
 	return &Signatures{body: body, pairs: pairs, verified: map[string]bool{}}
 }
 
-// count is how many signatures there are.
-func (s *Signatures) count() int { return len(s.pairs) }
+// Count is how many signatures there are.
+func (s *Signatures) Count() int { return len(s.pairs) }
 
 // AmbiguousPrefix tells whether one pair's key prefix begins another's, so that it
 // is unclear whose signatures they are.
@@ -85,14 +93,14 @@ func (s *Signatures) AmbiguousPrefix() bool {
 // Signed tells whether the signatures satisfy a key. Contract keys are never
 // satisfied from outside the EVM, and neither is an empty list.
 func (s *Signatures) Signed(key *hapi.Key) bool {
-	return satisfied(key, func(one *hapi.Key) bool {
-		public := rawKey(one)
-		return public != nil && s.by(public)
+	return Satisfied(key, func(one *hapi.Key) bool {
+		public := Raw(one)
+		return public != nil && s.By(public)
 	})
 }
 
-// rawKey is the public key in a primitive key, nil for a contract's.
-func rawKey(key *hapi.Key) []byte {
+// Raw is the public key in a primitive key, nil for a contract's.
+func Raw(key *hapi.Key) []byte {
 	switch k := key.GetKey().(type) {
 	case *hapi.Key_Ed25519:
 		return k.Ed25519
@@ -103,14 +111,14 @@ func rawKey(key *hapi.Key) []byte {
 	}
 }
 
-// satisfied tells whether the primitive keys that hold are enough for a key: all of a list,
+// Satisfied tells whether the primitive keys that hold are enough for a key: all of a list,
 // so many of a threshold key. An empty list is never satisfied.
-func satisfied(key *hapi.Key, holds func(primitive *hapi.Key) bool) bool {
+func Satisfied(key *hapi.Key, holds func(primitive *hapi.Key) bool) bool {
 	return satisfiedAt(0, key, holds)
 }
 
 func satisfiedAt(depth int, key *hapi.Key, holds func(*hapi.Key) bool) bool {
-	if depth > maxKeyDepth || key.GetKey() == nil {
+	if depth > MaxDepth || key.GetKey() == nil {
 		return false
 	}
 	keys, need := key.GetKeyList().GetKeys(), len(key.GetKeyList().GetKeys())
@@ -131,8 +139,8 @@ func satisfiedAt(depth int, key *hapi.Key, holds func(*hapi.Key) bool) bool {
 	return need > 0 && n >= need
 }
 
-// by tells whether there is a valid signature by a raw public key.
-func (s *Signatures) by(public []byte) bool {
+// By tells whether there is a valid signature by a raw public key.
+func (s *Signatures) By(public []byte) bool {
 	if known, ok := s.verified[string(public)]; ok {
 		return known
 	}
@@ -141,9 +149,9 @@ func (s *Signatures) by(public []byte) bool {
 	return ok
 }
 
-// of returns the signature by a primitive key, nil where there is none.
-func (s *Signatures) of(key *hapi.Key) []byte {
-	public := rawKey(key)
+// Of returns the signature by a primitive key, nil where there is none.
+func (s *Signatures) Of(key *hapi.Key) []byte {
+	public := Raw(key)
 	if s == nil || public == nil {
 		return nil
 	}
@@ -157,7 +165,7 @@ func (s *Signatures) signature(public []byte) []byte {
 			continue
 		}
 		signature := pair.GetEd25519()
-		if len(public) == secp256k1Size {
+		if len(public) == Secp256k1Size {
 			signature = pair.GetECDSASecp256K1()
 		}
 		if len(signature) > 0 && hedera.Verify(public, s.body, signature) {
@@ -172,25 +180,25 @@ func (s *Signatures) signature(public []byte) []byte {
 func (s *Signatures) Completes(address common.Address) (public []byte, ok bool) {
 	for _, pair := range s.pairs {
 		prefix := pair.GetPubKeyPrefix()
-		if len(prefix) != secp256k1Size || len(pair.GetECDSASecp256K1()) == 0 {
+		if len(prefix) != Secp256k1Size || len(pair.GetECDSASecp256K1()) == 0 {
 			continue
 		}
-		if a, err := hedera.AddressOf(prefix); err == nil && a == address && s.by(prefix) {
+		if a, err := hedera.AddressOf(prefix); err == nil && a == address && s.By(prefix) {
 			return prefix, true
 		}
 	}
 	return nil, false
 }
 
-// validKey tells whether a key that is to be stored is well formed: known kinds,
+// Valid tells whether a key that is to be stored is well formed: known kinds,
 // right lengths, not too deep, not too many.
-func validKey(key *hapi.Key) bool {
-	budget := maxKeys
+func Valid(key *hapi.Key) bool {
+	budget := Max
 	return wellFormed(key, 0, &budget)
 }
 
 func wellFormed(key *hapi.Key, depth int, budget *int) bool {
-	if *budget--; *budget < 0 || depth > maxKeyDepth {
+	if *budget--; *budget < 0 || depth > MaxDepth {
 		return false
 	}
 	all := func(keys []*hapi.Key) bool {
@@ -203,7 +211,7 @@ func wellFormed(key *hapi.Key, depth int, budget *int) bool {
 	}
 	switch k := key.GetKey().(type) {
 	case *hapi.Key_Ed25519:
-		return len(k.Ed25519) == ed25519Size
+		return len(k.Ed25519) == Ed25519Size
 	case *hapi.Key_ECDSASecp256K1:
 		_, err := hedera.AddressOf(k.ECDSASecp256K1)
 		return err == nil
@@ -219,48 +227,18 @@ func wellFormed(key *hapi.Key, depth int, budget *int) bool {
 	}
 }
 
-func accountID(id hedera.ID) *hapi.AccountID {
-	return &hapi.AccountID{
-		ShardNum: &id.Shard, RealmNum: &id.Realm,
-		Account: &hapi.AccountID_AccountNum{AccountNum: id.Num},
-	}
+// Empty tells whether a key is a list of none.
+func Empty(key *hapi.Key) bool {
+	list := key.GetKeyList()
+	return list != nil && len(list.GetKeys()) == 0
 }
 
-func contractID(id hedera.ID) *hapi.ContractID {
-	return &hapi.ContractID{
-		ShardNum: &id.Shard, RealmNum: &id.Realm,
-		Contract: &hapi.ContractID_ContractNum{ContractNum: id.Num},
-	}
+// IsContract tells whether a key is a contract that is to act.
+func IsContract(key *hapi.Key) bool {
+	return key.GetContractID() != nil || key.GetDelegatableContractId() != nil
 }
 
-func nodeAddress(n NodeInfo) *hapi.NodeAddress {
-	at := func(port int) *hapi.ServiceEndpoint {
-		return &hapi.ServiceEndpoint{IpAddressV4: net.ParseIP(n.Host).To4(), Port: int32(port)}
-	}
-	address := &hapi.NodeAddress{
-		NodeId: n.NodeID, NodeAccountId: accountID(n.Account),
-		Description:     fmt.Sprintf("node %d of the development network", n.NodeID),
-		ServiceEndpoint: []*hapi.ServiceEndpoint{at(n.Port)},
-	}
-	if n.TLSPort != 0 {
-		address.ServiceEndpoint = append(address.ServiceEndpoint, at(n.TLSPort))
-		address.NodeCertHash = []byte(n.CertHash) // the text, as on the real network
-	}
-	return address
+// Contains tells whether a key is in a list.
+func Contains(list []*hapi.Key, key *hapi.Key) bool {
+	return slices.ContainsFunc(list, func(k *hapi.Key) bool { return proto.Equal(k, key) })
 }
-
-// marshal encodes a message of ours, which cannot fail: no required fields, valid text.
-func marshal(m proto.Message) []byte {
-	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
-	if err != nil {
-		panic(fmt.Sprintf("encode %T: %v", m, err))
-	}
-	return b
-}
-
-// hexBytes is 0x and lower-case digits.
-func hexBytes(b []byte) string { return "0x" + hex.EncodeToString(b) }
-
-// hexStatus is the error message of what was refused before it ran: the status
-// name as hexadecimal of its letters.
-func hexStatus(s hedera.Status) string { return hexBytes([]byte(s.String())) }
