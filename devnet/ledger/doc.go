@@ -109,7 +109,7 @@
 //
 // # Fees
 //
-// Gas is always charged. With Config.Fees the payer is charged what the network asks of a transaction (fees.go), whatever
+// Gas is always charged. With Config.Fees the payer is charged what the network asks of a transaction (package fees), whatever
 // becomes of it; without, an offer of [Required] is enough and nothing is taken. The network's own accounts, up to 0.0.100, pay nothing.
 //
 // Known simplifications: queries, pending airdrops, hooks and high volumes cost nothing,

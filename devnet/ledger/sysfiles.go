@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"lockstep/devnet/ledger/fees"
 	"lockstep/devnet/ledger/hapikey"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -72,7 +73,7 @@ func functions() []hapi.HederaFunctionality {
 // the same offer for every transaction.
 func (l *Ledger) asked(f hapi.HederaFunctionality) (node, network, service int64) {
 	if l.cfg.Fees {
-		return nodePrice, networkTimes * nodePrice, priceOf(f)
+		return fees.NodePrice, fees.NetworkTimes * fees.NodePrice, fees.Service(f)
 	}
 	rate := l.rate()
 	return 0, int64(Required) * int64(rate.Cents) / int64(rate.Hbar), 0
@@ -115,9 +116,9 @@ func (l *Ledger) simpleFees() *hapi.SimpleFeeSchedule {
 		Extras: []*hapi.SimpleExtra{{Name: hapi.SimpleExtraKind_GAS, Fee: tinycents(l.cfg.GasPrice)}},
 	}
 	if l.cfg.Fees {
-		s.Node.BaseFee, s.Network.Multiplier = nodePrice, networkTimes
-		s.Node.Extras = []*hapi.SimpleExtraReference{{Name: hapi.SimpleExtraKind_SIGNATURES, IncludedCount: includedSignatures}}
-		s.Extras = append(s.Extras, &hapi.SimpleExtra{Name: hapi.SimpleExtraKind_SIGNATURES, Fee: signaturePrice})
+		s.Node.BaseFee, s.Network.Multiplier = fees.NodePrice, fees.NetworkTimes
+		s.Node.Extras = []*hapi.SimpleExtraReference{{Name: hapi.SimpleExtraKind_SIGNATURES, IncludedCount: fees.IncludedSignatures}}
+		s.Extras = append(s.Extras, &hapi.SimpleExtra{Name: hapi.SimpleExtraKind_SIGNATURES, Fee: fees.SignaturePrice})
 	}
 	byName := map[string]*hapi.SimpleService{}
 	for _, f := range functions() {
