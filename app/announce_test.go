@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/mirrorrest"
 	"lockstep/internal/redistest"
 )
@@ -115,7 +115,7 @@ func TestAnnounce(t *testing.T) {
 			if want := !slices.Contains(mirrorless, name); told != want || told && (fits == 1) == (name == "another chain") {
 				t.Errorf("lockstep_chain_id_ok: %v (%v)", fits, told)
 			}
-			if told := r.log.with("secret"); len(told) > 0 || len(r.log.with(ledger.OperatorKey)) > 0 {
+			if told := r.log.with("secret"); len(told) > 0 || len(r.log.with(devaccounts.OperatorKey)) > 0 {
 				t.Errorf("a secret in the log: %s", told)
 			}
 		})

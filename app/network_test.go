@@ -28,7 +28,7 @@ import (
 	"lockstep/config"
 	"lockstep/devnet"
 	"lockstep/devnet/faults"
-	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/mirrorrest"
 	"lockstep/devnet/node"
 	"lockstep/internal/hapi"
@@ -155,7 +155,7 @@ func (w *world) relay(t *testing.T, settings ...string) *relay {
 	}
 	cfg, err := config.Load(append([]string{
 		"CHAIN_ID=298", "HEDERA_NETWORK=" + string(roster), "MIRROR_NODE_URL=" + w.net.Mirror(),
-		"OPERATOR_ID_MAIN=" + "0.0.2", "OPERATOR_KEY_FORMAT=HEX_ED25519", "OPERATOR_KEY_MAIN=" + ledger.OperatorKey,
+		"OPERATOR_ID_MAIN=" + "0.0.2", "OPERATOR_KEY_FORMAT=HEX_ED25519", "OPERATOR_KEY_MAIN=" + devaccounts.OperatorKey,
 		"SERVER_HOST=127.0.0.1", "SERVER_PORT=0", "RPC_WS_ENABLED=true", "WEB_SOCKET_PORT=0", "MIRROR_NODE_RETRY_DELAY=50", "SHUTDOWN_DRAIN_TIMEOUT_MS=100", "SHUTDOWN_DRAIN_DELAY_MS=0",
 	}, append(slices.Clone(patient), settings...)...))
 	if err != nil {
@@ -191,7 +191,7 @@ type account struct {
 
 func (w *world) account(t *testing.T) *account {
 	t.Helper()
-	all := ledger.DevAccounts()
+	all := devaccounts.All()
 	all = append(all[1:10], all[30:]...) // those whose keys are their addresses
 	n := int(w.sender.Add(1)) - 1
 	if n >= len(all) {

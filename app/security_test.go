@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"lockstep/config"
-	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/devaccounts"
 )
 
 // A promise is a part of SECURITY.md, in its words, and what shows it: a test here, or the name of another one.
@@ -100,7 +100,7 @@ func secretsStaySecret(t *testing.T, w *world) {
 		said += body
 	}
 	_, page := ask(t, http.MethodGet, "http://"+r.app.AdminAddr()+"/ui/", "")
-	key := ledger.OperatorKey
+	key := devaccounts.OperatorKey
 	for _, secret := range []string{token, "sesame-4712", key, strings.ToLower(key[len(key)-64:])} {
 		if strings.Contains(strings.ToLower(said+page), strings.ToLower(secret)) {
 			t.Errorf("a secret of %d characters is shown", len(secret))

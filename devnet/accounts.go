@@ -1,7 +1,7 @@
 package devnet
 
 import (
-	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/internal/hedera"
 )
 
@@ -17,7 +17,7 @@ type Account struct {
 // Accounts returns the funded accounts, those an Ethereum wallet can use first.
 func (n *Network) Accounts() []Account {
 	var wallets, others []Account
-	for _, a := range ledger.DevAccounts() {
+	for _, a := range devaccounts.All() {
 		account := shown(a)
 		if a.EVMAddress() != a.ID.LongZero() {
 			wallets = append(wallets, account)
@@ -31,13 +31,13 @@ func (n *Network) Accounts() []Account {
 // Signers returns the accounts of Config.Signers.
 func (n *Network) Signers() []Account {
 	var list []Account
-	for _, a := range ledger.DevSigners(n.cfg.Signers) {
+	for _, a := range devaccounts.Signers(n.cfg.Signers) {
 		list = append(list, shown(a))
 	}
 	return list
 }
 
-func shown(a ledger.GenesisAccount) Account {
+func shown(a devaccounts.Account) Account {
 	account := Account{
 		ID: a.ID.String(), Address: a.EVMAddress().Hex(), PrivateKey: "0x" + a.PrivateKey,
 		KeyType: "ECDSA_SECP256K1", Balance: int64(a.Balance / hedera.Hbar),
@@ -50,7 +50,7 @@ func shown(a ledger.GenesisAccount) Account {
 
 // OperatorID is the account that pays for a relay's submissions by
 // default: the first one with an EVM alias.
-func OperatorID() string { return ledger.DevAccounts()[0].ID.String() }
+func OperatorID() string { return devaccounts.All()[0].ID.String() }
 
 // OperatorKey is the private key of OperatorID, 0x and 64 hexadecimal digits.
-func OperatorKey() string { return "0x" + ledger.DevAccounts()[0].PrivateKey }
+func OperatorKey() string { return "0x" + devaccounts.All()[0].PrivateKey }

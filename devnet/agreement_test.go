@@ -22,6 +22,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/mirrorrest"
 	"lockstep/devnet/node"
 	"lockstep/internal/hapi"
@@ -37,7 +38,7 @@ type world struct {
 	mirror  http.Handler
 	random  *rand.Rand
 	starts  int32
-	parties []ledger.GenesisAccount
+	parties []devaccounts.Account
 	coin    hedera.ID
 	art     hedera.ID
 	done    int
@@ -51,7 +52,7 @@ func newWorld(t *testing.T, seed uint64, fees bool) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(n.Close)
-	w := &world{t: t, fees: fees, random: rand.New(rand.NewPCG(seed, 7)), parties: ledger.DevAccounts()[:4]}
+	w := &world{t: t, fees: fees, random: rand.New(rand.NewPCG(seed, 7)), parties: devaccounts.All()[:4]}
 	w.use(n)
 	w.coin = w.makeToken(&hapi.TokenCreateTransactionBody{Name: "Coin", Symbol: "C", InitialSupply: 1_000_000})
 	w.art = w.makeToken(&hapi.TokenCreateTransactionBody{Name: "Art", Symbol: "A", TokenType: hapi.TokenType_NON_FUNGIBLE_UNIQUE})

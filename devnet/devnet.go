@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/mirrorgrpc"
 	"lockstep/devnet/mirrorrest"
 	"lockstep/devnet/node"
@@ -129,7 +130,7 @@ type Network struct {
 // closes it.
 func New(ctx context.Context, cfg Config) (*Network, error) {
 	cfg = cfg.withDefaults()
-	accounts := append(ledger.DevAccounts(), ledger.DevSigners(cfg.Signers)...)
+	accounts := append(devaccounts.All(), devaccounts.Signers(cfg.Signers)...)
 	origin, point, err := openFork(ctx, &cfg, accounts)
 	if err != nil {
 		return nil, err

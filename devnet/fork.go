@@ -6,11 +6,12 @@ import (
 	"fmt"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/upstream"
 )
 
 // openFork finds what a fork begins with; nil where the network is none.
-func openFork(ctx context.Context, cfg *Config, accounts []ledger.GenesisAccount) (*upstream.Mirror, *ledger.ForkPoint, error) {
+func openFork(ctx context.Context, cfg *Config, accounts []devaccounts.Account) (*upstream.Mirror, *ledger.ForkPoint, error) {
 	switch {
 	case cfg.Fork.URL == "" && cfg.Fork.Block != nil:
 		return nil, nil, errors.New("--fork-block needs --fork-url")

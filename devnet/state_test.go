@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/devaccounts"
 )
 
 // kept makes a network with a file of state and runs it until stop is called.
@@ -44,7 +45,7 @@ func TestStateIsKept(t *testing.T) {
 	if got := n.Ledger().View().LatestBlock().Number; got != want {
 		t.Errorf("block %d, not %d", got, want)
 	}
-	if a, _ := n.Ledger().View().Account(ledger.DevAccounts()[0].ID); a.Nonce != 77 {
+	if a, _ := n.Ledger().View().Account(devaccounts.All()[0].ID); a.Nonce != 77 {
 		t.Errorf("nonce %d", a.Nonce)
 	}
 }
@@ -52,7 +53,7 @@ func TestStateIsKept(t *testing.T) {
 func edit(t *testing.T, l *ledger.Ledger) {
 	t.Helper()
 	nonce := uint64(77)
-	if err := l.Edit(ledger.Edit{Address: ledger.DevAccounts()[0].Address, Nonce: &nonce}); err != nil {
+	if err := l.Edit(ledger.Edit{Address: devaccounts.All()[0].Address, Nonce: &nonce}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -77,7 +78,7 @@ func TestStateIsSavedMeanwhile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, _ := other.Ledger().View().Account(ledger.DevAccounts()[0].ID)
+		a, _ := other.Ledger().View().Account(devaccounts.All()[0].ID)
 		other.Close()
 		if a.Nonce == 77 {
 			return

@@ -17,6 +17,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/mirrorrest"
 )
 
@@ -42,10 +43,10 @@ func newArchive(t *testing.T, blocks, size int) *archive {
 		go func() { _ = a.ledger.Run(t.Context()) }()
 		n := newSender(t, a.ledger)
 		const senders = 10 // have an alias
-		receiver := new(ledger.DevAccounts()[senders-1].EVMAddress())
+		receiver := new(devaccounts.All()[senders-1].EVMAddress())
 		for block := range blocks {
 			for i := range size {
-				if n.key, err = crypto.HexToECDSA(ledger.DevAccounts()[i%senders].PrivateKey); err != nil {
+				if n.key, err = crypto.HexToECDSA(devaccounts.All()[i%senders].PrivateKey); err != nil {
 					t.Fatal(err)
 				}
 				nonce := uint64(block*((size-1-i%senders)/senders+1) + i/senders)

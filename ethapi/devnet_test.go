@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/ledger/hapikey"
 	"lockstep/devnet/mirrorrest"
 	"lockstep/internal/eth"
@@ -72,7 +73,7 @@ func newNetworkOver(t testing.TB, l *ledger.Ledger, server *httptest.Server, cha
 // newSender can bring transactions to a ledger; nobody reads it yet.
 func newSender(t testing.TB, l *ledger.Ledger) *network {
 	t.Helper()
-	key, err := crypto.HexToECDSA(ledger.DevAccounts()[0].PrivateKey)
+	key, err := crypto.HexToECDSA(devaccounts.All()[0].PrivateKey)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +120,7 @@ func (n *network) handle(body *hapi.TransactionBody, tx *eth.Tx) *ledger.Record 
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	operator, err := hedera.ParsePrivateKey(ledger.OperatorKey, hedera.FormatHexEd25519)
+	operator, err := hedera.ParsePrivateKey(devaccounts.OperatorKey, hedera.FormatHexEd25519)
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -309,7 +310,7 @@ func TestDevnetAuthorizationsAreEstimated(t *testing.T) {
 	contract := n.receipt(n.dynamic(0, nil, 0, 500_000, initCode(counter))).ContractAddress
 	n.receipt(n.dynamic(1, &contract, 0, 200_000, nil)) // what is zero costs more to write
 	var list []types.SetCodeAuthorization
-	for _, account := range ledger.DevAccounts()[1:3] {
+	for _, account := range devaccounts.All()[1:3] {
 		key, err := crypto.HexToECDSA(account.PrivateKey)
 		if err != nil {
 			t.Fatal(err)

@@ -22,6 +22,7 @@ import (
 	"lockstep/devnet"
 	"lockstep/devnet/faults"
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/ledger/hapikey"
 	"lockstep/devnet/mirrorrest"
 	"lockstep/devnet/node"
@@ -205,7 +206,7 @@ var (
 // archive starts an archive with so many blocks of the usual size.
 func (s *scenario) archive(blocks int) *archive {
 	a := &archive{network: s.network(0, 24*time.Hour)}
-	for _, account := range ledger.DevAccounts() {
+	for _, account := range devaccounts.All() {
 		if account.EVMAddress() == account.ID.LongZero() || len(a.keys) == blockSenders {
 			continue
 		}

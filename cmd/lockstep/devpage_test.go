@@ -9,7 +9,7 @@ import (
 
 	"lockstep/config"
 	"lockstep/devnet"
-	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/devaccounts"
 )
 
 // The page of a network alone names every node, and gives a relay the settings that it needs, to be put into a file.
@@ -58,7 +58,7 @@ func TestPageFitsATerminal(t *testing.T) {
 		RPC: "http://127.0.0.1:7546", WS: "ws://127.0.0.1:8546", UI: "http://127.0.0.1:7547/ui/", Mirror: "http://127.0.0.1:5551",
 		ChainID: 298, Nodes: map[string]string{"127.0.0.1:50211": "0.0.3"}, Topics: "127.0.0.1:5600",
 	}
-	for _, a := range ledger.DevAccounts() {
+	for _, a := range devaccounts.All() {
 		r.Accounts = append(r.Accounts, devnet.Account{
 			ID: a.ID.String(), Address: a.EVMAddress().Hex(), Balance: 1_000_000,
 			PrivateKey: "0x" + strings.Repeat("5", 64),

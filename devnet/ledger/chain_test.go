@@ -12,6 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/vm"
 	"github.com/ethereum/go-ethereum/core/vm/program"
 
+	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/internal/hedera"
 )
 
@@ -21,7 +22,7 @@ func TestGenesis(t *testing.T) {
 	if b.Number != 0 || b.Hash == (Hash48{}) || b.Previous != (Hash48{}) || len(b.Records) != 0 || b.From != b.To {
 		t.Errorf("block %+v", b)
 	}
-	if total, released := r.View().Supply(); total != totalSupply || released != 20*richBalance/2+30*devBalance {
+	if total, released := r.View().Supply(); total != totalSupply || released != 20*devaccounts.RichBalance/2+30*devaccounts.Balance {
 		t.Errorf("supply %d, released %d", total, released)
 	}
 	operator, _ := r.View().Account(hedera.Entity(2))
@@ -34,16 +35,16 @@ func TestGenesis(t *testing.T) {
 }
 
 func TestGenesisRefusals(t *testing.T) {
-	good := DevAccounts()[0]
+	good := devaccounts.All()[0]
 	low, poor, odd := good, good, good
 	low.ID = hedera.Entity(5)
 	poor.Balance = totalSupply + 1
 	odd.PublicKey = []byte{1}
 	for name, cfg := range map[string]Config{
-		"system number":  {Accounts: []GenesisAccount{low}},
-		"twice":          {Accounts: []GenesisAccount{good, good}},
-		"too rich":       {Accounts: []GenesisAccount{poor}},
-		"bad key":        {Accounts: []GenesisAccount{odd}},
+		"system number":  {Accounts: []devaccounts.Account{low}},
+		"twice":          {Accounts: []devaccounts.Account{good, good}},
+		"too rich":       {Accounts: []devaccounts.Account{poor}},
+		"bad key":        {Accounts: []devaccounts.Account{odd}},
 		"no history":     {History: -1},
 		"negative price": {GasPrice: -1},
 	} {

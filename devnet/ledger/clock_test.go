@@ -14,6 +14,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/vm"
 	"github.com/ethereum/go-ethereum/core/vm/program"
 
+	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/internal/hapi"
 )
 
@@ -270,7 +271,7 @@ func TestReset(t *testing.T) {
 	if after := r.Generation(); after.Number <= before.Number || after.Block != 0 {
 		t.Errorf("generation %+v after %+v", after, before)
 	}
-	if a, _ := r.View().AccountByAddress(from.address); a.Nonce != 0 || a.Balance != richBalance || r.View().LatestBlock().Number != 0 {
+	if a, _ := r.View().AccountByAddress(from.address); a.Nonce != 0 || a.Balance != devaccounts.RichBalance || r.View().LatestBlock().Number != 0 {
 		t.Errorf("%+v in block %d", a, r.View().LatestBlock().Number)
 	}
 	if ahead := time.Until(r.Now()); ahead > time.Minute {
@@ -287,7 +288,7 @@ func TestImpersonation(t *testing.T) {
 	r := newRig(t, Config{})
 	owner, to := dev(t, 0), dev(t, 1).address
 	contract := r.deploy(owner, 0, returnTop(program.New().Op(vm.CALLER)))
-	balance := richBalance
+	balance := devaccounts.RichBalance
 	if err := r.Edit(Edit{Address: contract, Balance: &balance}); err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/google/go-cmp/cmp"
 
+	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -143,7 +144,7 @@ func TestSelfDestructInCreation(t *testing.T) {
 	rec := r.ethereum(from, dynamic(0, nil, 8, 1_000_000, program.New().Selfdestruct(to.address).Bytes()))
 	r.want(rec, hapi.ResponseCodeEnum_SUCCESS)
 	acct, ok := r.View().Account(rec.ContractID)
-	if !ok || !acct.Deleted || acct.Balance != 0 || acct.Obtainer != to.id || r.balance(to.address) != richBalance+8 {
+	if !ok || !acct.Deleted || acct.Balance != 0 || acct.Obtainer != to.id || r.balance(to.address) != devaccounts.RichBalance+8 {
 		t.Errorf("contract %+v", acct)
 	}
 	// The address is that of something deleted: value cannot go there.
@@ -163,7 +164,7 @@ func TestDeterministicDeployer(t *testing.T) {
 	if want := common.HexToAddress("0x4e59b44847b379578588920ca78fbf26c0b4956c"); rec.Result.Address != want {
 		t.Errorf("deployed at %s", rec.Result.Address)
 	}
-	if rec.Result.GasUsed == 0 || r.balance(relayer.address) != richBalance {
+	if rec.Result.GasUsed == 0 || r.balance(relayer.address) != devaccounts.RichBalance {
 		t.Error("the relayer paid")
 	}
 }

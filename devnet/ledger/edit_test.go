@@ -7,6 +7,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
+	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/internal/hedera"
 )
 
@@ -46,7 +47,7 @@ func TestEdit(t *testing.T) {
 	if _, known := r.View().AccountByAddress(stranger); known || r.View().LatestBlock().Number != 0 {
 		t.Error("the stranger is still there")
 	}
-	if a, _ := r.View().AccountByAddress(owner.address); a.Balance != richBalance || a.Nonce != 0 {
+	if a, _ := r.View().AccountByAddress(owner.address); a.Balance != devaccounts.RichBalance || a.Nonce != 0 {
 		t.Errorf("%+v", a)
 	}
 	tooMuch, tooHigh := totalSupply+1, uint64(math.MaxInt64)

@@ -10,6 +10,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/vm"
 	"github.com/ethereum/go-ethereum/core/vm/program"
 
+	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -39,8 +40,8 @@ func TestEnvironment(t *testing.T) {
 		{"SELFBALANCE", program.New().Op(vm.SELFBALANCE), func(*rig, *Record) common.Hash { return number(value) }},
 		{"ORIGIN", program.New().Op(vm.ORIGIN), func(*rig, *Record) common.Hash { return common.BytesToHash(from.address[:]) }},
 		{"CALLER", program.New().Op(vm.CALLER), func(*rig, *Record) common.Hash { return common.BytesToHash(from.address[:]) }},
-		{"BALANCE of an alias", program.New().Push(other.address).Op(vm.BALANCE), func(*rig, *Record) common.Hash { return number(int64(richBalance)) }},
-		{"BALANCE of its number", program.New().Push(int(other.id.Num)).Op(vm.BALANCE), func(*rig, *Record) common.Hash { return number(int64(richBalance)) }},
+		{"BALANCE of an alias", program.New().Push(other.address).Op(vm.BALANCE), func(*rig, *Record) common.Hash { return number(int64(devaccounts.RichBalance)) }},
+		{"BALANCE of its number", program.New().Push(int(other.id.Num)).Op(vm.BALANCE), func(*rig, *Record) common.Hash { return number(int64(devaccounts.RichBalance)) }},
 		{"BALANCE of the treasury", program.New().Push(2).Op(vm.BALANCE), func(*rig, *Record) common.Hash { return number(0) }},
 		{"BALANCE of nobody", program.New().Push(99_999).Op(vm.BALANCE), func(*rig, *Record) common.Hash { return number(0) }},
 		{"EXTCODESIZE of the token service", program.New().Push(0x167).Op(vm.EXTCODESIZE), func(*rig, *Record) common.Hash { return number(0) }},

@@ -12,6 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/rlp"
 
+	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/ledger/hapikey"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -113,7 +114,7 @@ func TestRisenPrice(t *testing.T) {
 	r.want(r.relayed(from, tx, 0), hapi.ResponseCodeEnum_INSUFFICIENT_TX_FEE)
 	tx.GasFeeCap = big.NewInt(2 * weiPrice)
 	r.want(r.relayed(from, tx, 0), hapi.ResponseCodeEnum_SUCCESS)
-	if paid := richBalance - r.balance(from.address) - 1; paid != 2*21_000*price || r.balance(relayer.address) != richBalance {
+	if paid := devaccounts.RichBalance - r.balance(from.address) - 1; paid != 2*21_000*price || r.balance(relayer.address) != devaccounts.RichBalance {
 		t.Errorf("the sender paid %d", paid)
 	}
 }
@@ -144,7 +145,7 @@ func TestRefusals(t *testing.T) {
 		{"too much data", from, dynamic(0, &to.address, 1, maxGas, make([]byte, maxCallData+1)), 0, hapi.ResponseCodeEnum_TRANSACTION_OVERSIZE, true, relayer.id, intrinsic},
 		{"unknown sender", stranger, dynamic(0, &to.address, 1, 21_000, nil), 0, hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID, true, hedera.ID{}, noCharge},
 		{"cheap without allowance", from, cheap, 1, hapi.ResponseCodeEnum_INSUFFICIENT_TX_FEE, true, from.id, noCharge},
-		{"value beyond the balance", from, dynamic(0, &to.address, richBalance, 21_000, nil), 0, hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE, true, from.id, noCharge},
+		{"value beyond the balance", from, dynamic(0, &to.address, devaccounts.RichBalance, 21_000, nil), 0, hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE, true, from.id, noCharge},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -171,10 +172,10 @@ func TestRefusals(t *testing.T) {
 			if res.HasResult != tt.result || rec.Executed() != placed || res.GasUsed != 0 || res.From != tt.sender {
 				t.Errorf("result %+v", res)
 			}
-			if got := richBalance - r.balance(relayer.address); got != tt.charge || rec.Fee != tt.charge {
+			if got := devaccounts.RichBalance - r.balance(relayer.address); got != tt.charge || rec.Fee != tt.charge {
 				t.Errorf("relayer paid %d (fee %d), want %d", got, rec.Fee, tt.charge)
 			}
-			if got := richBalance - r.balance(from.address); got != 0 || r.nonce(from.address) != 0 {
+			if got := devaccounts.RichBalance - r.balance(from.address); got != 0 || r.nonce(from.address) != 0 {
 				t.Errorf("sender paid %d", got)
 			}
 		})
@@ -203,10 +204,10 @@ func TestWhoPaysForGas(t *testing.T) {
 				To: &to.address, Value: wei(3), Gas: 100_000, GasPrice: big.NewInt(tt.offered),
 			}, tt.allowance)
 			r.want(rec, hapi.ResponseCodeEnum_SUCCESS)
-			if got := richBalance - r.balance(from.address); got != tt.sender+3 {
+			if got := devaccounts.RichBalance - r.balance(from.address); got != tt.sender+3 {
 				t.Errorf("sender paid %d, want %d", got, tt.sender+3)
 			}
-			if got := richBalance - r.balance(relayer.address); got != tt.relayer {
+			if got := devaccounts.RichBalance - r.balance(relayer.address); got != tt.relayer {
 				t.Errorf("relayer paid %d, want %d", got, tt.relayer)
 			}
 			if rec.Fee != 21_000*price {
@@ -223,7 +224,7 @@ func TestValueIsCutToTinybar(t *testing.T) {
 	tx.Value = big.NewInt(3*hedera.WeibarPerTinybar + 9_999_999_999)
 	rec := r.ethereum(from, tx)
 	r.want(rec, hapi.ResponseCodeEnum_SUCCESS)
-	if got := r.balance(to.address) - richBalance; got != 3 || rec.Result.Amount != 3 {
+	if got := r.balance(to.address) - devaccounts.RichBalance; got != 3 || rec.Result.Amount != 3 {
 		t.Errorf("received %d", got)
 	}
 }
@@ -312,7 +313,7 @@ func TestTargetsWithoutCode(t *testing.T) {
 			if rec.Result.GasUsed != tt.gas {
 				t.Errorf("gas %d, want %d", rec.Result.GasUsed, tt.gas)
 			}
-			spent := richBalance - r.balance(from.address) - hedera.Tinybar(tt.gas)*price
+			spent := devaccounts.RichBalance - r.balance(from.address) - hedera.Tinybar(tt.gas)*price
 			if ok := tt.want == hapi.ResponseCodeEnum_SUCCESS; ok && spent != tt.value || !ok && spent != 0 {
 				t.Errorf("spent %d beside gas", spent)
 			}

@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/ledger/hapikey"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -30,7 +31,7 @@ func TestFees(t *testing.T) {
 	keys := func(n int) *hapi.Key {
 		list := &hapi.KeyList{}
 		for range n {
-			list.Keys = append(list.Keys, hapikey.Ed25519(unhex(operatorPublic)))
+			list.Keys = append(list.Keys, hapikey.Ed25519(devaccounts.OperatorPublicKey()))
 		}
 		return &hapi.Key{Key: &hapi.Key_KeyList{KeyList: list}}
 	}
@@ -43,7 +44,7 @@ func TestFees(t *testing.T) {
 			AccountAmounts: []*hapi.AccountAmount{{AccountID: accountID(from.id), Amount: -5}, {AccountID: accountID(to.id), Amount: 5}},
 		}}}}, cents(1), okay},
 		"an account": {&hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoCreateAccount{CryptoCreateAccount: &hapi.CryptoCreateTransactionBody{
-			Key: hapikey.Ed25519(unhex(operatorPublic)), AutoRenewPeriod: &hapi.Duration{Seconds: 7_776_000},
+			Key: hapikey.Ed25519(devaccounts.OperatorPublicKey()), AutoRenewPeriod: &hapi.Duration{Seconds: 7_776_000},
 		}}}, cents(500), okay},
 		"an account with three keys": {&hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoCreateAccount{CryptoCreateAccount: &hapi.CryptoCreateTransactionBody{
 			Key: keys(3), AutoRenewPeriod: &hapi.Duration{Seconds: 7_776_000},

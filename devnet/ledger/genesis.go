@@ -8,6 +8,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
+	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/ledger/hapikey"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -43,7 +44,7 @@ func (l *Ledger) genesis(now time.Time) error {
 		l.startAfter(at)
 		now = l.Now()
 	}
-	system := systemKeys(hapikey.Ed25519(unhex(operatorPublic)))
+	system := systemKeys(hapikey.Ed25519(devaccounts.OperatorPublicKey()))
 	for _, id := range l.cfg.Nodes {
 		if id.Num > lastSystemCode {
 			system[id.Num] = system[treasury]

@@ -13,6 +13,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/ledger/hapikey"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -54,7 +55,7 @@ func TestCryptoTransfer(t *testing.T) {
 		{"from nobody", amounts(aliasID(stranger.address[:]), -5, me, 5), nil, hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID},
 		{"to a number as alias", amounts(me, -5, aliasID(hedera.Entity(9_999).LongZero().Bytes()), 5), nil, hapi.ResponseCodeEnum_INVALID_ALIAS_KEY},
 		{"to nonsense", amounts(me, -5, aliasID([]byte{1, 2, 3}), 5), nil, hapi.ResponseCodeEnum_INVALID_ALIAS_KEY},
-		{"more than there is", amounts(me, -int(richBalance)-1, you, int(richBalance)+1), nil, hapi.ResponseCodeEnum_INSUFFICIENT_ACCOUNT_BALANCE},
+		{"more than there is", amounts(me, -int(devaccounts.RichBalance)-1, you, int(devaccounts.RichBalance)+1), nil, hapi.ResponseCodeEnum_INSUFFICIENT_ACCOUNT_BALANCE},
 		{"twice the same", amounts(me, -10, you, 5, aliasID(other.address[:]), 5), nil, hapi.ResponseCodeEnum_ACCOUNT_REPEATED_IN_ACCOUNT_AMOUNTS},
 		{"twice the same new one", amounts(me, -10, aliasID(stranger.address[:]), 5, aliasID(stranger.address[:]), 5), nil, hapi.ResponseCodeEnum_ACCOUNT_REPEATED_IN_ACCOUNT_AMOUNTS},
 	}
@@ -123,7 +124,7 @@ func TestCryptoCreate(t *testing.T) {
 		{"alias that is a number", func(b *hapi.CryptoCreateTransactionBody) { b.Alias = hedera.Entity(9_999).LongZero().Bytes() }, nil, hapi.ResponseCodeEnum_INVALID_ALIAS_KEY},
 		{"alias that is the key", func(b *hapi.CryptoCreateTransactionBody) { b.Alias = marshal(publicKey(owner)) }, nil, okay},
 		{"alias that is another key", func(b *hapi.CryptoCreateTransactionBody) { b.Alias = marshal(publicKey(other)) }, nil, hapi.ResponseCodeEnum_INVALID_ALIAS_KEY},
-		{"more than the payer has", func(b *hapi.CryptoCreateTransactionBody) { b.InitialBalance = uint64(richBalance) + 1 }, nil, hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE},
+		{"more than the payer has", func(b *hapi.CryptoCreateTransactionBody) { b.InitialBalance = uint64(devaccounts.RichBalance) + 1 }, nil, hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE},
 		{"receiver must sign, does not", func(b *hapi.CryptoCreateTransactionBody) { b.ReceiverSigRequired = true }, nil, hapi.ResponseCodeEnum_INVALID_SIGNATURE},
 		{"stakes to nobody", func(b *hapi.CryptoCreateTransactionBody) {
 			b.StakedId = &hapi.CryptoCreateTransactionBody_StakedNodeId{StakedNodeId: 9}
@@ -223,7 +224,7 @@ func TestUpdateAndDelete(t *testing.T) {
 	r.want(r.submit(payer.id, remove(other.id, payer.id), payer.key), hapi.ResponseCodeEnum_INVALID_SIGNATURE)
 	r.want(r.submit(payer.id, remove(other.id, payer.id), payer.key, next.key), okay)
 	r.want(r.submit(payer.id, remove(other.id, payer.id), payer.key, next.key), hapi.ResponseCodeEnum_ACCOUNT_DELETED)
-	if a, _ := r.View().Account(other.id); !a.Deleted || a.Balance != 0 || a.Obtainer != payer.id || r.balance(payer.address) != 2*richBalance {
+	if a, _ := r.View().Account(other.id); !a.Deleted || a.Balance != 0 || a.Obtainer != payer.id || r.balance(payer.address) != 2*devaccounts.RichBalance {
 		t.Errorf("deleted %+v", a)
 	}
 	r.want(r.submit(payer.id, pay(), payer.key), hapi.ResponseCodeEnum_ACCOUNT_DELETED)
@@ -350,7 +351,7 @@ func TestContractsByHAPI(t *testing.T) {
 			t.Errorf("slot %d: %s, want %s", slot, got, want)
 		}
 	}
-	if got := richBalance - r.balance(payer.address); got != hedera.Tinybar(rec.Result.GasUsed)*price+77 || rec.Fee != got-77 {
+	if got := devaccounts.RichBalance - r.balance(payer.address); got != hedera.Tinybar(rec.Result.GasUsed)*price+77 || rec.Fee != got-77 {
 		t.Errorf("paid %d for %d gas", got, rec.Result.GasUsed)
 	}
 	if root := rec.Result.Actions[0]; root.CallType != CallTypeCreate || root.From != payer.address || root.To != a.Address || root.Value != 77 {
@@ -369,7 +370,7 @@ func TestContractsByHAPI(t *testing.T) {
 	}
 	r.want(call(contractID(hedera.Entity(9_999)), 100_000, 0), hapi.ResponseCodeEnum_INVALID_CONTRACT_ID)
 	r.want(call(contractID(id), maxGas+1, 0), hapi.ResponseCodeEnum_MAX_GAS_LIMIT_EXCEEDED)
-	r.want(call(contractID(id), 100_000, int64(richBalance)), hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE)
+	r.want(call(contractID(id), 100_000, int64(devaccounts.RichBalance)), hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE)
 	nobody := fresh(t, 3)
 	r.want(call(&hapi.ContractID{Contract: &hapi.ContractID_EvmAddress{EvmAddress: nobody.address[:]}}, 700_000, 5), okay)
 	if got := r.balance(nobody.address); got != 5 {

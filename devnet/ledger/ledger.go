@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/internal/hedera"
 )
 
@@ -50,8 +51,8 @@ type Config struct {
 	// be in memory before the collector gets what was dropped.
 	HistoryBytes int64
 
-	// Accounts are made at genesis beside the system accounts; DevAccounts when nil.
-	Accounts []GenesisAccount
+	// Accounts are made at genesis beside the system accounts; devaccounts.All when nil.
+	Accounts []devaccounts.Account
 
 	// Deterministic makes the same of the same: numbers, times and hashes follow from what
 	// is submitted alone, and from the order. The clock stands still but for blocks, which
@@ -97,7 +98,7 @@ func (c Config) withDefaults() Config {
 		c.Nodes = []hedera.ID{hedera.Entity(3)}
 	}
 	if c.Accounts == nil {
-		c.Accounts = DevAccounts()
+		c.Accounts = devaccounts.All()
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

@@ -12,6 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"google.golang.org/protobuf/proto"
 
+	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/ledger/hapikey"
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
@@ -43,7 +44,7 @@ type party struct {
 
 func dev(t testing.TB, n int) party {
 	t.Helper()
-	a := DevAccounts()[n]
+	a := devaccounts.All()[n]
 	key, err := crypto.HexToECDSA(a.PrivateKey)
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/vm"
 	"github.com/ethereum/go-ethereum/core/vm/program"
 
+	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -237,7 +238,7 @@ func TestContractCallWithNegativeAmountFailsWithAResult(t *testing.T) {
 		rec.Result.ErrorMessage != hexStatus(rec.Status) || !rec.ContractID.IsZero() {
 		t.Errorf("result %+v", rec.Result)
 	}
-	if paid := richBalance - r.balance(payer.address); paid != txGas*price || rec.Fee != paid || r.balance(address) != 0 {
+	if paid := devaccounts.RichBalance - r.balance(payer.address); paid != txGas*price || rec.Fee != paid || r.balance(address) != 0 {
 		t.Errorf("paid %d, fee %d", paid, rec.Fee)
 	}
 	if _, err := r.View().Opcodes(t.Context(), rec, OpcodeOptions{}); !errors.Is(err, ErrNotExecuted) {

@@ -11,6 +11,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/vm"
 	"github.com/ethereum/go-ethereum/core/vm/program"
 
+	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -135,7 +136,7 @@ func TestCall(t *testing.T) {
 		{"treasury calls", CallRequest{To: &contract}, okay, common.Hash{}, nil},
 		{"so does nobody in particular", CallRequest{From: &zero, To: &contract, Value: 3}, okay, number(3), nil},
 		{"stranger", CallRequest{From: &stranger.address, To: &contract}, 0, common.Hash{}, ErrSenderNotFound},
-		{"value beyond the balance", CallRequest{From: &from.address, To: &contract, Value: 2 * richBalance}, hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE, common.Hash{}, nil},
+		{"value beyond the balance", CallRequest{From: &from.address, To: &contract, Value: 2 * devaccounts.RichBalance}, hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE, common.Hash{}, nil},
 		{"too little gas", CallRequest{To: &contract, Gas: 20_000}, hapi.ResponseCodeEnum_INSUFFICIENT_GAS, common.Hash{}, nil},
 		{"stranger with means", CallRequest{From: &stranger.address, To: &contract, Value: 3, Override: map[common.Address]StateOverride{stranger.address: {Balance: &high}}}, okay, number(3), nil},
 		{"sender without means", CallRequest{From: &from.address, To: &contract, Value: 3, Override: map[common.Address]StateOverride{from.address: {Balance: &nothing}}}, hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE, common.Hash{}, nil},
@@ -153,7 +154,7 @@ func TestCall(t *testing.T) {
 			}
 		})
 	}
-	if r.View().LatestBlock() != before || r.balance(from.address) >= richBalance {
+	if r.View().LatestBlock() != before || r.balance(from.address) >= devaccounts.RichBalance {
 		t.Error("a simulation changed something")
 	}
 }

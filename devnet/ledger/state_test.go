@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"lockstep/devnet/ledger/codec"
+	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -170,7 +171,7 @@ func TestBadState(t *testing.T) {
 		return bad
 	}
 	otherChain := newRig(t, Config{ChainID: 31337})
-	fewer := newRig(t, Config{Accounts: DevAccounts()[:1]})
+	fewer := newRig(t, Config{Accounts: devaccounts.All()[:1]})
 	for name, tt := range map[string]struct {
 		state []byte
 		want  error

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/ledger/fees"
 	"lockstep/devnet/ledger/hapikey"
 	"lockstep/internal/hapi"
@@ -31,7 +32,7 @@ func (l *Ledger) systemFiles(at int64) {
 	created := hedera.FromNanos(at)
 	add := func(num int64, contents []byte) {
 		l.world.files[num] = &File{
-			ID: hedera.Entity(num), Contents: contents, Keys: []*hapi.Key{hapikey.Ed25519(unhex(operatorPublic))},
+			ID: hedera.Entity(num), Contents: contents, Keys: []*hapi.Key{hapikey.Ed25519(devaccounts.OperatorPublicKey())},
 			Created: created, Modified: created,
 			Expires: hedera.Timestamp{Seconds: created.Seconds + genesisRenewal, Nanos: created.Nanos},
 		}

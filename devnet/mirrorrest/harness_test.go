@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/ledger/hapikey"
 	"lockstep/devnet/mirrorrest"
 	"lockstep/internal/eth"
@@ -69,7 +70,7 @@ func (n *network) closeBlock() {
 }
 
 // The first development accounts have EVM aliases.
-func account(i int) ledger.GenesisAccount { return ledger.DevAccounts()[i] }
+func account(i int) devaccounts.Account { return devaccounts.All()[i] }
 
 // call signs and handles an Ethereum transaction of the i-th development account,
 // with the nonce that is its turn.
@@ -164,7 +165,7 @@ func (n *network) handle(body *hapi.TransactionBody, ethereum *eth.Tx) *ledger.R
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	private, err := hedera.ParsePrivateKey(ledger.OperatorKey, hedera.FormatHexEd25519)
+	private, err := hedera.ParsePrivateKey(devaccounts.OperatorKey, hedera.FormatHexEd25519)
 	if err != nil {
 		n.t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -44,7 +45,7 @@ type payer struct {
 
 func dev(t testing.TB, n int) payer {
 	t.Helper()
-	a := ledger.DevAccounts()[n]
+	a := devaccounts.All()[n]
 	format := hedera.FormatHexECDSA
 	if len(a.PublicKey) == 32 {
 		format = hedera.FormatHexEd25519

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -57,7 +58,7 @@ func (b *block) check(err error) error {
 }
 
 // Fork is the fork point for a ledger with those accounts.
-func (m *Mirror) Fork(accounts []ledger.GenesisAccount) (*ledger.ForkPoint, error) {
+func (m *Mirror) Fork(accounts []devaccounts.Account) (*ledger.ForkPoint, error) {
 	p := &ledger.ForkPoint{
 		CacheBytes: m.keeps,
 		Upstream:   m, Block: ledger.Block{
@@ -177,7 +178,7 @@ func (m *Mirror) system(p *ledger.ForkPoint) error {
 }
 
 // developers finds the accounts of the ledger's configuration.
-func (m *Mirror) developers(p *ledger.ForkPoint, accounts []ledger.GenesisAccount) error {
+func (m *Mirror) developers(p *ledger.ForkPoint, accounts []devaccounts.Account) error {
 	var (
 		mu    sync.Mutex
 		group errgroup.Group

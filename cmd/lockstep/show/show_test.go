@@ -23,6 +23,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/internal/hedera"
 )
 
@@ -69,7 +70,7 @@ func TestShow(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		from := ledger.DevAccounts()[0].Address
+		from := devaccounts.All()[0].Address
 		nonce := uint64(0)
 		send := func(to *common.Address, data []byte) *ledger.Record {
 			t.Helper()
@@ -182,7 +183,7 @@ func TestShowNamesAProject(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			from, nonce := ledger.DevAccounts()[0].Address, uint64(0)
+			from, nonce := devaccounts.All()[0].Address, uint64(0)
 			var terminal bytes.Buffer
 			shown := New(l, &terminal, new(atomic.Bool), known)
 			send := func(to *common.Address, gas uint64, data []byte, parts ...string) *ledger.Record {

@@ -1,4 +1,4 @@
-package ledger
+package devaccounts
 
 import (
 	"bytes"
@@ -18,8 +18,8 @@ import (
 
 // Public keys and addresses are written out so that a start derives nothing. Here
 // they are derived.
-func TestDevAccounts(t *testing.T) {
-	for _, a := range DevAccounts() {
+func TestKeysMatch(t *testing.T) {
+	for _, a := range append(All(), Signers(3)...) {
 		format := hedera.FormatHexECDSA
 		if len(a.PublicKey) == hapikey.Ed25519Size {
 			format = hedera.FormatHexEd25519
@@ -34,8 +34,13 @@ func TestDevAccounts(t *testing.T) {
 			t.Errorf("account %s does not match its key", a.ID)
 		}
 	}
+	for i, a := range append(All(), Signers(3)...) {
+		if a.ID != hedera.Entity(first+int64(i)) || a.Balance < Balance {
+			t.Errorf("account %d is %s and has %d", i, a.ID, a.Balance)
+		}
+	}
 	key, err := hedera.ParsePrivateKey(OperatorKey, hedera.FormatHexEd25519)
-	if err != nil || hex.EncodeToString(key.Public()) != operatorPublic {
+	if err != nil || !bytes.Equal(key.Public(), OperatorPublicKey()) {
 		t.Errorf("operator key: %v", err)
 	}
 }
@@ -50,7 +55,7 @@ func TestMnemonicAccounts(t *testing.T) {
 	for _, i := range []uint32{44 + hardened, 60 + hardened, hardened, 0} {
 		key, code = child(t, key, code, i)
 	}
-	accounts := DevAccounts()[30:]
+	accounts := All()[30:]
 	for i, a := range accounts {
 		if want, _ := child(t, key, code, uint32(i)); a.PrivateKey != hex.EncodeToString(want) {
 			t.Errorf("account %d has another key", i)

@@ -1,4 +1,6 @@
-package ledger
+// Package devaccounts has the accounts that a development network begins with, whose keys the
+// whole world knows.
+package devaccounts
 
 import (
 	"encoding/hex"
@@ -10,8 +12,8 @@ import (
 	"lockstep/internal/hedera"
 )
 
-// GenesisAccount is an account that exists from the start.
-type GenesisAccount struct {
+// Account is an account that exists from the start.
+type Account struct {
 	ID        hedera.ID
 	PublicKey []byte         // 32 bytes of Ed25519 or 33 of compressed secp256k1
 	Address   common.Address // the EVM alias; zero for none, which leaves the long-zero address
@@ -23,42 +25,48 @@ type GenesisAccount struct {
 }
 
 // EVMAddress returns the address that the EVM knows the account by.
-func (a GenesisAccount) EVMAddress() common.Address {
+func (a Account) EVMAddress() common.Address {
 	if a.Address == (common.Address{}) {
 		return a.ID.LongZero()
 	}
 	return a.Address
 }
 
-// OperatorID is the treasury, 0.0.2, and OperatorKey its Ed25519 development key:
+// OperatorKey is the Ed25519 development key of the treasury, 0.0.2:
 // 64 hexadecimal digits, the same on every local network.
 const (
 	OperatorKey    = "91132178e72057a1d7528025956fe39b0b847f200ab59b2fdd367017f3087137"
 	operatorPublic = "0aa8e21064c61eab86e2a9c164565b4e7a9a4146106e0a6cd03a8c395a110e92"
 )
 
-// Mnemonic is the phrase behind the last group of DevAccounts, in the usual path
+// Mnemonic is the phrase behind the last group of All, in the usual path
 // m/44'/60'/0'/0/i.
 const Mnemonic = "test test test test test test test test test test test junk"
 
-// Balances of the groups of DevAccounts.
+// first is the number of the first of the accounts.
+const first = 1002
+
+// OperatorPublicKey is the public part of OperatorKey.
+func OperatorPublicKey() []byte { return unhex(operatorPublic) }
+
+// Balances of the groups of All; signers have Balance, too.
 const (
-	richBalance = 1_000_000 * hedera.Hbar
-	devBalance  = 10_000 * hedera.Hbar
+	RichBalance = 1_000_000 * hedera.Hbar
+	Balance     = 10_000 * hedera.Hbar
 )
 
-// DevAccounts returns the ecosystem's fixed development accounts:
+// All returns the ecosystem's fixed development accounts:
 //
 //	0.0.1002 – 1011  secp256k1 with EVM alias      1,000,000 ℏ
 //	0.0.1012 – 1021  secp256k1, long-zero address     10,000 ℏ
 //	0.0.1022 – 1031  Ed25519                          10,000 ℏ
 //	0.0.1032 – 1041  the accounts of Mnemonic         10,000 ℏ
-func DevAccounts() []GenesisAccount {
-	accounts := make([]GenesisAccount, 0, 40)
+func All() []Account {
+	accounts := make([]Account, 0, 40)
 	group := func(keys [10]devKey, alias bool, balance hedera.Tinybar) {
 		for _, k := range keys {
-			a := GenesisAccount{
-				ID:         hedera.Entity(firstUserNumber + 1 + int64(len(accounts))),
+			a := Account{
+				ID:         hedera.Entity(first + int64(len(accounts))),
 				PublicKey:  unhex(k.public),
 				Balance:    balance,
 				PrivateKey: k.private,
@@ -69,27 +77,27 @@ func DevAccounts() []GenesisAccount {
 			accounts = append(accounts, a)
 		}
 	}
-	group(aliasKeys(), true, richBalance)
-	group(longZeroKeys(), false, devBalance)
-	group(ed25519Keys(), false, devBalance)
-	group(mnemonicKeys(), true, devBalance)
+	group(aliasKeys(), true, RichBalance)
+	group(longZeroKeys(), false, Balance)
+	group(ed25519Keys(), false, Balance)
+	group(mnemonicKeys(), true, Balance)
 	return accounts
 }
 
-// DevSigners returns further funded accounts that no wallet has: a program that signs by
+// Signers returns further funded accounts that no wallet has: a program that signs by
 // itself uses them without taking nonces from people. Their keys are as public as the others'.
-func DevSigners(n int) []GenesisAccount {
-	accounts := make([]GenesisAccount, 0, n)
-	first := firstUserNumber + 1 + int64(len(DevAccounts()))
+func Signers(n int) []Account {
+	accounts := make([]Account, 0, n)
+	next := first + int64(len(All()))
 	for i := range n {
 		private := crypto.Keccak256([]byte("lockstep development signer " + strconv.Itoa(i)))
 		key, err := crypto.ToECDSA(private)
 		if err != nil {
 			panic(err) // the hash of a constant is no key
 		}
-		accounts = append(accounts, GenesisAccount{
-			ID: hedera.Entity(first + int64(i)), PublicKey: crypto.CompressPubkey(&key.PublicKey), Address: crypto.PubkeyToAddress(key.PublicKey),
-			Balance: devBalance, PrivateKey: hex.EncodeToString(private),
+		accounts = append(accounts, Account{
+			ID: hedera.Entity(next + int64(i)), PublicKey: crypto.CompressPubkey(&key.PublicKey), Address: crypto.PubkeyToAddress(key.PublicKey),
+			Balance: Balance, PrivateKey: hex.EncodeToString(private),
 		})
 	}
 	return accounts
