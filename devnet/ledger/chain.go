@@ -7,6 +7,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
+	"lockstep/devnet/ledger/versions"
 	"lockstep/internal/hedera"
 )
 
@@ -39,7 +40,7 @@ type chain struct {
 type touchedSet struct {
 	entities []int64
 	slots    []slotKey
-	rows     []rowRef
+	rows     []versions.Ref
 }
 
 type slotKey struct {
@@ -269,15 +270,15 @@ func dropFirst[K comparable](m map[K][]*Record, key K) {
 func (w *world) prune(t touchedSet, horizon int64) {
 	for _, num := range t.entities {
 		if e := w.entities[num]; e != nil {
-			e.prune(horizon)
+			e.versions.Prune(horizon)
 		}
 	}
 	for _, row := range t.rows {
-		row.prune(horizon)
+		row.Prune(horizon)
 	}
 	for _, key := range t.slots {
 		if e := w.entities[key.contract]; e != nil && e.slots[key.key] != nil {
-			e.slots[key.key].prune(horizon)
+			e.slots[key.key].Prune(horizon)
 		}
 	}
 }

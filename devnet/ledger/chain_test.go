@@ -165,8 +165,8 @@ func TestHistoryIsBounded(t *testing.T) {
 			t.Errorf("entity %d has %d versions", num, len(e.versions))
 		}
 		for _, s := range e.slots {
-			if len(s.versions) != 1 {
-				t.Errorf("a slot untouched for long has %d versions", len(s.versions))
+			if len(*s) != 1 {
+				t.Errorf("a slot untouched for long has %d versions", len(*s))
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 
 	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/versions"
 	"lockstep/internal/hedera"
 )
 
@@ -162,12 +163,12 @@ func (h *handling) commit() {
 			}
 			e := h.l.world.entities[a.num]
 			if e.slots == nil {
-				e.slots = map[common.Hash]*slot{}
+				e.slots = map[common.Hash]*versions.List[slotVersion]{}
 			}
 			if e.slots[key] == nil {
-				e.slots[key] = &slot{}
+				e.slots[key] = new(versions.List[slotVersion])
 			}
-			e.slots[key].put(slotVersion{at: h.at, value: value})
+			e.slots[key].Put(slotVersion{at: h.at, value: value})
 			touched.slots = append(touched.slots, slotKey{a.num, key})
 		}
 	}
@@ -217,7 +218,7 @@ func (h *handling) commitAccount(a *ovAccount) bool {
 	case v.balance == a.base.balance && v.nonce == a.base.nonce && v.meta == a.base.meta:
 		return false
 	default:
-		a.entity.put(v)
+		a.entity.versions.Put(v)
 		if v.meta != a.base.meta {
 			h.l.world.index(a.num, v.meta)
 		}

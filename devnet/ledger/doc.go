@@ -21,7 +21,7 @@
 //
 // # How state is kept
 //
-// The world is a plain map of entities with versions by consensus time, and every
+// The world is a plain map of entities with versions by consensus time (package versions), and every
 // transaction runs on an overlay above it that the EVM sees as its state database.
 // There are no tries and no state roots: the network has none, commits stay cheap,
 // and long-zero addresses and aliases lead to the same account. A differential test and a fuzz

@@ -5,6 +5,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
+	"lockstep/devnet/ledger/versions"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -43,78 +44,22 @@ type version struct {
 // entity is an account or contract with its history, oldest version first.
 type entity struct {
 	num      int64
-	versions []version
-	slots    map[common.Hash]*slot // contracts only
-	upstream bool                  // of a fork's upstream: so are slots that are not here
+	versions versions.List[version]
+	slots    map[common.Hash]*versions.List[slotVersion] // contracts only
+	upstream bool                                        // of a fork's upstream: so are slots that are not here
 }
 
-// slot is a storage word with its history.
-type slot struct {
-	versions []slotVersion
-}
+// Since is the time of a version.
+func (v version) Since() int64 { return v.at }
 
+// slotVersion is a storage word from one consensus time on.
 type slotVersion struct {
 	at    int64
 	value common.Hash
 }
 
-// at returns the version in force at a time, nil before the entity existed.
-func (e *entity) at(ns int64) *version {
-	last := len(e.versions) - 1
-	if last < 0 {
-		return nil
-	}
-	if e.versions[last].at <= ns { // by far the most frequent question
-		return &e.versions[last]
-	}
-	i := sort.Search(last, func(i int) bool { return e.versions[i].at > ns })
-	if i == 0 {
-		return nil
-	}
-	return &e.versions[i-1]
-}
-
-// put adds a version, or replaces the newest when it has the same time.
-func (e *entity) put(v version) {
-	if n := len(e.versions); n > 0 && e.versions[n-1].at == v.at {
-		e.versions[n-1] = v
-		return
-	}
-	e.versions = append(e.versions, v)
-}
-
-// prune forgets versions that ended before the horizon. At least one stays. Nothing
-// is copied or cleared: simulations may still look at old versions, and the next
-// growth of the slice leaves them to the collector.
-func (e *entity) prune(horizon int64) {
-	keep := sort.Search(len(e.versions), func(i int) bool { return e.versions[i].at > horizon }) - 1
-	if keep > 0 {
-		e.versions = e.versions[keep:]
-	}
-}
-
-func (s *slot) at(ns int64) (slotVersion, bool) {
-	i := sort.Search(len(s.versions), func(i int) bool { return s.versions[i].at > ns })
-	if i == 0 {
-		return slotVersion{}, false
-	}
-	return s.versions[i-1], true
-}
-
-func (s *slot) put(v slotVersion) {
-	if n := len(s.versions); n > 0 && s.versions[n-1].at == v.at {
-		s.versions[n-1] = v
-		return
-	}
-	s.versions = append(s.versions, v)
-}
-
-func (s *slot) prune(horizon int64) {
-	keep := sort.Search(len(s.versions), func(i int) bool { return s.versions[i].at > horizon }) - 1
-	if keep > 0 {
-		s.versions = s.versions[keep:]
-	}
-}
+// Since is the time of a version.
+func (v slotVersion) Since() int64 { return v.at }
 
 // account assembles the public form of a version.
 func (e *entity) account(v *version) Account {
@@ -155,7 +100,7 @@ func newWorld(f *fork) *world {
 
 // add enters a new entity with its first version.
 func (w *world) add(num int64, v version) *entity {
-	e := &entity{num: num, versions: []version{v}}
+	e := &entity{num: num, versions: versions.List[version]{v}}
 	w.entities[num] = e
 	if n := len(w.order); n > 0 && w.order[n-1] > num {
 		i := sort.Search(n, func(i int) bool { return w.order[i] > num })
@@ -183,7 +128,7 @@ func (w *world) find(num, ns int64) (*entity, *version) {
 	if e == nil {
 		return nil, nil
 	}
-	return e, e.at(ns)
+	return e, e.versions.At(ns)
 }
 
 // resolve finds the number behind an EVM address, long-zero or alias.

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"golang.org/x/sync/singleflight"
 
+	"lockstep/devnet/ledger/versions"
 	"lockstep/internal/hedera"
 )
 
@@ -218,7 +219,7 @@ func weighEntity(e *entity) int64 {
 
 // entity has one version, from the fork point on.
 func (f *fork) entity(a *Account) *entity {
-	return &entity{num: a.ID.Num, upstream: true, versions: []version{{at: f.at, balance: a.Balance, nonce: a.Nonce, meta: describedBy(a)}}}
+	return &entity{num: a.ID.Num, upstream: true, versions: versions.List[version]{{at: f.at, balance: a.Balance, nonce: a.Nonce, meta: describedBy(a)}}}
 }
 
 // describedBy is the part of an account that rarely changes.
@@ -279,39 +280,39 @@ func (f *fork) attach(t *tables) {
 	if f == nil {
 		return
 	}
-	t.tokens.upstream = func(to *rehearsal, num int64) *Token {
+	t.tokens.ask(func(to *rehearsal, num int64) *Token {
 		return upstreamRow(f, to, num, factKey{kind: factToken, a: num}, func() (*Token, error) { return f.Upstream.Token(hedera.Entity(num)) })
-	}
-	t.relations.upstream = func(to *rehearsal, k relationKey) *Relation {
+	})
+	t.relations.ask(func(to *rehearsal, k relationKey) *Relation {
 		if k.account >= f.First {
 			return nil
 		}
 		return upstreamRow(f, to, k.token, factKey{kind: factRelation, a: k.account, b: k.token}, func() (*Relation, error) {
 			return f.Upstream.Relation(hedera.Entity(k.account), hedera.Entity(k.token))
 		})
-	}
+	})
 	t.relations.upstreamKeys = f.relationKeys
-	t.nfts.upstream = func(to *rehearsal, k nftKey) *NFT {
+	t.nfts.ask(func(to *rehearsal, k nftKey) *NFT {
 		return upstreamRow(f, to, k.token, factKey{kind: factNFT, a: k.token, b: k.serial}, func() (*NFT, error) {
 			return f.Upstream.NFT(hedera.Entity(k.token), k.serial)
 		})
-	}
-	t.allowances.upstream = func(to *rehearsal, k allowanceKey) *Allowance {
+	})
+	t.allowances.ask(func(to *rehearsal, k allowanceKey) *Allowance {
 		if k.owner >= f.First || k.spender >= f.First {
 			return nil
 		}
 		return upstreamRow(f, to, k.token, factKey{kind: factAllowance, a: k.owner, b: k.token, c: k.spender}, func() (*Allowance, error) {
 			return f.Upstream.Allowance(hedera.Entity(k.owner), hedera.Entity(k.token), hedera.Entity(k.spender))
 		})
-	}
-	t.nftAllowances.upstream = func(to *rehearsal, k allowanceKey) *NFTAllowance {
+	})
+	t.nftAllowances.ask(func(to *rehearsal, k allowanceKey) *NFTAllowance {
 		if k.owner >= f.First || k.spender >= f.First {
 			return nil
 		}
 		return upstreamRow(f, to, k.token, factKey{kind: factNFTAllowance, a: k.owner, b: k.token, c: k.spender}, func() (*NFTAllowance, error) {
 			return f.Upstream.NFTAllowance(hedera.Entity(k.owner), hedera.Entity(k.token), hedera.Entity(k.spender))
 		})
-	}
+	})
 }
 
 // upstreamRow is a row about a token of the upstream, or about hbar.

@@ -193,7 +193,7 @@ func (o *overlay) upstream(e *entity) (*entity, *version) {
 		}
 		e = own
 	}
-	return e, e.at(o.asOf)
+	return e, e.versions.At(o.asOf)
 }
 
 // deleted tells whether the address belongs to an entity that was deleted before.
@@ -209,9 +209,9 @@ func (o *overlay) committedState(a *ovAccount, key common.Hash) common.Hash {
 		o.lock()
 		written := false
 		if s := a.entity.slots[key]; s != nil {
-			var sv slotVersion
-			sv, written = s.at(o.asOf)
-			value = sv.value
+			if v := s.At(o.asOf); v != nil {
+				written, value = true, v.value
+			}
 		}
 		o.unlock()
 		if !written && a.entity.upstream {

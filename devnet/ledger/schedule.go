@@ -279,7 +279,7 @@ func (h *handling) scheduleDelete(body *hapi.ScheduleDeleteTransactionBody) hede
 // execute brings a scheduled transaction to consensus where all who must agree do. The caller
 // holds handling, and has the block closed afterwards.
 func (l *Ledger) execute(num int64) {
-	s := l.world.schedules.at(num, math.MaxInt64)
+	s := l.world.schedules.At(num, math.MaxInt64)
 	if s == nil || !s.Executed.IsZero() || !s.DeletedAt.IsZero() {
 		return
 	}
@@ -314,16 +314,16 @@ func (l *Ledger) executeReady(h *handling) {
 func (l *Ledger) executeDue(now int64) (left time.Duration, any bool) {
 	last := expiryKey{now, every}
 	if now > l.settled {
-		due := slices.Clone(l.world.expiries.between(expiryKey{l.settled, every}, last))
+		due := slices.Clone(l.world.expiries.Between(expiryKey{l.settled, every}, last))
 		l.settled = now
 		for _, key := range due {
-			if s := l.world.schedules.at(key.schedule, math.MaxInt64); s != nil && s.WaitForExpiry {
+			if s := l.world.schedules.At(key.schedule, math.MaxInt64); s != nil && s.WaitForExpiry {
 				l.execute(key.schedule)
 				l.entered()
 			}
 		}
 	}
-	later := l.world.expiries.between(last, expiryKey{math.MaxInt64, every})
+	later := l.world.expiries.Between(last, expiryKey{math.MaxInt64, every})
 	if len(later) == 0 {
 		return 0, false
 	}

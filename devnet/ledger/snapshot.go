@@ -115,12 +115,12 @@ func dropLast[K comparable](m map[K][]*Record, key K) {
 // rewind takes back what was touched after a time.
 func (w *world) rewind(t touchedSet, ns int64) {
 	for _, row := range t.rows {
-		row.rewind(ns)
+		row.Rewind(ns)
 	}
 	for _, key := range t.slots {
 		if e := w.entities[key.contract]; e != nil && e.slots[key.key] != nil {
-			e.slots[key.key].rewind(ns)
-			if len(e.slots[key.key].versions) == 0 {
+			e.slots[key.key].Rewind(ns)
+			if len(*e.slots[key.key]) == 0 {
 				delete(e.slots, key.key)
 			}
 		}
@@ -135,14 +135,13 @@ func (w *world) rewind(t touchedSet, ns int64) {
 // rewindEntity takes back an entity's versions, and the entity where none is left.
 func (w *world) rewindEntity(e *entity, ns int64) {
 	last := e.versions[len(e.versions)-1].meta
-	keep, _ := slices.BinarySearchFunc(e.versions, ns+1, func(v version, at int64) int { return int(min(max(v.at-at, -1), 1)) })
-	if keep == len(e.versions) {
+	before := len(e.versions)
+	if e.versions.Rewind(ns); len(e.versions) == before {
 		return
 	}
-	e.versions = slices.Clip(e.versions[:keep])
 	var now *meta
-	if keep > 0 {
-		now = e.versions[keep-1].meta
+	if kept := len(e.versions); kept > 0 {
+		now = e.versions[kept-1].meta
 	} else {
 		delete(w.entities, e.num)
 		if i, found := slices.BinarySearch(w.order, e.num); found {
@@ -164,9 +163,4 @@ func (w *world) reindex(num int64, before, now *meta) {
 	if now != nil {
 		w.index(num, now)
 	}
-}
-
-func (s *slot) rewind(ns int64) {
-	keep, _ := slices.BinarySearchFunc(s.versions, ns+1, func(v slotVersion, at int64) int { return int(min(max(v.at-at, -1), 1)) })
-	s.versions = slices.Clip(s.versions[:keep])
 }

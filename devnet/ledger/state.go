@@ -271,7 +271,7 @@ func (s *saving) entities() error {
 		}
 		for _, key := range slices.SortedFunc(maps.Keys(e.slots), common.Hash.Cmp) {
 			slot := savedSlot{Key: key}
-			for _, v := range e.slots[key].versions {
+			for _, v := range *e.slots[key] {
 				if v.at <= s.header.AsOf {
 					slot.At, slot.Values = append(slot.At, v.at), append(slot.Values, v.value)
 				}
@@ -311,16 +311,14 @@ func airdropKeyOf(n [4]int64) airdropKey { return airdropKey{n[0], n[1], n[2], n
 // saveTable writes a table. saved is the form of a key.
 func saveTable[K, S comparable, V any](s *saving, t *table[K, V], saved func(K) S) error {
 	s.l.mu.RLock()
-	keys := slices.Clone(t.keys)
+	keys := slices.Clone(t.Keys())
 	s.l.mu.RUnlock()
 	s.encoder.Put(len(keys))
 	return s.locked(len(keys), func(i int) {
 		row := savedRow[S, V]{Key: saved(keys[i])}
-		if h := t.rows[keys[i]]; h != nil {
-			for _, v := range h.versions {
-				if v.at <= s.header.AsOf {
-					row.At, row.Rows = append(row.At, v.at), append(row.Rows, v.row)
-				}
+		for _, v := range t.Versions(keys[i]) {
+			if v.At <= s.header.AsOf {
+				row.At, row.Rows = append(row.At, v.At), append(row.Rows, v.Value)
 			}
 		}
 		s.encoder.Put(row)

@@ -4,12 +4,12 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
-	"slices"
 	"sort"
 
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/devnet/ledger/codec"
+	"lockstep/devnet/ledger/versions"
 	"lockstep/internal/hedera"
 )
 
@@ -138,23 +138,23 @@ func (s *loading) entity(in *savedEntity) {
 			s.world.add(in.Num, made)
 			continue
 		}
-		s.world.entities[in.Num].put(made)
+		s.world.entities[in.Num].versions.Put(made)
 		if v.Described != nil {
 			s.world.index(in.Num, described)
 		}
 	}
 	e := s.world.entities[in.Num]
 	if in.Slots != nil {
-		e.slots = make(map[common.Hash]*slot, len(in.Slots))
+		e.slots = make(map[common.Hash]*versions.List[slotVersion], len(in.Slots))
 	}
 	for _, saved := range in.Slots {
 		if len(saved.At) != len(saved.Values) {
 			s.Fail(codec.ErrMalformed)
 			return
 		}
-		made := &slot{}
+		made := new(versions.List[slotVersion])
 		for i, at := range saved.At {
-			made.put(slotVersion{at: at, value: saved.Values[i]})
+			made.Put(slotVersion{at: at, value: saved.Values[i]})
 		}
 		e.slots[saved.Key] = made
 	}
@@ -197,7 +197,7 @@ func loadTable[K, S comparable, V any](s *loading, t *table[K, V], key func(S) K
 			return
 		}
 		for i, at := range row.At {
-			t.put(key(row.Key), at, row.Rows[i])
+			t.Put(key(row.Key), at, row.Rows[i])
 		}
 	}
 }
@@ -223,7 +223,7 @@ func (s *loading) blocks() {
 			t.entities = append(t.entities, num)
 		}
 		for key, slot := range e.slots {
-			for _, v := range slot.versions {
+			for _, v := range *slot {
 				t := c.touchedAt(v.at)
 				t.slots = append(t.slots, slotKey{num, key})
 			}
@@ -287,11 +287,10 @@ func (t *tables) touch(c *chain) {
 }
 
 func touchRows[K comparable, V any](t *table[K, V], c *chain) {
-	for _, key := range t.keys {
-		for _, v := range t.rows[key].versions {
-			touched := c.touchedAt(v.at)
-			touched.rows = append(touched.rows, rowOf[K, V]{t, key})
+	for _, key := range t.Keys() {
+		for _, v := range t.Versions(key) {
+			touched := c.touchedAt(v.At)
+			touched.rows = append(touched.rows, t.Ref(key))
 		}
 	}
-	t.keys = slices.Clip(t.keys)
 }

@@ -284,9 +284,10 @@ func (v *View) Storage(contract hedera.ID, key common.Hash) StorageSlot {
 	v.l.mu.RLock()
 	e := v.l.world.entities[contract.Num]
 	if e != nil && e.slots[key] != nil {
-		if sv, ok := e.slots[key].at(v.asOf); ok {
+		if sv := e.slots[key].At(v.asOf); sv != nil {
+			found := StorageSlot{Slot: key, Value: sv.value, Modified: hedera.FromNanos(sv.at)}
 			v.l.mu.RUnlock()
-			return StorageSlot{Slot: key, Value: sv.value, Modified: hedera.FromNanos(sv.at)}
+			return found
 		}
 	}
 	v.l.mu.RUnlock()
@@ -312,7 +313,7 @@ func (v *View) StorageSlots(contract hedera.ID) []StorageSlot {
 	}
 	slots := make([]StorageSlot, 0, len(e.slots))
 	for key, s := range e.slots {
-		if sv, ok := s.at(v.asOf); ok {
+		if sv := s.At(v.asOf); sv != nil {
 			slots = append(slots, StorageSlot{Slot: key, Value: sv.value, Modified: hedera.FromNanos(sv.at)})
 		}
 	}

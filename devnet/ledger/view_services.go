@@ -55,7 +55,7 @@ func (v *View) Relations(account hedera.ID, descending bool) iter.Seq[*Relation]
 func (v *View) Holders(token hedera.ID, descending bool) iter.Seq[*Relation] {
 	t := v.l.world.holders
 	v.l.mu.RLock()
-	keys := append([]relationKey(nil), t.between(relationKey{token.Num, 0}, relationKey{token.Num, every})...)
+	keys := append([]relationKey(nil), t.Between(relationKey{token.Num, 0}, relationKey{token.Num, every})...)
 	v.l.mu.RUnlock()
 	return func(yield func(*Relation) bool) {
 		for i := range keys {
@@ -103,7 +103,7 @@ func (v *View) Airdrops(party hedera.ID, received, descending bool) iter.Seq[*Ai
 		return rowsAt(v, v.l.world.airdrops, low, high, descending)
 	}
 	v.l.mu.RLock()
-	keys := slices.Clone(v.l.world.claimable.between(low, high))
+	keys := slices.Clone(v.l.world.claimable.Between(low, high))
 	v.l.mu.RUnlock()
 	if descending {
 		slices.Reverse(keys)
