@@ -68,7 +68,7 @@
 // all later. Whoever does not find a thing in the world asks the fork (fork.go); without locks, but for
 // handling. [Ledger.Prepare] rehearses a transaction on an overlay that is thrown away and fetches
 // what it lacks meanwhile, so that a slow upstream holds up nobody else. A failing upstream is a panic
-// with an [UpstreamError], since the EVM's state has no errors; the transaction or request then ends with it.
+// with an UpstreamError (package facts), since the EVM's state has no errors; the transaction or request then ends with it.
 //
 // # Going back
 //

@@ -7,6 +7,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/tracing"
 
+	"lockstep/devnet/ledger/facts"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -37,7 +38,7 @@ type Edit struct {
 
 // Edit takes effect at once, in a block of its own without a block time.
 func (l *Ledger) Edit(e Edit) (err error) {
-	defer Catch(&err)
+	defer facts.Catch(&err)
 	l.handling.Lock()
 	defer l.handling.Unlock()
 	h := l.begin(&Submission{Body: &hapi.TransactionBody{}, Payer: hedera.Entity(treasury)})

@@ -3,14 +3,11 @@ package ledger
 import (
 	"encoding/base32"
 	"errors"
-	"fmt"
-	"sync"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/hashicorp/golang-lru/v2/simplelru"
-	"golang.org/x/sync/singleflight"
 
+	"lockstep/devnet/ledger/facts"
 	"lockstep/devnet/ledger/versions"
 	"lockstep/internal/hedera"
 )
@@ -61,45 +58,12 @@ const defaultFactBytes = 64 << 20
 // ErrForked is state of a fork that was to be saved or replaced: it is whole only together with its upstream.
 var ErrForked = errors.New("the network is a fork: its state is not saved or loaded")
 
-// UpstreamError is what a fork could not learn from its upstream. State has no errors, so that it
-// travels as a panic, from below any lock but handling, to those who answer: [Catch] makes an error of it.
-type UpstreamError struct{ Err error }
-
-func (e *UpstreamError) Error() string { return "the fork's upstream failed: " + e.Err.Error() }
-func (e *UpstreamError) Unwrap() error { return e.Err }
-
-// Catch is for defer. It makes an error of what the upstream of a fork failed with.
-func Catch(err *error) {
-	if p := recover(); p != nil {
-		failed, ok := p.(*UpstreamError)
-		if !ok {
-			panic(p)
-		}
-		*err = failed
-	}
-}
-
-// rehearsal handles a transaction to find out what it needs to know. It asks nobody, and has what it was told,
-// however small the cache is.
-type rehearsal struct{ told map[factKey]any }
-
-// missing is a fact that a rehearsal has not been told.
-type missing struct {
-	key   factKey
-	fetch func() (any, error)
-}
-
 // fork knows the upstream of a ledger. What was learned stays as it is, so that it may be
 // forgotten and asked again; the ledger's world has what was changed since. A nil fork has no upstream.
 type fork struct {
 	ForkPoint
-	at int64 // fork point, ns
-
-	looking singleflight.Group
-
-	mu     sync.Mutex
-	facts  *simplelru.LRU[factKey, fact]
-	weight int64
+	at    int64 // fork point, ns
+	facts *facts.Cache[factKey]
 }
 
 // factKey names a fact: what kind of thing, and which.
@@ -124,11 +88,6 @@ const (
 	factBlockHash
 )
 
-type fact struct {
-	value  any
-	weight int64
-}
-
 func newFork(p *ForkPoint) *fork {
 	if p == nil {
 		return nil
@@ -137,57 +96,8 @@ func newFork(p *ForkPoint) *fork {
 	if f.CacheBytes == 0 {
 		f.CacheBytes = defaultFactBytes
 	}
-	const plenty = 1 << 30 // the weight bounds it
-	f.facts, _ = simplelru.NewLRU[factKey, fact](plenty, func(_ factKey, gone fact) { f.weight -= gone.weight })
+	f.facts = facts.New[factKey](f.CacheBytes)
 	return f
-}
-
-// learn returns a fact, which it fetches if it is not known. For a rehearsal it asks nobody.
-func learn[V any](f *fork, to *rehearsal, key factKey, weigh func(V) int64, fetch func() (V, error)) V {
-	if to != nil {
-		if v, ok := to.told[key]; ok {
-			return v.(V)
-		}
-	}
-	f.mu.Lock()
-	known, ok := f.facts.Get(key)
-	f.mu.Unlock()
-	if ok {
-		if to != nil {
-			to.told[key] = known.value
-		}
-		return known.value.(V)
-	}
-	look := func() (any, error) {
-		v, err := fetch()
-		if err != nil {
-			return v, err
-		}
-		f.keep(key, fact{v, weigh(v)})
-		return v, nil
-	}
-	fetched := func() (any, error) {
-		v, err, _ := f.looking.Do(fmt.Sprint(key), look)
-		return v, err
-	}
-	if to != nil {
-		panic(&missing{key, fetched})
-	}
-	v, err := fetched()
-	if err != nil {
-		panic(&UpstreamError{err})
-	}
-	return v.(V)
-}
-
-func (f *fork) keep(key factKey, v fact) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.facts.Remove(key)
-	f.facts.Add(key, v)
-	for f.weight += v.weight; f.weight > f.CacheBytes && f.facts.Len() > 1; {
-		f.facts.RemoveOldest()
-	}
 }
 
 const factWeight = 300 // bytes of a small fact, with its key and places
@@ -195,8 +105,8 @@ const factWeight = 300 // bytes of a small fact, with its key and places
 func light[V any](V) int64 { return factWeight }
 
 // account finds an entity of the upstream. Numbers from First on are the fork's own.
-func (f *fork) account(to *rehearsal, name string) *entity {
-	return learn(f, to, factKey{kind: factAccount, name: name}, weighEntity, func() (*entity, error) {
+func (f *fork) account(to *facts.Rehearsal[factKey], name string) *entity {
+	return facts.Learn(f.facts, to, factKey{kind: factAccount, name: name}, weighEntity, func() (*entity, error) {
 		a, err := f.Upstream.Account(name)
 		if err != nil || a == nil || a.ID.Num >= f.First {
 			return nil, err
@@ -233,7 +143,7 @@ func describedBy(a *Account) *meta {
 }
 
 // numbered finds an entity of the upstream by its number.
-func (f *fork) numbered(to *rehearsal, num int64) *entity {
+func (f *fork) numbered(to *facts.Rehearsal[factKey], num int64) *entity {
 	if f == nil || num <= lastSystemCode || num >= f.First {
 		return nil
 	}
@@ -241,7 +151,7 @@ func (f *fork) numbered(to *rehearsal, num int64) *entity {
 }
 
 // addressed finds an entity of the upstream by its EVM address.
-func (f *fork) addressed(to *rehearsal, a common.Address) *entity {
+func (f *fork) addressed(to *facts.Rehearsal[factKey], a common.Address) *entity {
 	if f == nil {
 		return nil
 	}
@@ -252,15 +162,15 @@ func (f *fork) addressed(to *rehearsal, a common.Address) *entity {
 }
 
 // aliased finds an account of the upstream by a key as its alias.
-func (f *fork) aliased(to *rehearsal, alias []byte) *entity {
+func (f *fork) aliased(to *facts.Rehearsal[factKey], alias []byte) *entity {
 	if f == nil {
 		return nil
 	}
 	return f.account(to, base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(alias))
 }
 
-func (f *fork) slot(to *rehearsal, contract int64, key common.Hash) common.Hash {
-	return learn(f, to, factKey{kind: factSlot, a: contract, slot: key}, light, func() (common.Hash, error) {
+func (f *fork) slot(to *facts.Rehearsal[factKey], contract int64, key common.Hash) common.Hash {
+	return facts.Learn(f.facts, to, factKey{kind: factSlot, a: contract, slot: key}, light, func() (common.Hash, error) {
 		return f.Upstream.Slot(hedera.Entity(contract), key)
 	})
 }
@@ -270,7 +180,7 @@ func (f *fork) blockHash(number int64) common.Hash {
 	if f == nil {
 		return common.Hash{}
 	}
-	return learn(f, nil, factKey{kind: factBlockHash, a: number}, light, func() (common.Hash, error) {
+	return facts.Learn(f.facts, nil, factKey{kind: factBlockHash, a: number}, light, func() (common.Hash, error) {
 		return f.Upstream.BlockHash(number)
 	})
 }
@@ -280,10 +190,10 @@ func (f *fork) attach(t *tables) {
 	if f == nil {
 		return
 	}
-	t.tokens.ask(func(to *rehearsal, num int64) *Token {
+	t.tokens.ask(func(to *facts.Rehearsal[factKey], num int64) *Token {
 		return upstreamRow(f, to, num, factKey{kind: factToken, a: num}, func() (*Token, error) { return f.Upstream.Token(hedera.Entity(num)) })
 	})
-	t.relations.ask(func(to *rehearsal, k relationKey) *Relation {
+	t.relations.ask(func(to *facts.Rehearsal[factKey], k relationKey) *Relation {
 		if k.account >= f.First {
 			return nil
 		}
@@ -292,12 +202,12 @@ func (f *fork) attach(t *tables) {
 		})
 	})
 	t.relations.upstreamKeys = f.relationKeys
-	t.nfts.ask(func(to *rehearsal, k nftKey) *NFT {
+	t.nfts.ask(func(to *facts.Rehearsal[factKey], k nftKey) *NFT {
 		return upstreamRow(f, to, k.token, factKey{kind: factNFT, a: k.token, b: k.serial}, func() (*NFT, error) {
 			return f.Upstream.NFT(hedera.Entity(k.token), k.serial)
 		})
 	})
-	t.allowances.ask(func(to *rehearsal, k allowanceKey) *Allowance {
+	t.allowances.ask(func(to *facts.Rehearsal[factKey], k allowanceKey) *Allowance {
 		if k.owner >= f.First || k.spender >= f.First {
 			return nil
 		}
@@ -305,7 +215,7 @@ func (f *fork) attach(t *tables) {
 			return f.Upstream.Allowance(hedera.Entity(k.owner), hedera.Entity(k.token), hedera.Entity(k.spender))
 		})
 	})
-	t.nftAllowances.ask(func(to *rehearsal, k allowanceKey) *NFTAllowance {
+	t.nftAllowances.ask(func(to *facts.Rehearsal[factKey], k allowanceKey) *NFTAllowance {
 		if k.owner >= f.First || k.spender >= f.First {
 			return nil
 		}
@@ -316,24 +226,24 @@ func (f *fork) attach(t *tables) {
 }
 
 // upstreamRow is a row about a token of the upstream, or about hbar.
-func upstreamRow[V any](f *fork, to *rehearsal, token int64, key factKey, fetch func() (*V, error)) *V {
+func upstreamRow[V any](f *fork, to *facts.Rehearsal[factKey], token int64, key factKey, fetch func() (*V, error)) *V {
 	if token >= f.First || token < 0 || token > 0 && token <= lastSystemCode {
 		return nil
 	}
-	return learn(f, to, key, light, fetch)
+	return facts.Learn(f.facts, to, key, light, fetch)
 }
 
 // relationKeys names the relations of one account.
-func (f *fork) relationKeys(to *rehearsal, low, high relationKey) []relationKey {
+func (f *fork) relationKeys(to *facts.Rehearsal[factKey], low, high relationKey) []relationKey {
 	if low.account != high.account || low.account <= 0 || low.account >= f.First {
 		return nil
 	}
-	return learn(f, to, factKey{kind: factRelations, a: low.account}, weighKeys, func() ([]relationKey, error) {
+	return facts.Learn(f.facts, to, factKey{kind: factRelations, a: low.account}, weighKeys, func() ([]relationKey, error) {
 		all, err := f.Upstream.Relations(hedera.Entity(low.account))
 		var keys []relationKey
 		for i := range all {
 			key := relationKey{low.account, all[i].Token.Num}
-			f.keep(factKey{kind: factRelation, a: key.account, b: key.token}, fact{&all[i], factWeight})
+			f.facts.Keep(factKey{kind: factRelation, a: key.account, b: key.token}, &all[i], factWeight)
 			keys = append(keys, key)
 		}
 		return keys, err
@@ -359,37 +269,23 @@ func (l *Ledger) Prepare(sub *Submission) error {
 		return nil
 	}
 	const rounds = 10_000 // each learns something
-	r := &rehearsal{map[factKey]any{}}
+	r := facts.NewRehearsal[factKey]()
 	for range rounds {
-		needed := l.rehearse(sub, r)
-		if needed == nil {
-			return nil
+		done, err := r.Attempt(func() { l.rehearse(sub, r) })
+		if done || err != nil {
+			return err
 		}
-		v, err := needed.fetch()
-		if err != nil {
-			return &UpstreamError{err}
-		}
-		r.told[needed.key] = v
 	}
-	return &UpstreamError{errors.New("a transaction needs too much of it")}
+	return &facts.UpstreamError{Err: errors.New("a transaction needs too much of it")}
 }
 
-// rehearse handles a transaction on an overlay that is thrown away, and returns what was missing.
-func (l *Ledger) rehearse(sub *Submission, r *rehearsal) (needed *missing) {
+// rehearse handles a transaction on an overlay that is thrown away.
+func (l *Ledger) rehearse(sub *Submission, r *facts.Rehearsal[factKey]) {
 	l.handling.Lock()
 	defer l.handling.Unlock()
-	defer func() {
-		if p := recover(); p != nil {
-			var ok bool
-			if needed, ok = p.(*missing); !ok {
-				panic(p)
-			}
-		}
-	}()
 	h := l.handle(sub, l.upcoming())
 	h.o.rehearsal = r
 	h.run()
-	return nil
 }
 
 // genesisBlock is the fork point as the ledger's first block.

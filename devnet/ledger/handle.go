@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"runtime/debug"
 
+	"lockstep/devnet/ledger/facts"
 	"lockstep/devnet/ledger/hapikey"
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
@@ -104,9 +105,9 @@ func (h *handling) run() {
 	defer func() {
 		switch p := recover().(type) {
 		case nil:
-		case *missing: // Prepare fetches it
+		case *facts.Missing[factKey]: // Prepare fetches it
 			panic(p)
-		case *UpstreamError:
+		case *facts.UpstreamError:
 			h.l.cfg.Log.Warn("a transaction was not executed", "transaction", h.sub.ID.String(), "error", p.Error())
 			h.reset()
 			h.sub.Refusal = hapi.ResponseCodeEnum_BUSY

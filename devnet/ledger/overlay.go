@@ -8,6 +8,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/holiman/uint256"
 
+	"lockstep/devnet/ledger/facts"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -25,7 +26,7 @@ type overlay struct {
 	// transactions needs none: it is the only writer.
 	shared bool
 	// rehearsal makes it throw what is missing of a fork's upstream rather than ask for it; nil: it asks.
-	rehearsal *rehearsal
+	rehearsal *facts.Rehearsal[factKey]
 
 	accounts map[common.Address]*ovAccount
 	order    []*ovAccount // by first access

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"slices"
 
+	"lockstep/devnet/ledger/facts"
 	"lockstep/devnet/ledger/versions"
 )
 
@@ -14,8 +15,8 @@ type table[K comparable, V any] struct {
 
 	// Of a fork: the rows that its upstream has, of those that are not here, and the keys of some.
 	// They are nil where the upstream's are not asked for.
-	upstream     func(to *rehearsal, key K) *V
-	upstreamKeys func(to *rehearsal, low, high K) []K
+	upstream     func(to *facts.Rehearsal[factKey], key K) *V
+	upstreamKeys func(to *facts.Rehearsal[factKey], low, high K) []K
 }
 
 func newTable[K comparable, V any](compare func(a, b K) int) *table[K, V] {
@@ -23,7 +24,7 @@ func newTable[K comparable, V any](compare func(a, b K) int) *table[K, V] {
 }
 
 // ask has the table ask an upstream, which may have still what is gone here.
-func (t *table[K, V]) ask(upstream func(to *rehearsal, key K) *V) {
+func (t *table[K, V]) ask(upstream func(to *facts.Rehearsal[factKey], key K) *V) {
 	t.upstream, t.KeepGone = upstream, true
 }
 

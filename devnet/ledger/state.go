@@ -465,7 +465,7 @@ func (s *loading) entity(in *savedEntity) {
 	var described *meta
 	for i, v := range in.Versions {
 		if v.Described != nil {
-			described = metaOf(v.Described)
+			described = describedBy(v.Described)
 		}
 		made := version{at: v.At, balance: hedera.Tinybar(v.Balance), nonce: v.Nonce, meta: described}
 		if i == 0 {
@@ -491,16 +491,6 @@ func (s *loading) entity(in *savedEntity) {
 			made.Put(slotVersion{at: at, value: saved.Values[i]})
 		}
 		e.slots[saved.Key] = made
-	}
-}
-
-// metaOf is what an account was assembled from.
-func metaOf(a *Account) *meta {
-	return &meta{
-		address: a.Address, alias: a.Alias, key: a.Key, memo: a.Memo, created: a.Created, expires: a.Expires,
-		autoRenewPeriod: a.AutoRenewPeriod, autoRenewAccount: a.AutoRenewAccount, maxAutoAssociations: a.MaxAutoAssociations,
-		receiverSigRequired: a.ReceiverSigRequired, declineReward: a.DeclineReward, stakedAccount: a.StakedAccount, stakedNode: a.StakedNode, stakePeriodStart: a.StakePeriodStart,
-		deleted: a.Deleted, obtainer: a.Obtainer, contract: a.Contract, delegation: a.Delegation,
 	}
 }
 

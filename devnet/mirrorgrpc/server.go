@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/facts"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -67,12 +68,12 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 // handle runs a stream in one of the places that there are.
 func (s *Server) handle(stream grpc.ServerStream, run func(grpc.ServerStream) error) (err error) {
 	defer func() {
-		var failed *ledger.UpstreamError
+		var failed *facts.UpstreamError
 		if errors.As(err, &failed) {
 			err = status.Error(codes.Unavailable, failed.Error())
 		}
 	}()
-	defer ledger.Catch(&err)
+	defer facts.Catch(&err)
 	select {
 	case s.places <- struct{}{}:
 		defer func() { <-s.places }()

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/facts"
 )
 
 // base is where the mirror node's API lives; links in answers start with it.
@@ -160,7 +161,7 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 // recover keeps a fault in one request from ending the process.
 func (s *server) recover(w http.ResponseWriter, r *http.Request) {
 	if fault := recover(); fault != nil {
-		if failed, ok := fault.(*ledger.UpstreamError); ok {
+		if failed, ok := fault.(*facts.UpstreamError); ok {
 			s.write(w, http.StatusServiceUnavailable, unavailable(failed).body())
 			return
 		}

@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/facts"
 	"lockstep/internal/hedera"
 )
 
@@ -144,7 +144,7 @@ func (f *forked) checked(status int, body []byte, err error) (int, []byte, error
 		err = errors.New("its answer is no JSON")
 	}
 	if err != nil {
-		return 0, nil, unavailable(&ledger.UpstreamError{Err: err})
+		return 0, nil, unavailable(&facts.UpstreamError{Err: err})
 	}
 	return status, body, nil
 }
@@ -371,7 +371,7 @@ func (p *part) rows(member string, limit int) (page, error) {
 			return page{}, err
 		}
 		if status != http.StatusOK {
-			return page{}, unavailable(&ledger.UpstreamError{Err: errors.New("status " + strconv.Itoa(status) + ": " + string(bytes.ToValidUTF8(text[:min(len(text), 200)], nil)))})
+			return page{}, unavailable(&facts.UpstreamError{Err: errors.New("status " + strconv.Itoa(status) + ": " + string(bytes.ToValidUTF8(text[:min(len(text), 200)], nil)))})
 		}
 		body = text
 	} else {
@@ -390,7 +390,7 @@ func (p *part) rows(member string, limit int) (page, error) {
 	var out page
 	var next struct{ Next string }
 	if err := errors.Join(json.Unmarshal(body, &list), json.Unmarshal(list[member], &out.rows), json.Unmarshal(list["links"], &next)); err != nil {
-		return page{}, unavailable(&ledger.UpstreamError{Err: errors.New("its list has another form")})
+		return page{}, unavailable(&facts.UpstreamError{Err: errors.New("its list has another form")})
 	}
 	out.next = next.Next
 	return out, nil

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/facts"
 	"lockstep/internal/hapi"
 )
 
@@ -86,7 +86,7 @@ func queryHandler(srv any, ctx context.Context, decode func(any) error, _ grpc.U
 // contain turns a panic, which is a bug here, into the failure of one call.
 func (n *Node) contain(err *error) {
 	if p := recover(); p != nil {
-		if failed, ok := p.(*ledger.UpstreamError); ok {
+		if failed, ok := p.(*facts.UpstreamError); ok {
 			*err = status.Error(codes.Unavailable, failed.Error())
 			return
 		}
