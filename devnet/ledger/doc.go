@@ -29,6 +29,12 @@
 // failed is dropped, whole or back to a snapshot; one that worked is committed
 // together with its record and, without a block time, its block.
 //
+// # Packages around it
+//
+// What can be said without a ledger is in packages of its own, which do not know it: histories (versions), the form of
+// saved state (codec), what a fork has learned (facts), keys and signatures (hapikey), prices (fees), the ABI of system
+// contracts (sysabi), and the accounts with published keys (devaccounts).
+//
 // # Differences from Ethereum that live here
 //
 //   - Amounts inside the EVM are tinybar. A value in weibar loses what is below one.
