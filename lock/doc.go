@@ -39,7 +39,8 @@
 //	window    how long a ticket that is ahead waits for its predecessor, without the turn; it begins anew while a burst arrives out of order
 //	chain     the next nonce that a lane expects, and whether its own transactions lead to it
 //	hole      a transaction that is missing in the chain
-//	kept      of a ticket: a gap is no reason to refuse it, because it was put back, came back, or was promised
+//	orphan    a ticket whose predecessor failed unsent; it is told so
+//	outlasts  (a gap) of a ticket: it is no reason to refuse it, because it was put back, came back, or was promised
 //	link      a lane's side of Redis
 //
 // # Where

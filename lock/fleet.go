@@ -424,7 +424,7 @@ func (l *lane) inherit(o lockValue) (distrusted bool) {
 	chain.inherit(l.chain)
 	news := chain.gap != l.chain.gap || chain.expected != l.chain.expected
 	if chain.mode == recovering && l.chain.mode != recovering {
-		l.recoveredAt, l.holeTold = l.svc.now(), false
+		l.recoveredAt, l.holeReported = l.svc.now(), false
 	}
 	if l.chain = chain; news {
 		l.noteGap(l.svc.now())
@@ -505,8 +505,8 @@ func (l *lane) callFailed(epoch uint64, err error) (again, wait bool) {
 	return again, false
 }
 
-// resume has everything stated again. lapsed: others may have taken this process for dead, so a turn that goes on goes on as a later one.
-func (l *lane) resume(now time.Duration, lapsed bool) {
+// redisBack has everything stated again. lapsed: others may have taken this process for dead, so a turn that goes on goes on as a later one.
+func (l *lane) redisBack(now time.Duration, lapsed bool) {
 	l.followRemote(now)
 	f := &l.link
 	if t := l.holder; t != nil && lapsed {

@@ -186,8 +186,8 @@ func (r *remote) disown() {
 	})
 }
 
-// recovered puts Redis in charge again. lapsed is set if others may have taken this process for dead, or Redis lost its data.
-func (r *remote) recovered(lapsed bool) {
+// redisBack puts Redis in charge again. lapsed is set if others may have taken this process for dead, or Redis lost its data.
+func (r *remote) redisBack(lapsed bool) {
 	r.transit.Lock()
 	defer r.transit.Unlock()
 	was := r.up.Swap(true)
@@ -196,7 +196,7 @@ func (r *remote) recovered(lapsed bool) {
 	if !was && !r.outage.Up(nobody()) { // for the first time
 		r.svc.log.Info("redis decides the order", "instance", r.process)
 	}
-	r.svc.each(false, func(l *lane) { l.resume(now, lapsed) })
+	r.svc.each(false, func(l *lane) { l.redisBack(now, lapsed) })
 	signal(r.hear)
 	signal(r.look)
 }
@@ -300,7 +300,7 @@ func (r *remote) beat(ctx context.Context) error {
 		r.born = born
 		r.askClock(ctx)
 		r.ackedAt.Store(int64(sent))
-		r.recovered(false)
+		r.redisBack(false)
 	case r.born != born:
 		r.renew(sent, born, micros)
 	default:
@@ -309,7 +309,7 @@ func (r *remote) beat(ctx context.Context) error {
 			// Redis may have lost the last writes, although it still has the heartbeat.
 			r.trust.Store(micros)
 			r.pauseTaking(sent)
-			r.recovered(false)
+			r.redisBack(false)
 		}
 	}
 	return nil
@@ -358,7 +358,7 @@ func (r *remote) renew(sent time.Duration, born, micros uint64) {
 	r.born = born
 	r.lapsed.Store(micros)
 	r.ackedAt.Store(int64(sent))
-	r.recovered(true)
+	r.redisBack(true)
 }
 
 // pauseTaking keeps free locks from being taken for a while.

@@ -31,7 +31,7 @@ type lane struct {
 	failure       failure       // why the transactions that are missing were not sent
 	open          []*Submitted  // submissions of this process without a verdict, oldest first
 	recoveredAt   time.Duration // when the lane last began to recover, or had recovered; 0 = never
-	holeTold      bool          // this process sent the missing transaction, and has told its client
+	holeReported  bool          // this process sent the missing transaction, and has told its client
 	idleSince     time.Duration // when the last ticket went; meaningful while there is none
 	sharedAt      time.Duration // when another process was last seen to have the turn; 0 = never
 	advancedAt    time.Duration // when a node last accepted what was next; 0 = never
@@ -88,7 +88,7 @@ func (l *lane) admit(t *Ticket, window time.Duration) {
 	if l.svc.tracing() {
 		l.noteDrawn(t)
 	}
-	if l.inVain(t) {
+	if l.orphaned(t) {
 		l.turnAway(t)
 	}
 	l.dispatch(now)
@@ -118,11 +118,11 @@ func (l *lane) renewWindows(come *Ticket, now time.Duration) {
 	}
 }
 
-// highest returns the waiting ticket that gives way first: the one with the highest nonce that is not kept.
+// highest returns the waiting ticket that gives way first: the one with the highest nonce that does not outlast a gap.
 // Of several with this nonce it is the youngest. It returns nil if all are kept.
 func (l *lane) highest() (highest *Ticket) {
 	for _, t := range slices.Backward(l.queue) {
-		if !t.kept && (highest == nil || t.nonce > highest.nonce) {
+		if !t.outlastsGap && (highest == nil || t.nonce > highest.nonce) {
 			highest = t
 		}
 	}
@@ -436,7 +436,7 @@ func (l *lane) observe(nonce uint64, insist bool) bool {
 // hole makes the lane recover, because a transaction is missing in its chain.
 func (l *lane) hole() {
 	l.chain.recover()
-	l.recoveredAt, l.holeTold = l.svc.now(), false
+	l.recoveredAt, l.holeReported = l.svc.now(), false
 	l.svc.metrics.holes.Inc()
 }
 
@@ -445,17 +445,17 @@ func (l *lane) hole() {
 // refuses them, they hear the cause, too. Those that were held back for it wait without success, if there is a cause.
 func (l *lane) block(failed uint64, cause error) {
 	l.failure = failure{first: failed, last: failed, cause: cause, at: l.svc.now()}
-	var inVain []*Ticket
+	var orphans []*Ticket
 	for _, t := range l.queue {
 		switch {
 		case t.nonce <= failed:
 		case t.heldBack() && !t.promised && cause != nil:
-			inVain = append(inVain, t)
+			orphans = append(orphans, t)
 		case !t.heldBack() && (t.blockedBy == 0 || failed < t.blockedBy-1):
 			t.blockedBy = failed + 1
 		}
 	}
-	for _, t := range inVain {
+	for _, t := range orphans {
 		l.turnAway(t)
 	}
 }
@@ -466,9 +466,9 @@ func (l *lane) turnAway(t *Ticket) {
 	l.drop(t, fmt.Errorf("%w: %w", ErrLeft, l.failure.cause))
 }
 
-// inVain tells whether a ticket that comes back to the queue would wait for a transaction that no node took a
+// orphaned tells whether a ticket that comes back to the queue would wait for a transaction that no node took a
 // short time ago, and that has not come again.
-func (l *lane) inVain(t *Ticket) bool {
+func (l *lane) orphaned(t *Ticket) bool {
 	if !t.heldBack() || t.promised || !l.failure.lasts(t.nonce, l.svc.now()) {
 		return false
 	}

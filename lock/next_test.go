@@ -192,7 +192,7 @@ func TestARecoveryReachesOtherProcesses(t *testing.T) {
 	}
 	lease.Release()
 
-	waiting, err := two.EnterFor(bob, 8, Stay{Window: time.Hour, Kept: true})
+	waiting, err := two.EnterFor(bob, 8, Stay{Window: time.Hour, OutlastsGap: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -171,7 +171,7 @@ func TestLaneFollowsRedisInOneStep(t *testing.T) {
 		t.Errorf("governs %v, the window ends at %v instead of %v", svc.governs(ln), k.until, end+time.Second)
 	}
 	ln.onTimer()
-	svc.each(false, func(l *lane) { l.resume(now, false) })
+	svc.each(false, func(l *lane) { l.redisBack(now, false) })
 	if k.until != end+time.Second {
 		t.Errorf("the window was moved twice, to %v", k.until)
 	}

@@ -246,16 +246,16 @@ type facts struct {
 	nonce uint64 // of the transaction whose holder asks
 	open  bool   // Redis should have decided, but did not answer: another process may have gone on
 
-	inWindow  bool   // its window is not over
-	follows   bool   // others were in the lane when it entered, or it let one go first
-	followed  bool   // … or others had turns since
-	kept      bool   // a gap is no reason to refuse it
-	late      bool   // it has waited for what comes late
-	failed    bool   // a lower nonce before it failed, and no node has accepted a higher one
-	failedAt  uint64 // … that one
-	holeTold  bool   // this process sent the missing transaction, and has told its client
-	awaited   bool   // a submission of this process awaits its verdict
-	recovered bool   // the lane recovered a short time ago
+	inWindow     bool   // its window is not over
+	follows      bool   // others were in the lane when it entered, or it let one go first
+	followed     bool   // … or others had turns since
+	outlastsGap  bool   // a gap is no reason to refuse it
+	late         bool   // it has waited for what comes late
+	failed       bool   // a lower nonce before it failed, and no node has accepted a higher one
+	failedAt     uint64 // … that one
+	holeReported bool   // this process sent the missing transaction, and has told its client
+	awaited      bool   // a submission of this process awaits its verdict
+	recovered    bool   // the lane recovered a short time ago
 
 	recovery  bool          // the settings have it
 	waitsLate time.Duration // how long what may come late is waited for
@@ -299,7 +299,7 @@ func decide(k chain, f facts) Next {
 	n.isNext = f.nonce == likely && (f.known.Looked || n.Certainty == Chained || f.open && k.known)
 	n.ahead = n.Certainty != Unknown && f.nonce > likely
 	f.known.Proven = max(f.known.Proven, k.proven)
-	n.stand(f.nonce, f.kept, f.known)
+	n.stand(f.nonce, f.outlastsGap, f.known)
 	if f.nonce <= likely {
 		n.Step = n.follow(f)
 	} else {
@@ -334,22 +334,22 @@ func (k chain) next(f facts) Next {
 }
 
 // nextOfNobody tells a holder without a lane, or whose turn is lost, how its nonce stands to what it knows itself.
-func nextOfNobody(mine uint64, kept bool, known Known) Next {
+func nextOfNobody(mine uint64, outlastsGap bool, known Known) Next {
 	n := Next{Nonce: known.next()}
 	if known.Looked {
 		n.Certainty = Shown
 	}
-	n.stand(mine, kept, known)
+	n.stand(mine, outlastsGap, known)
 	return n
 }
 
 // stand tells how a holder's nonce stands to the next one. kept: see facts.
-func (n *Next) stand(mine uint64, kept bool, known Known) {
+func (n *Next) stand(mine uint64, outlastsGap bool, known Known) {
 	n.Gap = int64(mine - n.Nonce)
 	switch {
 	case known.Looked && known.Shown >= mine, known.Proven >= mine:
 		n.Standing = Reached
-	case n.Gap == 0 && (n.Certainty == Chained || kept):
+	case n.Gap == 0 && (n.Certainty == Chained || outlastsGap):
 		n.Standing = InLine
 	}
 	if n.Recovering && n.Gap == 0 && known.Proven == mine {
@@ -387,19 +387,19 @@ func (n *Next) wait(k chain, f facts, likely uint64) Step {
 	case told && f.inWindow:
 		n.why = forWindow
 		return Early
-	case gap == certain && !f.kept && late && f.gapFor < f.waitsLate: // like the one that the network refused
+	case gap == certain && !f.outlastsGap && late && f.gapFor < f.waitsLate: // like the one that the network refused
 		n.why, n.Within = forLate, f.waitsLate-f.gapFor
 		return PutBack
-	case gap == certain && !f.kept:
+	case gap == certain && !f.outlastsGap:
 		return Refuse
-	case told && n.Recovering && !f.follows && f.holeTold && !f.awaited:
+	case told && n.Recovering && !f.follows && f.holeReported && !f.awaited:
 		return Refuse // it came alone, after the one that is missing was answered
 	case told && n.Recovering:
 		return PutBack
 	case told && f.followed && f.recovered: // what comes before it may be on its way back; what a verdict shows meanwhile counts
 		n.why, n.Within = forVerdict, judgedPace
 		return PutBack
-	case told && f.known.Looked && f.followed && !f.kept && !f.late && late:
+	case told && f.known.Looked && f.followed && !f.outlastsGap && !f.late && late:
 		n.why, n.Within = forLate, f.waitsLate
 		return PutBack
 	case n.Certainty == Chained && f.followed:

@@ -36,7 +36,7 @@ func holderOf(t *testing.T, row string, m mode) holder {
 		h.facts.nonce, h.facts.followed, h.facts.late = 7, true, true
 		h.chain.sure = m == flowing
 	case "ahead, it came alone, and the missing one was answered":
-		h.facts.nonce, h.facts.holeTold = 7, true
+		h.facts.nonce, h.facts.holeReported = 7, true
 	case "ahead, the network refused one ahead":
 		h.facts.nonce, h.facts.followed, h.facts.late, h.facts.gapFor = 7, true, true, time.Second
 		if m == flowing {

@@ -152,9 +152,9 @@ func (s *Service) Enter(sender common.Address, nonce uint64) (*Ticket, error) {
 type Stay struct {
 	// Window is how long it waits for its predecessor, without holding the turn, if it is ahead.
 	Window time.Duration
-	// Kept says that a gap is no reason to refuse the transaction within Window: its hash was promised, or it
+	// OutlastsGap says that a gap is no reason to refuse the transaction within Window: its hash was promised, or it
 	// was sent and came back unexecuted. It never gives way in a full queue.
-	Kept bool
+	OutlastsGap bool
 	// Promised says that nobody waits for its answer: it stays in the queue if no node takes what it follows.
 	Promised bool
 	// Admitted says that it was in the queue before: the queue is not too full for it.
@@ -179,7 +179,7 @@ func (s *Service) EnterFor(sender common.Address, nonce uint64, stay Stay) (*Tic
 	}
 	now := s.now()
 	l.expireKnowledge(now)
-	t := &Ticket{lane: l, nonce: nonce, came: now, follows: !l.empty() || stay.Admitted, kept: stay.Kept, promised: stay.Promised}
+	t := &Ticket{lane: l, nonce: nonce, came: now, follows: !l.empty() || stay.Admitted, outlastsGap: stay.OutlastsGap, promised: stay.Promised}
 	l.renewWindows(t, now)
 	l.admit(t, stay.Window)
 	return t, nil
@@ -396,7 +396,7 @@ func (r *registry) sizes() (busy, idle int) {
 // until its time to live ends.
 func (s *Service) Forget() {
 	s.each(true, func(l *lane) {
-		l.chain, l.afterAccepted, l.recoveredAt, l.holeTold = chain{}, 0, 0, false
+		l.chain, l.afterAccepted, l.recoveredAt, l.holeReported = chain{}, 0, 0, false
 		l.dispatch(s.now())
 	})
 }

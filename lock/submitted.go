@@ -94,7 +94,7 @@ func (l *lane) noteGap(now time.Duration) {
 // untilGap is until when a ticket waits that would wait until then. Once it is certain that a nonce is missing, what is ahead of it waits
 // for what may come late, and for nothing else: no verdict is to come that says more.
 func (l *lane) untilGap(t *Ticket, then time.Duration) time.Duration {
-	if l.chain.gap != certain || t.kept || t.nonce <= l.chain.expected {
+	if l.chain.gap != certain || t.outlastsGap || t.nonce <= l.chain.expected {
 		return then
 	}
 	return min(then, l.gapAt+l.svc.cfg.Late()) // 0, for no window, stays
@@ -178,7 +178,7 @@ func (s *Submitted) conclude(v Verdict) (passedOn <-chan struct{}) {
 		return nil
 	}
 	if l.chain.invalidate(s.fence) {
-		l.recoveredAt, l.holeTold = svc.now(), true
+		l.recoveredAt, l.holeReported = svc.now(), true
 		svc.metrics.holes.Inc()
 	}
 	// While Redis is away only lanes in use keep the verdict for it. What Redis knows of an idle lane will have

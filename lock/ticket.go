@@ -18,22 +18,22 @@ type Ticket struct {
 
 	// Guarded by lane.mu.
 
-	err       error           // why it is over: it was released, lost, left or closed; nil: it waits, or is the lane's holder
-	came      time.Duration   // when it was made
-	entered   time.Duration   // when it last took a place in the line
-	until     time.Duration   // end of its hold-back window; 0 = no window
-	ready     chan struct{}   // closed when it stops waiting; made by the first Wait
-	notify    func()          // called when it stops waiting; see Notify
-	limit     *time.Timer     // of Notify
-	parent    context.Context // of the first Wait for this turn, from its beginning on
-	lease     *Lease          // of its turn, or its last one; nil: it had none
-	first     Lease           // its first one
-	follows   bool            // others were in the lane when it entered, or it let one go first
-	passedBy  uint64          // 1 + the nonce it last let go first; 0 = none
-	kept      bool            // it has been held back, or was promised: a gap is no reason to refuse it
-	late      bool            // it has waited for what comes late
-	promised  bool            // see Stay
-	blockedBy uint64          // 1 + the lowest nonce before it that failed; 0 = none
+	err         error           // why it is over: it was released, lost, left or closed; nil: it waits, or is the lane's holder
+	came        time.Duration   // when it was made
+	entered     time.Duration   // when it last took a place in the line
+	until       time.Duration   // end of its hold-back window; 0 = no window
+	ready       chan struct{}   // closed when it stops waiting; made by the first Wait
+	notify      func()          // called when it stops waiting; see Notify
+	limit       *time.Timer     // of Notify
+	parent      context.Context // of the first Wait for this turn, from its beginning on
+	lease       *Lease          // of its turn, or its last one; nil: it had none
+	first       Lease           // its first one
+	follows     bool            // others were in the lane when it entered, or it let one go first
+	passedBy    uint64          // 1 + the nonce it last let go first; 0 = none
+	outlastsGap bool            // it has been held back, or was promised: a gap is no reason to refuse it
+	late        bool            // it has waited for what comes late
+	promised    bool            // see Stay
+	blockedBy   uint64          // 1 + the lowest nonce before it that failed; 0 = none
 }
 
 // Nonce returns the nonce that Enter was called with.
@@ -199,7 +199,7 @@ func (t *Ticket) followed() bool {
 }
 
 // heldBack tells whether the ticket waits for what is missing.
-func (t *Ticket) heldBack() bool { return t.kept || t.late }
+func (t *Ticket) heldBack() bool { return t.outlastsGap || t.late }
 
 func (t *Ticket) letPass(nonce uint64) { t.passedBy, t.follows = nonce+1, true }
 
@@ -254,7 +254,7 @@ func (l *Lease) Next(known Known) Next {
 	ln.mu.Lock()
 	defer ln.unlock()
 	if l.err != nil { // the turn is lost, which the holder finds out by Check
-		return nextOfNobody(t.nonce, t.kept, known)
+		return nextOfNobody(t.nonce, t.outlastsGap, known)
 	}
 	if known.Looked {
 		ln.observe(known.next(), false)
@@ -272,9 +272,9 @@ func (l *lane) facts(t *Ticket, known Known) facts {
 	cfg, now := l.svc.cfg, l.svc.now()
 	return facts{
 		known: known, nonce: t.nonce, open: l.alone(t.lease.turn),
-		inWindow: now < t.until, follows: t.follows, followed: t.followed(), kept: t.kept, late: t.late,
+		inWindow: now < t.until, follows: t.follows, followed: t.followed(), outlastsGap: t.outlastsGap, late: t.late,
 		failed: l.afterAccepted < t.blockedBy, failedAt: t.blockedBy - 1,
-		holeTold: l.holeTold, awaited: l.awaited(), recovered: l.recoveredLately(),
+		holeReported: l.holeReported, awaited: l.awaited(), recovered: l.recoveredLately(),
 		recovery: cfg.Recovery > 0, waitsLate: cfg.Late(), gapFor: now - l.gapAt, memory: cfg.Memory.Duration(),
 		waits: func(next uint64) bool { return l.before(t, next) != nil },
 		judge: l.judged, sent: l.undecided,
@@ -476,7 +476,7 @@ func (l *Lease) PutBack(window time.Duration) bool {
 	case forWindow:
 		window = t.until - ln.svc.now()
 	case forPredecessor:
-		t.kept = true
+		t.outlastsGap = true
 	case forLate:
 		t.late = true
 	case forVerdict:

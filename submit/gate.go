@@ -147,7 +147,7 @@ func (e *Entry) draw() (err error) {
 	s, stay := e.s, lock.Stay{Admitted: e.takenOver}
 	switch {
 	case s.cfg.Async: // its hash will be promised
-		stay.Window, stay.Kept, stay.Promised = s.ordering.Promise.Duration(), true, true
+		stay.Window, stay.OutlastsGap, stay.Promised = s.ordering.Promise.Duration(), true, true
 	case !s.cfg.SkipLookUps: // else nobody could tell what comes before it
 		stay.Window = s.ordering.Window.Duration()
 	}

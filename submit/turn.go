@@ -453,7 +453,7 @@ func (e *Entry) goBack(reason string) bool {
 
 // rejoin takes a new place in the line. It returns false if the line is closed.
 func (e *Entry) rejoin(reason string) bool {
-	ticket, err := e.s.locks.EnterFor(e.tx.From(), e.tx.Nonce(), lock.Stay{Window: e.patience(), Kept: true, Promised: e.promised(), Admitted: true})
+	ticket, err := e.s.locks.EnterFor(e.tx.From(), e.tx.Nonce(), lock.Stay{Window: e.patience(), OutlastsGap: true, Promised: e.promised(), Admitted: true})
 	if err != nil {
 		return false
 	}

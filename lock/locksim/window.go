@@ -304,7 +304,7 @@ func (c *client) ask(lease *lock.Lease) (next lock.Next) {
 // rejoin takes a new place in the line, unless there is no time left for it.
 func (c *client) rejoin() bool {
 	c.ticket = nil
-	stay := lock.Stay{Window: c.left(), Kept: true, Admitted: true}
+	stay := lock.Stay{Window: c.left(), OutlastsGap: true, Admitted: true}
 	if stay.Window <= 0 {
 		return false
 	}
