@@ -131,13 +131,13 @@ func (r *recent) watch(ctx context.Context) {
 		if idle {
 			return
 		}
-		r.look(ctx)
+		r.poll(ctx)
 	}
 }
 
-// look asks for the newest block and looks up what may be in it. A panic ends the look, not the process: the
+// poll asks for the newest block and looks up what may be in it. A panic ends the poll, not the process: the
 // waiting requests are answered when their time is up.
-func (r *recent) look(ctx context.Context) {
+func (r *recent) poll(ctx context.Context) {
 	defer func() {
 		if p := recover(); p != nil {
 			r.log.Error("panic while looking for what is waited for", "panic", p)

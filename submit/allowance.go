@@ -154,7 +154,7 @@ func (s *Submitter) waitForRoom(ctx context.Context, lease *lock.Lease, e *Entry
 		}
 		decided := lease.Room(most)
 		if decided != nil && !waited && time.Since(known.at) >= freshness { // the balance may be enough by now
-			s.look(ctx, e, known)
+			s.readSender(ctx, e, known)
 			waited = true
 			continue
 		}
@@ -167,7 +167,7 @@ func (s *Submitter) waitForRoom(ctx context.Context, lease *lock.Lease, e *Entry
 		case <-ctx.Done():
 			return true, false
 		}
-		s.look(ctx, e, known)
+		s.readSender(ctx, e, known)
 	}
 }
 

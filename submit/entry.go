@@ -221,19 +221,19 @@ func (s *Submitter) TakeOver(tx *eth.Tx, until time.Time) bool {
 	e := &Entry{s: s, tx: tx, arrived: until.Add(-s.ordering.Promise.Duration()), takenOver: true}
 	e.stage.Store(uint32(begun))
 	e.answer.Store(answerPromise)
-	s.tell(tx, lifecycle.Step{Name: lifecycle.Received})
+	s.traceStep(tx, lifecycle.Step{Name: lifecycle.Received})
 	s.pool.Add(tx)
 	s.background(e, func() {
 		ctx := context.Background() //nolint:forbidigo // its client is another relay's
 		e.facts = s.knownInTime(ctx, e)
-		if err := s.goOn(ctx, e); err != nil {
+		if err := s.proceed(ctx, e); err != nil {
 			s.finish(e, notSent(err))
 		}
 	})
 	return true
 }
 
-func (s *Submitter) goOn(ctx context.Context, e *Entry) error {
+func (s *Submitter) proceed(ctx context.Context, e *Entry) error {
 	known, err := e.facts.get(ctx) // they are there
 	if err != nil {
 		return factError(err)

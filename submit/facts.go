@@ -331,8 +331,8 @@ func (s *Submitter) refresh(ctx context.Context, e *Entry, known *known) error {
 	})
 }
 
-// look refreshes what the mirror node shows of the sender, if it answers.
-func (s *Submitter) look(ctx context.Context, e *Entry, known *known) {
+// readSender refreshes what the mirror node shows of the sender, if it answers.
+func (s *Submitter) readSender(ctx context.Context, e *Entry, known *known) {
 	if s.cfg.SkipLookUps {
 		return
 	}
@@ -388,7 +388,7 @@ type watched struct {
 
 func newLearner(chain Chain) *learner {
 	l := &learner{chain: chain, waiting: make(map[*Entry]*watched)}
-	l.timer = time.AfterFunc(freshness, l.round) // which ends at once while nobody waits
+	l.timer = time.AfterFunc(freshness, l.lookUpNext) // which ends at once while nobody waits
 	return l
 }
 
@@ -424,8 +424,8 @@ func (l *learner) drop(e *Entry) {
 // which of them wait for a later round.
 const looksPerRound = 16
 
-// round starts a look-up for transactions that need one and have none under way.
-func (l *learner) round() {
+// lookUpNext starts a look-up for transactions that need one and have none under way.
+func (l *learner) lookUpNext() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.waiting) == 0 {
@@ -439,13 +439,13 @@ func (l *learner) round() {
 		if !w.looking && w.ticket.FirstInLine() {
 			looks++
 			w.looking = true
-			go l.look(w)
+			go l.lookUp(w)
 		}
 	}
 	l.timer.Reset(freshness)
 }
 
-func (l *learner) look(w *watched) {
+func (l *learner) lookUp(w *watched) {
 	defer func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()

@@ -297,7 +297,7 @@ func (s *Submitter) admitFile(ctx context.Context, e *Entry, known *known) error
 			return context.Cause(ctx)
 		}
 		if time.Since(known.at) > time.Second {
-			s.look(ctx, e, known)
+			s.readSender(ctx, e, known)
 		}
 	}
 }

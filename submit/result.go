@@ -281,15 +281,15 @@ type Trace interface {
 
 // received is the first that is told of a transaction.
 func (s *Submitter) received(e *Entry) {
-	s.tell(e.tx, lifecycle.Step{Name: lifecycle.Received, At: e.arrived})
+	s.traceStep(e.tx, lifecycle.Step{Name: lifecycle.Received, At: e.arrived})
 	if e.way == direct {
-		s.tell(e.tx, lifecycle.Step{Name: lifecycle.Queued})
+		s.traceStep(e.tx, lifecycle.Step{Name: lifecycle.Queued})
 	}
 	s.pool.Add(e.tx)
 }
 
-// tell adds a step to what is known of a transaction.
-func (s *Submitter) tell(tx *eth.Tx, step lifecycle.Step) {
+// traceStep adds a step to what is known of a transaction.
+func (s *Submitter) traceStep(tx *eth.Tx, step lifecycle.Step) {
 	step.Sender, step.Nonce = tx.From(), tx.Nonce()
 	s.trace.Record(tx.Hash(), step)
 }
@@ -300,7 +300,7 @@ func (s *Submitter) publish(e *Entry, r Result) {
 	if r.Err != nil {
 		step.Error = r.Err.Error()
 	}
-	s.tell(e.tx, step)
+	s.traceStep(e.tx, step)
 	s.pool.Done(e.tx, r.ran, !r.ran && (r.Outcome == Unknown || r.Outcome == Reverted))
 }
 

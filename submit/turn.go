@@ -342,7 +342,7 @@ func (s *Submitter) ask(ctx context.Context, lease *lock.Lease, e *Entry, known 
 			return next
 		}
 		if old {
-			s.look(ctx, e, known)
+			s.readSender(ctx, e, known)
 		}
 	}
 }
@@ -509,7 +509,7 @@ func (s *Submitter) handOver(ctx context.Context, lease *lock.Lease, e *Entry, n
 		s.unclear(e, pending)
 		return t
 	}
-	s.tell(e.tx, lifecycle.Step{Name: lifecycle.Accepted, Node: pending.Node(), Transaction: pending.ID()})
+	s.traceStep(e.tx, lifecycle.Step{Name: lifecycle.Accepted, Node: pending.Node(), Transaction: pending.ID()})
 	s.pool.Accepted(e.tx)
 	return t
 }
@@ -566,13 +566,13 @@ func (s *Submitter) noteAttempts(e *Entry) func(hedera.ID, hedera.TransactionID)
 	attempt := 0
 	return func(node hedera.ID, id hedera.TransactionID) {
 		attempt++
-		s.tell(e.tx, lifecycle.Step{Name: lifecycle.Submitted, Node: node, Attempt: attempt, Transaction: id})
+		s.traceStep(e.tx, lifecycle.Step{Name: lifecycle.Submitted, Node: node, Attempt: attempt, Transaction: id})
 	}
 }
 
 // unclear notes that a client is told that the outcome is not known.
 func (s *Submitter) unclear(e *Entry, p Pending) {
-	s.tell(e.tx, lifecycle.Step{Name: lifecycle.Unknown, Node: p.Node(), Transaction: p.ID()})
+	s.traceStep(e.tx, lifecycle.Step{Name: lifecycle.Unknown, Node: p.Node(), Transaction: p.ID()})
 }
 
 // notTaken is the turn of a transaction that no node has.

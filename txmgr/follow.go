@@ -66,7 +66,7 @@ func (w *worker) settleOpen(ctx context.Context, line *Line, used []*LineSlot, n
 	for len(used) > 0 {
 		part := used[:min(len(used), lookBatch)]
 		used = used[len(part):]
-		head, found, err := w.look(ctx, part)
+		head, found, err := w.lookUp(ctx, part)
 		if err != nil {
 			return changed, err
 		}
@@ -165,7 +165,7 @@ func (l lookups) of(attempts []*Attempt) (*Receipt, *Attempt, bool) {
 	return nil, nil, complete
 }
 
-func (w *worker) look(ctx context.Context, slots []*LineSlot) (Head, lookups, error) {
+func (w *worker) lookUp(ctx context.Context, slots []*LineSlot) (Head, lookups, error) {
 	var ask []Signed
 	for _, slot := range slots {
 		for _, a := range w.askable(slot) {
@@ -313,7 +313,7 @@ func (w *worker) settleMined(ctx context.Context, mined []*LineSlot, head Head) 
 	for len(doubtful) > 0 {
 		part := doubtful[:min(len(doubtful), lookBatch)]
 		doubtful = doubtful[len(part):]
-		at, found, err := w.look(ctx, part)
+		at, found, err := w.lookUp(ctx, part)
 		if err != nil {
 			return changed, err
 		}

@@ -45,7 +45,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		return nil
 	})
 	group.Go(func() error { return m.leases.Run(keeper) })
-	group.Go(func() error { return m.tell(ctx) })
+	group.Go(func() error { return m.wakeOthers(ctx) })
 	group.Go(func() error { return m.listen(ctx) })
 	group.Go(func() error { return m.every(ctx, sequenceEvery, m.sequence) })
 	group.Go(func() error { return m.every(ctx, m.c.Poll.Duration(), m.expire) })

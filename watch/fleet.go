@@ -164,7 +164,7 @@ func (f *fleet) balance(ctx context.Context) error {
 		nudge(f.s.wakes[chain])
 	}
 	if len(changed) > 0 {
-		f.s.tell(f.owned(0))
+		f.s.wakePublishers(f.owned(0))
 	}
 	return nil
 }

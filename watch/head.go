@@ -97,7 +97,7 @@ func (f *headFollower) load(ctx context.Context) error {
 			_, err = tx.Exec(ctx, "INSERT INTO watch_chains (chain, genesis, head, safe, says, fork, best, best_at, pace, owner) VALUES ($1, $2, 0, 0, 0, 0, 0, CAST($3 AS BIGINT), 0, $4)", int64(f.chain.ID), begins, now, f.owner)
 			return err
 		case known != "" && begins != "" && known != begins:
-			return fmt.Errorf("%w: chain %d began with %s and begins with %s; %s", ErrReset, f.chain.ID, known, begins, f.goOn())
+			return fmt.Errorf("%w: chain %d began with %s and begins with %s; %s", ErrReset, f.chain.ID, known, begins, f.resetHint())
 		}
 		if _, err := tx.Exec(ctx, "UPDATE watch_chains SET owner = $1, genesis = CASE WHEN genesis = '' THEN $2 ELSE genesis END WHERE chain = $3", f.owner, begins, int64(f.chain.ID)); err != nil {
 			return err
@@ -106,8 +106,8 @@ func (f *headFollower) load(ctx context.Context) error {
 	})
 }
 
-// goOn says how to go on with a chain that was reset.
-func (f *headFollower) goOn() string {
+// resetHint says how to go on with a chain that was reset.
+func (f *headFollower) resetHint() string {
 	return fmt.Sprintf("if it was reset on purpose, stop all processes and run lockstep watch reset --chain %d, which forgets what was read of it; with dev: true in the file that happens by itself", f.chain.ID)
 }
 
@@ -119,13 +119,13 @@ func (f *headFollower) advance(ctx context.Context) (bool, error) {
 	}
 	f.compare(latest.Number)
 	if known, ok := f.blocks[latest.Number]; ok && known.Hash == latest.Hash {
-		return false, f.tell(ctx) // nothing new, or an endpoint that is behind
+		return false, f.storeBest(ctx) // nothing new, or an endpoint that is behind
 	}
 	if latest.Number < f.safe {
 		if f.chain.dev() {
 			return false, fmt.Errorf("%w: block %d of chain %d was final, and its newest is %d", ErrReset, f.safe, f.chain.ID, latest.Number)
 		}
-		return false, f.tell(ctx) // far behind
+		return false, f.storeBest(ctx) // far behind
 	}
 	safe, err := f.safeBlock(ctx, latest.Number)
 	if err != nil {
@@ -134,7 +134,7 @@ func (f *headFollower) advance(ctx context.Context) (bool, error) {
 	near := map[hash]source.Block{}
 	if base := max(f.head, safe); latest.Number > base+walk { // the long way from what is known, or from what is final, is gone in parts
 		if latest, err = f.ahead(ctx, base, near); err != nil {
-			return false, errors.Join(err, f.tell(ctx))
+			return false, errors.Join(err, f.storeBest(ctx))
 		}
 	}
 	fresh, ancestor, err := f.link(ctx, latest, safe, near)
@@ -180,8 +180,8 @@ func (f *headFollower) compare(number uint64) {
 	f.best = number // it falls with a reorganisation
 }
 
-// tell writes the highest head where it is not among what is stored.
-func (f *headFollower) tell(ctx context.Context) error {
+// storeBest writes the highest head where it is not among what is stored.
+func (f *headFollower) storeBest(ctx context.Context) error {
 	if f.best == f.told {
 		return nil
 	}
@@ -277,7 +277,7 @@ func (f *headFollower) link(ctx context.Context, latest source.Block, safe uint6
 			break
 		}
 		if known && b.Number-1 <= f.safe && f.safe > 0 {
-			return nil, 0, fmt.Errorf("%w: block %d of chain %d was %s and is %s; %s", ErrDeepFork, b.Number-1, f.chain.ID, parent.Hash, b.Parent, f.goOn())
+			return nil, 0, fmt.Errorf("%w: block %d of chain %d was %s and is %s; %s", ErrDeepFork, b.Number-1, f.chain.ID, parent.Hash, b.Parent, f.resetHint())
 		}
 		if !known && b.Number-1 < safe {
 			break // what lies below is read by number

@@ -54,8 +54,8 @@ func (p *progress) count(watch string, n int) {
 	p.found[watch] += int64(n)
 }
 
-// tell is called with the next block to read and the head. It asks for the next block of each watch now and then.
-func (p *progress) tell(ctx context.Context, log *slog.Logger, chain, next, head uint64, watches func() map[string]uint64) {
+// logNow is called with the next block to read and the head. It asks for the next block of each watch now and then.
+func (p *progress) logNow(ctx context.Context, log *slog.Logger, chain, next, head uint64, watches func() map[string]uint64) {
 	lag := head + 1 - min(next, head+1)
 	now := time.Now()
 	stands := func() map[string]stand {

@@ -18,14 +18,14 @@ func TestProgressIsToldWhileCatchingUp(t *testing.T) {
 		watches := func() map[string]uint64 { return map[string]uint64{"w": next, "ahead": 1290} }
 		for range 12 { // 100 blocks a second, of 1,300
 			p.count("w", 30)
-			p.tell(t.Context(), log, 5, next, 1299, watches)
+			p.logNow(t.Context(), log, 5, next, 1299, watches)
 			<-time.After(time.Second)
 			next += 100
 		}
 		if got := strings.Count(out.String(), "catching up"); got != 2 || !strings.Contains(out.String(), "watch=w block=500 lag=800 blocksPerSecond=100 eventsPerSecond=30 eta=8s") {
 			t.Errorf("%d lines: %s", got, &out)
 		}
-		p.tell(t.Context(), log, 5, 1299, 1299, watches)
+		p.logNow(t.Context(), log, 5, 1299, 1299, watches)
 		if !strings.Contains(out.String(), "caught up") {
 			t.Error(&out)
 		}
@@ -42,7 +42,7 @@ func TestProgressIsToldWhileCatchingUp(t *testing.T) {
 			t.Errorf("%d stands are kept", n)
 		}
 		for range 20 { // one block after the other is nothing to tell
-			p.tell(t.Context(), log, 5, 1300, 1300, watches)
+			p.logNow(t.Context(), log, 5, 1300, 1300, watches)
 			<-time.After(time.Second)
 		}
 		if out.Len() > 0 {

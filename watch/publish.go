@@ -103,8 +103,8 @@ func (s *Service) publisher(spec string, sink Sink) *publisher {
 	return p
 }
 
-// tell says that there may be messages of some units.
-func (p *publisher) tell(units []string) {
+// markDirty says that there may be messages of some units.
+func (p *publisher) markDirty(units []string) {
 	p.setDirty(units, true)
 	nudge(p.wake)
 }

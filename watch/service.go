@@ -180,7 +180,7 @@ const defaultSpan = 2000
 func (s *Service) worker(chain Chain) *worker {
 	w := &worker{
 		chain: chain, watches: map[string]*Watch{}, source: s.sources[chain.ID], db: s.db, reign: s.fleet.owner, node: s.cfg.Instance, log: s.log, metrics: s.metrics,
-		changed: s.tell, trouble: s.blind.note, perCommit: firstCommit,
+		changed: s.wakePublishers, trouble: s.blind.note, perCommit: firstCommit,
 	}
 	lag := &atomic.Uint64{}
 	w.behind = lag.Store
@@ -193,11 +193,11 @@ func (s *Service) worker(chain Chain) *worker {
 	return w
 }
 
-// tell says that there may be messages of some units.
-func (s *Service) tell(units []string) {
+// wakePublishers says that there may be messages of some units.
+func (s *Service) wakePublishers(units []string) {
 	nudge(s.emitted)
 	for _, p := range s.publishers {
-		p.tell(units)
+		p.markDirty(units)
 	}
 }
 

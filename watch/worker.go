@@ -137,7 +137,7 @@ func (w *worker) step(ctx context.Context) (more bool, err error) {
 	lag := state.lag(lowest)
 	w.metrics.lag.WithLabelValues(chainLabel(w.chain.ID)).Set(float64(lag))
 	w.behind(lag)
-	w.progress.tell(ctx, w.log, w.chain.ID, lowest, max(state.head, state.best), w.positions)
+	w.progress.logNow(ctx, w.log, w.chain.ID, lowest, max(state.head, state.best), w.positions)
 	if lowest > state.head {
 		for _, rest := range []func(context.Context, chainState) (bool, error){w.mature, w.refresh, w.fillTables, w.backfill, w.secondPass} {
 			if more, err := rest(ctx, state); more || err != nil {

@@ -159,7 +159,7 @@ func (f *Follower[B, E]) advance(ctx context.Context) (told int, active bool, er
 		}
 		group := blocks[:min(len(blocks), readAhead)]
 		blocks = blocks[len(group):]
-		n, err := f.tell(ctx, at.Epoch, read, group)
+		n, err := f.deliver(ctx, at.Epoch, read, group)
 		told += n
 		if err != nil {
 			return told, true, err
@@ -168,8 +168,8 @@ func (f *Follower[B, E]) advance(ctx context.Context) (told int, active bool, er
 	return told, true, nil
 }
 
-// tell reads what is in some blocks, all at once, and tells of them in order.
-func (f *Follower[B, E]) tell(ctx context.Context, epoch uint64, read func(context.Context, B) (E, error), blocks []B) (told int, err error) {
+// deliver reads what is in some blocks, all at once, and tells of them in order.
+func (f *Follower[B, E]) deliver(ctx context.Context, epoch uint64, read func(context.Context, B) (E, error), blocks []B) (told int, err error) {
 	events := make([]E, len(blocks))
 	failures := make([]error, len(blocks))
 	var group errgroup.Group // a failure does not end the others

@@ -146,7 +146,7 @@ func (c *Chain) send(ctx context.Context, s txmgr.Signed) error {
 	}
 	nodes := []hedera.ID{o.node}
 	if s.Again {
-		switch at, where := o.look(ctx); at {
+		switch at, where := o.locate(ctx); at {
 		case atNode:
 			return &txmgr.SendError{Class: txmgr.ClassKnown, Endpoint: "node " + where.String(), Text: "it has the transaction"}
 		case atNobody:
@@ -193,8 +193,8 @@ const (
 	atNode
 )
 
-// look asks the nodes that may have the transaction.
-func (o *offer) look(ctx context.Context) (whereabouts, hedera.ID) {
+// locate asks the nodes that may have the transaction.
+func (o *offer) locate(ctx context.Context) (whereabouts, hedera.ID) {
 	result := atUnclear
 	asked := 0
 	for _, node := range append([]hedera.ID{o.node}, o.nodes.NodesFor(o.tx.From())...) {

@@ -53,8 +53,8 @@ func (m *Manager) rouse(chain string) {
 	m.others.add(chain)
 }
 
-// tell hands the hints to the other processes until ctx ends.
-func (m *Manager) tell(ctx context.Context) error {
+// wakeOthers hands the hints to the other processes until ctx ends.
+func (m *Manager) wakeOthers(ctx context.Context) error {
 	for m.waker != nil {
 		select {
 		case <-m.others.ready:
