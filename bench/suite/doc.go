@@ -9,26 +9,24 @@
 //
 // # Reading the table
 //
-// Every figure is a median over runs with the least and the greatest value. "ours" is the
-// lockstep program; "naive" the baseline in the same run, on the same network, with the
-// same load; "ours ÷ naive" is the ratio run by run, which what else happens on the machine
-// touches least. "TypeScript relay" is what hiero-json-rpc-relay showed earlier on
-// such a machine, as published numbers: they are not measured here.
+// Every figure is a median over runs with the least and the greatest value. "ours" is the lockstep program; "naive"
+// the baseline in the same run, on the same network, with the same load; "ours ÷ naive" is the ratio run by run, which
+// what else happens on the machine touches least. "TypeScript relay" is what hiero-json-rpc-relay showed earlier on such
+// a machine, as published numbers: they are not measured here.
 //
-// A target that is met or missed is said so and nothing more: the suite asserts nothing and
-// its exit code says only whether the figures could be taken. Counts (wrong nonce, lost,
-// duplicated, unanswered) come from the chain and count every run, not the median.
+// A target that is met or missed is said so and nothing more: the suite asserts nothing, and its exit code says only
+// whether the figures could be taken. Counts (wrong nonce, lost, duplicated, unanswered) come from the chain and count
+// every run, not the median.
 //
 // # The network
 //
-// One consensus node. A submission takes 5 to 10 ms at the node, each answer of the mirror
-// node 5 to 10 ms, a receipt query 2 ms; a row says if it is otherwise. The delays are off
-// while accounts are funded and the chain is read. The network notes when each submission
-// arrived and left, so hand-offs between transactions are also known from outside the relay.
+// One consensus node. A submission takes 5 to 10 ms at the node, each answer of the mirror node 5 to 10 ms, a receipt
+// query 2 ms; a row says if it is otherwise. The delays are off while accounts are funded and the chain is read. The
+// network notes when each submission arrived and left, so hand-offs are also known from outside the relay.
 //
-// The rows of reads have another one: a mirror node that answers without delay from a
-// ledger of blocks with 20 transactions and 20 logs each, and counts its requests. Every
-// answer of a load is looked at; one without a result ends the row.
+// The rows of reads have another one: a mirror node that answers without delay from a ledger of blocks with 20
+// transactions and 20 logs each, and counts its requests. Every answer of a load is looked at; one without a result ends
+// the row.
 //
 // CPU times are user and system time of the relay's process, from /proc; without it they are left out.
 //
