@@ -377,10 +377,7 @@ func (h *handling) contractDelete(body *hapi.ContractDeleteTransactionBody) hede
 	case h.holdsTokens(a.num):
 		return hapi.ResponseCodeEnum_CONTRACT_HAS_NON_ZERO_TOKEN_BALANCES
 	}
-	h.o.move(a, to, a.tinybar())
-	m := *a.currentMeta()
-	m.deleted, m.obtainer = true, hedera.Entity(to.num)
-	h.o.setMeta(a, &m)
+	h.handOn(a, to)
 	h.r.ContractID, h.r.Entity = hedera.Entity(a.num), hedera.Entity(a.num)
 	return okay
 }

@@ -387,12 +387,17 @@ func (h *handling) cryptoDelete(body *hapi.CryptoDeleteTransactionBody) hedera.S
 	case !h.signedBy(a), to.wantsSignature() && !h.signedBy(to):
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	}
+	h.handOn(a, to)
+	h.r.Account, h.r.Entity = hedera.Entity(a.num), hedera.Entity(a.num)
+	return okay
+}
+
+// handOn deletes an account, which may be a contract's, and gives what it had to another one.
+func (h *handling) handOn(a, to *ovAccount) {
 	h.o.move(a, to, a.tinybar())
 	m := *a.currentMeta()
 	m.deleted, m.obtainer = true, hedera.Entity(to.num)
 	h.o.setMeta(a, &m)
-	h.r.Account, h.r.Entity = hedera.Entity(a.num), hedera.Entity(a.num)
-	return okay
 }
 
 // isTreasury tells whether an account is the treasury of a token.
