@@ -131,24 +131,24 @@ func (m *metrics) watch(s *Service) {
 	gauge("lockstep_lanes", help, prometheus.Labels{"state": "busy"}, func() float64 { busy, _ := s.reg.sizes(); return float64(busy) })
 	gauge("lockstep_lanes", help, prometheus.Labels{"state": "idle"}, func() float64 { _, idle := s.reg.sizes(); return float64(idle) })
 	byStrategy := []string{"strategy"}
-	m.collectors = append(m.collectors, census{
+	m.collectors = append(m.collectors, laneGauges{
 		svc:     s,
 		waiting: prometheus.NewDesc("rpc_relay_lock_waiting_txns", "Transactions waiting for their sender's lock.", byStrategy, nil),
 		active:  prometheus.NewDesc("rpc_relay_lock_active_count", "Locks held by this process.", byStrategy, nil),
 	})
 }
 
-// census counts who waits and who holds, at each scrape: so it cannot drift.
-type census struct {
+// laneGauges counts who waits and who holds, at each scrape: so it cannot drift.
+type laneGauges struct {
 	svc             *Service
 	waiting, active *prometheus.Desc
 }
 
 // Describe implements prometheus.Collector.
-func (c census) Describe(out chan<- *prometheus.Desc) { out <- c.waiting; out <- c.active }
+func (c laneGauges) Describe(out chan<- *prometheus.Desc) { out <- c.waiting; out <- c.active }
 
 // Collect implements prometheus.Collector.
-func (c census) Collect(out chan<- prometheus.Metric) {
+func (c laneGauges) Collect(out chan<- prometheus.Metric) {
 	var waiting, active [strategies]float64
 	c.svc.each(false, func(l *lane) {
 		waiting[l.strategy()] += float64(len(l.queue))
