@@ -3,7 +3,6 @@ package proctest
 import (
 	"bytes"
 	"errors"
-	"strings"
 	"sync"
 )
 
@@ -26,24 +25,27 @@ func (w *Tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func (w *Tail) String() string {
+// bytes returns what is kept. Nobody may change it, nor does Write.
+func (w *Tail) bytes() []byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return string(w.text)
+	return w.text
 }
+
+func (w *Tail) String() string { return string(w.bytes()) }
 
 // Last gives a maximum of n bytes, the last ones.
 func (w *Tail) Last(n int) string {
-	text := w.String()
-	return text[max(0, len(text)-n):]
+	text := w.bytes()
+	return string(text[max(0, len(text)-n):])
 }
 
 // Has tells whether something was written.
-func (w *Tail) Has(text string) bool { return strings.Contains(w.String(), text) }
+func (w *Tail) Has(text string) bool { return bytes.Contains(w.bytes(), []byte(text)) }
 
 // line looks for a whole line that read takes.
 func (w *Tail) line(read func(line []byte) bool) error {
-	for line := range bytes.Lines([]byte(w.String())) {
+	for line := range bytes.Lines(w.bytes()) {
 		if bytes.HasSuffix(line, []byte("\n")) && read(line) {
 			return nil
 		}
