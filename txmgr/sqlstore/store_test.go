@@ -1,19 +1,41 @@
 package sqlstore_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"log/slog"
+	"math/big"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 
+	"github.com/google/uuid"
+
+	"lockstep/internal/lease"
 	"lockstep/internal/ledger"
 	"lockstep/internal/pgtest"
 	"lockstep/txmgr"
 	"lockstep/txmgr/sqlstore"
-	"lockstep/txmgr/storetest"
 )
 
-func open(t *testing.T, url string) (txmgr.Store, *ledger.DB) {
+const (
+	chain  = "31337"
+	signer = "0x00000000000000000000000000000000000000aa"
+	tenant = "t1"
+)
+
+// room is one store with a lane and its owner.
+type room struct {
+	t *testing.T
+	*sqlstore.Store
+	db    *ledger.DB
+	fence lease.Fence
+	keep  *lease.Keeper
+}
+
+func newRoom(t *testing.T, url string) *room {
 	t.Helper()
 	db, err := ledger.Open(t.Context(), url)
 	if err != nil {
@@ -24,17 +46,170 @@ func open(t *testing.T, url string) (txmgr.Store, *ledger.DB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return store, db
+	r := &room{t: t, Store: store, db: db}
+	r.must(r.AddLane(t.Context(), txmgr.Lane{Chain: chain, Signer: signer, Ours: true, Pools: []string{"default"}}))
+	r.keep = lease.NewKeeper(db, "txm", "one", lease.Options{}, slog.New(slog.DiscardHandler))
+	l, err := r.keep.Acquire(t.Context(), "txm:"+chain+":"+signer)
+	r.no(err)
+	r.fence = l.Fence()
+	zero := uint64(0)
+	r.no(r.Observe(t.Context(), r.fence, chain, signer, txmgr.Observation{NextNonce: &zero}))
+	return r
+}
+
+func (r *room) must(_ any, err error) {
+	r.t.Helper()
+	r.no(err)
+}
+
+func (r *room) no(err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *room) is(err, want error) {
+	r.t.Helper()
+	if !errors.Is(err, want) {
+		r.t.Fatalf("got error %v, want %v", err, want)
+	}
+}
+
+func intent(key, body string) *txmgr.Intent {
+	return &txmgr.Intent{
+		Request: txmgr.Request{
+			Tenant: tenant, Chain: chain, IdempotencyKey: key, To: signer, Value: big.NewInt(7), Gas: 21000,
+			Speed: txmgr.SpeedStandard, Pool: "default", OnFailure: txmgr.OnFailureStop,
+		},
+		ID: uuid.NewString(), Kind: txmgr.KindSend, BodyHash: body, Status: txmgr.StatusAccepted,
+	}
+}
+
+func (r *room) accept(list ...*txmgr.Intent) {
+	r.t.Helper()
+	_, err := r.Accept(r.t.Context(), list)
+	r.no(err)
+}
+
+func (r *room) get(id string) *txmgr.Transaction {
+	r.t.Helper()
+	t, err := r.Get(r.t.Context(), "", id)
+	r.no(err)
+	return t
+}
+
+func (r *room) status(id string, want txmgr.Status) *txmgr.Transaction {
+	r.t.Helper()
+	t := r.get(id)
+	if t.Status != want {
+		r.t.Fatalf("intent %s is %s, want %s", id, t.Status, want)
+	}
+	return t
+}
+
+func (r *room) lane() *txmgr.Lane {
+	r.t.Helper()
+	l, err := r.Lane(r.t.Context(), chain, signer)
+	r.no(err)
+	return l
+}
+
+func (r *room) assign(list ...*txmgr.Intent) []txmgr.Assignment {
+	r.t.Helper()
+	var wanted []txmgr.Placing
+	for _, i := range list {
+		wanted = append(wanted, txmgr.Placing{Intent: i.ID, Cost: txmgr.MostOf(i.Value, i.Gas, big.NewInt(100))})
+	}
+	done, err := r.Assign(r.t.Context(), r.fence, chain, signer, wanted)
+	r.no(err)
+	return done
+}
+
+func attempt(i *txmgr.Intent, nonce uint64, version int, purpose txmgr.Purpose) *txmgr.Attempt {
+	return &txmgr.Attempt{
+		Chain: chain, Signer: signer, Nonce: nonce, Hash: fmt.Sprintf("0x%s%d", i.ID, version), Version: version, Intent: i.ID, Purpose: purpose,
+		Raw: []byte{1, 2, byte(version)}, Fees: txmgr.Fees{Max: big.NewInt(100), Tip: big.NewInt(1)}, Gas: 21000, State: txmgr.AttemptSigned,
+	}
+}
+
+func (r *room) commit(list ...*txmgr.Attempt) []*txmgr.Attempt {
+	r.t.Helper()
+	stored, err := r.Commit(r.t.Context(), r.fence, list)
+	r.no(err)
+	return stored
+}
+
+func (r *room) answer(a *txmgr.Attempt, class txmgr.Class) {
+	r.t.Helper()
+	r.no(r.Answered(r.t.Context(), r.fence, []txmgr.Answer{{Attempt: a, Class: class, Text: string(class)}}))
+}
+
+func (r *room) mine(a *txmgr.Attempt, block uint64, success, final bool) {
+	r.t.Helper()
+	r.no(r.Prove(r.t.Context(), r.fence, []txmgr.Proof{{
+		Slot: txmgr.Slot{Chain: chain, Signer: signer, Nonce: a.Nonce}, Attempt: a, Block: block, BlockHash: fmt.Sprint("b", block), Final: final,
+		Receipt: &txmgr.Receipt{Hash: a.Hash, Block: block, BlockHash: fmt.Sprint("b", block), Success: success, GasUsed: 21000, GasPrice: big.NewInt(10)},
+	}}))
+}
+
+// contract holds stores on empty ledgers against what txmgr.Store promises.
+func contract(t *testing.T, url func(t *testing.T) string) {
+	for name, test := range map[string]func(*testing.T, *room){
+		"idempotency":             testIdempotency,
+		"idempotency at once":     testIdempotencyAtOnce,
+		"batches are whole":       testBatch,
+		"claims":                  testClaims,
+		"callers at once":         testCallersAtOnce,
+		"a slot's life":           testLife,
+		"old terms write nothing": testFence,
+		"slots are unique":        testUnique,
+		"cancel":                  testCancel,
+		"replace":                 testReplace,
+		"foreign":                 testForeign,
+		"taken out of its slot":   testRequeue,
+		"released":                testRelease,
+		"killed meanwhile":        testKilled,
+		"adopted":                 testAdopted,
+		"halt of a first use":     testHaltOfFirstUse,
+		"halt of a lane behind":   testHaltOfALaneBehind,
+		"seen":                    testSeen,
+		"fills are charged":       testFillCharged,
+		"one hash, two tags":      testTags,
+		"reorganisation":          testReorg,
+		"refused and free":        testRefused,
+		"ambiguous stays":         testAmbiguous,
+		"budgets":                 testBudget,
+		"reservations":            testReservations,
+		"accounts":                testAccounts,
+		"fills of reservations":   testReservedFill,
+		"reservations at once":    testReservationsAtOnce,
+		"locks":                   testLock,
+		"locked out":              testLockedOut,
+		"locks are capped":        testLockCap,
+		"views":                   testViews,
+		"forget":                  testForget,
+		"forget what is filled":   testForgetFilled,
+		"forget after a reset":    testForgetReset,
+		"tidy slots":              testTidySlots,
+		"tidy reservations":       testTidyReservations,
+		"tidy the rest":           testTidyRest,
+		"raw under keys":          testRawKey,
+		"late raw":                testLateRaw,
+		"nonce conflicts":         testNonceConflict,
+		"an heir of a slot":       testHeir,
+		"a chain's final block":   testChain,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, newRoom(t, url(t))) })
+	}
 }
 
 func TestMemory(t *testing.T) {
-	storetest.Run(t, storetest.Harness{Open: func(t *testing.T) (txmgr.Store, *ledger.DB) { return open(t, "memory:") }})
+	contract(t, func(*testing.T) string { return "memory:" })
 }
 
 func TestSQLite(t *testing.T) {
-	storetest.Run(t, storetest.Harness{Open: func(t *testing.T) (txmgr.Store, *ledger.DB) {
-		return open(t, "sqlite:"+filepath.Join(t.TempDir(), "ledger.db"))
-	}})
+	contract(t, func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "ledger.db") })
 }
 
 // TestPostgres holds the store against its contract behind a pooler that gives each transaction another session, which asks for more than
@@ -57,7 +232,281 @@ func TestPostgres(t *testing.T) {
 		})
 	}
 	both.Wait()
-	storetest.Run(t, storetest.Harness{Open: func(t *testing.T) (txmgr.Store, *ledger.DB) {
-		return open(t, server.Pooled(server.Database()))
-	}})
+	contract(t, func(*testing.T) string { return server.Pooled(server.Database()) })
+}
+
+func testIdempotency(t *testing.T, r *room) {
+	first, again, other := intent("k", "body"), intent("k", "body"), intent("k", "other")
+	r.accept(first)
+	stored, err := r.Accept(t.Context(), []*txmgr.Intent{again})
+	r.no(err)
+	if stored[0].ID != first.ID || stored[0].Seq != first.Seq {
+		t.Fatalf("the second request got intent %s, want %s", stored[0].ID, first.ID)
+	}
+	_, err = r.Accept(t.Context(), []*txmgr.Intent{other})
+	r.is(err, txmgr.ErrIdempotency)
+	found, err := r.ByKey(t.Context(), tenant, "k", "")
+	r.no(err)
+	if found.ID != first.ID {
+		t.Fatalf("the key belongs to %s, want %s", found.ID, first.ID)
+	}
+	_, err = r.ByKey(t.Context(), "t2", "k", "")
+	r.is(err, txmgr.ErrNotFound)
+	stranger := intent("k", "body")
+	stranger.Tenant = "t2"
+	r.accept(stranger) // another tenant's key is another key
+}
+
+// testClaims has intents that carry what may be executed once: the second is refused, whoever asks, until the first has
+// ended without being executed; and an idempotency key still answers with the first.
+func testClaims(t *testing.T, r *room) {
+	carrying := func(key, body string, claims ...string) *txmgr.Intent {
+		i := intent(key, body)
+		i.Claims = claims
+		return i
+	}
+	first := carrying("one", "a", "delegate:x", "delegate:y")
+	r.accept(first)
+	stored, err := r.Accept(t.Context(), []*txmgr.Intent{carrying("one", "a", "delegate:x", "delegate:y")})
+	r.no(err)
+	if stored[0].ID != first.ID {
+		t.Errorf("the key's intent is %s, want %s", stored[0].ID, first.ID)
+	}
+	stranger := carrying("other", "a", "delegate:y")
+	stranger.Tenant = "t2"
+	for _, second := range []*txmgr.Intent{carrying("two", "b", "delegate:x"), carrying("", "c", "delegate:y"), stranger} {
+		_, err = r.Accept(t.Context(), []*txmgr.Intent{intent("with-"+second.ID, "d"), second})
+		r.is(err, txmgr.ErrReplayed)
+		_, err = r.ByKey(t.Context(), tenant, "with-"+second.ID, "")
+		r.is(err, txmgr.ErrNotFound) // all or none
+	}
+	_, err = r.Accept(t.Context(), []*txmgr.Intent{carrying("three", "e", "delegate:z"), carrying("four", "f", "delegate:z")})
+	r.is(err, txmgr.ErrReplayed)
+	elsewhere := carrying("five", "g", "delegate:x")
+	elsewhere.Chain = "another"
+	r.accept(elsewhere)
+	// One of many at once.
+	var accepted atomic.Int32
+	var all sync.WaitGroup
+	for n := range 10 {
+		all.Go(func() {
+			switch _, err := r.Accept(t.Context(), []*txmgr.Intent{carrying(fmt.Sprint("at once ", n), "h", "delegate:at once")}); {
+			case err == nil:
+				accepted.Add(1)
+			case !errors.Is(err, txmgr.ErrReplayed):
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if accepted.Load() != 1 {
+		t.Errorf("%d of ten intents have the same claim", accepted.Load())
+	}
+	_, err = r.RequestCancel(t.Context(), tenant, first.ID)
+	r.no(err)
+	r.status(first.ID, txmgr.StatusCancelled)
+	r.accept(carrying("six", "i", "delegate:x"))
+	_, err = r.Accept(t.Context(), []*txmgr.Intent{carrying("seven", "j", "delegate:x")})
+	r.is(err, txmgr.ErrReplayed)
+}
+
+func testIdempotencyAtOnce(t *testing.T, r *room) {
+	const callers = 20
+	ids := make([]string, callers)
+	var group sync.WaitGroup
+	for n := range callers {
+		group.Go(func() {
+			stored, err := r.Accept(context.WithoutCancel(t.Context()), []*txmgr.Intent{intent("k", "body")})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			ids[n] = stored[0].ID
+		})
+	}
+	group.Wait()
+	for _, id := range ids {
+		if id != ids[0] {
+			t.Fatalf("callers of one key got %s and %s", id, ids[0])
+		}
+	}
+	list, _, err := r.Find(t.Context(), txmgr.Query{})
+	r.no(err)
+	if len(list) != 1 {
+		t.Fatalf("%d intents are stored, want 1", len(list))
+	}
+}
+
+// testCallersAtOnce lets calls come at once of which some cannot be accepted: each gets its own
+// answer, and no other's.
+func testCallersAtOnce(t *testing.T, r *room) {
+	const callers = 60
+	r.accept(intent("used", "body"))
+	good := make([]*txmgr.Intent, callers)
+	var group sync.WaitGroup
+	for n := range callers {
+		i, want := intent(fmt.Sprint("key-", n), "body"), error(nil)
+		i.Holds = []txmgr.Hold{{Scope: "tenant/t1", Day: "2026-01-31", Amount: big.NewInt(1), Limit: big.NewInt(1000)}}
+		switch n % 6 {
+		case 1:
+			i.IdempotencyKey, i.BodyHash, want = "used", "another body", txmgr.ErrIdempotency
+		case 2:
+			i.Holds[0].Amount, want = big.NewInt(2000), txmgr.ErrBudget
+		default:
+			good[n] = i
+		}
+		group.Go(func() {
+			stored, err := r.Accept(context.WithoutCancel(t.Context()), []*txmgr.Intent{i})
+			switch {
+			case !errors.Is(err, want):
+				t.Errorf("call %d: got error %v, want %v", n, err, want)
+			case err == nil && (stored[0].ID != i.ID || stored[0].Seq == 0):
+				t.Errorf("call %d got intent %s with number %d, want %s", n, stored[0].ID, stored[0].Seq, i.ID)
+			}
+		})
+	}
+	group.Wait()
+	list, _, err := r.Find(t.Context(), txmgr.Query{Limit: 500})
+	r.no(err)
+	if want := callers*4/6 + 1; len(list) != want {
+		t.Errorf("%d intents are stored, want %d", len(list), want)
+	}
+	for _, i := range good {
+		if i != nil {
+			r.status(i.ID, txmgr.StatusAccepted)
+		}
+	}
+	last := intent("last", "body") // takes all that is left of the budget
+	last.Holds = []txmgr.Hold{{Scope: "tenant/t1", Day: "2026-01-31", Amount: big.NewInt(1000 - callers*4/6), Limit: big.NewInt(1000)}}
+	r.accept(last)
+}
+
+func testBatch(t *testing.T, r *room) {
+	r.accept(intent("taken", "body"))
+	_, err := r.Accept(t.Context(), []*txmgr.Intent{intent("a", "x"), intent("b", "x"), intent("taken", "another body")})
+	r.is(err, txmgr.ErrIdempotency)
+	list, _, err := r.Find(t.Context(), txmgr.Query{})
+	r.no(err)
+	if len(list) != 1 {
+		t.Fatalf("a batch that failed left intents: %d are stored, want 1", len(list))
+	}
+	_, err = r.ByKey(t.Context(), tenant, "a", "")
+	r.is(err, txmgr.ErrNotFound)
+}
+
+func testLife(t *testing.T, r *room) {
+	i := intent("", "x")
+	r.accept(i)
+	done := r.assign(i)
+	if len(done) != 1 || done[0].Slot.Nonce != 0 {
+		t.Fatalf("assigned %+v, want nonce 0", done)
+	}
+	r.status(i.ID, txmgr.StatusAssigned)
+	a := attempt(i, 0, 1, txmgr.PurposeIntent)
+	if len(r.commit(a)) != 1 {
+		t.Fatal("the attempt was not stored")
+	}
+	stored := r.status(i.ID, txmgr.StatusSigned)
+	if string(stored.Attempts[0].Raw) != string(a.Raw) || stored.Attempts[0].Fees.Max.Cmp(a.Fees.Max) != 0 || stored.Hash != a.Hash {
+		t.Fatalf("stored %+v, want %+v", stored.Attempts[0], a)
+	}
+	r.answer(a, "")
+	r.status(i.ID, txmgr.StatusBroadcast)
+	r.mine(a, 5, true, false)
+	if got := r.status(i.ID, txmgr.StatusMined); got.Final || got.Receipt == nil || got.Receipt.Block != 5 {
+		t.Fatalf("mined but not final: %+v", got.Receipt)
+	}
+	if lane := r.lane(); lane.ChainNonce != 1 {
+		t.Fatalf("nonce 0 is in a block, and the chain's nonce is %d", lane.ChainNonce)
+	}
+	r.mine(a, 5, true, true)
+	if got := r.status(i.ID, txmgr.StatusConfirmed); !got.Final || got.Attempts[0].State != txmgr.AttemptMined {
+		t.Fatal("a final transaction is not final")
+	}
+	line, err := r.Line(t.Context(), chain, signer)
+	r.no(err)
+	if len(line.Slots) != 0 {
+		t.Fatalf("final slots are still worked on: %d", len(line.Slots))
+	}
+	if lane := r.lane(); lane.NextNonce != 1 || lane.Pending != 0 {
+		t.Fatalf("next nonce %d, pending %d; want 1, 0", lane.NextNonce, lane.Pending)
+	}
+}
+
+func testFence(t *testing.T, r *room) {
+	i := intent("", "x")
+	r.accept(i)
+	old := r.fence
+	old.Term--
+	ctx := t.Context()
+	a := attempt(i, 0, 1, txmgr.PurposeIntent)
+	zero := uint64(9)
+	_, assignErr := r.Assign(ctx, old, chain, signer, []txmgr.Placing{{Intent: i.ID}})
+	_, commitErr := r.Commit(ctx, old, []*txmgr.Attempt{a})
+	for what, err := range map[string]error{
+		"assign": assignErr, "commit": commitErr,
+		"answered": r.Answered(ctx, old, []txmgr.Answer{{Attempt: a}}),
+		"prove":    r.Prove(ctx, old, []txmgr.Proof{{Slot: txmgr.Slot{Chain: chain, Signer: signer}, Attempt: a}}),
+		"unmine":   r.Unmine(ctx, old, []txmgr.Slot{{Chain: chain, Signer: signer}}),
+		"end":      r.End(ctx, old, i.ID, txmgr.StatusFailed, txmgr.Failure{}),
+		"requeue":  r.Requeue(ctx, old, i.ID, nil),
+		"release":  r.Release(ctx, old, i.ID, "x"),
+		"abandon":  r.Abandon(ctx, old, txmgr.Slot{Chain: chain, Signer: signer}),
+		"wait":     r.Wait(ctx, old, map[string]string{i.ID: "x"}),
+		"fill":     r.FillSlot(ctx, old, txmgr.Slot{Chain: chain, Signer: signer}, ""),
+		"foreign":  r.Foreign(ctx, old, chain, signer, []txmgr.Consumer{{Hash: "0x1"}}, 0),
+		"observe":  r.Observe(ctx, old, chain, signer, txmgr.Observation{NextNonce: &zero}),
+	} {
+		if !errors.Is(err, txmgr.ErrDeposed) {
+			t.Errorf("%s with an old term: got %v, want %v", what, err, txmgr.ErrDeposed)
+		}
+	}
+	if got := r.status(i.ID, txmgr.StatusAccepted); len(got.Timeline) != 1 || got.Waiting != "" {
+		t.Fatalf("a deposed owner left %d events", len(got.Timeline))
+	}
+	if lane := r.lane(); lane.NextNonce != 0 {
+		t.Fatalf("a deposed owner moved the nonce to %d", lane.NextNonce)
+	}
+}
+
+// testUnique lets two assignments race on one lane: nonces stay unique and contiguous.
+func testUnique(t *testing.T, r *room) {
+	const n = 30
+	var list []*txmgr.Intent
+	for range n {
+		list = append(list, intent("", "x"))
+	}
+	r.accept(list...)
+	var mu sync.Mutex
+	seen := map[uint64]string{}
+	var group sync.WaitGroup
+	for g := range 3 {
+		group.Go(func() {
+			for k := range n {
+				i := list[(k+g*7)%n]
+				done, err := r.Assign(context.WithoutCancel(t.Context()), r.fence, chain, signer, []txmgr.Placing{{Intent: i.ID}})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				for _, one := range done {
+					if other := seen[one.Slot.Nonce]; other != "" {
+						t.Errorf("nonce %d went to %s and %s", one.Slot.Nonce, other, one.Intent.ID)
+					}
+					seen[one.Slot.Nonce] = one.Intent.ID
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	for nonce := range uint64(n) {
+		if seen[nonce] == "" {
+			t.Fatalf("nonce %d was never given", nonce)
+		}
+	}
+	if lane := r.lane(); lane.NextNonce != n || lane.Pending != n {
+		t.Fatalf("next nonce %d, pending %d; want %d of both", lane.NextNonce, lane.Pending, n)
+	}
 }
