@@ -4,78 +4,44 @@ import (
 	"encoding/base32"
 	"encoding/hex"
 	"iter"
+	"maps"
 	"strings"
 
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/devnet/ledger"
+	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
 
-type accountJSON struct {
-	Account                       string       `json:"account"`
-	Alias                         *string      `json:"alias"`
-	AutoRenewPeriod               *int64       `json:"auto_renew_period"`
-	Balance                       *balanceJSON `json:"balance"`
-	CreatedTimestamp              *string      `json:"created_timestamp"`
-	DeclineReward                 bool         `json:"decline_reward"`
-	DelegationAddress             *string      `json:"delegation_address"`
-	Deleted                       bool         `json:"deleted"`
-	EthereumNonce                 int64        `json:"ethereum_nonce"`
-	EVMAddress                    string       `json:"evm_address"`
-	ExpiryTimestamp               *string      `json:"expiry_timestamp"`
-	Key                           *keyJSON     `json:"key"`
-	MaxAutomaticTokenAssociations int32        `json:"max_automatic_token_associations"`
-	Memo                          string       `json:"memo"`
-	PendingReward                 int64        `json:"pending_reward"`
-	ReceiverSigRequired           bool         `json:"receiver_sig_required"`
-	StakePeriodStart              *string      `json:"stake_period_start"`
-	StakedAccountID               *string      `json:"staked_account_id"`
-	StakedNodeID                  *int64       `json:"staked_node_id"`
-}
-
-// A balanceJSON is what an account has at a time.
-type balanceJSON struct {
-	Balance   hedera.Tinybar     `json:"balance"`
-	Timestamp *string            `json:"timestamp"`
-	Tokens    []tokenBalanceJSON `json:"tokens"`
-}
-
-type accountWithTransactionsJSON struct {
-	accountJSON
-	Transactions []transactionJSON `json:"transactions"`
-	paged
-}
-
-type accountsJSON struct {
-	Accounts []accountJSON `json:"accounts"`
-	paged
-}
-
 // accountOf writes an account as the view shows it.
-func accountOf(a ledger.Account, v *ledger.View) accountJSON {
-	out := accountJSON{
-		Account:                       a.ID.String(),
-		Alias:                         aliasText(a.Alias),
-		AutoRenewPeriod:               positive(a.AutoRenewPeriod),
-		Balance:                       &balanceJSON{Balance: a.Balance, Timestamp: timeText(v.Time()), Tokens: tokenBalances(v, a.ID)},
-		CreatedTimestamp:              timeText(a.Created),
-		DeclineReward:                 a.DeclineReward,
-		Deleted:                       a.Deleted,
-		EthereumNonce:                 a.Nonce,
-		EVMAddress:                    addressText(a.Address),
-		ExpiryTimestamp:               timeText(a.Expires),
-		Key:                           keyOf(a.Key),
-		MaxAutomaticTokenAssociations: a.MaxAutoAssociations,
-		Memo:                          a.Memo,
-		ReceiverSigRequired:           a.ReceiverSigRequired,
-		StakedAccountID:               idText(a.StakedAccount),
+func accountOf(a ledger.Account, v *ledger.View) object {
+	out := object{
+		"account":                          a.ID.String(),
+		"alias":                            aliasText(a.Alias),
+		"auto_renew_period":                positive(a.AutoRenewPeriod),
+		"balance":                          object{"balance": a.Balance, "timestamp": timeText(v.Time()), "tokens": tokenBalances(v, a.ID)},
+		"created_timestamp":                timeText(a.Created),
+		"decline_reward":                   a.DeclineReward,
+		"delegation_address":               nil,
+		"deleted":                          a.Deleted,
+		"ethereum_nonce":                   a.Nonce,
+		"evm_address":                      addressText(a.Address),
+		"expiry_timestamp":                 timeText(a.Expires),
+		"key":                              keyOf(a.Key),
+		"max_automatic_token_associations": a.MaxAutoAssociations,
+		"memo":                             a.Memo,
+		"pending_reward":                   0,
+		"receiver_sig_required":            a.ReceiverSigRequired,
+		"stake_period_start":               nil,
+		"staked_account_id":                idText(a.StakedAccount),
+		"staked_node_id":                   nil,
 	}
 	if a.Delegation != (common.Address{}) {
-		out.DelegationAddress = ptr(addressText(a.Delegation))
+		out["delegation_address"] = addressText(a.Delegation)
 	}
 	if a.StakedNode >= 0 {
-		out.StakedNodeID, out.StakePeriodStart = &a.StakedNode, timeText(a.StakePeriodStart)
+		out["staked_node_id"], out["stake_period_start"] = a.StakedNode, timeText(a.StakePeriodStart)
 	}
 	return out
 }
@@ -103,11 +69,12 @@ func getAccount(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := accountWithTransactionsJSON{accountJSON: accountOf(a, r.view), Transactions: []transactionJSON{}}
+	var records []*ledger.Record
 	if q.flag("transactions", true) {
-		records := r.index.party(r.view, a.ID.Num)
-		out.Transactions, out.Links = r.transactions(q, times, ordered(records, &times, q.desc))
+		records = r.about(paidOrMoved, a.ID.Num)
 	}
+	out := r.transactions(q, ordered(records, &times, q.desc))
+	maps.Copy(out, accountOf(a, r.view))
 	return out, nil
 }
 
@@ -183,43 +150,59 @@ func listAccounts(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := accountsJSON{Accounts: []accountJSON{}}
-	ids := q.bounds("account.id", r.party)
-	var last int64
-	for a := range r.accounts(q, &ids) {
+	return list(r, q, "accounts", r.accounts(q), func(a ledger.Account) any {
 		account := accountOf(a, r.view)
 		if !q.flag("balance", true) {
-			account.Balance = nil
+			account["balance"] = nil
 		}
-		out.Accounts, last = append(out.Accounts, account), a.ID.Num
-		if len(out.Accounts) == q.limit {
-			break
-		}
+		return account
+	}, r.accountIDs()), nil
+}
+
+// listBalances answers balances. Where a real mirror node has a snapshot every
+// quarter of an hour, this one knows the balance at any moment.
+func listBalances(r *request) (any, error) {
+	q, err := r.query(params{
+		"account.balance":   isCount,
+		"account.id":        isParty,
+		"account.publickey": isPublicKey,
+		"timestamp":         isTime,
+	}, descending)
+	if err != nil {
+		return nil, err
 	}
-	full := len(out.Accounts) == q.limit && !ids.ends(last, q.desc)
-	out.Links = q.next(r.self(), full, cursor{name: "account.id", value: hedera.Entity(last).String()})
+	r.view = r.asOf(q.timestamps())
+	out := list(r, q, "balances", r.accounts(q), func(a ledger.Account) any {
+		return object{"account": a.ID.String(), "balance": a.Balance, "tokens": tokenBalances(r.view, a.ID)}
+	}, r.accountIDs())
+	out["timestamp"] = nil // before the beginning
+	if _, known := r.view.Account(hedera.Entity(treasury)); known {
+		out["timestamp"] = r.view.Time().String()
+	}
 	return out, nil
 }
 
-// accounts yields the accounts that the filters of a list leave.
-func (r *request) accounts(q *query, ids *bounds) iter.Seq[ledger.Account] {
+// treasury is the number of the account that exists as long as the ledger does.
+const treasury = 2
+
+func (r *request) accountIDs() column[ledger.Account] {
+	return byID("account.id", r.party, func(a ledger.Account) hedera.ID { return a.ID })
+}
+
+// accounts yields the accounts that the filters of a list other than those on their ids leave.
+func (r *request) accounts(q *query) iter.Seq[ledger.Account] {
+	ids, balances := q.bounds("account.id", r.party), q.bounds("account.balance", parseCount)
 	low, high := ids.span()
-	balances := q.bounds("account.balance", parseCount)
 	wanted, byKey := q.last("account.publickey")
-	key := publicKey(wanted)
-	return func(yield func(ledger.Account) bool) {
-		for a := range r.view.Accounts(low, high, q.desc) {
-			if !ids.allows(a.ID.Num) || !balances.allows(int64(a.Balance)) {
-				continue
-			}
-			if k := keyOf(a.Key); byKey && (k == nil || k.Key != key) {
-				continue
-			}
-			if !yield(a) {
-				return
-			}
-		}
-	}
+	return where(r.view.Accounts(low, high, q.desc), func(a ledger.Account) bool {
+		return balances.allows(int64(a.Balance)) && (!byKey || isKey(a.Key, wanted))
+	})
+}
+
+// isKey tells whether a key is the one that a parameter names.
+func isKey(key *hapi.Key, wanted string) bool {
+	k := keyOf(key)
+	return k != nil && k.Key == publicKey(wanted)
 }
 
 // ed25519Prefix starts the DER form of an Ed25519 public key.

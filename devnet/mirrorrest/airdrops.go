@@ -5,22 +5,13 @@ import (
 	"lockstep/internal/hedera"
 )
 
-type airdropJSON struct {
-	Amount       int64     `json:"amount"`
-	ReceiverID   string    `json:"receiver_id"`
-	SenderID     string    `json:"sender_id"`
-	SerialNumber *int64    `json:"serial_number"`
-	Timestamp    sinceJSON `json:"timestamp"`
-	TokenID      string    `json:"token_id"`
-}
-
-func airdropOf(a *ledger.Airdrop) airdropJSON {
-	out := airdropJSON{
-		Amount: a.Amount, ReceiverID: a.Receiver.String(), SenderID: a.Sender.String(),
-		Timestamp: sinceJSON{From: a.Since.String()}, TokenID: a.Token.String(),
+func airdropOf(a *ledger.Airdrop) any {
+	out := object{
+		"amount": a.Amount, "receiver_id": a.Receiver.String(), "sender_id": a.Sender.String(), "serial_number": nil,
+		"timestamp": rangeJSON{From: a.Since.String()}, "token_id": a.Token.String(),
 	}
 	if a.Serial != 0 {
-		out.SerialNumber = &a.Serial
+		out["serial_number"] = a.Serial
 	}
 	return out
 }
@@ -47,42 +38,7 @@ func (r *request) listAirdrops(received bool, party string, other func(*ledger.A
 	if err != nil {
 		return nil, err
 	}
-	columns := [3]bounds{q.bounds(party, r.party), q.bounds("token.id", tokenNumber), q.bounds("serialnumber", parseCount)}
-	out := struct {
-		Airdrops []airdropJSON `json:"airdrops"`
-		paged
-	}{Airdrops: []airdropJSON{}}
-	for a := range r.view.Airdrops(account.ID, received, q.desc) {
-		if !tupleAllowed(columns[:], other(a).Num, a.Token.Num, a.Serial) {
-			continue
-		}
-		if out.Airdrops = append(out.Airdrops, airdropOf(a)); len(out.Airdrops) == q.limit {
-			out.Links = q.next(r.self(), true,
-				cursor{name: party, value: other(a).String(), inclusive: true},
-				cursor{name: "token.id", value: a.Token.String(), inclusive: true},
-				cursor{name: "serialnumber", value: decimal(a.Serial)})
-			break
-		}
-	}
-	return out, nil
-}
-
-// tupleAllowed compares the values of columns that order a list: bounds on a column apply
-// at the ends of those on the columns before it only.
-func tupleAllowed(columns []bounds, values ...int64) bool {
-	atLow, atHigh := true, true
-	for i := range columns {
-		b, v := &columns[i], values[i]
-		exact := b.exact()
-		switch {
-		case exact && !b.allows(v):
-			return false
-		case !b.ranged() || exact:
-			continue
-		case atLow && v < b.lo, atHigh && v > b.hi:
-			return false
-		}
-		atLow, atHigh = atLow && v == b.lo, atHigh && v == b.hi
-	}
-	return true
+	return list(r, q, "airdrops", r.view.Airdrops(account.ID, received, q.desc), airdropOf,
+		byID(party, r.party, other), byID("token.id", tokenNumber, func(a *ledger.Airdrop) hedera.ID { return a.Token }),
+		byNumber("serialnumber", func(a *ledger.Airdrop) int64 { return a.Serial })), nil
 }

@@ -5,29 +5,19 @@ import (
 	"lockstep/internal/hedera"
 )
 
-type sinceJSON struct {
-	From string  `json:"from"`
-	To   *string `json:"to"`
-}
-
-type allowanceJSON struct {
-	Amount        int64     `json:"amount"`
-	AmountGranted int64     `json:"amount_granted"`
-	Owner         string    `json:"owner"`
-	Spender       string    `json:"spender"`
-	Timestamp     sinceJSON `json:"timestamp"`
-}
-
-type tokenAllowanceJSON struct {
-	allowanceJSON
-	TokenID string `json:"token_id"`
-}
-
-func allowanceOf(a *ledger.Allowance) allowanceJSON {
-	return allowanceJSON{
-		Amount: a.Amount, AmountGranted: a.Granted, Owner: a.Owner.String(), Spender: a.Spender.String(),
-		Timestamp: sinceJSON{From: a.Since.String()},
+func allowanceOf(a *ledger.Allowance) any {
+	out := object{
+		"amount": a.Amount, "amount_granted": a.Granted, "owner": a.Owner.String(), "spender": a.Spender.String(),
+		"timestamp": rangeJSON{From: a.Since.String()},
 	}
+	if !a.Token.IsZero() {
+		out["token_id"] = a.Token.String()
+	}
+	return out
+}
+
+func (r *request) spenders() column[*ledger.Allowance] {
+	return byID("spender.id", r.party, func(a *ledger.Allowance) hedera.ID { return a.Spender })
 }
 
 // listCryptoAllowances answers accounts/{id}/allowances/crypto.
@@ -40,22 +30,8 @@ func listCryptoAllowances(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	spenders := q.bounds("spender.id", r.party)
-	out := struct {
-		Allowances []allowanceJSON `json:"allowances"`
-		paged
-	}{Allowances: []allowanceJSON{}}
-	for a := range r.view.Allowances(owner.ID, q.desc) {
-		if !a.Token.IsZero() || !spenders.allows(a.Spender.Num) {
-			continue
-		}
-		if out.Allowances = append(out.Allowances, allowanceOf(a)); len(out.Allowances) == q.limit {
-			full := !spenders.ends(a.Spender.Num, q.desc)
-			out.Links = q.next(r.self(), full, cursor{name: "spender.id", value: a.Spender.String()})
-			break
-		}
-	}
-	return out, nil
+	hbar := where(r.view.Allowances(owner.ID, q.desc), func(a *ledger.Allowance) bool { return a.Token.IsZero() })
+	return list(r, q, "allowances", hbar, allowanceOf, r.spenders()), nil
 }
 
 // listTokenAllowances answers accounts/{id}/allowances/tokens, by spender and token.
@@ -68,32 +44,9 @@ func listTokenAllowances(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	spenders, tokens := q.bounds("spender.id", r.party), q.bounds("token.id", tokenNumber)
-	out := struct {
-		Allowances []tokenAllowanceJSON `json:"allowances"`
-		paged
-	}{Allowances: []tokenAllowanceJSON{}}
-	for a := range r.view.Allowances(owner.ID, q.desc) {
-		if a.Token.IsZero() || !pairAllowed(&spenders, &tokens, a.Spender.Num, a.Token.Num) {
-			continue
-		}
-		out.Allowances = append(out.Allowances, tokenAllowanceJSON{allowanceOf(a), a.Token.String()})
-		if len(out.Allowances) == q.limit {
-			out.Links = q.next(r.self(), true,
-				cursor{name: "spender.id", value: a.Spender.String(), inclusive: true},
-				cursor{name: "token.id", value: a.Token.String()})
-			break
-		}
-	}
-	return out, nil
-}
-
-type nftAllowanceJSON struct {
-	ApprovedForAll bool      `json:"approved_for_all"`
-	Owner          string    `json:"owner"`
-	Spender        string    `json:"spender"`
-	Timestamp      sinceJSON `json:"timestamp"`
-	TokenID        string    `json:"token_id"`
+	tokens := where(r.view.Allowances(owner.ID, q.desc), func(a *ledger.Allowance) bool { return !a.Token.IsZero() })
+	return list(r, q, "allowances", tokens, allowanceOf,
+		r.spenders(), byID("token.id", tokenNumber, func(a *ledger.Allowance) hedera.ID { return a.Token })), nil
 }
 
 // listNFTAllowances answers accounts/{id}/allowances/nfts: what the account gave, or with
@@ -107,34 +60,16 @@ func listNFTAllowances(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	others, tokens := q.bounds("account.id", r.party), q.bounds("token.id", tokenNumber)
 	gave := q.flag("owner", true)
-	from := party.ID
+	from, other := party.ID, func(a *ledger.NFTAllowance) hedera.ID { return a.Spender }
 	if !gave {
-		from = hedera.ID{}
+		from, other = hedera.ID{}, func(a *ledger.NFTAllowance) hedera.ID { return a.Owner }
 	}
-	out := struct {
-		Allowances []nftAllowanceJSON `json:"allowances"`
-		paged
-	}{Allowances: []nftAllowanceJSON{}}
-	for a := range r.view.NFTAllowances(from, q.desc) {
-		other := a.Spender
-		if !gave {
-			other = a.Owner
+	rows := where(r.view.NFTAllowances(from, q.desc), func(a *ledger.NFTAllowance) bool { return a.Approved && (gave || a.Spender == party.ID) })
+	return list(r, q, "allowances", rows, func(a *ledger.NFTAllowance) any {
+		return object{
+			"approved_for_all": a.Approved, "owner": a.Owner.String(), "spender": a.Spender.String(),
+			"timestamp": rangeJSON{From: a.Since.String()}, "token_id": a.Token.String(),
 		}
-		if !a.Approved || !gave && a.Spender != party.ID || !pairAllowed(&others, &tokens, other.Num, a.Token.Num) {
-			continue
-		}
-		out.Allowances = append(out.Allowances, nftAllowanceJSON{
-			ApprovedForAll: a.Approved, Owner: a.Owner.String(), Spender: a.Spender.String(),
-			Timestamp: sinceJSON{From: a.Since.String()}, TokenID: a.Token.String(),
-		})
-		if len(out.Allowances) == q.limit {
-			out.Links = q.next(r.self(), true,
-				cursor{name: "account.id", value: other.String(), inclusive: true},
-				cursor{name: "token.id", value: a.Token.String()})
-			break
-		}
-	}
-	return out, nil
+	}, byID("account.id", r.party, other), byID("token.id", tokenNumber, func(a *ledger.NFTAllowance) hedera.ID { return a.Token })), nil
 }

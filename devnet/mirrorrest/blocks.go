@@ -2,7 +2,6 @@ package mirrorrest
 
 import (
 	"sort"
-	"strconv"
 
 	"lockstep/devnet/ledger"
 	"lockstep/internal/hedera"
@@ -12,42 +11,24 @@ import (
 // devnet has.
 const hapiVersion = "0.75.0"
 
-type blockJSON struct {
-	Count        int       `json:"count"`
-	GasUsed      uint64    `json:"gas_used"`
-	HAPIVersion  string    `json:"hapi_version"`
-	Hash         string    `json:"hash"`
-	LogsBloom    string    `json:"logs_bloom"`
-	Name         string    `json:"name"`
-	Number       int64     `json:"number"`
-	PreviousHash string    `json:"previous_hash"`
-	Size         int       `json:"size"`
-	Timestamp    rangeJSON `json:"timestamp"`
-}
-
 // A rangeJSON is a span of time with both ends in it; To is null while it lasts.
 type rangeJSON struct {
 	From string  `json:"from"`
 	To   *string `json:"to"`
 }
 
-type blocksJSON struct {
-	Blocks []blockJSON `json:"blocks"`
-	paged
-}
-
-func blockOf(b *ledger.Block) blockJSON {
-	return blockJSON{
-		Count:        len(b.Records),
-		GasUsed:      b.GasUsed,
-		HAPIVersion:  hapiVersion,
-		Hash:         hexText(b.Hash[:]),
-		LogsBloom:    hexText(b.Bloom[:]),
-		Name:         recordFileName(b.From),
-		Number:       b.Number,
-		PreviousHash: hexText(b.Previous[:]),
-		Size:         b.Size,
-		Timestamp:    rangeJSON{From: b.From.String(), To: ptr(b.To.String())},
+func blockOf(b *ledger.Block) any {
+	return object{
+		"count":         len(b.Records),
+		"gas_used":      b.GasUsed,
+		"hapi_version":  hapiVersion,
+		"hash":          hexText(b.Hash[:]),
+		"logs_bloom":    hexText(b.Bloom[:]),
+		"name":          recordFileName(b.From),
+		"number":        b.Number,
+		"previous_hash": hexText(b.Previous[:]),
+		"size":          b.Size,
+		"timestamp":     rangeJSON{From: b.From.String(), To: ptr(b.To.String())},
 	}
 }
 
@@ -72,22 +53,10 @@ func listBlocks(r *request) (any, error) {
 	first = max(first, sort.Search(len(blocks), func(i int) bool { return blocks[i].To.UnixNano() >= earliest }))
 	end = min(end, sort.Search(len(blocks), func(i int) bool { return blocks[i].To.UnixNano() > latest }))
 
-	out := blocksJSON{Blocks: []blockJSON{}}
-	for n := range end - first {
-		b := blocks[first+n]
-		if q.desc {
-			b = blocks[end-1-n]
-		}
-		if !numbers.allows(b.Number) || !times.allows(b.To.UnixNano()) {
-			continue
-		}
-		if out.Blocks = append(out.Blocks, blockOf(b)); len(out.Blocks) == q.limit {
-			full := !numbers.ends(b.Number, q.desc)
-			out.Links = q.next(r.self(), full, cursor{name: "block.number", value: decimal(b.Number)})
-			break
-		}
-	}
-	return out, nil
+	rows := where(inOrder(blocks[min(first, end):end], q.desc), func(b *ledger.Block) bool { return times.allows(b.To.UnixNano()) })
+	numbered := byNumber("block.number", func(b *ledger.Block) int64 { return b.Number })
+	numbered.parse = parseBlockNumber
+	return list(r, q, "blocks", rows, blockOf, numbered), nil
 }
 
 // getBlock answers blocks/{hashOrNumber}.
@@ -119,5 +88,3 @@ func (r *request) findBlock(text string) (block *ledger.Block, ok, valid bool) {
 	block, ok = r.view.BlockByNumber(number)
 	return block, ok, true
 }
-
-func decimal(n int64) string { return strconv.FormatInt(n, 10) }

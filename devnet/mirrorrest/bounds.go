@@ -18,22 +18,8 @@ const (
 )
 
 func parseOperator(text string) (operator, bool) {
-	switch text {
-	case "eq":
-		return eq, true
-	case "ne":
-		return ne, true
-	case "gt":
-		return gt, true
-	case "gte":
-		return gte, true
-	case "lt":
-		return lt, true
-	case "lte":
-		return lte, true
-	default:
-		return 0, false
-	}
+	i := slices.Index([]string{"eq", "ne", "gt", "gte", "lt", "lte"}, text)
+	return operator(max(i, 0)), i >= 0
 }
 
 // Bounds are all filters on one int64 column taken together: a range, both ends
@@ -85,11 +71,11 @@ func (b *bounds) span() (lo, hi int64) {
 }
 
 // allows tells whether v passes every filter.
-func (b *bounds) allows(v int64) bool {
-	if v < b.lo || v > b.hi || slices.Contains(b.without, v) {
-		return false
-	}
-	return len(b.among) == 0 || slices.Contains(b.among, v)
+func (b *bounds) allows(v int64) bool { return v >= b.lo && v <= b.hi && b.names(v) }
+
+// names tells whether v passes the filters other than those on the range.
+func (b *bounds) names(v int64) bool {
+	return !slices.Contains(b.without, v) && (len(b.among) == 0 || slices.Contains(b.among, v))
 }
 
 // ends tells whether nothing can follow v, so that a full page is the last one.

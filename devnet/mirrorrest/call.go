@@ -123,9 +123,7 @@ func callError(err error) error {
 func callAnswer(result ledger.CallResult, success string) (any, error) {
 	switch {
 	case hedera.Succeeded(result.Status):
-		return struct {
-			Result string `json:"result"`
-		}{success}, nil
+		return object{"result": success}, nil
 	case result.Status == hapi.ResponseCodeEnum_CONTRACT_REVERT_EXECUTED:
 		reason := revertReason(result.RevertData)
 		return nil, &problem{

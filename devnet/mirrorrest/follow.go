@@ -23,10 +23,6 @@ func (s *server) sayGeneration(h http.Header) {
 	h.Set(generationHeader, fmt.Sprintf("%d:%d", g.Number, g.Block))
 }
 
-type newBlocksJSON struct {
-	Blocks []blockJSON `json:"blocks"`
-}
-
 // followBlocks answers /devnet/blocks?from=N&wait=MS, which no real mirror node has:
 // the blocks from number N on, oldest first, as soon as there is one. After MS
 // milliseconds without one the list is empty. Asking again from the number after the
@@ -36,25 +32,17 @@ func (s *server) followBlocks(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	from, wait := int64(0), time.Duration(0)
-	if text, given := q.last("from"); given {
-		from, _ = parseCount(text)
-	}
-	if text, given := q.last("wait"); given {
-		ms, _ := parseCount(text)
-		wait = time.Duration(min(ms, longestWait.Milliseconds())) * time.Millisecond
-	}
-	s.awaitBlock(r, from, wait)
-	out := newBlocksJSON{Blocks: []blockJSON{}}
-	view := s.view()
-	for number := from; len(out.Blocks) < maxLimit; number++ {
+	from := q.count("from", 0)
+	s.awaitBlock(r, from, time.Duration(min(q.count("wait", 0), longestWait.Milliseconds()))*time.Millisecond)
+	view, blocks := s.view(), []any{}
+	for number := from; len(blocks) < maxLimit; number++ {
 		block, ok := view.BlockByNumber(number)
 		if !ok {
-			return out, nil
+			break
 		}
-		out.Blocks = append(out.Blocks, blockOf(block))
+		blocks = append(blocks, blockOf(block))
 	}
-	return out, nil
+	return object{"blocks": blocks}, nil
 }
 
 // awaitBlock returns when the block of that number, or a later one, can be shown, when the
@@ -83,4 +71,26 @@ func (s *server) awaitBlock(r *request, number int64, wait time.Duration) {
 			return
 		}
 	}
+}
+
+// maxConsensusPage bounds one answer of the consensus log.
+const maxConsensusPage = 1000
+
+// listConsensus answers /devnet/consensus: the Ethereum transactions in the order
+// in which consensus saw them, whatever became of them, from since on. Next is the
+// since of the following page; it stays when there is nothing new.
+func listConsensus(r *request) (any, error) {
+	q, err := r.query(params{"since": isExactCount, "limit": isExactCount}, single)
+	if err != nil {
+		return nil, err
+	}
+	entries, next := []any{}, q.count("since", 0)
+	for _, e := range r.view.ConsensusLog(next, int(max(1, min(q.count("limit", maxConsensusPage), maxConsensusPage)))) {
+		entries = append(entries, object{
+			"sequence": e.Sequence, "sender": e.Sender, "nonce": e.Nonce, "hash": e.Hash,
+			"node": e.Node.String(), "status": e.Status.String(), "time": e.Time.String(),
+		})
+		next = e.Sequence + 1
+	}
+	return object{"entries": entries, "next": next}, nil
 }

@@ -120,9 +120,9 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	if list, ok := answer.(interface{ nextLink() *string }); ok {
-		if next := list.nextLink(); next != nil {
-			w.Header().Set("Link", "<"+*next+`>; rel="next"`)
+	if out, ok := answer.(object); ok {
+		if l, paged := out["links"].(links); paged && l.Next != nil {
+			w.Header().Set("Link", "<"+*l.Next+`>; rel="next"`)
 		}
 	}
 	s.write(w, req.status, answer)

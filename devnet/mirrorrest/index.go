@@ -2,7 +2,6 @@ package mirrorrest
 
 import (
 	"iter"
-	"slices"
 	"sort"
 	"sync"
 
@@ -21,12 +20,23 @@ type index struct {
 	mu         sync.Mutex
 	generation uint64 // of the ledger, when the index was begun
 	covered    span   // block numbers that are in
-	parties    map[int64][]*ledger.Record
-	contracts  map[int64][]*ledger.Record
-	emitters   map[int64][]*ledger.Record
-	topics     map[int64][]*ledger.Record
-	logs       []*ledger.Record
+	lists      map[subject][]*ledger.Record
 }
+
+// A subject is what the records of one list have in common.
+type subject struct {
+	kind subjectKind
+	id   int64 // of an entity; 0 for all of the kind
+}
+
+type subjectKind uint8
+
+const (
+	paidOrMoved subjectKind = iota // it paid for them, or they moved its balance
+	called                       // it was called or created
+	emitted                      // its logs, or with id 0 any
+	submitted                    // messages
+)
 
 // A span is first ≤ n < end.
 type span struct{ first, end int64 }
@@ -38,42 +48,12 @@ func newIndex() *index {
 }
 
 func (ix *index) reset(first int64) {
-	ix.covered = span{first, first}
-	ix.parties = map[int64][]*ledger.Record{}
-	ix.contracts = map[int64][]*ledger.Record{}
-	ix.emitters = map[int64][]*ledger.Record{}
-	ix.topics = map[int64][]*ledger.Record{}
-	ix.logs = nil
+	ix.covered, ix.lists = span{first, first}, map[subject][]*ledger.Record{}
 }
 
-// party returns the records that moved an account's balance or that it paid for.
-func (ix *index) party(v *ledger.View, id int64) []*ledger.Record {
-	return ix.list(v, func() []*ledger.Record { return ix.parties[id] })
-}
-
-// contract returns the records whose call or creation was for a contract.
-func (ix *index) contract(v *ledger.View, id int64) []*ledger.Record {
-	return ix.list(v, func() []*ledger.Record { return ix.contracts[id] })
-}
-
-// emitter returns the records with logs of a contract.
-func (ix *index) emitter(v *ledger.View, id int64) []*ledger.Record {
-	return ix.list(v, func() []*ledger.Record { return ix.emitters[id] })
-}
-
-// topic returns the records with messages of a topic.
-func (ix *index) topic(v *ledger.View, id int64) []*ledger.Record {
-	return ix.list(v, func() []*ledger.Record { return ix.topics[id] })
-}
-
-// logged returns the records with any logs.
-func (ix *index) logged(v *ledger.View) []*ledger.Record {
-	return ix.list(v, func() []*ledger.Record { return ix.logs })
-}
-
-// list brings the index up to the view and returns the part of a list that the
-// view shows.
-func (ix *index) list(v *ledger.View, pick func() []*ledger.Record) []*ledger.Record {
+// about brings the index up to the request's view and returns the records of a list that the view shows.
+func (r *request) about(kind subjectKind, id int64) []*ledger.Record {
+	ix, v := r.index, r.view
 	generation := v.Generation().Number // before the blocks: a revert meanwhile shows the next time
 	blocks := v.Blocks()
 	if len(blocks) == 0 {
@@ -85,7 +65,7 @@ func (ix *index) list(v *ledger.View, pick func() []*ledger.Record) []*ledger.Re
 		ix.reset(blocks[0].Number)
 	}
 	ix.extend(blocks)
-	records := pick()
+	records := ix.lists[subject{kind, id}]
 	ix.mu.Unlock()
 	return within(records, blocks[0].From, v.Time())
 }
@@ -112,35 +92,33 @@ func (ix *index) extend(blocks []*ledger.Block) {
 
 func (ix *index) enter(rec *ledger.Record) {
 	for _, t := range rec.Transfers {
-		push(ix.parties, t.Account.Num, rec)
+		ix.push(paidOrMoved, t.Account.Num, rec)
 	}
 	for _, t := range rec.Did().Tokens {
-		push(ix.parties, t.Account.Num, rec)
+		ix.push(paidOrMoved, t.Account.Num, rec)
 	}
 	for _, t := range rec.Did().NFTs {
-		push(ix.parties, t.Sender.Num, rec)
-		push(ix.parties, t.Receiver.Num, rec)
+		ix.push(paidOrMoved, t.Sender.Num, rec)
+		ix.push(paidOrMoved, t.Receiver.Num, rec)
 	}
-	push(ix.parties, rec.ID.Payer.Num, rec)
+	ix.push(paidOrMoved, rec.ID.Payer.Num, rec)
 	if m := rec.Did().Message; m != nil {
-		push(ix.topics, m.Topic.Num, rec)
+		ix.push(submitted, m.Topic.Num, rec)
 	}
 	for _, l := range rec.Logs() {
-		push(ix.emitters, l.Contract.Num, rec)
-	}
-	if len(rec.Logs()) > 0 {
-		ix.logs = append(ix.logs, rec)
+		ix.push(emitted, l.Contract.Num, rec)
+		ix.push(emitted, 0, rec)
 	}
 	if rec.Result != nil {
-		push(ix.contracts, rec.Result.Target.Num, rec)
+		ix.push(called, rec.Result.Target.Num, rec)
 	}
 }
 
-// push appends a record once to the list of an entity.
-func push(lists map[int64][]*ledger.Record, id int64, rec *ledger.Record) {
-	list := lists[id]
+// push appends a record once to a list.
+func (ix *index) push(kind subjectKind, id int64, rec *ledger.Record) {
+	list := ix.lists[subject{kind, id}]
 	if n := len(list); n == 0 || list[n-1] != rec {
-		lists[id] = append(list, rec)
+		ix.lists[subject{kind, id}] = append(list, rec)
 	}
 }
 
@@ -158,33 +136,17 @@ func within(records []*ledger.Record, low, high hedera.Timestamp) []*ledger.Reco
 func ordered(records []*ledger.Record, times *bounds, desc bool) iter.Seq[*ledger.Record] {
 	low, high := times.span()
 	records = within(records, fromNanos(low), fromNanos(high))
-	return func(yield func(*ledger.Record) bool) {
-		next := slices.All(records)
-		if desc {
-			next = slices.Backward(records)
-		}
-		for _, rec := range next {
-			if times.allows(rec.Consensus.UnixNano()) && !yield(rec) {
-				return
-			}
-		}
-	}
+	return where(inOrder(records, desc), func(rec *ledger.Record) bool { return times.allows(rec.Consensus.UnixNano()) })
 }
 
 // everything yields all records of a view within the bounds on consensus time.
 func everything(v *ledger.View, times *bounds, desc bool) iter.Seq[*ledger.Record] {
 	low, high := times.span()
-	return func(yield func(*ledger.Record) bool) {
-		if low > high {
-			return
-		}
-		high := min(high, v.Time().UnixNano())
-		for rec := range v.Records(fromNanos(low), fromNanos(high), desc) {
-			if times.allows(rec.Consensus.UnixNano()) && !yield(rec) {
-				return
-			}
-		}
+	if low > high {
+		return ordered(nil, times, desc)
 	}
+	records := v.Records(fromNanos(low), fromNanos(min(high, v.Time().UnixNano())), desc)
+	return where(records, func(rec *ledger.Record) bool { return times.allows(rec.Consensus.UnixNano()) })
 }
 
 // fromNanos is hedera.FromNanos for bounds, which may be open: time starts at 0.

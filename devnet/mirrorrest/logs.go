@@ -9,12 +9,8 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/devnet/ledger"
+	"lockstep/internal/hedera"
 )
-
-type logsJSON struct {
-	Logs []logJSON `json:"logs"`
-	paged
-}
 
 var contractLogParams = params{
 	"index":     isCount,
@@ -45,7 +41,7 @@ func listLogs(r *request) (any, error) {
 	}
 	text, byHash := q.last("transaction.hash")
 	if !byHash {
-		return r.logs(q, f, ordered(r.index.logged(r.view), &f.times, q.desc))
+		return r.logs(q, f, ordered(r.about(emitted, 0), &f.times, q.desc))
 	}
 	if count(q, "transaction.hash") > 1 {
 		return nil, badRequest("Only one transaction.hash filter is allowed")
@@ -74,35 +70,77 @@ func listContractLogs(r *request) (any, error) {
 		return nil, err
 	}
 	f.byEmitter = true
-	return r.logs(q, f, ordered(r.index.emitter(r.view, f.emitter), &f.times, q.desc))
+	return r.logs(q, f, ordered(r.about(emitted, f.emitter), &f.times, q.desc))
+}
+
+// placedLog is an event in its record and its block.
+type placedLog struct {
+	*ledger.Log
+	rec   *ledger.Record
+	block *ledger.Block
 }
 
 func (r *request) logs(q *query, f *logFilter, records iter.Seq[*ledger.Record]) (any, error) {
-	out := logsJSON{Logs: []logJSON{}}
-	blocks := blockFinder{view: r.view}
-	for rec := range records {
-		block, ok := blocks.of(rec)
-		if !ok {
-			continue
-		}
-		next := slices.All(rec.Logs())
-		if q.desc {
-			next = slices.Backward(rec.Logs())
-		}
-		for _, l := range next {
-			if f.allows(l, rec) && len(out.Logs) < q.limit {
-				out.Logs = append(out.Logs, logOf(l, rec, block))
+	rows := func(yield func(placedLog) bool) {
+		blocks := blockFinder{view: r.view}
+		for rec := range records {
+			block, ok := blocks.of(rec)
+			if !ok {
+				continue
+			}
+			for l := range inOrder(rec.Logs(), q.desc) {
+				if f.allows(l) && !yield(placedLog{l, rec, block}) {
+					return
+				}
 			}
 		}
-		if len(out.Logs) == q.limit {
-			break
-		}
 	}
-	if len(out.Logs) == q.limit {
-		last := &out.Logs[q.limit-1]
-		out.Links = q.next(r.self(), true, f.cursors(last)...)
+	columns := []column[placedLog]{
+		byTime(func(l placedLog) hedera.Timestamp { return l.rec.Consensus }), byNumber("index", func(l placedLog) int64 { return int64(l.Index) }),
 	}
-	return out, nil
+	if f.times.exact() {
+		columns = columns[1:]
+	}
+	return list(r, q, "logs", rows, logOf, columns...), nil
+}
+
+// resultLogOf writes an event as part of the result it belongs to.
+func resultLogOf(l *ledger.Log) object {
+	bloom := l.Bloom()
+	return object{
+		"address":     addressText(l.Address),
+		"bloom":       hexText(bloom[:]),
+		"contract_id": idText(l.Contract),
+		"data":        hexText(l.Data),
+		"index":       l.Index,
+		"topics":      words(l.Topics),
+	}
+}
+
+// logOf writes an event on its own, with the transaction and block it came from.
+func logOf(l placedLog) any {
+	out := resultLogOf(l.Log)
+	out["block_hash"], out["block_number"] = hexText(l.block.Hash[:]), l.block.Number
+	out["timestamp"], out["transaction_hash"] = l.rec.Consensus.String(), hexText(transactionHash(l.rec))
+	out["transaction_index"] = nil
+	switch {
+	case l.rec.Result == nil: // of a token, without a contract
+		out["transaction_index"], out["root_contract_id"] = l.rec.Did().Index, idText(l.Contract)
+		return out
+	case l.rec.Executed():
+		out["transaction_index"] = l.rec.Result.Index
+	}
+	out["root_contract_id"] = idText(l.rec.Result.Target)
+	return out
+}
+
+// transactionHash is the 32-byte hash by which Ethereum clients know a record:
+// that of the signed Ethereum transaction, or the start of the native one's.
+func transactionHash(rec *ledger.Record) []byte {
+	if rec.Result != nil && rec.Result.Raw != nil {
+		return rec.EthereumHash[:]
+	}
+	return rec.Hash[:32]
 }
 
 // A logFilter is what a query asks of logs.
@@ -189,8 +227,8 @@ func (f *logFilter) exactTime() bool {
 	return lo == hi
 }
 
-func (f *logFilter) allows(l *ledger.Log, rec *ledger.Record) bool {
-	if f.byEmitter && l.Contract.Num != f.emitter || !f.allowsIndex(l, rec) {
+func (f *logFilter) allows(l *ledger.Log) bool {
+	if f.byEmitter && l.Contract.Num != f.emitter {
 		return false
 	}
 	for i, alternatives := range f.topics {
@@ -199,27 +237,4 @@ func (f *logFilter) allows(l *ledger.Log, rec *ledger.Record) bool {
 		}
 	}
 	return true
-}
-
-// allowsIndex compares (timestamp, index) pairs: the bounds on the index apply at
-// the ends of the range of time only.
-func (f *logFilter) allowsIndex(l *ledger.Log, rec *ledger.Record) bool {
-	i := int64(l.Index)
-	if len(f.times.among) > 0 {
-		return f.indexes.allows(i)
-	}
-	at := rec.Consensus.UnixNano()
-	if at == f.times.lo && i < f.indexes.lo || at == f.times.hi && i > f.indexes.hi {
-		return false
-	}
-	return f.exactTime() && f.indexes.allows(i) || !f.exactTime() && !slices.Contains(f.indexes.without, i)
-}
-
-// cursors is the place of a log among those the filter allows.
-func (f *logFilter) cursors(last *logJSON) []cursor {
-	index := cursor{name: "index", value: decimal(int64(last.Index))}
-	if len(f.times.among) == 1 {
-		return []cursor{index}
-	}
-	return []cursor{{name: "timestamp", value: last.Timestamp, inclusive: true}, index}
 }

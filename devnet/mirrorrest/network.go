@@ -2,15 +2,12 @@ package mirrorrest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
+	"lockstep/devnet/ledger"
 	"lockstep/internal/hedera"
 )
-
-type feeJSON struct {
-	Gas             hedera.Tinybar `json:"gas"`
-	TransactionType string         `json:"transaction_type"`
-}
 
 // getFees answers network/fees: the price of gas for each type of transaction
 // that pays it. The devnet's price never changes.
@@ -19,24 +16,14 @@ func getFees(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	fees := []feeJSON{
-		{r.view.GasPrice(), "ContractCall"},
-		{r.view.GasPrice(), "ContractCreate"},
-		{r.view.GasPrice(), "EthereumTransaction"},
+	fees := []any{}
+	for _, kind := range []string{"ContractCall", "ContractCreate", "EthereumTransaction"} {
+		fees = append(fees, object{"gas": r.view.GasPrice(), "transaction_type": kind})
 	}
 	if order, _ := q.last("order"); strings.EqualFold(order, "desc") {
-		fees[0], fees[2] = fees[2], fees[0]
+		slices.Reverse(fees)
 	}
-	return struct {
-		Fees      []feeJSON `json:"fees"`
-		Timestamp string    `json:"timestamp"`
-	}{fees, r.asOf(q.timestamps()).Time().String()}, nil
-}
-
-type rateJSON struct {
-	Cents      int32 `json:"cent_equivalent"`
-	Expiration int64 `json:"expiration_time"`
-	Hbars      int32 `json:"hbar_equivalent"`
+	return object{"fees": fees, "timestamp": r.asOf(q.timestamps()).Time().String()}, nil
 }
 
 // getExchangeRate answers network/exchangerate.
@@ -46,12 +33,8 @@ func getExchangeRate(r *request) (any, error) {
 		return nil, err
 	}
 	rate := r.view.ExchangeRate()
-	current := rateJSON{Cents: rate.Cents, Expiration: rate.Expires, Hbars: rate.Hbar}
-	return struct {
-		Current   rateJSON `json:"current_rate"`
-		Next      rateJSON `json:"next_rate"`
-		Timestamp string   `json:"timestamp"`
-	}{current, current, r.asOf(q.timestamps()).Time().String()}, nil
+	current := object{"cent_equivalent": rate.Cents, "expiration_time": rate.Expires, "hbar_equivalent": rate.Hbar}
+	return object{"current_rate": current, "next_rate": current, "timestamp": r.asOf(q.timestamps()).Time().String()}, nil
 }
 
 // getSupply answers network/supply; with q it gives one number of ℏ as text.
@@ -71,47 +54,13 @@ func getSupply(r *request) (any, error) {
 	case "circulating":
 		return plain(hbars(released)), nil
 	}
-	return struct {
-		Released  string `json:"released_supply"`
-		Timestamp string `json:"timestamp"`
-		Total     string `json:"total_supply"`
-	}{decimal(int64(released)), view.Time().String(), decimal(int64(total))}, nil
+	return object{"released_supply": decimal(int64(released)), "timestamp": view.Time().String(), "total_supply": decimal(int64(total))}, nil
 }
 
 func hbars(t hedera.Tinybar) string { return fmt.Sprintf("%d.%08d", t/hedera.Hbar, t%hedera.Hbar) }
 
-type endpointJSON struct {
-	DomainName  string `json:"domain_name"`
-	IPAddressV4 string `json:"ip_address_v4"`
-	Port        int    `json:"port"`
-}
-
-type nodeJSON struct {
-	AdminKey                  *keyJSON       `json:"admin_key"`
-	AssociatedRegisteredNodes []int64        `json:"associated_registered_nodes"`
-	DeclineReward             bool           `json:"decline_reward"`
-	Description               string         `json:"description"`
-	FileID                    string         `json:"file_id"`
-	GRPCProxyEndpoint         *endpointJSON  `json:"grpc_proxy_endpoint"`
-	MaxStake                  int64          `json:"max_stake"`
-	Memo                      string         `json:"memo"`
-	MinStake                  int64          `json:"min_stake"`
-	NodeAccountID             string         `json:"node_account_id"`
-	NodeCertHash              string         `json:"node_cert_hash"`
-	NodeID                    int64          `json:"node_id"`
-	PublicKey                 string         `json:"public_key"`
-	RewardRateStart           int64          `json:"reward_rate_start"`
-	ServiceEndpoints          []endpointJSON `json:"service_endpoints"`
-	Stake                     int64          `json:"stake"`
-	StakeNotRewarded          int64          `json:"stake_not_rewarded"`
-	StakeRewarded             int64          `json:"stake_rewarded"`
-	StakingPeriod             *rangeJSON     `json:"staking_period"`
-	Timestamp                 rangeJSON      `json:"timestamp"`
-}
-
-type nodesJSON struct {
-	Nodes []nodeJSON `json:"nodes"`
-	paged
+func endpoint(host string, port int) object {
+	return object{"domain_name": "", "ip_address_v4": host, "port": port}
 }
 
 // listNodes answers network/nodes: the address book.
@@ -131,38 +80,34 @@ func listNodes(r *request) (any, error) {
 		}
 		file = hedera.Entity(num)
 	}
-	out := nodesJSON{Nodes: []nodeJSON{}}
-	ids := q.bounds("node.id", parseCount)
-	nodes := r.view.Nodes()
-	for i := range nodes {
-		n := nodes[i]
-		if q.desc {
-			n = nodes[len(nodes)-1-i]
-		}
-		if !ids.allows(n.NodeID) {
-			continue
-		}
-		endpoints := []endpointJSON{{IPAddressV4: n.Host, Port: n.Port}}
+	return list(r, q, "nodes", inOrder(r.view.Nodes(), q.desc), func(n ledger.NodeInfo) any {
+		endpoints := []object{endpoint(n.Host, n.Port)}
 		if n.TLSPort != 0 {
-			endpoints = append(endpoints, endpointJSON{IPAddressV4: n.Host, Port: n.TLSPort})
+			endpoints = append(endpoints, endpoint(n.Host, n.TLSPort))
 		}
-		out.Nodes = append(out.Nodes, nodeJSON{
-			AssociatedRegisteredNodes: []int64{},
-			FileID:                    file.String(),
-			NodeAccountID:             n.Account.String(),
-			NodeCertHash:              "0x" + n.CertHash,
-			NodeID:                    n.NodeID,
-			PublicKey:                 "0x",
-			ServiceEndpoints:          endpoints,
-			Timestamp:                 rangeJSON{From: r.view.OldestBlock().From.String()},
-		})
-		if len(out.Nodes) == q.limit {
-			full := !ids.ends(n.NodeID, q.desc)
-			out.Links = q.next(r.self(), full, cursor{name: "node.id", value: decimal(n.NodeID)})
-			break
+		return object{
+			"admin_key":                   nil,
+			"associated_registered_nodes": []int64{},
+			"decline_reward":              false,
+			"description":                 "",
+			"file_id":                     file.String(),
+			"grpc_proxy_endpoint":         nil,
+			"max_stake":                   0,
+			"memo":                        "",
+			"min_stake":                   0,
+			"node_account_id":             n.Account.String(),
+			"node_cert_hash":              "0x" + n.CertHash,
+			"node_id":                     n.NodeID,
+			"public_key":                  "0x",
+			"reward_rate_start":           0,
+			"service_endpoints":           endpoints,
+			"stake":                       0,
+			"stake_not_rewarded":          0,
+			"stake_rewarded":              0,
+			"staking_period":              nil,
+			"timestamp":                   rangeJSON{From: r.view.OldestBlock().From.String()},
 		}
-	}
-	return out, nil
+	}, byNumber("node.id", func(n ledger.NodeInfo) int64 { return n.NodeID })), nil
 }
 
 // The files in which a network keeps its address book, whole and in short.
@@ -170,23 +115,6 @@ const (
 	nodeDetails = 101
 	addressBook = 102
 )
-
-type stakeJSON struct {
-	MaxStakeRewarded               int64     `json:"max_stake_rewarded"`
-	MaxStakingRewardRatePerHbar    int64     `json:"max_staking_reward_rate_per_hbar"`
-	MaxTotalReward                 int64     `json:"max_total_reward"`
-	NodeRewardFeeFraction          float64   `json:"node_reward_fee_fraction"`
-	ReservedStakingRewards         int64     `json:"reserved_staking_rewards"`
-	RewardBalanceThreshold         int64     `json:"reward_balance_threshold"`
-	StakeTotal                     int64     `json:"stake_total"`
-	StakingPeriod                  rangeJSON `json:"staking_period"`
-	StakingPeriodDuration          int64     `json:"staking_period_duration"`
-	StakingPeriodsStored           int64     `json:"staking_periods_stored"`
-	StakingRewardFeeFraction       float64   `json:"staking_reward_fee_fraction"`
-	StakingRewardRate              int64     `json:"staking_reward_rate"`
-	StakingStartThreshold          int64     `json:"staking_start_threshold"`
-	UnreservedStakingRewardBalance int64     `json:"unreserved_staking_reward_balance"`
-}
 
 // getStake answers network/stake: nothing is staked on a devnet. A staking period
 // is a day.
@@ -198,9 +126,20 @@ func getStake(r *request) (any, error) {
 	now := r.view.Time().Seconds
 	from := hedera.Timestamp{Seconds: now - now%day}
 	to := hedera.Timestamp{Seconds: from.Seconds + day - 1, Nanos: 999_999_999}
-	return stakeJSON{
-		StakingPeriod:         rangeJSON{From: from.String(), To: ptr(to.String())},
-		StakingPeriodDuration: day / 60,
-		StakingPeriodsStored:  365,
+	return object{
+		"max_stake_rewarded":                0,
+		"max_staking_reward_rate_per_hbar":  0,
+		"max_total_reward":                  0,
+		"node_reward_fee_fraction":          0,
+		"reserved_staking_rewards":          0,
+		"reward_balance_threshold":          0,
+		"stake_total":                       0,
+		"staking_period":                    rangeJSON{From: from.String(), To: ptr(to.String())},
+		"staking_period_duration":           day / 60,
+		"staking_periods_stored":            365,
+		"staking_reward_fee_fraction":       0,
+		"staking_reward_rate":               0,
+		"staking_start_threshold":           0,
+		"unreserved_staking_reward_balance": 0,
 	}, nil
 }

@@ -82,9 +82,7 @@ func (f *forked) fact(parts []string, end hedera.Timestamp) (any, error) {
 	return f.forward(f.query().text())
 }
 
-// filters are the parameters of a query as far as they are well formed. What is not, the handler refuses.
-type filters []filter
-
+// query is the request's as far as it is well formed. What is not, the handler refuses.
 func (f *forked) query() filters { return filtersOf(f.URL.RawQuery) }
 
 func filtersOf(raw string) (all filters) {
@@ -94,21 +92,6 @@ func filtersOf(raw string) (all filters) {
 		}
 	}
 	return all
-}
-
-func (fs filters) text() string {
-	var b strings.Builder
-	for i, f := range fs {
-		if i > 0 {
-			b.WriteByte('&')
-		}
-		b.WriteString(url.QueryEscape(f.name) + "=" + strings.ReplaceAll(url.QueryEscape(f.text), "%3A", ":"))
-	}
-	return b.String()
-}
-
-func (fs filters) without(drop func(filter) bool) filters {
-	return slices.DeleteFunc(slices.Clone(fs), drop)
 }
 
 func (f *forked) given(name string) bool {
@@ -355,7 +338,7 @@ func (f *forked) joined(member string, rows []json.RawMessage, next string) any 
 	if rows == nil {
 		rows = []json.RawMessage{}
 	}
-	out := map[string]any{member: rows, "links": links{}}
+	out := object{member: rows, "links": links{}}
 	if next != "" {
 		out["links"] = links{Next: &next}
 	}

@@ -30,16 +30,8 @@ func (p *problem) Error() string {
 	return strings.Join(texts, ", ")
 }
 
-type problemBody struct {
-	Status struct {
-		Messages []message `json:"messages"`
-	} `json:"_status"`
-}
-
-func (p *problem) body() problemBody {
-	var b problemBody
-	b.Status.Messages = p.messages
-	return b
+func (p *problem) body() object {
+	return object{"_status": object{"messages": p.messages}}
 }
 
 // badRequest is a 400 whose entries carry nothing but their text.

@@ -138,6 +138,16 @@ func (q *query) flag(name string, fallback bool) bool {
 	return strings.EqualFold(value, "true")
 }
 
+// count reads a number that was checked.
+func (q *query) count(name string, fallback int64) int64 {
+	text, given := q.last(name)
+	if !given {
+		return fallback
+	}
+	n, _ := parseCount(text)
+	return n
+}
+
 // bounds gathers the filters on a column. parse turns a checked value into its
 // number; a value for which it reports false allows nothing (an address nobody
 // has, for example).

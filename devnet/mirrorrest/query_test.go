@@ -151,11 +151,8 @@ func TestNextLink(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := *q.next("/p", true, test.cursors...).Next; got != test.want {
+		if got := *q.next("/p", test.cursors).Next; got != test.want {
 			t.Errorf("after %q: %s, want %s", test.raw, got, test.want)
-		}
-		if link := q.next("/p", false, test.cursors...); link.Next != nil {
-			t.Errorf("a page that is not full has a link: %s", *link.Next)
 		}
 	}
 }
@@ -241,7 +238,7 @@ func FuzzParseQuery(f *testing.F) {
 		if _, err := newLogFilter(q); err != nil {
 			return
 		}
-		link := *q.next("/p", true, cursor{name: "timestamp", value: "1.000000000"}).Next
+		link := *q.next("/p", []cursor{{name: "timestamp", value: "1.000000000"}}).Next
 		u, err := url.Parse(link)
 		if err != nil {
 			t.Fatalf("link %q: %v", link, err)

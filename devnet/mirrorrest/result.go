@@ -10,74 +10,6 @@ import (
 	"lockstep/internal/hedera"
 )
 
-// A resultJSON is the result of a contract call or creation, of whatever kind of
-// transaction it came.
-type resultJSON struct {
-	AccessList           []accessJSON        `json:"access_list"`
-	Address              *string             `json:"address"`
-	Amount               json.Number         `json:"amount"`
-	AuthorizationList    []authorizationJSON `json:"authorization_list,omitempty"` // only where there is one
-	BlockGasUsed         uint64              `json:"block_gas_used"`
-	BlockHash            string              `json:"block_hash"`
-	BlockNumber          int64               `json:"block_number"`
-	Bloom                string              `json:"bloom"`
-	CallResult           *string             `json:"call_result"`
-	ChainID              string              `json:"chain_id"`
-	ContractID           *string             `json:"contract_id"`
-	CreatedContractIDs   []string            `json:"created_contract_ids"`
-	ErrorMessage         *string             `json:"error_message"`
-	FailedInitcode       *string             `json:"failed_initcode"`
-	From                 *string             `json:"from"`
-	FunctionParameters   string              `json:"function_parameters"`
-	GasConsumed          uint64              `json:"gas_consumed"`
-	GasLimit             uint64              `json:"gas_limit"`
-	GasPrice             string              `json:"gas_price"`
-	GasUsed              uint64              `json:"gas_used"`
-	Hash                 string              `json:"hash"`
-	MaxFeePerGas         *string             `json:"max_fee_per_gas"`
-	MaxPriorityFeePerGas *string             `json:"max_priority_fee_per_gas"`
-	Nonce                *uint64             `json:"nonce"`
-	R                    *string             `json:"r"`
-	Result               string              `json:"result"`
-	S                    *string             `json:"s"`
-	Status               string              `json:"status"`
-	Timestamp            string              `json:"timestamp"`
-	To                   *string             `json:"to"`
-	TransactionIndex     *int                `json:"transaction_index"`
-	Type                 uint8               `json:"type"`
-	V                    *uint64             `json:"v"`
-}
-
-// A detailedResultJSON is a result with what only the single-result endpoints tell.
-type detailedResultJSON struct {
-	resultJSON
-	Logs         []resultLogJSON   `json:"logs"`
-	StateChanges []stateChangeJSON `json:"state_changes"`
-}
-
-// An authorizationJSON is an entry of a type 4 transaction.
-type authorizationJSON struct {
-	Address string `json:"address"`
-	ChainID string `json:"chain_id"`
-	Nonce   uint64 `json:"nonce"`
-	R       string `json:"r"`
-	S       string `json:"s"`
-	YParity string `json:"y_parity"`
-}
-
-type accessJSON struct {
-	Address     string   `json:"address"`
-	StorageKeys []string `json:"storage_keys"`
-}
-
-type stateChangeJSON struct {
-	Address      string  `json:"address"`
-	ContractID   *string `json:"contract_id"`
-	Slot         string  `json:"slot"`
-	ValueRead    string  `json:"value_read"`
-	ValueWritten *string `json:"value_written"`
-}
-
 // money is the unit of amounts and prices in an answer.
 type money bool
 
@@ -103,127 +35,125 @@ func (m money) ofTinybar(v hedera.Tinybar) *big.Int {
 
 var emptyBloom = hexText(make([]byte, types.BloomByteLength))
 
-// resultOf writes a record that has an EVM result.
-func resultOf(rec *ledger.Record, block *ledger.Block, chainID *big.Int, unit money) (resultJSON, error) {
+// resultOf writes a record that has an EVM result, of whatever kind of transaction it came.
+func resultOf(rec *ledger.Record, block *ledger.Block, chainID *big.Int, unit money) object {
 	res := rec.Result
-	out := resultJSON{
-		AccessList:         []accessJSON{},
-		Amount:             json.Number(unit.ofTinybar(res.Amount).String()),
-		BlockGasUsed:       block.GasUsed,
-		BlockHash:          hexText(block.Hash[:]),
-		BlockNumber:        block.Number,
-		Bloom:              bloomText(res),
-		ContractID:         idText(res.Target),
-		CreatedContractIDs: idTexts(res.Created),
-		ErrorMessage:       errorMessage(rec),
-		FunctionParameters: hexText(res.Input),
-		GasConsumed:        res.GasConsumed,
-		GasLimit:           res.GasLimit,
-		GasUsed:            res.GasUsed,
-		Result:             rec.Status.String(),
-		Status:             "0x0",
-		Timestamp:          rec.Consensus.String(),
+	out := object{
+		"access_list":              []any{},
+		"address":                  nil,
+		"amount":                   json.Number(unit.ofTinybar(res.Amount).String()),
+		"block_gas_used":           block.GasUsed,
+		"block_hash":               hexText(block.Hash[:]),
+		"block_number":             block.Number,
+		"bloom":                    bloomText(res),
+		"call_result":              nil,
+		"chain_id":                 quantityText(chainID),
+		"contract_id":              idText(res.Target),
+		"created_contract_ids":     each(res.Created, hedera.ID.String),
+		"error_message":            errorMessage(rec),
+		"failed_initcode":          nil,
+		"from":                     nil,
+		"function_parameters":      hexText(res.Input),
+		"gas_consumed":             res.GasConsumed,
+		"gas_limit":                res.GasLimit,
+		"gas_price":                quantityText(big.NewInt(int64(res.GasPrice))),
+		"gas_used":                 res.GasUsed,
+		"hash":                     hexText(transactionHash(rec)),
+		"max_fee_per_gas":          nil,
+		"max_priority_fee_per_gas": nil,
+		"nonce":                    nil,
+		"r":                        nil,
+		"result":                   rec.Status.String(),
+		"s":                        nil,
+		"status":                   "0x0",
+		"timestamp":                rec.Consensus.String(),
+		"to":                       nil,
+		"transaction_index":        nil,
+		"type":                     0,
+		"v":                        nil,
 	}
 	if res.Address != (ledger.EVMResult{}).Address {
-		out.Address = ptr(addressText(res.Address))
+		out["address"] = addressText(res.Address)
 	}
 	if !res.From.IsZero() {
 		// The long-zero form even where the sender has an alias.
-		out.From = ptr(addressText(res.From.LongZero()))
+		out["from"] = addressText(res.From.LongZero())
 	}
 	switch {
 	case len(res.To) > 0:
-		out.To = ptr(hexText(res.To))
+		out["to"] = hexText(res.To)
 	case res.Create && !res.Target.IsZero():
-		out.To = ptr(addressText(res.Target.LongZero())) // which tells clients what was created
+		out["to"] = addressText(res.Target.LongZero()) // which tells clients what was created
 	}
 	if res.HasResult {
-		out.CallResult = ptr(hexText(res.Output))
+		out["call_result"] = hexText(res.Output)
 	}
 	if rec.Executed() {
-		out.TransactionIndex = ptr(res.Index)
+		out["transaction_index"] = res.Index
 	}
 	if hedera.Succeeded(rec.Status) {
-		out.Status = "0x1"
+		out["status"] = "0x1"
 	} else if len(res.Input) > 0 {
-		out.FailedInitcode = ptr(hexText(res.Input))
+		out["failed_initcode"] = hexText(res.Input)
 	}
-	if res.Raw == nil {
-		out.addCall(rec, chainID)
-		return out, nil
+	if res.Raw != nil {
+		addEthereum(out, res.Raw, unit)
 	}
-	return out, out.addEthereum(rec, unit)
+	return out
 }
 
-// addCall fills in what a native call has in place of a signed Ethereum transaction.
-func (out *resultJSON) addCall(rec *ledger.Record, chainID *big.Int) {
-	out.ChainID = quantityText(chainID)
-	out.Hash = hexText(transactionHash(rec))
-	out.GasPrice = quantityText(big.NewInt(int64(rec.Result.GasPrice)))
-}
-
-// addEthereum fills in the fields of the signed transaction.
-func (out *resultJSON) addEthereum(rec *ledger.Record, unit money) error {
+// addEthereum fills in the fields of a signed transaction.
+func addEthereum(out object, raw []byte, unit money) {
 	var tx types.Transaction
-	if err := tx.UnmarshalBinary(rec.Result.Raw); err != nil {
-		return err
+	if err := tx.UnmarshalBinary(raw); err != nil {
+		panic(err) // the ledger has executed it
 	}
 	v, r, s := tx.RawSignatureValues()
-	out.Amount = json.Number(unit.ofWeibar(tx.Value()).String())
-	out.ChainID = "0x"
-	out.GasPrice, out.MaxFeePerGas, out.MaxPriorityFeePerGas = "0x", ptr("0x"), ptr("0x")
-	out.Hash = hexText(transactionHash(rec))
-	out.Nonce = ptr(tx.Nonce())
-	out.R, out.S, out.V = ptr(hexText(r.Bytes())), ptr(hexText(s.Bytes())), ptr(v.Uint64())
-	out.Type = tx.Type()
+	out["amount"] = json.Number(unit.ofWeibar(tx.Value()).String())
+	out["chain_id"] = "0x"
+	out["gas_price"], out["max_fee_per_gas"], out["max_priority_fee_per_gas"] = "0x", "0x", "0x"
+	out["nonce"], out["type"] = tx.Nonce(), tx.Type()
+	out["r"], out["s"], out["v"] = hexText(r.Bytes()), hexText(s.Bytes()), v.Uint64()
 	if tx.ChainId().Sign() > 0 { // else it is signed for any chain
-		out.ChainID = quantityText(tx.ChainId())
+		out["chain_id"] = quantityText(tx.ChainId())
 	}
 	if tx.Type() == types.LegacyTxType || tx.Type() == types.AccessListTxType {
-		out.GasPrice = quantityText(unit.ofWeibar(tx.GasPrice()))
+		out["gas_price"] = quantityText(unit.ofWeibar(tx.GasPrice()))
 	} else {
-		out.MaxFeePerGas = ptr(quantityText(unit.ofWeibar(tx.GasFeeCap())))
-		out.MaxPriorityFeePerGas = ptr(quantityText(unit.ofWeibar(tx.GasTipCap())))
+		out["max_fee_per_gas"] = quantityText(unit.ofWeibar(tx.GasFeeCap()))
+		out["max_priority_fee_per_gas"] = quantityText(unit.ofWeibar(tx.GasTipCap()))
 	}
-	for _, a := range tx.SetCodeAuthorizations() {
-		out.AuthorizationList = append(out.AuthorizationList, authorizationJSON{
-			Address: addressText(a.Address), ChainID: quantityText(a.ChainID.ToBig()), Nonce: a.Nonce,
-			R: hexText(a.R.PaddedBytes(32)), S: hexText(a.S.PaddedBytes(32)), YParity: quantityText(big.NewInt(int64(a.V))),
+	if list := tx.SetCodeAuthorizations(); len(list) > 0 { // only where there are any
+		out["authorization_list"] = each(list, func(a types.SetCodeAuthorization) object {
+			return object{
+				"address": addressText(a.Address), "chain_id": quantityText(a.ChainID.ToBig()), "nonce": a.Nonce,
+				"r": hexText(a.R.PaddedBytes(32)), "s": hexText(a.S.PaddedBytes(32)), "y_parity": quantityText(big.NewInt(int64(a.V))),
+			}
 		})
 	}
-	for _, entry := range tx.AccessList() {
-		access := accessJSON{Address: addressText(entry.Address), StorageKeys: []string{}}
-		for _, slot := range entry.StorageKeys {
-			access.StorageKeys = append(access.StorageKeys, hexText(slot[:]))
-		}
-		out.AccessList = append(out.AccessList, access)
-	}
-	return nil
+	out["access_list"] = each(tx.AccessList(), func(entry types.AccessTuple) object {
+		return object{"address": addressText(entry.Address), "storage_keys": words(entry.StorageKeys)}
+	})
 }
 
 // detailedResultOf adds logs and state changes.
-func detailedResultOf(rec *ledger.Record, block *ledger.Block, chainID *big.Int, unit money) (detailedResultJSON, error) {
-	summary, err := resultOf(rec, block, chainID, unit)
-	if err != nil {
-		return detailedResultJSON{}, err
-	}
-	out := detailedResultJSON{resultJSON: summary, Logs: []resultLogJSON{}, StateChanges: []stateChangeJSON{}}
-	for _, l := range rec.Result.Logs {
-		out.Logs = append(out.Logs, resultLogOf(l))
-	}
-	for _, c := range rec.Result.StateChanges {
-		change := stateChangeJSON{
-			Address:    addressText(c.Address),
-			ContractID: idText(c.Contract),
-			Slot:       hexText(c.Slot[:]),
-			ValueRead:  hexText(c.Read[:]),
+func detailedResultOf(rec *ledger.Record, block *ledger.Block, chainID *big.Int, unit money) object {
+	out := resultOf(rec, block, chainID, unit)
+	out["logs"] = each(rec.Result.Logs, resultLogOf)
+	out["state_changes"] = each(rec.Result.StateChanges, func(c ledger.StateChange) object {
+		change := object{
+			"address":       addressText(c.Address),
+			"contract_id":   idText(c.Contract),
+			"slot":          hexText(c.Slot[:]),
+			"value_read":    hexText(c.Read[:]),
+			"value_written": nil,
 		}
 		if c.Written != nil {
-			change.ValueWritten = ptr(hexText(c.Written[:]))
+			change["value_written"] = hexText(c.Written[:])
 		}
-		out.StateChanges = append(out.StateChanges, change)
-	}
-	return out, nil
+		return change
+	})
+	return out
 }
 
 func bloomText(res *ledger.EVMResult) string {
@@ -248,12 +178,4 @@ func errorMessage(rec *ledger.Record) *string {
 	default:
 		return ptr(rec.Status.String())
 	}
-}
-
-func idTexts(ids []hedera.ID) []string {
-	out := make([]string, len(ids))
-	for i, id := range ids {
-		out[i] = id.String()
-	}
-	return out
 }

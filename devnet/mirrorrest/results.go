@@ -13,11 +13,6 @@ import (
 	"lockstep/internal/hedera"
 )
 
-type resultsJSON struct {
-	Results []resultJSON `json:"results"`
-	paged
-}
-
 var resultParams = params{
 	"block.hash":        isHash,
 	"block.number":      isExactBlockNumber,
@@ -49,7 +44,7 @@ func listContractResults(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	records := r.index.contract(r.view, id)
+	records := r.about(called, id)
 	return r.results(q, func(times *bounds) iter.Seq[*ledger.Record] {
 		return ordered(records, times, q.desc)
 	})
@@ -78,7 +73,7 @@ func (r *request) results(q *query, from func(*bounds) iter.Seq[*ledger.Record])
 	times := q.timestamps()
 	if block, given, found := r.filterBlock(q); given {
 		if !found {
-			return resultsJSON{Results: []resultJSON{}}, nil
+			return object{"results": []any{}, "links": links{}}, nil
 		}
 		times.add(gte, block.From.UnixNano())
 		times.add(lte, block.To.UnixNano())
@@ -88,30 +83,15 @@ func (r *request) results(q *query, from func(*bounds) iter.Seq[*ledger.Record])
 	internal := q.flag("internal", false)
 	unit := money(q.flag("hbar", true))
 
-	out := resultsJSON{Results: []resultJSON{}}
 	blocks := blockFinder{view: r.view}
-	var last hedera.Timestamp
-	for rec := range from(&times) {
-		if !rec.Executed() || !internal && rec.ID.Nonce != 0 ||
-			!senders.allows(rec.Result.From.Num) || !indexes.allows(int64(rec.Result.Index)) {
-			continue
+	rows := where(from(&times), func(rec *ledger.Record) bool {
+		if !rec.Executed() || !internal && rec.ID.Nonce != 0 || !senders.allows(rec.Result.From.Num) || !indexes.allows(int64(rec.Result.Index)) {
+			return false
 		}
-		block, ok := blocks.of(rec)
-		if !ok {
-			continue
-		}
-		res, err := resultOf(rec, block, r.chainID(), unit)
-		if err != nil {
-			return nil, err
-		}
-		out.Results, last = append(out.Results, res), rec.Consensus
-		if len(out.Results) == q.limit {
-			break
-		}
-	}
-	full := len(out.Results) == q.limit && !times.ends(last.UnixNano(), q.desc)
-	out.Links = q.next(r.self(), full, cursor{name: "timestamp", value: last.String()})
-	return out, nil
+		_, kept := blocks.of(rec)
+		return kept
+	})
+	return list(r, q, "results", rows, func(rec *ledger.Record) any { return resultOf(rec, blocks.last, r.chainID(), unit) }, consensusTimes()), nil
 }
 
 // filterBlock is the block that block.number or block.hash asks for.
@@ -152,11 +132,7 @@ func getResult(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	nonce := int64(0)
-	if text, given := q.last("nonce"); given {
-		nonce, _ = parseCount(text)
-	}
-	rec, err := r.evmRecord(r.args[0], nonce)
+	rec, err := r.evmRecord(r.args[0], q.count("nonce", 0))
 	if err != nil {
 		return nil, err
 	}
@@ -202,11 +178,8 @@ func (r *request) detailedResult(rec *ledger.Record, q *query) (any, error) {
 	if !ok {
 		return nil, notFound()
 	}
-	out, err := detailedResultOf(rec, block, r.chainID(), money(q.flag("hbar", true)))
-	if err != nil {
-		return nil, err
-	}
-	if out.CallResult == nil {
+	out := detailedResultOf(rec, block, r.chainID(), money(q.flag("hbar", true)))
+	if out["call_result"] == nil {
 		r.status = http.StatusPartialContent
 	}
 	return out, nil

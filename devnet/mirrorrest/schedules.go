@@ -1,8 +1,6 @@
 package mirrorrest
 
 import (
-	"fmt"
-
 	"google.golang.org/protobuf/proto"
 
 	"lockstep/devnet/ledger"
@@ -10,48 +8,24 @@ import (
 	"lockstep/internal/hedera"
 )
 
-type scheduleJSON struct {
-	AdminKey           *keyJSON                `json:"admin_key"`
-	ConsensusTimestamp string                  `json:"consensus_timestamp"`
-	CreatorAccountID   string                  `json:"creator_account_id"`
-	Deleted            bool                    `json:"deleted"`
-	ExecutedTimestamp  *string                 `json:"executed_timestamp"`
-	ExpirationTime     *string                 `json:"expiration_time"`
-	Memo               string                  `json:"memo"`
-	PayerAccountID     string                  `json:"payer_account_id"`
-	ScheduleID         string                  `json:"schedule_id"`
-	Signatures         []scheduleSignatureJSON `json:"signatures"`
-	TransactionBody    string                  `json:"transaction_body"`
-	WaitForExpiry      bool                    `json:"wait_for_expiry"`
-}
-
-type scheduleSignatureJSON struct {
-	ConsensusTimestamp string `json:"consensus_timestamp"`
-	PublicKeyPrefix    string `json:"public_key_prefix"`
-	Signature          string `json:"signature"`
-	Type               string `json:"type"`
-}
-
-func scheduleOf(s *ledger.Schedule) (scheduleJSON, error) {
-	body, err := proto.Marshal(s.Body)
-	if err != nil {
-		return scheduleJSON{}, fmt.Errorf("schedule %s: %w", s.ID, err)
-	}
-	out := scheduleJSON{
-		AdminKey: keyOf(s.AdminKey), ConsensusTimestamp: s.Created.String(), CreatorAccountID: s.Creator.String(),
-		Deleted: !s.DeletedAt.IsZero(), ExecutedTimestamp: timeText(s.Executed), Memo: s.Memo, PayerAccountID: s.Payer.String(),
-		ScheduleID: s.ID.String(), Signatures: []scheduleSignatureJSON{}, TransactionBody: base64Text(body), WaitForExpiry: s.WaitForExpiry,
+func scheduleOf(s *ledger.Schedule) any {
+	body, _ := proto.Marshal(s.Body) // as the network has taken it
+	out := object{
+		"admin_key": keyOf(s.AdminKey), "consensus_timestamp": s.Created.String(), "creator_account_id": s.Creator.String(),
+		"deleted": !s.DeletedAt.IsZero(), "executed_timestamp": timeText(s.Executed), "expiration_time": nil, "memo": s.Memo,
+		"payer_account_id": s.Payer.String(), "schedule_id": s.ID.String(), "transaction_body": base64Text(body), "wait_for_expiry": s.WaitForExpiry,
+		"signatures": each(s.Signatures, func(signature ledger.ScheduleSignature) object {
+			prefix, kind := signer(signature.Key)
+			return object{
+				"consensus_timestamp": signature.At.String(), "public_key_prefix": base64Text(prefix),
+				"signature": base64Text(signature.Signature), "type": kind,
+			}
+		}),
 	}
 	if s.ExpiryGiven {
-		out.ExpirationTime = timeText(s.Expires)
+		out["expiration_time"] = timeText(s.Expires)
 	}
-	for _, signature := range s.Signatures {
-		prefix, kind := signer(signature.Key)
-		out.Signatures = append(out.Signatures, scheduleSignatureJSON{
-			signature.At.String(), base64Text(prefix), base64Text(signature.Signature), kind,
-		})
-	}
-	return out, nil
+	return out
 }
 
 // signer is the public key that signed, or the id of the contract, and its kind.
@@ -80,7 +54,7 @@ func getSchedule(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return scheduleOf(&s)
+	return scheduleOf(&s), nil
 }
 
 // listSchedules answers schedules.
@@ -90,23 +64,7 @@ func listSchedules(r *request) (any, error) {
 		return nil, err
 	}
 	ids, creators := q.bounds("schedule.id", parseEntity), q.bounds("account.id", parseEntity)
-	out := struct {
-		Schedules []scheduleJSON `json:"schedules"`
-		paged
-	}{Schedules: []scheduleJSON{}}
 	low, high := ids.span()
-	for s := range r.view.Schedules(low, high, q.desc) {
-		if !ids.allows(s.ID.Num) || !creators.allows(s.Creator.Num) {
-			continue
-		}
-		row, err := scheduleOf(s)
-		if err != nil {
-			return nil, err
-		}
-		if out.Schedules = append(out.Schedules, row); len(out.Schedules) == q.limit {
-			out.Links = q.next(r.self(), !ids.ends(s.ID.Num, q.desc), cursor{name: "schedule.id", value: s.ID.String()})
-			break
-		}
-	}
-	return out, nil
+	rows := where(r.view.Schedules(low, high, q.desc), func(s *ledger.Schedule) bool { return creators.allows(s.Creator.Num) })
+	return list(r, q, "schedules", rows, scheduleOf, byID("schedule.id", parseEntity, func(s *ledger.Schedule) hedera.ID { return s.ID })), nil
 }

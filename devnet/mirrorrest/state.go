@@ -9,19 +9,6 @@ import (
 	"lockstep/internal/hedera"
 )
 
-type slotJSON struct {
-	Address    string `json:"address"`
-	ContractID string `json:"contract_id"`
-	Timestamp  string `json:"timestamp"`
-	Slot       string `json:"slot"`
-	Value      string `json:"value"`
-}
-
-type stateJSON struct {
-	State []slotJSON `json:"state"`
-	paged
-}
-
 // listState answers contracts/{id}/state: every word the contract ever stored,
 // those that are zero again included, now or as of a timestamp.
 func listState(r *request) (any, error) {
@@ -38,30 +25,31 @@ func listState(r *request) (any, error) {
 	}
 	times := q.timestamps()
 	r.view = r.asOf(times)
-	out := stateJSON{State: []slotJSON{}}
+	state, next := []any{}, links{}
 	contract, ok := r.view.Account(hedera.Entity(id))
 	if !ok {
-		return out, nil
+		return object{"state": state, "links": next}, nil
 	}
 	filter := newSlotFilter(q)
 	for _, s := range filter.slots(r.view, contract.ID, q.desc) {
 		if s.Modified.UnixNano() < times.lo {
 			continue
 		}
-		out.State = append(out.State, slotJSON{
-			Address:    addressText(contract.Address),
-			ContractID: contract.ID.String(),
-			Timestamp:  s.Modified.String(),
-			Slot:       hexText(s.Slot[:]),
-			Value:      hexText(s.Value[:]),
+		state = append(state, object{
+			"address":     addressText(contract.Address),
+			"contract_id": contract.ID.String(),
+			"timestamp":   s.Modified.String(),
+			"slot":        hexText(s.Slot[:]),
+			"value":       hexText(s.Value[:]),
 		})
-		if len(out.State) == q.limit {
-			full := !filter.ends(s.Slot, q.desc)
-			out.Links = q.next(r.self(), full, cursor{name: "slot", value: hexText(s.Slot[:])})
+		if len(state) == q.limit {
+			if !filter.ends(s.Slot, q.desc) {
+				next = q.next(r.self(), []cursor{{name: "slot", value: hexText(s.Slot[:])}})
+			}
 			break
 		}
 	}
-	return out, nil
+	return object{"state": state, "links": next}, nil
 }
 
 // A slotFilter is what a query asks of slots: some by name, within a range whose
