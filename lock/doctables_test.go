@@ -6,7 +6,6 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -72,15 +71,6 @@ func TestWhoLocksALaneIsDocumented(t *testing.T) {
 	}
 	for of, functions := range got {
 		t.Errorf("doc.go does not say that %v of %q lock lane.mu", functions, of)
-	}
-}
-
-// A holder needs few methods: it asks once what is next, and reports once what came of it.
-func TestALeaseIsSmall(t *testing.T) {
-	t.Parallel()
-	const most = 8
-	if typ := reflect.TypeFor[*Lease](); typ.NumMethod() > most {
-		t.Errorf("a lease has %d exported methods; a maximum of %d is enough", typ.NumMethod(), most)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -16,29 +15,6 @@ import (
 	"lockstep/internal/redistest"
 	"lockstep/lock"
 )
-
-// L6, L7, L8, L11: Redis is killed in the middle of a burst and comes back empty.
-func TestRedisKilledMidBurst(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	cfg := swift()
-	cfg.RedisTimeout = envx.Millis(10 * time.Second)
-	a, _ := process(t, server.Addr(), cfg, nil)
-	b, _ := process(t, server.Addr(), cfg, nil)
-	tr := &traffic{}
-	start := time.Now()
-	tr.send(t, a, "a", 100, 5*time.Millisecond)
-	tr.send(t, b, "b", 100, 5*time.Millisecond)
-	eventually(t, "the burst is under way", func() bool { return tr.count() >= 20 })
-	if tr.overlaps.Load() > 0 && tr.alone.Load() == 0 {
-		t.Error("two turns at once although Redis is well")
-	}
-	server.Kill()
-	tr.done(t, 10*time.Second)
-	t.Logf("200 turns of 5 ms in %v, Redis killed after 20", time.Since(start))
-	server.Restart()
-	sharedAgain(t, server, a, b)
-}
 
 // L6, L11: the same with Redis back while many still wait: they join again in ticket order
 // and the turn in progress is adopted.
@@ -84,31 +60,16 @@ func TestRedisHangs(t *testing.T) {
 	sharedAgain(t, server, a, b)
 }
 
-func TestClientPause(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	cfg := swift()
-	cfg.RedisTimeout = envx.Millis(100 * time.Millisecond)
-	a, _ := process(t, server.Addr(), cfg, nil)
-	b, _ := process(t, server.Addr(), cfg, nil)
-	tr := &traffic{}
-	tr.send(t, a, "a", 60, 5*time.Millisecond)
-	tr.send(t, b, "b", 60, 5*time.Millisecond)
-	eventually(t, "the burst is under way", func() bool { return tr.count() >= 10 })
-	if err := server.Client().Do(t.Context(), "CLIENT", "PAUSE", "500").Err(); err != nil {
-		t.Fatal(err)
-	}
-	tr.done(t, 10*time.Second)
-	sharedAgain(t, server, a, b)
-}
-
 // L11: all keys vanish under a holder and those who wait. The holder keeps its turn and
 // nobody else gets one meanwhile, since all notice before anybody may take it.
 func TestFlushAll(t *testing.T) {
 	t.Parallel()
 	// Either process may be the first to notice.
 	for holds := range 2 {
-		t.Run([]string{"a holds", "b holds"}[holds], func(t *testing.T) { testFlushAll(t, holds) })
+		t.Run([]string{"a holds", "b holds"}[holds], func(t *testing.T) {
+			t.Parallel()
+			testFlushAll(t, holds)
+		})
 	}
 }
 
@@ -217,32 +178,6 @@ func TestOverwrittenLockIsLost(t *testing.T) {
 	other.Leave()
 }
 
-// A key of another kind under our name harms that sender's sharing only.
-func TestForeignKey(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	cfg := swift()
-	cfg.RedisTimeout = envx.Millis(10 * time.Second)
-	a, _ := process(t, server.Addr(), cfg, nil)
-	c := server.Client()
-	if err := c.Set(t.Context(), "lock:queue:{"+strings.ToLower(alice.Hex())+"}", "x", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
-	tr := &traffic{}
-	tr.send(t, a, "a", 20, time.Millisecond)
-	tr.done(t, 10*time.Second)
-	if !a.RedisUp() {
-		t.Error("one sender's key switched Redis off for all")
-	}
-	drained(t, a)
-	c.FlushAll(t.Context()) // with the lock, which a script may have taken before it came upon the key
-	lease := wait(t, enter(t, a, 1))
-	if lease.Turn().Strategy != "redis" {
-		t.Error("Redis is not used again for the sender")
-	}
-	lease.Release()
-}
-
 // Text or a value of another kind in a sender's keys is removed when nobody can own it, and the sender is shared
 // again. What has an end of life may be of a version to come: it is left alone until it is overdue.
 func TestForeignValuesAreRepaired(t *testing.T) {
@@ -305,33 +240,6 @@ func TestScriptFlush(t *testing.T) {
 		}
 		lease.Release()
 	}
-}
-
-// Without Pub/Sub the turn is found by looking.
-func TestPubSubDown(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	a, _ := process(t, server.Addr(), steady(), nil)
-	b, _ := process(t, server.Addr(), steady(), nil)
-	c := server.Client()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var wg sync.WaitGroup
-	wg.Go(func() { // whoever subscribes is thrown out
-		for ctx.Err() == nil {
-			c.ClientKillByFilter(ctx, "TYPE", "pubsub")
-		}
-	})
-	tr := &traffic{}
-	tr.send(t, a, "a", 10, time.Millisecond)
-	tr.send(t, b, "b", 10, time.Millisecond)
-	tr.done(t, 10*time.Second)
-	if n := tr.overlaps.Load(); n > 0 {
-		t.Errorf("%d overlaps", n)
-	}
-	cancel()
-	wg.Wait()
-	sharedAgain(t, server, a, b)
 }
 
 // L24: processes that order by other settings are named, and counted for as long as they do.
@@ -481,80 +389,4 @@ func TestVanishedHolder(t *testing.T) {
 		}
 	}
 	ready(t, a)
-}
-
-// L9: the server acquired, but its reply was lost. Nobody waits for the hold limit.
-func TestLostReply(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	cfg := swift()
-	a, cable := process(t, server.Addr(), cfg, nil)
-	b, _ := process(t, server.Addr(), cfg, nil)
-	c := server.Client()
-	for round := range 5 {
-		// The server is stopped, so that the command is in its hands, and the reply never comes.
-		server.Pause()
-		ticket := enter(t, a, uint64(round))
-		<-time.After(20 * time.Millisecond) // for the command to be written
-		cable.sever()
-		server.Resume()
-		lease := wait(t, ticket) // by the order of the process
-		cable.mend()
-		lease.Release()
-		wait(t, enter(t, b, 1)).Release()
-		ready(t, a)
-		ready(t, b)
-	}
-	drained(t, a, b)
-	cleared(t, c, a, b)
-}
-
-// Everything at once: wires are cut and mended, the server is killed, paused, emptied, and
-// senders cancel. All must end, each process's own order must hold throughout, and the common
-// order from the moment on at which the faults stop.
-func TestChaos(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	cfg := swift()
-	cfg.RedisTimeout = envx.Millis(150 * time.Millisecond)
-	var svcs []*lock.Service
-	var cables []*wire
-	for range 3 {
-		svc, cable := process(t, server.Addr(), cfg, nil)
-		svcs, cables = append(svcs, svc), append(cables, cable)
-	}
-	random := rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))
-	tr := &traffic{}
-	c := server.Client()
-	for round := range 40 {
-		svc := random.IntN(3)
-		tr.send(t, svcs[svc], string(rune('a'+svc))+fmt.Sprintf("%02d-", round), 1+random.IntN(15), time.Millisecond)
-		for range random.IntN(3) {
-			enter(t, svcs[random.IntN(3)], 0).Leave()
-		}
-		switch random.IntN(8) {
-		case 0:
-			cables[svc].sever()
-		case 1, 2:
-			cables[svc].mend()
-		case 3:
-			_ = c.FlushAll(t.Context()).Err() // the server may be away
-		case 4:
-			server.Restart()
-		case 5:
-			_ = c.ClientKillByFilter(t.Context(), "TYPE", "normal").Err()
-		case 6:
-			_ = c.Do(t.Context(), "CLIENT", "PAUSE", "200").Err()
-		}
-		<-time.After(time.Duration(random.IntN(60)) * time.Millisecond)
-	}
-	for _, cable := range cables {
-		cable.mend()
-	}
-	tr.done(t, 10*time.Second)
-	for _, svc := range svcs {
-		ready(t, svc)
-	}
-	sharedAgain(t, server, svcs[0], svcs[1])
-	sharedAgain(t, server, svcs[1], svcs[2])
 }

@@ -128,14 +128,6 @@ func TestHoldLimitIsFreshForEveryHolder(t *testing.T) {
 	})
 }
 
-func TestDurations(t *testing.T) {
-	cfg := arrivalOrder()
-	cfg.MaxHold = envx.Millis(-1)
-	if _, err := lock.New(cfg, lock.Deps{}); err == nil {
-		t.Error("a negative hold limit was accepted")
-	}
-}
-
 // patience is for a machine that stands still at times; what passes, passes at once. A hold limit is far beyond it.
 const patience = 2 * time.Minute
 

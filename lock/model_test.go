@@ -3,10 +3,7 @@ package lock_test
 import (
 	"context"
 	"errors"
-	"flag"
-	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,7 +11,6 @@ import (
 	"pgregory.net/rapid"
 
 	"lockstep/internal/envx"
-	"lockstep/internal/redistest"
 	"lockstep/lock"
 )
 
@@ -25,11 +21,10 @@ type model struct {
 }
 
 type modelTicket struct {
-	ticket  *lock.Ticket
-	lease   *lock.Lease
-	id      uint64
-	process int
-	since   time.Duration // when its turn began
+	ticket *lock.Ticket
+	lease  *lock.Lease
+	id     uint64
+	since  time.Duration // when its turn began
 }
 
 func (m *model) drop(i int) *modelTicket {
@@ -161,158 +156,4 @@ func TestLocalModel(t *testing.T) {
 			}
 		})
 	})
-}
-
-// TestRedisModel does the same with three processes on one server, one of which may vanish.
-func TestRedisModel(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	c := server.Client()
-	rapid.Check(t, fewer(8, func(rt *rapid.T) { // each is a conversation of seconds
-		cfg := swift()
-		cfg.RedisTimeout = steady().RedisTimeout // the model has no process that misses Redis
-		cfg.HeartbeatInterval = envx.Millis(400 * time.Millisecond)
-		var svcs []*lock.Service
-		var wires []*wire
-		gone := map[int]bool{}
-		for range 3 {
-			svc, w, stop := manualProcess(t, server.Addr(), cfg)
-			defer stop()
-			svcs, wires = append(svcs, svc), append(wires, w)
-		}
-		agree := lock.AgreeOnTime(svcs) // or arrival would not be decided between them
-		m := &model{}
-		id := uint64(0)
-		until := func(what string, ok func() bool) {
-			end := time.Now().Add(patience)
-			for !ok() {
-				agree()
-				for p := range gone { // its heartbeat has lapsed
-					c.Del(context.Background(), "lock:heartbeat:"+svcs[p].Instance())
-				}
-				if time.Now().After(end) {
-					rt.Fatalf("not in time: %s; line %s", what, m)
-				}
-				<-time.After(time.Millisecond)
-			}
-		}
-		check := func() {
-			for i, e := range m.line {
-				if i == 0 {
-					until("the first has the turn", func() bool { return svcHolds(svcs[e.process], e.id) })
-					ctx, cancel := context.WithTimeout(context.Background(), patience)
-					lease, err := e.ticket.Wait(ctx)
-					cancel()
-					if err != nil || lease.Check() != nil {
-						rt.Fatalf("first in line: %v", err)
-					}
-				} else if svcHolds(svcs[e.process], e.id) {
-					rt.Fatalf("%d has the turn, model: %s", e.id, m)
-				}
-			}
-			until("Redis has a claim for all who wait", func() bool {
-				claims := strings.Join(c.LRange(context.Background(), queueKey(alice), 0, -1).Val(), "\n")
-				for i, e := range m.line {
-					if i > 0 && e.process != m.line[0].process && !strings.Contains(claims, svcs[e.process].Instance()) {
-						return false
-					}
-				}
-				return true
-			})
-		}
-		rt.Repeat(map[string]func(*rapid.T){
-			"enter": func(rt *rapid.T) {
-				p := rapid.IntRange(0, 2).Draw(rt, "process")
-				if gone[p] {
-					rt.Skip()
-				}
-				id++
-				agree()
-				ticket, err := svcs[p].Enter(alice, id)
-				if err != nil {
-					rt.Fatal(err)
-				}
-				m.line = append(m.line, &modelTicket{ticket: ticket, id: id, process: p})
-			},
-			"end": func(rt *rapid.T) {
-				if len(m.line) == 0 {
-					rt.Skip()
-				}
-				m.drop(rapid.IntRange(0, len(m.line)-1).Draw(rt, "who")).ticket.Leave()
-			},
-			"release": func(rt *rapid.T) {
-				if len(m.line) == 0 {
-					rt.Skip()
-				}
-				m.drop(0).ticket.Leave()
-			},
-			"vanish": func(rt *rapid.T) {
-				if len(gone) > 0 || rapid.IntRange(0, 9).Draw(rt, "dice") > 0 {
-					rt.Skip()
-				}
-				p := rapid.IntRange(0, 2).Draw(rt, "process")
-				gone[p] = true
-				wires[p].sever()
-				removedLast := slices.ContainsFunc(m.line, func(e *modelTicket) bool { return e.process != p })
-				m.line = slices.DeleteFunc(m.line, func(e *modelTicket) bool { return e.process == p })
-				if !removedLast {
-					// Nobody is there to notice, until somebody comes.
-					p := slices.IndexFunc([]int{0, 1, 2}, func(p int) bool { return !gone[p] })
-					id++
-					ticket, err := svcs[p].Enter(alice, id)
-					if err != nil {
-						rt.Fatal(err)
-					}
-					m.line = append(m.line, &modelTicket{ticket: ticket, id: id, process: p})
-				}
-			},
-			"": func(rt *rapid.T) {
-				check()
-				for _, svc := range svcs {
-					if err := svc.CheckLanes(); err != nil {
-						rt.Fatal(err)
-					}
-				}
-			},
-		})
-		for len(m.line) > 0 {
-			m.drop(0).ticket.Leave()
-		}
-	}))
-}
-
-// fewer lets only the first checks count, unless the command line says how many: the rest pass
-// at once. When one has failed all are made, so that it can be made smaller.
-func fewer(checks int, check func(*rapid.T)) func(*rapid.T) {
-	f := flag.Lookup("rapid.checks")
-	begun, failed := 0, f.Value.String() != f.DefValue
-	return func(rt *rapid.T) {
-		if begun++; begun > checks && !failed {
-			return
-		}
-		passed := false
-		defer func() { failed = failed || !passed }()
-		check(rt)
-		passed = true
-	}
-}
-
-func (m *model) String() string {
-	s := ""
-	for _, e := range m.line {
-		s += fmt.Sprintf("%d@%d ", e.id, e.process)
-	}
-	return s
-}
-
-// manualProcess is process for a caller that stops it itself.
-func manualProcess(t *testing.T, addr string, cfg lock.Config) (*lock.Service, *wire, func()) {
-	t.Helper()
-	svc, w, client := wired(t, addr, cfg, nil)
-	stop := running(t, svc)
-	ready(t, svc)
-	return svc, w, func() {
-		stop()
-		_ = client.Close()
-	}
 }

@@ -223,21 +223,6 @@ func TestFloodKeepsNoMemory(t *testing.T) {
 	runtime.KeepAlive(svc)
 }
 
-// ordering is switched off while transactions are queued: newer ones must not pass them.
-func TestSwitchedOffLaneKeepsItsOrder(t *testing.T) {
-	t.Parallel()
-	svc, err := New(arrivalOrder(), Deps{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	mustEnter(t, svc, bob, 5)
-	mustEnter(t, svc, bob, 6)
-	svc.SetEnabled(false)
-	if !svc.Enabled(bob) {
-		t.Error("7 is not ordered while 5 and 6 of the same sender are still in line: it overtakes them")
-	}
-}
-
 // force release of a holder in another process whose Pub/Sub is down must stick.
 func TestForceReleaseSticks(t *testing.T) {
 	t.Parallel()

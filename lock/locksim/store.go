@@ -50,7 +50,6 @@ type store struct {
 	now     func() time.Time
 	data    map[string]*value
 	full    bool // no memory is left
-	mute    bool // publishing is not permitted
 	publish func(channel, payload string)
 
 	present change   // what the present script or command has changed
@@ -158,9 +157,6 @@ var commands = map[string]struct {
 		return []any{strconv.FormatInt(t.Unix(), 10), strconv.Itoa(t.Nanosecond() / 1000)}, nil
 	}},
 	"PUBLISH": {2, false, func(s *store, a []string) (any, error) {
-		if s.mute {
-			return nil, failure("NOPERM User default has no permissions to access the '" + a[0] + "' channel")
-		}
 		s.publish(a[0], a[1])
 		return int64(1), nil
 	}},
