@@ -1,16 +1,13 @@
 package consensus_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/big"
 	"os"
-	"os/exec"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -34,19 +31,9 @@ import (
 // patience is for a machine that stands still at times; what passes, passes at once.
 const patience = 2 * time.Minute
 
-const childOrder = "LOCKSTEP_CONSENSUS_TEST_CHILD"
-
-// TestMain lets the test binary be a process of its own that offers one transaction. It fails when
-// a test leaves a goroutine behind: Close and Run end all they began.
+// TestMain fails when a test leaves a goroutine behind: Close and Run end all they began.
 func TestMain(m *testing.M) {
 	consensus.ConnectPatiently()
-	if text := os.Getenv(childOrder); text != "" {
-		if err := child(text, os.Stdin, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
 	code := m.Run()
 	leak := goleak.Find()
 	for end := time.Now().Add(patience); leak != nil && time.Now().Before(end); leak = goleak.Find() { // machines are slow
@@ -58,62 +45,40 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// order is what a process is to offer, as its predecessor wrote it down before it sent anything.
-type order struct {
-	Network string
-	ID      string
-	Node    string
-	Raw     []byte
-	Hold    bool // keep the bytes back for ever, right before they leave
-}
-
-// child offers a transaction, says how that ended, and then waits to be killed, or for the end of
-// its parent, which ends in.
-func child(text string, in io.Reader, out io.Writer) error {
-	var o order
-	if err := json.Unmarshal([]byte(text), &o); err != nil {
-		return err
-	}
-	client, err := newClient(o.Network)
+// offer has a client that knows nothing but the envelope offer it, and says how that ended. hold keeps the bytes back.
+func offer(t *testing.T, network string, e consensus.Envelope, hold bool) string {
+	t.Helper()
+	client, err := newClient(network)
 	if err != nil {
-		return err
+		t.Fatal(err)
 	}
-	e := consensus.Envelope{Ethereum: o.Raw, MaxFee: 10 * hedera.Hbar}
-	if e.ID, err = hedera.ParseTransactionID(o.ID); err != nil {
-		return err
-	}
-	if e.Node, err = hedera.ParseID(o.Node); err != nil {
-		return err
-	}
+	defer client.Close()
 	left := false
 	e.BeforeSend = func() error {
-		left = true
-		fmt.Fprintln(out, "leaving")
-		if o.Hold {
-			_, err := io.ReadAll(in)
-			return err
+		if left = true; hold {
+			return errors.New("held back")
 		}
 		return nil
 	}
 	var unsent *consensus.NotSentError
-	_, err = client.Offer(context.Background(), e)
+	_, err = client.Offer(t.Context(), e)
 	for end := time.Now().Add(patience); errors.As(err, &unsent) && !left && time.Now().Before(end); {
-		_, err = client.Offer(context.Background(), e) // no connection on a slow machine
+		_, err = client.Offer(t.Context(), e) // no connection on a slow machine
 	}
 	var duplicate *consensus.DuplicateError
 	var sent *consensus.SentError
 	switch {
 	case err == nil:
-		fmt.Fprintln(out, "accepted")
+		return "accepted"
 	case errors.As(err, &duplicate):
-		fmt.Fprintln(out, "duplicate")
+		return "duplicate"
 	case errors.As(err, &sent):
-		fmt.Fprintln(out, "unclear")
-	default:
-		return err
+		return "unclear"
+	case errors.As(err, &unsent) && left:
+		return "not sent"
 	}
-	_, err = io.ReadAll(in)
-	return err
+	t.Fatal(err)
+	return ""
 }
 
 func newClient(network string) (*consensus.Client, error) {
@@ -125,47 +90,6 @@ func newClient(network string) (*consensus.Client, error) {
 		client.BePatient()
 	}
 	return client, err
-}
-
-// process runs a child and returns what it says, line by line, and how to kill it.
-func process(t *testing.T, o order) (says func() string, kill func()) {
-	t.Helper()
-	text, err := json.Marshal(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
-	t.Cleanup(cancel)
-	cmd := exec.CommandContext(ctx, os.Args[0])
-	cmd.Env = append(os.Environ(), childOrder+"="+string(text))
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := cmd.StdinPipe(); err != nil { // never written to: its end is this process's end
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	killed := false
-	kill = func() {
-		if !killed {
-			killed = true
-			_ = cmd.Process.Kill()
-			_ = cmd.Wait()
-		}
-	}
-	t.Cleanup(kill)
-	lines := bufio.NewScanner(out)
-	says = func() string {
-		if !lines.Scan() {
-			t.Fatalf("the process ended: %v", lines.Err())
-		}
-		return lines.Text()
-	}
-	return says, kill
 }
 
 // network is a devnet of two nodes. fault spoils the calls that carry transactions.
@@ -201,9 +125,9 @@ func network(t *testing.T, latency time.Duration, fault func(nth int) node.Fault
 	return n, string(nodes)
 }
 
-// A process is killed when the bytes of its transaction may have left. Its successor offers the same
-// bytes under the same id, which it finds written down, and the network executes them once.
-func TestKilledAfterTheBytesLeft(t *testing.T) {
+// A client is gone when the bytes of its transaction may have left. Its successor offers the same bytes under the same id, which it finds
+// written down, and the network executes them once. (e2e/txm TestCrashMatrix kills whole processes.)
+func TestSuccessorOffersTheSame(t *testing.T) {
 	first := func(f node.Fault) func(int) node.Fault {
 		return func(nth int) node.Fault {
 			if nth == 1 {
@@ -217,15 +141,15 @@ func TestKilledAfterTheBytesLeft(t *testing.T) {
 	for _, test := range []struct {
 		name      string
 		fault     node.Fault
-		hold      bool // killed before the bytes leave
+		hold      bool // gone before the bytes leave
 		latency   time.Duration
 		otherNode bool     // whom the successor asks
-		want      []string // what the processes say after they were about to send
+		want      []string // what the two hear
 		statuses  []hedera.Status
 	}{
 		{name: "taken", fault: node.Fault{DropAfter: true}, want: []string{"unclear", "duplicate"}, statuses: []hedera.Status{success}},
 		{name: "not taken", fault: node.Fault{DropBefore: true}, want: []string{"unclear", "accepted"}, statuses: []hedera.Status{success}},
-		{name: "not sent", hold: true, want: []string{"", "accepted"}, statuses: []hedera.Status{success}},
+		{name: "not sent", hold: true, want: []string{"not sent", "accepted"}, statuses: []hedera.Status{success}},
 		{name: "taken, on its way to consensus", fault: node.Fault{DropAfter: true}, latency: slow, want: []string{"unclear", "duplicate"}, statuses: []hedera.Status{success}},
 		{name: "taken, then the other node", fault: node.Fault{DropAfter: true}, otherNode: true, want: []string{"unclear", "duplicate"}, statuses: []hedera.Status{success}},
 		{
@@ -250,42 +174,27 @@ func TestKilledAfterTheBytesLeft(t *testing.T) {
 					t.Fatal(err)
 				}
 				at := client.NodesFor(sender)
-				o := order{Network: nodes, ID: id.String(), Node: at[0].String(), Raw: raw, Hold: test.hold}
-
-				says, kill := process(t, o)
-				if got := says(); got != "leaving" {
-					t.Fatalf("the process says %q", got)
+				e := consensus.Envelope{Ethereum: raw, MaxFee: 10 * hedera.Hbar, ID: id, Node: at[0]}
+				if got := offer(t, nodes, e, test.hold); got != test.want[0] {
+					t.Errorf("the first client hears %q, want %q", got, test.want[0])
 				}
-				if want := test.want[0]; want != "" {
-					if got := says(); got != want {
-						t.Errorf("the first process says %q, want %q", got, want)
-					}
-				}
-				kill()
-				o.Hold = false
 				if test.otherNode {
-					o.Node = at[1].String()
+					e.Node = at[1]
 				}
-				says, _ = process(t, o)
-				got := says() + ", " + says()
+				got := offer(t, nodes, e, false)
 				if latency > 0 && time.Since(begun) > latency {
 					return false // it was not on its way any more
 				}
-				if got != "leaving, "+test.want[1] {
-					t.Errorf("the successor says %q, want %q", got, "leaving, "+test.want[1])
-				}
-
-				node, err := hedera.ParseID(o.Node)
-				if err != nil {
-					t.Fatal(err)
+				if got != test.want[1] {
+					t.Errorf("the successor hears %q, want %q", got, test.want[1])
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				defer cancel()
-				if receipt, err := client.Pending(id, node).Receipt(ctx); err != nil || receipt.Status != success {
+				if receipt, err := client.Pending(id, e.Node).Receipt(ctx); err != nil || receipt.Status != success {
 					t.Errorf("receipt %+v, %v", receipt, err)
 				}
 				checkExecutedOnce(t, n, id, crypto.Keccak256Hash(raw), sender, test.statuses)
-				record, err := client.RecordAt(ctx, id, node)
+				record, err := client.RecordAt(ctx, id, e.Node)
 				if err != nil || record.Status != success || record.Ethereum != crypto.Keccak256Hash(raw) || record.Fee <= 0 || record.Consensus.IsZero() || len(record.Hash) != 48 {
 					t.Errorf("record %+v, %v", record, err)
 				}
