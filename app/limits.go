@@ -18,21 +18,18 @@ import (
 // limiter returns what limits the calls of each address, and its
 // metrics. Both transports share it.
 func (a *App) limiter() (rpc.Limiter, []prometheus.Collector) {
-	cfg, store := a.cfg.RPC.RateLimit, a.cfg.Limit.CallStore
+	cfg := a.cfg.RPC.RateLimit
 	a.callLimits.Store(&cfg)
 	limits := func(method string) int { return a.callLimits.Load().MethodLimit(method, ethapi.Tier(method)) }
-	here := rpc.NewWindowLimiter(cfg.Window.Duration(), limits)
-	calls := limit.NewCalls(limit.CallsConfig{
-		Redis: a.redis, Window: cfg.Window.Duration(), Limit: limits, Timeout: a.cfg.Limit.RedisTimeout.Duration(), Instead: here,
-	})
-	switch {
-	case cfg.Disabled:
-		return rpc.Unlimited(), calls.Collectors()
-	case a.redis == nil || store == limit.StoreLocal:
-		return here, calls.Collectors()
-	default:
-		return calls, calls.Collectors()
+	client := a.redis
+	if a.cfg.Limit.CallStore == limit.StoreLocal {
+		client = nil
 	}
+	calls := limit.NewCalls(client, a.cfg.Limit.RedisTimeout.Duration(), cfg.Window.Duration(), limits)
+	if cfg.Disabled {
+		return rpc.Unlimited(), calls.Collectors()
+	}
+	return calls, calls.Collectors()
 }
 
 // warnOfIdle names the methods in a file of API keys that are not served.

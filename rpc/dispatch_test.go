@@ -297,7 +297,7 @@ func TestRateLimit(t *testing.T) {
 
 // Whoever has one address of IPv6 has all of its /64, and so has no more calls than one address.
 func TestRateLimitCountsIPv6ByNetwork(t *testing.T) {
-	d := testDispatcher(t, testConfig(), Options{Limiter: NewWindowLimiter(time.Hour, func(string) int { return 2 })})
+	d := testDispatcher(t, testConfig(), Options{Limiter: newTally(2)})
 	for _, call := range []struct {
 		from string
 		want int
@@ -318,42 +318,6 @@ func TestRateLimitCountsIPv6ByNetwork(t *testing.T) {
 			t.Errorf("%s: status %d, want %d", call.from, got, call.want)
 		}
 		ex.release()
-	}
-}
-
-func TestWindowLimiter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := testConfig().RateLimit
-		c.Tier1, c.Tier2, c.Tier3, c.Default = 1, 2, 3, 4
-		l := NewWindowLimiter(c.Window.Duration(), testTier(c))
-		for method, limit := range map[string]int{"eth_call": 1, "eth_chainId": 2, "web3_sha3": 3, "txpool_status": 4, unknownMethod: 4} {
-			for i := range limit + 2 {
-				if got, want := l.Allow(t.Context(), "10.0.0.1", method), i < limit; got != want {
-					t.Errorf("%s, call %d: allowed %v, want %v", method, i+1, got, want)
-				}
-			}
-		}
-		if !l.Allow(t.Context(), "10.0.0.2", "eth_call") {
-			t.Error("another address shares the window")
-		}
-		<-time.After(c.Window.Duration() - 1)
-		if l.Allow(t.Context(), "10.0.0.1", "eth_call") {
-			t.Error("the window ended too early")
-		}
-		<-time.After(1)
-		if !l.Allow(t.Context(), "10.0.0.1", "eth_call") {
-			t.Error("the window did not end")
-		}
-	})
-}
-
-func TestWindowLimiterIsBounded(t *testing.T) {
-	l := NewWindowLimiter(time.Minute, func(string) int { return 1 })
-	for i := range maxWindows + 1000 {
-		l.Allow(t.Context(), fmt.Sprint(i), "eth_call")
-	}
-	if n := l.windows.Len(); n != maxWindows {
-		t.Errorf("windows: got %d, want %d", n, maxWindows)
 	}
 }
 

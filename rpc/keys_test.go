@@ -69,10 +69,17 @@ func (l *lockedText) String() string {
 	return l.text.String()
 }
 
-// tally is quotas without an end of the minute.
+// tally is quotas, and a limiter of calls, whose window does not end.
 type tally struct {
-	mu   sync.Mutex
-	used map[string]int
+	limit int // of calls
+	mu    sync.Mutex
+	used  map[string]int
+}
+
+func newTally(limit int) *tally { return &tally{limit: limit, used: map[string]int{}} }
+
+func (q *tally) Allow(ctx context.Context, ip, method string) bool {
+	return q.Spend(ctx, ip, method, 1, q.limit)
 }
 
 func (q *tally) Spend(_ context.Context, holder, what string, amount, limit int) bool {
@@ -177,7 +184,7 @@ func TestAKeyHasItsLimits(t *testing.T) {
 	f, tokens := keyFile(t, map[string]string{"few": "calls=3", "light": "weight=9", "other": ""})
 	c.Keys.APIKeys = f
 	methods := append(testMethods(), Method{Name: "eth_heavy", AnyParams: true, Weight: 4, Handler: returns(true)})
-	d := testDispatcher(t, c, Options{Keys: apikey.NewRing(f), Quotas: &tally{used: map[string]int{}}, Limiter: NewWindowLimiter(keyWindow, func(string) int { return 1 })}, methods...)
+	d := testDispatcher(t, c, Options{Keys: apikey.NewRing(f), Quotas: newTally(0), Limiter: newTally(1)}, methods...)
 	url := serveHTTP(t, d, HTTPOptions{})
 	call := func(key, method, from string) int {
 		header := http.Header{"X-Forwarded-For": {from}}

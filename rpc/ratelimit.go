@@ -1,12 +1,6 @@
 package rpc
 
-import (
-	"context"
-	"sync"
-	"time"
-
-	lru "github.com/hashicorp/golang-lru/v2"
-)
+import "context"
 
 // Limiter decides whether an address may call a method now. Of IPv6 it is asked for a whole /64, as capacity.ClientOf
 // writes it. It must answer quickly, and allow the call rather than fail.
@@ -42,50 +36,4 @@ func (c *RateLimitConfig) MethodLimit(method string, tier int) int {
 		return limit
 	}
 	return c.TierLimit(tier)
-}
-
-// maxWindows bounds the memory of a WindowLimiter to some tens of megabytes.
-const maxWindows = 100_000
-
-// WindowLimiter counts calls in memory, in fixed windows per address and method that begin with the first call.
-// It holds a bounded number of windows: beyond that it forgets the one used least recently, which only favours
-// that client.
-type WindowLimiter struct {
-	length time.Duration
-	limit  func(method string) int
-
-	mu      sync.Mutex
-	windows *lru.Cache[windowKey, window] // guarded by mu
-}
-
-type windowKey struct{ ip, method string }
-
-type window struct {
-	ends  time.Time
-	calls int
-}
-
-// NewWindowLimiter makes a limiter for one process. The function limit says how often one address
-// may call a method in a window of that length.
-func NewWindowLimiter(length time.Duration, limit func(method string) int) *WindowLimiter {
-	windows, err := lru.New[windowKey, window](maxWindows)
-	if err != nil {
-		panic(err) // only a size below 1 fails
-	}
-	return &WindowLimiter{length: length, limit: limit, windows: windows}
-}
-
-// Allow counts a call and reports whether it is within the limit.
-func (l *WindowLimiter) Allow(_ context.Context, ip, method string) bool {
-	now := time.Now()
-	key := windowKey{ip, method}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	w, ok := l.windows.Get(key)
-	if !ok || !now.Before(w.ends) {
-		w = window{ends: now.Add(l.length)}
-	}
-	w.calls++
-	l.windows.Add(key, w)
-	return w.calls <= l.limit(method)
 }

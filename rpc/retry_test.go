@@ -12,8 +12,8 @@ import (
 func TestTooManyRequestsSayWhenToTryAgain(t *testing.T) {
 	for name, encoding := range map[string]string{"plain": "", "through net/http": "identity"} {
 		c := testConfig()
-		c.RateLimit.Disabled, c.RateLimit.Tier2 = false, 1
-		url := serveHTTP(t, testDispatcher(t, c, Options{Limiter: NewWindowLimiter(c.RateLimit.Window.Duration(), testTier(c.RateLimit))}), HTTPOptions{})
+		c.RateLimit.Disabled = false
+		url := serveHTTP(t, testDispatcher(t, c, Options{Limiter: newTally(1)}), HTTPOptions{})
 		for i, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
 			request, err := http.NewRequest(http.MethodPost, url, strings.NewReader(chainIDCall))
 			if err != nil {

@@ -152,13 +152,6 @@ func testUnknown(name string, t Transport, served bool) *eth.Error {
 	return eth.ErrMethodNotFound(name)
 }
 
-// testTier puts each method of TestWindowLimiter into a tier of its own.
-func testTier(c RateLimitConfig) func(string) int {
-	return func(method string) int {
-		return c.TierLimit(map[string]int{"eth_call": 1, "eth_chainId": 2, "web3_sha3": 3}[method])
-	}
-}
-
 // testNotification is the method of the notifications that subscribers of the tests get.
 const testNotification = "test_subscription"
 

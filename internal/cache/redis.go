@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
@@ -28,7 +27,6 @@ const (
 type Redis struct {
 	off    bool
 	config Config
-	client redis.UniversalClient
 	queue  chan entry
 	queued atomic.Int64 // bytes in the queue
 	count  *prometheus.CounterVec
@@ -37,40 +35,20 @@ type Redis struct {
 	quota  *redisx.Quota // of the fleet
 	set    *redis.Script
 
-	reads, writes way
-}
-
-// way is how Redis is asked to read, or to write. They rest apart after a failure: a Redis that holds writes up, or a replica, can be read
-// all the same.
-type way struct {
-	*redisx.Asker
-	outage outage.Log
+	// Reads and writes rest apart after a failure: a Redis that holds writes up, or a replica, can be read all the same.
+	reads, writes *redisx.Asker
 }
 
 // errShort is no answer of Redis to its caller, so that a Redis without memory rests, too.
 var errShort = errors.New("redis is short of memory")
 
-// pause is how long Redis is left alone after a failure.
-const pause = time.Second
-
-func newWay(config Config, client redis.UniversalClient, log *slog.Logger, name, consequence string) way {
-	return way{
-		Asker:  redisx.NewAsker(client, config.Timeout.Duration(), pause),
-		outage: outage.Log{Logger: log, Upstream: "redis", Name: name, Level: slog.LevelWarn, Consequence: consequence},
-	}
-}
-
-// ask makes a round trip, and returns how it failed: "" if it did not. That the caller gave up says nothing of Redis.
-func (w *way) ask(ctx context.Context, question func(context.Context, redis.UniversalClient) error) (failed string) {
-	err := w.Ask(ctx, question)
+// failure names how a question failed in the metric; "" if it did not.
+func failure(err error) string {
 	switch {
 	case err == nil:
-		w.outage.Up(ctx)
 		return ""
 	case errors.Is(err, redisx.ErrResting):
 		return "skipped"
-	case ctx.Err() == nil:
-		w.outage.Down(ctx, err)
 	}
 	return "error"
 }
@@ -83,11 +61,16 @@ type entry struct {
 // New makes a store. It starts nothing; without Run nothing is written. The client
 // stays the caller's.
 func New(config Config, client redis.UniversalClient, log *slog.Logger) *Redis {
+	asker := func(name, consequence string) *redisx.Asker {
+		return redisx.NewAsker(client, redisx.AskerOptions{Timeout: config.Timeout.Duration(), Outage: &outage.Log{
+			Logger: log, Upstream: "redis", Name: name, Level: slog.LevelWarn, Consequence: consequence,
+		}})
+	}
 	return &Redis{
-		config: config, client: client, queue: make(chan entry, queueSize),
+		config: config, queue: make(chan entry, queueSize),
 		quota: redisx.NewQuota("cache", config.MaxBytes, config.TTL.Duration()), set: redis.NewScript(redisx.SpareLua + putLua),
-		reads:  newWay(config, client, log, "cache (reading)", "every relay reads from the mirror node what another one has read"),
-		writes: newWay(config, client, log, "cache (writing)", "other relays read from the mirror node what this one has read"),
+		reads:  asker("cache (reading)", "every relay reads from the mirror node what another one has read"),
+		writes: asker("cache (writing)", "other relays read from the mirror node what this one has read"),
 		gets:   calls("get"), puts: calls("set"),
 		count: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "rpc_relay_cache_redis_operations_total",
@@ -133,12 +116,12 @@ func (r *Redis) Get(ctx context.Context, key string) []byte {
 }
 
 func (r *Redis) get(ctx context.Context, key string) (value []byte, result string) {
-	failed := r.reads.ask(ctx, func(ctx context.Context, c redis.UniversalClient) (err error) {
+	err := r.reads.Ask(ctx, func(ctx context.Context, c redis.UniversalClient) (err error) {
 		// A range, so that somebody else's giant under our key is not read.
 		value, err = c.GetRange(ctx, prefix+key, 0, int64(r.config.MaxValue)).Bytes()
 		return err
 	})
-	switch {
+	switch failed := failure(err); {
 	case failed != "":
 		return nil, failed
 	case len(value) == 0:
@@ -190,7 +173,7 @@ func (r *Redis) Run(ctx context.Context) error {
 
 func (r *Redis) put(ctx context.Context, e entry) (result string) {
 	full := false
-	failed := r.writes.ask(ctx, func(ctx context.Context, c redis.UniversalClient) error {
+	err := r.writes.Ask(ctx, func(ctx context.Context, c redis.UniversalClient) error {
 		if full = !r.quota.Take(len(prefix) + len(e.key) + len(e.value)); full {
 			return nil
 		}
@@ -201,7 +184,7 @@ func (r *Redis) put(ctx context.Context, e entry) (result string) {
 		}
 		return r.quota.Settle(ctx, c)
 	})
-	switch {
+	switch failed := failure(err); {
 	case failed != "":
 		return failed
 	case full:

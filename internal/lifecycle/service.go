@@ -18,16 +18,20 @@ import (
 // Service keeps records. It is safe for concurrent use.
 type Service struct {
 	cfg    Config
-	off    bool           // made by Disabled
-	steps  *Journal       // nil: nobody watches
-	behind *redisx.Behind // nil: this process is alone
-	quota  *redisx.Quota  // of the fleet in Redis
+	off    bool          // made by Disabled
+	steps  *Journal      // nil: nobody watches
+	redis  *redisx.Asker // nil: this process is alone
+	quota  *redisx.Quota // of the fleet in Redis
+	writes chan write    // that wait for Redis
 	errors *prometheus.CounterVec
 
 	mu    sync.Mutex
 	known *simplelru.LRU[common.Hash, *item] // guarded by mu
 	bytes int                                // guarded by mu; of known
 }
+
+// write adds commands to a pipeline. It must not wait.
+type write func(context.Context, redis.Pipeliner)
 
 // item is a record of this process.
 type item struct {
@@ -57,12 +61,7 @@ func New(cfg Config, client redis.UniversalClient) (*Service, error) {
 		return nil, err
 	}
 	s.known = known
-	if client != nil {
-		s.behind = redisx.NewBehind(client, redisx.BehindOptions{
-			Timeout: cfg.RedisTimeout.Duration(), Rest: time.Second, Queue: cfg.MaxEntries, Quota: s.quota,
-			Lost: func(redisx.Write, error) { s.errors.WithLabelValues("write").Inc() },
-		})
-	}
+	s.redis, s.writes = redisx.NewAsker(client, redisx.AskerOptions{Timeout: cfg.RedisTimeout.Duration()}), make(chan write, cfg.MaxEntries)
 	return s, nil
 }
 
@@ -72,12 +71,55 @@ func Disabled() *Service { return &Service{off: true} }
 // Enabled reports whether the service keeps records.
 func (s *Service) Enabled() bool { return !s.off }
 
-// Run writes to Redis until ctx ends. Its error is nil.
+// Run writes to Redis until ctx ends, and then what is left. Its error is nil.
 func (s *Service) Run(ctx context.Context) error {
-	if s.behind == nil {
+	if s.redis == nil {
 		return nil
 	}
-	return s.behind.Run(ctx)
+	for {
+		select {
+		case <-ctx.Done():
+			for len(s.writes) > 0 {
+				s.flush(context.WithoutCancel(ctx), <-s.writes)
+			}
+			return nil
+		case first := <-s.writes:
+			s.flush(context.WithoutCancel(ctx), first)
+		}
+	}
+}
+
+// flush makes a write, and others that wait, in one round trip. What cannot be written is lost.
+func (s *Service) flush(ctx context.Context, first write) {
+	const most = 512
+	writes := []write{first}
+	for len(writes) < most && len(s.writes) > 0 { // nobody else takes any
+		writes = append(writes, <-s.writes)
+	}
+	err := s.redis.Ask(ctx, func(ctx context.Context, c redis.UniversalClient) error {
+		_, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for _, w := range writes {
+				w(ctx, p)
+			}
+			return nil
+		})
+		if err == nil {
+			err = s.quota.Settle(ctx, c)
+		}
+		return err
+	})
+	if err != nil {
+		s.errors.WithLabelValues("write").Add(float64(len(writes)))
+	}
+}
+
+// put has a write made. It never blocks.
+func (s *Service) put(w write) {
+	select {
+	case s.writes <- w:
+	default:
+		s.errors.WithLabelValues("write").Inc()
+	}
 }
 
 // Collectors returns the metrics for registration; none if the service is off.
@@ -109,8 +151,8 @@ func (s *Service) Record(hash common.Hash, step Step) {
 		s.keep(hash, &item{state: next, until: s.until(), unsaved: true})
 	}
 	s.mu.Unlock()
-	if changed && s.behind != nil {
-		s.behind.Put(redisx.Write{Name: "record", Do: func(ctx context.Context, p redis.Pipeliner) { s.save(ctx, p, hash) }})
+	if changed && s.redis != nil {
+		s.put(func(ctx context.Context, p redis.Pipeliner) { s.save(ctx, p, hash) })
 	}
 }
 
@@ -126,10 +168,10 @@ func (s *Service) Validated(hash common.Hash) {
 	switch {
 	case old != nil && old.Rank < rankValidated:
 		s.Record(hash, Step{Name: Mirrored})
-	case old == nil && s.behind != nil:
-		s.behind.Put(redisx.Write{Name: "validate", Do: func(ctx context.Context, p redis.Pipeliner) {
+	case old == nil && s.redis != nil:
+		s.put(func(ctx context.Context, p redis.Pipeliner) {
 			p.Eval(ctx, validate, []string{key(hash)}, time.Now().UnixMilli(), s.millis())
-		}})
+		})
 	}
 }
 
@@ -141,7 +183,7 @@ func (s *Service) Get(ctx context.Context, hash common.Hash) (Record, bool) {
 	s.mu.Lock()
 	own := s.get(hash)
 	s.mu.Unlock()
-	if s.behind != nil {
+	if s.redis != nil {
 		if shared := s.read(ctx, hash); shared != nil && (own == nil || shared.Rank > own.Rank || shared.Rank == own.Rank && shared.Timestamp > own.Timestamp) {
 			own = shared
 		}
@@ -260,7 +302,7 @@ func (s *Service) save(ctx context.Context, p redis.Pipeliner, hash common.Hash)
 // read asks Redis. What cannot be read is not known.
 func (s *Service) read(ctx context.Context, hash common.Hash) *state {
 	var text []byte
-	err := s.behind.Ask(ctx, func(ctx context.Context, c redis.UniversalClient) (err error) {
+	err := s.redis.Ask(ctx, func(ctx context.Context, c redis.UniversalClient) (err error) {
 		text, err = c.Get(ctx, key(hash)).Bytes()
 		return err
 	})

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,9 +27,7 @@ const lapse = 15 * time.Minute
 type Budget struct {
 	cfg     Config
 	plans   *plans
-	ledger  patientLedger
-	near    *local // the sums as this process knows them
-	fleet   *shared
+	ledger  *ledger
 	settler *settler
 	metrics *metrics
 	rates   rates
@@ -57,9 +56,9 @@ func New(cfg Config, deps Deps) (*Budget, error) {
 	if err != nil {
 		return nil, fmt.Errorf("name this process: %w", err)
 	}
-	b := &Budget{cfg: cfg, plans: &plans{}, near: newLocal(lapse, maxBooks), name: id.String(), now: time.Now}
-	b.ledger = b.near
+	b := &Budget{cfg: cfg, plans: &plans{}, name: id.String(), now: time.Now}
 	b.metrics = newMetrics(b)
+	b.ledger = newLedger(nil, newLocal(maxBooks), b.name, b.metrics.redisFailures.Inc)
 	if !b.On() {
 		return b, nil
 	}
@@ -70,9 +69,7 @@ func New(cfg Config, deps Deps) (*Budget, error) {
 		return nil, errors.New("a budget needs to know fees and where to log")
 	}
 	if deps.Redis != nil {
-		far := newRemote(deps.Redis, deps.Scope, lapse, maxBooks, cfg.RedisTimeout.Duration())
-		b.fleet = newShared(far, b.near, b.name, deps.Log, b.metrics.redisFailures.Inc)
-		b.ledger = b.fleet
+		b.ledger.far = newRemote(deps.Redis, deps.Scope, cfg.RedisTimeout.Duration(), deps.Log)
 	}
 	b.rates.ask = deps.Rate
 	b.settler = newSettler(b.ledger, deps.Fee, deps.Log)
@@ -88,18 +85,15 @@ func (b *Budget) Run(ctx context.Context) error {
 	if !b.On() {
 		return nil
 	}
-	fleetCtx, stopFleet := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopFleet()
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		if b.fleet != nil {
-			b.fleet.run(fleetCtx)
-		}
-	}()
+	telling, told := context.WithCancel(context.WithoutCancel(ctx))
+	defer told()
+	var teller sync.WaitGroup
+	if b.ledger.far != nil {
+		teller.Go(func() { b.ledger.run(telling) })
+	}
 	b.settler.run(ctx)
-	stopFleet() // it is told last what the settler still had to say
-	<-stopped
+	told() // Redis is told last what the settler still had to say
+	teller.Wait()
 	return nil
 }
 
@@ -126,12 +120,12 @@ func (b *Budget) Reserve(ctx context.Context, s Spending) (r *Reservation, ok bo
 		amount: min(max(int64(s.Amount), 0), greatest/4),
 		books:  b.books(s),
 	}
-	a, err := b.ledger.reserve(ctx, c)
-	if err != nil || a.refused != granted { // no ledger of ours returns an error here
+	g, ok := b.ledger.reserve(ctx, c)
+	if !ok {
 		b.metrics.refused.WithLabelValues("TRANSACTION", s.Method).Inc()
 		return nil, false
 	}
-	return &Reservation{settler: b.settler, grant: grant{c.id, c.window, c.amount, a.sums.books()}}, true
+	return &Reservation{settler: b.settler, grant: g}, true
 }
 
 // Names of books. What follows the colon is the plan's id or who the book is for.
@@ -189,7 +183,7 @@ type Reservation struct {
 // Release gives the whole amount back: nothing was spent.
 func (r *Reservation) Release() {
 	if r.end() {
-		r.settler.add(&job{grant: r.grant})
+		r.settler.add(r.grant, nil, false)
 	}
 }
 
@@ -198,7 +192,7 @@ func (r *Reservation) Release() {
 // amount counts as spent.
 func (r *Reservation) Settle(ids ...hedera.TransactionID) {
 	if r.end() {
-		r.settler.add(&job{grant: r.grant, ids: slices.Clone(ids), vague: len(ids) == 0})
+		r.settler.add(r.grant, slices.Clone(ids), len(ids) == 0)
 	}
 }
 

@@ -322,9 +322,10 @@ func TestSettlementsAreBounded(t *testing.T) {
 	if left := b.left(t); left != 1_000_000-maxJobs {
 		t.Errorf("%v is left", left)
 	}
-	if len(b.settler.jobs) != maxJobs {
-		t.Errorf("%d settlements wait", len(b.settler.jobs))
+	if b.settler.jobs != maxJobs {
+		t.Errorf("%d settlements wait", b.settler.jobs)
 	}
+	run(t, b)()
 }
 
 func TestConfig(t *testing.T) {

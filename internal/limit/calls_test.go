@@ -1,33 +1,70 @@
 package limit
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
 
 	"lockstep/internal/redistest"
 )
 
-// refusing is what decides without Redis; it counts how often it had to.
-type refusing struct{ asked atomic.Int64 }
-
-func (r *refusing) Allow(context.Context, string, string) bool {
-	r.asked.Add(1)
-	return false
+func newTestCalls(t *testing.T, url string, window time.Duration) (*Calls, *commands) {
+	t.Helper()
+	client, log := connect(t, url), &commands{}
+	client.AddHook(log)
+	return NewCalls(client, patience, window, func(method string) int { return map[string]int{"eth_call": 10, "net_version": 1}[method] }), log
 }
 
-func newTestCalls(t *testing.T, url string, window, timeout time.Duration) (*Calls, *refusing, *commands) {
-	t.Helper()
-	client, instead, log := connect(t, url), &refusing{}, &commands{}
-	client.AddHook(log)
-	return NewCalls(CallsConfig{
-		Redis: client, Window: window, Timeout: timeout, Instead: instead,
-		Limit: func(method string) int { return map[string]int{"eth_call": 10, "net_version": 1}[method] },
-	}), instead, log
+// A window begins with the first use, and what is refused does not count. So it is in this process and in Redis.
+func TestWindowsOfUse(t *testing.T) {
+	redisURL := redistest.Start(t).URL()
+	for name, client := range map[string]redis.UniversalClient{"alone": nil, "fleet": connect(t, redisURL)} {
+		t.Run(name, func(t *testing.T) {
+			q := NewQuotas(client, patience)
+			for i, step := range []struct {
+				holder, what  string
+				amount, limit int
+				want          bool
+			}{
+				{"shop", "weight", 8, 10, true},
+				{"shop", "weight", 4, 10, false},
+				{"shop", "weight", 2, 10, true},
+				{"shop", "weight", 1, 10, false},
+				{"shop", "weight", 1, 11, true}, // a limit that is raised counts at once
+				{"shop", "weight", 1, 0, false}, // and a lower one
+				{"shop", "calls", 1, 1, true},
+				{"other", "weight", 10, 10, true},
+				{"none", "weight", 1, 0, false},
+			} {
+				if got := q.Spend(t.Context(), step.holder, step.what, step.amount, step.limit); got != step.want {
+					t.Errorf("step %d: %v", i, got)
+				}
+			}
+		})
+	}
+	if left, err := connect(t, redisURL).PTTL(t.Context(), "quota:{shop}:weight").Result(); err != nil || left <= 0 || left > quotaWindow {
+		t.Errorf("the window ends in %v, %v", left, err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		q := NewQuotas(nil, 0)
+		spend := func() bool { return q.Spend(t.Context(), "shop", "weight", 10, 10) }
+		if !spend() || spend() {
+			t.Error("want ten, and no more")
+		}
+		time.Sleep(quotaWindow - time.Millisecond) //nolint:forbidigo // fake time
+		if spend() {
+			t.Error("the window is over too early")
+		}
+		time.Sleep(time.Millisecond) //nolint:forbidigo // fake time
+		if !spend() {
+			t.Error("the window does not end")
+		}
+	})
 }
 
 // The processes of a fleet count together, and exactly.
@@ -36,7 +73,7 @@ func TestCallsAreCountedTogether(t *testing.T) {
 	var allowed atomic.Int64
 	var wait sync.WaitGroup
 	for range 2 {
-		c, instead, _ := newTestCalls(t, server.URL(), time.Hour, patience)
+		c, _ := newTestCalls(t, server.URL(), time.Hour)
 		for range 16 {
 			wait.Go(func() {
 				for range 5 {
@@ -46,17 +83,12 @@ func TestCallsAreCountedTogether(t *testing.T) {
 				}
 			})
 		}
-		defer func() {
-			if n := instead.asked.Load(); n != 0 {
-				t.Errorf("%d calls were decided without Redis", n)
-			}
-		}()
 	}
 	wait.Wait()
 	if n := allowed.Load(); n != 10 {
 		t.Errorf("%d of 160 calls were allowed, want 10", n)
 	}
-	c, _, log := newTestCalls(t, server.URL(), time.Hour, patience)
+	c, log := newTestCalls(t, server.URL(), time.Hour)
 	for name, test := range map[string]struct {
 		ip, method string
 		want       bool
@@ -79,27 +111,9 @@ func TestCallsAreCountedTogether(t *testing.T) {
 	}
 }
 
-// A limit that is raised counts at once, also for a caller that was over the old one; so does a lower one.
-func TestCallsWithAnotherLimit(t *testing.T) {
-	server := redistest.Start(t)
-	limit := 1
-	c := NewCalls(CallsConfig{
-		Redis: connect(t, server.URL()), Window: time.Hour, Timeout: patience, Instead: &refusing{}, Limit: func(string) int { return limit },
-	})
-	for i, step := range []struct {
-		limit int
-		want  bool
-	}{{1, true}, {1, false}, {1, false}, {4, true}, {4, true}, {4, false}, {0, false}, {8, true}} {
-		limit = step.limit
-		if got := c.Allow(t.Context(), "192.0.2.1", "eth_call"); got != step.want {
-			t.Errorf("call %d, limit %d: %v", i, limit, got)
-		}
-	}
-}
-
 func TestCallWindows(t *testing.T) {
 	server := redistest.Start(t)
-	c, _, _ := newTestCalls(t, server.URL(), 500*time.Millisecond, patience)
+	c, _ := newTestCalls(t, server.URL(), 500*time.Millisecond)
 	allowed, refused := 0, 0
 	for end := time.Now().Add(patience); allowed < 3 || refused == 0; {
 		if c.Allow(t.Context(), "192.0.2.1", "net_version") {
@@ -129,16 +143,17 @@ func TestCallWindows(t *testing.T) {
 // Redis is found again.
 func TestCallsWithoutRedis(t *testing.T) {
 	server := redistest.Start(t)
-	c, instead, log := newTestCalls(t, server.URL(), time.Hour, patience)
+	c, log := newTestCalls(t, server.URL(), time.Hour)
 	server.Kill()
 	const calls = 1000
+	allowed := 0
 	for range calls {
 		if c.Allow(t.Context(), "192.0.2.1", "eth_call") {
-			t.Fatal("somebody else decided")
+			allowed++
 		}
 	}
-	if n := instead.asked.Load(); n != calls {
-		t.Errorf("the process decided %d times", n)
+	if allowed != 10 {
+		t.Errorf("the process allowed %d calls", allowed)
 	}
 	if n := log.count(); n < 1 || n > calls/10 {
 		t.Errorf("%d commands were tried for %d calls", n, calls)
@@ -164,7 +179,7 @@ func TestCallsWithoutRedis(t *testing.T) {
 // Whoever deletes the keys lifts the limits: no process remembers them for long.
 func TestALimitEndsWithItsKey(t *testing.T) {
 	server := redistest.Start(t)
-	c, _, _ := newTestCalls(t, server.URL(), time.Hour, patience)
+	c, _ := newTestCalls(t, server.URL(), time.Hour)
 	for range 11 {
 		c.Allow(t.Context(), "192.0.2.1", "eth_call")
 	}

@@ -67,24 +67,25 @@
 //	hbarlimit:{scope}:<window>:spent   hash, tinybars by book; and #process, its last message
 //	hbarlimit:{scope}:<window>:claims  hash, claim to amount and books
 //	hbarlimit:{scope}:<window>:lapses  sorted set, claims by the time of their lapse
-//	ratelimit:<address>:<method>       string, calls; expires with its window
+//	ratelimit:<address>:<method>       number, calls; expires with its window
+//	quota:{<holder>}:<what>            number, what the holder of a key has used; expires with its window
 //
 // A reservation is one script, and so is its settlement. The keys of a window are in one
 // slot of a cluster and expire a quarter of an hour after it. No key is ever searched for.
 //
 // # When Redis does not answer
 //
-// Nobody waits for it longer than LIMIT_REDIS_TIMEOUT_MS, and while it is known to be away
-// nobody waits at all. Each process then goes on from the sums it saw last: it can spend
+// Nobody waits for it longer than LIMIT_REDIS_TIMEOUT_MS, and while it is known to be away one caller a second tries; see
+// redisx.Asker. Each process then goes on from the sums it saw last: it can spend
 // what was left for the fleet, not more. What it spends is entered in Redis when that is
 // back. A claim that was made before Redis went away stays there until it lapses. Until then it may be counted
 // twice, in Redis and by the process, but it is always counted. A Redis that has lost its data has lost the window's sums.
 //
 // # Calls
 //
-// Calls limits how often an address may call a method per window (LIMIT_DURATION). While
-// Redis is away each process limits for itself; rpc_relay_rate_limit_store_failures counts
-// those calls. An address that is over its limit costs Redis one call a second.
+// Calls limits how often an address may call a method per window (LIMIT_DURATION), Quotas what the holder of an API key may
+// use in a minute. While Redis is away each process limits for itself; rpc_relay_rate_limit_store_failures and
+// lockstep_api_key_store_failures_total count that. Who is over a limit costs Redis one call a second.
 //
 // # Words
 //

@@ -18,8 +18,30 @@ import (
 
 const patience = time.Minute // machines that test are busy; no setting may be longer
 
-// site makes ledgers that share their books: the processes of a fleet.
-type site func(t *testing.T, lapse time.Duration, maxBooks int) (process func() ledger)
+// books keep what was spent in a window: those of a process, or in Redis.
+type books interface {
+	reserve(ctx context.Context, c claim) (answer, error)
+	settle(ctx context.Context, g grant, actual int64) (sums, error)
+}
+
+// alone are the books of a process.
+type alone struct{ *local }
+
+func (l alone) reserve(_ context.Context, c claim) (answer, error) { return l.local.reserve(c), nil }
+
+func (l alone) settle(_ context.Context, g grant, actual int64) (sums, error) {
+	l.change(g.window, g.books, actual-g.amount)
+	return nil, nil
+}
+
+// site makes books that several processes share.
+type site func(t *testing.T, lapse time.Duration, maxBooks int) (process func() books)
+
+func far(client redis.UniversalClient, scope string, lapse time.Duration, maxBooks int) *remote {
+	r := newRemote(client, scope, patience, slog.New(slog.DiscardHandler))
+	r.lapse, r.maxBooks = lapse, maxBooks
+	return r
+}
 
 func connect(t testing.TB, url string) redis.UniversalClient {
 	t.Helper()
@@ -31,29 +53,21 @@ func connect(t testing.TB, url string) redis.UniversalClient {
 	return client
 }
 
-// sites are all implementations of the contract.
+// sites are all implementations.
 func sites(t *testing.T) map[string]site {
 	t.Helper()
 	over := func(url string) site {
-		return func(t *testing.T, lapse time.Duration, maxBooks int) func() ledger {
-			return func() ledger { return newRemote(connect(t, url), t.Name(), lapse, maxBooks, patience) }
+		return func(t *testing.T, lapse time.Duration, maxBooks int) func() books {
+			return func() books { return far(connect(t, url), t.Name(), lapse, maxBooks) }
 		}
 	}
-	single := redistest.Start(t).URL()
 	return map[string]site{
-		"local": func(_ *testing.T, lapse time.Duration, maxBooks int) func() ledger {
-			l := newLocal(lapse, maxBooks)
-			return func() ledger { return l }
+		"local": func(_ *testing.T, _ time.Duration, maxBooks int) func() books {
+			l := alone{newLocal(maxBooks)}
+			return func() books { return l }
 		},
-		"redis":   over(single),
+		"redis":   over(redistest.Start(t).URL()),
 		"cluster": over(redistest.StartCluster(t).URL()),
-		"shared": func(t *testing.T, lapse time.Duration, maxBooks int) func() ledger {
-			client := connect(t, single)
-			return func() ledger {
-				far := newRemote(client, t.Name(), lapse, maxBooks, patience)
-				return newShared(far, newLocal(lapse, maxBooks), t.Name(), slog.New(slog.DiscardHandler), func() {})
-			}
-		},
 	}
 }
 
@@ -90,17 +104,17 @@ func nextClaim() string {
 }
 
 // reserve claims an amount and returns the grant and whether it was granted.
-func reserve(t *testing.T, l ledger, w window, amount int64, books ...book) (grant, answer) {
+func reserve(t *testing.T, l books, w window, amount int64, books ...book) (grant, answer) {
 	t.Helper()
 	c := claim{id: nextClaim(), window: w, amount: amount, books: books}
 	a, err := l.reserve(context.Background(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return grant{c.id, w, amount, a.sums.books()}, a
+	return grant{id: c.id, window: w, amount: amount, books: a.sums.books()}, a
 }
 
-func settle(t *testing.T, l ledger, g grant, actual int64) sums {
+func settle(t *testing.T, l books, g grant, actual int64) sums {
 	t.Helper()
 	changed, err := l.settle(context.Background(), g, actual)
 	if err != nil {
@@ -199,7 +213,7 @@ func TestFirstEntriesAddUp(t *testing.T) {
 	onEverySite(t, func(t *testing.T, s site) {
 		const processes, rounds = 8, 20
 		process := s(t, time.Hour, 1000)
-		members := make([]ledger, processes)
+		members := make([]books, processes)
 		for i := range members {
 			members[i] = process()
 		}
@@ -248,28 +262,20 @@ func TestWindows(t *testing.T) {
 	})
 }
 
-// What a process had reserved when it died is free again after a while.
+// What a process had reserved in Redis when it died is free again after a while.
 func TestClaimsOfTheDeadLapse(t *testing.T) {
-	onEverySite(t, func(t *testing.T, s site) {
-		process := s(t, 50*time.Millisecond, 100)
-		l, w := process(), today()
-		total := fixed("total", 10)
-		lost, a := reserve(t, process(), w, 10, total)
-		compare(t, "the claim", a, answer{granted, sums{{"total", 10}}})
-		end := time.Now().Add(patience)
-		for {
-			if _, a = reserve(t, l, w, 1, total); a.refused == granted {
-				break
-			}
-			if time.Now().After(end) {
-				t.Fatal("the claim never lapsed")
-			}
+	r, w := far(connect(t, redistest.Start(t).URL()), "x", 50*time.Millisecond, 100), today()
+	total := fixed("total", 10)
+	lost, a := reserve(t, r, w, 10, total)
+	compare(t, "the claim", a, answer{granted, sums{{"total", 10}}})
+	for end := time.Now().Add(patience); a.refused != granted || a.sums[0].spent != 1; _, a = reserve(t, r, w, 1, total) {
+		if time.Now().After(end) {
+			t.Fatal("the claim never lapsed")
 		}
-		compare(t, "after the lapse", a, answer{granted, sums{{"total", 1}}})
-		if changed := settle(t, l, lost, 5); changed != nil {
-			t.Errorf("a claim that had lapsed was settled: %v", changed)
-		}
-	})
+	}
+	if changed := settle(t, r, lost, 5); changed != nil {
+		t.Errorf("a claim that had lapsed was settled: %v", changed)
+	}
 }
 
 // However many senders there are, the books are bounded; those beyond share one.

@@ -81,7 +81,7 @@ func (s *sumCollector) Collect(out chan<- prometheus.Metric) {
 // OPERATOR.
 func (b *Budget) perTier() (plans, spent map[tier]int64) {
 	plans, spent = map[tier]int64{}, map[tier]int64{}
-	b.near.each(windowAt(b.now(), b.cfg.Window.Duration()), func(name string, amount int64) {
+	b.ledger.near.each(windowAt(b.now(), b.cfg.Window.Duration()), func(name string, amount int64) {
 		t := tierBasic
 		switch id, planned := strings.CutPrefix(name, bookPlan); {
 		case name == bookTotal:

@@ -5,11 +5,13 @@ import (
 	_ "embed" // the scripts
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"lockstep/internal/outage"
 	"lockstep/internal/redisx"
 )
 
@@ -29,19 +31,22 @@ var enterLua string
 // keys of a network are in one slot of a cluster: the total is one number, and whoever
 // changes it is at one server anyway.
 type remote struct {
-	client   redis.UniversalClient
+	redis    *redisx.Asker
 	scope    string
 	lapse    time.Duration
 	maxBooks int
-	timeout  time.Duration
 
 	reserving, settling, entering *redis.Script
 }
 
-func newRemote(client redis.UniversalClient, scope string, lapse time.Duration, maxBooks int, timeout time.Duration) *remote {
+func newRemote(client redis.UniversalClient, scope string, timeout time.Duration, log *slog.Logger) *remote {
 	script := func(body string) *redis.Script { return redis.NewScript(redisx.SpareLua + booksLua + "\n" + body) }
 	return &remote{
-		client: client, scope: scope, lapse: lapse, maxBooks: maxBooks, timeout: timeout,
+		redis: redisx.NewAsker(client, redisx.AskerOptions{Timeout: timeout, Outage: &outage.Log{
+			Logger: log, Upstream: "redis", Name: "spending", Level: slog.LevelWarn,
+			Consequence: "each relay counts by itself what transactions cost, so a fleet can spend more than the limit",
+		}}),
+		scope: scope, lapse: lapse, maxBooks: maxBooks,
 		reserving: script(reserveLua), settling: script(settleLua), entering: script(enterLua),
 	}
 }
@@ -92,28 +97,17 @@ func (r *remote) enter(ctx context.Context, process string, m *message) error {
 	for name, amount := range m.amounts {
 		args = append(args, name, amount)
 	}
-	ctx, cancel := r.deadline(ctx)
-	defer cancel()
-	return r.entering.Run(ctx, r.client, r.keys(m.window), args...).Err()
+	_, err := r.run(ctx, r.entering, r.keys(m.window), args)
+	return err
 }
 
-// ping tells whether Redis answers.
-func (r *remote) ping(ctx context.Context) error {
-	ctx, cancel := r.deadline(ctx)
-	defer cancel()
-	return r.client.Ping(ctx).Err()
-}
-
-func (r *remote) run(ctx context.Context, s *redis.Script, keys []string, args []any) ([]any, error) {
-	ctx, cancel := r.deadline(ctx)
-	defer cancel()
-	return s.Run(ctx, r.client, keys, args...).Slice()
-}
-
-// deadline bounds a call. That its caller goes away does not end it: it would look like
-// a Redis that does not answer.
-func (r *remote) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), r.timeout)
+// run runs a script. That its caller goes away does not end it: it would look like a Redis that does not answer.
+func (r *remote) run(ctx context.Context, s *redis.Script, keys []string, args []any) (reply []any, err error) {
+	err = r.redis.Ask(context.WithoutCancel(ctx), func(ctx context.Context, c redis.UniversalClient) (err error) {
+		reply, err = s.Run(ctx, c, keys, args...).Slice()
+		return err
+	})
+	return reply, err
 }
 
 // errReply means that the server answered with something no script of ours returns.

@@ -48,7 +48,7 @@ func (c *commands) count() int {
 func TestOneScriptEach(t *testing.T) {
 	server := redistest.Start(t)
 	client := connect(t, server.URL())
-	r := newRemote(client, "0x12a", time.Hour, 100, patience)
+	r := far(client, "0x12a", time.Hour, 100)
 	w := today()
 	total := fixed("total", 1000)
 	g, _ := reserve(t, r, w, 5, total, opened("a", 100))
@@ -63,11 +63,11 @@ func TestOneScriptEach(t *testing.T) {
 	}
 	// Whatever makes a key sees to its end.
 	for _, name := range []string{"settled", "entered"} {
-		after := newRemote(client, name, time.Hour, 100, patience)
-		g, _ := reserve(t, after, w, 0, total)
+		late := far(client, name, time.Hour, 100)
+		g, _ := reserve(t, late, w, 0, total)
 		if name == "settled" {
-			settle(t, after, g, 5)
-		} else if err := after.enter(t.Context(), "p", &message{w, 1, map[string]int64{"total": 1}}); err != nil {
+			settle(t, late, g, 5)
+		} else if err := late.enter(t.Context(), "p", &message{w, 1, map[string]int64{"total": 1}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -95,7 +95,7 @@ func TestScopes(t *testing.T) {
 	client := connect(t, redistest.Start(t).URL())
 	w := today()
 	for _, scope := range []string{"0x127", "0x128"} {
-		_, a := reserve(t, newRemote(client, scope, time.Hour, 100, patience), w, 10, fixed("total", 10))
+		_, a := reserve(t, far(client, scope, time.Hour, 100), w, 10, fixed("total", 10))
 		if a.refused != granted {
 			t.Errorf("%s has no budget of its own", scope)
 		}

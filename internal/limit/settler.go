@@ -1,15 +1,13 @@
 package limit
 
 import (
-	"container/heap"
 	"context"
 	"log/slog"
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"lockstep/internal/hedera"
+	"lockstep/internal/sleep"
 )
 
 // Looking for a fee: the mirror node shows it some seconds after consensus.
@@ -19,149 +17,93 @@ const (
 )
 
 const (
-	maxJobs      = 65_536 // settlements that wait
-	settlements  = 16     // at the same time
+	maxJobs      = 16_384 // reservations that are being ended
+	looksAtOnce  = 16
 	lookTimeout  = 30 * time.Second
 	finishWithin = 2 * time.Second // when the process stops
 )
 
-// settler ends reservations in the background, so that no transaction waits for it.
+// settler ends reservations, each in a goroutine, so that no transaction waits for it.
 type settler struct {
-	ledger patientLedger
+	ledger *ledger
 	fee    func(context.Context, hedera.TransactionID) (hedera.Tinybar, bool, error)
 	log    *slog.Logger
+	places chan struct{} // has a token for each look that is being made
 
-	mu   sync.Mutex
-	jobs jobs // by time; guarded by mu
-	news chan struct{}
+	mu    sync.Mutex
+	ctx   context.Context         // guarded by mu; of run; nil: it has not begun
+	early []func(context.Context) // guarded by mu; wait for run
+	jobs  int                     // guarded by mu
+	end   time.Time               // guarded by mu; until then Redis is told; zero: the process does not stop
+	idle  chan struct{}
 }
 
-// job is a reservation to end.
-type job struct {
-	grant grant
-	ids   []hedera.TransactionID // whose fees are not known yet
-	spent int64                  // the fees that are
-	vague bool                   // there are more that will not be known
-	looks int
-	due   time.Time
+func newSettler(l *ledger, fee func(context.Context, hedera.TransactionID) (hedera.Tinybar, bool, error), log *slog.Logger) *settler {
+	return &settler{ledger: l, fee: fee, log: log, places: make(chan struct{}, looksAtOnce), idle: make(chan struct{})}
 }
 
-// amount is what the job's reservation comes to.
-func (j *job) amount() int64 {
-	if j.vague || len(j.ids) > 0 {
-		return max(j.spent, j.grant.amount)
-	}
-	return j.spent
-}
-
-// jobs is a heap by time.
-type jobs []*job
-
-func (h jobs) Len() int           { return len(h) }
-func (h jobs) Less(i, k int) bool { return h[i].due.Before(h[k].due) }
-func (h jobs) Swap(i, k int)      { h[i], h[k] = h[k], h[i] }
-func (h *jobs) Push(j any)        { *h = append(*h, j.(*job)) }
-func (h *jobs) Pop() any {
-	last := len(*h) - 1
-	j := (*h)[last]
-	(*h)[last] = nil
-	*h = (*h)[:last]
-	return j
-}
-
-func newSettler(l patientLedger, fee func(context.Context, hedera.TransactionID) (hedera.Tinybar, bool, error), log *slog.Logger) *settler {
-	return &settler{ledger: l, fee: fee, log: log, news: make(chan struct{}, 1)}
-}
-
-// add queues a job. When the queue is full, nobody looks for its fees.
-func (s *settler) add(j *job) {
-	j.due = time.Now()
-	if len(j.ids) > 0 {
-		j.due = j.due.Add(firstLook)
-	}
-	if !s.queue(j) {
-		s.ledger.note(j.grant, j.amount())
-	}
-}
-
-func (s *settler) queue(j *job) bool {
+// add ends a reservation by what transactions cost; vague: by the amount reserved, at the least. When too many are being
+// ended, or the process stops, nobody looks for their fees.
+func (s *settler) add(g grant, ids []hedera.TransactionID, vague bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.jobs) >= maxJobs {
-		return false
+	if s.jobs == maxJobs || !s.end.IsZero() {
+		var spent int64
+		if vague || len(ids) > 0 {
+			spent = g.amount
+		}
+		s.ledger.settleHere(g, spent)
+		return
 	}
-	heap.Push(&s.jobs, j)
-	select {
-	case s.news <- struct{}{}:
-	default:
+	s.jobs++
+	work := func(ctx context.Context) { s.work(ctx, g, ids, vague) }
+	if s.ctx == nil {
+		s.early = append(s.early, work)
+		return
 	}
-	return true
+	go work(s.ctx)
 }
 
-// run works the queue off until ctx ends, and then ends what is left in it.
-func (s *settler) run(ctx context.Context) {
-	var group errgroup.Group
-	group.SetLimit(settlements)
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for ctx.Err() == nil {
-		j, wait := s.next()
-		if j != nil {
-			group.Go(func() error {
-				s.work(ctx, j)
-				return nil
-			})
-			continue
-		}
-		timer.Reset(wait)
-		select {
-		case <-ctx.Done():
-		case <-s.news:
-		case <-timer.C:
-		}
-	}
-	_ = group.Wait() // no job returns an error
-	s.finish(context.WithoutCancel(ctx))
-}
-
-// next takes the job that is due, or says how long there is none.
-func (s *settler) next() (*job, time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.jobs) == 0 {
-		return nil, time.Hour
-	}
-	if wait := time.Until(s.jobs[0].due); wait > 0 {
-		return nil, wait
-	}
-	return heap.Pop(&s.jobs).(*job), 0
-}
-
-// work looks for the fees of a job and settles it once they are known, or will not be.
-func (s *settler) work(ctx context.Context, j *job) {
-	var unknown []hedera.TransactionID
-	for _, id := range j.ids {
-		if fee, ok := s.askFee(ctx, id); ok {
-			j.spent += int64(min(max(fee, 0), greatest/4))
-		} else {
-			unknown = append(unknown, id)
-		}
-	}
-	j.ids = unknown
-	if len(j.ids) > 0 {
-		if j.looks++; j.looks < looks && ctx.Err() == nil {
-			j.due = time.Now().Add(firstLook << j.looks)
-			if s.queue(j) {
-				return
+// work looks for the fees of a reservation and settles it once they are known, or will not be.
+func (s *settler) work(ctx context.Context, g grant, ids []hedera.TransactionID, vague bool) {
+	var spent int64
+	for look := 0; len(ids) > 0 && look < looks && sleep.For(ctx, firstLook<<look); look++ {
+		var unknown []hedera.TransactionID
+		for _, id := range ids {
+			if fee, ok := s.askFee(ctx, id); ok {
+				spent += int64(min(max(fee, 0), greatest/4))
+			} else {
+				unknown = append(unknown, id)
 			}
 		}
-		s.log.Warn("the cost of a transaction stayed unknown; the estimate counts as spent", "transaction", j.ids[0].String())
+		ids = unknown
 	}
-	s.settle(ctx, j)
+	if len(ids) > 0 {
+		s.log.Warn("the cost of a transaction stayed unknown; the estimate counts as spent", "transaction", ids[0].String())
+		vague = true
+	}
+	if vague {
+		spent = max(spent, g.amount)
+	}
+	s.mu.Lock()
+	late := !s.end.IsZero() && time.Now().After(s.end)
+	s.mu.Unlock()
+	if late {
+		s.ledger.settleHere(g, spent)
+	} else {
+		s.ledger.settle(context.WithoutCancel(ctx), g, spent)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.jobs--; s.jobs == 0 && !s.end.IsZero() {
+		close(s.idle)
+	}
 }
 
 // askFee asks once what a transaction cost, and whether that is known.
 func (s *settler) askFee(ctx context.Context, id hedera.TransactionID) (hedera.Tinybar, bool) {
+	s.places <- struct{}{}
+	defer func() { <-s.places }()
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	fee, known, err := s.fee(ctx, id)
@@ -171,24 +113,21 @@ func (s *settler) askFee(ctx context.Context, id hedera.TransactionID) (hedera.T
 	return fee, known && err == nil
 }
 
-func (s *settler) settle(ctx context.Context, j *job) {
-	if _, err := s.ledger.settle(ctx, j.grant, j.amount()); err != nil {
-		s.log.Warn("settling what a transaction cost failed", "error", err)
-	}
-}
-
-// finish ends the reservations that are left when the process stops.
-func (s *settler) finish(ctx context.Context) {
+// run ends reservations until ctx ends, and then those that are left, at once.
+func (s *settler) run(ctx context.Context) {
 	s.mu.Lock()
-	left := s.jobs
-	s.jobs = nil
+	s.ctx = ctx
+	for _, work := range s.early {
+		go work(ctx)
+	}
+	s.early = nil
 	s.mu.Unlock()
-	end := time.Now().Add(finishWithin)
-	for _, j := range left {
-		if time.Now().Before(end) {
-			s.settle(ctx, j)
-		} else {
-			s.ledger.note(j.grant, j.amount())
-		}
+	<-ctx.Done()
+	s.mu.Lock()
+	s.end = time.Now().Add(finishWithin)
+	none := s.jobs == 0
+	s.mu.Unlock()
+	if !none {
+		<-s.idle
 	}
 }

@@ -3,7 +3,6 @@ package limit
 import (
 	"context"
 	"log/slog"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,34 +25,37 @@ func newFleet(t *testing.T) *fleet {
 	return &fleet{t: t, server: server, client: connect(t, server.URL()), lapse: time.Hour}
 }
 
-// member is one process.
-type member struct {
-	*shared
-	failures atomic.Int64
-}
-
 // process starts a process; it learns by itself when Redis is back.
-func (f *fleet) process(name string) *member {
-	m := &member{}
-	far := newRemote(f.client, f.t.Name(), f.lapse, 100, patience)
-	m.shared = newShared(far, newLocal(time.Hour, 100), name, slog.New(slog.DiscardHandler), func() { m.failures.Add(1) })
+func (f *fleet) process(name string) *ledger {
+	l := newLedger(far(f.client, f.t.Name(), f.lapse, 100), newLocal(100), name, func() {})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		m.run(ctx)
+		l.run(ctx)
 	}()
 	f.t.Cleanup(func() {
 		cancel()
 		<-done
 	})
-	return m
+	return l
+}
+
+// spend reserves an amount of the total.
+func spend(l *ledger, w window, amount, limit int64) (grant, bool) {
+	return l.reserve(context.Background(), claim{id: nextClaim(), window: w, amount: amount, books: []book{fixed("total", limit)}})
+}
+
+// seen is what a process knows to be spent.
+func (l *ledger) seen(w window) (sum int64) {
+	l.near.each(w, func(_ string, spent int64) { sum += spent })
+	return sum
 }
 
 // total asks Redis itself what was spent.
 func (f *fleet) total(w window) int64 {
 	f.t.Helper()
-	_, a := reserve(f.t, newRemote(f.client, f.t.Name(), f.lapse, 100, patience), w, 0, fixed("total", 1<<50))
+	_, a := reserve(f.t, far(f.client, f.t.Name(), f.lapse, 100), w, 0, fixed("total", 1<<50))
 	return a.sums[0].spent
 }
 
@@ -73,32 +75,27 @@ func (f *fleet) until(what string, condition func() bool) {
 func TestWithoutRedisNothingIsFree(t *testing.T) {
 	f, w := newFleet(t), today()
 	a, b := f.process("a"), f.process("b")
-	total := fixed("total", 100)
-	reserve(t, a, w, 10, total)
-	reserve(t, b, w, 30, total)
+	spend(a, w, 10, 100)
+	spend(b, w, 30, 100)
 	f.server.Kill()
 
-	if _, answer := reserve(t, b, w, 61, total); answer.refused == granted {
+	if _, ok := spend(b, w, 61, 100); ok {
 		t.Error("more was granted than was left")
 	}
-	gone, answer := reserve(t, b, w, 60, total)
-	compare(t, "what was left", answer, answer1("total", 100))
-	if _, answer := reserve(t, b, w, 1, total); answer.refused == granted {
+	gone, ok := spend(b, w, 60, 100)
+	if !ok || b.seen(w) != 100 {
+		t.Errorf("what was left: %v, %d is spent", ok, b.seen(w))
+	}
+	if _, ok := spend(b, w, 1, 100); ok {
 		t.Error("the process does not count what it spends")
 	}
-	settle(t, b, gone, 25)
-	reserve(t, b, w, 20, total)
+	b.settle(t.Context(), gone, 25)
+	spend(b, w, 20, 100)
 
 	f.server.Restart()
-	f.until("Redis knows what was spent without it", func() bool { return b.up.Load() && f.total(w) == 40+25+20 })
-	_, answer = reserve(t, a, w, 16, total)
-	if answer.refused == granted {
-		t.Error("the other process does not know")
-	}
-	compare(t, "the other process", answer.sums, sums{{"total", 85}})
+	f.until("Redis knows what was spent without it", func() bool { return !b.owes() && f.total(w) == 40+25+20 })
+	f.until("the other process knows", func() bool { _, ok := spend(a, w, 16, 100); return !ok && a.seen(w) == 85 })
 }
-
-func answer1(book string, spent int64) answer { return answer{granted, sums{{book, spent}}} }
 
 // A claim that Redis has, and that is settled while it is away, is charged once in the
 // end.
@@ -107,44 +104,42 @@ func TestSettledWithoutRedis(t *testing.T) {
 	f, w := newFleet(t), today()
 	f.lapse = 20 * time.Second
 	p := f.process("a")
-	dear, _ := reserve(t, p, w, 10, fixed("total", 100))
-	free, _ := reserve(t, p, w, 10, fixed("total", 100))
+	dear, _ := spend(p, w, 10, 100)
+	free, _ := spend(p, w, 10, 100)
 	f.server.Kill()
-	settle(t, p, dear, 15)
-	settle(t, p, free, 0)
-	var seen int64
-	p.near.each(w, func(_ string, spent int64) { seen += spent })
-	if seen != 15 {
+	p.settle(t.Context(), dear, 15)
+	p.settle(t.Context(), free, 0)
+	if seen := p.seen(w); seen != 15 {
 		t.Errorf("the process counts %d", seen)
 	}
 	f.server.Restart()
-	f.until("exactly the fee is charged", func() bool { return p.up.Load() && f.total(w) == 15 })
+	f.until("exactly the fee is charged", func() bool { return !p.owes() && f.total(w) == 15 })
 }
 
 // A process keeps off a Redis that does not answer: no call of it after the first.
 func TestNobodyWaitsForADeadRedis(t *testing.T) {
 	server := redistest.Start(t)
-	var failures atomic.Int64
-	far := newRemote(connect(t, server.URL()), t.Name(), time.Hour, 100, 100*time.Millisecond)
-	s := newShared(far, newLocal(time.Hour, 100), "a", slog.New(slog.DiscardHandler), func() { failures.Add(1) })
+	failures := 0
+	r := newRemote(connect(t, server.URL()), t.Name(), 100*time.Millisecond, slog.New(slog.DiscardHandler))
+	l := newLedger(r, newLocal(100), "a", func() { failures++ })
 	server.Pause()
 	defer server.Resume()
 	w := today()
 	for range 1000 {
-		g, a := reserve(t, s, w, 1, fixed("total", 1<<40))
-		if a.refused != granted {
+		g, ok := spend(l, w, 1, 1<<40)
+		if !ok {
 			t.Fatal("refused for want of Redis")
 		}
-		settle(t, s, g, 1)
+		l.settle(t.Context(), g, 1)
 	}
-	if n := failures.Load(); n != 1 {
-		t.Errorf("%d calls of Redis failed, want the first alone", n)
+	if failures != 1 {
+		t.Errorf("%d calls of Redis failed, want the first alone", failures)
 	}
 }
 
 // A message that had to be sent twice counts once.
 func TestMessagesCountOnce(t *testing.T) {
-	r := newRemote(connect(t, redistest.Start(t).URL()), "x", time.Hour, 100, patience)
+	r := far(connect(t, redistest.Start(t).URL()), "x", time.Hour, 100)
 	w := today()
 	send := func(process string, number, amount int64) {
 		t.Helper()
@@ -160,35 +155,37 @@ func TestMessagesCountOnce(t *testing.T) {
 	compare(t, "sums", a.sums, sums{{"total", 12}, {"b", 3}})
 }
 
-// A journal is told in parts, of one window.
-func TestJournal(t *testing.T) {
-	j, w := newJournal(2*messageBooks), today()
+// What Redis does not know is told in parts, of one window.
+func TestMessages(t *testing.T) {
+	const most = 500
+	l, w := newLedger(&remote{}, newLocal(2*most), "a", nil), today()
 	var names []string
-	for range 3 * messageBooks {
+	for range 3 * most {
 		names = append(names, nextClaim())
 	}
-	if !j.add(w, names, 5) || j.add(w, names, 0) {
-		t.Error("news is news unless it is nothing")
+	l.owe(w, names, 0)
+	if l.owes() {
+		t.Error("nothing is something")
 	}
+	l.owe(w, names, 5)
 	told := 0
-	for number := int64(1); ; number++ {
-		m := j.next()
-		if m == nil {
-			break
+	for number := int64(1); l.owes(); number++ {
+		m := l.next()
+		if again := l.next(); again != m {
+			t.Error("a message changes before it is told")
 		}
-		if told += len(m.amounts); len(m.amounts) > messageBooks || m.number != number {
+		if told += len(m.amounts); len(m.amounts) > most || m.number != number {
 			t.Errorf("message %d of %d books", m.number, len(m.amounts))
 		}
+		l.message = nil
 	}
-	if told != 2*messageBooks {
+	if told != 2*most {
 		t.Errorf("%d books were told, want as many as there is room for", told)
 	}
-	j.add(w, []string{"a"}, 5)
-	j.add(after(w), []string{"b"}, 5)
-	if j.add(w, []string{"c"}, 5) {
-		t.Error("the window before is over")
-	}
-	if m := j.next(); m == nil || len(m.amounts) != 1 || m.amounts["b"] != 5 {
+	l.owe(w, []string{"a"}, 5)
+	l.owe(after(w), []string{"b"}, 5)
+	l.owe(w, []string{"c"}, 5) // the window is over
+	if m := l.next(); len(m.amounts) != 1 || m.amounts["b"] != 5 {
 		t.Errorf("the new window's message: %v", m)
 	}
 }

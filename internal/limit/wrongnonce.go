@@ -3,6 +3,7 @@ package limit
 import (
 	"context"
 	_ "embed" // the script
+	"math"
 	"strings"
 	"sync"
 	"time"
@@ -60,10 +61,16 @@ func NewWrongNonces(cfg Config, client redis.UniversalClient) *WrongNonces {
 			Name: "lockstep_wrong_nonce_budget_refusals_total", Help: "Transactions that were not sent because the network had refused too many of their sender's for their nonce or for want of funds.",
 		}),
 	}
-	if client != nil {
-		w.redis = redisx.NewAsker(client, cfg.RedisTimeout.Duration(), time.Second)
-	}
+	w.redis = redisx.NewAsker(client, redisx.AskerOptions{Timeout: cfg.RedisTimeout.Duration()})
 	return w
+}
+
+// tell tells Redis something, which nobody waits for. What cannot be told counts in this process, and is free again in a minute.
+func (w *WrongNonces) tell(what func(context.Context, redis.UniversalClient) error) {
+	if w.redis != nil {
+		//nolint:forbidigo // the transaction's own context may be over by now
+		go func() { _ = w.redis.Ask(context.Background(), what) }()
+	}
 }
 
 func ofSenders[V any]() *simplelru.LRU[common.Address, V] {
@@ -127,16 +134,10 @@ func (w *WrongNonces) Charge(sender common.Address) {
 	w.charged.Add(sender, now.Add(wrongNonceWindow))
 	name := uuid.NewString()
 	w.of(sender, now)[name] = now
-	if w.redis == nil {
-		return
-	}
-	go func() { // what cannot be told counts in this process
-		//nolint:forbidigo // the transaction's own context may be over by now
-		_ = w.redis.Ask(context.Background(), func(ctx context.Context, c redis.UniversalClient) error {
-			const any = 1 << 30
-			return w.take.Run(ctx, c, []string{wrongNonceKey(sender)}, wrongNonceWindow.Milliseconds(), any, name).Err()
-		})
-	}()
+	w.tell(func(ctx context.Context, c redis.UniversalClient) error {
+		const any = 1 << 30
+		return w.take.Run(ctx, c, []string{wrongNonceKey(sender)}, wrongNonceWindow.Milliseconds(), any, name).Err()
+	})
 }
 
 // Watched tells whether a sender has had risks or charges in this process in the last minute.
@@ -167,16 +168,11 @@ func (w *WrongNonces) Left(ctx context.Context, sender common.Address) (left int
 	if !ok {
 		return 0, false
 	}
-	if w.redis != nil {
-		_ = w.redis.Ask(context.WithoutCancel(ctx), func(ctx context.Context, c redis.UniversalClient) error {
-			fleet, err := c.ZCard(ctx, wrongNonceKey(sender)).Result()
-			if err == nil {
-				here = int(fleet) // another process may have excused the sender
-			}
-			return err
-		})
-	}
-	return w.budget - here, true
+	used := redisx.Else(ctx, w.redis, func(ctx context.Context, c redis.UniversalClient) (int, error) {
+		fleet, err := c.ZCard(ctx, wrongNonceKey(sender)).Result() // another process may have excused the sender
+		return int(fleet), err
+	}, func() int { return here })
+	return w.budget - used, true
 }
 
 // Excuse gives a sender back all that was charged, here and in Redis, because the network lost a
@@ -190,14 +186,9 @@ func (w *WrongNonces) Excuse(sender common.Address) {
 	w.charged.Remove(sender)
 	w.excused.Add(sender, time.Now().Add(excuse))
 	w.mu.Unlock()
-	if w.redis != nil {
-		go func() {
-			//nolint:forbidigo // the transaction's own context may be over by now
-			_ = w.redis.Ask(context.Background(), func(ctx context.Context, c redis.UniversalClient) error {
-				return c.Del(ctx, wrongNonceKey(sender)).Err()
-			})
-		}()
-	}
+	w.tell(func(ctx context.Context, c redis.UniversalClient) error {
+		return c.Del(ctx, wrongNonceKey(sender)).Err()
+	})
 }
 
 // of returns the risks of a sender that count still. mu must be held.
@@ -227,14 +218,9 @@ func (r *NonceRisk) GiveBack() {
 			delete(p, r.name)
 		}
 		w.mu.Unlock()
-		if w.redis != nil {
-			go func() { // what cannot be told is free again in a minute
-				//nolint:forbidigo // the transaction's own context may be over by now
-				_ = w.redis.Ask(context.Background(), func(ctx context.Context, c redis.UniversalClient) error {
-					return c.ZRem(ctx, wrongNonceKey(r.sender), r.name).Err()
-				})
-			}()
-		}
+		w.tell(func(ctx context.Context, c redis.UniversalClient) error {
+			return c.ZRem(ctx, wrongNonceKey(r.sender), r.name).Err()
+		})
 	})
 }
 
@@ -244,24 +230,10 @@ func wrongNonceKey(sender common.Address) string {
 
 // enter takes a risk if there is one.
 func (w *WrongNonces) enter(ctx context.Context, r *NonceRisk, most int) bool {
-	if w.redis == nil {
-		return w.enterHere(r, most)
-	}
-	var taken bool
-	err := w.redis.Ask(context.WithoutCancel(ctx), func(ctx context.Context, c redis.UniversalClient) (err error) {
-		taken, err = w.take.Run(ctx, c, []string{wrongNonceKey(r.sender)}, wrongNonceWindow.Milliseconds(), most, r.name).Bool()
-		return err
-	})
-	if err != nil {
-		return w.enterHere(r, most)
-	}
-	if taken {
-		now := time.Now()
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.of(r.sender, now)[r.name] = now
-	}
-	return taken
+	return redisx.Else(ctx, w.redis, func(ctx context.Context, c redis.UniversalClient) (bool, error) {
+		taken, err := w.take.Run(ctx, c, []string{wrongNonceKey(r.sender)}, wrongNonceWindow.Milliseconds(), most, r.name).Bool()
+		return taken && w.enterHere(r, math.MaxInt), err
+	}, func() bool { return w.enterHere(r, most) })
 }
 
 func (w *WrongNonces) enterHere(r *NonceRisk, most int) bool {

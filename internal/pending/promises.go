@@ -78,7 +78,7 @@ func NewPromises(cfg Config, client redis.UniversalClient, life time.Duration, l
 	_, _ = rand.Read(id[:]) // never fails
 	return &Promises{
 		cfg: cfg, life: life, log: log, instance: hex.EncodeToString(id[:]),
-		asker: redisx.NewAsker(client, cfg.RedisTimeout.Duration(), cfg.PromisesDeadAfter.Duration()/promiseSigns),
+		asker: redisx.NewAsker(client, redisx.AskerOptions{Timeout: cfg.RedisTimeout.Duration(), Pause: cfg.PromisesDeadAfter.Duration() / promiseSigns}),
 		write: redis.NewScript(redisx.SpareLua + promisesLua), take: redis.NewScript(takeoverLua),
 		metrics: newPromiseMetrics(), byHash: map[common.Hash]*promise{}, wake: make(chan struct{}, 1),
 	}

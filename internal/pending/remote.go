@@ -53,14 +53,11 @@ func formatScore(score float64) string { return strconv.FormatFloat(score, 'f', 
 func senderKey(a common.Address) string { return "txpool:sender:{" + strings.ToLower(a.Hex()) + "}" }
 func bodyKey(h common.Hash) string      { return "txpool:tx:" + h.Hex() }
 
-// rest is how long Redis is left alone after a failure.
-const rest = time.Second
-
 func newRemote(cfg Config, deps Deps, m *metrics) *remote {
 	r := &remote{
 		cfg: cfg, bodies: deps.Bodies || cfg.API, metrics: m, news: newNews(2 * cfg.MaxEntries),
 		quota: redisx.NewQuota("pool", cfg.RedisMaxBytes, cfg.life()),
-		asker: redisx.NewAsker(deps.Redis, cfg.RedisTimeout.Duration(), rest),
+		asker: redisx.NewAsker(deps.Redis, redisx.AskerOptions{Timeout: cfg.RedisTimeout.Duration()}),
 	}
 	_, _ = rand.Read(r.instance[:]) // never fails
 	return r

@@ -9,14 +9,22 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"lockstep/internal/outage"
 )
+
+// refusal is an error that the server answered with.
+type refusal string
+
+func (e refusal) Error() string { return string(e) }
+func (refusal) RedisError()     {}
 
 // After a failure nobody asks for a while; then one caller finds out for all whether Redis is back, and another one if that
 // gives up.
 func TestAskerRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout, pause = time.Second, time.Minute
-		a := NewAsker(nil, timeout, pause)
+		a := &Asker{timeout: timeout, pause: pause, outage: new(outage.Log)}
 		ask := func(ctx context.Context, takes time.Duration, answer error) error {
 			return a.Ask(ctx, func(ctx context.Context, _ redis.UniversalClient) error {
 				select {
@@ -36,6 +44,8 @@ func TestAskerRests(t *testing.T) {
 		want("it answers", ask(t.Context(), 0, nil), nil)
 		want("no such key", ask(t.Context(), 0, redis.Nil), redis.Nil)
 		want("it answers still", ask(t.Context(), 0, nil), nil)
+		want("it does not like the question", ask(t.Context(), 0, refusal("no list")), refusal("no list"))
+		want("and answers the next", ask(t.Context(), 0, nil), nil)
 		want("it fails", ask(t.Context(), 0, io.EOF), io.EOF)
 		want("it is left alone", ask(t.Context(), 0, nil), ErrResting)
 		<-time.After(pause)
@@ -52,4 +62,19 @@ func TestAskerRests(t *testing.T) {
 		want("it is back", ask(t.Context(), 0, nil), nil)
 		want("for everybody", ask(t.Context(), 0, nil), nil)
 	})
+}
+
+// Where there is no Redis, or it does not answer, the process decides by itself; a caller that has gone is no Redis that has.
+func TestElse(t *testing.T) {
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	answers := func(ctx context.Context, _ redis.UniversalClient) (string, error) { return "fleet", ctx.Err() }
+	fails := func(context.Context, redis.UniversalClient) (string, error) { return "", io.EOF }
+	alone := func() string { return "alone" }
+	there := &Asker{timeout: time.Minute, pause: time.Minute, outage: new(outage.Log)}
+	for i, got := range []string{Else(gone, NewAsker(nil, AskerOptions{}), answers, alone), Else(gone, there, answers, alone), Else(gone, there, fails, alone), Else(gone, there, answers, alone)} {
+		if want := []string{"alone", "fleet", "alone", "alone"}[i]; got != want {
+			t.Errorf("question %d: %s, want %s", i, got, want)
+		}
+	}
 }

@@ -34,7 +34,7 @@ func NewHints(rawURL, channel string, changed func(err error)) (*Hints, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Hints{client: client, asker: NewAsker(client, hintsTimeout, hintsAgain), channel: channel, changed: changed}, nil
+	return &Hints{client: client, asker: NewAsker(client, AskerOptions{Timeout: hintsTimeout, Pause: hintsAgain}), channel: channel, changed: changed}, nil
 }
 
 // Tell says a word to everyone who listens, in any process. It returns at once while Redis rests

@@ -3,6 +3,7 @@ package redisx_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"lockstep/internal/redistest"
 	"lockstep/internal/redisx"
@@ -107,5 +108,23 @@ func TestHints(t *testing.T) {
 func TestHintsURL(t *testing.T) {
 	if _, err := redisx.NewHints("redis://word@127.0.0.1", "a", nil); err == nil {
 		t.Error("it was taken")
+	}
+}
+
+// patience is how long anything may take that does happen, on a machine that is busy.
+const patience = 2 * time.Minute
+
+var generous = redisx.Options{Timeout: patience}
+
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	end := time.Now().Add(patience)
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for !ok() {
+		if time.Now().After(end) {
+			t.Fatalf("not in time: %s", what)
+		}
+		<-ticker.C
 	}
 }

@@ -18,8 +18,10 @@
 //
 // A client never retries a command by itself, honours the deadline of every context,
 // and gives every command one even where the context has none. A deadline times the
-// server: an answer that arrived in time counts however late this process looks. What to
-// do about an outage is for the caller to say: nothing queues behind a dead connection.
+// server: an answer that arrived in time counts however late this process looks. Nothing
+// queues behind a dead connection. What a fleet can do without for a while is asked for
+// by an Asker, which says when Redis is away; Else does without it then. The locks have a
+// policy of their own.
 //
 // No error of this package contains any part of the URL but its host names.
 //
@@ -33,7 +35,6 @@
 //
 //	target    what a URL names: servers, their kind, credentials
 //	deadline  the time by which the server must have answered
-//	behind    of a write: nobody waits for it
 //	spare     memory of the server that only the locks may use
 //	quota     how many bytes of one kind clients may have the relays keep
 //	hint      a word to other processes that may be lost

@@ -5,8 +5,8 @@
 -- twice counts once.
 
 local last = '#' .. ARGV[1]
-if spent(last) >= tonumber(ARGV[2]) then return 0 end
+if spent(last) >= tonumber(ARGV[2]) then return {} end
 redis.call('HSET', KEYS[1], last, ARGV[2])
 for i = 4, #ARGV, 2 do add(ARGV[i], tonumber(ARGV[i + 1])) end
 expire(ARGV[3])
-return 1
+return {}
