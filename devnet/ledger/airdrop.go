@@ -330,7 +330,7 @@ func (h *handling) tokenClaim(list []*hapi.PendingAirdropId) hedera.Status {
 		return status
 	}
 	for _, a := range claimed {
-		t, status := h.usable(tokenID(a.Token))
+		t, status := h.usable(a.Token.TokenID())
 		switch {
 		case status != okay:
 			return status

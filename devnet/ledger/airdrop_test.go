@@ -23,7 +23,7 @@ func gift(token hedera.ID, parts ...any) *hapi.TokenTransferList {
 }
 
 func nftGift(token hedera.ID, from, to *hapi.AccountID, serials ...int64) *hapi.TokenTransferList {
-	list := &hapi.TokenTransferList{Token: tokenID(token)}
+	list := &hapi.TokenTransferList{Token: token.TokenID()}
 	for _, serial := range serials {
 		list.NftTransfers = append(list.NftTransfers, &hapi.NftTransfer{SenderAccountID: from, ReceiverAccountID: to, SerialNumber: serial})
 	}
@@ -52,7 +52,7 @@ func (r *rig) collection(p party, n int, change func(*hapi.TokenCreateTransactio
 		}
 	})
 	r.want(r.submit(p.id, &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenMint{
-		TokenMint: &hapi.TokenMintTransactionBody{Token: tokenID(token), Metadata: slices.Repeat([][]byte{{1}}, n)},
+		TokenMint: &hapi.TokenMintTransactionBody{Token: token.TokenID(), Metadata: slices.Repeat([][]byte{{1}}, n)},
 	}}, p.key), okay)
 	return token
 }
@@ -89,11 +89,11 @@ func TestAirdropArrivesOrWaits(t *testing.T) {
 	strict := r.account(dev(t, 1), func(b *hapi.CryptoCreateTransactionBody) {
 		b.MaxAutomaticTokenAssociations, b.ReceiverSigRequired = -1, true
 	})
-	me := accountID(owner.id)
+	me := owner.id.AccountID()
 	stranger := fresh(t, 9)
 	rec := r.submit(owner.id, airdropOf(
-		gift(coin, me, -26, accountID(none.id), 5, accountID(one.id), 6, accountID(any.id), 7, accountID(strict.id), 3, aliasID(stranger.address[:]), 5),
-		nftGift(art, me, accountID(one.id), 1),
+		gift(coin, me, -26, none.id.AccountID(), 5, one.id.AccountID(), 6, any.id.AccountID(), 7, strict.id.AccountID(), 3, aliasID(stranger.address[:]), 5),
+		nftGift(art, me, one.id.AccountID(), 1),
 	), owner.key)
 	r.want(rec, okay)
 	made, _ := r.Handled().AccountByAddress(stranger.address)
@@ -121,13 +121,13 @@ func TestAirdropArrivesOrWaits(t *testing.T) {
 		t.Errorf("record %+v", got)
 	}
 	// More of the same adds up; an NFT waits only once.
-	r.want(r.submit(owner.id, airdropOf(gift(coin, me, -2, accountID(none.id), 2)), owner.key), okay)
+	r.want(r.submit(owner.id, airdropOf(gift(coin, me, -2, none.id.AccountID(), 2)), owner.key), okay)
 	if got := r.airdrops(none.id, true); len(got) != 1 || got[0].Amount != 7 {
 		t.Errorf("added up to %+v", got)
 	}
-	r.want(r.submit(owner.id, airdropOf(nftGift(art, me, accountID(one.id), 1)), owner.key), hapi.ResponseCodeEnum_PENDING_NFT_AIRDROP_ALREADY_EXISTS)
+	r.want(r.submit(owner.id, airdropOf(nftGift(art, me, one.id.AccountID(), 1)), owner.key), hapi.ResponseCodeEnum_PENDING_NFT_AIRDROP_ALREADY_EXISTS)
 	// Who signs gets it at once.
-	r.want(r.submit(owner.id, airdropOf(gift(coin, me, -1, accountID(strict.id), 1)), owner.key, strict.key), okay)
+	r.want(r.submit(owner.id, airdropOf(gift(coin, me, -1, strict.id.AccountID(), 1)), owner.key, strict.key), okay)
 	if got := r.held(strict.id, coin); got != 1 {
 		t.Errorf("the signer holds %d", got)
 	}
@@ -140,13 +140,13 @@ func TestAirdropsEnd(t *testing.T) {
 	owner, other := dev(t, 0), dev(t, 2)
 	coin, art := r.fungibleToken(owner, nil), r.collection(owner, 3, nil)
 	to := r.account(dev(t, 1), func(*hapi.CryptoCreateTransactionBody) {})
-	me, you := accountID(owner.id), accountID(to.id)
+	me, you := owner.id.AccountID(), to.id.AccountID()
 	r.want(r.submit(owner.id, airdropOf(gift(coin, me, -10, you, 10), nftGift(art, me, you, 1, 2)), owner.key), okay)
-	coins, first, second := pendingID(me, you, tokenID(coin), 0), pendingID(me, you, tokenID(art), 1), pendingID(me, you, tokenID(art), 2)
+	coins, first, second := pendingID(me, you, coin.TokenID(), 0), pendingID(me, you, art.TokenID(), 1), pendingID(me, you, art.TokenID(), 2)
 
 	r.want(r.submit(owner.id, claim(coins), owner.key), hapi.ResponseCodeEnum_INVALID_SIGNATURE)
 	r.want(r.submit(to.id, cancelAirdrop(coins), to.key), hapi.ResponseCodeEnum_INVALID_SIGNATURE)
-	r.want(r.submit(to.id, claim(coins, pendingID(me, you, tokenID(art), 3)), to.key), hapi.ResponseCodeEnum_INVALID_PENDING_AIRDROP_ID)
+	r.want(r.submit(to.id, claim(coins, pendingID(me, you, art.TokenID(), 3)), to.key), hapi.ResponseCodeEnum_INVALID_PENDING_AIRDROP_ID)
 	rec := r.submit(other.id, claim(coins, first), other.key, to.key)
 	r.want(rec, okay)
 	if len(rec.Did().Associations) != 2 || len(rec.Did().Tokens) != 2 || len(rec.Did().NFTs) != 1 || r.held(to.id, coin) != 10 {
@@ -178,15 +178,15 @@ func TestAirdropsEnd(t *testing.T) {
 			TokenTransfers: []*hapi.TokenTransferList{nftGift(art, from, to, serial)},
 		}}}
 	}
-	r.want(r.submit(owner.id, send(me, accountID(third.id), 3), owner.key), okay)
-	r.want(r.submit(third.id, airdropOf(nftGift(art, accountID(third.id), accountID(fresh.id), 3)), third.key), okay)
-	r.want(r.submit(third.id, send(accountID(third.id), me, 3), third.key), okay)
-	r.want(r.submit(fresh.id, claim(pendingID(accountID(third.id), accountID(fresh.id), tokenID(art), 3)), fresh.key), hapi.ResponseCodeEnum_SENDER_DOES_NOT_OWN_NFT_SERIAL_NO)
+	r.want(r.submit(owner.id, send(me, third.id.AccountID(), 3), owner.key), okay)
+	r.want(r.submit(third.id, airdropOf(nftGift(art, third.id.AccountID(), fresh.id.AccountID(), 3)), third.key), okay)
+	r.want(r.submit(third.id, send(third.id.AccountID(), me, 3), third.key), okay)
+	r.want(r.submit(fresh.id, claim(pendingID(third.id.AccountID(), fresh.id.AccountID(), art.TokenID(), 3)), fresh.key), hapi.ResponseCodeEnum_SENDER_DOES_NOT_OWN_NFT_SERIAL_NO)
 	remove := &hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoDelete{CryptoDelete: &hapi.CryptoDeleteTransactionBody{
-		DeleteAccountID: accountID(third.id), TransferAccountID: me,
+		DeleteAccountID: third.id.AccountID(), TransferAccountID: me,
 	}}}
 	r.want(r.submit(owner.id, remove, owner.key, third.key), hapi.ResponseCodeEnum_ACCOUNT_HAS_PENDING_AIRDROPS)
-	r.want(r.submit(third.id, cancelAirdrop(pendingID(accountID(third.id), accountID(fresh.id), tokenID(art), 3)), third.key), okay)
+	r.want(r.submit(third.id, cancelAirdrop(pendingID(third.id.AccountID(), fresh.id.AccountID(), art.TokenID(), 3)), third.key), okay)
 	r.want(r.submit(owner.id, remove, owner.key, third.key), okay)
 }
 
@@ -194,10 +194,10 @@ func TestAirdropsEnd(t *testing.T) {
 func TestAirdropRefusals(t *testing.T) {
 	r := newRig(t, Config{})
 	owner, other := dev(t, 0), dev(t, 1)
-	me, you := accountID(owner.id), accountID(other.id)
+	me, you := owner.id.AccountID(), other.id.AccountID()
 	coin := r.fungibleToken(owner, nil)
 	royal := r.collection(owner, 1, func(b *hapi.TokenCreateTransactionBody) {
-		b.CustomFees = []*hapi.CustomFee{{FeeCollectorAccountId: accountID(dev(t, 2).id), Fee: &hapi.CustomFee_RoyaltyFee{RoyaltyFee: &hapi.RoyaltyFee{
+		b.CustomFees = []*hapi.CustomFee{{FeeCollectorAccountId: dev(t, 2).id.AccountID(), Fee: &hapi.CustomFee_RoyaltyFee{RoyaltyFee: &hapi.RoyaltyFee{
 			ExchangeValueFraction: &hapi.Fraction{Numerator: 1, Denominator: 2}, FallbackFee: &hapi.FixedFee{Amount: 7},
 		}}}}
 	})
@@ -219,11 +219,11 @@ func TestAirdropRefusals(t *testing.T) {
 		"from an allowance":   {approved, hapi.ResponseCodeEnum_NOT_SUPPORTED},
 		"to oneself":          {gift(coin, me, -1, me, 1), hapi.ResponseCodeEnum_INVALID_TRANSACTION_BODY},
 		"twice":               {gift(coin, me, -2, you, 1, you, 1), hapi.ResponseCodeEnum_INVALID_ACCOUNT_AMOUNTS},
-		"two senders":         {gift(coin, me, -1, accountID(dev(t, 2).id), -1, you, 2), hapi.ResponseCodeEnum_AIRDROP_CONTAINS_MULTIPLE_SENDERS_FOR_A_TOKEN},
+		"two senders":         {gift(coin, me, -1, dev(t, 2).id.AccountID(), -1, you, 2), hapi.ResponseCodeEnum_AIRDROP_CONTAINS_MULTIPLE_SENDERS_FOR_A_TOKEN},
 		"too much":            {gift(coin, me, -1001, you, 1001), hapi.ResponseCodeEnum_INSUFFICIENT_TOKEN_BALANCE},
 		"another's":           {gift(coin, you, -1, me, 1), hapi.ResponseCodeEnum_TOKEN_NOT_ASSOCIATED_TO_ACCOUNT},
-		"to the system":       {gift(coin, me, -1, accountID(hedera.Entity(98)), 1), hapi.ResponseCodeEnum_INVALID_RECEIVING_NODE_ACCOUNT},
-		"to nobody's":         {gift(coin, me, -1, accountID(id), 1), hapi.ResponseCodeEnum_NOT_SUPPORTED},
+		"to the system":       {gift(coin, me, -1, hedera.Entity(98).AccountID(), 1), hapi.ResponseCodeEnum_INVALID_RECEIVING_NODE_ACCOUNT},
+		"to nobody's":         {gift(coin, me, -1, id.AccountID(), 1), hapi.ResponseCodeEnum_NOT_SUPPORTED},
 		"too many":            {gift(coin, many...), hapi.ResponseCodeEnum_TOKEN_TRANSFER_LIST_SIZE_LIMIT_EXCEEDED},
 		"of no token":         {gift(hedera.Entity(9_999), me, -1, you, 1), hapi.ResponseCodeEnum_INVALID_TOKEN_ID},
 		"with a fallback fee": {nftGift(royal, me, you, 1), okay}, // of the treasury, which pays no royalty
@@ -241,8 +241,8 @@ func TestAirdropRefusals(t *testing.T) {
 		}
 	}
 	buyer := r.account(other, func(b *hapi.CryptoCreateTransactionBody) { b.MaxAutomaticTokenAssociations = -1 })
-	r.want(r.submit(owner.id, airdropOf(nftGift(royal, me, accountID(buyer.id), 1)), owner.key), okay)
-	r.want(r.submit(buyer.id, airdropOf(nftGift(royal, accountID(buyer.id), you, 1)), buyer.key), hapi.ResponseCodeEnum_TOKEN_AIRDROP_WITH_FALLBACK_ROYALTY)
+	r.want(r.submit(owner.id, airdropOf(nftGift(royal, me, buyer.id.AccountID(), 1)), owner.key), okay)
+	r.want(r.submit(buyer.id, airdropOf(nftGift(royal, buyer.id.AccountID(), you, 1)), buyer.key), hapi.ResponseCodeEnum_TOKEN_AIRDROP_WITH_FALLBACK_ROYALTY)
 }
 
 // The sender pays fractional fees when it sends, out of what receivers are to get.
@@ -250,14 +250,14 @@ func TestAirdropFees(t *testing.T) {
 	r := newRig(t, Config{})
 	owner := dev(t, 0)
 	coin := r.fungibleToken(owner, func(b *hapi.TokenCreateTransactionBody) {
-		b.CustomFees = []*hapi.CustomFee{{FeeCollectorAccountId: accountID(owner.id), Fee: &hapi.CustomFee_FractionalFee{
+		b.CustomFees = []*hapi.CustomFee{{FeeCollectorAccountId: owner.id.AccountID(), Fee: &hapi.CustomFee_FractionalFee{
 			FractionalFee: &hapi.FractionalFee{FractionalAmount: &hapi.Fraction{Numerator: 1, Denominator: 10}},
 		}}}
 	})
 	from := r.account(dev(t, 1), func(b *hapi.CryptoCreateTransactionBody) { b.MaxAutomaticTokenAssociations = -1 })
 	to := r.account(dev(t, 1), func(*hapi.CryptoCreateTransactionBody) {})
-	r.want(r.submit(owner.id, units(coin, accountID(owner.id), -100, accountID(from.id), 100), owner.key), okay)
-	rec := r.submit(from.id, airdropOf(gift(coin, accountID(from.id), -50, accountID(to.id), 50)), from.key)
+	r.want(r.submit(owner.id, units(coin, owner.id.AccountID(), -100, from.id.AccountID(), 100), owner.key), okay)
+	rec := r.submit(from.id, airdropOf(gift(coin, from.id.AccountID(), -50, to.id.AccountID(), 50)), from.key)
 	r.want(rec, okay)
 	if got := r.airdrops(to.id, true); len(got) != 1 || got[0].Amount != 45 || r.held(owner.id, coin) != 905 || r.held(from.id, coin) != 95 {
 		t.Errorf("pending %+v, the collector has %d, the sender %d", got, r.held(owner.id, coin), r.held(from.id, coin))
@@ -265,7 +265,7 @@ func TestAirdropFees(t *testing.T) {
 	if len(rec.Did().Fees) != 1 || rec.Did().Fees[0].Amount != 5 {
 		t.Errorf("fees %+v", rec.Did().Fees)
 	}
-	r.want(r.submit(to.id, claim(pendingID(accountID(from.id), accountID(to.id), tokenID(coin), 0)), to.key), okay)
+	r.want(r.submit(to.id, claim(pendingID(from.id.AccountID(), to.id.AccountID(), coin.TokenID(), 0)), to.key), okay)
 	if r.held(to.id, coin) != 45 || r.held(owner.id, coin) != 905 {
 		t.Errorf("claimed %d, the collector has %d", r.held(to.id, coin), r.held(owner.id, coin))
 	}
@@ -278,18 +278,18 @@ func TestReject(t *testing.T) {
 	owner := dev(t, 0)
 	holder := r.account(dev(t, 1), func(b *hapi.CryptoCreateTransactionBody) { b.MaxAutomaticTokenAssociations = -1 })
 	coin := r.fungibleToken(owner, func(b *hapi.TokenCreateTransactionBody) {
-		b.CustomFees = []*hapi.CustomFee{{FeeCollectorAccountId: accountID(dev(t, 2).id), Fee: &hapi.CustomFee_FixedFee{FixedFee: &hapi.FixedFee{Amount: 3}}}}
+		b.CustomFees = []*hapi.CustomFee{{FeeCollectorAccountId: dev(t, 2).id.AccountID(), Fee: &hapi.CustomFee_FixedFee{FixedFee: &hapi.FixedFee{Amount: 3}}}}
 	})
 	empty, art := r.fungibleToken(owner, nil), r.collection(owner, 3, nil)
-	me, you := accountID(owner.id), accountID(holder.id)
+	me, you := owner.id.AccountID(), holder.id.AccountID()
 	r.associated(holder, empty)
 	r.want(r.submit(owner.id, airdropOf(gift(coin, me, -40, you, 40), nftGift(art, me, you, 1, 2)), owner.key), okay)
 
 	toggle := func(token hedera.ID, frozen bool) *hapi.TransactionBody {
 		if frozen {
-			return &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenFreeze{TokenFreeze: &hapi.TokenFreezeAccountTransactionBody{Token: tokenID(token), Account: you}}}
+			return &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenFreeze{TokenFreeze: &hapi.TokenFreezeAccountTransactionBody{Token: token.TokenID(), Account: you}}}
 		}
-		return &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenUnfreeze{TokenUnfreeze: &hapi.TokenUnfreezeAccountTransactionBody{Token: tokenID(token), Account: you}}}
+		return &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenUnfreeze{TokenUnfreeze: &hapi.TokenUnfreezeAccountTransactionBody{Token: token.TokenID(), Account: you}}}
 	}
 	r.want(r.submit(owner.id, toggle(coin, true), owner.key), okay)
 	for name, tt := range map[string]struct {
@@ -298,17 +298,17 @@ func TestReject(t *testing.T) {
 		want  hedera.Status
 	}{
 		"nothing":         {you, nil, hapi.ResponseCodeEnum_EMPTY_TOKEN_REFERENCE_LIST},
-		"twice":           {you, []*hapi.TokenReference{rejectedNFT(tokenID(art), 1), rejectedNFT(tokenID(art), 1)}, hapi.ResponseCodeEnum_TOKEN_REFERENCE_REPEATED},
-		"frozen":          {you, []*hapi.TokenReference{rejectedToken(tokenID(coin))}, hapi.ResponseCodeEnum_ACCOUNT_FROZEN_FOR_TOKEN},
-		"none of it":      {you, []*hapi.TokenReference{rejectedToken(tokenID(empty))}, hapi.ResponseCodeEnum_INSUFFICIENT_TOKEN_BALANCE},
-		"not associated":  {accountID(dev(t, 2).id), []*hapi.TokenReference{rejectedToken(tokenID(empty))}, hapi.ResponseCodeEnum_TOKEN_NOT_ASSOCIATED_TO_ACCOUNT},
-		"by the treasury": {me, []*hapi.TokenReference{rejectedToken(tokenID(empty))}, hapi.ResponseCodeEnum_ACCOUNT_IS_TREASURY},
-		"another's NFT":   {you, []*hapi.TokenReference{rejectedNFT(tokenID(art), 3)}, hapi.ResponseCodeEnum_INVALID_OWNER_ID},
-		"an NFT as coins": {you, []*hapi.TokenReference{rejectedToken(tokenID(art))}, hapi.ResponseCodeEnum_ACCOUNT_AMOUNT_TRANSFERS_ONLY_ALLOWED_FOR_FUNGIBLE_COMMON},
-		"coins as an NFT": {you, []*hapi.TokenReference{rejectedNFT(tokenID(empty), 1)}, hapi.ResponseCodeEnum_INVALID_NFT_ID},
+		"twice":           {you, []*hapi.TokenReference{rejectedNFT(art.TokenID(), 1), rejectedNFT(art.TokenID(), 1)}, hapi.ResponseCodeEnum_TOKEN_REFERENCE_REPEATED},
+		"frozen":          {you, []*hapi.TokenReference{rejectedToken(coin.TokenID())}, hapi.ResponseCodeEnum_ACCOUNT_FROZEN_FOR_TOKEN},
+		"none of it":      {you, []*hapi.TokenReference{rejectedToken(empty.TokenID())}, hapi.ResponseCodeEnum_INSUFFICIENT_TOKEN_BALANCE},
+		"not associated":  {dev(t, 2).id.AccountID(), []*hapi.TokenReference{rejectedToken(empty.TokenID())}, hapi.ResponseCodeEnum_TOKEN_NOT_ASSOCIATED_TO_ACCOUNT},
+		"by the treasury": {me, []*hapi.TokenReference{rejectedToken(empty.TokenID())}, hapi.ResponseCodeEnum_ACCOUNT_IS_TREASURY},
+		"another's NFT":   {you, []*hapi.TokenReference{rejectedNFT(art.TokenID(), 3)}, hapi.ResponseCodeEnum_INVALID_OWNER_ID},
+		"an NFT as coins": {you, []*hapi.TokenReference{rejectedToken(art.TokenID())}, hapi.ResponseCodeEnum_ACCOUNT_AMOUNT_TRANSFERS_ONLY_ALLOWED_FOR_FUNGIBLE_COMMON},
+		"coins as an NFT": {you, []*hapi.TokenReference{rejectedNFT(empty.TokenID(), 1)}, hapi.ResponseCodeEnum_INVALID_NFT_ID},
 		"too many": {you, func() (list []*hapi.TokenReference) {
 			for i := range int64(11) {
-				list = append(list, rejectedNFT(tokenID(art), i+1))
+				list = append(list, rejectedNFT(art.TokenID(), i+1))
 			}
 			return list
 		}(), hapi.ResponseCodeEnum_TOKEN_REFERENCE_LIST_SIZE_LIMIT_EXCEEDED},
@@ -323,8 +323,8 @@ func TestReject(t *testing.T) {
 		}
 	}
 	r.want(r.submit(owner.id, toggle(coin, false), owner.key), okay)
-	r.want(r.submit(owner.id, reject(you, rejectedToken(tokenID(coin))), owner.key), hapi.ResponseCodeEnum_INVALID_SIGNATURE)
-	rec := r.submit(holder.id, reject(nil, rejectedToken(tokenID(coin)), rejectedNFT(tokenID(art), 1)), holder.key)
+	r.want(r.submit(owner.id, reject(you, rejectedToken(coin.TokenID())), owner.key), hapi.ResponseCodeEnum_INVALID_SIGNATURE)
+	rec := r.submit(holder.id, reject(nil, rejectedToken(coin.TokenID()), rejectedNFT(art.TokenID(), 1)), holder.key)
 	r.want(rec, okay)
 	if len(rec.Did().Fees) != 0 || r.held(holder.id, coin) != 0 || r.held(owner.id, coin) != 1000 || r.held(holder.id, art) != 1 {
 		t.Errorf("%+v, held %d", rec.Did(), r.held(holder.id, coin))
@@ -426,9 +426,9 @@ func TestAirdropCalls(t *testing.T) {
 	}
 	// A fungible one may be taken back, too, and many things be rejected at once.
 	r.want(r.call(owner, serviceAddress, 0, airdropSignature, drop[:1]), okay) // other is associated by now
-	r.want(r.submit(owner.id, airdropOf(nftGift(art, accountID(owner.id), accountID(other.id), 4)), owner.key), okay)
+	r.want(r.submit(owner.id, airdropOf(nftGift(art, owner.id.AccountID(), other.id.AccountID(), 4)), owner.key), okay)
 	third := dev(t, 2)
-	r.want(r.submit(owner.id, airdropOf(gift(coin, accountID(owner.id), -5, accountID(third.id), 5)), owner.key), okay)
+	r.want(r.submit(owner.id, airdropOf(gift(coin, owner.id.AccountID(), -5, third.id.AccountID(), 5)), owner.key), okay)
 	if got := r.code(r.call(owner, coin.LongZero(), 0, "cancelAirdropFT(address)", third.address)); got != okay {
 		t.Errorf("cancel of coins: %s", got)
 	}
@@ -450,7 +450,7 @@ func TestRevertTakesAirdropsBack(t *testing.T) {
 	contract, run := r.serviceCaller(owner)
 	id, _ := r.View().Resolve(contract)
 	r.want(run(packed(t, "associateToken(address,address)", contract, coin.LongZero()), false), okay)
-	r.want(r.submit(owner.id, units(coin, accountID(owner.id), -9, accountID(id), 9), owner.key), okay)
+	r.want(r.submit(owner.id, units(coin, owner.id.AccountID(), -9, id.AccountID(), 9), owner.key), okay)
 	drop := packed(t, airdropSignature, []transfersArg{
 		{Name0: coin.LongZero(), Name1: []amountArg{{contract, -4, false}, {other.address, 4, false}}},
 	})

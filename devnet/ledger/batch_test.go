@@ -22,9 +22,9 @@ func (r *rig) inner(payer party, batchKey *hapi.Key, body *hapi.TransactionBody,
 	body = proto.CloneOf(body)
 	start := r.Now().Add(-time.Minute)
 	body.TransactionID = &hapi.TransactionID{
-		AccountID: accountID(payer.id), TransactionValidStart: &hapi.Timestamp{Seconds: start.Unix(), Nanos: r.start},
+		AccountID: payer.id.AccountID(), TransactionValidStart: &hapi.Timestamp{Seconds: start.Unix(), Nanos: r.start},
 	}
-	body.NodeAccountID, body.BatchKey = accountID(hedera.ID{}), batchKey
+	body.NodeAccountID, body.BatchKey = hedera.ID{}.AccountID(), batchKey
 	body.TransactionValidDuration = &hapi.Duration{Seconds: 120}
 	raw, pairs := r.signed(body, append(keys, payer.key)...)
 	return marshal(&hapi.SignedTransaction{BodyBytes: raw, SigMap: &hapi.SignatureMap{SigPair: pairs}})
@@ -69,9 +69,9 @@ func (s *scenery) steps(key *hapi.Key) [][]byte {
 	data := number(9)
 	call := ethereumBody(s.t, s.other, dynamic(uint64(s.nonce(s.other.address)), &s.storing.address, 0, 100_000, data[:]), 0)
 	return [][]byte{
-		s.inner(s.owner, key, amounts(accountID(s.owner.id), -50, aliasID(stranger.address[:]), 50)),
-		s.inner(s.owner, key, units(s.token, accountID(s.owner.id), -20, accountID(s.other.id), 20)),
-		s.inner(s.other, key, units(s.token, accountID(s.other.id), -5, accountID(s.owner.id), 5)),
+		s.inner(s.owner, key, amounts(s.owner.id.AccountID(), -50, aliasID(stranger.address[:]), 50)),
+		s.inner(s.owner, key, units(s.token, s.owner.id.AccountID(), -20, s.other.id.AccountID(), 20)),
+		s.inner(s.other, key, units(s.token, s.other.id.AccountID(), -5, s.owner.id.AccountID(), 5)),
 		s.inner(s.owner, key, &hapi.TransactionBody{Data: &hapi.TransactionBody_FileCreate{FileCreate: &hapi.FileCreateTransactionBody{
 			ExpirationTime: &hapi.Timestamp{Seconds: 4_000_000_000},
 			Contents:       []byte("kept"), Keys: &hapi.KeyList{Keys: []*hapi.Key{publicKey(s.owner)}},
@@ -144,8 +144,8 @@ func TestBatchFailsWhole(t *testing.T) {
 	s := newScenery(t)
 	before := s.told()
 	list := s.steps(publicKey(s.owner))
-	list = append(list, s.inner(s.owner, publicKey(s.owner), units(s.token, accountID(s.owner.id), -9_999, accountID(s.other.id), 9_999)),
-		s.inner(s.owner, publicKey(s.owner), amounts(accountID(s.owner.id), -1, accountID(s.other.id), 1)))
+	list = append(list, s.inner(s.owner, publicKey(s.owner), units(s.token, s.owner.id.AccountID(), -9_999, s.other.id.AccountID(), 9_999)),
+		s.inner(s.owner, publicKey(s.owner), amounts(s.owner.id.AccountID(), -1, s.other.id.AccountID(), 1)))
 	rec := s.submit(s.owner.id, batchOf(list...), s.owner.key)
 	s.want(rec, hapi.ResponseCodeEnum_INNER_TRANSACTION_FAILED)
 	if diff := cmp.Diff(before, s.told()); diff != "" {
@@ -181,16 +181,16 @@ func TestBatchFailsWhole(t *testing.T) {
 // What a batch may get wrong, and who must sign.
 func TestBatchRefusals(t *testing.T) {
 	s := newScenery(t)
-	mine, pay := publicKey(s.owner), amounts(accountID(s.owner.id), -1, accountID(s.other.id), 1)
+	mine, pay := publicKey(s.owner), amounts(s.owner.id.AccountID(), -1, s.other.id.AccountID(), 1)
 	one := s.inner(s.owner, mine, pay)
 	addressed := proto.CloneOf(pay)
-	addressed.NodeAccountID, addressed.BatchKey = accountID(hedera.Entity(3)), mine
-	addressed.TransactionID = &hapi.TransactionID{AccountID: accountID(s.owner.id), TransactionValidStart: &hapi.Timestamp{Seconds: 1}}
+	addressed.NodeAccountID, addressed.BatchKey = hedera.Entity(3).AccountID(), mine
+	addressed.TransactionID = &hapi.TransactionID{AccountID: s.owner.id.AccountID(), TransactionValidStart: &hapi.Timestamp{Seconds: 1}}
 	many := make([][]byte, maxBatch+1)
 	for i := range many {
 		many[i] = s.inner(s.owner, mine, pay)
 	}
-	foreign := amounts(accountID(s.other.id), -1, accountID(s.owner.id), 1)
+	foreign := amounts(s.other.id.AccountID(), -1, s.owner.id.AccountID(), 1)
 	for name, tt := range map[string]struct {
 		list  [][]byte
 		pure  hedera.Status
@@ -202,7 +202,7 @@ func TestBatchRefusals(t *testing.T) {
 		"without a key":        {list: [][]byte{s.inner(s.owner, nil, pay)}, pure: hapi.ResponseCodeEnum_MISSING_BATCH_KEY},
 		"for a node":           {list: [][]byte{marshal(&hapi.SignedTransaction{BodyBytes: marshal(addressed)})}, pure: hapi.ResponseCodeEnum_INVALID_NODE_ACCOUNT_ID},
 		"nonsense":             {list: [][]byte{{1, 2}}, pure: hapi.ResponseCodeEnum_INVALID_TRANSACTION_BODY},
-		"a bad body":           {list: [][]byte{s.inner(s.owner, mine, amounts(accountID(s.owner.id), 1))}, pure: hapi.ResponseCodeEnum_INVALID_ACCOUNT_AMOUNTS},
+		"a bad body":           {list: [][]byte{s.inner(s.owner, mine, amounts(s.owner.id.AccountID(), 1))}, pure: hapi.ResponseCodeEnum_INVALID_ACCOUNT_AMOUNTS},
 		"a batch":              {list: [][]byte{s.inner(s.owner, mine, batchOf(one))}, pure: okay, want: hapi.ResponseCodeEnum_BATCH_TRANSACTION_IN_BLACKLIST},
 		"too many":             {list: many, pure: okay, want: hapi.ResponseCodeEnum_BATCH_SIZE_LIMIT_EXCEEDED},
 		"another's key":        {list: [][]byte{s.inner(s.owner, publicKey(s.other), pay)}, pure: okay, want: hapi.ResponseCodeEnum_INVALID_SIGNATURE},

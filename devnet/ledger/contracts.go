@@ -41,7 +41,7 @@ func (h *handling) contractCreate(body *hapi.ContractCreateTransactionBody) hede
 	}
 	m.contract = &Contract{}
 	if file := body.GetFileID(); file != nil {
-		m.contract.File = fileID(file)
+		m.contract.File = hedera.IDOf(file, file.GetFileNum())
 	}
 	a := h.o.get(address)
 	a.num, a.initcode, a.creator = num, code, h.account(h.sub.Payer).address
@@ -92,7 +92,7 @@ func (h *handling) initcode(body *hapi.ContractCreateTransactionBody) ([]byte, h
 			return nil, hapi.ResponseCodeEnum_INVALID_FILE_ID
 		}
 	}
-	code, status := h.hexFile(fileID(body.GetFileID()))
+	code, status := h.hexFile(body.GetFileID())
 	if status != okay {
 		return nil, status
 	}
@@ -225,13 +225,6 @@ func (x *execution) deposit(a *ovAccount, runtime []byte, gas *vm.GasBudget) err
 	}
 	gas.DrainExecution()
 	return err
-}
-
-func contractID(id hedera.ID) *hapi.ContractID {
-	return &hapi.ContractID{
-		ShardNum: &id.Shard, RealmNum: &id.Realm,
-		Contract: &hapi.ContractID_ContractNum{ContractNum: id.Num},
-	}
 }
 
 // contractOf returns a contract, nil for none; deleted is for one that there was.

@@ -234,7 +234,7 @@ func (h *handling) extend(expires *hedera.Timestamp, until *hapi.Timestamp) hede
 	if until.GetSeconds() < expires.Seconds {
 		return hapi.ResponseCodeEnum_EXPIRATION_REDUCTION_NOT_ALLOWED
 	}
-	*expires = timestamp(until)
+	*expires = hedera.TimestampIn(until)
 	return okay
 }
 
@@ -420,10 +420,6 @@ func (h *handling) holdsTokens(num int64) bool {
 	return false
 }
 
-func timestamp(t *hapi.Timestamp) hedera.Timestamp {
-	return hedera.Timestamp{Seconds: t.GetSeconds(), Nanos: t.GetNanos()}
-}
-
 func validMemo(memo string) hedera.Status {
 	switch {
 	case len(memo) > maxMemo:
@@ -435,10 +431,3 @@ func validMemo(memo string) hedera.Status {
 }
 
 func hasZero(text string) bool { return strings.IndexByte(text, 0) >= 0 }
-
-func accountID(id hedera.ID) *hapi.AccountID {
-	return &hapi.AccountID{
-		ShardNum: &id.Shard, RealmNum: &id.Realm,
-		Account: &hapi.AccountID_AccountNum{AccountNum: id.Num},
-	}
-}

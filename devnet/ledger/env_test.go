@@ -255,7 +255,7 @@ func TestLogs(t *testing.T) {
 	// Events of tokens that no contract had a part in are in the block's bloom, too.
 	token, holder := r.fungibleToken(from, nil), dev(t, 1)
 	r.associated(holder, token)
-	r.want(r.submit(from.id, units(token, accountID(from.id), -1, accountID(holder.id), 1), from.key), okay)
+	r.want(r.submit(from.id, units(token, from.id.AccountID(), -1, holder.id.AccountID(), 1), from.key), okay)
 	if block := r.View().LatestBlock(); !types.BloomLookup(block.Bloom, token.LongZero()) {
 		t.Error("the event of a transfer of tokens is not in the bloom of its block")
 	}

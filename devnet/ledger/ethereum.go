@@ -49,8 +49,8 @@ func (h *handling) hydrate(body *hapi.EthereumTransactionBody) (*eth.Tx, hedera.
 		}
 		return h.sub.Ethereum, hapi.ResponseCodeEnum_SUCCESS
 	}
-	h.dataFile = fileID(body.GetCallData())
-	data, status := h.hexFile(h.dataFile)
+	h.dataFile = hedera.IDOf(body.GetCallData(), body.GetCallData().GetFileNum())
+	data, status := h.hexFile(body.GetCallData())
 	if status != hapi.ResponseCodeEnum_SUCCESS {
 		return nil, status
 	}
@@ -70,7 +70,7 @@ func (h *handling) hydrate(body *hapi.EthereumTransactionBody) (*eth.Tx, hedera.
 }
 
 // hexFile reads a file that holds bytes as hexadecimal text.
-func (h *handling) hexFile(id hedera.ID) ([]byte, hedera.Status) {
+func (h *handling) hexFile(id *hapi.FileID) ([]byte, hedera.Status) {
 	f := h.file(id)
 	switch {
 	case f == nil:

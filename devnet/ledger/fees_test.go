@@ -41,7 +41,7 @@ func TestFees(t *testing.T) {
 		ends hedera.Status
 	}{
 		"a transfer": {&hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoTransfer{CryptoTransfer: &hapi.CryptoTransferTransactionBody{Transfers: &hapi.TransferList{
-			AccountAmounts: []*hapi.AccountAmount{{AccountID: accountID(from.id), Amount: -5}, {AccountID: accountID(to.id), Amount: 5}},
+			AccountAmounts: []*hapi.AccountAmount{{AccountID: from.id.AccountID(), Amount: -5}, {AccountID: to.id.AccountID(), Amount: 5}},
 		}}}}, cents(1), okay},
 		"an account": {&hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoCreateAccount{CryptoCreateAccount: &hapi.CryptoCreateTransactionBody{
 			Key: hapikey.Ed25519(devaccounts.OperatorPublicKey()), AutoRenewPeriod: &hapi.Duration{Seconds: 7_776_000},
@@ -53,7 +53,7 @@ func TestFees(t *testing.T) {
 			AutoRenewPeriod: &hapi.Duration{Seconds: 7_776_000},
 		}}}, cents(100), okay},
 		"a token": {&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenCreation{TokenCreation: &hapi.TokenCreateTransactionBody{
-			Name: "n", Symbol: "s", Treasury: accountID(from.id), AutoRenewPeriod: &hapi.Duration{Seconds: 7_776_000}, AutoRenewAccount: accountID(from.id),
+			Name: "n", Symbol: "s", Treasury: from.id.AccountID(), AutoRenewPeriod: &hapi.Duration{Seconds: 7_776_000}, AutoRenewAccount: from.id.AccountID(),
 		}}}, cents(10_000), okay},
 		"a message to no topic": {&hapi.TransactionBody{Data: &hapi.TransactionBody_ConsensusSubmitMessage{ConsensusSubmitMessage: &hapi.ConsensusSubmitMessageTransactionBody{
 			TopicID: &hapi.TopicID{TopicNum: 999_999}, Message: []byte("hello"),

@@ -10,20 +10,16 @@ import (
 
 const maxFileSize = 1024 * 1024 // bytes
 
-func fileID(id *hapi.FileID) hedera.ID {
-	return hedera.ID{Shard: id.GetShardNum(), Realm: id.GetRealmNum(), Num: id.GetFileNum()}
-}
-
 // file returns a file, deleted or not, nil when there is none.
-func (h *handling) file(id hedera.ID) *File {
-	if id.Shard != 0 || id.Realm != 0 {
+func (h *handling) file(id *hapi.FileID) *File {
+	if id.GetShardNum() != 0 || id.GetRealmNum() != 0 {
 		return nil
 	}
-	return h.l.world.files[id.Num]
+	return h.l.world.files[id.GetFileNum()]
 }
 
 // writable returns a copy of a file that the signatures allow to change.
-func (h *handling) writable(id hedera.ID) (File, hedera.Status) {
+func (h *handling) writable(id *hapi.FileID) (File, hedera.Status) {
 	f := h.file(id)
 	switch {
 	case f == nil:
@@ -74,12 +70,12 @@ func (h *handling) fileCreate(body *hapi.FileCreateTransactionBody) hedera.Statu
 	h.r.File = id
 	return h.putFile(File{
 		ID: id, Contents: body.GetContents(), Keys: keys, Memo: body.GetMemo(),
-		Created: h.r.Consensus, Expires: timestamp(body.GetExpirationTime()),
+		Created: h.r.Consensus, Expires: hedera.TimestampIn(body.GetExpirationTime()),
 	})
 }
 
 func (h *handling) fileAppend(body *hapi.FileAppendTransactionBody) hedera.Status {
-	f, status := h.writable(fileID(body.GetFileID()))
+	f, status := h.writable(body.GetFileID())
 	switch {
 	case status != okay:
 		return status
@@ -91,11 +87,11 @@ func (h *handling) fileAppend(body *hapi.FileAppendTransactionBody) hedera.Statu
 }
 
 func (h *handling) fileUpdate(body *hapi.FileUpdateTransactionBody) hedera.Status {
-	f, status := h.writable(fileID(body.GetFileID()))
+	f, status := h.writable(body.GetFileID())
 	// Anybody may give a file more time, and only that.
 	extends := body.GetKeys() == nil && len(body.GetContents()) == 0 && body.GetMemo() == nil
 	if unsigned := status == hapi.ResponseCodeEnum_UNAUTHORIZED || status == hapi.ResponseCodeEnum_INVALID_SIGNATURE; unsigned && extends {
-		f, status = *h.file(fileID(body.GetFileID())), okay
+		f, status = *h.file(body.GetFileID()), okay
 	}
 	if status != okay {
 		return status
@@ -130,7 +126,7 @@ func (h *handling) fileUpdate(body *hapi.FileUpdateTransactionBody) hedera.Statu
 			return hapi.ResponseCodeEnum_AUTORENEW_DURATION_NOT_IN_RANGE
 		}
 		if t.GetSeconds() > f.Expires.Seconds { // what is earlier changes nothing
-			f.Expires = timestamp(t)
+			f.Expires = hedera.TimestampIn(t)
 		}
 	}
 	return h.putFile(f)
@@ -138,7 +134,7 @@ func (h *handling) fileUpdate(body *hapi.FileUpdateTransactionBody) hedera.Statu
 
 // fileDelete needs one of the file's keys only.
 func (h *handling) fileDelete(body *hapi.FileDeleteTransactionBody) hedera.Status {
-	f := h.file(fileID(body.GetFileID()))
+	f := h.file(body.GetFileID())
 	switch {
 	case f == nil:
 		return hapi.ResponseCodeEnum_INVALID_FILE_ID

@@ -165,7 +165,7 @@ func nodeAddress(n NodeInfo) *hapi.NodeAddress {
 		return &hapi.ServiceEndpoint{IpAddressV4: net.ParseIP(n.Host).To4(), Port: int32(port)}
 	}
 	address := &hapi.NodeAddress{
-		NodeId: n.NodeID, NodeAccountId: accountID(n.Account),
+		NodeId: n.NodeID, NodeAccountId: n.Account.AccountID(),
 		Description:     fmt.Sprintf("node %d of the development network", n.NodeID),
 		ServiceEndpoint: []*hapi.ServiceEndpoint{at(n.Port)},
 	}

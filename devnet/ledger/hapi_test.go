@@ -40,7 +40,7 @@ func publicKey(p party) *hapi.Key { return hapikey.Secp256k1(crypto.CompressPubk
 
 func TestCryptoTransfer(t *testing.T) {
 	payer, other, stranger := dev(t, 0), dev(t, 1), fresh(t, 1)
-	me, you := accountID(payer.id), accountID(other.id)
+	me, you := payer.id.AccountID(), other.id.AccountID()
 	tests := []struct {
 		name string
 		body *hapi.TransactionBody
@@ -51,7 +51,7 @@ func TestCryptoTransfer(t *testing.T) {
 		{"by alias", amounts(aliasID(payer.address[:]), -5, aliasID(other.address[:]), 5), nil, okay},
 		{"of another who signs", amounts(you, -5, me, 5), []*ecdsa.PrivateKey{other.key}, okay},
 		{"of another who does not", amounts(you, -5, me, 5), nil, hapi.ResponseCodeEnum_INVALID_SIGNATURE},
-		{"to nobody", amounts(me, -5, accountID(hedera.Entity(9_999)), 5), nil, hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID},
+		{"to nobody", amounts(me, -5, hedera.Entity(9_999).AccountID(), 5), nil, hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID},
 		{"from nobody", amounts(aliasID(stranger.address[:]), -5, me, 5), nil, hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID},
 		{"to a number as alias", amounts(me, -5, aliasID(hedera.Entity(9_999).LongZero().Bytes()), 5), nil, hapi.ResponseCodeEnum_INVALID_ALIAS_KEY},
 		{"to nonsense", amounts(me, -5, aliasID([]byte{1, 2, 3}), 5), nil, hapi.ResponseCodeEnum_INVALID_ALIAS_KEY},
@@ -77,7 +77,7 @@ func TestTransferCreatesAccounts(t *testing.T) {
 	keyAlias := marshal(publicKey(b))
 	edKey := hapikey.Ed25519(bytes.Repeat([]byte{7}, 32))
 	rec := r.submit(payer.id, amounts(
-		accountID(payer.id), -30, aliasID(a.address[:]), 10, aliasID(keyAlias), 10, aliasID(marshal(edKey)), 10,
+		payer.id.AccountID(), -30, aliasID(a.address[:]), 10, aliasID(keyAlias), 10, aliasID(marshal(edKey)), 10,
 	), payer.key)
 	r.want(rec, okay)
 	if len(rec.Children) != 3 || rec.Children[0].Consensus.UnixNano() != rec.Consensus.UnixNano()-3 {
@@ -95,7 +95,7 @@ func TestTransferCreatesAccounts(t *testing.T) {
 		t.Errorf("ed25519 %+v", ed)
 	}
 	// A hollow account completes by paying for something, signed with its key.
-	rec = r.submit(hollow.ID, amounts(accountID(hollow.ID), -1, accountID(payer.id), 1), a.key)
+	rec = r.submit(hollow.ID, amounts(hollow.ID.AccountID(), -1, payer.id.AccountID(), 1), a.key)
 	r.want(rec, okay)
 	if done, _ := r.View().Account(hollow.ID); done.IsHollow() || len(rec.Children) != 1 {
 		t.Errorf("after paying: %+v", done)
@@ -174,7 +174,7 @@ func TestPureChecks(t *testing.T) {
 		"no key":             {create(func(*hapi.CryptoCreateTransactionBody) {}), hapi.ResponseCodeEnum_KEY_REQUIRED},
 		"no period":          {create(func(b *hapi.CryptoCreateTransactionBody) { ok(b); b.AutoRenewPeriod = nil }), hapi.ResponseCodeEnum_INVALID_RENEWAL_PERIOD},
 		"negative period":    {create(func(b *hapi.CryptoCreateTransactionBody) { ok(b); b.AutoRenewPeriod.Seconds = -1 }), hapi.ResponseCodeEnum_INVALID_RENEWAL_PERIOD},
-		"overflow":           {amounts(accountID(hedera.Entity(2)), 1<<62, accountID(hedera.Entity(3)), 1<<62), hapi.ResponseCodeEnum_INVALID_ACCOUNT_AMOUNTS},
+		"overflow":           {amounts(hedera.Entity(2).AccountID(), 1<<62, hedera.Entity(3).AccountID(), 1<<62), hapi.ResponseCodeEnum_INVALID_ACCOUNT_AMOUNTS},
 		"call":               {call(&hapi.ContractCallTransactionBody{Gas: 21_000}), okay},
 		"call with no gas":   {call(&hapi.ContractCallTransactionBody{Gas: 20_999}), hapi.ResponseCodeEnum_INSUFFICIENT_GAS},
 		"call, negative gas": {call(&hapi.ContractCallTransactionBody{Gas: -1}), hapi.ResponseCodeEnum_CONTRACT_NEGATIVE_GAS},
@@ -192,7 +192,7 @@ func TestUpdateAndDelete(t *testing.T) {
 	r := newRig(t, Config{})
 	payer, other, next := dev(t, 0), dev(t, 1), fresh(t, 1)
 	update := &hapi.CryptoUpdateTransactionBody{
-		AccountIDToUpdate: accountID(other.id), Key: publicKey(next), Memo: wrapperspb.String("new"),
+		AccountIDToUpdate: other.id.AccountID(), Key: publicKey(next), Memo: wrapperspb.String("new"),
 		ReceiverSigRequiredWrapper: wrapperspb.Bool(true),
 	}
 	body := func() *hapi.TransactionBody {
@@ -210,13 +210,13 @@ func TestUpdateAndDelete(t *testing.T) {
 		t.Errorf("before %+v", old)
 	}
 	// It wants to be asked now, by HAPI at least.
-	pay := func() *hapi.TransactionBody { return amounts(accountID(payer.id), -5, accountID(other.id), 5) }
+	pay := func() *hapi.TransactionBody { return amounts(payer.id.AccountID(), -5, other.id.AccountID(), 5) }
 	r.want(r.submit(payer.id, pay(), payer.key), hapi.ResponseCodeEnum_INVALID_SIGNATURE)
 	r.want(r.submit(payer.id, pay(), payer.key, next.key), okay)
 
 	remove := func(id, to hedera.ID) *hapi.TransactionBody {
 		return &hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoDelete{CryptoDelete: &hapi.CryptoDeleteTransactionBody{
-			DeleteAccountID: accountID(id), TransferAccountID: accountID(to),
+			DeleteAccountID: id.AccountID(), TransferAccountID: to.AccountID(),
 		}}}
 	}
 	r.want(r.submit(payer.id, remove(other.id, other.id), payer.key, next.key), hapi.ResponseCodeEnum_TRANSFER_ACCOUNT_SAME_AS_DELETE_ACCOUNT)
@@ -363,14 +363,14 @@ func TestContractsByHAPI(t *testing.T) {
 			ContractCall: &hapi.ContractCallTransactionBody{ContractID: target, Gas: gas, Amount: amount},
 		}}, payer.key)
 	}
-	rec = call(contractID(id), 100_000, 0)
+	rec = call(id.ContractID(), 100_000, 0)
 	r.want(rec, okay)
 	if common.BytesToHash(rec.Result.Output) != number(77) || rec.Result.Raw != nil || rec.Result.SignerNonce != -1 {
 		t.Errorf("result %+v", rec.Result)
 	}
-	r.want(call(contractID(hedera.Entity(9_999)), 100_000, 0), hapi.ResponseCodeEnum_INVALID_CONTRACT_ID)
-	r.want(call(contractID(id), maxGas+1, 0), hapi.ResponseCodeEnum_MAX_GAS_LIMIT_EXCEEDED)
-	r.want(call(contractID(id), 100_000, int64(devaccounts.RichBalance)), hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE)
+	r.want(call(hedera.Entity(9_999).ContractID(), 100_000, 0), hapi.ResponseCodeEnum_INVALID_CONTRACT_ID)
+	r.want(call(id.ContractID(), maxGas+1, 0), hapi.ResponseCodeEnum_MAX_GAS_LIMIT_EXCEEDED)
+	r.want(call(id.ContractID(), 100_000, int64(devaccounts.RichBalance)), hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE)
 	nobody := fresh(t, 3)
 	r.want(call(&hapi.ContractID{Contract: &hapi.ContractID_EvmAddress{EvmAddress: nobody.address[:]}}, 700_000, 5), okay)
 	if got := r.balance(nobody.address); got != 5 {
@@ -395,7 +395,7 @@ func TestDuplicateID(t *testing.T) {
 	payer := dev(t, 0)
 	id := hedera.TransactionID{Payer: payer.id, ValidStart: hedera.Timestamp{Seconds: 5}}
 	body := func() *hapi.TransactionBody {
-		return amounts(accountID(payer.id), -5, accountID(hedera.Entity(1003)), 5)
+		return amounts(payer.id.AccountID(), -5, hedera.Entity(1003).AccountID(), 5)
 	}
 	first := r.Handle(r.submission(id, body(), payer.key))
 	second := r.Handle(r.submission(id, body(), payer.key))
@@ -410,14 +410,14 @@ func TestDuplicateID(t *testing.T) {
 func TestPanicIsContained(t *testing.T) {
 	r := newRig(t, Config{})
 	payer, hollow := dev(t, 0), fresh(t, 1)
-	r.want(r.submit(payer.id, amounts(accountID(payer.id), -5, aliasID(hollow.address[:]), 5), payer.key), okay)
+	r.want(r.submit(payer.id, amounts(payer.id.AccountID(), -5, aliasID(hollow.address[:]), 5), payer.key), okay)
 	a, _ := r.View().AccountByAddress(hollow.address)
-	sub := r.submission(hedera.TransactionID{Payer: a.ID}, amounts(accountID(a.ID), -1, accountID(payer.id), 1))
+	sub := r.submission(hedera.TransactionID{Payer: a.ID}, amounts(a.ID.AccountID(), -1, payer.id.AccountID(), 1))
 	sub.Signatures = nil // no node lets this through
 	rec := r.Handle(sub)
 	r.want(rec, hapi.ResponseCodeEnum_FAIL_INVALID)
 	if rec.Kind != KindCryptoTransfer || len(rec.Transfers) != 0 || r.balance(hollow.address) != 5 {
 		t.Errorf("record %+v", rec)
 	}
-	r.want(r.submit(payer.id, amounts(accountID(payer.id), -5, accountID(a.ID), 5), payer.key), okay)
+	r.want(r.submit(payer.id, amounts(payer.id.AccountID(), -5, a.ID.AccountID(), 5), payer.key), okay)
 }

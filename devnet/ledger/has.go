@@ -51,10 +51,10 @@ func accountCalls() []*serviceFunction {
 func accountFacade() []*serviceFunction {
 	return []*serviceFunction{
 		{signature: "hbarAllowance(address)", returns: "int64,int256", view: true, run: func(c *serviceCall) hedera.Status {
-			return c.hbarAllowance(accountID(c.entity), c.account(0))
+			return c.hbarAllowance(c.entity.AccountID(), c.account(0))
 		}},
 		{signature: "hbarApprove(address,int256)", returns: "int64", gas: approveGas, run: func(c *serviceCall) hedera.Status {
-			return c.hbarApprove(accountID(c.entity), c.account(0), &c.args[1])
+			return c.hbarApprove(c.entity.AccountID(), c.account(0), &c.args[1])
 		}},
 		{signature: "setUnlimitedAutomaticAssociations(bool)", returns: "int64", gas: accountUpdateGas, run: (*serviceCall).setUnlimited},
 	}
@@ -135,7 +135,7 @@ func (c *serviceCall) setUnlimited() hedera.Status {
 	}
 	_, status := c.dispatch(&hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoUpdateAccount{
 		CryptoUpdateAccount: &hapi.CryptoUpdateTransactionBody{
-			AccountIDToUpdate: accountID(c.entity), MaxAutomaticTokenAssociations: wrapperspb.Int32(limit),
+			AccountIDToUpdate: c.entity.AccountID(), MaxAutomaticTokenAssociations: wrapperspb.Int32(limit),
 		},
 	}})
 	return status

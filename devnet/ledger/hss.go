@@ -72,8 +72,6 @@ func (c *serviceCall) schedule() hedera.ID {
 	return id
 }
 
-func scheduleID(id hedera.ID) *hapi.ScheduleID { return &hapi.ScheduleID{ScheduleNum: id.Num} }
-
 // scheduleCall schedules a call of a contract. The arguments are the second of the expiry, the
 // gas, the value in tinybar and the input. Without a payer, the caller pays.
 func (c *serviceCall) scheduleCall(payer *sysabi.Value, args []sysabi.Value, to *sysabi.Value, wait bool) hedera.Status {
@@ -87,7 +85,7 @@ func (c *serviceCall) scheduleCall(payer *sysabi.Value, args []sysabi.Value, to 
 	address, me := to.Address(), c.x.o.number(c.sender)
 	create := &hapi.ScheduleCreateTransactionBody{
 		WaitForExpiry: wait, ExpirationTime: &hapi.Timestamp{Seconds: int64(expiry.Uint64())},
-		PayerAccountID: accountID(hedera.Entity(me)), AdminKey: hapikey.Contract(me),
+		PayerAccountID: hedera.Entity(me).AccountID(), AdminKey: hapikey.Contract(me),
 		ScheduledTransactionBody: &hapi.SchedulableTransactionBody{Data: &hapi.SchedulableTransactionBody_ContractCall{
 			ContractCall: &hapi.ContractCallTransactionBody{
 				ContractID: &hapi.ContractID{Contract: &hapi.ContractID_EvmAddress{EvmAddress: address[:]}},
@@ -103,7 +101,7 @@ func (c *serviceCall) scheduleCall(payer *sysabi.Value, args []sysabi.Value, to 
 		if num == 0 {
 			return hapi.ResponseCodeEnum_INVALID_SCHEDULE_PAYER_ID
 		}
-		create.PayerAccountID = accountID(hedera.Entity(num))
+		create.PayerAccountID = hedera.Entity(num).AccountID()
 	}
 	return c.createSchedule(create)
 }
@@ -150,7 +148,7 @@ func (c *serviceCall) scheduleNative() hedera.Status {
 	default:
 		return hapi.ResponseCodeEnum_SCHEDULED_TRANSACTION_NOT_IN_WHITELIST
 	}
-	return c.createSchedule(&hapi.ScheduleCreateTransactionBody{ScheduledTransactionBody: scheduled, PayerAccountID: accountID(hedera.Entity(payer))})
+	return c.createSchedule(&hapi.ScheduleCreateTransactionBody{ScheduledTransactionBody: scheduled, PayerAccountID: hedera.Entity(payer).AccountID()})
 }
 
 // scheduledToken tells what a token will be that a schedule creates.
@@ -214,7 +212,7 @@ func (c *serviceCall) signScheduleWith() hedera.Status {
 func (c *serviceCall) signSchedule(id hedera.ID, by *hapikey.Signatures) hedera.Status {
 	c.signatures = by
 	_, status := c.dispatch(&hapi.TransactionBody{Data: &hapi.TransactionBody_ScheduleSign{
-		ScheduleSign: &hapi.ScheduleSignTransactionBody{ScheduleID: scheduleID(id)},
+		ScheduleSign: &hapi.ScheduleSignTransactionBody{ScheduleID: id.ScheduleID()},
 	}})
 	return status
 }
@@ -231,7 +229,7 @@ func scheduleMessage(id hedera.ID) []byte {
 
 func (c *serviceCall) deleteSchedule(id hedera.ID) hedera.Status {
 	_, status := c.dispatch(&hapi.TransactionBody{Data: &hapi.TransactionBody_ScheduleDelete{
-		ScheduleDelete: &hapi.ScheduleDeleteTransactionBody{ScheduleID: scheduleID(id)},
+		ScheduleDelete: &hapi.ScheduleDeleteTransactionBody{ScheduleID: id.ScheduleID()},
 	}})
 	return status
 }

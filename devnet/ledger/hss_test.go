@@ -73,7 +73,7 @@ func TestContractSchedulesACall(t *testing.T) {
 	r := newRig(t, Config{})
 	from := dev(t, 0)
 	contract := r.deploy(from, 0, forwarder(scheduleAddress))
-	r.want(r.submit(from.id, amounts(accountID(from.id), -1_000_000_000, accountID(r.entity(contract)), 1_000_000_000), from.key), okay)
+	r.want(r.submit(from.id, amounts(from.id.AccountID(), -1_000_000_000, r.entity(contract).AccountID(), 1_000_000_000), from.key), okay)
 	rec := r.call(from, contract, 0, "scheduleCall(address,uint256,uint256,uint64,bytes)",
 		contract, r.later(time.Hour), big.NewInt(100_000), uint64(0), []byte{})
 	id := r.scheduled(rec)
@@ -304,7 +304,7 @@ func TestContractSchedulesAToken(t *testing.T) {
 	r := newRig(t, Config{})
 	from, treasury := dev(t, 0), dev(t, 1)
 	contract := r.deploy(from, 0, forwarder(scheduleAddress))
-	r.want(r.submit(from.id, amounts(accountID(from.id), -5_000_000_000, accountID(r.entity(contract)), 5_000_000_000), from.key), okay)
+	r.want(r.submit(from.id, amounts(from.id.AccountID(), -5_000_000_000, r.entity(contract).AccountID(), 5_000_000_000), from.key), okay)
 	const native, fungible, nonFungible = "scheduleNative(address,bytes,address)", "getScheduledCreateFungibleTokenInfo(address)", "getScheduledCreateNonFungibleTokenInfo(address)"
 	coin := creating("0x0fb65bf3", treasury, sysabi.Int(500), sysabi.Int(3)) // createFungibleToken
 	id := r.scheduled(r.call(from, contract, 0, native, serviceAddress, coin, contract))

@@ -228,8 +228,8 @@ func TestTokenServiceCalls(t *testing.T) {
 		t.Errorf("newer transfer without an allowance: %s", got)
 	}
 	r.want(r.submit(other.id, &hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoApproveAllowance{CryptoApproveAllowance: &hapi.CryptoApproveAllowanceTransactionBody{
-		CryptoAllowances: []*hapi.CryptoAllowance{{Spender: accountID(owner.id), Amount: 5}},
-		TokenAllowances:  []*hapi.TokenAllowance{{TokenId: tokenID(token), Spender: accountID(owner.id), Amount: 7}},
+		CryptoAllowances: []*hapi.CryptoAllowance{{Spender: owner.id.AccountID(), Amount: 5}},
+		TokenAllowances:  []*hapi.TokenAllowance{{TokenId: token.TokenID(), Spender: owner.id.AccountID(), Amount: 7}},
 	}}}, other.key), okay)
 	if got := newer(); got != okay {
 		t.Errorf("newer transfer with an allowance: %s", got)

@@ -90,11 +90,11 @@ func (c *serviceCall) serialArg() int64 {
 }
 
 func (c *serviceCall) claimOwn() hedera.Status {
-	return c.claim(pendingID(c.account(0), c.me(), tokenID(c.entity), c.serialArg()))
+	return c.claim(pendingID(c.account(0), c.me(), c.entity.TokenID(), c.serialArg()))
 }
 
 func (c *serviceCall) cancelOwn() hedera.Status {
-	return c.cancel(pendingID(c.me(), c.account(0), tokenID(c.entity), c.serialArg()))
+	return c.cancel(pendingID(c.me(), c.account(0), c.entity.TokenID(), c.serialArg()))
 }
 
 func (c *serviceCall) reject(owner *hapi.AccountID, list []*hapi.TokenReference) hedera.Status {
@@ -124,11 +124,11 @@ func (c *serviceCall) rejectMany() hedera.Status {
 
 func (c *serviceCall) rejectOwn() hedera.Status {
 	if len(c.args) == 0 {
-		return c.reject(c.me(), []*hapi.TokenReference{rejectedToken(tokenID(c.entity))})
+		return c.reject(c.me(), []*hapi.TokenReference{rejectedToken(c.entity.TokenID())})
 	}
 	var list []*hapi.TokenReference
 	for _, serial := range c.args[0].Int64s() {
-		list = append(list, rejectedNFT(tokenID(c.entity), serial))
+		list = append(list, rejectedNFT(c.entity.TokenID(), serial))
 	}
 	return c.reject(c.me(), list)
 }

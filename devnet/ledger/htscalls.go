@@ -81,10 +81,10 @@ func facadeCalls() []*serviceFunction {
 // accountAt is the account id of an address. The zero address is nobody.
 func (c *serviceCall) accountAt(a common.Address) *hapi.AccountID {
 	if acct := c.x.o.get(a); acct.exists {
-		return accountID(hedera.Entity(c.x.o.number(acct)))
+		return hedera.Entity(c.x.o.number(acct)).AccountID()
 	}
 	if id, longZero := hedera.FromLongZero(a); longZero {
-		return accountID(id)
+		return id.AccountID()
 	}
 	return &hapi.AccountID{Account: &hapi.AccountID_Alias{Alias: a.Bytes()}}
 }
@@ -96,7 +96,7 @@ func (c *serviceCall) me() *hapi.AccountID { return c.accountAt(c.sender.address
 // tokenAt is the token id of an address; what is no token's address is that of no token.
 func tokenAt(a common.Address) *hapi.TokenID {
 	id, _ := hedera.FromLongZero(a)
-	return tokenID(id)
+	return id.TokenID()
 }
 
 func (c *serviceCall) tokenArg(i int) *hapi.TokenID { return tokenAt(c.args[i].Address()) }
@@ -104,7 +104,7 @@ func (c *serviceCall) tokenArg(i int) *hapi.TokenID { return tokenAt(c.args[i].A
 // self is the token whose proxy is called, or the first argument, with the arguments after it.
 func (c *serviceCall) self() (*hapi.TokenID, []sysabi.Value) {
 	if c.facade {
-		return tokenID(c.entity), c.args
+		return c.entity.TokenID(), c.args
 	}
 	return c.tokenArg(0), c.args[1:]
 }
@@ -352,7 +352,7 @@ func (c *serviceCall) tokensArg(i int) []*hapi.TokenID {
 func (c *serviceCall) associate() hedera.Status { return c.associateWith(c.account(0), c.tokensArg(1)) }
 
 func (c *serviceCall) associateSelf() hedera.Status {
-	return c.associateWith(c.me(), []*hapi.TokenID{tokenID(c.entity)})
+	return c.associateWith(c.me(), []*hapi.TokenID{c.entity.TokenID()})
 }
 
 func (c *serviceCall) associateWith(a *hapi.AccountID, tokens []*hapi.TokenID) hedera.Status {
@@ -367,7 +367,7 @@ func (c *serviceCall) dissociate() hedera.Status {
 }
 
 func (c *serviceCall) dissociateSelf() hedera.Status {
-	return c.dissociateFrom(c.me(), []*hapi.TokenID{tokenID(c.entity)})
+	return c.dissociateFrom(c.me(), []*hapi.TokenID{c.entity.TokenID()})
 }
 
 func (c *serviceCall) dissociateFrom(a *hapi.AccountID, tokens []*hapi.TokenID) hedera.Status {
@@ -404,7 +404,7 @@ func (c *serviceCall) approveNFT() hedera.Status {
 	if nft == nil || nft.Deleted {
 		return hapi.ResponseCodeEnum_INVALID_TOKEN_NFT_SERIAL_NUMBER
 	}
-	owner := accountID(nft.Owner)
+	owner := nft.Owner.AccountID()
 	var status hedera.Status
 	if spender == (common.Address{}) {
 		_, status = c.dispatch(&hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoDeleteAllowance{

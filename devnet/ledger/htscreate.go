@@ -155,10 +155,10 @@ func (c *serviceCall) key(v []sysabi.Value) (key *hapi.Key, ok bool) {
 
 func (c *serviceCall) contractAt(a common.Address) *hapi.ContractID {
 	if acct := c.x.o.get(a); acct.exists {
-		return contractID(hedera.Entity(c.x.o.number(acct)))
+		return hedera.Entity(c.x.o.number(acct)).ContractID()
 	}
 	id, _ := hedera.FromLongZero(a)
-	return contractID(id)
+	return id.ContractID()
 }
 
 // fees reads custom fees: fixed ones, and fractional ones or royalties.
@@ -193,7 +193,7 @@ func fixedFee(amount int64, token common.Address, hbar, own bool) *hapi.FixedFee
 	fee := &hapi.FixedFee{Amount: amount}
 	switch {
 	case own:
-		fee.DenominatingTokenId = tokenID(hedera.Entity(0))
+		fee.DenominatingTokenId = hedera.Entity(0).TokenID()
 	case !hbar && token != (common.Address{}):
 		fee.DenominatingTokenId = tokenAt(token)
 	}

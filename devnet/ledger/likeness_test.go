@@ -231,7 +231,7 @@ func TestContractCallWithNegativeAmountFailsWithAResult(t *testing.T) {
 		}
 		return r.submit(payer.id, body, payer.key)
 	}
-	rec := call(contractID(contract.ID))
+	rec := call(contract.ID.ContractID())
 	r.want(rec, hapi.ResponseCodeEnum_CONTRACT_NEGATIVE_VALUE)
 	if !rec.Executed() || rec.Result.Amount != -100 || rec.Result.GasUsed != 0 || rec.Result.GasLimit != 500_000 || rec.Result.From != payer.id ||
 		rec.Result.Target != contract.ID || !bytes.Equal(rec.Result.To, address[:]) || !bytes.Equal(rec.Result.Input, []byte{1, 2}) ||
@@ -245,7 +245,7 @@ func TestContractCallWithNegativeAmountFailsWithAResult(t *testing.T) {
 		t.Errorf("replayed: %v", err)
 	}
 	// The amount is looked at before the contract is.
-	nowhere := call(contractID(hedera.Entity(9_999)))
+	nowhere := call(hedera.Entity(9_999).ContractID())
 	r.want(nowhere, hapi.ResponseCodeEnum_CONTRACT_NEGATIVE_VALUE)
 	if !nowhere.Executed() || !nowhere.Result.Target.IsZero() {
 		t.Errorf("result without a contract: %+v", nowhere.Result)

@@ -25,7 +25,7 @@ type (
 // scheduledTransfer is a transfer as a schedule has it.
 func scheduledTransfer(from, to hedera.ID, amount int) *schedulable {
 	return &schedulable{Data: &hapi.SchedulableTransactionBody_CryptoTransfer{
-		CryptoTransfer: amounts(accountID(from), -amount, accountID(to), amount).GetCryptoTransfer(),
+		CryptoTransfer: amounts(from.AccountID(), -amount, to.AccountID(), amount).GetCryptoTransfer(),
 	}}
 }
 
@@ -125,9 +125,9 @@ func TestSchedulePayer(t *testing.T) {
 	payer, other := dev(t, 0), dev(t, 1)
 	contract := r.deploy(dev(t, 3), 0, program.New().Push(1).Push(0).Op(vm.SSTORE).Bytes())
 	call := &schedulable{Data: &hapi.SchedulableTransactionBody_ContractCall{ContractCall: &hapi.ContractCallTransactionBody{
-		ContractID: contractID(r.entity(contract)), Gas: 100_000,
+		ContractID: r.entity(contract).ContractID(), Gas: 100_000,
 	}}}
-	creation := r.schedule(payer, &scheduleBody{ScheduledTransactionBody: call, PayerAccountID: accountID(other.id)})
+	creation := r.schedule(payer, &scheduleBody{ScheduledTransactionBody: call, PayerAccountID: other.id.AccountID()})
 	r.want(creation, okay)
 	if r.executed(creation) != nil {
 		t.Fatal("its payer has not agreed")
@@ -163,7 +163,7 @@ func TestScheduleRefusals(t *testing.T) {
 	}{
 		{"of a kind that is not scheduled", func(*rig) *scheduleBody { return &scheduleBody{ScheduledTransactionBody: freeze} }, hapi.ResponseCodeEnum_SCHEDULED_TRANSACTION_NOT_IN_WHITELIST},
 		{"a payer that is nobody", func(*rig) *scheduleBody {
-			return &scheduleBody{ScheduledTransactionBody: transfer, PayerAccountID: accountID(hedera.Entity(9_999))}
+			return &scheduleBody{ScheduledTransactionBody: transfer, PayerAccountID: hedera.Entity(9_999).AccountID()}
 		}, hapi.ResponseCodeEnum_ACCOUNT_ID_DOES_NOT_EXIST},
 		{"an account that is nobody's", func(*rig) *scheduleBody {
 			return &scheduleBody{ScheduledTransactionBody: scheduledTransfer(hedera.Entity(9_999), payer.id, 1)}
@@ -205,7 +205,7 @@ func TestIdenticalSchedule(t *testing.T) {
 	payer, owner, other := dev(t, 0), dev(t, 1), dev(t, 2)
 	body := func(memo string) *scheduleBody {
 		return &scheduleBody{
-			ScheduledTransactionBody: scheduledTransfer(owner.id, payer.id, 1), PayerAccountID: accountID(payer.id), Memo: memo,
+			ScheduledTransactionBody: scheduledTransfer(owner.id, payer.id, 1), PayerAccountID: payer.id.AccountID(), Memo: memo,
 			AdminKey: publicKey(payer),
 		}
 	}
@@ -273,7 +273,7 @@ func TestScheduleWaitsForItsTime(t *testing.T) {
 	if err := r.SetNextTime(r.Now().Add(2 * time.Hour).Unix()); err != nil {
 		t.Fatal(err)
 	}
-	next := r.submit(payer.id, amounts(accountID(payer.id), -1, accountID(owner.id), 1), payer.key)
+	next := r.submit(payer.id, amounts(payer.id.AccountID(), -1, owner.id.AccountID(), 1), payer.key)
 	if done := r.executed(creation); done == nil || done.Consensus.Compare(next.Consensus) >= 0 {
 		t.Errorf("executed %+v, the next one %+v", done, next)
 	}

@@ -238,7 +238,7 @@ func (h *handling) tokenLife(t *Token, body *hapi.TokenCreateTransactionBody) he
 		t.Expires = hedera.Timestamp{Seconds: h.r.Consensus.Seconds + cmp.Or(t.AutoRenewPeriod, genesisRenewal)}
 		return okay
 	}
-	t.Expires = timestamp(expiry)
+	t.Expires = hedera.TimestampIn(expiry)
 	return h.validExpiry(expiry)
 }
 

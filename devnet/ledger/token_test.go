@@ -15,7 +15,7 @@ func (r *rig) fungibleToken(p party, change func(*hapi.TokenCreateTransactionBod
 	r.t.Helper()
 	key := publicKey(p)
 	body := &hapi.TokenCreateTransactionBody{
-		Name: "Coin", Symbol: "C", InitialSupply: 1000, Treasury: accountID(p.id), AdminKey: key, SupplyKey: key,
+		Name: "Coin", Symbol: "C", InitialSupply: 1000, Treasury: p.id.AccountID(), AdminKey: key, SupplyKey: key,
 		WipeKey: key, FreezeKey: key, PauseKey: key, FeeScheduleKey: key, AutoRenewPeriod: &hapi.Duration{Seconds: 7_776_000},
 	}
 	if change != nil {
@@ -27,7 +27,7 @@ func (r *rig) fungibleToken(p party, change func(*hapi.TokenCreateTransactionBod
 }
 
 func units(token hedera.ID, parts ...any) *hapi.TransactionBody {
-	list := &hapi.TokenTransferList{Token: tokenID(token), Transfers: amounts(parts...).GetCryptoTransfer().GetTransfers().GetAccountAmounts()}
+	list := &hapi.TokenTransferList{Token: token.TokenID(), Transfers: amounts(parts...).GetCryptoTransfer().GetTransfers().GetAccountAmounts()}
 	return &hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoTransfer{
 		CryptoTransfer: &hapi.CryptoTransferTransactionBody{TokenTransfers: []*hapi.TokenTransferList{list}},
 	}}
@@ -35,9 +35,9 @@ func units(token hedera.ID, parts ...any) *hapi.TransactionBody {
 
 func (r *rig) associated(p party, tokens ...hedera.ID) {
 	r.t.Helper()
-	body := &hapi.TokenAssociateTransactionBody{Account: accountID(p.id)}
+	body := &hapi.TokenAssociateTransactionBody{Account: p.id.AccountID()}
 	for _, id := range tokens {
-		body.Tokens = append(body.Tokens, tokenID(id))
+		body.Tokens = append(body.Tokens, id.TokenID())
 	}
 	r.want(r.submit(p.id, &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenAssociate{TokenAssociate: body}}, p.key), okay)
 }
@@ -72,7 +72,7 @@ func TestTokenCreatePure(t *testing.T) {
 		"frozen without a key": {func(b *hapi.TokenCreateTransactionBody) { b.FreezeDefault = true }, hapi.ResponseCodeEnum_TOKEN_HAS_NO_FREEZE_KEY},
 	}
 	for name, tt := range tests {
-		body := &hapi.TokenCreateTransactionBody{Name: "N", Symbol: "S", InitialSupply: 1, Treasury: accountID(dev(t, 0).id)}
+		body := &hapi.TokenCreateTransactionBody{Name: "N", Symbol: "S", InitialSupply: 1, Treasury: dev(t, 0).id.AccountID()}
 		tt.change(body)
 		if got := pureTokenCreate(body); got != tt.want {
 			t.Errorf("%s: %s, want %s", name, got, tt.want)
@@ -84,24 +84,24 @@ func TestTokenCreatePure(t *testing.T) {
 func TestTokenSignatures(t *testing.T) {
 	r := newRig(t, Config{})
 	owner, other := dev(t, 0), dev(t, 1)
-	create := &hapi.TokenCreateTransactionBody{Name: "N", Symbol: "S", Treasury: accountID(other.id)}
+	create := &hapi.TokenCreateTransactionBody{Name: "N", Symbol: "S", Treasury: other.id.AccountID()}
 	body := &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenCreation{TokenCreation: create}}
 	r.want(r.submit(owner.id, body, owner.key), hapi.ResponseCodeEnum_INVALID_SIGNATURE)
 	r.want(r.submit(owner.id, body, owner.key, other.key), okay)
 
 	token := r.fungibleToken(owner, nil)
-	mint := &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenMint{TokenMint: &hapi.TokenMintTransactionBody{Token: tokenID(token), Amount: 1}}}
+	mint := &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenMint{TokenMint: &hapi.TokenMintTransactionBody{Token: token.TokenID(), Amount: 1}}}
 	r.want(r.submit(other.id, mint, other.key), hapi.ResponseCodeEnum_INVALID_SIGNATURE)
 	r.want(r.submit(other.id, mint, other.key, owner.key), okay)
 	update := func(b *hapi.TokenUpdateTransactionBody) *hapi.TransactionBody {
-		b.Token = tokenID(token)
+		b.Token = token.TokenID()
 		return &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenUpdate{TokenUpdate: b}}
 	}
 	r.want(r.submit(other.id, update(&hapi.TokenUpdateTransactionBody{Name: "X"}), other.key), hapi.ResponseCodeEnum_INVALID_SIGNATURE)
 	r.want(r.submit(owner.id, update(&hapi.TokenUpdateTransactionBody{KycKey: publicKey(owner)}), owner.key), hapi.ResponseCodeEnum_TOKEN_HAS_NO_KYC_KEY)
-	r.want(r.submit(owner.id, update(&hapi.TokenUpdateTransactionBody{Treasury: accountID(other.id)}), owner.key), hapi.ResponseCodeEnum_INVALID_SIGNATURE)
+	r.want(r.submit(owner.id, update(&hapi.TokenUpdateTransactionBody{Treasury: other.id.AccountID()}), owner.key), hapi.ResponseCodeEnum_INVALID_SIGNATURE)
 	r.associated(other, token)
-	r.want(r.submit(owner.id, update(&hapi.TokenUpdateTransactionBody{Treasury: accountID(other.id)}), owner.key, other.key), okay)
+	r.want(r.submit(owner.id, update(&hapi.TokenUpdateTransactionBody{Treasury: other.id.AccountID()}), owner.key, other.key), okay)
 	if got := r.held(other.id, token); got != 1001 || r.held(owner.id, token) != 0 {
 		t.Errorf("the new treasury holds %d", got)
 	}
@@ -117,15 +117,15 @@ func TestFailedTransferChangesNothing(t *testing.T) {
 	token, other := r.fungibleToken(owner, nil), r.fungibleToken(owner, nil)
 	r.associated(spender, token)
 	approve := &hapi.CryptoApproveAllowanceTransactionBody{TokenAllowances: []*hapi.TokenAllowance{
-		{TokenId: tokenID(token), Owner: accountID(owner.id), Spender: accountID(spender.id), Amount: 100},
+		{TokenId: token.TokenID(), Owner: owner.id.AccountID(), Spender: spender.id.AccountID(), Amount: 100},
 	}}
 	r.want(r.submit(owner.id, &hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoApproveAllowance{CryptoApproveAllowance: approve}}, owner.key), okay)
-	body := units(token, accountID(owner.id), -60, accountID(spender.id), 60)
+	body := units(token, owner.id.AccountID(), -60, spender.id.AccountID(), 60)
 	yes := true
 	body.GetCryptoTransfer().TokenTransfers[0].Transfers[0].IsApproval = &yes
 	// The second list asks for more than there is.
 	body.GetCryptoTransfer().TokenTransfers = append(body.GetCryptoTransfer().TokenTransfers,
-		units(other, accountID(poor.id), -1, accountID(owner.id), 1).GetCryptoTransfer().GetTokenTransfers()...)
+		units(other, poor.id.AccountID(), -1, owner.id.AccountID(), 1).GetCryptoTransfer().GetTokenTransfers()...)
 	rec := r.submit(spender.id, body, spender.key, poor.key)
 	r.want(rec, hapi.ResponseCodeEnum_TOKEN_NOT_ASSOCIATED_TO_ACCOUNT)
 	if len(rec.Did().Tokens) != 0 || r.held(spender.id, token) != 0 {
@@ -151,14 +151,14 @@ func TestTokenToNewAddress(t *testing.T) {
 	r := newRig(t, Config{})
 	owner, stranger := dev(t, 0), fresh(t, 9)
 	token := r.fungibleToken(owner, nil)
-	rec := r.submit(owner.id, units(token, accountID(owner.id), -5, aliasID(stranger.address[:]), 5), owner.key)
+	rec := r.submit(owner.id, units(token, owner.id.AccountID(), -5, aliasID(stranger.address[:]), 5), owner.key)
 	r.want(rec, okay)
 	id, known := r.View().Resolve(stranger.address)
 	if !known || len(rec.Children) != 1 || rec.Children[0].Account != id || r.held(id, token) != 5 {
 		t.Fatalf("%v: children %v, holds %d", id, rec.Children, r.held(id, token))
 	}
 	// Its key completes it and may spend.
-	back := r.submit(owner.id, units(token, accountID(id), -5, accountID(owner.id), 5), owner.key, stranger.key)
+	back := r.submit(owner.id, units(token, id.AccountID(), -5, owner.id.AccountID(), 5), owner.key, stranger.key)
 	r.want(back, okay)
 	if a, _ := r.View().Account(id); a.IsHollow() {
 		t.Error("still hollow")
@@ -173,8 +173,8 @@ func TestFeeDepth(t *testing.T) {
 	fee := func(of hedera.ID) func(*hapi.TokenCreateTransactionBody) {
 		return func(body *hapi.TokenCreateTransactionBody) {
 			body.CustomFees = []*hapi.CustomFee{{
-				Fee:                   &hapi.CustomFee_FixedFee{FixedFee: &hapi.FixedFee{Amount: 10, DenominatingTokenId: tokenID(of)}},
-				FeeCollectorAccountId: accountID(collector.id),
+				Fee:                   &hapi.CustomFee_FixedFee{FixedFee: &hapi.FixedFee{Amount: 10, DenominatingTokenId: of.TokenID()}},
+				FeeCollectorAccountId: collector.id.AccountID(),
 			}}
 		}
 	}
@@ -187,17 +187,17 @@ func TestFeeDepth(t *testing.T) {
 		r.associated(p, tokens...)
 	}
 	for _, token := range tokens {
-		r.want(r.submit(owner.id, units(token, accountID(owner.id), -100, accountID(a.id), 100), owner.key), okay)
+		r.want(r.submit(owner.id, units(token, owner.id.AccountID(), -100, a.id.AccountID(), 100), owner.key), okay)
 	}
-	r.want(r.submit(a.id, units(tokens[3], accountID(a.id), -1, accountID(b.id), 1), a.key),
+	r.want(r.submit(a.id, units(tokens[3], a.id.AccountID(), -1, b.id.AccountID(), 1), a.key),
 		hapi.ResponseCodeEnum_CUSTOM_FEE_CHARGING_EXCEEDED_MAX_RECURSION_DEPTH)
-	rec := r.submit(a.id, units(tokens[2], accountID(a.id), -1, accountID(b.id), 1), a.key)
+	rec := r.submit(a.id, units(tokens[2], a.id.AccountID(), -1, b.id.AccountID(), 1), a.key)
 	r.want(rec, okay)
 	if len(rec.Did().Fees) != 2 || r.held(collector.id, tokens[0]) != 10 || r.held(a.id, tokens[0]) != 90 {
 		t.Errorf("fees %+v", rec.Did().Fees)
 	}
-	r.want(r.submit(b.id, units(tokens[1], accountID(b.id), 0, accountID(a.id), 0), b.key), okay)
-	r.want(r.submit(b.id, units(tokens[2], accountID(b.id), -1, accountID(a.id), 1), b.key),
+	r.want(r.submit(b.id, units(tokens[1], b.id.AccountID(), 0, a.id.AccountID(), 0), b.key), okay)
+	r.want(r.submit(b.id, units(tokens[2], b.id.AccountID(), -1, a.id.AccountID(), 1), b.key),
 		hapi.ResponseCodeEnum_INSUFFICIENT_SENDER_ACCOUNT_BALANCE_FOR_CUSTOM_FEE)
 }
 
@@ -211,7 +211,7 @@ func TestSupplyIsWhatIsHeld(t *testing.T) {
 		b.CustomFees = []*hapi.CustomFee{{
 			Fee: &hapi.CustomFee_FractionalFee{FractionalFee: &hapi.FractionalFee{
 				FractionalAmount: &hapi.Fraction{Numerator: 1, Denominator: 7}, MinimumAmount: 1,
-			}}, FeeCollectorAccountId: accountID(owner.id),
+			}}, FeeCollectorAccountId: owner.id.AccountID(),
 		}}
 	})
 	art := r.fungibleToken(owner, func(b *hapi.TokenCreateTransactionBody) {
@@ -242,23 +242,23 @@ func TestSupplyIsWhatIsHeld(t *testing.T) {
 }
 
 func randomOperation(random *rand.Rand, parties []party, coin, art hedera.ID) *hapi.TransactionBody {
-	from, to := accountID(parties[random.IntN(4)].id), accountID(parties[random.IntN(4)].id)
+	from, to := parties[random.IntN(4)].id.AccountID(), parties[random.IntN(4)].id.AccountID()
 	n, serial := int64(random.IntN(400)), int64(1+random.IntN(30))
 	switch random.IntN(8) {
 	case 0:
-		return &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenMint{TokenMint: &hapi.TokenMintTransactionBody{Token: tokenID(coin), Amount: uint64(n)}}}
+		return &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenMint{TokenMint: &hapi.TokenMintTransactionBody{Token: coin.TokenID(), Amount: uint64(n)}}}
 	case 1:
-		return &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenBurn{TokenBurn: &hapi.TokenBurnTransactionBody{Token: tokenID(coin), Amount: uint64(n)}}}
+		return &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenBurn{TokenBurn: &hapi.TokenBurnTransactionBody{Token: coin.TokenID(), Amount: uint64(n)}}}
 	case 2:
 		return &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenWipe{TokenWipe: &hapi.TokenWipeAccountTransactionBody{
-			Token: tokenID(coin), Account: to, Amount: uint64(n),
+			Token: coin.TokenID(), Account: to, Amount: uint64(n),
 		}}}
 	case 3:
-		return &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenMint{TokenMint: &hapi.TokenMintTransactionBody{Token: tokenID(art), Metadata: [][]byte{{1}, {2}}}}}
+		return &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenMint{TokenMint: &hapi.TokenMintTransactionBody{Token: art.TokenID(), Metadata: [][]byte{{1}, {2}}}}}
 	case 4:
-		return &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenBurn{TokenBurn: &hapi.TokenBurnTransactionBody{Token: tokenID(art), SerialNumbers: []int64{serial}}}}
+		return &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenBurn{TokenBurn: &hapi.TokenBurnTransactionBody{Token: art.TokenID(), SerialNumbers: []int64{serial}}}}
 	case 5:
-		list := &hapi.TokenTransferList{Token: tokenID(art), NftTransfers: []*hapi.NftTransfer{{SenderAccountID: from, ReceiverAccountID: to, SerialNumber: serial}}}
+		list := &hapi.TokenTransferList{Token: art.TokenID(), NftTransfers: []*hapi.NftTransfer{{SenderAccountID: from, ReceiverAccountID: to, SerialNumber: serial}}}
 		return &hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoTransfer{
 			CryptoTransfer: &hapi.CryptoTransferTransactionBody{TokenTransfers: []*hapi.TokenTransferList{list}},
 		}}

@@ -26,7 +26,7 @@ func (h *handling) setFees(t *Token, fees []*hapi.CustomFee, creation bool) hede
 		if status != okay {
 			return hapi.ResponseCodeEnum_INVALID_CUSTOM_FEE_COLLECTOR
 		}
-		fee.FeeCollectorAccountId = accountID(hedera.Entity(collector.num))
+		fee.FeeCollectorAccountId = hedera.Entity(collector.num).AccountID()
 		own, status := h.checkFee(t, fee, collector.num, creation)
 		switch {
 		case status != okay:
@@ -98,7 +98,7 @@ func (h *handling) checkFixed(t *Token, fee *hapi.FixedFee, collector int64, cre
 		if t.NonFungible {
 			return false, hapi.ResponseCodeEnum_CUSTOM_FEE_DENOMINATION_MUST_BE_FUNGIBLE_COMMON
 		}
-		fee.DenominatingTokenId = tokenID(t.ID)
+		fee.DenominatingTokenId = t.ID.TokenID()
 		return true, okay
 	}
 	denomination, status := h.token(id)
@@ -350,8 +350,4 @@ func (p *plan) chargeRoyalty(t *Token, gains []gain, from, to *ovAccount, fee *h
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	}
 	return p.charge(t, to, fallback, collector, 1)
-}
-
-func tokenID(id hedera.ID) *hapi.TokenID {
-	return &hapi.TokenID{ShardNum: &id.Shard, RealmNum: &id.Realm, TokenNum: id.Num}
 }

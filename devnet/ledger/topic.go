@@ -165,7 +165,7 @@ func (h *handling) topicFees(t *Topic, fees []*hapi.FixedCustomFee, exempt []*ha
 		if fee.GetFixedFee() == nil {
 			return hapi.ResponseCodeEnum_CUSTOM_FEE_NOT_FULLY_SPECIFIED
 		}
-		fee.FeeCollectorAccountId = accountID(hedera.Entity(collector.num))
+		fee.FeeCollectorAccountId = hedera.Entity(collector.num).AccountID()
 		if _, status := h.checkFixed(&Token{}, fee.GetFixedFee(), collector.num, false); status != okay {
 			return status
 		}
@@ -303,7 +303,7 @@ func (h *handling) checkChunk(chunk *hapi.ConsensusMessageChunkInfo) hedera.Stat
 		return okay
 	}
 	first := chunk.GetInitialTransactionID()
-	start := timestamp(first.GetTransactionValidStart())
+	start := hedera.TimestampIn(first.GetTransactionValidStart())
 	switch {
 	case chunk.GetNumber() < 1 || chunk.GetNumber() > chunk.GetTotal():
 		return hapi.ResponseCodeEnum_INVALID_CHUNK_NUMBER

@@ -60,7 +60,7 @@ func (r *rig) judge(list []verdict) {
 func (r *rig) deletedAccount() party {
 	r.t.Helper()
 	gone := r.account(dev(r.t, 4), func(*hapi.CryptoCreateTransactionBody) {})
-	if got := r.judged(&hapi.CryptoDeleteTransactionBody{DeleteAccountID: accountID(gone.id), TransferAccountID: accountID(dev(r.t, 0).id)}); got != okay {
+	if got := r.judged(&hapi.CryptoDeleteTransactionBody{DeleteAccountID: gone.id.AccountID(), TransferAccountID: dev(r.t, 0).id.AccountID()}); got != okay {
 		r.t.Fatal(got)
 	}
 	return gone
@@ -69,7 +69,7 @@ func (r *rig) deletedAccount() party {
 var (
 	longMemo = strings.Repeat("m", 101)
 	nobody   = &hapi.AccountID{Account: &hapi.AccountID_AccountNum{AccountNum: 0}}
-	unknown  = accountID(hedera.Entity(9_999))
+	unknown  = hedera.Entity(9_999).AccountID()
 )
 
 func seconds(n int64) *hapi.Duration { return &hapi.Duration{Seconds: n} }
@@ -82,7 +82,7 @@ func (r *rig) after(n int64) *hapi.Timestamp {
 func TestAccountValidation(t *testing.T) {
 	r := newRig(t, Config{})
 	owner := dev(t, 0)
-	me, gone := accountID(owner.id), r.deletedAccount()
+	me, gone := owner.id.AccountID(), r.deletedAccount()
 	key, endless := publicKey(owner), &hapi.Key{}
 	for k, i := endless, 0; i < hapikey.MaxDepth+2; i++ {
 		inner := &hapi.Key{}
@@ -130,8 +130,8 @@ func TestAccountValidation(t *testing.T) {
 		{"update, no stake", updated(&hapi.CryptoUpdateTransactionBody{StakedId: &hapi.CryptoUpdateTransactionBody_StakedAccountId{StakedAccountId: nobody}}), okay},
 
 		{"deletion in its own favour", &hapi.CryptoDeleteTransactionBody{DeleteAccountID: me, TransferAccountID: me}, hapi.ResponseCodeEnum_TRANSFER_ACCOUNT_SAME_AS_DELETE_ACCOUNT},
-		{"transfer from a deleted account", amounts(accountID(gone.id), -1, me, 1).GetCryptoTransfer(), hapi.ResponseCodeEnum_ACCOUNT_DELETED},
-		{"transfer of more than there is", amounts(me, -math.MaxInt64, accountID(dev(t, 1).id), math.MaxInt64).GetCryptoTransfer(), hapi.ResponseCodeEnum_INSUFFICIENT_ACCOUNT_BALANCE},
+		{"transfer from a deleted account", amounts(gone.id.AccountID(), -1, me, 1).GetCryptoTransfer(), hapi.ResponseCodeEnum_ACCOUNT_DELETED},
+		{"transfer of more than there is", amounts(me, -math.MaxInt64, dev(t, 1).id.AccountID(), math.MaxInt64).GetCryptoTransfer(), hapi.ResponseCodeEnum_INSUFFICIENT_ACCOUNT_BALANCE},
 		{"transfer to oneself", amounts(me, -1, me, 1).GetCryptoTransfer(), hapi.ResponseCodeEnum_ACCOUNT_REPEATED_IN_ACCOUNT_AMOUNTS},
 	})
 }
@@ -171,7 +171,7 @@ func TestFileValidation(t *testing.T) {
 func TestContractValidation(t *testing.T) {
 	r := newRig(t, Config{})
 	owner, gone := dev(t, 0), r.deletedAccount()
-	me := accountID(owner.id)
+	me := owner.id.AccountID()
 	code := program.New().ReturnViaCodeCopy([]byte{byte(vm.STOP)}).Bytes()
 	made := func(edit func(*hapi.ContractCreateTransactionBody)) *hapi.ContractCreateTransactionBody {
 		b := &hapi.ContractCreateTransactionBody{
@@ -183,11 +183,11 @@ func TestContractValidation(t *testing.T) {
 	}
 	contract := func() *hapi.ContractID {
 		rec := r.submit(owner.id, bodyOf(made(func(b *hapi.ContractCreateTransactionBody) {
-			b.AutoRenewAccountId = accountID(dev(t, 1).id)
+			b.AutoRenewAccountId = dev(t, 1).id.AccountID()
 			b.StakedId = &hapi.ContractCreateTransactionBody_StakedNodeId{StakedNodeId: 0}
 		})), owner.key, dev(t, 1).key)
 		r.want(rec, okay)
-		return contractID(rec.ContractID)
+		return rec.ContractID.ContractID()
 	}
 	id, dead := contract(), contract()
 	r.judge([]verdict{{"deletion", &hapi.ContractDeleteTransactionBody{ContractID: dead, Obtainers: &hapi.ContractDeleteTransactionBody_TransferAccountID{TransferAccountID: me}}, okay}})
@@ -215,8 +215,8 @@ func TestContractValidation(t *testing.T) {
 		{"-2 slots", made(func(b *hapi.ContractCreateTransactionBody) { b.MaxAutomaticTokenAssociations = -2 }), hapi.ResponseCodeEnum_INVALID_MAX_AUTO_ASSOCIATIONS},
 		{"5,001 slots", made(func(b *hapi.ContractCreateTransactionBody) { b.MaxAutomaticTokenAssociations = 5_001 }), hapi.ResponseCodeEnum_REQUESTED_NUM_AUTOMATIC_ASSOCIATIONS_EXCEEDS_ASSOCIATION_LIMIT},
 		{"a long memo", made(func(b *hapi.ContractCreateTransactionBody) { b.Memo = longMemo }), hapi.ResponseCodeEnum_MEMO_TOO_LONG},
-		{"a deleted renewer", made(func(b *hapi.ContractCreateTransactionBody) { b.AutoRenewAccountId = accountID(gone.id) }), hapi.ResponseCodeEnum_INVALID_AUTORENEW_ACCOUNT},
-		{"a renewer who has not signed", made(func(b *hapi.ContractCreateTransactionBody) { b.AutoRenewAccountId = accountID(dev(t, 9).id) }), hapi.ResponseCodeEnum_INVALID_SIGNATURE},
+		{"a deleted renewer", made(func(b *hapi.ContractCreateTransactionBody) { b.AutoRenewAccountId = gone.id.AccountID() }), hapi.ResponseCodeEnum_INVALID_AUTORENEW_ACCOUNT},
+		{"a renewer who has not signed", made(func(b *hapi.ContractCreateTransactionBody) { b.AutoRenewAccountId = dev(t, 9).id.AccountID() }), hapi.ResponseCodeEnum_INVALID_SIGNATURE},
 
 		{"update until now", updated(&hapi.ContractUpdateTransactionBody{ExpirationTime: r.after(-1)}), hapi.ResponseCodeEnum_INVALID_EXPIRATION_TIME},
 		{"update for more than 100 years", updated(&hapi.ContractUpdateTransactionBody{ExpirationTime: r.after(maxLifetime + 100)}), hapi.ResponseCodeEnum_INVALID_EXPIRATION_TIME},
@@ -229,7 +229,7 @@ func TestContractValidation(t *testing.T) {
 		{"deletion for nobody", deletedFor(id, nil, nil), hapi.ResponseCodeEnum_OBTAINER_REQUIRED},
 		{"deletion for an empty id", deletedFor(id, &hapi.AccountID{}, nil), hapi.ResponseCodeEnum_OBTAINER_DOES_NOT_EXIST},
 		{"deletion for a missing account", deletedFor(id, unknown, nil), hapi.ResponseCodeEnum_INVALID_TRANSFER_ACCOUNT_ID},
-		{"deletion for a deleted account", deletedFor(id, accountID(gone.id), nil), hapi.ResponseCodeEnum_OBTAINER_DOES_NOT_EXIST},
+		{"deletion for a deleted account", deletedFor(id, gone.id.AccountID(), nil), hapi.ResponseCodeEnum_OBTAINER_DOES_NOT_EXIST},
 		{"deletion for a deleted contract", deletedFor(id, nil, dead), hapi.ResponseCodeEnum_INVALID_CONTRACT_ID},
 		{"deletion for itself", deletedFor(id, nil, id), hapi.ResponseCodeEnum_OBTAINER_SAME_CONTRACT_ID},
 		{"deletion of a deleted one", deletedFor(dead, me, nil), hapi.ResponseCodeEnum_CONTRACT_DELETED},
@@ -243,7 +243,7 @@ func TestContractValidation(t *testing.T) {
 func TestTokenValidation(t *testing.T) {
 	r := newRig(t, Config{})
 	owner, holder := dev(t, 0), dev(t, 1)
-	gone, me, you := r.deletedAccount(), accountID(owner.id), accountID(holder.id)
+	gone, me, you := r.deletedAccount(), owner.id.AccountID(), holder.id.AccountID()
 	withKYC := func(b *hapi.TokenCreateTransactionBody) { b.KycKey = publicKey(owner) }
 	coin, art := r.fungibleToken(owner, nil), r.collection(owner, 3, nil)
 	fixed := r.fungibleToken(owner, func(b *hapi.TokenCreateTransactionBody) { b.AdminKey = nil })
@@ -255,17 +255,17 @@ func TestTokenValidation(t *testing.T) {
 		return b
 	}
 	updated := func(token hedera.ID, b *hapi.TokenUpdateTransactionBody) proto.Message {
-		b.Token = tokenID(token)
+		b.Token = token.TokenID()
 		return b
 	}
 	freeze := func(token hedera.ID, who *hapi.AccountID) proto.Message {
-		return &hapi.TokenFreezeAccountTransactionBody{Token: tokenID(token), Account: who}
+		return &hapi.TokenFreezeAccountTransactionBody{Token: token.TokenID(), Account: who}
 	}
 	thaw := func(token hedera.ID, who *hapi.AccountID) proto.Message {
-		return &hapi.TokenUnfreezeAccountTransactionBody{Token: tokenID(token), Account: who}
+		return &hapi.TokenUnfreezeAccountTransactionBody{Token: token.TokenID(), Account: who}
 	}
 	spend := func(token hedera.ID, amount int64) proto.Message {
-		return &hapi.CryptoApproveAllowanceTransactionBody{TokenAllowances: []*hapi.TokenAllowance{{TokenId: tokenID(token), Owner: me, Spender: you, Amount: amount}}}
+		return &hapi.CryptoApproveAllowanceTransactionBody{TokenAllowances: []*hapi.TokenAllowance{{TokenId: token.TokenID(), Owner: me, Spender: you, Amount: amount}}}
 	}
 	r.judge([]verdict{
 		{"for 100 years", made(func(b *hapi.TokenCreateTransactionBody) { b.Expiry = r.after(maxLifetime + 100) }), hapi.ResponseCodeEnum_INVALID_EXPIRATION_TIME},
@@ -273,63 +273,63 @@ func TestTokenValidation(t *testing.T) {
 		{"a short period", made(func(b *hapi.TokenCreateTransactionBody) { b.AutoRenewPeriod = seconds(1) }), hapi.ResponseCodeEnum_INVALID_RENEWAL_PERIOD},
 		{"a renewer without a period", made(func(b *hapi.TokenCreateTransactionBody) { b.AutoRenewAccount = me }), hapi.ResponseCodeEnum_INVALID_RENEWAL_PERIOD},
 		{"a deleted renewer", made(func(b *hapi.TokenCreateTransactionBody) {
-			b.AutoRenewAccount, b.AutoRenewPeriod = accountID(gone.id), seconds(genesisRenewal)
+			b.AutoRenewAccount, b.AutoRenewPeriod = gone.id.AccountID(), seconds(genesisRenewal)
 		}), hapi.ResponseCodeEnum_INVALID_AUTORENEW_ACCOUNT},
-		{"a deleted treasury", made(func(b *hapi.TokenCreateTransactionBody) { b.Treasury = accountID(gone.id) }), hapi.ResponseCodeEnum_INVALID_TREASURY_ACCOUNT_FOR_TOKEN},
+		{"a deleted treasury", made(func(b *hapi.TokenCreateTransactionBody) { b.Treasury = gone.id.AccountID() }), hapi.ResponseCodeEnum_INVALID_TREASURY_ACCOUNT_FOR_TOKEN},
 		{"a missing treasury", made(func(b *hapi.TokenCreateTransactionBody) { b.Treasury = unknown }), hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID},
 		{"a deleted collector", made(func(b *hapi.TokenCreateTransactionBody) {
-			b.CustomFees = []*hapi.CustomFee{{FeeCollectorAccountId: accountID(gone.id), Fee: &hapi.CustomFee_FixedFee{FixedFee: &hapi.FixedFee{Amount: 1}}}}
+			b.CustomFees = []*hapi.CustomFee{{FeeCollectorAccountId: gone.id.AccountID(), Fee: &hapi.CustomFee_FixedFee{FixedFee: &hapi.FixedFee{Amount: 1}}}}
 		}), hapi.ResponseCodeEnum_INVALID_CUSTOM_FEE_COLLECTOR},
 
-		{"pausing", &hapi.TokenPauseTransactionBody{Token: tokenID(paused)}, okay},
+		{"pausing", &hapi.TokenPauseTransactionBody{Token: paused.TokenID()}, okay},
 		{"allowance of a paused token", spend(paused, 5), okay},
 		{"immutable, although the name is too long", updated(fixed, &hapi.TokenUpdateTransactionBody{Name: longMemo}), hapi.ResponseCodeEnum_TOKEN_IS_IMMUTABLE},
 		{"a key that is none", updated(coin, &hapi.TokenUpdateTransactionBody{SupplyKey: hapikey.Ed25519([]byte{1})}), hapi.ResponseCodeEnum_INVALID_SUPPLY_KEY},
 		{"a long name", updated(coin, &hapi.TokenUpdateTransactionBody{Name: longMemo}), hapi.ResponseCodeEnum_TOKEN_NAME_TOO_LONG},
 		{"an earlier end", updated(coin, &hapi.TokenUpdateTransactionBody{Expiry: r.after(100)}), hapi.ResponseCodeEnum_EXPIRATION_REDUCTION_NOT_ALLOWED},
 		{"an end that is over", updated(coin, &hapi.TokenUpdateTransactionBody{Expiry: r.after(-100)}), hapi.ResponseCodeEnum_INVALID_EXPIRATION_TIME},
-		{"a treasury that is deleted", updated(coin, &hapi.TokenUpdateTransactionBody{Treasury: accountID(gone.id)}), hapi.ResponseCodeEnum_ACCOUNT_DELETED},
+		{"a treasury that is deleted", updated(coin, &hapi.TokenUpdateTransactionBody{Treasury: gone.id.AccountID()}), hapi.ResponseCodeEnum_ACCOUNT_DELETED},
 		{"the treasury of a token with KYC", updated(guarded, &hapi.TokenUpdateTransactionBody{Treasury: you}), okay},
 
-		{"metadata mint no coins", &hapi.TokenMintTransactionBody{Token: tokenID(coin), Metadata: [][]byte{{1}}}, okay},
-		{"an amount mints no NFT", &hapi.TokenMintTransactionBody{Token: tokenID(art), Amount: 1}, hapi.ResponseCodeEnum_INVALID_TOKEN_MINT_METADATA},
-		{"serials burn no coins", &hapi.TokenBurnTransactionBody{Token: tokenID(coin), SerialNumbers: []int64{1}}, okay},
-		{"an amount burns no NFT", &hapi.TokenBurnTransactionBody{Token: tokenID(art), Amount: 1}, hapi.ResponseCodeEnum_INVALID_TOKEN_BURN_METADATA},
-		{"both", &hapi.TokenBurnTransactionBody{Token: tokenID(art), Amount: 1, SerialNumbers: []int64{1}}, hapi.ResponseCodeEnum_INVALID_TRANSACTION_BODY},
-		{"serial 0", &hapi.TokenBurnTransactionBody{Token: tokenID(art), SerialNumbers: []int64{0}}, hapi.ResponseCodeEnum_INVALID_NFT_ID},
-		{"more than there is", &hapi.TokenBurnTransactionBody{Token: tokenID(coin), Amount: 1001}, hapi.ResponseCodeEnum_INVALID_TOKEN_BURN_AMOUNT},
-		{"one burnt twice", &hapi.TokenBurnTransactionBody{Token: tokenID(art), SerialNumbers: []int64{3, 3}}, okay},
-		{"wiping nothing", &hapi.TokenWipeAccountTransactionBody{Token: tokenID(coin), Account: you}, okay},
+		{"metadata mint no coins", &hapi.TokenMintTransactionBody{Token: coin.TokenID(), Metadata: [][]byte{{1}}}, okay},
+		{"an amount mints no NFT", &hapi.TokenMintTransactionBody{Token: art.TokenID(), Amount: 1}, hapi.ResponseCodeEnum_INVALID_TOKEN_MINT_METADATA},
+		{"serials burn no coins", &hapi.TokenBurnTransactionBody{Token: coin.TokenID(), SerialNumbers: []int64{1}}, okay},
+		{"an amount burns no NFT", &hapi.TokenBurnTransactionBody{Token: art.TokenID(), Amount: 1}, hapi.ResponseCodeEnum_INVALID_TOKEN_BURN_METADATA},
+		{"both", &hapi.TokenBurnTransactionBody{Token: art.TokenID(), Amount: 1, SerialNumbers: []int64{1}}, hapi.ResponseCodeEnum_INVALID_TRANSACTION_BODY},
+		{"serial 0", &hapi.TokenBurnTransactionBody{Token: art.TokenID(), SerialNumbers: []int64{0}}, hapi.ResponseCodeEnum_INVALID_NFT_ID},
+		{"more than there is", &hapi.TokenBurnTransactionBody{Token: coin.TokenID(), Amount: 1001}, hapi.ResponseCodeEnum_INVALID_TOKEN_BURN_AMOUNT},
+		{"one burnt twice", &hapi.TokenBurnTransactionBody{Token: art.TokenID(), SerialNumbers: []int64{3, 3}}, okay},
+		{"wiping nothing", &hapi.TokenWipeAccountTransactionBody{Token: coin.TokenID(), Account: you}, okay},
 
 		{"freezing the treasury", freeze(art, me), okay},
-		{"burning in it", &hapi.TokenBurnTransactionBody{Token: tokenID(art), SerialNumbers: []int64{2}}, hapi.ResponseCodeEnum_ACCOUNT_FROZEN_FOR_TOKEN},
+		{"burning in it", &hapi.TokenBurnTransactionBody{Token: art.TokenID(), SerialNumbers: []int64{2}}, hapi.ResponseCodeEnum_ACCOUNT_FROZEN_FOR_TOKEN},
 		{"thawing it", thaw(art, me), okay},
 		{"freezing a holder", freeze(guarded, me), okay},
 		{"freezing it again", freeze(guarded, me), hapi.ResponseCodeEnum_ACCOUNT_FROZEN_FOR_TOKEN},
-		{"KYC for it", &hapi.TokenGrantKycTransactionBody{Token: tokenID(guarded), Account: me}, hapi.ResponseCodeEnum_ACCOUNT_FROZEN_FOR_TOKEN},
-		{"KYC without a key for it", &hapi.TokenGrantKycTransactionBody{Token: tokenID(paused), Account: me}, hapi.ResponseCodeEnum_TOKEN_HAS_NO_KYC_KEY},
+		{"KYC for it", &hapi.TokenGrantKycTransactionBody{Token: guarded.TokenID(), Account: me}, hapi.ResponseCodeEnum_ACCOUNT_FROZEN_FOR_TOKEN},
+		{"KYC without a key for it", &hapi.TokenGrantKycTransactionBody{Token: paused.TokenID(), Account: me}, hapi.ResponseCodeEnum_TOKEN_HAS_NO_KYC_KEY},
 
 		{"an NFT to oneself", bodyOf(&hapi.CryptoTransferTransactionBody{TokenTransfers: []*hapi.TokenTransferList{nftGift(art, me, me, 1)}}).GetCryptoTransfer(), hapi.ResponseCodeEnum_ACCOUNT_REPEATED_IN_ACCOUNT_AMOUNTS},
 		{"an NFT twice", &hapi.CryptoTransferTransactionBody{TokenTransfers: []*hapi.TokenTransferList{nftGift(art, me, you, 1, 1)}}, hapi.ResponseCodeEnum_INVALID_ACCOUNT_AMOUNTS},
-		{"rejection by a deleted account", reject(accountID(gone.id), rejectedToken(tokenID(coin))).GetTokenReject(), hapi.ResponseCodeEnum_ACCOUNT_DELETED},
-		{"rejection by nobody", reject(unknown, rejectedToken(tokenID(coin))).GetTokenReject(), hapi.ResponseCodeEnum_INVALID_OWNER_ID},
+		{"rejection by a deleted account", reject(gone.id.AccountID(), rejectedToken(coin.TokenID())).GetTokenReject(), hapi.ResponseCodeEnum_ACCOUNT_DELETED},
+		{"rejection by nobody", reject(unknown, rejectedToken(coin.TokenID())).GetTokenReject(), hapi.ResponseCodeEnum_INVALID_OWNER_ID},
 		{"claim of a deleted account", claim(&hapi.PendingAirdropId{
-			SenderId: me, ReceiverId: accountID(gone.id), TokenReference: &hapi.PendingAirdropId_FungibleTokenType{FungibleTokenType: tokenID(coin)},
+			SenderId: me, ReceiverId: gone.id.AccountID(), TokenReference: &hapi.PendingAirdropId_FungibleTokenType{FungibleTokenType: coin.TokenID()},
 		}).GetTokenClaimAirdrop(), hapi.ResponseCodeEnum_INVALID_PENDING_AIRDROP_ID},
 	})
 
 	// Nobody pays a fee to a collector that is gone.
 	collector := r.account(dev(t, 3), func(*hapi.CryptoCreateTransactionBody) {})
 	charged := r.fungibleToken(owner, func(b *hapi.TokenCreateTransactionBody) {
-		b.CustomFees = []*hapi.CustomFee{{FeeCollectorAccountId: accountID(collector.id), Fee: &hapi.CustomFee_FixedFee{FixedFee: &hapi.FixedFee{Amount: 1}}}}
+		b.CustomFees = []*hapi.CustomFee{{FeeCollectorAccountId: collector.id.AccountID(), Fee: &hapi.CustomFee_FixedFee{FixedFee: &hapi.FixedFee{Amount: 1}}}}
 	})
 	third := dev(t, 2)
 	r.associated(holder, charged)
 	r.associated(third, charged)
 	r.judge([]verdict{
 		{"a gift of the treasury", units(charged, me, -10, you, 10).GetCryptoTransfer(), okay},
-		{"deletion of the collector", &hapi.CryptoDeleteTransactionBody{DeleteAccountID: accountID(collector.id), TransferAccountID: me}, okay},
-		{"a transfer with its fee", units(charged, you, -1, accountID(third.id), 1).GetCryptoTransfer(), hapi.ResponseCodeEnum_ACCOUNT_DELETED},
+		{"deletion of the collector", &hapi.CryptoDeleteTransactionBody{DeleteAccountID: collector.id.AccountID(), TransferAccountID: me}, okay},
+		{"a transfer with its fee", units(charged, you, -1, third.id.AccountID(), 1).GetCryptoTransfer(), hapi.ResponseCodeEnum_ACCOUNT_DELETED},
 	})
 }
 
@@ -340,22 +340,22 @@ func TestDelegatedApproval(t *testing.T) {
 	art := r.collection(owner, 1, nil)
 	r.associated(buyer, art)
 	approve := func(spender party, by *hapi.AccountID, all bool, serials ...int64) proto.Message {
-		a := &hapi.NftAllowance{TokenId: tokenID(art), Owner: accountID(owner.id), Spender: accountID(spender.id), DelegatingSpender: by, SerialNumbers: serials}
+		a := &hapi.NftAllowance{TokenId: art.TokenID(), Owner: owner.id.AccountID(), Spender: spender.id.AccountID(), DelegatingSpender: by, SerialNumbers: serials}
 		if all {
 			a.ApprovedForAll = wrapperspb.Bool(true)
 		}
 		return &hapi.CryptoApproveAllowanceTransactionBody{NftAllowances: []*hapi.NftAllowance{a}}
 	}
 	r.judge([]verdict{
-		{"without being approved", approve(buyer, accountID(agent.id), false, 1), hapi.ResponseCodeEnum_DELEGATING_SPENDER_DOES_NOT_HAVE_APPROVE_FOR_ALL},
+		{"without being approved", approve(buyer, agent.id.AccountID(), false, 1), hapi.ResponseCodeEnum_DELEGATING_SPENDER_DOES_NOT_HAVE_APPROVE_FOR_ALL},
 		{"for all", approve(agent, nil, true), okay},
-		{"all for others", approve(buyer, accountID(agent.id), true), hapi.ResponseCodeEnum_DELEGATING_SPENDER_CANNOT_GRANT_APPROVE_FOR_ALL},
-		{"one, named twice", approve(buyer, accountID(agent.id), false, 1, 1), okay},
+		{"all for others", approve(buyer, agent.id.AccountID(), true), hapi.ResponseCodeEnum_DELEGATING_SPENDER_CANNOT_GRANT_APPROVE_FOR_ALL},
+		{"one, named twice", approve(buyer, agent.id.AccountID(), false, 1, 1), okay},
 	})
 	if nft, _ := r.Handled().NFT(art, 1); nft.Spender != buyer.id || nft.Delegating != agent.id {
 		t.Errorf("%s may transfer it, approved by %s", nft.Spender, nft.Delegating)
 	}
-	r.want(r.submit(owner.id, bodyOf(&hapi.CryptoTransferTransactionBody{TokenTransfers: []*hapi.TokenTransferList{nftGift(art, accountID(owner.id), accountID(buyer.id), 1)}}), owner.key), okay)
+	r.want(r.submit(owner.id, bodyOf(&hapi.CryptoTransferTransactionBody{TokenTransfers: []*hapi.TokenTransferList{nftGift(art, owner.id.AccountID(), buyer.id.AccountID(), 1)}}), owner.key), okay)
 	if nft, _ := r.Handled().NFT(art, 1); !nft.Spender.IsZero() || !nft.Delegating.IsZero() {
 		t.Errorf("after a transfer: %+v", nft)
 	}
@@ -371,10 +371,10 @@ func TestTopicValidation(t *testing.T) {
 		return b
 	}
 	fee := func(amount int64) *hapi.FixedCustomFee {
-		return &hapi.FixedCustomFee{FeeCollectorAccountId: accountID(collector.id), FixedFee: &hapi.FixedFee{Amount: amount}}
+		return &hapi.FixedCustomFee{FeeCollectorAccountId: collector.id.AccountID(), FixedFee: &hapi.FixedFee{Amount: amount}}
 	}
 	rec := r.submit(owner.id, bodyOf(made(func(b *hapi.ConsensusCreateTopicTransactionBody) {
-		b.AutoRenewAccount = accountID(owner.id)
+		b.AutoRenewAccount = owner.id.AccountID()
 		b.CustomFees = []*hapi.FixedCustomFee{fee(3), fee(4)}
 	})), owner.key)
 	r.want(rec, okay)
@@ -401,11 +401,11 @@ func TestTopicValidation(t *testing.T) {
 	}{
 		{"the sum of the fees", []*hapi.FixedFee{{Amount: 7}}, okay},
 		{"one fee of two", []*hapi.FixedFee{{Amount: 4}}, hapi.ResponseCodeEnum_MAX_CUSTOM_FEE_LIMIT_EXCEEDED},
-		{"in another token", []*hapi.FixedFee{{Amount: 7, DenominatingTokenId: tokenID(hedera.Entity(7))}}, hapi.ResponseCodeEnum_NO_VALID_MAX_CUSTOM_FEE},
+		{"in another token", []*hapi.FixedFee{{Amount: 7, DenominatingTokenId: hedera.Entity(7).TokenID()}}, hapi.ResponseCodeEnum_NO_VALID_MAX_CUSTOM_FEE},
 		{"twice the same", []*hapi.FixedFee{{Amount: 7}, {Amount: 8}}, hapi.ResponseCodeEnum_DUPLICATE_DENOMINATION_IN_MAX_CUSTOM_FEE_LIST},
 		{"nothing", nil, hapi.ResponseCodeEnum_INVALID_MAX_CUSTOM_FEES},
 	} {
-		limits := []*hapi.CustomFeeLimit{{AccountId: accountID(owner.id), Fees: tt.limits}}
+		limits := []*hapi.CustomFeeLimit{{AccountId: owner.id.AccountID(), Fees: tt.limits}}
 		body := bodyOf(&hapi.ConsensusSubmitMessageTransactionBody{TopicID: id, Message: []byte("m")})
 		body.MaxCustomFees = limits
 		status := r.PureCheck(body)
@@ -415,7 +415,7 @@ func TestTopicValidation(t *testing.T) {
 		if status != tt.want {
 			t.Errorf("limits, %s: %s, want %s", tt.name, status, tt.want)
 		}
-		other := amounts(accountID(owner.id), -1, accountID(collector.id), 1)
+		other := amounts(owner.id.AccountID(), -1, collector.id.AccountID(), 1)
 		if other.MaxCustomFees = limits; r.PureCheck(other) != hapi.ResponseCodeEnum_MAX_CUSTOM_FEES_IS_NOT_SUPPORTED {
 			t.Errorf("limits of a transfer: %s", r.PureCheck(other))
 		}
@@ -426,7 +426,7 @@ func TestTopicValidation(t *testing.T) {
 func TestScheduleOfADeletedPayer(t *testing.T) {
 	r := newRig(t, Config{})
 	owner, gone := dev(t, 0), r.deletedAccount()
-	rec := r.schedule(owner, &scheduleBody{ScheduledTransactionBody: scheduledTransfer(owner.id, dev(t, 1).id, 1), PayerAccountID: accountID(gone.id)}, gone.key)
+	rec := r.schedule(owner, &scheduleBody{ScheduledTransactionBody: scheduledTransfer(owner.id, dev(t, 1).id, 1), PayerAccountID: gone.id.AccountID()}, gone.key)
 	r.want(rec, okay)
 	if done := r.executed(rec); done == nil || done.Status != hapi.ResponseCodeEnum_PAYER_ACCOUNT_DELETED {
 		t.Errorf("executed as %+v", done)

@@ -231,7 +231,7 @@ func (sub *subscription) ended(at hedera.Timestamp) bool {
 func answer(r *ledger.Record, m *ledger.TopicMessage) *hapi.ConsensusTopicResponse {
 	const version = 3 // of the way in which running hashes are made
 	return &hapi.ConsensusTopicResponse{
-		ConsensusTimestamp: &hapi.Timestamp{Seconds: r.Consensus.Seconds, Nanos: r.Consensus.Nanos},
+		ConsensusTimestamp: r.Consensus.Message(),
 		Message:            m.Contents, RunningHash: m.RunningHash[:], SequenceNumber: uint64(m.Sequence), RunningHashVersion: version, ChunkInfo: m.Chunk,
 	}
 }

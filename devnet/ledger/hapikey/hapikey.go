@@ -52,10 +52,7 @@ func Hollow() *hapi.Key {
 
 // Contract is the admin key of a contract that is its own admin.
 func Contract(num int64) *hapi.Key {
-	id := hedera.Entity(num)
-	return &hapi.Key{Key: &hapi.Key_ContractID{ContractID: &hapi.ContractID{
-		ShardNum: &id.Shard, RealmNum: &id.Realm, Contract: &hapi.ContractID_ContractNum{ContractNum: id.Num},
-	}}}
+	return &hapi.Key{Key: &hapi.Key_ContractID{ContractID: hedera.Entity(num).ContractID()}}
 }
 
 // Signatures is the signature map of a transaction with the bytes it signs. Pairs
