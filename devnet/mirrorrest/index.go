@@ -33,9 +33,9 @@ type subjectKind uint8
 
 const (
 	paidOrMoved subjectKind = iota // it paid for them, or they moved its balance
-	called                       // it was called or created
-	emitted                      // its logs, or with id 0 any
-	submitted                    // messages
+	called                         // it was called or created
+	emitted                        // its logs, or with id 0 any
+	submitted                      // messages
 )
 
 // A span is first ≤ n < end.

@@ -13,28 +13,8 @@ import (
 // ledgerID is what local networks call themselves.
 const ledgerID = 3
 
-func accountID(id hedera.ID) *hapi.AccountID {
-	return &hapi.AccountID{
-		ShardNum: &id.Shard, RealmNum: &id.Realm, Account: &hapi.AccountID_AccountNum{AccountNum: id.Num},
-	}
-}
-
-func contractID(id hedera.ID) *hapi.ContractID {
-	return &hapi.ContractID{
-		ShardNum: &id.Shard, RealmNum: &id.Realm, Contract: &hapi.ContractID_ContractNum{ContractNum: id.Num},
-	}
-}
-
-func fileID(id hedera.ID) *hapi.FileID {
-	return &hapi.FileID{ShardNum: &id.Shard, RealmNum: &id.Realm, FileNum: id.Num}
-}
-
-func timestamp(t hedera.Timestamp) *hapi.Timestamp {
-	return &hapi.Timestamp{Seconds: t.Seconds, Nanos: t.Nanos}
-}
-
 func transactionIDOf(id hedera.TransactionID) *hapi.TransactionID {
-	out := &hapi.TransactionID{TransactionValidStart: timestamp(id.ValidStart), AccountID: accountID(id.Payer), Nonce: id.Nonce}
+	out := &hapi.TransactionID{TransactionValidStart: id.ValidStart.Message(), AccountID: id.Payer.AccountID(), Nonce: id.Nonce}
 	if id.Scheduled {
 		out.Scheduled = &id.Scheduled
 	}
@@ -52,23 +32,23 @@ func (q *asked) rates() *hapi.ExchangeRateSet {
 func (q *asked) receiptOf(r *ledger.Record) *hapi.TransactionReceipt {
 	receipt := &hapi.TransactionReceipt{Status: r.Status, ExchangeRate: q.rates()}
 	if !r.Account.IsZero() {
-		receipt.AccountID = accountID(r.Account)
+		receipt.AccountID = r.Account.AccountID()
 	}
 	if !r.File.IsZero() {
-		receipt.FileID = fileID(r.File)
+		receipt.FileID = r.File.FileID()
 	}
 	if !r.ContractID.IsZero() {
-		receipt.ContractID = contractID(r.ContractID)
+		receipt.ContractID = r.ContractID.ContractID()
 	}
 	did := r.Did()
 	if !did.Token.IsZero() {
-		receipt.TokenID = tokenID(did.Token)
+		receipt.TokenID = did.Token.TokenID()
 	}
 	if !did.Topic.IsZero() {
-		receipt.TopicID = topicID(did.Topic)
+		receipt.TopicID = did.Topic.TopicID()
 	}
 	if !did.Schedule.IsZero() {
-		receipt.ScheduleID = scheduleID(did.Schedule)
+		receipt.ScheduleID = did.Schedule.ScheduleID()
 	}
 	if !did.Scheduled.IsZero() {
 		receipt.ScheduledTransactionID = transactionIDOf(did.Scheduled)
@@ -82,18 +62,18 @@ func (q *asked) receiptOf(r *ledger.Record) *hapi.TransactionReceipt {
 
 func (q *asked) recordOf(r *ledger.Record) *hapi.TransactionRecord {
 	record := &hapi.TransactionRecord{
-		Receipt: q.receiptOf(r), TransactionHash: r.Hash[:], ConsensusTimestamp: timestamp(r.Consensus),
+		Receipt: q.receiptOf(r), TransactionHash: r.Hash[:], ConsensusTimestamp: r.Consensus.Message(),
 		TransactionID: transactionIDOf(r.ID),
 		Memo:          r.Memo, TransactionFee: uint64(r.Fee), TransferList: &hapi.TransferList{},
 		Alias: r.Alias, EvmAddress: r.EVMAddress,
 	}
 	for _, t := range r.Transfers {
 		record.TransferList.AccountAmounts = append(record.TransferList.AccountAmounts, &hapi.AccountAmount{
-			AccountID: accountID(t.Account), Amount: int64(t.Amount), IsApproval: &t.Approval,
+			AccountID: t.Account.AccountID(), Amount: int64(t.Amount), IsApproval: &t.Approval,
 		})
 	}
 	if ref := r.Did().ScheduleRef; !ref.IsZero() {
-		record.ScheduleRef = scheduleID(ref)
+		record.ScheduleRef = ref.ScheduleID()
 	}
 	describeTokens(record, r.Did())
 	switch n := r.Did().Number; {
@@ -103,13 +83,13 @@ func (q *asked) recordOf(r *ledger.Record) *hapi.TransactionRecord {
 		record.Entropy = &hapi.TransactionRecord_PrngNumber{PrngNumber: *n}
 	}
 	if !r.Batch.IsZero() {
-		record.ParentConsensusTimestamp = timestamp(r.Batch)
+		record.ParentConsensusTimestamp = r.Batch.Message()
 	}
 	if r.IsChild() {
-		record.ParentConsensusTimestamp = timestamp(r.Parent)
+		record.ParentConsensusTimestamp = r.Parent.Message()
 		if r.Kind == ledger.KindContractCreate {
 			record.Body = &hapi.TransactionRecord_ContractCreateResult{ContractCreateResult: &hapi.ContractFunctionResult{
-				ContractID: contractID(r.ContractID), EvmAddress: wrapperspb.Bytes(r.EVMAddress),
+				ContractID: r.ContractID.ContractID(), EvmAddress: wrapperspb.Bytes(r.EVMAddress),
 			}}
 		}
 	}
@@ -134,10 +114,10 @@ func functionResult(r *ledger.Record) *hapi.ContractFunctionResult {
 		Gas: int64(e.GasLimit), Amount: int64(e.Amount), FunctionParameters: e.Input,
 	}
 	if !e.Target.IsZero() {
-		result.ContractID = contractID(e.Target)
+		result.ContractID = e.Target.ContractID()
 	}
 	if !e.From.IsZero() {
-		result.SenderId = accountID(e.From)
+		result.SenderId = e.From.AccountID()
 	}
 	if e.SignerNonce >= 0 {
 		result.SignerNonce = wrapperspb.Int64(e.SignerNonce)
@@ -154,11 +134,11 @@ func functionResult(r *ledger.Record) *hapi.ContractFunctionResult {
 		result.EvmAddress = wrapperspb.Bytes(e.Address.Bytes())
 	}
 	for _, id := range e.Created {
-		result.CreatedContractIDs = append(result.CreatedContractIDs, contractID(id))
+		result.CreatedContractIDs = append(result.CreatedContractIDs, id.ContractID())
 	}
 	for _, n := range e.Nonces {
 		result.ContractNonces = append(result.ContractNonces, &hapi.ContractNonceInfo{
-			ContractId: contractID(n.Contract), Nonce: n.Nonce,
+			ContractId: n.Contract.ContractID(), Nonce: n.Nonce,
 		})
 	}
 	for _, l := range e.Logs {
@@ -168,7 +148,7 @@ func functionResult(r *ledger.Record) *hapi.ContractFunctionResult {
 }
 
 func logInfo(l *ledger.Log) *hapi.ContractLoginfo {
-	info := &hapi.ContractLoginfo{ContractID: contractID(l.Contract), Bloom: l.Bloom().Bytes(), Data: l.Data}
+	info := &hapi.ContractLoginfo{ContractID: l.Contract.ContractID(), Bloom: l.Bloom().Bytes(), Data: l.Data}
 	for _, topic := range l.Topics {
 		info.Topic = append(info.Topic, topic.Bytes())
 	}
@@ -179,18 +159,18 @@ func staking(a ledger.Account) *hapi.StakingInfo {
 	info := &hapi.StakingInfo{DeclineReward: a.DeclineReward}
 	switch {
 	case !a.StakedAccount.IsZero():
-		info.StakedId = &hapi.StakingInfo_StakedAccountId{StakedAccountId: accountID(a.StakedAccount)}
+		info.StakedId = &hapi.StakingInfo_StakedAccountId{StakedAccountId: a.StakedAccount.AccountID()}
 	case a.StakedNode >= 0:
 		info.StakedId = &hapi.StakingInfo_StakedNodeId{StakedNodeId: a.StakedNode}
-		info.StakePeriodStart = timestamp(a.StakePeriodStart)
+		info.StakePeriodStart = a.StakePeriodStart.Message()
 	}
 	return info
 }
 
 func accountInfo(a ledger.Account) *hapi.CryptoGetInfoResponse_AccountInfo {
 	return &hapi.CryptoGetInfoResponse_AccountInfo{
-		AccountID: accountID(a.ID), ContractAccountID: bareHex(a.Address), Key: a.Key, Balance: uint64(a.Balance),
-		ReceiverSigRequired: a.ReceiverSigRequired, ExpirationTime: timestamp(a.Expires),
+		AccountID: a.ID.AccountID(), ContractAccountID: bareHex(a.Address), Key: a.Key, Balance: uint64(a.Balance),
+		ReceiverSigRequired: a.ReceiverSigRequired, ExpirationTime: a.Expires.Message(),
 		AutoRenewPeriod: &hapi.Duration{Seconds: a.AutoRenewPeriod}, Memo: a.Memo,
 		MaxAutomaticTokenAssociations: a.MaxAutoAssociations, Alias: keyAlias(a.Alias), LedgerId: []byte{ledgerID},
 		EthereumNonce: a.Nonce, StakingInfo: staking(a),
@@ -207,21 +187,14 @@ func keyAlias(alias []byte) []byte {
 
 func contractInfo(a ledger.Account, slots int) *hapi.ContractGetInfoResponse_ContractInfo {
 	info := &hapi.ContractGetInfoResponse_ContractInfo{
-		ContractID: contractID(a.ID), AccountID: accountID(a.ID), ContractAccountID: bareHex(a.Address),
-		AdminKey: a.Key, ExpirationTime: timestamp(a.Expires),
+		ContractID: a.ID.ContractID(), AccountID: a.ID.AccountID(), ContractAccountID: bareHex(a.Address),
+		AdminKey: a.Key, ExpirationTime: a.Expires.Message(),
 		AutoRenewPeriod: &hapi.Duration{Seconds: a.AutoRenewPeriod}, Storage: int64(slots) * 64,
 		Memo: a.Memo, Balance: uint64(a.Balance), Deleted: a.Deleted, LedgerId: []byte{ledgerID},
 		MaxAutomaticTokenAssociations: a.MaxAutoAssociations, StakingInfo: staking(a),
 	}
 	if !a.AutoRenewAccount.IsZero() {
-		info.AutoRenewAccountId = accountID(a.AutoRenewAccount)
+		info.AutoRenewAccountId = a.AutoRenewAccount.AccountID()
 	}
 	return info
-}
-
-func fileInfo(f ledger.File) *hapi.FileGetInfoResponse_FileInfo {
-	return &hapi.FileGetInfoResponse_FileInfo{
-		FileID: fileID(f.ID), Size: int64(len(f.Contents)), ExpirationTime: timestamp(f.Expires),
-		Deleted: f.Deleted, Keys: &hapi.KeyList{Keys: f.Keys}, Memo: f.Memo, LedgerId: []byte{ledgerID},
-	}
 }

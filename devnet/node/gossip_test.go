@@ -69,7 +69,7 @@ func TestDifferentNodesReorder(t *testing.T) {
 		for i := range uint64(count) {
 			n := network.Nodes()[i%3]
 			b := o.body(p, ethereum(t, p, i, &to.at, 21_000))
-			b.NodeAccountID = accountID(n.Account())
+			b.NodeAccountID = n.Account().AccountID()
 			if got := submit(t, n, o.sign(b, p.key)); got != hapi.ResponseCodeEnum_OK {
 				t.Fatal(got)
 			}
@@ -103,7 +103,7 @@ func TestLatency(t *testing.T) {
 		stop := run(t, network)
 		n := network.Nodes()[0]
 		o, p := &order{t: t}, dev(t, 0)
-		b := o.body(p, transfer(accountID(p.id), accountID(hedera.Entity(1003)), 5))
+		b := o.body(p, transfer(p.id.AccountID(), hedera.Entity(1003).AccountID(), 5))
 		if got := submit(t, n, o.sign(b, p.key)); got != hapi.ResponseCodeEnum_OK {
 			t.Fatal(got)
 		}
@@ -149,7 +149,7 @@ func TestFaults(t *testing.T) {
 				}})
 				n := network.Nodes()[0]
 				o, p := &order{t: t}, dev(t, 0)
-				b := o.body(p, transfer(accountID(p.id), accountID(hedera.Entity(1003)), 5))
+				b := o.body(p, transfer(p.id.AccountID(), hedera.Entity(1003).AccountID(), 5))
 				began := time.Now()
 				response, err := n.Submit(t.Context(), o.sign(b, p.key))
 				if unavailable(err) != tt.lost || err == nil && response.GetNodeTransactionPrecheckCode() != tt.code {
@@ -218,7 +218,7 @@ func TestSeenForgets(t *testing.T) {
 func FuzzSubmit(f *testing.F) {
 	o, p := &order{t: f}, dev(f, 0)
 	for _, b := range []*hapi.TransactionBody{
-		transfer(accountID(p.id), accountID(hedera.Entity(1003)), 5),
+		transfer(p.id.AccountID(), hedera.Entity(1003).AccountID(), 5),
 		ethereum(f, p, 0, nil, 60_000),
 		{Data: &hapi.TransactionBody_FileCreate{FileCreate: &hapi.FileCreateTransactionBody{Contents: []byte("x")}}},
 		{Data: &hapi.TransactionBody_CryptoCreateAccount{CryptoCreateAccount: &hapi.CryptoCreateTransactionBody{}}},
@@ -247,16 +247,16 @@ func FuzzSubmit(f *testing.F) {
 func FuzzBody(f *testing.F) {
 	p := dev(f, 0)
 	for _, b := range []*hapi.TransactionBody{
-		transfer(accountID(p.id), alias(p.at), 5),
+		transfer(p.id.AccountID(), alias(p.at), 5),
 		ethereum(f, p, 0, &p.at, 60_000),
 		{Data: &hapi.TransactionBody_ContractCreateInstance{ContractCreateInstance: &hapi.ContractCreateTransactionBody{
 			Gas: 100_000, AutoRenewPeriod: &hapi.Duration{Seconds: 7_776_000},
 			InitcodeSource: &hapi.ContractCreateTransactionBody_Initcode{Initcode: []byte{0x60, 0, 0x60, 0, 0xf3}},
 		}}},
-		{Data: &hapi.TransactionBody_ContractCall{ContractCall: &hapi.ContractCallTransactionBody{Gas: 50_000, ContractID: contractID(p.id)}}},
-		{Data: &hapi.TransactionBody_CryptoUpdateAccount{CryptoUpdateAccount: &hapi.CryptoUpdateTransactionBody{AccountIDToUpdate: accountID(p.id)}}},
+		{Data: &hapi.TransactionBody_ContractCall{ContractCall: &hapi.ContractCallTransactionBody{Gas: 50_000, ContractID: p.id.ContractID()}}},
+		{Data: &hapi.TransactionBody_CryptoUpdateAccount{CryptoUpdateAccount: &hapi.CryptoUpdateTransactionBody{AccountIDToUpdate: p.id.AccountID()}}},
 		{Data: &hapi.TransactionBody_CryptoDelete{CryptoDelete: &hapi.CryptoDeleteTransactionBody{
-			DeleteAccountID: accountID(hedera.Entity(1003)), TransferAccountID: accountID(p.id),
+			DeleteAccountID: hedera.Entity(1003).AccountID(), TransferAccountID: p.id.AccountID(),
 		}}},
 	} {
 		raw, err := proto.Marshal(b)

@@ -21,10 +21,10 @@ import (
 func TestPrecheck(t *testing.T) {
 	p, other := dev(t, 0), dev(t, 1)
 	now := time.Now()
-	to := accountID(other.id)
+	to := other.id.AccountID()
 	start := func(at time.Time) *hapi.TransactionID {
 		return &hapi.TransactionID{
-			TransactionValidStart: &hapi.Timestamp{Seconds: at.Unix()}, AccountID: accountID(p.id),
+			TransactionValidStart: &hapi.Timestamp{Seconds: at.Unix()}, AccountID: p.id.AccountID(),
 		}
 	}
 	yes := true
@@ -50,9 +50,9 @@ func TestPrecheck(t *testing.T) {
 		}, p.key, hapi.ResponseCodeEnum_PAYER_ACCOUNT_NOT_FOUND},
 		{"unknown payer", func(b *hapi.TransactionBody) {
 			b.TransactionID = start(now.Add(-5 * time.Second))
-			b.TransactionID.AccountID = accountID(hedera.Entity(9999))
+			b.TransactionID.AccountID = hedera.Entity(9999).AccountID()
 		}, p.key, hapi.ResponseCodeEnum_PAYER_ACCOUNT_NOT_FOUND},
-		{"other node", func(b *hapi.TransactionBody) { b.NodeAccountID = accountID(hedera.Entity(4)) }, p.key, hapi.ResponseCodeEnum_INVALID_NODE_ACCOUNT},
+		{"other node", func(b *hapi.TransactionBody) { b.NodeAccountID = hedera.Entity(4).AccountID() }, p.key, hapi.ResponseCodeEnum_INVALID_NODE_ACCOUNT},
 		{"too early", func(b *hapi.TransactionBody) { b.TransactionID = start(now.Add(time.Hour)) }, p.key, hapi.ResponseCodeEnum_INVALID_TRANSACTION_START},
 		{"too late", func(b *hapi.TransactionBody) { b.TransactionID = start(now.Add(-111 * time.Second)) }, p.key, hapi.ResponseCodeEnum_TRANSACTION_EXPIRED},
 		{"too short", func(b *hapi.TransactionBody) { b.TransactionValidDuration = &hapi.Duration{Seconds: 14} }, p.key, hapi.ResponseCodeEnum_INVALID_TRANSACTION_DURATION},
@@ -83,7 +83,7 @@ func TestPrecheck(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			n := newNetwork(t, Config{}).Nodes()[0]
 			o := &order{t: t}
-			b := transfer(accountID(p.id), to, 5)
+			b := transfer(p.id.AccountID(), to, 5)
 			if tt.edit != nil {
 				tt.edit(b)
 			}
@@ -135,7 +135,7 @@ func TestMalformedEnvelope(t *testing.T) {
 func TestDuplicate(t *testing.T) {
 	network := newNetwork(t, Config{Nodes: 2})
 	o, p := &order{t: t}, dev(t, 0)
-	b := o.body(p, transfer(accountID(p.id), accountID(hedera.Entity(1003)), 5))
+	b := o.body(p, transfer(p.id.AccountID(), hedera.Entity(1003).AccountID(), 5))
 	tx := o.sign(b, p.key)
 	if got := submit(t, network.Nodes()[0], tx); got != hapi.ResponseCodeEnum_OK {
 		t.Fatal(got)
@@ -143,7 +143,7 @@ func TestDuplicate(t *testing.T) {
 	if got := submit(t, network.Nodes()[0], tx); got != hapi.ResponseCodeEnum_DUPLICATE_TRANSACTION {
 		t.Errorf("again at the same node: %s", got)
 	}
-	b.NodeAccountID = accountID(hedera.Entity(4))
+	b.NodeAccountID = hedera.Entity(4).AccountID()
 	if got := submit(t, network.Nodes()[1], o.sign(b, p.key)); got != hapi.ResponseCodeEnum_DUPLICATE_TRANSACTION {
 		t.Errorf("at another node, after consensus: %s", got)
 	}
@@ -154,9 +154,9 @@ func TestDuplicate(t *testing.T) {
 func TestDuplicateAtConsensus(t *testing.T) {
 	network := newNetwork(t, Config{Nodes: 2, Latency: time.Hour})
 	o, p := &order{t: t}, dev(t, 0)
-	b := o.body(p, transfer(accountID(p.id), accountID(hedera.Entity(1003)), 5))
+	b := o.body(p, transfer(p.id.AccountID(), hedera.Entity(1003).AccountID(), 5))
 	for i, n := range network.Nodes() {
-		b.NodeAccountID = accountID(n.Account())
+		b.NodeAccountID = n.Account().AccountID()
 		if got := submit(t, n, o.sign(b, p.key)); got != hapi.ResponseCodeEnum_OK {
 			t.Fatalf("node %d: %s", i, got)
 		}
@@ -195,7 +195,7 @@ func TestSigningKeys(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			node := newNetwork(t, Config{}).Nodes()[0]
 			o, p := &order{t: t}, dev(t, n)
-			b := o.body(p, transfer(accountID(p.id), accountID(hedera.Entity(1003)), 5))
+			b := o.body(p, transfer(p.id.AccountID(), hedera.Entity(1003).AccountID(), 5))
 			tx := o.sign(b, p.key)
 			if got := submit(t, node, tx); got != hapi.ResponseCodeEnum_OK {
 				t.Fatal(got)
@@ -307,7 +307,7 @@ func TestOverGRPC(t *testing.T) {
 	conn := dial(t, network)
 	o, p := &order{t: t}, dev(t, 0)
 	fresh := common.HexToAddress("0x00112233445566778899aabbccddeeff00112233")
-	b := o.body(p, transfer(accountID(p.id), alias(fresh), 700))
+	b := o.body(p, transfer(p.id.AccountID(), alias(fresh), 700))
 	response := new(hapi.TransactionResponse)
 	if err := conn.Invoke(t.Context(), hapi.MethodCryptoTransfer, o.sign(b, p.key), response); err != nil {
 		t.Fatal(err)
@@ -351,7 +351,7 @@ func TestOverGRPC(t *testing.T) {
 	}
 	missing := ask(hapi.MethodCryptoGetBalance, &hapi.Query{Query: &hapi.Query_CryptogetAccountBalance{
 		CryptogetAccountBalance: &hapi.CryptoGetAccountBalanceQuery{
-			BalanceSource: &hapi.CryptoGetAccountBalanceQuery_AccountID{AccountID: accountID(hedera.Entity(77_777))},
+			BalanceSource: &hapi.CryptoGetAccountBalanceQuery_AccountID{AccountID: hedera.Entity(77_777).AccountID()},
 		},
 	}})
 	if got := missing.GetCryptogetAccountBalance().GetHeader().GetNodeTransactionPrecheckCode(); got != hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID {

@@ -7,6 +7,8 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"lockstep/devnet/ledger"
 	"lockstep/internal/hapi"
@@ -19,10 +21,49 @@ const queryCost = 10_000
 
 // asked is a query while it is answered.
 type asked struct {
-	view   *ledger.View
-	header *hapi.ResponseHeader
-	node   *Node
-	fault  hedera.Status // answered instead of anything else, where set
+	ctx  context.Context
+	view *ledger.View
+	node *Node
+	err  error // of gRPC: in place of an answer
+}
+
+// kind is what is known of one kind of query.
+type kind struct {
+	answer protoreflect.Message // an empty one
+	free   bool
+	// fill fills the answer, or tells what to refuse the query with.
+	fill func(q *asked, query, answer proto.Message) hedera.Status
+}
+
+func kindOf[Q, A proto.Message](fill func(*asked, Q, A) hedera.Status) kind {
+	var answer A
+	return kind{answer: answer.ProtoReflect(), fill: func(q *asked, query, answer proto.Message) hedera.Status {
+		return fill(q, query.(Q), answer.(A))
+	}}
+}
+
+func (k kind) freely() kind {
+	k.free = true
+	return k
+}
+
+// kinds are the queries that this network knows, by the names that they have in a query.
+var kinds = map[protoreflect.Name]kind{
+	"transactionGetReceipt":   kindOf((*asked).receipt).freely(),
+	"transactionGetRecord":    kindOf((*asked).record),
+	"cryptogetAccountBalance": kindOf((*asked).balance).freely(),
+	"cryptoGetInfo":           kindOf((*asked).accountInfo),
+	"contractGetInfo":         kindOf((*asked).contractInfo),
+	"contractGetBytecode":     kindOf((*asked).bytecode),
+	"contractCallLocal":       kindOf((*asked).callLocal),
+	"fileGetContents":         kindOf((*asked).fileContents),
+	"fileGetInfo":             kindOf((*asked).fileInfo),
+	"tokenGetInfo":            kindOf((*asked).tokenInfo),
+	"tokenGetNftInfo":         kindOf((*asked).nftInfo),
+	"consensusGetTopicInfo":   kindOf((*asked).topicInfo),
+	"scheduleGetInfo":         kindOf((*asked).scheduleInfo),
+	"accountDetails":          kindOf((*asked).details),
+	"networkGetVersionInfo":   kindOf((*asked).version),
 }
 
 // Query answers from everything that has been handled. Faults, an ended context and
@@ -33,85 +74,41 @@ func (n *Node) Query(ctx context.Context, query *hapi.Query) (*hapi.Response, er
 	if err != nil {
 		return nil, err
 	}
-	q := &asked{view: n.ledger.Handled(), node: n, fault: fault.Status}
-	switch data := query.GetQuery().(type) {
-	case *hapi.Query_TransactionGetReceipt:
-		q.free(data.TransactionGetReceipt.GetHeader())
-		return q.receipt(data.TransactionGetReceipt), nil
-	case *hapi.Query_TransactionGetRecord:
-		q.paid(data.TransactionGetRecord.GetHeader())
-		return q.record(data.TransactionGetRecord), nil
-	case *hapi.Query_CryptogetAccountBalance:
-		q.free(data.CryptogetAccountBalance.GetHeader())
-		return q.balance(data.CryptogetAccountBalance), nil
-	case *hapi.Query_CryptoGetInfo:
-		q.paid(data.CryptoGetInfo.GetHeader())
-		return q.accountInfo(data.CryptoGetInfo), nil
-	case *hapi.Query_ContractGetInfo:
-		q.paid(data.ContractGetInfo.GetHeader())
-		return q.contractInfo(data.ContractGetInfo), nil
-	case *hapi.Query_ContractGetBytecode:
-		q.paid(data.ContractGetBytecode.GetHeader())
-		return q.bytecode(data.ContractGetBytecode), nil
-	case *hapi.Query_ContractCallLocal:
-		q.paid(data.ContractCallLocal.GetHeader())
-		return q.callLocal(ctx, data.ContractCallLocal)
-	case *hapi.Query_FileGetContents:
-		q.paid(data.FileGetContents.GetHeader())
-		return q.fileContents(data.FileGetContents), nil
-	case *hapi.Query_FileGetInfo:
-		q.paid(data.FileGetInfo.GetHeader())
-		return q.fileInfo(data.FileGetInfo), nil
-	case *hapi.Query_TokenGetInfo:
-		q.paid(data.TokenGetInfo.GetHeader())
-		return q.tokenInfo(data.TokenGetInfo), nil
-	case *hapi.Query_TokenGetNftInfo:
-		q.paid(data.TokenGetNftInfo.GetHeader())
-		return q.nftInfo(data.TokenGetNftInfo), nil
-	case *hapi.Query_ConsensusGetTopicInfo:
-		q.paid(data.ConsensusGetTopicInfo.GetHeader())
-		return q.topicInfo(data.ConsensusGetTopicInfo), nil
-	case *hapi.Query_ScheduleGetInfo:
-		q.paid(data.ScheduleGetInfo.GetHeader())
-		return q.scheduleInfo(data.ScheduleGetInfo), nil
-	case *hapi.Query_AccountDetails:
-		q.paid(data.AccountDetails.GetHeader())
-		return q.details(data.AccountDetails), nil
-	case *hapi.Query_NetworkGetVersionInfo:
-		q.paid(data.NetworkGetVersionInfo.GetHeader())
-		return q.version(), nil
-	default:
+	m := query.ProtoReflect()
+	field := m.WhichOneof(m.Descriptor().Oneofs().ByName("query"))
+	if field == nil {
 		return nil, status.Error(codes.Unimplemented, "this kind of query is not supported")
 	}
-}
-
-// free and paid begin the header of the answer. After them, answered tells whether
-// that is all there is to say.
-func (q *asked) free(h *hapi.QueryHeader) { q.begin(h, 0) }
-
-func (q *asked) paid(h *hapi.QueryHeader) { q.begin(h, queryCost) }
-
-func (q *asked) begin(h *hapi.QueryHeader, cost uint64) {
-	kind := h.GetResponseType()
-	q.header = &hapi.ResponseHeader{ResponseType: kind}
-	switch kind {
-	case hapi.ResponseType_ANSWER_ONLY:
-	case hapi.ResponseType_COST_ANSWER:
-		q.header.Cost = cost
-	default:
-		q.header.NodeTransactionPrecheckCode = hapi.ResponseCodeEnum_NOT_SUPPORTED
+	k, known := kinds[field.Name()]
+	if !known {
+		return nil, status.Error(codes.Unimplemented, "this kind of query is not supported")
 	}
-	if q.fault != ok {
-		q.header.NodeTransactionPrecheckCode = q.fault
+	q := &asked{ctx: ctx, view: n.ledger.Handled(), node: n}
+	asks, answer := m.Get(field).Message().Interface(), k.answer.New()
+	header := &hapi.ResponseHeader{ResponseType: asks.(interface{ GetHeader() *hapi.QueryHeader }).GetHeader().GetResponseType()}
+	answer.Set(answer.Descriptor().Fields().ByName("header"), protoreflect.ValueOfMessage(header.ProtoReflect()))
+	switch {
+	case fault.Status != ok:
+		header.NodeTransactionPrecheckCode = fault.Status
+	case header.GetResponseType() == hapi.ResponseType_ANSWER_ONLY:
+		if code := k.fill(q, asks, answer.Interface()); code != hapi.ResponseCodeEnum_SUCCESS {
+			header.NodeTransactionPrecheckCode = code
+		}
+	case header.GetResponseType() != hapi.ResponseType_COST_ANSWER:
+		header.NodeTransactionPrecheckCode = hapi.ResponseCodeEnum_NOT_SUPPORTED
 	}
+	if header.GetResponseType() == hapi.ResponseType_COST_ANSWER && !k.free {
+		header.Cost = queryCost
+	}
+	response := new(hapi.Response)
+	members := response.ProtoReflect().Descriptor().Fields()
+	for i := range members.Len() {
+		if members.Get(i).Message() == answer.Descriptor() {
+			response.ProtoReflect().Set(members.Get(i), protoreflect.ValueOfMessage(answer))
+		}
+	}
+	return response, q.err
 }
-
-// answered tells that only the cost was asked for, or that the query was refused.
-func (q *asked) answered() bool {
-	return q.header.GetResponseType() != hapi.ResponseType_ANSWER_ONLY || q.header.GetNodeTransactionPrecheckCode() != ok
-}
-
-func (q *asked) refuse(code hedera.Status) { q.header.NodeTransactionPrecheckCode = code }
 
 // find returns the records of a transaction id: the first submission with it, its
 // duplicates, and the children of the first.
@@ -127,7 +124,7 @@ func (q *asked) find(id *hapi.TransactionID) (first *ledger.Record, duplicates [
 		switch {
 		case id.GetNonce() > 0:
 			if r.ID.Nonce == id.GetNonce() {
-				return r, nil, ok
+				return r, nil, done
 			}
 		case r.IsChild():
 		case first == nil:
@@ -139,26 +136,22 @@ func (q *asked) find(id *hapi.TransactionID) (first *ledger.Record, duplicates [
 	if first == nil && q.node.seen.has(want) {
 		return nil, nil, hapi.ResponseCodeEnum_UNKNOWN
 	}
-	return first, duplicates, ok
+	return first, duplicates, done
 }
 
-func (q *asked) receipt(query *hapi.TransactionGetReceiptQuery) *hapi.Response {
-	answer := &hapi.TransactionGetReceiptResponse{Header: q.header}
-	response := &hapi.Response{Response: &hapi.Response_TransactionGetReceipt{TransactionGetReceipt: answer}}
-	if q.answered() {
-		return response
-	}
+// done is what a query is answered with that is not refused.
+const done = hapi.ResponseCodeEnum_SUCCESS
+
+func (q *asked) receipt(query *hapi.TransactionGetReceiptQuery, answer *hapi.TransactionGetReceiptResponse) hedera.Status {
 	first, duplicates, code := q.find(query.GetTransactionID())
 	switch {
 	case code == hapi.ResponseCodeEnum_UNKNOWN:
 		answer.Receipt = &hapi.TransactionReceipt{Status: hapi.ResponseCodeEnum_UNKNOWN}
-		return response
-	case code != ok:
-		q.refuse(code)
-		return response
+		return done
+	case code != done:
+		return code
 	case first == nil:
-		q.refuse(hapi.ResponseCodeEnum_RECEIPT_NOT_FOUND)
-		return response
+		return hapi.ResponseCodeEnum_RECEIPT_NOT_FOUND
 	}
 	answer.Receipt = q.receiptOf(first)
 	if query.GetIncludeDuplicates() {
@@ -171,23 +164,16 @@ func (q *asked) receipt(query *hapi.TransactionGetReceiptQuery) *hapi.Response {
 			answer.ChildTransactionReceipts = append(answer.ChildTransactionReceipts, q.receiptOf(r))
 		}
 	}
-	return response
+	return done
 }
 
-func (q *asked) record(query *hapi.TransactionGetRecordQuery) *hapi.Response {
-	answer := &hapi.TransactionGetRecordResponse{Header: q.header}
-	response := &hapi.Response{Response: &hapi.Response_TransactionGetRecord{TransactionGetRecord: answer}}
-	if q.answered() {
-		return response
-	}
+func (q *asked) record(query *hapi.TransactionGetRecordQuery, answer *hapi.TransactionGetRecordResponse) hedera.Status {
 	first, duplicates, code := q.find(query.GetTransactionID())
 	switch {
 	case code == hapi.ResponseCodeEnum_INVALID_TRANSACTION_ID:
-		q.refuse(code)
-		return response
+		return code
 	case first == nil:
-		q.refuse(hapi.ResponseCodeEnum_RECORD_NOT_FOUND)
-		return response
+		return hapi.ResponseCodeEnum_RECORD_NOT_FOUND
 	}
 	answer.TransactionRecord = q.recordOf(first)
 	if query.GetIncludeDuplicates() {
@@ -200,7 +186,7 @@ func (q *asked) record(query *hapi.TransactionGetRecordQuery) *hapi.Response {
 			answer.ChildTransactionRecords = append(answer.ChildTransactionRecords, q.recordOf(r))
 		}
 	}
-	return response
+	return done
 }
 
 // account finds an account by number or alias.
@@ -212,12 +198,12 @@ func (q *asked) account(id *hapi.AccountID) (ledger.Account, bool) {
 		}
 		return q.view.Account(found)
 	}
-	return q.view.Account(hedera.ID{Shard: id.GetShardNum(), Realm: id.GetRealmNum(), Num: id.GetAccountNum()})
+	return q.view.Account(hedera.IDOf(id, id.GetAccountNum()))
 }
 
 // contract finds a contract by number or EVM address.
 func (q *asked) contract(id *hapi.ContractID) (ledger.Account, bool) {
-	num := hedera.ID{Shard: id.GetShardNum(), Realm: id.GetRealmNum(), Num: id.GetContractNum()}
+	num := hedera.IDOf(id, id.GetContractNum())
 	if evm := id.GetEvmAddress(); evm != nil {
 		found, known := q.view.Resolve(common.BytesToAddress(evm))
 		if !known || len(evm) != common.AddressLength {
@@ -229,12 +215,7 @@ func (q *asked) contract(id *hapi.ContractID) (ledger.Account, bool) {
 	return a, known && a.IsContract()
 }
 
-func (q *asked) balance(query *hapi.CryptoGetAccountBalanceQuery) *hapi.Response {
-	answer := &hapi.CryptoGetAccountBalanceResponse{Header: q.header}
-	response := &hapi.Response{Response: &hapi.Response_CryptogetAccountBalance{CryptogetAccountBalance: answer}}
-	if q.answered() {
-		return response
-	}
+func (q *asked) balance(query *hapi.CryptoGetAccountBalanceQuery, answer *hapi.CryptoGetAccountBalanceResponse) hedera.Status {
 	account, known := q.account(query.GetAccountID())
 	missing := hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
 	if id := query.GetContractID(); id != nil {
@@ -243,146 +224,147 @@ func (q *asked) balance(query *hapi.CryptoGetAccountBalanceQuery) *hapi.Response
 	}
 	switch {
 	case !known:
-		q.refuse(missing)
+		return missing
 	case account.Deleted && account.IsContract():
-		q.refuse(hapi.ResponseCodeEnum_CONTRACT_DELETED)
+		return hapi.ResponseCodeEnum_CONTRACT_DELETED
 	case account.Deleted:
-		q.refuse(hapi.ResponseCodeEnum_ACCOUNT_DELETED)
-	default:
-		answer.AccountID, answer.Balance = accountID(account.ID), uint64(account.Balance)
-		answer.TokenBalances = q.balances(account.ID)
+		return hapi.ResponseCodeEnum_ACCOUNT_DELETED
 	}
-	return response
+	answer.AccountID, answer.Balance = account.ID.AccountID(), uint64(account.Balance)
+	answer.TokenBalances = q.balances(account.ID)
+	return done
 }
 
-func (q *asked) accountInfo(query *hapi.CryptoGetInfoQuery) *hapi.Response {
-	answer := &hapi.CryptoGetInfoResponse{Header: q.header}
-	response := &hapi.Response{Response: &hapi.Response_CryptoGetInfo{CryptoGetInfo: answer}}
-	if q.answered() {
-		return response
-	}
+func (q *asked) accountInfo(query *hapi.CryptoGetInfoQuery, answer *hapi.CryptoGetInfoResponse) hedera.Status {
 	switch a, known := q.account(query.GetAccountID()); {
 	case !known:
-		q.refuse(hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID)
+		return hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
 	case a.Deleted:
-		q.refuse(hapi.ResponseCodeEnum_ACCOUNT_DELETED)
+		return hapi.ResponseCodeEnum_ACCOUNT_DELETED
 	default:
 		answer.AccountInfo = accountInfo(a)
 		answer.AccountInfo.TokenRelationships, answer.AccountInfo.OwnedNfts = q.relationships(a.ID)
 	}
-	return response
+	return done
 }
 
-func (q *asked) contractInfo(query *hapi.ContractGetInfoQuery) *hapi.Response {
-	answer := &hapi.ContractGetInfoResponse{Header: q.header}
-	response := &hapi.Response{Response: &hapi.Response_ContractGetInfo{ContractGetInfo: answer}}
-	if q.answered() {
-		return response
+func (q *asked) contractInfo(query *hapi.ContractGetInfoQuery, answer *hapi.ContractGetInfoResponse) hedera.Status {
+	a, known := q.contract(query.GetContractID())
+	if !known {
+		return hapi.ResponseCodeEnum_INVALID_CONTRACT_ID
 	}
-	if a, known := q.contract(query.GetContractID()); known {
-		answer.ContractInfo = contractInfo(a, len(q.view.StorageSlots(a.ID)))
-	} else {
-		q.refuse(hapi.ResponseCodeEnum_INVALID_CONTRACT_ID)
-	}
-	return response
+	answer.ContractInfo = contractInfo(a, len(q.view.StorageSlots(a.ID)))
+	return done
 }
 
-func (q *asked) bytecode(query *hapi.ContractGetBytecodeQuery) *hapi.Response {
-	answer := &hapi.ContractGetBytecodeResponse{Header: q.header}
-	response := &hapi.Response{Response: &hapi.Response_ContractGetBytecodeResponse{ContractGetBytecodeResponse: answer}}
-	if q.answered() {
-		return response
-	}
+func (q *asked) bytecode(query *hapi.ContractGetBytecodeQuery, answer *hapi.ContractGetBytecodeResponse) hedera.Status {
 	switch a, known := q.contract(query.GetContractID()); {
 	case !known:
-		q.refuse(hapi.ResponseCodeEnum_INVALID_CONTRACT_ID)
+		return hapi.ResponseCodeEnum_INVALID_CONTRACT_ID
 	case a.Deleted:
-		q.refuse(hapi.ResponseCodeEnum_CONTRACT_DELETED)
+		return hapi.ResponseCodeEnum_CONTRACT_DELETED
 	default:
 		answer.Bytecode = a.Contract.Runtime
 	}
-	return response
+	return done
 }
 
-func (q *asked) callLocal(ctx context.Context, query *hapi.ContractCallLocalQuery) (*hapi.Response, error) {
-	answer := &hapi.ContractCallLocalResponse{Header: q.header}
-	response := &hapi.Response{Response: &hapi.Response_ContractCallLocal{ContractCallLocal: answer}}
-	if q.answered() {
-		return response, nil
-	}
+// callLocal tells of a failure what the EVM made of the call, too.
+func (q *asked) callLocal(query *hapi.ContractCallLocalQuery, answer *hapi.ContractCallLocalResponse) hedera.Status {
 	target, known := q.contract(query.GetContractID())
 	switch {
 	case !known:
-		q.refuse(hapi.ResponseCodeEnum_INVALID_CONTRACT_ID)
-		return response, nil
+		return hapi.ResponseCodeEnum_INVALID_CONTRACT_ID
 	case query.GetGas() < 0:
-		q.refuse(hapi.ResponseCodeEnum_CONTRACT_NEGATIVE_GAS)
-		return response, nil
+		return hapi.ResponseCodeEnum_CONTRACT_NEGATIVE_GAS
 	}
 	request := ledger.CallRequest{To: &target.Address, Data: query.GetFunctionParameters(), Gas: uint64(query.GetGas())}
 	if sender := query.GetSenderId(); sender != nil {
 		from, known := q.account(sender)
 		if !known {
-			q.refuse(hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID)
-			return response, nil
+			return hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
 		}
 		request.From = &from.Address
 	}
-	result, err := q.view.Call(ctx, request)
+	result, err := q.view.Call(q.ctx, request)
 	if err != nil {
-		return nil, status.FromContextError(err).Err()
-	}
-	if result.Status != hapi.ResponseCodeEnum_SUCCESS {
-		q.refuse(result.Status)
+		q.err = status.FromContextError(err).Err()
+		return done
 	}
 	answer.FunctionResult = &hapi.ContractFunctionResult{
-		ContractID: contractID(target.ID), ContractCallResult: result.Output,
+		ContractID: target.ID.ContractID(), ContractCallResult: result.Output,
 		ErrorMessage: result.ErrorMessage, GasUsed: result.GasUsed,
 	}
-	return response, nil
+	return result.Status
 }
 
 func (q *asked) file(id *hapi.FileID) (ledger.File, bool) {
-	return q.view.File(hedera.ID{Shard: id.GetShardNum(), Realm: id.GetRealmNum(), Num: id.GetFileNum()})
+	return q.view.File(hedera.IDOf(id, id.GetFileNum()))
 }
 
-func (q *asked) fileContents(query *hapi.FileGetContentsQuery) *hapi.Response {
-	answer := &hapi.FileGetContentsResponse{Header: q.header}
-	response := &hapi.Response{Response: &hapi.Response_FileGetContents{FileGetContents: answer}}
-	if q.answered() {
-		return response
+// fileContents has none of a deleted file.
+func (q *asked) fileContents(query *hapi.FileGetContentsQuery, answer *hapi.FileGetContentsResponse) hedera.Status {
+	f, known := q.file(query.GetFileID())
+	if !known {
+		return hapi.ResponseCodeEnum_INVALID_FILE_ID
 	}
-	// A deleted file has contents, too: none.
-	if f, known := q.file(query.GetFileID()); known {
-		answer.FileContents = &hapi.FileGetContentsResponse_FileContents{FileID: fileID(f.ID), Contents: f.Contents}
-	} else {
-		q.refuse(hapi.ResponseCodeEnum_INVALID_FILE_ID)
-	}
-	return response
+	answer.FileContents = &hapi.FileGetContentsResponse_FileContents{FileID: f.ID.FileID(), Contents: f.Contents}
+	return done
 }
 
-func (q *asked) fileInfo(query *hapi.FileGetInfoQuery) *hapi.Response {
-	answer := &hapi.FileGetInfoResponse{Header: q.header}
-	response := &hapi.Response{Response: &hapi.Response_FileGetInfo{FileGetInfo: answer}}
-	if q.answered() {
-		return response
+func (q *asked) fileInfo(query *hapi.FileGetInfoQuery, answer *hapi.FileGetInfoResponse) hedera.Status {
+	f, known := q.file(query.GetFileID())
+	if !known {
+		return hapi.ResponseCodeEnum_INVALID_FILE_ID
 	}
-	if f, known := q.file(query.GetFileID()); known {
-		answer.FileInfo = fileInfo(f)
-	} else {
-		q.refuse(hapi.ResponseCodeEnum_INVALID_FILE_ID)
+	answer.FileInfo = &hapi.FileGetInfoResponse_FileInfo{
+		FileID: f.ID.FileID(), Size: int64(len(f.Contents)), ExpirationTime: f.Expires.Message(),
+		Deleted: f.Deleted, Keys: &hapi.KeyList{Keys: f.Keys}, Memo: f.Memo, LedgerId: []byte{ledgerID},
 	}
-	return response
+	return done
 }
 
-func (q *asked) version() *hapi.Response {
-	answer := &hapi.NetworkGetVersionInfoResponse{Header: q.header}
-	response := &hapi.Response{Response: &hapi.Response_NetworkGetVersionInfo{NetworkGetVersionInfo: answer}}
-	if !q.answered() {
-		answer.HapiProtoVersion = &hapi.SemanticVersion{Minor: 75}
-		answer.HederaServicesVersion = &hapi.SemanticVersion{Minor: 75}
+func (q *asked) topicInfo(query *hapi.ConsensusGetTopicInfoQuery, answer *hapi.ConsensusGetTopicInfoResponse) hedera.Status {
+	t, known := q.view.Topic(hedera.IDOf(query.GetTopicID(), query.GetTopicID().GetTopicNum()))
+	if !known || t.Deleted {
+		return hapi.ResponseCodeEnum_INVALID_TOPIC_ID
 	}
-	return response
+	answer.TopicID = t.ID.TopicID()
+	answer.TopicInfo = &hapi.ConsensusTopicInfo{
+		Memo: t.Memo, RunningHash: t.RunningHash[:], SequenceNumber: uint64(t.Sequence), ExpirationTime: t.Expires.Message(),
+		AdminKey: t.AdminKey, SubmitKey: t.SubmitKey, AutoRenewPeriod: &hapi.Duration{Seconds: t.AutoRenewPeriod},
+		LedgerId: []byte{ledgerID}, FeeScheduleKey: t.FeeScheduleKey, FeeExemptKeyList: t.ExemptKeys, CustomFees: t.Fees,
+	}
+	if !t.AutoRenewAccount.IsZero() {
+		answer.TopicInfo.AutoRenewAccount = t.AutoRenewAccount.AccountID()
+	}
+	return done
+}
+
+func (q *asked) scheduleInfo(query *hapi.ScheduleGetInfoQuery, answer *hapi.ScheduleGetInfoResponse) hedera.Status {
+	s, known := q.view.Schedule(hedera.IDOf(query.GetScheduleID(), query.GetScheduleID().GetScheduleNum()))
+	if !known || s.Expires.Compare(hedera.TimestampOf(q.node.ledger.Now())) <= 0 {
+		return hapi.ResponseCodeEnum_INVALID_SCHEDULE_ID
+	}
+	answer.ScheduleInfo = &hapi.ScheduleInfo{
+		ScheduleID: s.ID.ScheduleID(), ExpirationTime: s.Expires.Message(), ScheduledTransactionBody: s.Body, Memo: s.Memo,
+		AdminKey: s.AdminKey, Signers: &hapi.KeyList{Keys: s.Signatories}, CreatorAccountID: s.Creator.AccountID(),
+		PayerAccountID: s.Payer.AccountID(), ScheduledTransactionID: transactionIDOf(s.Transaction), LedgerId: []byte{ledgerID},
+		WaitForExpiry: s.WaitForExpiry,
+	}
+	switch {
+	case !s.DeletedAt.IsZero():
+		answer.ScheduleInfo.Data = &hapi.ScheduleInfo_DeletionTime{DeletionTime: s.DeletedAt.Message()}
+	case !s.Executed.IsZero():
+		answer.ScheduleInfo.Data = &hapi.ScheduleInfo_ExecutionTime{ExecutionTime: s.Executed.Message()}
+	}
+	return done
+}
+
+func (q *asked) version(_ *hapi.NetworkGetVersionInfoQuery, answer *hapi.NetworkGetVersionInfoResponse) hedera.Status {
+	answer.HapiProtoVersion = &hapi.SemanticVersion{Minor: 75}
+	answer.HederaServicesVersion = &hapi.SemanticVersion{Minor: 75}
+	return done
 }
 
 func bareHex(a common.Address) string { return hex.EncodeToString(a[:]) }

@@ -72,11 +72,11 @@ func (o *order) body(p payer, b *hapi.TransactionBody) *hapi.TransactionBody {
 		start := time.Now().Add(-5 * time.Second)
 		b.TransactionID = &hapi.TransactionID{
 			TransactionValidStart: &hapi.Timestamp{Seconds: start.Unix(), Nanos: o.nanos},
-			AccountID:             accountID(p.id),
+			AccountID:             p.id.AccountID(),
 		}
 	}
 	if b.NodeAccountID == nil {
-		b.NodeAccountID = accountID(hedera.Entity(3))
+		b.NodeAccountID = hedera.Entity(3).AccountID()
 	}
 	if b.TransactionFee == 0 {
 		b.TransactionFee = 100_000_000

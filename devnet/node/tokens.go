@@ -6,35 +6,23 @@ import (
 	"lockstep/internal/hedera"
 )
 
-func tokenID(id hedera.ID) *hapi.TokenID {
-	return &hapi.TokenID{ShardNum: &id.Shard, RealmNum: &id.Realm, TokenNum: id.Num}
-}
+func tokenOf(id *hapi.TokenID) hedera.ID { return hedera.IDOf(id, id.GetTokenNum()) }
 
-func tokenOf(id *hapi.TokenID) hedera.ID {
-	return hedera.ID{Shard: id.GetShardNum(), Realm: id.GetRealmNum(), Num: id.GetTokenNum()}
-}
-
-func (q *asked) tokenInfo(query *hapi.TokenGetInfoQuery) *hapi.Response {
-	answer := &hapi.TokenGetInfoResponse{Header: q.header}
-	response := &hapi.Response{Response: &hapi.Response_TokenGetInfo{TokenGetInfo: answer}}
-	if q.answered() {
-		return response
-	}
+func (q *asked) tokenInfo(query *hapi.TokenGetInfoQuery, answer *hapi.TokenGetInfoResponse) hedera.Status {
 	t, known := q.view.Token(tokenOf(query.GetToken()))
 	if !known {
-		q.refuse(hapi.ResponseCodeEnum_INVALID_TOKEN_ID)
-		return response
+		return hapi.ResponseCodeEnum_INVALID_TOKEN_ID
 	}
 	answer.TokenInfo = tokenInfo(&t)
-	return response
+	return done
 }
 
 func tokenInfo(t *ledger.Token) *hapi.TokenInfo {
 	info := &hapi.TokenInfo{
-		TokenId: tokenID(t.ID), Name: t.Name, Symbol: t.Symbol, Decimals: t.Decimals, TotalSupply: uint64(t.Supply),
-		Treasury: accountID(t.Treasury), AdminKey: t.Keys.Admin, KycKey: t.Keys.KYC, FreezeKey: t.Keys.Freeze,
+		TokenId: t.ID.TokenID(), Name: t.Name, Symbol: t.Symbol, Decimals: t.Decimals, TotalSupply: uint64(t.Supply),
+		Treasury: t.Treasury.AccountID(), AdminKey: t.Keys.Admin, KycKey: t.Keys.KYC, FreezeKey: t.Keys.Freeze,
 		WipeKey: t.Keys.Wipe, SupplyKey: t.Keys.Supply, FeeScheduleKey: t.Keys.FeeSchedule, PauseKey: t.Keys.Pause,
-		MetadataKey: t.Keys.Metadata, Deleted: t.Deleted, Expiry: timestamp(t.Expires), Memo: t.Memo, Metadata: t.Metadata,
+		MetadataKey: t.Keys.Metadata, Deleted: t.Deleted, Expiry: t.Expires.Message(), Memo: t.Memo, Metadata: t.Metadata,
 		MaxSupply: t.MaxSupply, CustomFees: t.Fees, LedgerId: []byte{ledgerID},
 	}
 	if t.NonFungible {
@@ -44,7 +32,7 @@ func tokenInfo(t *ledger.Token) *hapi.TokenInfo {
 		info.SupplyType = hapi.TokenSupplyType_FINITE
 	}
 	if !t.AutoRenewAccount.IsZero() {
-		info.AutoRenewAccount = accountID(t.AutoRenewAccount)
+		info.AutoRenewAccount = t.AutoRenewAccount.AccountID()
 	}
 	if t.AutoRenewPeriod > 0 {
 		info.AutoRenewPeriod = &hapi.Duration{Seconds: t.AutoRenewPeriod}
@@ -82,30 +70,23 @@ func kycStatus(t *ledger.Token, granted bool) hapi.TokenKycStatus {
 	}
 }
 
-func (q *asked) nftInfo(query *hapi.TokenGetNftInfoQuery) *hapi.Response {
-	answer := &hapi.TokenGetNftInfoResponse{Header: q.header}
-	response := &hapi.Response{Response: &hapi.Response_TokenGetNftInfo{TokenGetNftInfo: answer}}
-	if q.answered() {
-		return response
-	}
+func (q *asked) nftInfo(query *hapi.TokenGetNftInfoQuery, answer *hapi.TokenGetNftInfoResponse) hedera.Status {
 	id := query.GetNftID()
 	if _, known := q.view.Token(tokenOf(id.GetToken_ID())); !known {
-		q.refuse(hapi.ResponseCodeEnum_INVALID_TOKEN_ID)
-		return response
+		return hapi.ResponseCodeEnum_INVALID_TOKEN_ID
 	}
 	nft, known := q.view.NFT(tokenOf(id.GetToken_ID()), id.GetSerialNumber())
 	if !known || nft.Deleted {
-		q.refuse(hapi.ResponseCodeEnum_INVALID_NFT_ID)
-		return response
+		return hapi.ResponseCodeEnum_INVALID_NFT_ID
 	}
 	answer.Nft = &hapi.TokenNftInfo{
-		NftID: &hapi.NftID{Token_ID: tokenID(nft.Token), SerialNumber: nft.Serial}, AccountID: accountID(nft.Owner),
-		CreationTime: timestamp(nft.Created), Metadata: nft.Metadata, LedgerId: []byte{ledgerID},
+		NftID: &hapi.NftID{Token_ID: nft.Token.TokenID(), SerialNumber: nft.Serial}, AccountID: nft.Owner.AccountID(),
+		CreationTime: nft.Created.Message(), Metadata: nft.Metadata, LedgerId: []byte{ledgerID},
 	}
 	if !nft.Spender.IsZero() {
-		answer.Nft.SpenderId = accountID(nft.Spender)
+		answer.Nft.SpenderId = nft.Spender.AccountID()
 	}
-	return response
+	return done
 }
 
 // relationships lists an account's relations with tokens, and its NFTs.
@@ -119,7 +100,7 @@ func (q *asked) relationships(id hedera.ID) (list []*hapi.TokenRelationship, nft
 			nfts += r.Balance
 		}
 		list = append(list, &hapi.TokenRelationship{
-			TokenId: tokenID(r.Token), Symbol: t.Symbol, Balance: uint64(r.Balance), Decimals: t.Decimals,
+			TokenId: r.Token.TokenID(), Symbol: t.Symbol, Balance: uint64(r.Balance), Decimals: t.Decimals,
 			KycStatus: kycStatus(&t, r.KYC), FreezeStatus: freezeStatus(&t, r.Frozen), AutomaticAssociation: r.Automatic,
 		})
 	}
@@ -140,7 +121,7 @@ func describeTokens(record *hapi.TransactionRecord, did *ledger.Effects) {
 	of := func(token hedera.ID) *hapi.TokenTransferList {
 		list := lists[token]
 		if list == nil {
-			list = &hapi.TokenTransferList{Token: tokenID(token)}
+			list = &hapi.TokenTransferList{Token: token.TokenID()}
 			lists[token] = list
 			record.TokenTransferLists = append(record.TokenTransferLists, list)
 		}
@@ -149,23 +130,23 @@ func describeTokens(record *hapi.TransactionRecord, did *ledger.Effects) {
 	for _, t := range did.Tokens {
 		list := of(t.Token)
 		list.Transfers = append(list.Transfers, &hapi.AccountAmount{
-			AccountID: accountID(t.Account), Amount: t.Amount, IsApproval: &t.Approval,
+			AccountID: t.Account.AccountID(), Amount: t.Amount, IsApproval: &t.Approval,
 		})
 	}
 	for _, n := range did.NFTs {
 		list := of(n.Token)
 		list.NftTransfers = append(list.NftTransfers, &hapi.NftTransfer{
-			SenderAccountID: accountID(n.Sender), ReceiverAccountID: accountID(n.Receiver),
+			SenderAccountID: n.Sender.AccountID(), ReceiverAccountID: n.Receiver.AccountID(),
 			SerialNumber: n.Serial, IsApproval: n.Approval,
 		})
 	}
 	for _, f := range did.Fees {
-		fee := &hapi.AssessedCustomFee{Amount: f.Amount, FeeCollectorAccountId: accountID(f.Collector)}
+		fee := &hapi.AssessedCustomFee{Amount: f.Amount, FeeCollectorAccountId: f.Collector.AccountID()}
 		if !f.Token.IsZero() {
-			fee.TokenId = tokenID(f.Token)
+			fee.TokenId = f.Token.TokenID()
 		}
 		for _, payer := range f.Payers {
-			fee.EffectivePayerAccountId = append(fee.EffectivePayerAccountId, accountID(payer))
+			fee.EffectivePayerAccountId = append(fee.EffectivePayerAccountId, payer.AccountID())
 		}
 		record.AssessedCustomFees = append(record.AssessedCustomFees, fee)
 	}
@@ -174,39 +155,33 @@ func describeTokens(record *hapi.TransactionRecord, did *ledger.Effects) {
 	}
 	for _, a := range did.Associations {
 		record.AutomaticTokenAssociations = append(record.AutomaticTokenAssociations, &hapi.TokenAssociation{
-			TokenId: tokenID(a.Token), AccountId: accountID(a.Account),
+			TokenId: a.Token.TokenID(), AccountId: a.Account.AccountID(),
 		})
 	}
 }
 
 func pendingAirdrop(a ledger.Airdrop) *hapi.PendingAirdropRecord {
-	id := &hapi.PendingAirdropId{SenderId: accountID(a.Sender), ReceiverId: accountID(a.Receiver)}
+	id := &hapi.PendingAirdropId{SenderId: a.Sender.AccountID(), ReceiverId: a.Receiver.AccountID()}
 	if a.Serial != 0 {
 		id.TokenReference = &hapi.PendingAirdropId_NonFungibleToken{
-			NonFungibleToken: &hapi.NftID{Token_ID: tokenID(a.Token), SerialNumber: a.Serial},
+			NonFungibleToken: &hapi.NftID{Token_ID: a.Token.TokenID(), SerialNumber: a.Serial},
 		}
 		return &hapi.PendingAirdropRecord{PendingAirdropId: id}
 	}
-	id.TokenReference = &hapi.PendingAirdropId_FungibleTokenType{FungibleTokenType: tokenID(a.Token)}
+	id.TokenReference = &hapi.PendingAirdropId_FungibleTokenType{FungibleTokenType: a.Token.TokenID()}
 	return &hapi.PendingAirdropRecord{PendingAirdropId: id, PendingAirdropValue: &hapi.PendingAirdropValue{Amount: uint64(a.Amount)}}
 }
 
 // details is account information with allowances.
-func (q *asked) details(query *hapi.GetAccountDetailsQuery) *hapi.Response {
-	answer := &hapi.GetAccountDetailsResponse{Header: q.header}
-	response := &hapi.Response{Response: &hapi.Response_AccountDetails{AccountDetails: answer}}
-	if q.answered() {
-		return response
-	}
+func (q *asked) details(query *hapi.GetAccountDetailsQuery, answer *hapi.GetAccountDetailsResponse) hedera.Status {
 	a, known := q.account(query.GetAccountId())
 	if !known {
-		q.refuse(hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID)
-		return response
+		return hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
 	}
 	relations, nfts := q.relationships(a.ID)
 	d := &hapi.GetAccountDetailsResponse_AccountDetails{
-		AccountId: accountID(a.ID), ContractAccountId: bareHex(a.Address), Deleted: a.Deleted, Key: a.Key,
-		Balance: uint64(a.Balance), ReceiverSigRequired: a.ReceiverSigRequired, ExpirationTime: timestamp(a.Expires),
+		AccountId: a.ID.AccountID(), ContractAccountId: bareHex(a.Address), Deleted: a.Deleted, Key: a.Key,
+		Balance: uint64(a.Balance), ReceiverSigRequired: a.ReceiverSigRequired, ExpirationTime: a.Expires.Message(),
 		AutoRenewPeriod: &hapi.Duration{Seconds: a.AutoRenewPeriod}, Memo: a.Memo, OwnedNfts: nfts,
 		MaxAutomaticTokenAssociations: a.MaxAutoAssociations, Alias: keyAlias(a.Alias), LedgerId: []byte{ledgerID},
 		TokenRelationships: relations,
@@ -214,21 +189,21 @@ func (q *asked) details(query *hapi.GetAccountDetailsQuery) *hapi.Response {
 	for granted := range q.view.Allowances(a.ID, false) {
 		if granted.Token.IsZero() {
 			d.GrantedCryptoAllowances = append(d.GrantedCryptoAllowances, &hapi.GrantedCryptoAllowance{
-				Spender: accountID(granted.Spender), Amount: granted.Amount,
+				Spender: granted.Spender.AccountID(), Amount: granted.Amount,
 			})
 			continue
 		}
 		d.GrantedTokenAllowances = append(d.GrantedTokenAllowances, &hapi.GrantedTokenAllowance{
-			TokenId: tokenID(granted.Token), Spender: accountID(granted.Spender), Amount: granted.Amount,
+			TokenId: granted.Token.TokenID(), Spender: granted.Spender.AccountID(), Amount: granted.Amount,
 		})
 	}
 	for granted := range q.view.NFTAllowances(a.ID, false) {
 		if granted.Approved {
 			d.GrantedNftAllowances = append(d.GrantedNftAllowances, &hapi.GrantedNftAllowance{
-				TokenId: tokenID(granted.Token), Spender: accountID(granted.Spender),
+				TokenId: granted.Token.TokenID(), Spender: granted.Spender.AccountID(),
 			})
 		}
 	}
 	answer.AccountDetails = d
-	return response
+	return done
 }
