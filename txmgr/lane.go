@@ -112,11 +112,9 @@ func (w *worker) run(ctx context.Context) {
 
 // rest waits, and is false when the lease is lost.
 func (w *worker) rest(ctx context.Context, woken <-chan struct{}, pause time.Duration) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
 	select {
 	case <-woken:
-	case <-timer.C:
+	case <-time.After(pause):
 	case <-w.lease.Lost():
 		w.log.Warn("the lease of a signer is lost")
 		return false

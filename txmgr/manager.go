@@ -343,15 +343,12 @@ func (m *Manager) Wait(ctx context.Context, tenant, id string, until Status) (*T
 		if err != nil || t.Status.Ended() || t.Status.Rank() >= until.Rank() && t.Status != StatusUnknown {
 			return t, err
 		}
-		timer := time.NewTimer(m.c.Poll.Duration())
 		select {
 		case <-changed:
-		case <-timer.C:
+		case <-time.After(m.c.Poll.Duration()):
 		case <-ctx.Done():
-			timer.Stop()
 			return t, nil
 		}
-		timer.Stop()
 	}
 }
 
@@ -416,14 +413,11 @@ func (m *Manager) Stream(ctx context.Context, after int64, limit int) ([]ledger.
 		if err != nil || len(list) > 0 {
 			return list, err
 		}
-		timer := time.NewTimer(m.c.Poll.Duration())
 		select {
 		case <-changed:
-		case <-timer.C:
+		case <-time.After(m.c.Poll.Duration()):
 		case <-ctx.Done():
-			timer.Stop()
 			return nil, nil
 		}
-		timer.Stop()
 	}
 }

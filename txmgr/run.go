@@ -145,15 +145,12 @@ func (m *Manager) own(ctx context.Context, c Chain) error {
 		if err := m.shareLanes(ctx, c, running, wanted, &group); err != nil && ctx.Err() == nil && !ledger.IsDown(err) {
 			m.log.Warn("the lanes of a chain cannot be shared out", "chain", c.ID(), "error", err)
 		}
-		timer := time.NewTimer(max(m.c.Poll.Duration(), m.c.Lease.Duration()/20))
 		select {
-		case <-timer.C:
+		case <-time.After(max(m.c.Poll.Duration(), m.c.Lease.Duration()/20)):
 		case <-woken:
 		case <-ctx.Done():
-			timer.Stop()
 			return nil
 		}
-		timer.Stop()
 		if !sleep.For(ctx, 10*time.Millisecond) { // many wakes are one look
 			return nil
 		}

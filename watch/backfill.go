@@ -53,7 +53,7 @@ func (s *Service) StartBackfill(ctx context.Context, b Backfill, to *uint64) (Ba
 		return b, ErrNotFound
 	}
 	b.ID = uuid.NewString()
-	err := s.db.Write(ctx, func(tx *ledger.Tx) error {
+	err := s.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) (err error) {
 		if err := s.current(ctx, tx); err != nil {
 			return err
 		}
@@ -67,10 +67,6 @@ func (s *Service) StartBackfill(ctx context.Context, b Backfill, to *uint64) (Ba
 		start := s.startOf(w)
 		if b.From < start || b.To < b.From || b.To > head {
 			return fmt.Errorf("%w: want some of %d to %d, the first block of the watch and the newest", ErrRange, start, head)
-		}
-		now, err := tx.Now(ctx)
-		if err != nil {
-			return err
 		}
 		b.Left, err = insertBackfill(ctx, tx, b, now)
 		return err
@@ -88,20 +84,16 @@ func insertBackfill(ctx context.Context, tx *ledger.Tx, b Backfill, now int64) (
 
 // Backfills returns the newest backfills of a watch and how far they are.
 func (s *Service) Backfills(ctx context.Context, watch string) ([]Backfill, error) {
-	list := []Backfill{}
-	err := s.db.Read(ctx, func(tx *ledger.Tx) error {
-		list = list[:0]
-		return tx.Query(ctx, `SELECT id, watch, from_block, to_block, repeats, acts, COUNT(*), SUM(CASE WHEN next_block <= to_block THEN 1 ELSE 0 END), SUM(messages)
-			FROM backfills WHERE watch = $1 GROUP BY id, watch, from_block, to_block, repeats, acts, created_at ORDER BY created_at DESC, id LIMIT 100`, []any{watch}, func(r ledger.Row) error {
-			var b Backfill
+	list, err := ledger.ReadOf(ctx, s.db, func(tx *ledger.Tx) ([]Backfill, error) {
+		return ledger.All(ctx, tx, `SELECT id, watch, from_block, to_block, repeats, acts, COUNT(*), SUM(CASE WHEN next_block <= to_block THEN 1 ELSE 0 END), SUM(messages)
+			FROM backfills WHERE watch = $1 GROUP BY id, watch, from_block, to_block, repeats, acts, created_at ORDER BY created_at DESC, id LIMIT 100`, []any{watch}, func(r ledger.Row) (b Backfill, err error) {
 			var repeat, act int
-			err := r.Scan(&b.ID, &b.Watch, &b.From, &b.To, &repeat, &act, &b.Units, &b.Left, &b.Messages)
+			err = r.Scan(&b.ID, &b.Watch, &b.From, &b.To, &repeat, &act, &b.Units, &b.Left, &b.Messages)
 			b.Repeat, b.Act, b.Done = repeat == 1, act == 1, b.Left == 0
-			list = append(list, b)
-			return err
+			return b, err
 		})
 	})
-	return list, err
+	return append([]Backfill{}, list...), err // a list in JSON, also without any
 }
 
 // fill is one step of a backfill, or of the second pass: the same blocks of some of our units.
@@ -234,13 +226,9 @@ func (w *worker) commitFill(ctx context.Context, f *fill, all []*occurrence, nex
 	var told map[string]int64
 	hits := 0
 	var found []*occurrence
-	err := w.db.Write(ctx, func(tx *ledger.Tx) error {
+	err := w.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
 		seqs, told = map[contractKey]int64{}, map[string]int64{}
 		if err := w.fence(ctx, tx, f.units); err != nil {
-			return err
-		}
-		now, err := tx.Now(ctx)
-		if err != nil {
 			return err
 		}
 		state, err := w.standing(ctx, tx, f.next, all)
@@ -326,12 +314,8 @@ func (w *worker) commitFill(ctx context.Context, f *fill, all []*occurrence, nex
 
 // checked notes up to where the second pass is.
 func checked(ctx context.Context, tx *ledger.Tx, units []string, block uint64) error {
-	for part := range slices.Chunk(units, perStatement) {
-		if _, err := tx.Exec(ctx, "UPDATE cursors SET checked = $1 WHERE checked < $1 AND unit IN "+ledger.List(2, len(part)), append([]any{int64(block)}, anys(part)...)...); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err := ledger.In(ctx, tx, "UPDATE cursors SET checked = $1 WHERE checked < $1 AND unit IN %s", []any{int64(block)}, units, nil)
+	return err
 }
 
 // standing fails unless the blocks of events are the chain's as the fleet knows it: an endpoint may be behind a reorganisation.

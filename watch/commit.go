@@ -192,13 +192,9 @@ func (w *worker) commit(ctx context.Context, state chainState, s span, list []*o
 	var found []*occurrence
 	var hits int
 	var told map[string]struct{}
-	err := w.db.Write(ctx, func(tx *ledger.Tx) error {
+	err := w.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
 		seqs, hits, told = map[contractKey]int64{}, 0, map[string]struct{}{}
 		if err := w.moveCursors(ctx, tx, s, next, last.Hash.Hex(), state.fork); err != nil {
-			return err
-		}
-		now, err := tx.Now(ctx)
-		if err != nil {
 			return err
 		}
 		fresh, err := w.insertEvents(ctx, tx, list, now)
@@ -283,16 +279,13 @@ func nextSeq(seqs map[contractKey]int64, c *contract) int64 {
 
 // moveCursors moves the units of a span, and makes sure that the units of all its contracts are still ours.
 func (w *worker) moveCursors(ctx context.Context, tx *ledger.Tx, s span, next uint64, parent string, fork int64) error {
-	for part := range slices.Chunk(s.units, perStatement) {
-		args := append([]any{int64(next), parent, fork, w.owner, int64(bit(s.final))}, anys(part)...)
-		n, err := tx.Exec(ctx, `UPDATE cursors SET next_block = CAST($1 AS BIGINT), parent = $2, fork = $3, checked = CASE WHEN CAST($5 AS INTEGER) = 1 AND checked + 1 >= next_block THEN CAST($1 AS BIGINT) - 1 ELSE checked END
-			WHERE owner = $4 AND unit IN `+ledger.List(6, len(part)), args...)
-		if err != nil {
-			return err
-		}
-		if n != int64(len(part)) {
-			return errDeposed
-		}
+	n, err := ledger.In(ctx, tx, `UPDATE cursors SET next_block = CAST($1 AS BIGINT), parent = $2, fork = $3, checked = CASE WHEN CAST($5 AS INTEGER) = 1 AND checked + 1 >= next_block THEN CAST($1 AS BIGINT) - 1 ELSE checked END
+		WHERE owner = $4 AND unit IN %s`, []any{int64(next), parent, fork, w.owner, int64(bit(s.final))}, s.units, nil)
+	if err != nil {
+		return err
+	}
+	if n != int64(len(s.units)) {
+		return errDeposed
 	}
 	others := map[string]struct{}{}
 	for _, c := range s.contracts {
@@ -305,18 +298,12 @@ func (w *worker) moveCursors(ctx context.Context, tx *ledger.Tx, s span, next ui
 
 // fence fails unless units are ours, and keeps them so until the transaction ends.
 func (w *worker) fence(ctx context.Context, tx *ledger.Tx, units []string) error {
-	for part := range slices.Chunk(units, perStatement) {
-		args := append([]any{w.owner}, anys(part)...)
-		held := 0
-		err := tx.Query(ctx, "SELECT unit FROM cursors WHERE owner = $1 AND unit IN "+ledger.List(2, len(part))+tx.ForUpdate(), args, func(ledger.Row) error { held++; return nil })
-		if err != nil {
-			return err
-		}
-		if held != len(part) {
-			return errDeposed
-		}
+	held := 0
+	_, err := ledger.In(ctx, tx, "SELECT unit FROM cursors WHERE owner = $1 AND unit IN %s"+tx.ForUpdate(), []any{w.owner}, units, func(ledger.Row) error { held++; return nil })
+	if err == nil && held != len(units) {
+		err = errDeposed
 	}
-	return nil
+	return err
 }
 
 // insertEvents writes events and returns those that are new, or have come back after a removal, in their order.
@@ -324,13 +311,12 @@ func (w *worker) insertEvents(ctx context.Context, tx *ledger.Tx, all []*occurre
 	if len(all) == 0 {
 		return nil, nil
 	}
-	rows := make([][]any, len(all))
-	for i, o := range all {
+	row := func(o *occurrence) []any {
 		announced := 0
 		if o.contract.watch.Depth == (Depth{}) {
 			announced = 1
 		}
-		rows[i] = []any{
+		return []any{
 			o.contract.watch.Name, int64(w.chain.ID), o.blockHash, int64(o.logIndex), int64(o.blockNumber), int64(o.time), o.txHash,
 			o.contract.text, o.event, o.signature, o.args, o.extra, o.contract.unit, int64(0), int64(1), int64(announced), now, w.node,
 		}
@@ -344,16 +330,17 @@ func (w *worker) insertEvents(ctx context.Context, tx *ledger.Tx, all []*occurre
 		for _, o := range all {
 			o.incarnation = 1
 		}
-		return all, inserted(ctx, tx, tx.InsertInto()+columns, 18, rows, nil)
+		_, err := ledger.Values(ctx, tx, tx.InsertInto()+columns, all, row, nil)
+		return all, err
 	}
 	type key struct {
 		watch, hash string
 		index       uint64
 	}
 	incarnations := make(map[key]int64, len(all))
-	err = inserted(ctx, tx, "INSERT INTO "+columns+` ON CONFLICT (watch, chain, block_hash, log_index) DO UPDATE SET removed = 0, announced = excluded.announced, incarnation = chain_events.incarnation + 1, unit = excluded.unit,
+	_, err = ledger.Values(ctx, tx, "INSERT INTO "+columns+` ON CONFLICT (watch, chain, block_hash, log_index) DO UPDATE SET removed = 0, announced = excluded.announced, incarnation = chain_events.incarnation + 1, unit = excluded.unit,
 			processed_at = excluded.processed_at, processed_by = excluded.processed_by
-		WHERE chain_events.removed = 1 RETURNING watch, block_hash, log_index, incarnation`, 18, rows, func(r ledger.Row) error {
+		WHERE chain_events.removed = 1 RETURNING watch, block_hash, log_index, incarnation`, all, row, func(r ledger.Row) error {
 		var k key
 		var incarnation int64
 		err := r.Scan(&k.watch, &k.hash, &k.index, &incarnation)
@@ -385,12 +372,10 @@ func (w *worker) knowEvents(ctx context.Context, tx *ledger.Tx, all []*occurrenc
 		blocks[name][o.blockHash] = struct{}{}
 	}
 	for name, hashes := range blocks {
-		for part := range slices.Chunk(sortedKeys(hashes), perStatement) {
-			var one int
-			known, err = tx.One(ctx, "SELECT 1 FROM chain_events WHERE watch = $1 AND chain = $2 AND block_hash IN "+ledger.List(3, len(part))+" LIMIT 1", append([]any{name, int64(w.chain.ID)}, anys(part)...), &one)
-			if known || err != nil {
-				return known, err
-			}
+		_, err := ledger.In(ctx, tx, "SELECT 1 FROM chain_events WHERE watch = $1 AND chain = $2 AND block_hash IN %s LIMIT 1", []any{name, int64(w.chain.ID)}, sortedKeys(hashes),
+			func(ledger.Row) error { known = true; return nil })
+		if known || err != nil {
+			return known, err
 		}
 	}
 	return false, nil
@@ -426,19 +411,13 @@ func (w *worker) updateContracts(ctx context.Context, tx *ledger.Tx, s span, nex
 // storeContracts updates position, merged and seq of contracts that are not removed, and whose last message is the one that is remembered: what
 // was read after a commit whose answer was lost may be older than that commit, and no number is given twice.
 func (w *worker) storeContracts(ctx context.Context, tx *ledger.Tx, rows [][]any) error {
-	for part := range slices.Chunk(rows, perStatement) {
-		args := make([]any, 0, 8*len(part))
-		for _, r := range part {
-			args = append(args, r...)
-		}
-		n, err := tx.Exec(ctx, `UPDATE contracts SET next_block = CAST(v.column4 AS BIGINT), merged = CAST(v.column5 AS INTEGER), seq = CAST(v.column6 AS BIGINT), updated_at = CAST(v.column7 AS BIGINT) FROM (VALUES `+ledger.Rows(len(part), 8)+`) AS v
-			WHERE contracts.watch = v.column1 AND contracts.chain = CAST(v.column2 AS BIGINT) AND contracts.address = v.column3 AND contracts.removed = 0 AND contracts.seq = CAST(v.column8 AS BIGINT)`, args...)
-		if err != nil {
-			return fmt.Errorf("contracts: %w", err)
-		}
-		if n != int64(len(part)) {
-			return errStale // its factory's owner has taken one back, or a commit without an answer has happened
-		}
+	n, err := ledger.Values(ctx, tx, `UPDATE contracts SET next_block = CAST(v.column4 AS BIGINT), merged = CAST(v.column5 AS INTEGER), seq = CAST(v.column6 AS BIGINT), updated_at = CAST(v.column7 AS BIGINT) FROM (VALUES %s) AS v
+		WHERE contracts.watch = v.column1 AND contracts.chain = CAST(v.column2 AS BIGINT) AND contracts.address = v.column3 AND contracts.removed = 0 AND contracts.seq = CAST(v.column8 AS BIGINT)`, rows, ledger.AsIs, nil)
+	if err != nil {
+		return fmt.Errorf("contracts: %w", err)
+	}
+	if n != int64(len(rows)) {
+		return errStale // its factory's owner has taken one back, or a commit without an answer has happened
 	}
 	return nil
 }

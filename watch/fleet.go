@@ -196,12 +196,8 @@ func (f *fleet) take(ctx context.Context, units []string) ([]*lease.Lease, error
 }
 
 func setOwner(ctx context.Context, tx *ledger.Tx, units []string, owner string) error {
-	for part := range slices.Chunk(units, perStatement) {
-		if _, err := tx.Exec(ctx, "UPDATE cursors SET owner = $1 WHERE unit IN "+ledger.List(2, len(part)), append([]any{owner}, anys(part)...)...); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err := ledger.In(ctx, tx, "UPDATE cursors SET owner = $1 WHERE unit IN %s", []any{owner}, units, nil)
+	return err
 }
 
 // owner is what the cursors of our units name.
@@ -222,12 +218,8 @@ func (f *fleet) give(ctx context.Context, leases []*lease.Lease) error {
 	}
 	owner := f.owner()
 	err := f.s.db.Write(ctx, func(tx *ledger.Tx) error {
-		for part := range slices.Chunk(names, perStatement) {
-			if _, err := tx.Exec(ctx, "UPDATE cursors SET owner = '' WHERE owner = $1 AND unit IN "+ledger.List(2, len(part)), append([]any{owner}, anys(part)...)...); err != nil {
-				return err
-			}
-		}
-		return nil
+		_, err := ledger.In(ctx, tx, "UPDATE cursors SET owner = '' WHERE owner = $1 AND unit IN %s", []any{owner}, names, nil)
+		return err
 	})
 	return errors.Join(err, f.s.keeper.ReleaseAll(ctx, leases))
 }
@@ -325,13 +317,7 @@ func (f *fleet) warn(missing map[int]bool) {
 
 // heartbeat writes the row that tells people of this process.
 func (f *fleet) heartbeat(ctx context.Context, status string) error {
-	return f.s.db.Write(ctx, func(tx *ledger.Tx) error {
-		now, err := tx.Now(ctx)
-		if err != nil {
-			return err
-		}
-		return f.writeNode(ctx, tx, status, now)
-	})
+	return f.s.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error { return f.writeNode(ctx, tx, status, now) })
 }
 
 func (f *fleet) writeNode(ctx context.Context, tx *ledger.Tx, status string, now int64) error {

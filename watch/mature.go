@@ -41,12 +41,8 @@ func (w *worker) refresh(ctx context.Context, _ chainState) (bool, error) {
 	if err != nil || len(list) == 0 {
 		return false, err
 	}
-	err = w.db.Write(ctx, func(tx *ledger.Tx) error {
+	err = w.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
 		if err := w.fence(ctx, tx, sortedKeys(units)); err != nil {
-			return err
-		}
-		now, err := tx.Now(ctx)
-		if err != nil {
 			return err
 		}
 		for _, c := range list {
@@ -93,41 +89,32 @@ func (w *worker) mature(ctx context.Context, state chainState) (bool, error) {
 }
 
 func (w *worker) matureWatch(ctx context.Context, watch *Watch, limit uint64) (int, error) {
-	var waiting []*occurrence
 	var seqs map[contractKey]int64
 	units := map[string]struct{}{}
-	err := w.db.Read(ctx, func(tx *ledger.Tx) (err error) {
-		waiting, err = queryEvents(ctx, tx, w.contracts, `watch = $1 AND announced = 0 AND removed = 0 AND block_number <= $2
+	waiting, err := ledger.ReadOf(ctx, w.db, func(tx *ledger.Tx) ([]*occurrence, error) {
+		return queryEvents(ctx, tx, w.contracts, `watch = $1 AND announced = 0 AND removed = 0 AND block_number <= $2
 			AND unit IN (SELECT unit FROM cursors WHERE owner = $3) ORDER BY block_number, log_index LIMIT $4`, []any{watch.Name, int64(limit), w.owner, int64(maturePerStep)})
-		return err
 	})
 	waiting = slices.DeleteFunc(waiting, func(o *occurrence) bool { return o.contract == nil })
 	if err != nil || len(waiting) == 0 {
 		return 0, err
 	}
-	err = w.db.Write(ctx, func(tx *ledger.Tx) error {
+	for _, o := range waiting {
+		units[o.contract.unit] = struct{}{}
+	}
+	err = w.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
 		seqs = map[contractKey]int64{}
-		rows := make([][]any, len(waiting))
-		for i, o := range waiting {
-			units[o.contract.unit] = struct{}{}
-			rows[i] = []any{watch.Name, int64(w.chain.ID), o.blockHash, int64(o.logIndex)}
-		}
 		if err := w.fence(ctx, tx, sortedKeys(units)); err != nil {
 			return err
 		}
-		now, err := tx.Now(ctx)
+		n, err := ledger.Values(ctx, tx, `UPDATE chain_events SET announced = 1 FROM (VALUES %s) AS v WHERE chain_events.watch = v.column1 AND chain_events.chain = CAST(v.column2 AS BIGINT)
+			AND chain_events.block_hash = v.column3 AND chain_events.log_index = CAST(v.column4 AS BIGINT) AND chain_events.announced = 0 AND chain_events.removed = 0`, waiting,
+			func(o *occurrence) []any { return []any{watch.Name, int64(w.chain.ID), o.blockHash, int64(o.logIndex)} }, nil)
 		if err != nil {
 			return err
 		}
-		for part := range slices.Chunk(rows, perStatement) {
-			n, err := tx.Exec(ctx, `UPDATE chain_events SET announced = 1 FROM (VALUES `+ledger.Rows(len(part), 4)+`) AS v WHERE chain_events.watch = v.column1 AND chain_events.chain = CAST(v.column2 AS BIGINT)
-				AND chain_events.block_hash = v.column3 AND chain_events.log_index = CAST(v.column4 AS BIGINT) AND chain_events.announced = 0 AND chain_events.removed = 0`, slices.Concat(part...)...)
-			if err != nil {
-				return err
-			}
-			if n != int64(len(part)) {
-				return errStale
-			}
+		if n != int64(len(waiting)) {
+			return errStale
 		}
 		messages := make([]ledger.Event, len(waiting))
 		for i, o := range waiting {
@@ -156,11 +143,7 @@ func (w *worker) storeSeqs(ctx context.Context, tx *ledger.Tx, seqs map[contract
 	var rows [][]any
 	for key, seq := range seqs {
 		c := w.contracts[key]
-		merged := int64(0)
-		if c.merged {
-			merged = 1
-		}
-		rows = append(rows, []any{key.watch, int64(w.chain.ID), addressText(key.address), int64(c.next), merged, seq, now, c.seq})
+		rows = append(rows, []any{key.watch, int64(w.chain.ID), c.text, int64(c.next), int64(bit(c.merged)), seq, now, c.seq})
 	}
 	return w.storeContracts(ctx, tx, rows)
 }

@@ -444,14 +444,9 @@ const takenOut = 2
 
 // park takes contracts of a kind out; no addresses means all of them.
 func park(ctx context.Context, tx *ledger.Tx, watch, kind string, addresses []string, now int64) error {
-	for part := range slices.Chunk(addresses, perStatement) {
-		_, err := tx.Exec(ctx, `UPDATE contracts SET next_block = CASE WHEN contracts.merged = 1 THEN u.next_block ELSE contracts.next_block END, merged = 0, removed = $1, updated_at = $2
-			FROM cursors u WHERE u.unit = contracts.unit AND contracts.watch = $3 AND contracts.kind = $4 AND contracts.removed = 0 AND contracts.address IN `+ledger.List(5, len(part)), append([]any{int64(takenOut), now, watch, kind}, anys(part)...)...)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err := ledger.In(ctx, tx, `UPDATE contracts SET next_block = CASE WHEN contracts.merged = 1 THEN u.next_block ELSE contracts.next_block END, merged = 0, removed = $1, updated_at = $2
+		FROM cursors u WHERE u.unit = contracts.unit AND contracts.watch = $3 AND contracts.kind = $4 AND contracts.removed = 0 AND contracts.address IN %s`, []any{int64(takenOut), now, watch, kind}, addresses, nil)
+	return err
 }
 
 // takeOut parks all contracts of a watch and its factory.
@@ -482,10 +477,8 @@ func (w *Watch) put(ctx context.Context, tx *ledger.Tx, list []newContract, now 
 	for i, n := range list {
 		texts[i] = addressText(n.address)
 	}
-	for part := range slices.Chunk(texts, perStatement) {
-		if _, err := tx.Exec(ctx, "UPDATE contracts SET removed = 0, updated_at = $1 WHERE watch = $2 AND removed = $3 AND address IN "+ledger.List(4, len(part)), append([]any{now, w.Name, int64(takenOut)}, anys(part)...)...); err != nil {
-			return err
-		}
+	if _, err := ledger.In(ctx, tx, "UPDATE contracts SET removed = 0, updated_at = $1 WHERE watch = $2 AND removed = $3 AND address IN %s", []any{now, w.Name, int64(takenOut)}, texts, nil); err != nil {
+		return err
 	}
 	if w.Factory != nil {
 		if _, err := tx.Exec(ctx, "UPDATE cursors SET parked = 0 WHERE unit = $1", factoryUnit(w.Name)); err != nil {
@@ -532,12 +525,8 @@ func (s *Service) adopt(ctx context.Context) error {
 	}
 	var changes []Change
 	older := false
-	err := s.db.Write(ctx, func(tx *ledger.Tx) error {
+	err := s.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
 		changes, older = nil, false
-		now, err := tx.Now(ctx)
-		if err != nil {
-			return err
-		}
 		version, newest, err := newestPlan(ctx, tx)
 		if err != nil {
 			return err

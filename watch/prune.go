@@ -41,11 +41,7 @@ func (s *Service) pruneOutbox(ctx context.Context) error {
 // and readers of the stream go on at the oldest message that is left.
 func (s *Service) prune(ctx context.Context) (deleted int64, err error) {
 	owner := s.fleet.owner()
-	err = s.db.Write(ctx, func(tx *ledger.Tx) error {
-		now, err := tx.Now(ctx)
-		if err != nil {
-			return err
-		}
+	err = s.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
 		args := []any{owner, now - s.cfg.Retention.Microseconds()}
 		taken := "SELECT unit, CAST(NULL AS BIGINT) AS upto FROM cursors WHERE owner = $1" // without a sink only the age counts
 		if n := len(s.publishers); n > 0 {

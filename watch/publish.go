@@ -121,13 +121,11 @@ func (p *publisher) run(ctx context.Context) error {
 		if busy {
 			continue
 		}
-		timer := time.NewTimer(failurePause)
 		select {
 		case <-ctx.Done():
 		case <-p.wake:
-		case <-timer.C:
+		case <-time.After(failurePause):
 		}
-		timer.Stop()
 	}
 	return ctx.Err()
 }

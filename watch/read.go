@@ -182,7 +182,7 @@ func (s *Service) Sinks(ctx context.Context) ([]SinkState, error) {
 			st := SinkState{Sink: p.id, Kind: p.label, Watches: watches}
 			if _, err := tx.One(ctx, `SELECT COUNT(*), COALESCE(MIN(at), 0) FROM (SELECT o.at FROM cursors u LEFT JOIN sink_cursors k ON k.sink = $1 AND k.unit = u.unit
 				JOIN outbox o ON o.subject = u.unit AND o.id > COALESCE(k.position, 0)
-				WHERE o.topic = $2 AND o.kind IN `+ledger.List(4, len(watches))+` LIMIT $3) AS waiting`, append([]any{p.id, topic, int64(maxBacklog)}, anys(watches)...), &st.Backlog, &st.Oldest); err != nil {
+				WHERE o.topic = $2 AND o.kind IN `+ledger.List(4, len(watches))+` LIMIT $3) AS waiting`, append([]any{p.id, topic, int64(maxBacklog)}, ledger.Args(watches)...), &st.Backlog, &st.Oldest); err != nil {
 				return err
 			}
 			st.Failing, st.Error = p.refusal()
@@ -199,23 +199,21 @@ func (s *Service) Contracts(ctx context.Context, watch, status, cursor string, l
 	if cursor != "" && (!ok || !namePattern.MatchString(afterWatch)) {
 		return nil, "", ErrCursor
 	}
-	list = []Followed{}
-	err = s.db.Read(ctx, func(tx *ledger.Tx) error {
-		list = list[:0]
-		return tx.Query(ctx, `SELECT c.watch, c.chain, c.address, c.kind, c.status, c.fields, c.discovered_block, (CASE WHEN c.merged = 1 THEN u.next_block ELSE c.next_block END), c.unit, c.seq
+	list, err = ledger.ReadOf(ctx, s.db, func(tx *ledger.Tx) ([]Followed, error) {
+		return ledger.All(ctx, tx, `SELECT c.watch, c.chain, c.address, c.kind, c.status, c.fields, c.discovered_block, (CASE WHEN c.merged = 1 THEN u.next_block ELSE c.next_block END), c.unit, c.seq
 			FROM contracts c JOIN cursors u ON u.unit = c.unit
 			WHERE c.removed = 0 AND (c.watch > $1 OR c.watch = $1 AND c.address > $2) AND ($3 = '' OR c.watch = $3) AND ($4 = '' OR c.status = $4)
-			ORDER BY c.watch, c.address LIMIT $5`, []any{afterWatch, afterAddress, watch, status, int64(limit)}, func(r ledger.Row) error {
-			var f Followed
+			ORDER BY c.watch, c.address LIMIT $5`, []any{afterWatch, afterAddress, watch, status, int64(limit)}, func(r ledger.Row) (f Followed, err error) {
 			var fields string
 			if err := r.Scan(&f.Watch, &f.Chain, &f.Address, &f.Kind, &f.Status, &fields, &f.Discovered, &f.Block, &f.Unit, &f.Messages); err != nil {
-				return err
+				return f, err
 			}
 			f.Block = max(f.Block, 1) - 1
-			list = append(list, f)
-			return json.Unmarshal([]byte(fields), &list[len(list)-1].Fields)
+			err = json.Unmarshal([]byte(fields), &f.Fields)
+			return f, err
 		})
 	})
+	list = append([]Followed{}, list...) // a list in JSON, also without any
 	if err == nil && len(list) == limit {
 		last := list[len(list)-1]
 		next = last.Watch + "/" + last.Address
@@ -225,25 +223,21 @@ func (s *Service) Contracts(ctx context.Context, watch, status, cursor string, l
 
 // Nodes returns the processes that have ever been of the fleet, the newest heartbeat first.
 func (s *Service) Nodes(ctx context.Context) ([]Node, error) {
-	list := []Node{}
-	err := s.db.Read(ctx, func(tx *ledger.Tx) error {
-		list = list[:0]
+	list, err := ledger.ReadOf(ctx, s.db, func(tx *ledger.Tx) ([]Node, error) {
 		now, err := tx.Now(ctx)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		return tx.Query(ctx, "SELECT instance_id, status, partition_number, total_partitions, last_heartbeat, current_block, contracts, leader, version FROM nodes ORDER BY last_heartbeat DESC, instance_id LIMIT 1000", nil, func(r ledger.Row) error {
-			var n Node
+		return ledger.All(ctx, tx, "SELECT instance_id, status, partition_number, total_partitions, last_heartbeat, current_block, contracts, leader, version FROM nodes ORDER BY last_heartbeat DESC, instance_id LIMIT 1000", nil, func(r ledger.Row) (n Node, err error) {
 			var leader int
-			err := r.Scan(&n.Instance, &n.Status, &n.Partition, &n.Partitions, &n.Heartbeat, &n.Block, &n.Contracts, &leader, &n.Version)
+			err = r.Scan(&n.Instance, &n.Status, &n.Partition, &n.Partitions, &n.Heartbeat, &n.Block, &n.Contracts, &leader, &n.Version)
 			n.Age = max(now-n.Heartbeat, 0) / 1e6
 			if n.Status == "active" && now-n.Heartbeat > deadAfter.Microseconds() {
 				n.Status = "dead" // it was killed
 			}
 			n.Leader = leader == 1 && n.Status != "dead"
-			list = append(list, n)
-			return err
+			return n, err
 		})
 	})
-	return list, err
+	return append([]Node{}, list...), err // a list in JSON, also without any
 }

@@ -18,18 +18,8 @@ func Reset(ctx context.Context, db *ledger.DB, chain uint64) error {
 	if err := db.Migrate(ctx, Schema); err != nil {
 		return err
 	}
-	return db.Write(ctx, func(tx *ledger.Tx) error {
-		now, err := tx.Now(ctx)
-		if err != nil {
-			return err
-		}
-		var alive []string
-		err = tx.Query(ctx, "SELECT instance_id FROM nodes WHERE status = 'active' AND last_heartbeat > $1 ORDER BY instance_id", []any{now - deadAfter.Microseconds()}, func(r ledger.Row) error {
-			var name string
-			err := r.Scan(&name)
-			alive = append(alive, name)
-			return err
-		})
+	return db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
+		alive, err := ledger.All(ctx, tx, "SELECT instance_id FROM nodes WHERE status = 'active' AND last_heartbeat > $1 ORDER BY instance_id", []any{now - deadAfter.Microseconds()}, ledger.Text)
 		if err != nil {
 			return err
 		}

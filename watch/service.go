@@ -392,17 +392,14 @@ func (s *Service) followTerm(ctx context.Context, f *headFollower, l *lease.Leas
 		case fresh:
 			nudge(s.wakes[f.chain.ID])
 		}
-		timer := time.NewTimer(pause)
 		select {
 		case <-l.Lost():
-			timer.Stop()
 			return nil
 		case <-ctx.Done():
 		case <-announced:
 			hurry = announcedLooks
-		case <-timer.C:
+		case <-time.After(pause):
 		}
-		timer.Stop()
 	}
 	return ctx.Err()
 }

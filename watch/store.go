@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,46 +20,12 @@ type hash = common.Hash
 // errDeposed means that a unit belongs to another process by now: nothing was written.
 var errDeposed = errors.New("the unit belongs to another process")
 
-// perStatement is how many rows one statement inserts. SQLite keeps what it needs to undo a statement: longer ones cost more, not
-// less.
-const (
-	perStatement       = 500
-	perStatementOfFile = 50
-)
-
-// inserted runs an INSERT in parts. The text has %s where the placeholders of the rows go.
-func inserted(ctx context.Context, tx *ledger.Tx, text string, columns int, rows [][]any, scan func(ledger.Row) error) error {
-	maximum := perStatement
-	if tx.Dialect() == ledger.SQLite {
-		maximum = perStatementOfFile
-	}
-	for len(rows) > 0 {
-		part := rows[:min(len(rows), maximum)]
-		rows = rows[len(part):]
-		args := make([]any, 0, columns*len(part))
-		for _, r := range part {
-			args = append(args, r...)
-		}
-		query := strings.Replace(text, "%s", ledger.Rows(len(part), columns), 1)
-		var err error
-		if scan != nil {
-			err = tx.Query(ctx, query, args, scan)
-		} else {
-			_, err = tx.Exec(ctx, query, args...)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func insertBlocks(ctx context.Context, tx *ledger.Tx, chain uint64, blocks []source.Block) error {
-	rows := make([][]any, len(blocks))
-	for i, b := range blocks {
-		rows[i] = []any{int64(chain), int64(b.Number), b.Hash.Hex(), b.Parent.Hex(), int64(b.Time)}
-	}
-	return inserted(ctx, tx, "INSERT INTO watch_blocks (chain, number, hash, parent, time) VALUES %s ON CONFLICT (chain, number) DO UPDATE SET hash = excluded.hash, parent = excluded.parent, time = excluded.time", 5, rows, nil)
+	_, err := ledger.Values(ctx, tx, "INSERT INTO watch_blocks (chain, number, hash, parent, time) VALUES %s ON CONFLICT (chain, number) DO UPDATE SET hash = excluded.hash, parent = excluded.parent, time = excluded.time", blocks,
+		func(b source.Block) []any {
+			return []any{int64(chain), int64(b.Number), b.Hash.Hex(), b.Parent.Hex(), int64(b.Time)}
+		}, nil)
+	return err
 }
 
 // queryBlocks reads the blocks from a number on that can still be replaced.
@@ -167,24 +135,8 @@ func (n newContract) unit() string {
 // insertContracts makes rows. One that was removed by a reorganisation comes back with its new discovery. The units
 // that they need are made, too.
 func insertContracts(ctx context.Context, tx *ledger.Tx, list []newContract, now int64) error {
-	if len(list) == 0 {
-		return nil
-	}
-	rows, units := make([][]any, 0, len(list)), map[string][]any{}
-	for _, n := range list {
-		fields := n.fields
-		if fields == nil {
-			fields = map[string]*string{}
-		}
-		rows = append(rows, []any{
-			n.watch.Name, int64(n.watch.Chain), addressText(n.address), n.unit(), n.kind, now, int64(n.block), n.by, int64(n.block), n.watch.Status.Initial, encode(fields),
-			nullable(fields["payer"]), nullable(fields["payee"]), nullable(fields["amount"]), now,
-		})
-		if row, known := units[n.unit()]; !known || row[2].(int64) > int64(n.block) {
-			units[n.unit()] = []any{n.unit(), int64(n.watch.Chain), int64(n.block)}
-		}
-	}
-	err := inserted(ctx, tx, `INSERT INTO contracts (watch, chain, address, unit, kind, discovered_at, discovered_block, discovered_by, next_block, status, fields, payer, payee, amount,
+	units := map[string][]any{}
+	_, err := ledger.Values(ctx, tx, `INSERT INTO contracts (watch, chain, address, unit, kind, discovered_at, discovered_block, discovered_by, next_block, status, fields, payer, payee, amount,
 			created_at, updated_at, merged, removed, stale, seq)
 		SELECT column1, CAST(column2 AS BIGINT), column3, column4, column5, CAST(column6 AS BIGINT), CAST(column7 AS BIGINT), column8, CAST(column9 AS BIGINT), column10, column11,
 			column12, column13, column14, CAST(column15 AS BIGINT), CAST(column15 AS BIGINT), 0, 0, 0, 0
@@ -192,17 +144,25 @@ func insertContracts(ctx context.Context, tx *ledger.Tx, list []newContract, now
 		ON CONFLICT (watch, chain, address) DO UPDATE SET removed = 0, merged = 0, discovered_at = excluded.discovered_at, discovered_block = excluded.discovered_block,
 			discovered_by = excluded.discovered_by, next_block = excluded.next_block, status = excluded.status, fields = excluded.fields,
 			payer = excluded.payer, payee = excluded.payee, amount = excluded.amount, updated_at = excluded.updated_at
-		WHERE contracts.removed = 1`, 15, rows, nil)
+		WHERE contracts.removed = 1`, list, func(n newContract) []any {
+		fields := n.fields
+		if fields == nil {
+			fields = map[string]*string{}
+		}
+		if row, known := units[n.unit()]; !known || row[2].(int64) > int64(n.block) {
+			units[n.unit()] = []any{n.unit(), int64(n.watch.Chain), int64(n.block)}
+		}
+		return []any{
+			n.watch.Name, int64(n.watch.Chain), addressText(n.address), n.unit(), n.kind, now, int64(n.block), n.by, int64(n.block), n.watch.Status.Initial, encode(fields),
+			nullable(fields["payer"]), nullable(fields["payee"]), nullable(fields["amount"]), now,
+		}
+	}, nil)
 	if err != nil {
 		return fmt.Errorf("contracts: %w", err)
 	}
-	cursors := make([][]any, 0, len(units))
-	for _, row := range units {
-		cursors = append(cursors, row)
-	}
-	err = inserted(ctx, tx, `INSERT INTO cursors (unit, chain, next_block, parent, fork, owner, parked, checked)
+	_, err = ledger.Values(ctx, tx, `INSERT INTO cursors (unit, chain, next_block, parent, fork, owner, parked, checked)
 		SELECT column1, CAST(column2 AS BIGINT), CAST(column3 AS BIGINT), '', COALESCE((SELECT fork FROM watch_chains WHERE chain = CAST(column2 AS BIGINT)), 0), '', 0, CAST(column3 AS BIGINT) - 1 FROM (VALUES %s) AS v WHERE true
-		ON CONFLICT (unit) DO NOTHING`, 3, cursors, nil)
+		ON CONFLICT (unit) DO NOTHING`, slices.Collect(maps.Values(units)), ledger.AsIs, nil)
 	if err != nil {
 		return fmt.Errorf("cursors: %w", err)
 	}

@@ -65,13 +65,11 @@ func (s *Service) sequence(ctx context.Context) error {
 		if given > 0 && err == nil {
 			continue
 		}
-		timer := time.NewTimer(2 * idlePoll)
 		select {
 		case <-ctx.Done():
 		case <-s.emitted:
-		case <-timer.C:
+		case <-time.After(2 * idlePoll):
 		}
-		timer.Stop()
 	}
 	return ctx.Err()
 }
@@ -183,10 +181,6 @@ func (s *Service) Latest(ctx context.Context, watch, address, argument string, l
 }
 
 // Newest is the cursor of the newest message.
-func (s *Service) Newest(ctx context.Context) (cursor int64, err error) {
-	err = s.db.Read(ctx, func(tx *ledger.Tx) error {
-		_, err := tx.One(ctx, "SELECT value FROM counters WHERE name = 'outbox'", nil, &cursor)
-		return err
-	})
-	return cursor, err
+func (s *Service) Newest(ctx context.Context) (int64, error) {
+	return s.db.Newest(ctx)
 }

@@ -607,7 +607,7 @@ func (w *worker) writeRows(ctx context.Context, tx *ledger.Tx, list []*occurrenc
 		for _, c := range slices.Concat(everyColumn, t.columns) {
 			names = append(names, quoted(c.Name))
 		}
-		if err := inserted(ctx, tx, tx.InsertInto()+quoted(t.name)+" ("+strings.Join(names, ", ")+") VALUES %s ON CONFLICT DO NOTHING", len(names), list, nil); err != nil {
+		if _, err := ledger.Values(ctx, tx, tx.InsertInto()+quoted(t.name)+" ("+strings.Join(names, ", ")+") VALUES %s ON CONFLICT DO NOTHING", list, ledger.AsIs, nil); err != nil {
 			return fmt.Errorf("table %s: %w", t.name, err)
 		}
 	}
@@ -624,12 +624,10 @@ func (w *worker) writeSeqs(ctx context.Context, tx *ledger.Tx, list []*occurrenc
 	}
 	for t, list := range rows {
 		name := quoted(t.name)
-		for part := range slices.Chunk(list, perStatement) {
-			_, err := tx.Exec(ctx, "UPDATE "+name+" SET seq = CAST(v.column4 AS BIGINT) FROM (VALUES "+ledger.Rows(len(part), 4)+") AS v WHERE "+name+".block_number = CAST(v.column1 AS BIGINT) AND "+
-				name+".log_index = CAST(v.column2 AS BIGINT) AND "+name+".block_hash = v.column3", slices.Concat(part...)...)
-			if err != nil {
-				return fmt.Errorf("table %s: %w", t.name, err)
-			}
+		_, err := ledger.Values(ctx, tx, "UPDATE "+name+" SET seq = CAST(v.column4 AS BIGINT) FROM (VALUES %s) AS v WHERE "+name+".block_number = CAST(v.column1 AS BIGINT) AND "+
+			name+".log_index = CAST(v.column2 AS BIGINT) AND "+name+".block_hash = v.column3", list, ledger.AsIs, nil)
+		if err != nil {
+			return fmt.Errorf("table %s: %w", t.name, err)
 		}
 	}
 	return nil
@@ -647,13 +645,7 @@ func (w *worker) removeRow(ctx context.Context, tx *ledger.Tx, o *occurrence) er
 
 // emptyTables empties the tables of a chain's watches.
 func emptyTables(ctx context.Context, tx *ledger.Tx, chain uint64) error {
-	var names []string
-	err := tx.Query(ctx, "SELECT t.name FROM watch_tables t JOIN watches w ON w.name = t.watch WHERE w.chain = $1 AND t.signature NOT LIKE '"+contractsOf+"%' ORDER BY t.name", []any{int64(chain)}, func(r ledger.Row) error {
-		var name string
-		err := r.Scan(&name)
-		names = append(names, name)
-		return err
-	})
+	names, err := ledger.All(ctx, tx, "SELECT t.name FROM watch_tables t JOIN watches w ON w.name = t.watch WHERE w.chain = $1 AND t.signature NOT LIKE '"+contractsOf+"%' ORDER BY t.name", []any{int64(chain)}, ledger.Text)
 	if err != nil {
 		return err
 	}

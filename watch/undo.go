@@ -23,28 +23,21 @@ func (w *worker) undo(ctx context.Context, state chainState, ancestor uint64) er
 	slices.Sort(behind)
 	var seqs map[contractKey]int64
 	told := false
-	err := w.db.Write(ctx, func(tx *ledger.Tx) error {
+	err := w.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
 		seqs, told = map[contractKey]int64{}, false
 		if err := w.fence(ctx, tx, behind); err != nil {
-			return err
-		}
-		now, err := tx.Now(ctx)
-		if err != nil {
 			return err
 		}
 		parent := ""
 		if _, err := tx.One(ctx, "SELECT hash FROM watch_blocks WHERE chain = $1 AND number = $2", []any{int64(w.chain.ID), int64(ancestor)}, &parent); err != nil {
 			return err
 		}
-		for part := range slices.Chunk(behind, perStatement) {
-			names := anys(part)
-			if _, err := tx.Exec(ctx, `UPDATE cursors SET parent = CASE WHEN next_block > $1 THEN $2 ELSE parent END,
-				next_block = CASE WHEN next_block > $1 THEN $1 ELSE next_block END, fork = $3 WHERE unit IN `+ledger.List(4, len(part)), append([]any{int64(ancestor + 1), parent, state.fork}, names...)...); err != nil {
-				return err
-			}
-			if _, err := tx.Exec(ctx, "UPDATE contracts SET next_block = $1 WHERE merged = 0 AND next_block > $1 AND unit IN "+ledger.List(2, len(part)), append([]any{int64(ancestor + 1)}, names...)...); err != nil {
-				return err
-			}
+		if _, err := ledger.In(ctx, tx, `UPDATE cursors SET parent = CASE WHEN next_block > $1 THEN $2 ELSE parent END,
+			next_block = CASE WHEN next_block > $1 THEN $1 ELSE next_block END, fork = $3 WHERE unit IN %s`, []any{int64(ancestor + 1), parent, state.fork}, behind, nil); err != nil {
+			return err
+		}
+		if _, err := ledger.In(ctx, tx, "UPDATE contracts SET next_block = $1 WHERE merged = 0 AND next_block > $1 AND unit IN %s", []any{int64(ancestor + 1)}, behind, nil); err != nil {
+			return err
 		}
 		messages, err := w.removeEvents(ctx, tx, behind, ancestor, seqs, now)
 		if err != nil {
@@ -72,11 +65,11 @@ func (w *worker) undo(ctx context.Context, state chainState, ancestor uint64) er
 func (w *worker) removeEvents(ctx context.Context, tx *ledger.Tx, units []string, ancestor uint64, seqs map[contractKey]int64, now int64) ([]ledger.Event, error) {
 	var gone []*occurrence
 	announced := map[*occurrence]bool{}
-	for part := range slices.Chunk(units, perStatement) {
-		args := append([]any{int64(ancestor), int64(w.chain.ID)}, anys(part)...)
+	for part := range slices.Chunk(units, 500) {
+		args := append([]any{int64(ancestor), int64(w.chain.ID)}, ledger.Args(part)...)
 		// Contracts that their factory's owner has taken back are among them: what was said of those has to be taken back, too.
 		contracts := map[contractKey]*contract{}
-		err := w.queryContracts(ctx, tx, "unit IN "+ledger.List(1, len(part)), anys(part), func(c *contract) { contracts[c.key()] = c })
+		err := w.queryContracts(ctx, tx, "unit IN "+ledger.List(1, len(part)), ledger.Args(part), func(c *contract) { contracts[c.key()] = c })
 		if err != nil {
 			return nil, err
 		}
@@ -257,15 +250,6 @@ func (w *worker) recompute(ctx context.Context, tx *ledger.Tx, c *contract, now 
 	_, err := tx.Exec(ctx, "UPDATE contracts SET stale = 0, status = $1, fields = $2, payer = $3, payee = $4, amount = $5, updated_at = $6 WHERE watch = $7 AND chain = $8 AND address = $9",
 		status, encode(fields), nullable(fields["payer"]), nullable(fields["payee"]), nullable(fields["amount"]), now, c.watch.Name, int64(w.chain.ID), c.text)
 	return err
-}
-
-// anys are texts as arguments of a query.
-func anys(texts []string) []any {
-	list := make([]any, len(texts))
-	for i, text := range texts {
-		list[i] = text
-	}
-	return list
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

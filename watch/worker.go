@@ -377,13 +377,11 @@ func (w *worker) run(ctx context.Context, wake, reload <-chan struct{}) error {
 		} else if more {
 			continue
 		}
-		timer := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
 		case <-wake:
-		case <-timer.C:
+		case <-time.After(pause):
 		}
-		timer.Stop()
 	}
 	return ctx.Err()
 }

@@ -130,12 +130,11 @@ func (db *DB) Mark(ctx context.Context) error {
 	return os.Rename(temporary, db.path+".mark")
 }
 
-func (db *DB) mark(ctx context.Context) (value int64, err error) {
-	err = db.Read(ctx, func(tx *Tx) error {
-		_, err := tx.One(ctx, "SELECT value FROM counters WHERE name = 'mark'", nil, &value)
-		return err
+func (db *DB) mark(ctx context.Context) (int64, error) {
+	return ReadOf(ctx, db, func(tx *Tx) (value int64, err error) {
+		_, err = tx.One(ctx, "SELECT value FROM counters WHERE name = 'mark'", nil, &value)
+		return value, err
 	})
-	return value, err
 }
 
 func (db *DB) markBeside() (int64, error) {
@@ -157,10 +156,9 @@ func (db *DB) markBeside() (int64, error) {
 const timeline = "(SELECT system_identifier FROM pg_control_system())::text || '/' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
 
 func (db *DB) timeline(ctx context.Context) (string, error) {
-	var text string
-	err := db.Read(ctx, func(tx *Tx) error {
-		_, err := tx.One(ctx, "SELECT "+timeline, nil, &text)
-		return err
+	text, err := ReadOf(ctx, db, func(tx *Tx) (text string, err error) {
+		_, err = tx.One(ctx, "SELECT "+timeline, nil, &text)
+		return text, err
 	})
 	if err != nil {
 		return "", fmt.Errorf("ask for the database's timeline: %w", err)
@@ -181,17 +179,14 @@ func (db *DB) checkTimeline(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var noted string
-	var found bool
-	err = db.Read(ctx, func(tx *Tx) error {
-		var err error
-		found, err = tx.One(ctx, "SELECT value FROM marks WHERE name = 'timeline'", nil, &noted)
-		return err
+	noted, err := ReadOf(ctx, db, func(tx *Tx) (noted string, err error) {
+		_, err = tx.One(ctx, "SELECT value FROM marks WHERE name = 'timeline'", nil, &noted)
+		return noted, err
 	})
 	switch {
 	case err != nil:
 		return err
-	case !found:
+	case noted == "":
 		return db.note(ctx, now)
 	case noted != now:
 		return &RestoredError{Was: noted, Is: now}

@@ -36,19 +36,12 @@ func (t *Tx) Emit(ctx context.Context, events ...Event) error {
 		}
 		cursor, one = cursor-n, 1
 	}
-	const columns, perStatement = 6, 50
-	for len(events) > 0 {
-		part := events[:min(len(events), perStatement)]
-		events = events[len(part):]
-		args := make([]any, 0, columns*len(part))
-		for _, e := range part {
-			cursor += one
-			args = append(args, cursor, e.Topic, e.Subject, e.Kind, e.Body, e.At)
-		}
-		_, err := t.Exec(ctx, t.InsertInto()+"outbox (seq, topic, subject, kind, body, at) VALUES "+Rows(len(part), columns), args...)
-		if err != nil {
-			return fmt.Errorf("outbox: %w", err)
-		}
+	_, err := Values(ctx, t, t.InsertInto()+"outbox (seq, topic, subject, kind, body, at) VALUES %s", events, func(e Event) []any {
+		cursor += one
+		return []any{cursor, e.Topic, e.Subject, e.Kind, e.Body, e.At}
+	}, nil)
+	if err != nil {
+		return fmt.Errorf("outbox: %w", err)
 	}
 	return nil
 }
@@ -96,18 +89,24 @@ func (db *DB) Sequence(ctx context.Context) (int64, error) {
 
 // Events returns the events of a topic after a cursor, oldest first.
 func (db *DB) Events(ctx context.Context, topic string, after int64, limit int) ([]Event, error) {
-	var list []Event
-	err := db.Read(ctx, func(tx *Tx) error {
-		return tx.Query(ctx, `SELECT seq, topic, subject, kind, body, at FROM outbox
-			WHERE seq > $1 AND topic = $2 ORDER BY seq LIMIT $3`, []any{after, topic, limit},
-			func(r Row) error {
-				var e Event
-				err := r.Scan(&e.Cursor, &e.Topic, &e.Subject, &e.Kind, &e.Body, &e.At)
-				list = append(list, e)
-				return err
-			})
+	return ReadOf(ctx, db, func(tx *Tx) ([]Event, error) {
+		return All(ctx, tx, "SELECT "+eventColumns+" FROM outbox WHERE seq > $1 AND topic = $2 ORDER BY seq LIMIT $3", []any{after, topic, limit}, scanEvent)
 	})
-	return list, err
+}
+
+const eventColumns = "seq, topic, subject, kind, body, at"
+
+func scanEvent(r Row) (e Event, err error) {
+	err = r.Scan(&e.Cursor, &e.Topic, &e.Subject, &e.Kind, &e.Body, &e.At)
+	return e, err
+}
+
+// Newest returns the cursor of the newest event of all topics.
+func (db *DB) Newest(ctx context.Context) (int64, error) {
+	return ReadOf(ctx, db, func(tx *Tx) (cursor int64, err error) {
+		_, err = tx.One(ctx, "SELECT value FROM counters WHERE name = 'outbox'", nil, &cursor)
+		return cursor, err
+	})
 }
 
 // latestSpan bounds how far back Latest looks, in events of all topics.
@@ -117,18 +116,12 @@ const latestSpan = 20_000
 // will come. It looks at the newest latestSpan events of all topics.
 func (db *DB) Latest(ctx context.Context, topic, kind string, limit int) (list []Event, cursor int64, err error) {
 	err = db.Read(ctx, func(tx *Tx) error {
-		list = nil
 		if _, err := tx.One(ctx, "SELECT value FROM counters WHERE name = 'outbox'", nil, &cursor); err != nil {
 			return err
 		}
-		return tx.Query(ctx, `SELECT seq, topic, subject, kind, body, at FROM outbox
-			WHERE seq > 0 AND seq > $1 AND seq <= $2 AND topic = $3 AND ($4 = '' OR kind = $4) ORDER BY seq DESC LIMIT $5`, []any{cursor - latestSpan, cursor, topic, kind, limit},
-			func(r Row) error {
-				var e Event
-				err := r.Scan(&e.Cursor, &e.Topic, &e.Subject, &e.Kind, &e.Body, &e.At)
-				list = append(list, e)
-				return err
-			})
+		list, err = All(ctx, tx, "SELECT "+eventColumns+" FROM outbox WHERE seq > 0 AND seq > $1 AND seq <= $2 AND topic = $3 AND ($4 = '' OR kind = $4) ORDER BY seq DESC LIMIT $5",
+			[]any{cursor - latestSpan, cursor, topic, kind, limit}, scanEvent)
+		return err
 	})
 	return list, cursor, err
 }

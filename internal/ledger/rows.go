@@ -1,9 +1,101 @@
 package ledger
 
 import (
+	"context"
+	"slices"
 	"strconv"
 	"strings"
 )
+
+// ReadOf is Read for what comes to a value.
+func ReadOf[T any](ctx context.Context, db *DB, fn func(*Tx) (T, error)) (value T, err error) {
+	err = db.Read(ctx, func(tx *Tx) (err error) {
+		value, err = fn(tx)
+		return err
+	})
+	return value, err
+}
+
+// WriteOf is WriteAt for what comes to a value.
+func WriteOf[T any](ctx context.Context, db *DB, fn func(tx *Tx, now int64) (T, error)) (value T, err error) {
+	err = db.WriteAt(ctx, func(tx *Tx, now int64) (err error) {
+		value, err = fn(tx, now)
+		return err
+	})
+	return value, err
+}
+
+// All returns what the rows of a query are. The error of scan ends it.
+func All[T any](ctx context.Context, tx *Tx, query string, args []any, scan func(Row) (T, error)) (list []T, err error) {
+	err = tx.Query(ctx, query, args, func(r Row) error {
+		one, err := scan(r)
+		list = append(list, one)
+		return err
+	})
+	return list, err
+}
+
+// perStatement is how many rows one statement takes. SQLite keeps what it needs to undo a statement: a longer INSERT costs more there, not less.
+const perStatement, perStatementOfFile = 500, 50
+
+// Values runs a statement for each part of a list, and returns how many rows it changed. %s in the text stands for the placeholders of VALUES, and row
+// gives those of one element. With scan, which is called for each row that is returned, the number is 0.
+func Values[T any](ctx context.Context, tx *Tx, text string, list []T, row func(T) []any, scan func(Row) error) (changed int64, err error) {
+	size := perStatement
+	if tx.dialect == SQLite {
+		size = perStatementOfFile
+	}
+	for part := range slices.Chunk(list, size) {
+		var args []any
+		for _, one := range part {
+			values := row(one)
+			args = append(slices.Grow(args, len(values)*len(part)-len(args)), values...)
+		}
+		n, err := tx.run(ctx, strings.Replace(text, "%s", Rows(len(part), len(args)/len(part)), 1), args, scan)
+		if err != nil {
+			return 0, err
+		}
+		changed += n
+	}
+	return changed, nil
+}
+
+// In is Values for a list whose elements stand behind IN, where %s is. args are the other arguments.
+func In[T any](ctx context.Context, tx *Tx, text string, args []any, list []T, scan func(Row) error) (changed int64, err error) {
+	for part := range slices.Chunk(list, perStatement) {
+		n, err := tx.run(ctx, strings.Replace(text, "%s", List(len(args)+1, len(part)), 1), slices.Concat(args, Args(part)), scan)
+		if err != nil {
+			return 0, err
+		}
+		changed += n
+	}
+	return changed, nil
+}
+
+func (t *Tx) run(ctx context.Context, query string, args []any, scan func(Row) error) (int64, error) {
+	if scan != nil {
+		return 0, t.Query(ctx, query, args, scan)
+	}
+	return t.Exec(ctx, query, args...)
+}
+
+// AsIs is for Values of a list of rows.
+func AsIs(row []any) []any { return row }
+
+// Text scans the only column of a row, for All.
+func Text(r Row) (text string, err error) {
+	err = r.Scan(&text)
+	return text, err
+}
+
+// Args are values as arguments of a query.
+func Args[T any](list []T) []any {
+	args := make([]any, len(list))
+	for i, one := range list {
+		args[i] = one
+	}
+	return args
+}
 
 // Rows returns the placeholders of a VALUES list: ($1, $2), ($3, $4) … It is the only text
 // that is put into a query at run time; values never are.

@@ -66,6 +66,17 @@ func (db *DB) Write(ctx context.Context, fn func(*Tx) error) error {
 	}
 }
 
+// WriteAt is Write with the time of the database's clock.
+func (db *DB) WriteAt(ctx context.Context, fn func(tx *Tx, now int64) error) error {
+	return db.Write(ctx, func(tx *Tx) error {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		return fn(tx, now)
+	})
+}
+
 // Read runs fn in a transaction that sees one state of the database and writes nothing.
 func (db *DB) Read(ctx context.Context, fn func(*Tx) error) error {
 	options := &sql.TxOptions{ReadOnly: db.read != db.write || db.dialect == Postgres}

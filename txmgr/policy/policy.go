@@ -233,20 +233,16 @@ func (g *Guard) current(ctx context.Context) ([]Policy, error) {
 
 // List returns all policies, the oldest first.
 func (g *Guard) List(ctx context.Context) ([]Policy, error) {
-	var list []Policy
-	err := g.db.Read(ctx, func(tx *ledger.Tx) error {
-		list = nil
-		return tx.Query(ctx, "SELECT id, tenant, body, enabled, created_at, updated_at FROM policies ORDER BY created_at, id", nil, func(row ledger.Row) error {
-			var p Policy
+	return ledger.ReadOf(ctx, g.db, func(tx *ledger.Tx) ([]Policy, error) {
+		return ledger.All(ctx, tx, "SELECT id, tenant, body, enabled, created_at, updated_at FROM policies ORDER BY created_at, id", nil, func(row ledger.Row) (p Policy, err error) {
 			var body string
 			if err := row.Scan(&p.ID, &p.Tenant, &body, &p.Enabled, &p.Created, &p.Updated); err != nil {
-				return err
+				return p, err
 			}
-			list = append(list, p)
-			return json.Unmarshal([]byte(body), &list[len(list)-1].Rules)
+			err = json.Unmarshal([]byte(body), &p.Rules)
+			return p, err
 		})
 	})
-	return list, err
 }
 
 // Put stores a policy: a new one if its ID is empty, else in place of the one with its ID.

@@ -172,7 +172,7 @@ func (s *Service) wire(ctx context.Context, cfg Config, deps Deps) error {
 	s.Keys = access.New(s.db, cfg.API.BasicUser, cfg.API.Password())
 	s.Keys.Proxies = cfg.API.Proxies()
 	surface := api.Deps{
-		Manager: s.Manager, Keys: s.Keys, Policies: guard, Webhooks: s.webhooks, Newest: s.newest, Beside: deps.Beside, Version: deps.Version, Log: deps.Log,
+		Manager: s.Manager, Keys: s.Keys, Policies: guard, Webhooks: s.webhooks, Newest: s.db.Newest, Beside: deps.Beside, Version: deps.Version, Log: deps.Log,
 		Metrics: promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}),
 	}
 	surface.Reload = s.Reload
@@ -265,14 +265,6 @@ func open(ctx context.Context, cfg Chains, drivers map[string]Driver) (chains []
 type key struct{ signers.Signer }
 
 func (k key) Account() string { return k.Address().Hex() }
-
-func (s *Service) newest(ctx context.Context) (cursor int64, err error) {
-	err = s.db.Read(ctx, func(tx *ledger.Tx) error {
-		_, err := tx.One(ctx, "SELECT value FROM counters WHERE name = 'outbox'", nil, &cursor)
-		return err
-	})
-	return cursor, err
-}
 
 // Listen opens the port.
 func (s *Service) Listen(ctx context.Context) error { return s.api.Listen(ctx) }

@@ -55,7 +55,7 @@ func (s *Store) acceptTogether(ctx context.Context, all []*accepting) error {
 }
 
 func (s *Store) acceptAll(ctx context.Context, calls ...*accepting) error {
-	return s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
+	return s.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
 		var all []*txmgr.Intent
 		for _, call := range calls {
 			all = append(all, call.list...)
@@ -180,28 +180,20 @@ func claimKeys(ctx context.Context, tx *ledger.Tx, now int64, list []*txmgr.Inte
 
 // insertKeys stores idempotency keys, in one order everywhere, and returns those that were new.
 func insertKeys(ctx context.Context, tx *ledger.Tx, now int64, list []*txmgr.Intent) (map[[2]string]bool, error) {
-	const columns = 5
 	taken := map[[2]string]bool{}
 	slices.SortFunc(list, func(a, b *txmgr.Intent) int {
 		return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.IdempotencyKey, b.IdempotencyKey))
 	})
-	for len(list) > 0 {
-		part := list[:min(len(list), 500)]
-		list = list[len(part):]
-		args := make([]any, 0, columns*len(part))
-		for _, i := range part {
-			args = append(args, i.Tenant, i.IdempotencyKey, i.ID, i.BodyHash, now)
-		}
-		err := tx.Query(ctx, "INSERT INTO idempotency (tenant, idem_key, intent, body_hash, created_at) VALUES "+ledger.Rows(len(part), columns)+
-			" ON CONFLICT (tenant, idem_key) DO NOTHING RETURNING tenant, idem_key", args, func(r ledger.Row) error {
+	_, err := ledger.Values(ctx, tx, "INSERT INTO idempotency (tenant, idem_key, intent, body_hash, created_at) VALUES %s ON CONFLICT (tenant, idem_key) DO NOTHING RETURNING tenant, idem_key", list,
+		func(i *txmgr.Intent) []any { return []any{i.Tenant, i.IdempotencyKey, i.ID, i.BodyHash, now} },
+		func(r ledger.Row) error {
 			var key [2]string
 			err := r.Scan(&key[0], &key[1])
 			taken[key] = true
 			return err
 		})
-		if err != nil {
-			return nil, fmt.Errorf("store idempotency keys: %w", err)
-		}
+	if err != nil {
+		return nil, fmt.Errorf("store idempotency keys: %w", err)
 	}
 	return taken, nil
 }
@@ -233,11 +225,7 @@ func byKey(ctx context.Context, tx *ledger.Tx, tenant, key, body string) (*row, 
 
 // ByKey returns the intent of an idempotency key; a body hash of "" matches all.
 func (s *Store) ByKey(ctx context.Context, tenant, key, body string) (*txmgr.Intent, error) {
-	var found *row
-	err := s.db.Read(ctx, func(tx *ledger.Tx) (err error) {
-		found, err = byKey(ctx, tx, tenant, key, body)
-		return err
-	})
+	found, err := ledger.ReadOf(ctx, s.db, func(tx *ledger.Tx) (*row, error) { return byKey(ctx, tx, tenant, key, body) })
 	if err != nil {
 		return nil, err
 	}

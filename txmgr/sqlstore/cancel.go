@@ -11,7 +11,7 @@ import (
 // RequestCancel ends an intent without a signed attempt, or marks it for its owner.
 func (s *Store) RequestCancel(ctx context.Context, tenant, id string) (*txmgr.Intent, error) {
 	var result *txmgr.Intent
-	err := s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
+	err := s.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
 		i, lane, err := lockedIntent(ctx, tx, tenant, id)
 		if err != nil {
 			return err
@@ -74,7 +74,7 @@ func lockedIntent(ctx context.Context, tx *ledger.Tx, tenant, id string) (*row, 
 // AcceptReplacement stores an intent that takes the place of another.
 func (s *Store) AcceptReplacement(ctx context.Context, tenant, old string, intent *txmgr.Intent) (*txmgr.Intent, error) {
 	result := intent
-	err := s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
+	err := s.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
 		result = intent
 		i, lane, err := lockedIntent(ctx, tx, tenant, old)
 		if err != nil {

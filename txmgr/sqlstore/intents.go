@@ -66,60 +66,39 @@ func scanIntent(r ledger.Row, more ...any) (*row, error) {
 
 // intentsWhere reads intents; the condition and what follows it is part of the program.
 func intentsWhere(ctx context.Context, tx *ledger.Tx, condition string, args ...any) ([]*row, error) {
-	var list []*row
-	err := tx.Query(ctx, "SELECT "+intentColumns+" FROM intents WHERE "+condition, args, func(r ledger.Row) error {
-		i, err := scanIntent(r)
-		list = append(list, i)
-		return err
-	})
-	return list, err
+	return ledger.All(ctx, tx, "SELECT "+intentColumns+" FROM intents WHERE "+condition, args, func(r ledger.Row) (*row, error) { return scanIntent(r) })
 }
 
 // intentsByID locks intents in the order of their numbers, whatever the order of the ids.
 func intentsByID(ctx context.Context, tx *ledger.Tx, ids []string) (map[string]*row, error) {
 	found := map[string]*row{}
-	for len(ids) > 0 {
-		part := ids[:min(len(ids), 500)]
-		ids = ids[len(part):]
-		list, err := intentsWhere(ctx, tx, "id IN "+ledger.List(1, len(part))+" ORDER BY seq"+tx.ForUpdate(), anys(part)...)
-		if err != nil {
-			return nil, err
-		}
-		for _, i := range list {
+	_, err := ledger.In(ctx, tx, "SELECT "+intentColumns+" FROM intents WHERE id IN %s ORDER BY seq"+tx.ForUpdate(), nil, ids, func(r ledger.Row) error {
+		i, err := scanIntent(r)
+		if err == nil {
 			found[i.ID] = i
 		}
-	}
-	return found, nil
-}
-
-func anys[T any](list []T) []any {
-	args := make([]any, len(list))
-	for n, v := range list {
-		args[n] = v
-	}
-	return args
+		return err
+	})
+	return found, err
 }
 
 // insertIntents stores new intents and sets their numbers.
 func insertIntents(ctx context.Context, tx *ledger.Tx, now int64, list []*txmgr.Intent, era int64) error {
-	const columns = 37
-	for len(list) > 0 {
-		part := list[:min(len(list), 200)]
-		list = list[len(part):]
-		args := make([]any, 0, columns*len(part))
-		byID := map[string]*txmgr.Intent{}
-		for _, i := range part {
+	byID := map[string]*txmgr.Intent{}
+	_, err := ledger.Values(ctx, tx, `INSERT INTO intents (id, tenant, chain, kind, origin, idem_key, body_hash, to_account, value, data, gas, speed,
+		max_fee, max_tip, simulate, valid_until, pool, pin, order_key, shard_key, on_failure, keep_trying, subject, actor, method,
+		request_id, metadata, status, signer, nonce, era, hash, replaces, holds, accepted_at, updated_at, extra) VALUES %s RETURNING id, seq`, list,
+		func(i *txmgr.Intent) []any {
 			i.Accepted, i.Updated = now, now
 			byID[i.ID] = i
-			args = append(args, i.ID, i.Tenant, i.Chain, string(i.Kind), string(i.Origin), i.IdempotencyKey, i.BodyHash, i.To, zero(i.Value),
+			return []any{
+				i.ID, i.Tenant, i.Chain, string(i.Kind), string(i.Origin), i.IdempotencyKey, i.BodyHash, i.To, zero(i.Value),
 				hex.EncodeToString(i.Data), int64(i.Gas), i.Speed, decimal(i.MaxFee), decimal(i.MaxTip), i.Simulate, i.ValidUntil, i.Pool, i.Pin,
 				i.OrderKey, i.ShardKey, i.OnFailure, i.KeepTrying, i.Subject, i.Actor, i.Method, i.RequestID, string(i.Metadata), string(i.Status),
-				i.Signer, int64(i.Nonce), era, i.Hash, i.Replaces, holdsText(i.Holds), now, now, extraText(i.Extra))
-		}
-		err := tx.Query(ctx, `INSERT INTO intents (id, tenant, chain, kind, origin, idem_key, body_hash, to_account, value, data, gas, speed,
-			max_fee, max_tip, simulate, valid_until, pool, pin, order_key, shard_key, on_failure, keep_trying, subject, actor, method,
-			request_id, metadata, status, signer, nonce, era, hash, replaces, holds, accepted_at, updated_at, extra) VALUES `+
-			ledger.Rows(len(part), columns)+" RETURNING id, seq", args, func(r ledger.Row) error {
+				i.Signer, int64(i.Nonce), era, i.Hash, i.Replaces, holdsText(i.Holds), now, now, extraText(i.Extra),
+			}
+		},
+		func(r ledger.Row) error {
 			var id string
 			var seq int64
 			err := r.Scan(&id, &seq)
@@ -128,9 +107,8 @@ func insertIntents(ctx context.Context, tx *ledger.Tx, now int64, list []*txmgr.
 			}
 			return err
 		})
-		if err != nil {
-			return fmt.Errorf("store intents: %w", err)
-		}
+	if err != nil {
+		return fmt.Errorf("store intents: %w", err)
 	}
 	return nil
 }
@@ -162,30 +140,25 @@ func saveIntents(ctx context.Context, tx *ledger.Tx, now int64, list ...*row) er
 }
 
 func updateIntents(ctx context.Context, tx *ledger.Tx, now int64, list []*row) error {
-	const columns = 15
-	for len(list) > 0 {
-		part := list[:min(len(list), 500)]
-		list = list[len(part):]
-		args := make([]any, 0, columns*len(part))
-		for _, i := range part {
-			i.Updated = now
-			var failure txmgr.Failure
-			if i.Error != nil {
-				failure = *i.Error
-			}
-			args = append(args, i.ID, string(i.Status), i.Final, i.Waiting, i.Signer, int64(i.Nonce), i.era, i.Hash, i.Cancel,
-				asJSON(i.Receipt), failure.Class, failure.Message, i.extra, now, i.FirstSent)
+	n, err := ledger.Values(ctx, tx, `UPDATE intents SET status = v.column2, final = CAST(v.column3 AS BOOLEAN), waiting = v.column4, signer = v.column5, nonce = CAST(v.column6 AS BIGINT),
+		era = CAST(v.column7 AS BIGINT), hash = v.column8, cancel = CAST(v.column9 AS BOOLEAN), receipt = v.column10, error_class = v.column11, error = v.column12,
+		extra_cost = v.column13, updated_at = CAST(v.column14 AS BIGINT), first_sent = CAST(v.column15 AS BIGINT)
+		FROM (VALUES %s) AS v WHERE intents.id = v.column1`, list, func(i *row) []any {
+		i.Updated = now
+		var failure txmgr.Failure
+		if i.Error != nil {
+			failure = *i.Error
 		}
-		n, err := tx.Exec(ctx, `UPDATE intents SET status = v.column2, final = CAST(v.column3 AS BOOLEAN), waiting = v.column4, signer = v.column5, nonce = CAST(v.column6 AS BIGINT),
-			era = CAST(v.column7 AS BIGINT), hash = v.column8, cancel = CAST(v.column9 AS BOOLEAN), receipt = v.column10, error_class = v.column11, error = v.column12,
-			extra_cost = v.column13, updated_at = CAST(v.column14 AS BIGINT), first_sent = CAST(v.column15 AS BIGINT)
-			FROM (VALUES `+ledger.Rows(len(part), columns)+`) AS v WHERE intents.id = v.column1`, args...)
-		if err != nil {
-			return fmt.Errorf("update intents: %w", err)
+		return []any{
+			i.ID, string(i.Status), i.Final, i.Waiting, i.Signer, int64(i.Nonce), i.era, i.Hash, i.Cancel,
+			asJSON(i.Receipt), failure.Class, failure.Message, i.extra, now, i.FirstSent,
 		}
-		if n != int64(len(part)) {
-			return fmt.Errorf("update intents: %d of %d are there", n, len(part))
-		}
+	}, nil)
+	if err != nil {
+		return fmt.Errorf("update intents: %w", err)
+	}
+	if n != int64(len(list)) {
+		return fmt.Errorf("update intents: %d of %d are there", n, len(list))
 	}
 	return nil
 }

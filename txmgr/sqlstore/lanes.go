@@ -84,10 +84,8 @@ func lanesWhere(ctx context.Context, tx *ledger.Tx, condition string, args ...an
 
 // Lane returns one lane.
 func (s *Store) Lane(ctx context.Context, chain, signer string) (*txmgr.Lane, error) {
-	var list []*txmgr.Lane
-	err := s.db.Read(ctx, func(tx *ledger.Tx) (err error) {
-		list, err = lanesWhere(ctx, tx, "l.chain = $1 AND l.signer = $2", chain, signer)
-		return err
+	list, err := ledger.ReadOf(ctx, s.db, func(tx *ledger.Tx) ([]*txmgr.Lane, error) {
+		return lanesWhere(ctx, tx, "l.chain = $1 AND l.signer = $2", chain, signer)
 	})
 	if err == nil && len(list) == 0 {
 		err = fmt.Errorf("%w: %s on chain %s", txmgr.ErrUnknownSigner, signer, chain)
@@ -99,17 +97,15 @@ func (s *Store) Lane(ctx context.Context, chain, signer string) (*txmgr.Lane, er
 }
 
 // Lanes returns the lanes of a chain, or all.
-func (s *Store) Lanes(ctx context.Context, chain string) (list []*txmgr.Lane, err error) {
-	err = s.db.Read(ctx, func(tx *ledger.Tx) error {
-		list, err = lanesWhere(ctx, tx, "($1 = '' OR l.chain = $1)", chain)
-		return err
+func (s *Store) Lanes(ctx context.Context, chain string) ([]*txmgr.Lane, error) {
+	return ledger.ReadOf(ctx, s.db, func(tx *ledger.Tx) ([]*txmgr.Lane, error) {
+		return lanesWhere(ctx, tx, "($1 = '' OR l.chain = $1)", chain)
 	})
-	return list, err
 }
 
 // AddLane adds a lane if it is not there.
 func (s *Store) AddLane(ctx context.Context, lane txmgr.Lane) (*txmgr.Lane, error) {
-	err := s.clocked(ctx, func(tx *ledger.Tx, now int64) error { return addLane(ctx, tx, now, lane) })
+	err := s.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error { return addLane(ctx, tx, now, lane) })
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +186,7 @@ func union(list, more []string) []string {
 
 // Hold says of which lanes a process has the key.
 func (s *Store) Hold(ctx context.Context, instance string, lanes []txmgr.Lane) error {
-	return s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
+	return s.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
 		if _, err := tx.Exec(ctx, "DELETE FROM keyholders WHERE instance = $1", instance); err != nil {
 			return err
 		}
@@ -242,12 +238,11 @@ func chainRow(ctx context.Context, tx *ledger.Tx, chain string) (state txmgr.Cha
 }
 
 // Chain returns what is remembered of a chain.
-func (s *Store) Chain(ctx context.Context, chain string) (state txmgr.ChainState, err error) {
-	err = s.db.Read(ctx, func(tx *ledger.Tx) error {
-		state, _, err = chainRow(ctx, tx, chain)
-		return err
+func (s *Store) Chain(ctx context.Context, chain string) (txmgr.ChainState, error) {
+	return ledger.ReadOf(ctx, s.db, func(tx *ledger.Tx) (txmgr.ChainState, error) {
+		state, _, err := chainRow(ctx, tx, chain)
+		return state, err
 	})
-	return state, err
 }
 
 // NoteChain stores identity, halt and newest final block; the era is ResetChain's. Owners of several
@@ -267,10 +262,7 @@ func (s *Store) NoteChain(ctx context.Context, chain string, state txmgr.ChainSt
 
 // Observe notes what an owner saw of its lane.
 func (s *Store) Observe(ctx context.Context, f lease.Fence, chain, signer string, o txmgr.Observation) error {
-	return s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
-		if err := f.Check(ctx, tx); err != nil {
-			return err
-		}
+	return s.fenced(ctx, f, func(tx *ledger.Tx, now int64) error {
 		l, err := laneRow(ctx, tx, chain, signer)
 		if err != nil {
 			return err
@@ -324,7 +316,7 @@ func clip(text string) string {
 
 // Operate changes what an operator decides.
 func (s *Store) Operate(ctx context.Context, chain, signer, actor string, o txmgr.Operation) (*txmgr.Lane, error) {
-	err := s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
+	err := s.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
 		l, err := laneRow(ctx, tx, chain, signer)
 		if err != nil {
 			return err

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"math/big"
 
@@ -15,12 +16,12 @@ func audit(ctx context.Context, tx *ledger.Tx, now int64, actor, action, subject
 
 // Audit writes a line that is never changed.
 func (s *Store) Audit(ctx context.Context, actor, action, subject, body string) error {
-	return s.clocked(ctx, func(tx *ledger.Tx, now int64) error { return audit(ctx, tx, now, actor, action, subject, body) })
+	return s.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error { return audit(ctx, tx, now, actor, action, subject, body) })
 }
 
 // Kill turns the switch of a scope on or off.
 func (s *Store) Kill(ctx context.Context, scope, actor, reason string, on bool) error {
-	return s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
+	return s.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
 		if !on {
 			if _, err := tx.Exec(ctx, "DELETE FROM kills WHERE scope = $1", scope); err != nil {
 				return err
@@ -39,12 +40,8 @@ func (s *Store) Kill(ctx context.Context, scope, actor, reason string, on bool) 
 }
 
 // Kills returns the switches that are on.
-func (s *Store) Kills(ctx context.Context) (kills map[string]string, err error) {
-	err = s.db.Read(ctx, func(tx *ledger.Tx) error {
-		kills, err = killsOf(ctx, tx)
-		return err
-	})
-	return kills, err
+func (s *Store) Kills(ctx context.Context) (map[string]string, error) {
+	return ledger.ReadOf(ctx, s.db, func(tx *ledger.Tx) (map[string]string, error) { return killsOf(ctx, tx) })
 }
 
 func killsOf(ctx context.Context, tx *ledger.Tx) (map[string]string, error) {
@@ -60,9 +57,9 @@ func killsOf(ctx context.Context, tx *ledger.Tx) (map[string]string, error) {
 
 // ResetChain begins a new era of a chain.
 func (s *Store) ResetChain(ctx context.Context, chain, actor, identity string, era int64) error {
-	return s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
+	return s.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
 		if old, _, err := chainRow(ctx, tx, chain); err != nil || old.Era != era {
-			return cause(err, txmgr.ErrStale)
+			return cmp.Or(err, txmgr.ErrStale)
 		}
 		if _, err := tx.Exec(ctx, `INSERT INTO chains (chain, identity, era) VALUES ($1, $2, 1) ON CONFLICT (chain) DO UPDATE SET
 			identity = excluded.identity, era = chains.era + 1, halted = '', final_number = 0, final_hash = ''`, chain, identity); err != nil {
@@ -102,7 +99,7 @@ func (s *Store) ResetChain(ctx context.Context, chain, actor, identity string, e
 
 // Reconcile ends a lane's halt, sets its next nonce, and makes slots for what waits below it.
 func (s *Store) Reconcile(ctx context.Context, chain, signer, actor string, next, adopted uint64) (*txmgr.Lane, error) {
-	err := s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
+	err := s.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
 		lane, err := laneRow(ctx, tx, chain, signer)
 		if err != nil {
 			return err

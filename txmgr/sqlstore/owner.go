@@ -1,8 +1,10 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math/big"
 	"slices"
 	"strings"
@@ -12,12 +14,19 @@ import (
 	"lockstep/txmgr"
 )
 
-// owned runs fn in a write transaction under an owner's term, with the lane's row locked.
-func (s *Store) owned(ctx context.Context, f lease.Fence, chain, signer string, fn func(tx *ledger.Tx, now int64, lane *txmgr.Lane) error) error {
-	return s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
+// fenced runs fn in a write transaction under an owner's term.
+func (s *Store) fenced(ctx context.Context, f lease.Fence, fn func(tx *ledger.Tx, now int64) error) error {
+	return s.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
 		if err := f.Check(ctx, tx); err != nil {
 			return err
 		}
+		return fn(tx, now)
+	})
+}
+
+// owned is fenced with the lane's row locked.
+func (s *Store) owned(ctx context.Context, f lease.Fence, chain, signer string, fn func(tx *ledger.Tx, now int64, lane *txmgr.Lane) error) error {
+	return s.fenced(ctx, f, func(tx *ledger.Tx, now int64) error {
 		lane, err := laneRow(ctx, tx, chain, signer)
 		if err != nil {
 			return err
@@ -242,15 +251,6 @@ func intentIDs(list []*txmgr.Attempt) []string {
 	return out
 }
 
-func values(m map[uint64]*txmgr.Slot) []*txmgr.Slot {
-	list := make([]*txmgr.Slot, 0, len(m))
-	for _, s := range m {
-		list = append(list, s)
-	}
-	slices.SortFunc(list, func(a, b *txmgr.Slot) int { return int(int64(a.Nonce) - int64(b.Nonce)) })
-	return list
-}
-
 // Answered stores what endpoints said to attempts of one lane.
 func (s *Store) Answered(ctx context.Context, f lease.Fence, list []txmgr.Answer) error {
 	if len(list) == 0 {
@@ -291,14 +291,16 @@ func (s *Store) Answered(ctx context.Context, f lease.Fence, list []txmgr.Answer
 	})
 }
 
-func sorted(m map[string]*row) []*row {
-	list := make([]*row, 0, len(m))
-	for _, i := range m {
-		list = append(list, i)
-	}
-	slices.SortFunc(list, func(a, b *row) int { return int(a.Seq - b.Seq) })
-	return list
+// inOrder are the values of a map by their numbers.
+func inOrder[K comparable, V any, N cmp.Ordered](m map[K]V, number func(V) N) []V {
+	return slices.SortedFunc(maps.Values(m), func(a, b V) int { return cmp.Compare(number(a), number(b)) })
 }
+
+func values(m map[uint64]*txmgr.Slot) []*txmgr.Slot {
+	return inOrder(m, func(s *txmgr.Slot) uint64 { return s.Nonce })
+}
+
+func sorted(m map[string]*row) []*row { return inOrder(m, func(i *row) int64 { return i.Seq }) }
 
 // judge moves an attempt on. What was once taken, or may have been, is never refused later.
 func judge(a *txmgr.Attempt, answer txmgr.Answer, now int64) {
@@ -360,15 +362,8 @@ func follow(i *row, a *txmgr.Attempt, now int64) bool {
 
 // Wait notes why intents do not move on.
 func (s *Store) Wait(ctx context.Context, f lease.Fence, why map[string]string) error {
-	return s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
-		if err := f.Check(ctx, tx); err != nil {
-			return err
-		}
-		ids := make([]string, 0, len(why))
-		for id := range why {
-			ids = append(ids, id)
-		}
-		intents, err := intentsByID(ctx, tx, ids)
+	return s.fenced(ctx, f, func(tx *ledger.Tx, now int64) error {
+		intents, err := intentsByID(ctx, tx, slices.Collect(maps.Keys(why)))
 		if err != nil {
 			return err
 		}
@@ -385,10 +380,7 @@ func (s *Store) Wait(ctx context.Context, f lease.Fence, why map[string]string) 
 
 // Stuck notes that a transaction its caller signed does not move, with an event of its own.
 func (s *Store) Stuck(ctx context.Context, f lease.Fence, id, why string, fees txmgr.Fees) error {
-	return s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
-		if err := f.Check(ctx, tx); err != nil {
-			return err
-		}
+	return s.fenced(ctx, f, func(tx *ledger.Tx, now int64) error {
 		intents, err := intentsByID(ctx, tx, []string{id})
 		if err != nil {
 			return err

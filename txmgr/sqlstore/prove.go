@@ -289,20 +289,14 @@ func (s *Store) Unmine(ctx context.Context, f lease.Fence, list []txmgr.Slot) er
 
 // End gives an intent without a transaction in the chain a fate.
 func (s *Store) End(ctx context.Context, f lease.Fence, id string, status txmgr.Status, why txmgr.Failure) error {
-	return s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
-		if err := f.Check(ctx, tx); err != nil {
-			return err
-		}
+	return s.fenced(ctx, f, func(tx *ledger.Tx, now int64) error {
 		return end(ctx, tx, now, id, status, why)
 	})
 }
 
 // Release gives back the slot of an intent that nothing was signed for.
 func (s *Store) Release(ctx context.Context, f lease.Fence, id, why string) error {
-	return s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
-		if err := f.Check(ctx, tx); err != nil {
-			return err
-		}
+	return s.fenced(ctx, f, func(tx *ledger.Tx, now int64) error {
 		i, lane, err := lockedIntent(ctx, tx, "", id)
 		if err != nil {
 			return err
@@ -320,25 +314,11 @@ func (s *Store) Release(ctx context.Context, f lease.Fence, id, why string) erro
 
 // end frees the slot of an intent and ends the intent. It locks the lane before the intent.
 func end(ctx context.Context, tx *ledger.Tx, now int64, id string, status txmgr.Status, why txmgr.Failure) error {
-	seen, err := intentsWhere(ctx, tx, "id = $1", id)
+	i, lane, err := lockedIntent(ctx, tx, "", id)
 	if err != nil {
 		return err
 	}
-	if len(seen) == 0 {
-		return txmgr.ErrNotFound
-	}
-	var lane *txmgr.Lane
-	if seen[0].Signer != "" {
-		if lane, err = laneRow(ctx, tx, seen[0].Chain, seen[0].Signer); err != nil {
-			return err
-		}
-	}
-	locked, err := intentsByID(ctx, tx, []string{id})
-	if err != nil {
-		return err
-	}
-	i := locked[id]
-	if i.Final || i.Signer != seen[0].Signer {
+	if i.Final {
 		return txmgr.ErrStale
 	}
 	if lane != nil {
@@ -406,10 +386,7 @@ func trim(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane) error {
 
 // Requeue takes an intent out of its slot whose attempts can never execute.
 func (s *Store) Requeue(ctx context.Context, f lease.Fence, id string, failed *txmgr.Failure) error {
-	return s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
-		if err := f.Check(ctx, tx); err != nil {
-			return err
-		}
+	return s.fenced(ctx, f, func(tx *ledger.Tx, now int64) error {
 		seen, err := intentsWhere(ctx, tx, "id = $1", id)
 		if err != nil {
 			return err

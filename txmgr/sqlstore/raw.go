@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -11,7 +12,7 @@ import (
 // AcceptRaw stores a transaction that its caller signed, in its slot.
 func (s *Store) AcceptRaw(ctx context.Context, intent *txmgr.Intent, attempt txmgr.Attempt, at txmgr.RawSlot) (*txmgr.Intent, error) {
 	result := intent
-	err := s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
+	err := s.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
 		result = intent
 		lane, err := laneRow(ctx, tx, attempt.Chain, attempt.Signer)
 		if err != nil {
@@ -36,7 +37,7 @@ func (s *Store) AcceptRaw(ctx context.Context, intent *txmgr.Intent, attempt txm
 			if err == nil && len(list) > 0 {
 				result = list[0].Intent
 			}
-			return cause(err, txmgr.ErrDuplicate)
+			return cmp.Or(err, txmgr.ErrDuplicate)
 		}
 		slot, version, err := rawSlot(ctx, tx, now, lane, intent, attempt, at)
 		if err != nil {

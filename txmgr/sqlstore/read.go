@@ -88,15 +88,13 @@ func (s *Store) Find(ctx context.Context, q txmgr.Query) ([]*txmgr.Intent, strin
 		}
 		where("seq < ?", before)
 	}
-	var page []*txmgr.Intent
-	err := s.db.Read(ctx, func(tx *ledger.Tx) error {
-		list, err := intentsWhere(ctx, tx, strings.Join(conditions, " AND ")+fmt.Sprintf(" ORDER BY seq DESC LIMIT %d", limit+1), args...)
-		page = nil
-		for _, i := range list {
-			page = append(page, i.Intent)
-		}
-		return err
+	list, err := ledger.ReadOf(ctx, s.db, func(tx *ledger.Tx) ([]*row, error) {
+		return intentsWhere(ctx, tx, strings.Join(conditions, " AND ")+fmt.Sprintf(" ORDER BY seq DESC LIMIT %d", limit+1), args...)
 	})
+	var page []*txmgr.Intent
+	for _, i := range list {
+		page = append(page, i.Intent)
+	}
 	if err != nil || len(page) <= limit {
 		return page, "", err
 	}
@@ -116,15 +114,13 @@ func (s *Store) Queue(ctx context.Context, chain string, after int64, limit int,
 			FROM intents p WHERE i.order_key <> '' AND i.on_failure = 'stop' AND p.chain = i.chain AND p.tenant = i.tenant
 			AND p.order_key = i.order_key AND p.seq < i.seq ORDER BY p.seq DESC LIMIT 1)`
 	columns := "i." + strings.Join(strings.FieldsFunc(intentColumns, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\t' }), ", i.")
-	var list []*txmgr.Queued
-	err := s.db.Read(ctx, func(tx *ledger.Tx) error {
-		list = nil
-		return tx.Query(ctx, "SELECT "+columns+predecessors+" FROM intents i WHERE i.chain = $1 AND i.signer = '' AND NOT i.final AND i.status = 'accepted' AND i.seq > $3 ORDER BY i.seq LIMIT $2",
-			[]any{chain, limit, after}, func(r ledger.Row) error {
+	return ledger.ReadOf(ctx, s.db, func(tx *ledger.Tx) ([]*txmgr.Queued, error) {
+		return ledger.All(ctx, tx, "SELECT "+columns+predecessors+" FROM intents i WHERE i.chain = $1 AND i.signer = '' AND NOT i.final AND i.status = 'accepted' AND i.seq > $3 ORDER BY i.seq LIMIT $2",
+			[]any{chain, limit, after}, func(r ledger.Row) (*txmgr.Queued, error) {
 				var live, failed *string
 				i, err := scanIntent(r, &live, &failed)
 				if err != nil {
-					return err
+					return nil, err
 				}
 				q := &txmgr.Queued{Intent: i.Intent}
 				if failed != nil {
@@ -133,11 +129,9 @@ func (s *Store) Queue(ctx context.Context, chain string, after int64, limit int,
 				if live != nil {
 					q.Behind, q.Blocked = behind(*live, i.OnFailure, confirmed)
 				}
-				list = append(list, q)
-				return nil
+				return q, nil
 			})
 	})
-	return list, err
 }
 
 func behind(live, onFailure string, confirmed bool) (signer string, blocked bool) {

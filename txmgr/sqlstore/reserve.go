@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -21,13 +22,7 @@ func scanReservation(r ledger.Row) (*txmgr.Reservation, error) {
 }
 
 func reservationsWhere(ctx context.Context, tx *ledger.Tx, condition string, args ...any) ([]*txmgr.Reservation, error) {
-	var list []*txmgr.Reservation
-	err := tx.Query(ctx, "SELECT "+reservationColumns+" FROM reservations WHERE "+condition, args, func(r ledger.Row) error {
-		v, err := scanReservation(r)
-		list = append(list, v)
-		return err
-	})
-	return list, err
+	return ledger.All(ctx, tx, "SELECT "+reservationColumns+" FROM reservations WHERE "+condition, args, scanReservation)
 }
 
 // wanted is one call that wants a nonce, with what became of it.
@@ -46,7 +41,7 @@ type wanted struct {
 func (s *Store) Reserve(ctx context.Context, chain, signer, tenant string, ttl int64, limit int, only bool, holds ...txmgr.Hold) (*txmgr.Reservation, error) {
 	want := &wanted{tenant: tenant, ttl: ttl, limit: limit, only: only, holds: holds}
 	err := s.reserving.do(ctx, chain+"\x00"+signer, want, func(ctx context.Context, all []*wanted) error {
-		return s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
+		return s.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
 			lane, err := laneRow(ctx, tx, chain, signer)
 			if err != nil {
 				return err
@@ -76,10 +71,10 @@ func reserve(ctx context.Context, tx *ledger.Tx, now int64, lane *txmgr.Lane, al
 		return txmgr.ErrNonceUnknown
 	}
 	if old, err := asleep(ctx, tx, now, lane); err != nil || old {
-		return cause(err, txmgr.ErrNonceUnknown)
+		return cmp.Or(err, txmgr.ErrNonceUnknown)
 	}
 	if killed, err := laneKilled(ctx, tx, lane); err != nil || killed {
-		return cause(err, txmgr.ErrKilled)
+		return cmp.Or(err, txmgr.ErrKilled)
 	}
 	allowed, err := allowedReservations(ctx, tx, now, lane, all)
 	if err != nil || len(allowed) == 0 {
@@ -89,9 +84,7 @@ func reserve(ctx context.Context, tx *ledger.Tx, now int64, lane *txmgr.Lane, al
 	if err != nil {
 		return err
 	}
-	const columns = 10
 	slots := make([]*txmgr.Slot, 0, len(allowed))
-	args := make([]any, 0, columns*len(allowed))
 	for _, want := range allowed {
 		slot := &txmgr.Slot{Nonce: lane.NextNonce}
 		if len(free) > 0 {
@@ -106,7 +99,6 @@ func reserve(ctx context.Context, tx *ledger.Tx, now int64, lane *txmgr.Lane, al
 		want.taken = v
 		slot.Holder, slot.Intent, slot.Reservation, slot.AssignedAt = txmgr.HolderReservation, "", v.ID, now
 		slots = append(slots, slot)
-		args = append(args, v.ID, v.Chain, lane.Era, v.Signer, int64(v.Nonce), v.Tenant, v.Status, v.Created, v.Expires, holdsText(want.holds))
 	}
 	if err := saveCounters(ctx, tx, lane); err != nil {
 		return err
@@ -114,8 +106,10 @@ func reserve(ctx context.Context, tx *ledger.Tx, now int64, lane *txmgr.Lane, al
 	if err := saveSlots(ctx, tx, lane, slots...); err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, "INSERT INTO reservations (id, chain, era, signer, nonce, tenant, status, created_at, expires_at, holds) VALUES "+
-		ledger.Rows(len(allowed), columns), args...)
+	_, err = ledger.Values(ctx, tx, "INSERT INTO reservations (id, chain, era, signer, nonce, tenant, status, created_at, expires_at, holds) VALUES %s", allowed, func(w *wanted) []any {
+		v := w.taken
+		return []any{v.ID, v.Chain, lane.Era, v.Signer, int64(v.Nonce), v.Tenant, v.Status, v.Created, v.Expires, holdsText(w.holds)}
+	}, nil)
 	return err
 }
 
@@ -152,18 +146,10 @@ func allowedReservations(ctx context.Context, tx *ledger.Tx, now int64, lane *tx
 	return allowed, nil
 }
 
-// cause returns the first error, or the second without one.
-func cause(err, otherwise error) error {
-	if err != nil {
-		return err
-	}
-	return otherwise
-}
-
 // RenewReservation moves a held reservation's expiry.
 func (s *Store) RenewReservation(ctx context.Context, tenant, id string, ttl int64) (*txmgr.Reservation, error) {
 	var renewed *txmgr.Reservation
-	err := s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
+	err := s.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
 		// A signer of ours has others waiting behind it.
 		n, err := tx.Exec(ctx, `UPDATE reservations SET expires_at = CASE WHEN created_at < $5 AND EXISTS (SELECT 1 FROM signer_chains l WHERE l.chain = reservations.chain
 			AND l.signer = reservations.signer AND l.ours) THEN created_at + $6 ELSE $4 END WHERE id = $1 AND tenant = $2 AND status = 'held' AND expires_at > $3`,
@@ -189,7 +175,7 @@ func (s *Store) RenewReservation(ctx context.Context, tenant, id string, ttl int
 // Recycle gives a reservation back that no bytes were accepted for.
 func (s *Store) Recycle(ctx context.Context, tenant, id, chain, signer string, nonce uint64) (bool, error) {
 	var done bool
-	err := s.clocked(ctx, func(tx *ledger.Tx, _ int64) error {
+	err := s.db.WriteAt(ctx, func(tx *ledger.Tx, _ int64) error {
 		done = false
 		v, err := findReservation(ctx, tx, tenant, id, chain, signer, nonce)
 		if err != nil || v == nil {
@@ -247,7 +233,7 @@ func giveBack(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, v *txmgr.Res
 // Expire ends reservations whose time has passed.
 func (s *Store) Expire(ctx context.Context) ([]txmgr.Reservation, error) {
 	var ended []txmgr.Reservation
-	err := s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
+	err := s.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
 		ended = nil
 		due, err := reservationsWhere(ctx, tx, "status = 'held' AND expires_at <= $1 ORDER BY chain, signer, nonce DESC LIMIT 500", now)
 		if err != nil || len(due) == 0 {
@@ -283,7 +269,7 @@ func (s *Store) Expire(ctx context.Context) ([]txmgr.Reservation, error) {
 // LockLane lets one caller have a lane alone, with its next nonce.
 func (s *Store) LockLane(ctx context.Context, chain, signer, tenant, request string, ttl int64, limit int, only bool, holds ...txmgr.Hold) (*txmgr.Reservation, error) {
 	var taken *txmgr.Reservation
-	err := s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
+	err := s.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
 		lane, err := laneRow(ctx, tx, chain, signer)
 		if err != nil {
 			return err
@@ -310,7 +296,7 @@ func (s *Store) LockLane(ctx context.Context, chain, signer, tenant, request str
 // were accepted for it.
 func (s *Store) UnlockLane(ctx context.Context, chain, signer, tenant, lockID string) (bool, error) {
 	var done bool
-	err := s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
+	err := s.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
 		done = false
 		lane, err := laneRow(ctx, tx, chain, signer)
 		if err != nil {

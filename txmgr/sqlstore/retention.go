@@ -18,16 +18,10 @@ func (s *Store) Forget(ctx context.Context, before int64, limit int) (int, error
 	var deleted int
 	err := s.db.Write(ctx, func(tx *ledger.Tx) error {
 		deleted = 0
-		var ids []any
-		err := tx.Query(ctx, `SELECT id FROM intents WHERE final AND updated_at < $1
+		ids, err := ledger.All(ctx, tx, `SELECT id FROM intents WHERE final AND updated_at < $1
 			AND NOT EXISTS (SELECT 1 FROM attempts a JOIN slots s ON s.chain = a.chain AND s.era = a.era AND s.signer = a.signer AND s.nonce = a.nonce
 				WHERE a.intent = intents.id AND NOT s.final)
-			ORDER BY seq LIMIT $2`+tx.SkipLocked(), []any{before, min(limit, retentionBatch)}, func(r ledger.Row) error {
-			var id string
-			err := r.Scan(&id)
-			ids = append(ids, id)
-			return err
-		})
+			ORDER BY seq LIMIT $2`+tx.SkipLocked(), []any{before, min(limit, retentionBatch)}, ledger.Text)
 		if err != nil || len(ids) == 0 {
 			return err
 		}
@@ -41,7 +35,7 @@ func (s *Store) Forget(ctx context.Context, before int64, limit int) (int, error
 			"DELETE FROM claims WHERE intent IN " + in,
 			"DELETE FROM intents WHERE id IN " + in,
 		} {
-			if _, err := tx.Exec(ctx, statement, ids...); err != nil {
+			if _, err := tx.Exec(ctx, statement, ledger.Args(ids)...); err != nil {
 				return err
 			}
 		}
@@ -98,24 +92,22 @@ func (s *Store) Tidy(ctx context.Context, before int64, limit int) (int, error) 
 // tidySlots deletes final slots without an intent, such as those that somebody else's transactions used, with the attempts that
 // filled them.
 func tidySlots(ctx context.Context, tx *ledger.Tx, before int64, limit int) (int, error) {
-	const columns = 4
-	var keys []any
-	err := tx.Query(ctx, "SELECT chain, era, signer, nonce FROM slots WHERE final AND intent = '' AND assigned_at < $1 ORDER BY assigned_at LIMIT $2"+tx.SkipLocked(),
-		[]any{before, limit}, func(r ledger.Row) error {
+	keys, err := ledger.All(ctx, tx, "SELECT chain, era, signer, nonce FROM slots WHERE final AND intent = '' AND assigned_at < $1 ORDER BY assigned_at LIMIT $2"+tx.SkipLocked(),
+		[]any{before, limit}, func(r ledger.Row) ([]any, error) {
 			var chain, signer string
 			var era, nonce int64
 			err := r.Scan(&chain, &era, &signer, &nonce)
-			keys = append(keys, chain, era, signer, nonce)
-			return err
+			return []any{chain, era, signer, nonce}, err
 		})
 	if err != nil || len(keys) == 0 {
 		return 0, err
 	}
-	n := len(keys) / columns
-	in := "(chain, era, signer, nonce) IN (SELECT v.column1, CAST(v.column2 AS BIGINT), v.column3, CAST(v.column4 AS BIGINT) FROM (VALUES " + ledger.Rows(n, columns) + ") AS v)"
-	if _, err := tx.Exec(ctx, "DELETE FROM attempts WHERE intent = '' AND "+in, keys...); err != nil {
-		return 0, err
+	for _, from := range []string{"attempts WHERE intent = '' AND", "slots WHERE"} {
+		_, err := ledger.Values(ctx, tx, "DELETE FROM "+from+" (chain, era, signer, nonce) IN (SELECT v.column1, CAST(v.column2 AS BIGINT), v.column3, CAST(v.column4 AS BIGINT) FROM (VALUES %s) AS v)",
+			keys, ledger.AsIs, nil)
+		if err != nil {
+			return 0, err
+		}
 	}
-	_, err = tx.Exec(ctx, "DELETE FROM slots WHERE "+in, keys...)
-	return n, err
+	return len(keys), nil
 }

@@ -21,15 +21,8 @@ func scanSlot(r ledger.Row) (*txmgr.Slot, error) {
 
 // slotsWhere reads a lane's slots in the order of their nonces.
 func slotsWhere(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, condition, suffix string, args ...any) ([]*txmgr.Slot, error) {
-	var list []*txmgr.Slot
 	args = append([]any{lane.Chain, lane.Era, lane.Signer}, args...)
-	err := tx.Query(ctx, "SELECT "+slotColumns+" FROM slots WHERE chain = $1 AND era = $2 AND signer = $3 AND "+condition+" ORDER BY nonce"+suffix,
-		args, func(r ledger.Row) error {
-			s, err := scanSlot(r)
-			list = append(list, s)
-			return err
-		})
-	return list, err
+	return ledger.All(ctx, tx, "SELECT "+slotColumns+" FROM slots WHERE chain = $1 AND era = $2 AND signer = $3 AND "+condition+" ORDER BY nonce"+suffix, args, scanSlot)
 }
 
 // freeSlots reads the lowest slots of a lane that nobody has, a maximum of limit.
@@ -40,42 +33,28 @@ func freeSlots(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, limit int, 
 // slotsByNonce locks slots.
 func slotsByNonce(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, nonces []uint64) (map[uint64]*txmgr.Slot, error) {
 	found := map[uint64]*txmgr.Slot{}
-	for len(nonces) > 0 {
-		part := nonces[:min(len(nonces), 500)]
-		nonces = nonces[len(part):]
-		args := make([]any, len(part))
-		for i, n := range part {
-			args[i] = int64(n)
-		}
-		list, err := slotsWhere(ctx, tx, lane, "nonce IN "+ledger.List(4, len(part)), tx.ForUpdate(), args...)
-		if err != nil {
-			return nil, err
-		}
-		for _, s := range list {
+	_, err := ledger.In(ctx, tx, "SELECT "+slotColumns+" FROM slots WHERE chain = $1 AND era = $2 AND signer = $3 AND nonce IN %s ORDER BY nonce"+tx.ForUpdate(),
+		[]any{lane.Chain, lane.Era, lane.Signer}, nonces, func(r ledger.Row) error {
+			s, err := scanSlot(r)
 			found[s.Nonce] = s
-		}
-	}
-	return found, nil
+			return err
+		})
+	return found, err
 }
 
 func saveSlots(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, list ...*txmgr.Slot) error {
-	const columns = 15
-	for len(list) > 0 {
-		part := list[:min(len(list), 500)]
-		list = list[len(part):]
-		args := make([]any, 0, columns*len(part))
-		for _, s := range part {
-			args = append(args, lane.Chain, lane.Era, lane.Signer, int64(s.Nonce), string(s.Holder), s.Intent, s.Reservation, zero(s.Cost), s.Signed, s.Consumed,
-				int64(s.Block), s.BlockHash, s.Final, s.AssignedAt, s.SentAt)
+	_, err := ledger.Values(ctx, tx, `INSERT INTO slots (chain, era, signer, nonce, holder, intent, reservation, cost, signed, consumed, block, block_hash, final,
+		assigned_at, sent_at) VALUES %s ON CONFLICT (chain, era, signer, nonce) DO UPDATE SET
+		holder = excluded.holder, intent = excluded.intent, reservation = excluded.reservation, cost = excluded.cost, signed = excluded.signed,
+		consumed = excluded.consumed, block = excluded.block, block_hash = excluded.block_hash, final = excluded.final,
+		assigned_at = excluded.assigned_at, sent_at = excluded.sent_at`, list, func(s *txmgr.Slot) []any {
+		return []any{
+			lane.Chain, lane.Era, lane.Signer, int64(s.Nonce), string(s.Holder), s.Intent, s.Reservation, zero(s.Cost), s.Signed, s.Consumed,
+			int64(s.Block), s.BlockHash, s.Final, s.AssignedAt, s.SentAt,
 		}
-		_, err := tx.Exec(ctx, `INSERT INTO slots (chain, era, signer, nonce, holder, intent, reservation, cost, signed, consumed, block, block_hash, final,
-			assigned_at, sent_at) VALUES `+ledger.Rows(len(part), columns)+` ON CONFLICT (chain, era, signer, nonce) DO UPDATE SET
-			holder = excluded.holder, intent = excluded.intent, reservation = excluded.reservation, cost = excluded.cost, signed = excluded.signed,
-			consumed = excluded.consumed, block = excluded.block, block_hash = excluded.block_hash, final = excluded.final,
-			assigned_at = excluded.assigned_at, sent_at = excluded.sent_at`, args...)
-		if err != nil {
-			return fmt.Errorf("store slots: %w", err)
-		}
+	}, nil)
+	if err != nil {
+		return fmt.Errorf("store slots: %w", err)
 	}
 	return nil
 }
@@ -104,13 +83,7 @@ func scanAttempt(r ledger.Row) (*txmgr.Attempt, error) {
 }
 
 func attemptsWhere(ctx context.Context, tx *ledger.Tx, condition string, args ...any) ([]*txmgr.Attempt, error) {
-	var list []*txmgr.Attempt
-	err := tx.Query(ctx, "SELECT "+attemptColumns+" FROM attempts WHERE "+condition+" ORDER BY nonce, version", args, func(r ledger.Row) error {
-		a, err := scanAttempt(r)
-		list = append(list, a)
-		return err
-	})
-	return list, err
+	return ledger.All(ctx, tx, "SELECT "+attemptColumns+" FROM attempts WHERE "+condition+" ORDER BY nonce, version", args, scanAttempt)
 }
 
 // attemptsBetween are those of a lane's nonces from the first to the last. A join with the
@@ -121,44 +94,32 @@ func attemptsBetween(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, first
 }
 
 func insertAttempts(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, list []*txmgr.Attempt) error {
-	const columns = 16
-	for len(list) > 0 {
-		part := list[:min(len(list), 500)]
-		list = list[len(part):]
-		args := make([]any, 0, columns*len(part))
-		for _, a := range part {
-			args = append(args, lane.Chain, lane.Era, a.Hash, lane.Signer, int64(a.Nonce), a.Version, a.Intent, string(a.Purpose), hex.EncodeToString(a.Raw),
-				a.Tag, zero(a.Fees.Max), decimal(a.Fees.Tip), int64(a.Gas), string(a.State), a.SignedAt, a.Term)
+	_, err := ledger.Values(ctx, tx, `INSERT INTO attempts (chain, era, hash, signer, nonce, version, intent, purpose, raw, tag, max_fee, tip, gas, state,
+		signed_at, term) VALUES %s`, list, func(a *txmgr.Attempt) []any {
+		return []any{
+			lane.Chain, lane.Era, a.Hash, lane.Signer, int64(a.Nonce), a.Version, a.Intent, string(a.Purpose), hex.EncodeToString(a.Raw),
+			a.Tag, zero(a.Fees.Max), decimal(a.Fees.Tip), int64(a.Gas), string(a.State), a.SignedAt, a.Term,
 		}
-		_, err := tx.Exec(ctx, `INSERT INTO attempts (chain, era, hash, signer, nonce, version, intent, purpose, raw, tag, max_fee, tip, gas, state,
-			signed_at, term) VALUES `+ledger.Rows(len(part), columns), args...)
-		if err != nil {
-			return fmt.Errorf("store attempts: %w", err)
-		}
+	}, nil)
+	if err != nil {
+		return fmt.Errorf("store attempts: %w", err)
 	}
 	return nil
 }
 
 // saveAttempts writes back what can change of an attempt; its bytes never do.
 func saveAttempts(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, list ...*txmgr.Attempt) error {
-	const columns = 11
-	for len(list) > 0 {
-		part := list[:min(len(list), 500)]
-		list = list[len(part):]
-		args := make([]any, 0, columns*len(part))
-		for _, a := range part {
-			var failure txmgr.Failure
-			if a.Error != nil {
-				failure = *a.Error
-			}
-			args = append(args, lane.Chain, lane.Era, a.Hash, a.Tag, string(a.State), a.Ambiguous, a.SentAt, a.Offers, a.RefusedAt, failure.Class, failure.Message)
+	_, err := ledger.Values(ctx, tx, `UPDATE attempts SET state = v.column5, ambiguous = CAST(v.column6 AS BOOLEAN), sent_at = CAST(v.column7 AS BIGINT), offers = CAST(v.column8 AS BIGINT),
+		refused_at = CAST(v.column9 AS BIGINT), error_class = v.column10, error = v.column11 FROM (VALUES %s) AS v
+		WHERE attempts.chain = v.column1 AND attempts.era = CAST(v.column2 AS BIGINT) AND attempts.hash = v.column3 AND attempts.tag = v.column4`, list, func(a *txmgr.Attempt) []any {
+		var failure txmgr.Failure
+		if a.Error != nil {
+			failure = *a.Error
 		}
-		_, err := tx.Exec(ctx, `UPDATE attempts SET state = v.column5, ambiguous = CAST(v.column6 AS BOOLEAN), sent_at = CAST(v.column7 AS BIGINT), offers = CAST(v.column8 AS BIGINT),
-			refused_at = CAST(v.column9 AS BIGINT), error_class = v.column10, error = v.column11 FROM (VALUES `+ledger.Rows(len(part), columns)+`) AS v
-			WHERE attempts.chain = v.column1 AND attempts.era = CAST(v.column2 AS BIGINT) AND attempts.hash = v.column3 AND attempts.tag = v.column4`, args...)
-		if err != nil {
-			return fmt.Errorf("update attempts: %w", err)
-		}
+		return []any{lane.Chain, lane.Era, a.Hash, a.Tag, string(a.State), a.Ambiguous, a.SentAt, a.Offers, a.RefusedAt, failure.Class, failure.Message}
+	}, nil)
+	if err != nil {
+		return fmt.Errorf("update attempts: %w", err)
 	}
 	return nil
 }

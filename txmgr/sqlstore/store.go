@@ -62,12 +62,8 @@ func (w waker) Tell(ctx context.Context, word string) error { return w.db.Notify
 func (w waker) Listen(ctx context.Context, heard func(word string)) { w.db.Listen(ctx, channel, heard) }
 
 // Now returns the database's clock in microseconds since 1970.
-func (s *Store) Now(ctx context.Context) (now int64, err error) {
-	err = s.db.Read(ctx, func(tx *ledger.Tx) error {
-		now, err = tx.Now(ctx)
-		return err
-	})
-	return now, err
+func (s *Store) Now(ctx context.Context) (int64, error) {
+	return ledger.ReadOf(ctx, s.db, func(tx *ledger.Tx) (int64, error) { return tx.Now(ctx) })
 }
 
 // Ping tells whether the database answers.
@@ -102,17 +98,6 @@ func (s *Store) Events(ctx context.Context, after int64, limit int) ([]ledger.Ev
 
 // Sequence gives committed events their cursors.
 func (s *Store) Sequence(ctx context.Context) (int64, error) { return s.db.Sequence(ctx) }
-
-// clocked runs fn in a write transaction with the time of the database's clock.
-func (s *Store) clocked(ctx context.Context, fn func(tx *ledger.Tx, now int64) error) error {
-	return s.db.Write(ctx, func(tx *ledger.Tx) error {
-		now, err := tx.Now(ctx)
-		if err != nil {
-			return err
-		}
-		return fn(tx, now)
-	})
-}
 
 // Big numbers are decimal text; "" is nil.
 

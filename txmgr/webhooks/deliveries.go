@@ -1,6 +1,7 @@
 package webhooks
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -38,9 +39,9 @@ type Delivery struct {
 
 const deliveryColumns = "d.id, d.webhook, d.subject, d.seq, d.kind, d.body, d.status, d.attempts, d.answer, d.last_error, d.next_at, d.give_up, d.created_at, d.done_at"
 
-func scanDelivery(row ledger.Row, more ...any) (*Delivery, error) {
+func scanDelivery(row ledger.Row) (*Delivery, error) {
 	var d Delivery
-	err := row.Scan(append([]any{&d.ID, &d.Webhook, &d.Subject, &d.Sequence, &d.Kind, &d.Body, &d.Status, &d.Attempts, &d.Answer, &d.Error, &d.Next, &d.GiveUp, &d.Created, &d.Done}, more...)...)
+	err := row.Scan(&d.ID, &d.Webhook, &d.Subject, &d.Sequence, &d.Kind, &d.Body, &d.Status, &d.Attempts, &d.Answer, &d.Error, &d.Next, &d.GiveUp, &d.Created, &d.Done)
 	return &d, err
 }
 
@@ -87,26 +88,22 @@ func (s *Service) expand(ctx context.Context, id string) (more bool, err error) 
 }
 
 func (s *Service) events(ctx context.Context, tx *ledger.Tx, after int64) ([]event, error) {
-	var list []event
-	err := tx.Query(ctx, "SELECT seq, at, subject, kind, body FROM outbox WHERE seq > $1 AND topic = $2 ORDER BY seq LIMIT $3", []any{after, s.options.Topic, expandBatch}, func(row ledger.Row) error {
-		var e event
+	return ledger.All(ctx, tx, "SELECT seq, at, subject, kind, body FROM outbox WHERE seq > $1 AND topic = $2 ORDER BY seq LIMIT $3", []any{after, s.options.Topic, expandBatch}, func(row ledger.Row) (e event, err error) {
 		if err := row.Scan(&e.cursor, &e.at, &e.subject, &e.kind, &e.body); err != nil {
-			return err
+			return e, err
 		}
 		var body struct {
 			Tenant  string `json:"tenant"`
 			Subject string `json:"subject"`
 		}
 		if err := json.Unmarshal([]byte(e.body), &body); err != nil {
-			return fmt.Errorf("event %d: %w", e.cursor, err)
+			return e, fmt.Errorf("event %d: %w", e.cursor, err)
 		}
 		if e.tenant, e.own = body.Tenant, body.Subject; e.own == "" {
 			e.own = e.subject
 		}
-		list = append(list, e)
-		return nil
+		return e, nil
 	})
-	return list, err
 }
 
 // deliver writes one delivery with the next sequence number of its subject.
@@ -172,15 +169,10 @@ func (s *Service) claimFor(ctx context.Context, tx *ledger.Tx, now, hold int64, 
 	if n := len(*full) - 2; n > 0 {
 		others = " AND w.tenant NOT IN " + ledger.List(3, n)
 	}
-	var found []*Delivery
-	err := tx.Query(ctx, "SELECT "+deliveryColumns+` FROM deliveries d JOIN webhooks w ON w.id = d.webhook
+	found, err := ledger.All(ctx, tx, "SELECT "+deliveryColumns+` FROM deliveries d JOIN webhooks w ON w.id = d.webhook
 		WHERE d.status = 'pending' AND d.next_at <= $1 AND w.enabled AND (d.released OR NOT EXISTS
 			(SELECT 1 FROM deliveries p WHERE p.webhook = d.webhook AND p.subject = d.subject AND p.status = 'pending' AND NOT p.released AND p.seq < d.seq))`+others+`
-		ORDER BY d.next_at, d.cursor_at LIMIT $2`, *full, func(row ledger.Row) error {
-		d, err := scanDelivery(row)
-		found = append(found, d)
-		return err
-	})
+		ORDER BY d.next_at, d.cursor_at LIMIT $2`, *full, scanDelivery)
 	if err != nil {
 		return err
 	}
@@ -217,16 +209,12 @@ func (s *Service) claimFor(ctx context.Context, tx *ledger.Tx, now, hold int64, 
 // settle stores what became of an attempt. It changes nothing if the delivery was claimed
 // again meanwhile.
 func (s *Service) settle(ctx context.Context, d *Delivery, status string, answer int, failure string, next time.Duration) error {
-	return s.db.Write(ctx, func(tx *ledger.Tx) error {
-		now, err := tx.Now(ctx)
-		if err != nil {
-			return err
-		}
+	return s.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
 		done := now
 		if status == StatusPending {
 			done = 0
 		}
-		_, err = tx.Exec(ctx, "UPDATE deliveries SET status = $1, answer = $2, last_error = $3, next_at = $4, done_at = $5 WHERE id = $6 AND attempts = $7 AND status = 'pending'",
+		_, err := tx.Exec(ctx, "UPDATE deliveries SET status = $1, answer = $2, last_error = $3, next_at = $4, done_at = $5 WHERE id = $6 AND attempts = $7 AND status = 'pending'",
 			status, answer, failure, now+next.Microseconds(), done, d.ID, d.Attempts)
 		return err
 	})
@@ -235,49 +223,33 @@ func (s *Service) settle(ctx context.Context, d *Delivery, status string, answer
 // Deliveries returns deliveries of a webhook, newest first, of one status or of all for "".
 // Cursor is the id of the last one of the page before.
 func (s *Service) Deliveries(ctx context.Context, tenant, id, status, cursor string, limit int) ([]*Delivery, error) {
-	var list []*Delivery
-	err := s.db.Read(ctx, func(tx *ledger.Tx) error {
-		list = nil
+	return ledger.ReadOf(ctx, s.db, func(tx *ledger.Tx) ([]*Delivery, error) {
 		if _, err := s.get(ctx, tx, tenant, id, ""); err != nil {
-			return err
+			return nil, err
 		}
-		return tx.Query(ctx, "SELECT "+deliveryColumns+` FROM deliveries d WHERE d.webhook = $1 AND ($2 = '' OR d.status = $2)
+		return ledger.All(ctx, tx, "SELECT "+deliveryColumns+` FROM deliveries d WHERE d.webhook = $1 AND ($2 = '' OR d.status = $2)
 			AND ($3 = '' OR d.cursor_at < (SELECT c.cursor_at FROM deliveries c WHERE c.id = $3))
-			ORDER BY d.cursor_at DESC LIMIT $4`, []any{id, status, cursor, limit}, func(row ledger.Row) error {
-			d, err := scanDelivery(row)
-			list = append(list, d)
-			return err
-		})
+			ORDER BY d.cursor_at DESC LIMIT $4`, []any{id, status, cursor, limit}, scanDelivery)
 	})
-	return list, err
 }
 
 // Redeliver sends a delivery again that was delivered or given up. It keeps its id and its
 // sequence number, and neither waits for others of its subject nor holds them back.
 func (s *Service) Redeliver(ctx context.Context, tenant, webhook, id string) (*Delivery, error) {
-	var d *Delivery
-	err := s.db.Write(ctx, func(tx *ledger.Tx) error {
+	d, err := ledger.WriteOf(ctx, s.db, func(tx *ledger.Tx, now int64) (*Delivery, error) {
 		if _, err := s.get(ctx, tx, tenant, webhook, tx.ForUpdate()); err != nil {
-			return err
+			return nil, err
 		}
-		now, err := tx.Now(ctx)
-		if err != nil {
-			return err
-		}
-		_, err = tx.Exec(ctx, "UPDATE deliveries SET status = 'pending', released = TRUE, next_at = $1, give_up = $2, done_at = 0 WHERE id = $3 AND webhook = $4 AND status <> 'pending'",
+		_, err := tx.Exec(ctx, "UPDATE deliveries SET status = 'pending', released = TRUE, next_at = $1, give_up = $2, done_at = 0 WHERE id = $3 AND webhook = $4 AND status <> 'pending'",
 			now, now+s.cfg.RetryFor.Duration().Microseconds(), id, webhook)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		d = nil
-		err = tx.Query(ctx, "SELECT "+deliveryColumns+" FROM deliveries d WHERE d.id = $1 AND d.webhook = $2", []any{id, webhook}, func(row ledger.Row) (err error) {
-			d, err = scanDelivery(row)
-			return err
-		})
-		if err == nil && d == nil {
-			return ErrNotFound
+		found, err := ledger.All(ctx, tx, "SELECT "+deliveryColumns+" FROM deliveries d WHERE d.id = $1 AND d.webhook = $2", []any{id, webhook}, scanDelivery)
+		if err != nil || len(found) == 0 {
+			return nil, cmp.Or(err, ErrNotFound)
 		}
-		return err
+		return found[0], nil
 	})
 	s.Wake()
 	return d, err

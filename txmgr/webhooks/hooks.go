@@ -117,8 +117,9 @@ func (s *Service) Create(ctx context.Context, tenant, url string, events []strin
 		return nil, "", err
 	}
 	h := &Hook{ID: "wh_" + compact(), Tenant: tenant, URL: url, Events: events, Enabled: true, secret: webhook.NewSecret()}
-	err := s.db.Write(ctx, func(tx *ledger.Tx) error {
+	err := s.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
 		var count int
+		h.Created = now
 		// The counter's row makes creations take turns, so that the limit holds.
 		if _, err := tx.One(ctx, "SELECT value FROM counters WHERE name = 'outbox'"+tx.ForUpdate(), nil, &h.Cursor); err != nil {
 			return err
@@ -129,11 +130,7 @@ func (s *Service) Create(ctx context.Context, tenant, url string, events []strin
 		if count >= s.cfg.Limit {
 			return ErrTooMany
 		}
-		var err error
-		if h.Created, err = tx.Now(ctx); err != nil {
-			return err
-		}
-		_, err = tx.Exec(ctx, "INSERT INTO webhooks ("+columns+") VALUES "+ledger.Rows(1, 10),
+		_, err := tx.Exec(ctx, "INSERT INTO webhooks ("+columns+") VALUES "+ledger.Rows(1, 10),
 			h.ID, tenant, url, strings.Join(events, ","), true, h.Cursor, h.Created, h.secret.Reveal(), "", 0)
 		return err
 	})
@@ -163,38 +160,25 @@ func (s *Service) check(url string, events []string) error {
 
 // List returns a tenant's webhooks, all tenants' for "".
 func (s *Service) List(ctx context.Context, tenant string) ([]*Hook, error) {
-	var list []*Hook
-	err := s.db.Read(ctx, func(tx *ledger.Tx) error {
-		list = nil
-		return tx.Query(ctx, "SELECT "+columns+" FROM webhooks WHERE $1 = '' OR tenant = $1 ORDER BY created_at, id", []any{tenant}, func(row ledger.Row) error {
-			h, err := scanHook(row)
-			list = append(list, h)
-			return err
-		})
+	return ledger.ReadOf(ctx, s.db, func(tx *ledger.Tx) ([]*Hook, error) {
+		return ledger.All(ctx, tx, "SELECT "+columns+" FROM webhooks WHERE $1 = '' OR tenant = $1 ORDER BY created_at, id", []any{tenant}, scanHook)
 	})
-	return list, err
 }
 
 // Get returns one webhook.
 func (s *Service) Get(ctx context.Context, tenant, id string) (*Hook, error) {
-	var h *Hook
-	err := s.db.Read(ctx, func(tx *ledger.Tx) (err error) {
-		h, err = s.get(ctx, tx, tenant, id, "")
-		return err
-	})
-	return h, err
+	return ledger.ReadOf(ctx, s.db, func(tx *ledger.Tx) (*Hook, error) { return s.get(ctx, tx, tenant, id, "") })
 }
 
 func (s *Service) get(ctx context.Context, tx *ledger.Tx, tenant, id, clause string) (*Hook, error) {
-	var found *Hook
-	err := tx.Query(ctx, "SELECT "+columns+" FROM webhooks WHERE id = $1 AND ($2 = '' OR tenant = $2)"+clause, []any{id, tenant}, func(row ledger.Row) (err error) {
-		found, err = scanHook(row)
-		return err
-	})
-	if err == nil && found == nil {
+	found, err := ledger.All(ctx, tx, "SELECT "+columns+" FROM webhooks WHERE id = $1 AND ($2 = '' OR tenant = $2)"+clause, []any{id, tenant}, scanHook)
+	if err != nil {
+		return nil, err
+	}
+	if len(found) == 0 {
 		return nil, ErrNotFound
 	}
-	return found, err
+	return found[0], nil
 }
 
 // Change is what may be changed of a webhook; nil fields stay.
@@ -235,12 +219,8 @@ func (s *Service) Update(ctx context.Context, tenant, id string, c Change) (*Hoo
 func (s *Service) Rotate(ctx context.Context, tenant, id string, overlap time.Duration) (*Hook, secret.String, error) {
 	fresh := webhook.NewSecret()
 	var h *Hook
-	err := s.db.Write(ctx, func(tx *ledger.Tx) (err error) {
+	err := s.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) (err error) {
 		if h, err = s.get(ctx, tx, tenant, id, tx.ForUpdate()); err != nil {
-			return err
-		}
-		now, err := tx.Now(ctx)
-		if err != nil {
 			return err
 		}
 		h.oldSecret, h.secret, h.OldUntil = h.secret, fresh, now+overlap.Microseconds()
