@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -120,44 +119,103 @@ func (k *Keeper) Acquire(ctx context.Context, name string) (*Lease, error) {
 	if mine != nil && mine.Trusted(0) {
 		return mine, nil
 	}
-	defer k.take(name)()
+	taken, err := k.AcquireAll(ctx, []string{name}, nil)
+	if err == nil && len(taken) == 0 {
+		err = fmt.Errorf("%w: %s", ErrHeld, name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return taken[0], nil
+}
+
+// AcquireAll takes those of some leases that are free, expired, or left by an owner that is certainly dead, in one
+// transaction. then is called in it with the names that were taken, so that what they protect can be marked as this owner's at
+// the same moment; it may be called again if the transaction is, and may be nil. The leases that others hold are passed over.
+func (k *Keeper) AcquireAll(ctx context.Context, names []string, then func(context.Context, *ledger.Tx, []string) error) ([]*Lease, error) {
+	defer k.take(names...)()
 	before := now()
-	var term int64
-	err := k.db.Write(ctx, func(tx *ledger.Tx) error {
-		term = 0
-		clock, err := tx.Now(ctx)
-		if err != nil {
-			return err
+	var terms map[string]int64
+	err := k.db.WriteAt(ctx, func(tx *ledger.Tx, clock int64) error {
+		terms = map[string]int64{}
+		for part := range slices.Chunk(names, 200) {
+			if err := k.acquirePart(ctx, tx, clock, part, terms); err != nil {
+				return err
+			}
 		}
-		var owner string
-		var old, expires int64
-		found, err := tx.One(ctx, "SELECT owner, term, expires_at FROM leases WHERE name = $1"+tx.ForUpdate(), []any{name}, &owner, &old, &expires)
-		if err != nil {
-			return err
+		if then == nil {
+			return nil
 		}
-		if found && owner != "" && owner != k.owner && expires > clock && !k.db.OwnerDead(owner) {
-			return fmt.Errorf("%w: %s has %s", ErrHeld, owner, name)
-		}
-		term = old + 1
-		n, err := tx.Exec(ctx, `INSERT INTO leases (name, owner, term, expires_at) VALUES ($1, $2, $3, $4)
-			ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, term = excluded.term, expires_at = excluded.expires_at
-			WHERE leases.term = $5`, name, k.owner, term, clock+k.o.TTL.Microseconds(), old)
-		if err == nil && n == 0 {
-			err = fmt.Errorf("%w: %s was taken at this moment", ErrHeld, name)
-		}
-		return err
+		return then(ctx, tx, slices.Sorted(maps.Keys(terms)))
 	})
 	if err != nil {
 		return nil, err
 	}
-	l := &Lease{keeper: k, name: name, term: term, trusted: before + k.o.TTL - k.o.Margin, lost: make(chan struct{})}
+	list := make([]*Lease, 0, len(terms))
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if old := k.held[name]; old != nil {
-		old.end()
+	for name, term := range terms {
+		if old := k.held[name]; old != nil {
+			old.end()
+		}
+		l := &Lease{keeper: k, name: name, term: term, trusted: before + k.o.TTL - k.o.Margin, lost: make(chan struct{})}
+		k.held[name] = l
+		list = append(list, l)
 	}
-	k.held[name] = l
-	return l, nil
+	return list, nil
+}
+
+// acquirePart takes some leases in one statement: an upsert that passes over what others hold.
+func (k *Keeper) acquirePart(ctx context.Context, tx *ledger.Tx, clock int64, names []string, terms map[string]int64) error {
+	owners := map[string]bool{} // whether they may be alive
+	var free []string
+	known := map[string]bool{}
+	err := tx.Query(ctx, "SELECT name, owner, expires_at FROM leases WHERE name IN "+ledger.List(1, len(names))+" ORDER BY name"+tx.ForUpdate(), ledger.Args(names), func(r ledger.Row) error {
+		var name, owner string
+		var expires int64
+		if err := r.Scan(&name, &owner, &expires); err != nil {
+			return err
+		}
+		known[name] = true
+		if _, asked := owners[owner]; !asked {
+			owners[owner] = owner != "" && owner != k.owner && !k.db.OwnerDead(owner)
+		}
+		if owners[owner] && expires > clock {
+			return nil
+		}
+		free = append(free, name)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !known[name] {
+			free = append(free, name)
+		}
+	}
+	if len(free) == 0 {
+		return nil
+	}
+	seen := []any{""} // no lease has that name
+	rows := make([]any, 0, 4*len(free))
+	for _, name := range free {
+		if known[name] {
+			seen = append(seen, name)
+		}
+		rows = append(rows, name, k.owner, int64(1), clock+k.o.TTL.Microseconds())
+	}
+	// A row that another process has made since is passed over: those that were seen are locked.
+	return tx.Query(ctx, "INSERT INTO leases (name, owner, term, expires_at) VALUES "+ledger.Rows(len(free), 4)+
+		" ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, term = leases.term + 1, expires_at = excluded.expires_at"+
+		" WHERE leases.name IN "+ledger.List(len(rows)+1, len(seen))+" RETURNING name, term",
+		append(rows, seen...), func(r ledger.Row) error {
+			var name string
+			var term int64
+			err := r.Scan(&name, &term)
+			terms[name] = term
+			return err
+		})
 }
 
 // take notes that names are being acquired, until the function that it returns is called.
@@ -183,13 +241,9 @@ func (k *Keeper) renew(ctx context.Context) error {
 	k.mu.Unlock()
 	before := now()
 	var terms map[string]int64
-	err := k.db.Write(ctx, func(tx *ledger.Tx) error {
+	err := k.db.WriteAt(ctx, func(tx *ledger.Tx, clock int64) error {
 		terms = map[string]int64{}
-		clock, err := tx.Now(ctx)
-		if err != nil {
-			return err
-		}
-		err = tx.Query(ctx, "UPDATE leases SET expires_at = $1 WHERE owner = $2 RETURNING name, term",
+		err := tx.Query(ctx, "UPDATE leases SET expires_at = $1 WHERE owner = $2 RETURNING name, term",
 			[]any{clock + k.o.TTL.Microseconds(), k.owner}, func(r ledger.Row) error {
 				var name string
 				var term int64
@@ -235,18 +289,28 @@ func (k *Keeper) loose(terms map[string]int64) map[string]int64 {
 
 // free writes that terms are over. It passes over those that are others' by now.
 func (k *Keeper) free(ctx context.Context, tx *ledger.Tx, terms map[string]int64) error {
-	for part := range slices.Chunk(slices.Sorted(maps.Keys(terms)), 200) {
-		args := make([]any, 0, 2*len(part)+1)
-		for _, name := range part {
-			args = append(args, name, terms[name])
-		}
-		_, err := tx.Exec(ctx, "UPDATE leases SET owner = '', expires_at = 0 FROM (VALUES "+ledger.Rows(len(part), 2)+
-			") AS v WHERE leases.name = v.column1 AND leases.term = CAST(v.column2 AS BIGINT) AND leases.owner = $"+strconv.Itoa(len(args)+1), append(args, k.owner)...)
-		if err != nil {
-			return err
+	_, err := ledger.Values(ctx, tx, "UPDATE leases SET owner = '', expires_at = 0 FROM (VALUES %s) AS v WHERE leases.name = v.column1 AND leases.term = CAST(v.column2 AS BIGINT) AND leases.owner = v.column3",
+		slices.Sorted(maps.Keys(terms)), func(name string) []any { return []any{name, terms[name], k.owner} }, nil)
+	return err
+}
+
+// ReleaseAll gives leases back in one transaction. Those that were lost meanwhile are passed over. After an error the
+// next renewal does it.
+func (k *Keeper) ReleaseAll(ctx context.Context, leases []*Lease) error {
+	if len(leases) == 0 {
+		return nil
+	}
+	terms := make(map[string]int64, len(leases))
+	k.mu.Lock()
+	for _, l := range leases {
+		l.end()
+		terms[l.name] = l.term
+		if k.held[l.name] == l {
+			delete(k.held, l.name)
 		}
 	}
-	return nil
+	k.mu.Unlock()
+	return k.db.Write(ctx, func(tx *ledger.Tx) error { return k.free(ctx, tx, terms) })
 }
 
 func (k *Keeper) releaseAll(ctx context.Context) error {
@@ -264,15 +328,13 @@ func (k *Keeper) releaseAll(ctx context.Context) error {
 
 // Nodes returns the names of the living nodes of this keeper's kind.
 func (k *Keeper) Nodes(ctx context.Context) ([]string, error) {
-	var list []string
-	err := k.db.Read(ctx, func(tx *ledger.Tx) error {
-		list = nil
+	return ledger.ReadOf(ctx, k.db, func(tx *ledger.Tx) (list []string, err error) {
 		clock, err := tx.Now(ctx)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		prefix := nodePrefix(k.kind)
-		return tx.Query(ctx, "SELECT name, owner FROM leases WHERE substr(name, 1, $1) = $2 AND owner <> '' AND expires_at > $3 ORDER BY name",
+		err = tx.Query(ctx, "SELECT name, owner FROM leases WHERE substr(name, 1, $1) = $2 AND owner <> '' AND expires_at > $3 ORDER BY name",
 			[]any{len(prefix), prefix, clock}, func(r ledger.Row) error {
 				var name, owner string
 				err := r.Scan(&name, &owner)
@@ -281,8 +343,8 @@ func (k *Keeper) Nodes(ctx context.Context) ([]string, error) {
 				}
 				return err
 			})
+		return list, err
 	})
-	return list, err
 }
 
 // Instance returns the name under which this process is a node.

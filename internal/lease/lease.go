@@ -61,14 +61,7 @@ func (l *Lease) Fence() Fence { return Fence{Name: l.name, Owner: l.keeper.owner
 
 // Release gives the lease back. Releasing a lost lease does nothing. After an error the next renewal does it.
 func (l *Lease) Release(ctx context.Context) error {
-	l.end()
-	k := l.keeper
-	k.mu.Lock()
-	if k.held[l.name] == l {
-		delete(k.held, l.name)
-	}
-	k.mu.Unlock()
-	return k.db.Write(ctx, func(tx *ledger.Tx) error { return k.free(ctx, tx, map[string]int64{l.name: l.term}) })
+	return l.keeper.ReleaseAll(ctx, []*Lease{l})
 }
 
 // Fence is an owner's term as a value.
