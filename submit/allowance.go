@@ -15,8 +15,6 @@ import (
 	"lockstep/internal/hedera"
 	"lockstep/internal/limit"
 	"lockstep/internal/sleep"
-	"lockstep/internal/telemetry"
-	"lockstep/lock"
 )
 
 // What a sender can cost the operator by transactions that the network refuses. A transaction that is not known to be
@@ -27,35 +25,38 @@ import (
 // next one, or others have its nonce, too. Where nothing is looked up the network judges the nonce. takeRisk waits
 // for a free risk while all earlier transactions are on their way. wait means that it waited for as long as a turn
 // may take: the transaction goes back into its line. The error is the client's.
-func (s *Submitter) takeRisk(ctx context.Context, e *Entry, expected uint64) (wait bool, err error) {
-	mine := e.tx.Nonce()
-	if s.cfg.SkipLookUps || s.nonces.Budget() == 0 || mine == expected && s.isAlone(e) || e.upload != nil {
+func (e *Entry) takeRisk(ctx context.Context) (wait bool, err error) {
+	s, mine, expected := e.s, e.tx.Nonce(), e.next.Nonce
+	budget := uint64(s.Nonces.Budget())
+	if s.cfg.SkipLookUps || budget == 0 || e.upload != nil {
 		return false, nil // its file has taken one
 	}
 	// In a line it waits in its turn: those behind it must not get the free one first.
 	since, limit := time.Now(), s.awaitLimit()
 	if e.way == unordered {
-		since, limit = e.arrived, s.ordering.Recovery.Duration()
+		since, limit = e.arrived, s.Ordering.Recovery.Duration()
 	}
-	var looked time.Time
-	for {
-		near := mine < expected+uint64(s.nonces.Budget())
-		if near && s.tryRisk(ctx, e, mine == expected) {
+	for looked := (time.Time{}); ; expected = max(expected, s.Pool.Proven(e.tx.From())) {
+		switch {
+		case mine < expected:
+			return false, eth.ErrNonceTooLow(mine, expected)
+		case mine == expected && e.isAlone():
 			return false, nil
 		}
-		if mine < expected {
-			return false, tooRisky(mine, expected)
+		near := mine-expected < budget
+		if near && e.tryRisk(ctx, mine == expected) {
+			return false, nil
 		}
 		pace := freshness * time.Duration(1+min(mine-expected, maxPaced)/16)
-		if looked.IsZero() || time.Since(looked) > pace {
+		if time.Since(looked) > pace {
 			if !looked.IsZero() {
-				if account, found, err := s.chain.Account(ctx, e.tx.From()); err == nil && found {
+				if account, found, err := s.Chain.Account(ctx, e.tx.From()); err == nil && found {
 					expected = max(expected, account.Nonce)
 				}
 			}
 			looked = time.Now()
-			if mine >= expected && !s.pool.Follows(ctx, e.tx, expected) {
-				if !near && s.tryRisk(ctx, e, false) { // nobody on the way needs it
+			if mine >= expected && !s.Pool.Follows(ctx, e.tx, expected) {
+				if !near && e.tryRisk(ctx, false) { // nobody on the way needs it
 					return false, nil
 				}
 				return false, tooRisky(mine, expected)
@@ -64,30 +65,24 @@ func (s *Submitter) takeRisk(ctx context.Context, e *Entry, expected uint64) (wa
 		if time.Since(since) > limit || !sleep.For(ctx, riskPace) {
 			return e.way != unordered, tooRisky(mine, expected)
 		}
-		expected = max(expected, s.pool.Proven(e.tx.From()))
-		switch {
-		case mine < expected:
-			return false, eth.ErrNonceTooLow(mine, expected)
-		case mine == expected && s.isAlone(e):
-			return false, nil
-		}
 	}
 }
 
 // isAlone tells whether nothing else can have taken the nonce of a transaction that is next. In a line nothing
 // can. Without a line another relay may have the same nonce. So nothing is alone in a fleet, and in one relay what a
 // sender with recent wrong nonces sends is not.
-func (s *Submitter) isAlone(e *Entry) bool {
-	return e.way != unordered || !s.nonces.Shared() && s.pool.Alone(e.tx) && !s.nonces.Watched(e.tx.From())
+func (e *Entry) isAlone() bool {
+	s := e.s
+	return e.way != unordered || !s.Nonces.Shared() && s.Pool.Alone(e.tx) && !s.Nonces.Watched(e.tx.From())
 }
 
 // tryRisk takes a risk, if one is free. Without a line the last ones are kept for transactions that are next.
-func (s *Submitter) tryRisk(ctx context.Context, e *Entry, isNext bool) (ok bool) {
+func (e *Entry) tryRisk(ctx context.Context, isNext bool) (ok bool) {
 	spare := 0
 	if e.way == unordered && !isNext {
-		spare = s.nonces.Budget() / 4
+		spare = e.s.Nonces.Budget() / 4
 	}
-	e.risk, ok = s.nonces.Take(ctx, e.tx.From(), spare)
+	e.risk, ok = e.s.Nonces.Take(ctx, e.tx.From(), spare)
 	return ok
 }
 
@@ -112,10 +107,10 @@ func (e *Entry) settleRisk(r Result) {
 	case !r.refusedForSender():
 		e.risk.GiveBack()
 	case e.risk == nil:
-		e.s.nonces.Charge(e.tx.From())
+		e.s.Nonces.Charge(e.tx.From())
 	}
 	if r.back == backVanished {
-		e.s.nonces.Excuse(e.tx.From())
+		e.s.Nonces.Excuse(e.tx.From())
 	}
 	e.risk = nil
 }
@@ -141,59 +136,56 @@ func (r Result) refusedForSender() bool {
 
 // waitForRoom waits while the lane has so many transactions at nodes without a verdict that e would be one too
 // many. It returns false if there is no room in time. waited: something may have changed.
-func (s *Submitter) waitForRoom(ctx context.Context, lease *lock.Lease, e *Entry, known *known) (waited, ok bool) {
+func (e *Entry) waitForRoom(ctx context.Context) (waited, ok bool) {
 	if e.way == unordered {
 		return false, true
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.awaitLimit())
+	ctx, cancel := context.WithTimeout(ctx, e.s.awaitLimit())
 	defer cancel()
 	for {
-		most := s.maxOpen(ctx, e, *known)
+		most := e.maxOpen(ctx)
 		if most == 0 {
 			return waited, true
 		}
-		decided := lease.Room(most)
-		if decided != nil && !waited && time.Since(known.at) >= freshness { // the balance may be enough by now
-			s.readSender(ctx, e, known)
-			waited = true
-			continue
-		}
+		decided := e.lease.Room(most)
 		if decided == nil {
 			return waited, true
 		}
-		select {
-		case <-decided:
-			waited = true
-		case <-ctx.Done():
-			return true, false
+		if waited || time.Since(e.known.at) < freshness { // else the balance may be enough by now
+			select {
+			case <-decided:
+			case <-ctx.Done():
+				return true, false
+			}
 		}
-		s.readSender(ctx, e, known)
+		e.readSender(ctx, e.known)
+		waited = true
 	}
 }
 
 // maxOpen is how many transactions of the sender may be without a verdict, e included; 0: any number.
-func (s *Submitter) maxOpen(ctx context.Context, e *Entry, known known) int {
-	most := s.ordering.MaxOpen
-	if left, charged := s.nonces.Left(ctx, e.tx.From()); charged && (most == 0 || left < most) {
+func (e *Entry) maxOpen(ctx context.Context) int {
+	s, most := e.s, e.s.Ordering.MaxOpen
+	if left, charged := s.Nonces.Left(ctx, e.tx.From()); charged && (most == 0 || left < most) {
 		most = max(left, 1)
 	}
-	if !s.cfg.SkipLookUps && !s.spendings.covered(e.tx, s.costOf(e.tx, known), known, s.pool.Proven(e.tx.From())) {
+	if !s.cfg.SkipLookUps && !s.spendings.covered(e.tx, e.costOf(), *e.known, s.Pool.Proven(e.tx.From())) {
 		most = 1
 	}
 	return most
 }
 
-// costOf is the balance that the sender needs for a transaction to be executed.
-func (s *Submitter) costOf(tx *eth.Tx, known known) *big.Int {
-	if subsidy, ok := s.subsidy(tx.To()); ok && subsidy.Allowance > 0 {
-		return tx.Value()
+// costOf is the balance that the sender needs for the transaction to be executed.
+func (e *Entry) costOf() *big.Int {
+	if subsidy, ok := e.s.Subsidy(e.tx.To()); ok && subsidy.Allowance > 0 {
+		return e.tx.Value()
 	}
-	price := tx.GasPrice()
-	if known.GasPrice != nil && known.GasPrice.Cmp(price) < 0 {
-		price = known.GasPrice
+	price := e.tx.GasPrice()
+	if network := e.known.GasPrice; network != nil && network.Cmp(price) < 0 {
+		price = network
 	}
-	cost := new(big.Int).Mul(price, new(big.Int).SetUint64(tx.Gas()))
-	return cost.Add(cost, tx.Value())
+	cost := new(big.Int).Mul(price, new(big.Int).SetUint64(e.tx.Gas()))
+	return cost.Add(cost, e.tx.Value())
 }
 
 // spendings are the costs that senders may bear for the transactions that this process handed over, while any of
@@ -298,56 +290,37 @@ type cost struct {
 	reservation *limit.Reservation // nil: none, or off
 }
 
-// Asker is the request with which a transaction came, for the log.
-type Asker struct {
-	ID     string // of the request
-	Client string // its address, as far as the log may show it
-}
-
-// whoAsks notes who asks, and whose budget a transaction counts against.
-func (s *Submitter) whoAsks(ctx context.Context, e *Entry) {
-	e.traceID = telemetry.TraceID(ctx)
-	e.asker = s.whose(ctx)
-	if s.budget.On() {
-		e.cost.ip = s.clientIP(ctx)
-	}
-}
-
 // reserve sets aside the expected cost of a submission, or returns the client's error. It comes last before the
 // submission, so that a transaction that cannot be sent reserves nothing.
-func (s *Submitter) reserve(ctx context.Context, e *Entry, known known, submission consensus.Submission) error {
-	if !s.budget.On() {
+func (e *Entry) reserve(ctx context.Context, submission consensus.Submission) (err error) {
+	if !e.s.Budget.On() {
 		return nil
 	}
 	var price hedera.Tinybar // 0: not known
-	if !s.cfg.SkipLookUps {
-		price, _ = hedera.TinybarOf(known.GasPrice)
+	if !e.s.cfg.SkipLookUps {
+		price, _ = hedera.TinybarOf(e.known.GasPrice)
 	}
 	offered, _ := hedera.TinybarOf(e.tx.GasPrice())
-	reservation, err := s.setAside(ctx, e, limit.EthereumCost(price, offered, e.tx.Gas(), submission.MaxGasAllowance))
-	if err == nil {
-		e.cost.reservation = reservation
-	}
+	e.cost.reservation, err = e.setAside(ctx, limit.EthereumCost(price, offered, e.tx.Gas(), submission.MaxGasAllowance))
 	return err
 }
 
-func (s *Submitter) setAside(ctx context.Context, e *Entry, amount hedera.Tinybar) (*limit.Reservation, error) {
-	reservation, ok := s.budget.Reserve(ctx, limit.Spending{
+// reserveFile sets aside the expected cost of putting call data into a file, or returns the client's error.
+func (e *Entry) reserveFile(ctx context.Context, digits int) (c cost, err error) {
+	if e.s.Budget.On() {
+		c.reservation, err = e.setAside(ctx, e.s.Budget.FileCost(ctx, digits, e.s.Rules.FileChunkSize))
+	}
+	return c, err
+}
+
+func (e *Entry) setAside(ctx context.Context, amount hedera.Tinybar) (*limit.Reservation, error) {
+	reservation, ok := e.s.Budget.Reserve(ctx, limit.Spending{
 		Sender: e.tx.From(), IP: e.cost.ip, Method: "eth_sendRawTransaction", Amount: amount,
 	})
 	if !ok {
 		return nil, eth.ErrHbarLimited()
 	}
 	return reservation, nil
-}
-
-// reserveFile sets aside the expected cost of putting call data into a file, or returns the client's error.
-func (s *Submitter) reserveFile(ctx context.Context, e *Entry, digits int) (cost, error) {
-	if !s.budget.On() {
-		return cost{}, nil
-	}
-	reservation, err := s.setAside(ctx, e, s.budget.FileCost(ctx, digits, s.rules.FileChunkSize))
-	return cost{reservation: reservation}, err
 }
 
 // stored ends the reservation for a file that could not be made, and tells whether anything may have been paid. The reservation
@@ -370,16 +343,19 @@ func (c *cost) stored(file File, err error) (paid bool) {
 	return true
 }
 
-// settle ends the reservation. Only what reached consensus is charged. If that is not known, the network tells
+// settleCost ends the reservation. Only what reached consensus is charged. If that is not known, the network tells
 // later, or the estimate stays.
-func (c *cost) settle(r Result) {
+func (e *Entry) settleCost(r Result) {
 	switch {
 	case !r.atConsensus && r.Outcome != Unknown:
-		c.reservation.Release()
+		e.cost.reservation.Release()
 	case r.TransactionID.IsZero():
-		c.reservation.Settle()
+		e.cost.reservation.Settle()
 	default:
-		c.reservation.Settle(r.TransactionID)
+		e.cost.reservation.Settle(r.TransactionID)
+	}
+	if r.atConsensus && !r.TransactionID.IsZero() {
+		e.s.Charged(e.tx.Hash(), r.TransactionID)
 	}
 }
 
@@ -388,14 +364,4 @@ func (e *Entry) giveBack() {
 	e.cost.reservation.Release()
 	e.risk.GiveBack()
 	e.risk = nil
-}
-
-// TellNobody is a Deps.Charged for those who do not want to know.
-func TellNobody(common.Hash, ...hedera.TransactionID) {}
-
-// tellCharged reports the transactions that reached consensus.
-func (e *Entry) tellCharged(r Result) {
-	if r.atConsensus && !r.TransactionID.IsZero() {
-		e.s.charged(e.tx.Hash(), r.TransactionID)
-	}
 }

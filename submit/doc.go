@@ -1,13 +1,14 @@
 // Package submit is the path of a raw transaction: decode, place in line,
 // prechecks, sending to a consensus node, release, verdict.
 //
-//	submit.go     what callers see: Enter, Begin, Finish
-//	entry.go      a transaction on its way, the stages of its life, and what its client was promised
+//	submit.go     what it works with, and the bound of all that is in progress
+//	entry.go      a transaction from Enter to its Result, and what its client is told
 //	gate.go       call data that travels in a file, and those that wait behind it
 //	facts.go      what is looked up, and what is known while the mirror node fails
-//	turn.go       the way from the line to the verdict: run, the wait for the turn, may it go now, its way to a node
+//	turn.go       the path: run, the wait for the turn, may it go now, its way to a node
 //	allowance.go  what a sender may cost the operator, and whether it can pay: both may keep the turn waiting
-//	verdict.go    what became of it, and its end
+//	verdict.go    what became of it
+//	patience.go   how long it waits for what, and how it comes back to its line
 //	result.go     what is told: clients, the log, metrics, the trace
 //
 // A submission has several parts, because order is decided before anything waits:
@@ -41,18 +42,20 @@
 //
 // # An entry's life
 //
-// An entry is at one stage, which one method changes; entry.go checks each change by this table.
+// It is entered, and either left before anything began, or begun and then over, once. In between run takes it, from top to
+// bottom, through:
 //
-//	stage      what it is doing                                           goes to
-//	entered    it has its place, or waits for it at its gate              begun; left: its caller gives it up
-//	begun      its look-ups are under way                                 waiting; over: a precheck refuses it, its look-ups fail, or it gets no place; left: too many are in progress
-//	waiting    it waits for its turn                                      granted; waiting: it takes a new place; over: the turn does not come
-//	granted    it has the turn                                            following; waiting: what it follows is missing; over: no node has it
-//	following  a node has it, or may have it; its verdict is awaited      over: the verdict; waiting: it was certainly not executed
-//	over       it has its Result                                          -
-//	left       its place was given up before anything began               -
+//	Enter       decoded, checked, in line or at its gate
+//	Begin       its look-ups are under way, and its call data is put into a file
+//	waitAtGate  until its ticket is drawn
+//	wait        until it has the turn, or will not get it
+//	decide      may it go now? The lane and the prechecks say
+//	handOver    a risk and the budget are taken, a node takes it, the lane is told
+//	settle      its verdict is awaited; a client that waits for too long is told of the doubt
+//	finish      all is given back, and the Result is told
 //
-// What another relay had promised and could not end enters at begun. A panic ends an entry at any stage.
+// From wait on it may go back to wait: its turn was not the time to go, or was lost; or it certainly was not executed.
+// What another relay had promised comes in at Begin (TakeOver). A panic ends it anywhere.
 //
 // # What is certain
 //
@@ -99,11 +102,11 @@
 //
 // A transaction may come back from its turn, or from the network, to its sender's line, and wait
 // for another turn, until NONCE_RECOVERY_MS after its arrival: see package lock, and docs/internals/LANES.md.
-// turn.go has what is decided in the turn, verdict.go what follows.
+// patience.go has the ways back.
 //
 // # Promises
 //
 // In asynchronous mode the hash that a client got is a promise. While no node takes the transaction, for a reason that
 // passes, it is tried again, for NONCE_PROMISE_MS. When this relay dies, another one goes on with it (TakeOver).
-// entry.go has both.
+// patience.go has the one (retries), entry.go the other.
 package submit

@@ -2,9 +2,7 @@ package submit
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"slices"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -12,8 +10,9 @@ import (
 	"lockstep/internal/eth"
 	"lockstep/internal/lifecycle"
 	"lockstep/internal/limit"
-	"lockstep/internal/sleep"
+	"lockstep/internal/telemetry"
 	"lockstep/lock"
+	"lockstep/precheck"
 )
 
 // Entry is a transaction that has its place in line. One goroutine at a time works on it.
@@ -24,9 +23,12 @@ type Entry struct {
 	// inLineSince is when its client's wait for the turn begins: at its arrival, or when its call data is in its
 	// file.
 	inLineSince time.Time
+	asker       Asker
+	traceID     string // of its request; empty: not recorded
 
-	stage  atomic.Uint32 // how far it is; changed by become
-	answer atomic.Uint32 // what its client has been told
+	stage   atomic.Uint32 // whether its way has begun, and is over
+	answer  atomic.Uint32 // what its client has been told
+	answers chan Result   // … that, for Finish
 
 	way       way
 	gate      *gate        // where it waits for its ticket, if it is gated
@@ -35,88 +37,29 @@ type Entry struct {
 	returned  bool         // it waits in its line once more
 	returns   int          // how often it came back: after it was sent, or because it lost its turn
 
-	facts  *facts // from begun on
+	facts  *facts // from Begin on
 	upload *upload
+	cost   cost
+	risk   *limit.NonceRisk // that the network refuses it for its nonce
 
-	fence      uint64 // of the sender's turn; 0: not ordered, or not reached
-	cost       cost
-	asker      Asker
-	traceID    string               // of its request; empty: not recorded
-	risk       *limit.NonceRisk     // that the network refuses it for its nonce
-	submission consensus.Submission // as it was offered last
-	standing   lock.Standing        // of its nonce, when it was sent
+	// Of its latest turn.
+
+	lease      *lock.Lease
+	fence      uint64               // 0: not ordered, or not reached
+	known      *known               // the facts as they were renewed
+	next       lock.Next            // what the lane said
+	submission consensus.Submission // as it was offered
 	ahead      *ahead               // the network refused it so, and it waits once more; nil: it did not
 	doubtful   []Pending            // its former submissions that vanished, as far as their nodes know
 }
 
-// stage is how far a transaction is on its way. The package comment has the table of its changes.
-type stage uint32
-
+// How far an entry is.
 const (
-	entered   stage = iota // it has its place, or waits for it at its gate
-	begun                  // its look-ups are under way
-	waiting                // it waits for its turn
-	granted                // it has the turn
-	following              // a node has it, or may have it
-	over                   // it has its Result
-	left                   // its place was given up before anything began
-	stages
+	entered uint32 = iota // it has its place, or waits for it at its gate
+	begun                 // it is under way
+	over                  // it has its Result
+	left                  // its place was given up before anything began
 )
-
-// changes are the stages that may follow each.
-var changes = [stages][]stage{
-	entered:   {begun, left},
-	begun:     {waiting, over, left},
-	waiting:   {granted, waiting, over},
-	granted:   {waiting, following, over},
-	following: {waiting, over},
-}
-
-func (s stage) String() string {
-	return [stages]string{"entered", "begun", "waiting", "granted", "following", "over", "left"}[s]
-}
-
-// become changes the stage. It returns false, and changes nothing, if the table forbids that.
-func (e *Entry) become(to stage) bool {
-	for {
-		from := stage(e.stage.Load())
-		if from == over || from == left {
-			return false
-		}
-		if wrong := e.check(from, to); wrong != nil {
-			e.s.noteWrongStage(wrong)
-			return false
-		}
-		if e.stage.CompareAndSwap(uint32(from), uint32(to)) {
-			return true
-		}
-	}
-}
-
-// check returns what is wrong with an entry that changes its stage, or nil.
-func (e *Entry) check(from, to stage) error {
-	var wrong []error
-	must := func(holds bool, rule string) {
-		if !holds {
-			wrong = append(wrong, fmt.Errorf("%s: from %s to %s", rule, from, to))
-		}
-	}
-	must(slices.Contains(changes[from], to), "a transaction goes on as the table says")
-	must(e.facts != nil || to == begun || to == left || to == over, "what goes on has its look-ups")
-	must((e.gate != nil) == (e.way == gated), "who is gated has a gate, and nobody else")
-	must(e.way != direct || e.ticket != nil, "who is in line has a ticket")
-	must(e.way != unordered || e.ticket == nil, "who is not ordered is in no line")
-	must(to != following || e.submission.Ethereum != nil, "what a node may have was offered")
-	must(e.returns == 0 || e.returned, "who came back waits once more")
-	return errors.Join(wrong...)
-}
-
-// noteWrongStage notes an entry that went where it must not, which is a bug of this package. Tests look for it.
-func (s *Submitter) noteWrongStage(wrong error) {
-	if s.wrongStage.CompareAndSwap(nil, &wrong) {
-		s.log.Error("a transaction has come into a state that the table does not allow", "error", wrong)
-	}
-}
 
 // way is how a transaction comes to its ticket. It is fixed when the transaction enters.
 type way uint8
@@ -127,13 +70,192 @@ const (
 	gated                // it gets its ticket when its gate opens
 )
 
-// What the client has been told while the transaction goes on. The answer is given once.
+// What the client has been told. The answer is given once.
 const (
 	answerNone    uint32 = iota
+	answerResult         // what became of it
 	answerHash           // the hash: a node has the transaction
 	answerPromise        // the hash, before a node has the transaction; other relays know of it
 	answerDoubt          // that the outcome is not known: the client may send the transaction again
 )
+
+// Enter decodes and checks a transaction and takes its place in the sender's line.
+// It never blocks. The error is an *eth.Error.
+func (s *Submitter) Enter(raw []byte) (*Entry, error) {
+	if s.cfg.ReadOnly {
+		return nil, eth.ErrReadOnly()
+	}
+	tx, err := eth.DecodeTx(raw)
+	if err != nil {
+		return nil, err
+	}
+	if err := precheck.Stateless(tx, s.Rules); err != nil {
+		return nil, err
+	}
+	e := s.newEntry(tx)
+	if err := e.enterLine(); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+func (s *Submitter) newEntry(tx *eth.Tx) *Entry {
+	now := time.Now()
+	return &Entry{s: s, tx: tx, arrived: now, inLineSince: now, answers: make(chan Result, 1)}
+}
+
+// enterLine takes the transaction's place, if its sender is ordered.
+func (e *Entry) enterLine() error {
+	if e.s.Locks.Enabled(e.tx.From()) {
+		if err := e.s.gates.enter(e); err != nil {
+			return lockError(err)
+		}
+	}
+	return nil
+}
+
+// Leave gives the place up without submitting. After Begin or Finish it does nothing, because the transaction may
+// be under way although the caller has its answer.
+func (e *Entry) Leave() {
+	if e.stage.CompareAndSwap(entered, left) {
+		e.leave()
+	}
+}
+
+func (e *Entry) leave() {
+	if e.s.gates.leave(e) {
+		e.ticket.Leave()
+	}
+}
+
+// Begin starts what needs no turn, the look-ups above all. It never blocks. The error is an *eth.Error, after
+// which the place is given up; else Finish must follow. Finish calls Begin if it was left out, but then the stack
+// that waits has grown, and thousands may wait.
+func (e *Entry) Begin(ctx context.Context) error {
+	s := e.s
+	if err := s.tasks.begin(len(e.tx.Raw())); err != nil {
+		e.Leave()
+		return err
+	}
+	if !e.stage.CompareAndSwap(entered, begun) {
+		s.tasks.end(len(e.tx.Raw()))
+		return eth.ErrRequestTimeout() // it has left
+	}
+	defer e.afterPanic()
+	e.trace(lifecycle.Step{Name: lifecycle.Received, At: e.arrived})
+	if e.way == direct {
+		e.trace(lifecycle.Step{Name: lifecycle.Queued})
+	}
+	s.Pool.Add(e.tx)
+	e.traceID, e.asker = telemetry.TraceID(ctx), s.Asker(ctx)
+	if s.Budget.On() {
+		e.cost.ip = s.ClientIP(ctx)
+	}
+	e.lookUp(context.WithoutCancel(ctx))
+	e.store(ctx)
+	return nil
+}
+
+// Notify calls f, once and in a goroutine of its own, when Finish would not wait for the turn any more, whatever
+// ended the wait; f must call Finish. So thousands can wait without a goroutine each. If it returns false, f is
+// not called, and Finish has to do the waiting; ctx is the one for Finish. It comes after Begin.
+func (e *Entry) Notify(ctx context.Context, f func()) bool {
+	s := e.s
+	switch {
+	case e.way != direct:
+		return false
+	case s.cfg.Async: // the client's answer does not wait for the turn
+		return false
+	case s.Ordering.CancelOnDisconnect && ctx.Done() != nil: // Finish has to watch ctx
+		return false
+	}
+	if e.learns() {
+		s.learner.add(context.WithoutCancel(ctx), e) // until Finish removes it
+	}
+	return e.ticket.Notify(e.mayWait(), f)
+}
+
+// Finish waits for the turn, submits and follows the transaction as far as the
+// settings say.
+//
+// A client that goes away does not stop its transaction, unless the operator wants that for queued ones. Finish
+// uses the values of ctx, but not its end: what bounds its wait is run, each of whose waits has a limit of its own.
+func (e *Entry) Finish(ctx context.Context) Result {
+	if e.stage.Load() != begun {
+		if err := e.Begin(ctx); err != nil {
+			return Result{Outcome: NotSent, Hash: e.tx.Hash(), Err: err}
+		}
+	}
+	if e.s.cfg.Async {
+		return e.finishAsync(context.WithoutCancel(ctx))
+	}
+	go e.run(ctx)
+	return <-e.answers
+}
+
+// finishAsync answers after the prechecks; the rest goes on by itself, and the client cannot stop it any more.
+func (e *Entry) finishAsync(ctx context.Context) Result {
+	known, err := e.facts.get(ctx)
+	if err == nil {
+		err = known.stale // facts that may have changed are not enough for a promise
+	}
+	if err == nil {
+		err = e.check(known, known.nonce, false)
+	}
+	if err != nil {
+		e.finish(e.failedCheck(err, known.nonce))
+		return <-e.answers
+	}
+	e.answer.Store(answerPromise)
+	kept := e.s.Promises.Keep(e.tx)
+	go e.run(ctx)
+	kept(ctx) // meanwhile the transaction goes on
+	return Result{Outcome: Unknown, Hash: e.tx.Hash()}
+}
+
+// TakeOver goes on with a transaction whose hash a relay that is gone has promised, and which is kept
+// until then. It never blocks. It returns false if this process takes nothing more; else the promise
+// is released when the transaction has its verdict.
+func (s *Submitter) TakeOver(tx *eth.Tx, until time.Time) bool {
+	if s.tasks.begin(len(tx.Raw())) != nil {
+		return false
+	}
+	e := s.newEntry(tx)
+	e.arrived, e.takenOver = until.Add(-s.Ordering.Promise.Duration()), true
+	e.stage.Store(begun)
+	e.answer.Store(answerPromise)
+	e.trace(lifecycle.Step{Name: lifecycle.Received})
+	s.Pool.Add(tx)
+	go e.takeUp(context.Background()) //nolint:forbidigo // its client is another relay's
+	return true
+}
+
+// takeUp takes its place in this relay's line once its look-ups have succeeded.
+func (e *Entry) takeUp(ctx context.Context) {
+	defer e.afterPanic()
+	e.lookUp(ctx)
+	known, err := e.facts.get(ctx)
+	if err == nil {
+		err = e.enterLine()
+	}
+	if err != nil {
+		e.finish(notSent(factError(err)))
+		return
+	}
+	if e.way == direct && !e.s.cfg.SkipLookUps {
+		e.ticket.Observe(known.nonce)
+	}
+	e.store(ctx)
+	e.run(ctx)
+}
+
+// tell gives the client its answer, if it has got none yet.
+func (e *Entry) tell(what uint32, r Result) {
+	if e.answer.CompareAndSwap(answerNone, what) {
+		r.Hash = e.tx.Hash()
+		e.answers <- r
+	}
+}
 
 // promised tells whether the client has got the hash, and was not told of any doubt.
 func (e *Entry) promised() bool {
@@ -141,128 +263,43 @@ func (e *Entry) promised() bool {
 	return answer == answerHash || answer == answerPromise
 }
 
-// noteAnswer notes what the client is told, and returns whether it has been told nothing before.
-func (e *Entry) noteAnswer(answer uint32) bool { return e.answer.CompareAndSwap(answerNone, answer) }
-
-// ahead is a transaction that was sent before the ones that it follows had come, and that the network refused.
-type ahead struct {
-	until time.Time // when it waits no longer
-	then  Result    // what it ends with then
-}
-
-// patience is how much longer the transaction may wait for its predecessor.
-func (e *Entry) patience() time.Duration {
-	left := e.remaining()
-	if e.ahead != nil {
-		left = min(left, time.Until(e.ahead.until))
+// afterPanic is for a defer: a panic ends the transaction, not the process. Nobody knows then whether bytes left.
+func (e *Entry) afterPanic() {
+	if r := recover(); r != nil {
+		e.s.Log.Error("panic in a submission", "hash", e.tx.Hash(), "panic", r, "stack", string(debug.Stack()))
+		if e.lease != nil {
+			e.lease.Report(lock.Report{Outcome: lock.Lost})
+		}
+		e.finish(Result{Outcome: Unknown, Err: eth.ErrInternal("the submission failed")})
 	}
-	return left
 }
 
-// remaining is how much longer the transaction may be kept for its predecessor.
-func (e *Entry) remaining() time.Duration {
-	limit := e.s.ordering.Recovery.Duration()
-	if e.promised() {
-		limit = max(limit, e.s.ordering.Promise.Duration())
-	}
-	return limit - time.Since(e.arrived)
-}
-
-// Promises keeps the transactions whose hashes clients get before a node has them, where another
-// relay goes on with them when this one dies: package pending.
-type Promises interface {
-	// Keep notes a promise. It never blocks; the function that it returns waits until the promise
-	// is where others find it, for a bounded time. Release follows, once.
-	Keep(tx *eth.Tx) (wait func(context.Context))
-	// Release ends a promise: the transaction has its verdict. It never blocks.
-	Release(tx *eth.Tx)
-}
-
-// promise notes that the client gets the hash, which is a promise. The function that it returns
-// is to be called before the answer.
-func (e *Entry) promise() (wait func(context.Context)) {
-	e.answer.Store(answerPromise)
-	return e.s.promises.Keep(e.tx)
-}
-
-// keepOrRelease ends the promise of a transaction that has its verdict. Other relays go on with what this process
-// did not finish before it had to stop.
-func (s *Submitter) keepOrRelease(e *Entry, r Result) {
-	if e.answer.Load() != answerPromise || s.tasks.closing() && (r.Outcome == Unknown || r.Outcome == NotSent && !r.nonceSpent) {
+// finish gives everything back and records the final result, on every path.
+func (e *Entry) finish(r Result) {
+	if !e.stage.CompareAndSwap(begun, over) {
 		return
 	}
-	s.promises.Release(e.tx)
+	defer e.tell(answerResult, r)
+	defer e.discard(r.ran)
+	e.leave()
+	e.settleCost(r)
+	e.risk.GiveBack() // if it had no verdict
+	e.publish(r)
+	e.endPromise(r)
+	e.log(r)
 }
 
-// retryPace is how long a promised transaction waits after it could not be sent.
-const retryPace = time.Second
-
-// retries waits and returns true if a promised transaction is to be tried again, because it could not be sent for
-// a reason that passes. It then has a new place in its line.
-func (e *Entry) retries(ctx context.Context, r Result) bool {
-	s := e.s
-	if !r.passing || !e.promised() || e.way == unordered || e.remaining() <= retryPace || s.tasks.closing() {
-		return false
+// endPromise ends the promise of a transaction that has its verdict. Other relays go on with what this process
+// did not finish before it had to stop.
+func (e *Entry) endPromise(r Result) {
+	unfinished := r.Outcome == Unknown || r.Outcome == NotSent && !r.nonceSpent
+	if e.answer.Load() == answerPromise && !(unfinished && e.s.tasks.closing()) {
+		e.s.Promises.Release(e.tx)
 	}
-	if !sleep.For(context.WithoutCancel(ctx), retryPace) || !e.rejoin(backNotTaken) {
-		return false
-	}
-	e.giveBack()
-	return true
 }
 
-// TakeOver goes on with a transaction whose hash a relay that is gone has promised, and which is kept
-// until then. It never blocks. It returns false if this process takes nothing more; else the promise
-// is released when the transaction has its verdict.
-func (s *Submitter) TakeOver(tx *eth.Tx, until time.Time) bool {
-	if ok, _ := s.tasks.begin(len(tx.Raw())); !ok {
-		return false
-	}
-	e := &Entry{s: s, tx: tx, arrived: until.Add(-s.ordering.Promise.Duration()), takenOver: true}
-	e.stage.Store(uint32(begun))
-	e.answer.Store(answerPromise)
-	s.traceStep(tx, lifecycle.Step{Name: lifecycle.Received})
-	s.pool.Add(tx)
-	s.background(e, func() {
-		ctx := context.Background() //nolint:forbidigo // its client is another relay's
-		e.facts = s.knownInTime(ctx, e)
-		if err := s.proceed(ctx, e); err != nil {
-			s.finish(e, notSent(err))
-		}
-	})
-	return true
-}
-
-func (s *Submitter) proceed(ctx context.Context, e *Entry) error {
-	known, err := e.facts.get(ctx) // they are there
-	if err != nil {
-		return factError(err)
-	}
-	if s.locks.Enabled(e.tx.From()) {
-		if err := s.gates.enter(e); err != nil {
-			return lockError(err)
-		}
-	}
-	if e.way == direct && !s.cfg.SkipLookUps {
-		e.ticket.Observe(known.nonce)
-	}
-	e.store(ctx)
-	e.run(ctx, nil)
-	return nil
-}
-
-// knownInTime looks up what a transaction needs, again and again while its promise counts.
-func (s *Submitter) knownInTime(ctx context.Context, e *Entry) *facts {
-	f := &facts{done: make(chan struct{})}
-	defer close(f.done)
-	if s.cfg.SkipLookUps {
-		f.value.GasPrice = e.tx.GasPrice()
-		return f
-	}
-	for {
-		f.value, f.err = s.gather(ctx, e.tx)
-		if f.err == nil || e.remaining() <= 0 || s.tasks.closing() || !sleep.For(ctx, retryPace) {
-			return f
-		}
-	}
+// trace adds a step to what is known of the transaction.
+func (e *Entry) trace(step lifecycle.Step) {
+	step.Sender, step.Nonce = e.tx.From(), e.tx.Nonce()
+	e.s.Trace.Record(e.tx.Hash(), step)
 }

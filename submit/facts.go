@@ -13,26 +13,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"lockstep/internal/eth"
-	"lockstep/internal/hedera"
 	"lockstep/internal/sleep"
 	"lockstep/lock"
 	"lockstep/precheck"
 )
-
-// Chain answers what the prechecks need to know. It is implemented over the
-// mirror node; its answers may lag behind consensus by a few seconds.
-type Chain interface {
-	// Account looks an account up by EVM address. found is false when there is none.
-	Account(ctx context.Context, address common.Address) (account Account, found bool, err error)
-	// GasPrice returns the network's gas price in weibar, the operator's buffer
-	// included. The result is not shared.
-	GasPrice(ctx context.Context) (*big.Int, error)
-	// Record tells how much the mirror node's record of a transaction says of what became of it. An error says nothing.
-	Record(ctx context.Context, id hedera.TransactionID) (Record, error)
-	// Changed says that a transaction of sender reached consensus, so that what was
-	// remembered from before is stale.
-	Changed(sender common.Address)
-}
 
 // provenChain is a chain that also shows the nonces that the network has proved: the pool knows them from
 // receipts, before the mirror node does. A proof stays true, so a lower nonce is refused rightly, and costs
@@ -50,34 +34,11 @@ func (c provenChain) Account(ctx context.Context, address common.Address) (Accou
 	return account, found, err
 }
 
-// Account is what the prechecks need of an account.
-type Account struct {
-	Nonce             uint64
-	Balance           hedera.Tinybar
-	BalanceUnknown    bool // there is an account, but its balance is not known
-	SignatureRequired bool // as a receiver
-
-	shown uint64 // the nonce that goes with the balance
-}
-
-// Record is what the record of a transaction that reached consensus says, whatever its status is called.
-type Record uint8
-
-// What records say.
-const (
-	RecordOpen    Record = iota // nothing: there is none yet, or it is not complete
-	RecordRan                   // the EVM ran it: its sender's nonce is spent
-	RecordInBlock               // it is in a block, and was not run: nobody paid for it, or could
-	RecordRefused               // it was not run, and is in no block
-)
-
 // facts are look-ups under way: they run while the transaction is queued.
 type facts struct {
-	done chan struct{}
-	err  error
-
-	mu    sync.Mutex
-	value known // guarded by mu once done is closed: the turn renews it while a file may wait for it
+	done  chan struct{}
+	value known // once done is closed
+	err   error // … why there is none
 }
 
 // known is the outcome of the look-ups.
@@ -101,44 +62,7 @@ func (f *facts) get(ctx context.Context) (known, error) {
 			return known{}, context.Cause(ctx)
 		}
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	return f.value, f.err
-}
-
-// renew takes what was looked up again in the turn, after the look-ups have ended.
-func (f *facts) renew(now known) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.value = now
-}
-
-// lookUp starts the look-ups. They end by themselves: every call to the mirror node has a time limit. When they
-// are done, the lane learns what nonce is next: a burst that arrived out of order may be waiting for that. If
-// they fail, the transaction cannot be sent, and does not wait for its turn.
-func (s *Submitter) lookUp(ctx context.Context, e *Entry) *facts {
-	f := &facts{done: make(chan struct{})}
-	if s.cfg.SkipLookUps {
-		f.value.GasPrice = e.tx.GasPrice() // needed only for the fee cap
-		close(f.done)
-		return f
-	}
-	go func() {
-		f.value, f.err = s.gather(ctx, e.tx)
-		nonce := f.value.nonce // the turn may renew it
-		var ticket *lock.Ticket
-		if e.way == direct { // a transaction behind a gate is looked up again
-			ticket = e.ticket // once done is closed, the entry may take a new place
-		}
-		close(f.done)
-		switch {
-		case f.err != nil:
-			e.leave()
-		case ticket != nil:
-			ticket.Observe(nonce)
-		}
-	}()
-	return f
 }
 
 // failure returns why the look-ups failed, or nil if they are under way or succeeded.
@@ -151,47 +75,75 @@ func (f *facts) failure() error {
 	}
 }
 
+// lookUp starts the look-ups. They end by themselves: every call to the mirror node has a time limit. When they
+// are done, the lane learns what nonce is next: a burst that arrived out of order may be waiting for that. If
+// they fail, the transaction cannot be sent, and does not wait for its turn.
+func (e *Entry) lookUp(ctx context.Context) {
+	s, f := e.s, &facts{done: make(chan struct{})}
+	e.facts = f
+	if s.cfg.SkipLookUps {
+		f.value.GasPrice = e.tx.GasPrice() // needed only for the fee cap
+		close(f.done)
+		return
+	}
+	go func() {
+		f.value, f.err = s.gather(ctx, e.tx)
+		for f.err != nil && e.takenOver && e.remaining() > 0 && !s.tasks.closing() && sleep.For(ctx, retryPace) {
+			f.value, f.err = s.gather(ctx, e.tx)
+		}
+		var ticket *lock.Ticket
+		if e.way == direct { // a transaction behind a gate is looked up again
+			ticket = e.ticket // once done is closed, the entry may take a new place
+		}
+		close(f.done)
+		switch {
+		case f.err != nil:
+			e.leave()
+		case ticket != nil:
+			ticket.Observe(f.value.nonce)
+		}
+	}()
+}
+
 // gather looks everything up. For what cannot be looked up it takes what was remembered, if that is not too old;
 // then the result says so.
-func (s *Submitter) gather(ctx context.Context, tx *eth.Tx) (known, error) {
-	var k known
+func (s *Submitter) gather(ctx context.Context, tx *eth.Tx) (k known, err error) {
 	var olds [3]remembered // each look-up notes its own
 	group, ctx := errgroup.WithContext(ctx)
-	price := func() (err error) {
-		k.GasPrice, err = recall(ctx, s.memory, &olds[0], "price", func() (*big.Int, error) { return s.chain.GasPrice(ctx) })
-		return err
-	}
 	account := func(address common.Address, old *remembered) (found, error) {
 		return recall(ctx, s.memory, old, address, func() (f found, err error) {
-			f.Account, f.exists, err = s.chain.Account(ctx, address)
+			f.Account, f.exists, err = s.Chain.Account(ctx, address)
 			return f, err
 		})
 	}
-	receiver := func() error {
-		receiver, err := account(*tx.To(), &olds[1])
-		k.ReceiverMustSign = receiver.SignatureRequired
+	s.beside(group, func() (err error) {
+		k.GasPrice, err = recall(ctx, s.memory, &olds[0], "price", func() (*big.Int, error) { return s.Chain.GasPrice(ctx) })
 		return err
+	})
+	if tx.To() != nil {
+		s.beside(group, func() error {
+			receiver, err := account(*tx.To(), &olds[1])
+			k.ReceiverMustSign = receiver.SignatureRequired
+			return err
+		})
 	}
-	sender := func() error {
+	err = safely(func() error {
 		sender, err := account(tx.From(), &olds[2])
+		k.nonce, k.shown, k.Balance, k.at = sender.Nonce, sender.shown, sender.Balance, time.Now()
 		switch {
 		case err != nil:
+			return err
 		case !sender.exists:
-			err = eth.ErrSenderNotFound(tx.From())
+			return eth.ErrSenderNotFound(tx.From())
 		case sender.BalanceUnknown:
-			err = eth.ErrBalanceUnknown(tx.From())
+			return eth.ErrBalanceUnknown(tx.From())
 		}
-		k.nonce, k.shown, k.Balance, k.at = sender.Nonce, sender.shown, sender.Balance, time.Now()
-		return err
-	}
-	s.beside(group, safely(price))
-	if tx.To() != nil {
-		s.beside(group, safely(receiver))
-	}
-	if err := safely(sender)(); err != nil {
+		return nil
+	})
+	if err != nil {
 		group.Go(func() error { return err }) // the group keeps the first error
 	}
-	err := group.Wait()
+	err = group.Wait()
 	for _, old := range olds {
 		if old.why != nil && (k.stale == nil || old.at.Before(k.at)) {
 			k.stale, k.at = old.why, old.at
@@ -210,25 +162,23 @@ func (s *Submitter) beside(group *errgroup.Group, look func() error) {
 	case s.lookers <- struct{}{}:
 		group.Go(func() error {
 			defer func() { <-s.lookers }()
-			return look()
+			return safely(look)
 		})
 	default:
-		if err := look(); err != nil {
+		if err := safely(look); err != nil {
 			group.Go(func() error { return err })
 		}
 	}
 }
 
 // safely turns a panic into an error: in a goroutine of its own a panic would end the process.
-func safely(f func() error) func() error {
-	return func() (err error) {
-		defer func() {
-			if r := recover(); r != nil {
-				err = fmt.Errorf("panic in a look-up: %v", r)
-			}
-		}()
-		return f()
-	}
+func safely(f func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic in a look-up: %v", r)
+		}
+	}()
+	return f()
 }
 
 // memory is what look-ups found last, for the time when the mirror node does not answer: accounts by address, and the price of gas. It is
@@ -308,35 +258,35 @@ func upstream(err error) bool {
 
 // goesOnStale tells whether a transaction goes on although something about it could not be looked up. It does if
 // it is surely next, since the network judges the rest.
-func (s *Submitter) goesOnStale(e *Entry, known *known, next lock.Next) bool {
-	if !next.Sure() {
+func (e *Entry) goesOnStale() bool {
+	if !e.next.Sure() {
 		return false
 	}
-	s.metrics.stale.Inc()
-	s.log.Warn("the mirror node does not answer; a transaction that is next goes on with what was known",
-		"hash", e.tx.Hash(), "age", time.Since(known.at).Round(time.Millisecond), "error", known.stale)
+	e.s.metrics.stale.Inc()
+	e.s.Log.Warn("the mirror node does not answer; a transaction that is next goes on with what was known",
+		"hash", e.tx.Hash(), "age", time.Since(e.known.at).Round(time.Millisecond), "error", e.known.stale)
 	return true
 }
 
 // refresh looks up again what could not be looked up. It gives up sooner on a transaction that came long
 // ago, because others wait behind it.
-func (s *Submitter) refresh(ctx context.Context, e *Entry, known *known) error {
-	return persist(ctx, e.arrived, known.stale, func() error {
-		fresh, err := s.gather(ctx, e.tx)
+func (e *Entry) refresh(ctx context.Context) error {
+	return persist(ctx, e.arrived, e.known.stale, func() error {
+		fresh, err := e.s.gather(ctx, e.tx)
 		if err != nil {
 			return err
 		}
-		*known = fresh
+		*e.known = fresh
 		return fresh.stale
 	})
 }
 
 // readSender refreshes what the mirror node shows of the sender, if it answers.
-func (s *Submitter) readSender(ctx context.Context, e *Entry, known *known) {
-	if s.cfg.SkipLookUps {
+func (e *Entry) readSender(ctx context.Context, known *known) {
+	if e.s.cfg.SkipLookUps {
 		return
 	}
-	if account, found, err := s.chain.Account(ctx, e.tx.From()); err == nil && found {
+	if account, found, err := e.s.Chain.Account(ctx, e.tx.From()); err == nil && found {
 		known.nonce, known.shown, known.Balance = max(known.nonce, account.Nonce), account.shown, account.Balance
 	}
 	known.at = time.Now()
@@ -374,49 +324,44 @@ type learner struct {
 
 	timer   *time.Timer
 	mu      sync.Mutex
-	waiting map[*Entry]*watched // guarded by mu
+	waiting map[*lock.Ticket]*watched // guarded by mu
 }
 
-// watched is an entry that waits.
+// watched is a ticket that waits.
 type watched struct {
 	ctx     context.Context // of its wait
 	cancel  context.CancelFunc
 	sender  common.Address
-	ticket  *lock.Ticket
 	looking bool // a look-up is under way; guarded by learner.mu
 }
 
 func newLearner(chain Chain) *learner {
-	l := &learner{chain: chain, waiting: make(map[*Entry]*watched)}
+	l := &learner{chain: chain, waiting: make(map[*lock.Ticket]*watched)}
 	l.timer = time.AfterFunc(freshness, l.lookUpNext) // which ends at once while nobody waits
 	return l
 }
 
+// add begins to look after an entry, unless Notify did.
 func (l *learner) add(ctx context.Context, e *Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if w := l.waiting[e]; w != nil && w.ticket == e.ticket {
-		return // Notify has added it
+	if l.waiting[e.ticket] != nil {
+		return
 	}
-	l.drop(e)
-	w := &watched{sender: e.tx.From(), ticket: e.ticket}
+	w := &watched{sender: e.tx.From()}
 	w.ctx, w.cancel = context.WithCancel(ctx)
-	if l.waiting[e] = w; len(l.waiting) == 1 {
+	if l.waiting[e.ticket] = w; len(l.waiting) == 1 {
 		l.timer.Reset(freshness)
 	}
 }
 
+// remove also ends the look-up under way: nobody waits for it any more, and a mirror node that hangs would keep it.
 func (l *learner) remove(e *Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.drop(e)
-}
-
-// drop also ends the look-up under way: nobody waits for it any more, and a mirror node that hangs would keep it.
-func (l *learner) drop(e *Entry) {
-	if w := l.waiting[e]; w != nil {
+	if w := l.waiting[e.ticket]; w != nil {
 		w.cancel()
-		delete(l.waiting, e)
+		delete(l.waiting, e.ticket)
 	}
 }
 
@@ -428,40 +373,34 @@ const looksPerRound = 16
 func (l *learner) lookUpNext() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.waiting) == 0 {
-		return
-	}
 	looks := 0
-	for _, w := range l.waiting {
-		if looks == looksPerRound {
-			break
-		}
-		if !w.looking && w.ticket.FirstInLine() {
+	for ticket, w := range l.waiting {
+		if looks < looksPerRound && !w.looking && ticket.FirstInLine() {
 			looks++
 			w.looking = true
-			go l.lookUp(w)
+			go l.lookUp(ticket, w)
 		}
 	}
-	l.timer.Reset(freshness)
+	if len(l.waiting) > 0 {
+		l.timer.Reset(freshness)
+	}
 }
 
-func (l *learner) lookUp(w *watched) {
-	defer func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		w.looking = false
-	}()
+func (l *learner) lookUp(ticket *lock.Ticket, w *watched) {
 	// A look-up that fails, even by a panic, is tried again in the next round.
 	_ = safely(func() error {
 		account, found, err := l.chain.Account(w.ctx, w.sender)
 		if err == nil && found {
-			w.ticket.Remind(account.Nonce)
+			ticket.Remind(account.Nonce)
 		}
 		return err
-	})()
+	})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w.looking = false
 }
 
 // learns tells whether the learner is to look after the transaction while it waits.
 func (e *Entry) learns() bool {
-	return !e.s.cfg.SkipLookUps && (e.s.ordering.Window > 0 || e.returned || e.s.cfg.Async)
+	return !e.s.cfg.SkipLookUps && (e.s.Ordering.Window > 0 || e.returned || e.s.cfg.Async)
 }

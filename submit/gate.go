@@ -147,11 +147,11 @@ func (e *Entry) draw() (err error) {
 	s, stay := e.s, lock.Stay{Admitted: e.takenOver}
 	switch {
 	case s.cfg.Async: // its hash will be promised
-		stay.Window, stay.OutlastsGap, stay.Promised = s.ordering.Promise.Duration(), true, true
+		stay.Window, stay.OutlastsGap, stay.Promised = s.Ordering.Promise.Duration(), true, true
 	case !s.cfg.SkipLookUps: // else nobody could tell what comes before it
-		stay.Window = s.ordering.Window.Duration()
+		stay.Window = s.Ordering.Window.Duration()
 	}
-	e.ticket, err = s.locks.EnterFor(e.tx.From(), e.tx.Nonce(), stay)
+	e.ticket, err = s.Locks.EnterFor(e.tx.From(), e.tx.Nonce(), stay)
 	return err
 }
 
@@ -161,7 +161,7 @@ func (e *Entry) waitAtGate(ctx context.Context) error {
 	if e.way != gated {
 		return nil
 	}
-	if !e.s.ordering.CancelOnDisconnect || e.promised() {
+	if !e.s.Ordering.CancelOnDisconnect || e.promised() {
 		ctx = context.WithoutCancel(ctx)
 	}
 	var limit <-chan time.Time
@@ -216,7 +216,7 @@ type upload struct {
 }
 
 // needsFile tells whether the transaction's call data travels in a file.
-func (e *Entry) needsFile() bool { return e.s.rules.InFile(e.tx) }
+func (e *Entry) needsFile() bool { return e.s.Rules.InFile(e.tx) }
 
 // store begins to put the call data into a file, if it needs one, as soon as the look-ups show that the
 // transaction has a chance. The facts are checked again in the turn.
@@ -233,23 +233,23 @@ func (e *Entry) store(ctx context.Context) {
 		u.err = safely(func() error {
 			known, err := e.facts.get(ctx)
 			if err == nil {
-				err = e.s.admitFile(ctx, e, &known)
+				err = e.admitFile(ctx, &known)
 			}
 			if err != nil {
 				return err
 			}
 			text := hex.AppendEncode(nil, e.tx.Data())
-			if u.cost, err = e.s.reserveFile(ctx, e, len(text)); err != nil {
+			if u.cost, err = e.reserveFile(ctx, len(text)); err != nil {
 				u.risk.GiveBack()
 				return err
 			}
-			file, err := e.s.files.StoreFile(ctx, e.tx.From(), text, e.s.rules.FileChunkSize)
+			file, err := e.s.Files.StoreFile(ctx, e.tx.From(), text, e.s.Rules.FileChunkSize)
 			u.file = file
 			if paid := u.cost.stored(file, err); !paid {
 				u.risk.GiveBack()
 			}
 			return fileError(err)
-		})()
+		})
 	}()
 }
 
@@ -257,14 +257,14 @@ func (e *Entry) store(ctx context.Context) {
 // transaction, and costs more than twenty rejections. So nothing is written while a transaction before it is missing, or
 // while another attempt at its nonce is on its way; and each file takes one of its sender's risks, which comes
 // back when the transaction was run. Those with the lowest nonces get them first.
-func (s *Submitter) admitFile(ctx context.Context, e *Entry, known *known) error {
-	mine, since, last := e.tx.Nonce(), e.arrived, uint64(0)
+func (e *Entry) admitFile(ctx context.Context, known *known) error {
+	s, mine, since, last := e.s, e.tx.Nonce(), e.arrived, uint64(0)
 	near := func(expected uint64) bool {
-		return s.cfg.SkipLookUps || s.nonces.Budget() == 0 || mine-expected < uint64(s.nonces.Budget())
+		return s.cfg.SkipLookUps || s.Nonces.Budget() == 0 || mine-expected < uint64(s.Nonces.Budget())
 	}
 	for {
-		expected := max(known.nonce, s.pool.Proven(e.tx.From()))
-		if err := s.check(e, *known, expected, false); err != nil {
+		expected := max(known.nonce, s.Pool.Proven(e.tx.From()))
+		if err := e.check(*known, expected, false); err != nil {
 			return err
 		}
 		if expected > last { // those before it get on
@@ -275,29 +275,29 @@ func (s *Submitter) admitFile(ctx context.Context, e *Entry, known *known) error
 		switch {
 		case !s.gates.owns(ctx, e):
 			cause = eth.ErrTurnTooLate(mine)
-		case s.misses(ctx, e, expected):
-			cause, limit = eth.ErrNonceTooHigh(mine, expected), s.ordering.Memory.Duration() // which covers the lag of the mirror node
+		case e.misses(ctx, expected):
+			cause, limit = eth.ErrNonceTooHigh(mine, expected), s.Ordering.Memory.Duration() // which covers the lag of the mirror node
 		case !near(expected):
 			cause = eth.ErrTurnTooLate(mine)
 		default:
 			var ok bool
-			if e.upload.risk, ok = s.nonces.Take(ctx, e.tx.From(), 0); ok {
+			if e.upload.risk, ok = s.Nonces.Take(ctx, e.tx.From(), 0); ok {
 				return nil
 			}
 			cause, limit = tooRisky(mine, expected), s.longestWait()
 		}
 		if s.cfg.Async { // its client has the hash
-			limit = max(limit, s.ordering.Promise.Duration())
+			limit = max(limit, s.Ordering.Promise.Duration())
 		}
 		if time.Since(since) > limit {
-			s.nonces.Refused()
+			s.Nonces.Refused()
 			return cause
 		}
 		if !sleep.For(ctx, askPace) {
 			return context.Cause(ctx)
 		}
 		if time.Since(known.at) > time.Second {
-			s.readSender(ctx, e, known)
+			e.readSender(ctx, known)
 		}
 	}
 }
@@ -307,9 +307,10 @@ const fileWait = 5 * time.Minute
 
 // misses tells whether a transaction before e is missing, as far as the mirror node and the pool know. The mirror
 // node lags, so this becomes certain with time only.
-func (s *Submitter) misses(ctx context.Context, e *Entry, expected uint64) bool {
-	return !s.cfg.SkipLookUps && e.tx.Nonce() > expected && !s.pool.Follows(ctx, e.tx, expected) &&
-		s.pool.Next(ctx, e.tx.From(), expected) < e.tx.Nonce()
+func (e *Entry) misses(ctx context.Context, expected uint64) bool {
+	s := e.s
+	return !s.cfg.SkipLookUps && e.tx.Nonce() > expected && !s.Pool.Follows(ctx, e.tx, expected) &&
+		s.Pool.Next(ctx, e.tx.From(), expected) < e.tx.Nonce()
 }
 
 // body is the transaction in the form in which it goes out: whole, or without its data
@@ -355,12 +356,12 @@ func (e *Entry) discard(ran bool) {
 		}
 		defer func() {
 			u.cost.reservation.Settle(u.file.Transactions()...)
-			e.s.charged(e.tx.Hash(), u.file.Transactions()...)
+			e.s.Charged(e.tx.Hash(), u.file.Transactions()...)
 		}()
-		err := safely(func() error { return u.file.Remove(context.Background()) })() //nolint:forbidigo // the request may be long over
+		err := safely(func() error { return u.file.Remove(context.Background()) }) //nolint:forbidigo // the request may be long over
 		if err != nil {
 			e.s.metrics.filesLeft.Inc()
-			e.s.log.Warn("a file with call data was left on the network", "file", u.file.ID().String(), "hash", e.tx.Hash(), "error", err)
+			e.s.Log.Warn("a file with call data was left on the network", "file", u.file.ID().String(), "hash", e.tx.Hash(), "error", err)
 		}
 	}()
 }

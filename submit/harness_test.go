@@ -323,9 +323,6 @@ func newSubmitter(t *testing.T, n *network, change func(*options)) *submit.Submi
 		if left := s.Drain(context.Background()); left != 0 {
 			t.Errorf("%d transactions left after the drain", left)
 		}
-		if err := s.Strayed(); err != nil {
-			t.Error(err)
-		}
 		cancel()
 		<-stopped
 	})

@@ -80,12 +80,6 @@ func (r Result) status(none string) string {
 	return r.Status.String()
 }
 
-// stamp names the transaction in a result.
-func (e *Entry) stamp(r Result) Result {
-	r.Hash = e.tx.Hash()
-	return r
-}
-
 // notSent is the result of a transaction of which no byte left this process.
 func notSent(err error) Result { return Result{Outcome: NotSent, Err: err} }
 
@@ -217,8 +211,8 @@ func (s *Submitter) Collectors() []prometheus.Collector {
 
 // logResult counts and logs the final result of a transaction: one line each, and
 // never its bytes.
-func (s *Submitter) logResult(e *Entry, r Result) {
-	status := r.status("none")
+func (e *Entry) log(r Result) {
+	s, status := e.s, r.status("none")
 	took := time.Since(e.arrived)
 	s.metrics.outcomes.WithLabelValues(r.Outcome.String(), status).Inc()
 	telemetry.ObserveIn(e.traceID, s.metrics.seconds.WithLabelValues(r.Outcome.String()), took.Seconds())
@@ -248,60 +242,17 @@ func (s *Submitter) logResult(e *Entry, r Result) {
 	if r.Err != nil {
 		attrs = append(attrs, slog.String("reason", r.Err.Error()))
 	}
-	s.log.LogAttrs(context.Background(), slog.LevelInfo, "transaction", attrs...) //nolint:forbidigo // the request may be long over
-}
-
-// Pool is told which transactions are on their way: package pending. Its methods never block unless they say so.
-type Pool interface {
-	// Add says that a transaction is in line. Done follows, once.
-	Add(tx *eth.Tx)
-	// Accepted says that a consensus node has it.
-	Accepted(tx *eth.Tx)
-	// Done says that it has its verdict. spent: the network executed it, so that the
-	// sender's next nonce is past it. perhaps: that is not known.
-	Done(tx *eth.Tx, spent, perhaps bool)
-	// Proven returns a sender's next nonce as far as this process has seen the network prove
-	// it, or 0.
-	Proven(sender common.Address) uint64
-	// Follows tells whether all that comes before a transaction, from the sender's next nonce
-	// on, is on its way, and nothing else with its nonce. It may ask Redis.
-	Follows(ctx context.Context, tx *eth.Tx, next uint64) bool
-	// Next returns a sender's next nonce with what is on its way; confirmed is what the mirror node says. It may ask Redis.
-	Next(ctx context.Context, sender common.Address, confirmed uint64) uint64
-	// Alone tells whether no other attempt at a transaction's nonce is on its way in this process.
-	Alone(tx *eth.Tx) bool
-	// Latest is Proven for the whole fleet, or confirmed if that is more. It may ask Redis.
-	Latest(ctx context.Context, sender common.Address, confirmed uint64) uint64
-}
-
-// Trace keeps what happened to a transaction: package lifecycle. It never blocks.
-type Trace interface {
-	Record(hash common.Hash, step lifecycle.Step)
-}
-
-// received is the first that is told of a transaction.
-func (s *Submitter) received(e *Entry) {
-	s.traceStep(e.tx, lifecycle.Step{Name: lifecycle.Received, At: e.arrived})
-	if e.way == direct {
-		s.traceStep(e.tx, lifecycle.Step{Name: lifecycle.Queued})
-	}
-	s.pool.Add(e.tx)
-}
-
-// traceStep adds a step to what is known of a transaction.
-func (s *Submitter) traceStep(tx *eth.Tx, step lifecycle.Step) {
-	step.Sender, step.Nonce = tx.From(), tx.Nonce()
-	s.trace.Record(tx.Hash(), step)
+	s.Log.LogAttrs(context.Background(), slog.LevelInfo, "transaction", attrs...) //nolint:forbidigo // the request may be long over
 }
 
 // publish spreads the final result.
-func (s *Submitter) publish(e *Entry, r Result) {
+func (e *Entry) publish(r Result) {
 	step := lifecycle.Step{Name: r.step(), Node: r.Node, Transaction: r.TransactionID, Spent: r.nonceSpent, Status: r.status("")}
 	if r.Err != nil {
 		step.Error = r.Err.Error()
 	}
-	s.traceStep(e.tx, step)
-	s.pool.Done(e.tx, r.ran, !r.ran && (r.Outcome == Unknown || r.Outcome == Reverted))
+	e.trace(step)
+	e.s.Pool.Done(e.tx, r.ran, !r.ran && (r.Outcome == Unknown || r.Outcome == Reverted))
 }
 
 // step names the result in a trace.

@@ -3,9 +3,8 @@ package submit
 import (
 	"context"
 	"log/slog"
-	"runtime/debug"
+	"math/big"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -13,6 +12,7 @@ import (
 	"lockstep/consensus"
 	"lockstep/internal/eth"
 	"lockstep/internal/hedera"
+	"lockstep/internal/lifecycle"
 	"lockstep/internal/limit"
 	"lockstep/lock"
 	"lockstep/precheck"
@@ -20,33 +20,15 @@ import (
 
 // Submitter takes raw transactions from clients to the network.
 type Submitter struct {
-	cfg        Config
-	rejects    map[hedera.Status]bool // receipt statuses that mean "refused before execution"
-	rules      precheck.Rules
-	locks      *lock.Service
-	ordering   lock.Config
-	nodes      Nodes
-	chain      Chain
-	files      Files
-	subsidy    func(to *common.Address) (consensus.Subsidy, bool)
-	gates      *gates
-	wrongStage atomic.Pointer[error] // the first entry with a change of stage that the table forbids
-	log        *slog.Logger
-	metrics    *metrics
-	tasks      *tasks
-	learner    *learner
-	memory     *memory
-	lookers    chan struct{} // a slot for each look-up that has a goroutine of its own
-	pool       Pool
-	promises   Promises
-	trace      Trace
-	budget     *limit.Budget
-	nonces     *limit.WrongNonces
-	clientIP   func(context.Context) string
-	charged    func(hash common.Hash, ids ...hedera.TransactionID)
-	whose      func(context.Context) Asker
-	waitTime   time.Duration // how long a caller waits for a verdict
-
+	Deps
+	cfg       Config
+	rejects   map[hedera.Status]bool // receipt statuses that mean "refused before execution"
+	gates     *gates
+	metrics   *metrics
+	tasks     *tasks
+	learner   *learner
+	memory    *memory
+	lookers   chan struct{} // a slot for each look-up that has a goroutine of its own
 	spendings spendings
 }
 
@@ -101,19 +83,101 @@ type Pending interface {
 	Denied() <-chan struct{}
 }
 
+// Chain answers what the prechecks need to know. It is implemented over the
+// mirror node; its answers may lag behind consensus by a few seconds.
+type Chain interface {
+	// Account looks an account up by EVM address. found is false when there is none.
+	Account(ctx context.Context, address common.Address) (account Account, found bool, err error)
+	// GasPrice returns the network's gas price in weibar, the operator's buffer
+	// included. The result is not shared.
+	GasPrice(ctx context.Context) (*big.Int, error)
+	// Record tells how much the mirror node's record of a transaction says of what became of it. An error says nothing.
+	Record(ctx context.Context, id hedera.TransactionID) (Record, error)
+	// Changed says that a transaction of sender reached consensus, so that what was
+	// remembered from before is stale.
+	Changed(sender common.Address)
+}
+
+// Account is what the prechecks need of an account.
+type Account struct {
+	Nonce             uint64
+	Balance           hedera.Tinybar
+	BalanceUnknown    bool // there is an account, but its balance is not known
+	SignatureRequired bool // as a receiver
+
+	shown uint64 // the nonce that goes with the balance
+}
+
+// Record is what the record of a transaction that reached consensus says, whatever its status is called.
+type Record uint8
+
+// What records say.
+const (
+	RecordOpen    Record = iota // nothing: there is none yet, or it is not complete
+	RecordRan                   // the EVM ran it: its sender's nonce is spent
+	RecordInBlock               // it is in a block, and was not run: nobody paid for it, or could
+	RecordRefused               // it was not run, and is in no block
+)
+
+// Pool is told which transactions are on their way: package pending. Its methods never block unless they say so.
+type Pool interface {
+	// Add says that a transaction is in line. Done follows, once.
+	Add(tx *eth.Tx)
+	// Accepted says that a consensus node has it.
+	Accepted(tx *eth.Tx)
+	// Done says that it has its verdict. spent: the network executed it, so that the
+	// sender's next nonce is past it. perhaps: that is not known.
+	Done(tx *eth.Tx, spent, perhaps bool)
+	// Proven returns a sender's next nonce as far as this process has seen the network prove
+	// it, or 0.
+	Proven(sender common.Address) uint64
+	// Follows tells whether all that comes before a transaction, from the sender's next nonce
+	// on, is on its way, and nothing else with its nonce. It may ask Redis.
+	Follows(ctx context.Context, tx *eth.Tx, next uint64) bool
+	// Next returns a sender's next nonce with what is on its way; confirmed is what the mirror node says. It may ask Redis.
+	Next(ctx context.Context, sender common.Address, confirmed uint64) uint64
+	// Alone tells whether no other attempt at a transaction's nonce is on its way in this process.
+	Alone(tx *eth.Tx) bool
+	// Latest is Proven for the whole fleet, or confirmed if that is more. It may ask Redis.
+	Latest(ctx context.Context, sender common.Address, confirmed uint64) uint64
+}
+
+// Promises keeps the transactions whose hashes clients get before a node has them, where another
+// relay goes on with them when this one dies: package pending.
+type Promises interface {
+	// Keep notes a promise. It never blocks; the function that it returns waits until the promise
+	// is where others find it, for a bounded time. Release follows, once.
+	Keep(tx *eth.Tx) (wait func(context.Context))
+	// Release ends a promise: the transaction has its verdict. It never blocks.
+	Release(tx *eth.Tx)
+}
+
+// Trace keeps what happened to a transaction: package lifecycle. It never blocks.
+type Trace interface {
+	Record(hash common.Hash, step lifecycle.Step)
+}
+
+// Asker is the request with which a transaction came, for the log.
+type Asker struct {
+	ID     string // of the request
+	Client string // its address, as far as the log may show it
+}
+
+// TellNobody is a Deps.Charged for those who do not want to know.
+func TellNobody(common.Hash, ...hedera.TransactionID) {}
+
 // New returns a Submitter. It starts nothing; Drain ends what calls started.
 func New(cfg Config, deps Deps) (*Submitter, error) {
 	rejects, err := statusSet(cfg.RejectedStatuses)
 	if err != nil {
 		return nil, err
 	}
-	known := provenChain{deps.Chain, deps.Pool}
+	deps.Chain = provenChain{deps.Chain, deps.Pool}
 	group := newTasks(cfg.MaxInProgress)
 	return &Submitter{
-		cfg: cfg, rejects: rejects, rules: deps.Rules, locks: deps.Locks, ordering: deps.Ordering,
-		nodes: deps.Nodes, chain: known, files: deps.Files, subsidy: deps.Subsidy, gates: newGates(deps.Ordering.MaxQueue), log: deps.Log,
-		metrics: newMetrics(group.count), tasks: group,
-		learner: newLearner(known), memory: newMemory(cfg.StaleFacts.Duration()), lookers: make(chan struct{}, maxBeside), pool: deps.Pool, promises: deps.Promises, trace: deps.Trace, budget: deps.Budget, nonces: deps.Nonces, clientIP: deps.ClientIP, waitTime: deps.WaitTime, charged: deps.Charged, whose: deps.Asker,
+		Deps: deps, cfg: cfg, rejects: rejects, gates: newGates(deps.Ordering.MaxQueue),
+		metrics: newMetrics(group.count), tasks: group, learner: newLearner(deps.Chain),
+		memory: newMemory(cfg.StaleFacts.Duration()), lookers: make(chan struct{}, maxBeside),
 		spendings: spendings{senders: map[common.Address]*spending{}},
 	}, nil
 }
@@ -125,168 +189,6 @@ func (s *Submitter) Submit(ctx context.Context, raw []byte) Result {
 		return notSent(err)
 	}
 	return entry.Finish(ctx)
-}
-
-// Enter decodes and checks a transaction and takes its place in the sender's line.
-// It never blocks. The error is an *eth.Error.
-func (s *Submitter) Enter(raw []byte) (*Entry, error) {
-	if s.cfg.ReadOnly {
-		return nil, eth.ErrReadOnly()
-	}
-	tx, err := eth.DecodeTx(raw)
-	if err != nil {
-		return nil, err
-	}
-	if err := precheck.Stateless(tx, s.rules); err != nil {
-		return nil, err
-	}
-	now := time.Now()
-	entry := &Entry{s: s, tx: tx, arrived: now, inLineSince: now}
-	if s.locks.Enabled(tx.From()) {
-		if err := s.gates.enter(entry); err != nil {
-			return nil, lockError(err)
-		}
-	}
-	return entry, nil
-}
-
-// Leave gives the place up without submitting. After Begin or Finish it does nothing, because the transaction may
-// be under way although the caller has its answer.
-func (e *Entry) Leave() {
-	if e.stage.CompareAndSwap(uint32(entered), uint32(left)) {
-		e.leave()
-	}
-}
-
-func (e *Entry) leave() {
-	if e.s.gates.leave(e) {
-		e.ticket.Leave()
-	}
-}
-
-// Begin starts what needs no turn, the look-ups above all. It never blocks. The error is an *eth.Error, after
-// which the place is given up; else Finish must follow. Finish calls Begin if it was left out, but then the stack
-// that waits has grown, and thousands may wait.
-func (e *Entry) Begin(ctx context.Context) error {
-	if err := e.count(); err != nil {
-		return err
-	}
-	defer e.afterPanic()
-	e.s.received(e)
-	e.s.whoAsks(ctx, e)
-	e.facts = e.s.lookUp(context.WithoutCancel(ctx), e)
-	e.store(ctx)
-	return nil
-}
-
-// Notify calls f, once and in a goroutine of its own, when Finish would not wait for the turn any more, whatever
-// ended the wait; f must call Finish. So thousands can wait without a goroutine each. If it returns false, f is
-// not called, and Finish has to do the waiting; ctx is the one for Finish. It comes after Begin.
-func (e *Entry) Notify(ctx context.Context, f func()) bool {
-	s := e.s
-	switch {
-	case e.way != direct:
-		return false
-	case s.cfg.Async: // the client's answer does not wait for the turn
-		return false
-	case s.ordering.CancelOnDisconnect && ctx.Done() != nil: // Finish has to watch ctx
-		return false
-	}
-	if e.learns() {
-		s.learner.add(context.WithoutCancel(ctx), e) // until Finish removes it
-	}
-	return e.ticket.Notify(e.mayWait(), f)
-}
-
-// Finish waits for the turn, submits and follows the transaction as far as the
-// settings say.
-//
-// A client that goes away does not stop its transaction, unless the operator wants that for queued ones. Finish
-// uses the values of ctx, but not its end.
-func (e *Entry) Finish(ctx context.Context) Result {
-	if stage(e.stage.Load()) != begun {
-		if err := e.Begin(ctx); err != nil {
-			return e.stamp(notSent(err))
-		}
-	}
-	defer e.afterPanic()
-	switch {
-	case e.s.cfg.Async:
-		return e.finishAsync(context.WithoutCancel(ctx))
-	case e.s.cfg.Returns == ReturnsAccepted:
-		return e.finishAccepted(ctx)
-	default:
-		return e.run(ctx, nil)
-	}
-}
-
-// count counts the transaction as in progress.
-func (e *Entry) count() error {
-	if !e.become(begun) {
-		return eth.ErrRequestTimeout() // it has left
-	}
-	ok, closing := e.s.tasks.begin(len(e.tx.Raw()))
-	if ok {
-		return nil
-	}
-	e.become(left)
-	e.leave()
-	if closing {
-		return eth.ErrShuttingDown()
-	}
-	return eth.ErrTooManyInProgress(e.s.tasks.count())
-}
-
-// afterPanic is for a defer: it ends the transaction, and the server answers and logs the panic.
-func (e *Entry) afterPanic() {
-	if r := recover(); r != nil {
-		e.s.finish(e, Result{Outcome: Unknown})
-		panic(r)
-	}
-}
-
-// finishAccepted answers as soon as a node has accepted the transaction, or none will. Its wait does not end with ctx, because a
-// client that goes away does not stop its transaction. What bounds it is run: each of its waits has a limit of its own.
-func (e *Entry) finishAccepted(ctx context.Context) Result {
-	answer := make(chan Result, 2) // first the node's answer, then the network's
-	e.s.background(e, func() {
-		r := e.stamp(Result{Outcome: Unknown, Err: eth.ErrInternal("the submission failed")})
-		defer func() { answer <- r }()
-		r = e.run(ctx, answer)
-	})
-	return <-answer
-}
-
-// finishAsync answers after the prechecks; the rest goes on by itself, and the client cannot stop it any more.
-func (e *Entry) finishAsync(ctx context.Context) Result {
-	known, err := e.facts.get(ctx)
-	if err == nil {
-		err = known.stale // facts that may have changed are not enough for a promise
-	}
-	if err == nil {
-		err = e.s.check(e, known, known.nonce, false)
-	}
-	if err != nil {
-		return e.s.finish(e, e.failedCheck(err, known.nonce))
-	}
-	kept := e.promise()
-	e.s.background(e, func() { e.run(ctx, nil) })
-	kept(ctx) // meanwhile the transaction goes on
-	return e.stamp(Result{Outcome: Unknown})
-}
-
-// background runs what outlives its request. A panic ends the transaction and not
-// the process.
-func (s *Submitter) background(e *Entry, work func()) {
-	go func() {
-		defer func() {
-			if r := recover(); r != nil {
-				s.log.Error("panic in a submission", "hash", e.tx.Hash(), "panic", r, "stack", string(debug.Stack()))
-				s.finish(e, Result{Outcome: Unknown})
-			}
-		}()
-		work()
-	}()
 }
 
 // Drain waits until every started submission has its verdict, or ctx ends; new
@@ -311,16 +213,20 @@ const bytesInProgress = 64 << 20
 
 func newTasks(limit int) *tasks { return &tasks{limit: limit, idle: make(chan struct{})} }
 
-// begin takes a place in the group for a transaction of so many bytes; every true must be followed by one end.
-func (t *tasks) begin(bytes int) (ok, closing bool) {
+// begin takes a place in the group for a transaction of so many bytes; every one must be followed by one end. The error
+// is the client's.
+func (t *tasks) begin(bytes int) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closed || t.n >= t.limit || t.bytes+bytes > bytesInProgress {
-		return false, t.closed
+	switch {
+	case t.closed:
+		return eth.ErrShuttingDown()
+	case t.n >= t.limit, t.bytes+bytes > bytesInProgress:
+		return eth.ErrTooManyInProgress(t.n)
 	}
 	t.n++
 	t.bytes += bytes
-	return true, false
+	return nil
 }
 
 func (t *tasks) end(bytes int) {

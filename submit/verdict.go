@@ -14,116 +14,96 @@ import (
 	"lockstep/lock"
 )
 
-// settle waits for the verdict. The caller's wait may end before there is one: it
+// settle waits for the verdict. The client's wait may end before there is one: it
 // is then told that the outcome is unknown, and the verdict is awaited without it.
-func (s *Submitter) settle(ctx context.Context, lease *lock.Lease, e *Entry, t turn) (Result, bool) {
-	r, until, waits := s.followForCaller(ctx, lease, e, t)
+func (e *Entry) settle(ctx context.Context, t turn) (r Result, again bool) {
+	r, until, waits := e.followForClient(ctx, t)
 	if waits && time.Since(until) > standstill {
 		// This process stood still, so nobody has looked.
-		r, _, waits = s.followForCaller(ctx, lease, e, t)
+		r, _, waits = e.followForClient(ctx, t)
 	}
-	if !waits {
-		return s.conclude(ctx, e, t, r)
+	if waits {
+		e.traceDoubt(t.pending)
+		e.tell(answerDoubt, r)
+		r = e.follow(ctx, t)
 	}
-	s.unclear(e, t.pending)
-	e.noteAnswer(answerDoubt)
-	s.background(e, func() {
-		if _, over := s.conclude(ctx, e, t, e.stamp(s.follow(ctx, lease, e, t))); !over {
-			e.run(ctx, nil)
-		}
-	})
-	return r, true
+	return e.conclude(ctx, t, r)
 }
 
 // standstill is how late a wait ends in a process that stood still meanwhile.
 const standstill = time.Second
 
-// followForCaller is follow until the caller waits no longer. waits: there is no verdict yet, and no other reason to end.
-func (s *Submitter) followForCaller(ctx context.Context, lease *lock.Lease, e *Entry, t turn) (r Result, until time.Time, waits bool) {
-	until = time.Now().Add(s.waitTime)
+// followForClient is follow until the client waits no longer. waits: there is no verdict yet, and no other reason to end.
+func (e *Entry) followForClient(ctx context.Context, t turn) (r Result, until time.Time, waits bool) {
+	until = time.Now().Add(e.s.WaitTime)
 	if at, ok := e.answerBy(); ok && at.Before(until) {
 		until = at
 	}
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	r = e.stamp(s.follow(ctx, lease, e, t))
+	r = e.follow(ctx, t)
 	return r, until, r.Outcome == Unknown && ctx.Err() != nil
 }
 
 // follow waits for the verdict of the network on a transaction that a node has, or may have.
-func (s *Submitter) follow(ctx context.Context, lease *lock.Lease, e *Entry, t turn) Result {
-	r := s.verdict(ctx, lease, e, t)
+func (e *Entry) follow(ctx context.Context, t turn) Result {
+	receipt, err := e.receipt(ctx, t)
+	switch {
+	case errors.Is(err, errOvertaken):
+		r := offered(t.pending)
+		r.Outcome, r.back = Rejected, backVanished
+		r.Err = eth.ErrRejected("RECEIPT_NOT_FOUND", "a later transaction of the sender reached consensus before it")
+		e.doubtful = append(e.doubtful, t.pending)
+		return e.unlessExecuted(ctx, r, t.pending)
+	case err != nil:
+		return e.unlessExecuted(ctx, e.noReceipt(t.pending, err), nil)
+	}
+	r := e.judge(ctx, t.pending, receipt)
+	if r.Outcome == Rejected && r.Status == hapi.ResponseCodeEnum_WRONG_NONCE {
+		r = e.wrongNonce(ctx, r)
+	}
+	return e.unlessExecuted(ctx, r, nil)
+}
+
+// unlessExecuted returns what a client may be told if r says that the transaction was not executed. A former submission
+// of it vanished only as far as its node knows, so this is not certain: it looks again. latest is not asked: it has
+// vanished just now.
+func (e *Entry) unlessExecuted(ctx context.Context, r Result, latest Pending) Result {
 	if r.ran || r.Outcome == Unknown {
 		return r
 	}
-	// Look again before anybody is told that it failed: a submission that vanished from its node may have been
-	// executed after all.
-	for i, former := range e.doubtful {
-		if i == len(e.doubtful)-1 && former == t.pending {
+	for _, former := range e.doubtful {
+		if former == latest {
 			continue
 		}
 		receipt, err := former.Receipt(ctx)
-		if err != nil && !errors.Is(err, consensus.ErrReceiptNotFound) {
-			return s.noReceipt(e, offered(former), err)
-		}
-		if err != nil {
+		if errors.Is(err, consensus.ErrReceiptNotFound) {
 			continue
 		}
-		if was := s.judge(ctx, e, former, receipt); was.ran || was.Outcome == Unknown {
+		was := e.noReceipt(former, err)
+		if err == nil {
+			was = e.judge(ctx, former, receipt)
+		}
+		if was.ran || was.Outcome == Unknown {
 			return was
 		}
 	}
 	return r
 }
 
-// safe returns what a client may be told if r says that the transaction was not executed. Only one node says that
-// a former submission of it vanished, so this is not certain.
-func (e *Entry) safe(ctx context.Context, r Result) Result {
-	if len(e.doubtful) == 0 {
-		return r
-	}
-	last := e.doubtful[len(e.doubtful)-1]
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
+// lastLook is unlessExecuted before a transaction ends that is at no node any more.
+func (e *Entry) lastLook(ctx context.Context, r Result) Result {
+	const limit = 2 * time.Second // then its client is told that the outcome is not known
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
-	receipt, err := last.Receipt(ctx)
-	if err != nil {
-		was := e.stamp(offered(last))
-		was.Err = eth.ErrUnknownOutcome(was.Hash, last.ID().String())
-		return was
-	}
-	if was := e.s.judge(ctx, e, last, receipt); was.ran || was.Outcome == Unknown {
-		return e.stamp(was)
-	}
-	return r
-}
-
-// lastLook is how long a receipt is looked for before the client is told that the outcome is not known.
-const lastLook = 2 * time.Second
-
-// verdict waits for the receipt, and reads it.
-func (s *Submitter) verdict(ctx context.Context, lease *lock.Lease, e *Entry, t turn) Result {
-	receipt, err := s.receipt(ctx, e, t)
-	r := offered(t.pending)
-	if errors.Is(err, errOvertaken) {
-		r.Outcome, r.back = Rejected, backVanished
-		r.Err = eth.ErrRejected("RECEIPT_NOT_FOUND", "a later transaction of the sender reached consensus before it")
-		e.doubtful = append(e.doubtful, t.pending)
-		return r
-	}
-	if err != nil {
-		return s.noReceipt(e, r, err)
-	}
-	if r = s.judge(ctx, e, t.pending, receipt); r.Outcome == Rejected && r.Status == hapi.ResponseCodeEnum_WRONG_NONCE {
-		return s.wrongNonce(ctx, lease, e, r)
-	}
-	return r
+	return e.unlessExecuted(ctx, r, nil)
 }
 
 // judge tells what a receipt means. Some statuses have one meaning. Most failures can come from before the run and from
 // within: a contract that destroys itself in favour of nobody has run, and ends as INVALID_SOLIDITY_ADDRESS. What these
 // mean the record decides, and the name only if no record comes.
-func (s *Submitter) judge(ctx context.Context, e *Entry, p Pending, receipt consensus.Receipt) Result {
-	r := offered(p)
+func (e *Entry) judge(ctx context.Context, p Pending, receipt consensus.Receipt) Result {
+	s, r := e.s, offered(p)
 	r.Status, r.atConsensus = receipt.Status, true
 	payer := aboutPayer(r.Status)
 	switch {
@@ -171,7 +151,7 @@ func (s *Submitter) record(ctx context.Context, id hedera.TransactionID) Record 
 	ctx, cancel := context.WithTimeout(ctx, recordLimit)
 	defer cancel()
 	for {
-		if record, err := s.chain.Record(ctx, id); err == nil && record != RecordOpen {
+		if record, err := s.Chain.Record(ctx, id); err == nil && record != RecordOpen {
 			return record
 		}
 		if !sleep.For(ctx, askPace) {
@@ -186,8 +166,8 @@ var errOvertaken = errors.New("overtaken")
 
 // receipt waits for the receipt. Meanwhile it offers the transaction again if its node never got it or has lost it, and
 // looks for the proof that it vanished.
-func (s *Submitter) receipt(ctx context.Context, e *Entry, t turn) (consensus.Receipt, error) {
-	if e.way == unordered || s.ordering.Recovery == 0 {
+func (e *Entry) receipt(ctx context.Context, t turn) (consensus.Receipt, error) {
+	if e.way == unordered || e.s.Ordering.Recovery == 0 {
 		return t.pending.Receipt(ctx)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -195,12 +175,12 @@ func (s *Submitter) receipt(ctx context.Context, e *Entry, t turn) (consensus.Re
 	defer helpers.Wait()
 	defer cancel(nil)
 	helpers.Go(func() {
-		if s.vanished(ctx, e, t) {
+		if e.vanished(ctx, t) {
 			cancel(errOvertaken)
 		}
 	})
-	if t.end == unclear {
-		helpers.Go(func() { s.offerAgain(ctx, e, t.pending) })
+	if t.unclear {
+		helpers.Go(func() { e.offerAgain(ctx, t.pending) })
 	}
 	receipt, err := t.pending.Receipt(ctx)
 	if err != nil && errors.Is(context.Cause(ctx), errOvertaken) {
@@ -212,9 +192,9 @@ func (s *Submitter) receipt(ctx context.Context, e *Entry, t turn) (consensus.Re
 // vanished waits for the proof that a transaction is not at its node any more, and will not reach
 // consensus: a later one has, through the same node, which keeps the order. A query that fails
 // proves nothing. A node that says before that it never heard of what it accepted was killed, and gets it again.
-func (s *Submitter) vanished(ctx context.Context, e *Entry, t turn) bool {
+func (e *Entry) vanished(ctx context.Context, t turn) bool {
 	denied := t.pending.Denied()
-	if t.end == unclear {
+	if t.unclear {
 		denied = nil // it is offered already
 	}
 	for overtaken := false; !overtaken; {
@@ -223,7 +203,7 @@ func (s *Submitter) vanished(ctx context.Context, e *Entry, t turn) bool {
 			overtaken = true
 		case <-denied:
 			denied = nil
-			s.offerAgain(ctx, e, t.pending)
+			e.offerAgain(ctx, t.pending)
 		case <-ctx.Done():
 			return false
 		}
@@ -242,11 +222,11 @@ const askPace = 250 * time.Millisecond
 // offerAgain offers a transaction under the same id to the node that may have it, or had it, once that node says that it
 // does not know it. A node takes no id twice, so if the first offer is still on its way there, one of the two is
 // refused.
-func (s *Submitter) offerAgain(ctx context.Context, e *Entry, p Pending) {
+func (e *Entry) offerAgain(ctx context.Context, p Pending) {
 	submission := e.submission
 	submission.BeforeSend = nil // the transaction has had its turn
 	for sleep.For(ctx, askPace) && time.Since(p.ID().ValidStart.Time()) < offerLimit && e.answer.Load() != answerDoubt {
-		if s.nodes.OfferAgain(ctx, submission, p) {
+		if e.s.Nodes.OfferAgain(ctx, submission, p) {
 			return
 		}
 	}
@@ -257,7 +237,8 @@ const offerLimit = 100 * time.Second
 
 // noReceipt is the result of an accepted transaction that the network does not know. A node that falls behind may
 // drop what it accepted. Once the transaction's validity is over this is certain.
-func (s *Submitter) noReceipt(e *Entry, r Result, err error) Result {
+func (e *Entry) noReceipt(p Pending, err error) Result {
+	r := offered(p)
 	if errors.Is(err, consensus.ErrReceiptNotFound) {
 		r.Outcome, r.Err = Rejected, eth.ErrRejected("RECEIPT_NOT_FOUND", "the network never executed it; send it again")
 		return r
@@ -292,8 +273,9 @@ func aboutPayer(status hedera.Status) bool {
 // wrongNonce completes the result of a transaction that the network refused for its nonce. The client gets the error
 // text that it knows, if the sender's nonce can be looked up, or was before. A nonce that was too high, although it seemed to be
 // next, goes back to its line: one before it is missing.
-func (s *Submitter) wrongNonce(ctx context.Context, lease *lock.Lease, e *Entry, r Result) Result {
-	s.metrics.wrongNonce.WithLabelValues(lease.Turn().Strategy).Inc()
+func (e *Entry) wrongNonce(ctx context.Context, r Result) Result {
+	s := e.s
+	s.metrics.wrongNonce.WithLabelValues(e.lease.Turn().Strategy).Inc()
 	nonce := e.tx.Nonce()
 	// A nonce that had certainly been reached is spent, though the mirror node may not show it yet.
 	spent := func(current uint64) Result {
@@ -303,26 +285,25 @@ func (s *Submitter) wrongNonce(ctx context.Context, lease *lock.Lease, e *Entry,
 	var account Account
 	shown := !s.cfg.SkipLookUps
 	if shown {
-		s.chain.Changed(e.tx.From())
-		now, found, err := s.chain.Account(ctx, e.tx.From())
+		s.Chain.Changed(e.tx.From())
+		now, found, err := s.Chain.Account(ctx, e.tx.From())
 		switch {
 		case err == nil && !found:
 			return r // the generic text is enough
 		case err == nil:
 			account = now
 		default: // it went ahead of what its turn knew, which nothing has contradicted
-			known, _ := e.facts.get(ctx)
-			account.Nonce, shown = known.nonce, nonce > known.nonce
+			account.Nonce, shown = e.known.nonce, nonce > e.known.nonce
 		}
 	}
 	switch {
 	case !shown: // what the lane knew decides
-		if e.standing == lock.Reached {
+		if e.next.Standing == lock.Reached {
 			return spent(0)
 		}
 	case nonce < account.Nonce:
 		r.Err = nonceError(eth.ErrNonceTooLow(nonce, account.Nonce))
-	case nonce > account.Nonce && e.standing == lock.Reached:
+	case nonce > account.Nonce && e.next.Standing == lock.Reached:
 		return spent(account.Nonce)
 	case nonce > account.Nonce:
 		r.tooHigh, r.Err = true, nonceError(eth.ErrNonceTooHigh(nonce, account.Nonce))
@@ -331,10 +312,10 @@ func (s *Submitter) wrongNonce(ctx context.Context, lease *lock.Lease, e *Entry,
 		return r
 	}
 	switch {
-	case e.standing == lock.InLine:
+	case e.next.Standing == lock.InLine:
 		r.back = backTooHigh
-	case e.standing == lock.Uncertain && shown && s.ordering.Window > 0:
-		e.ahead = &ahead{until: time.Now().Add(s.ordering.Late()), then: r}
+	case e.next.Standing == lock.Uncertain && shown && s.Ordering.Window > 0:
+		e.ahead = &ahead{until: time.Now().Add(s.Ordering.Late()), then: r}
 		e.ahead.then.atConsensus = false // it is charged for now, and not then
 		r.back = backAhead
 	}
@@ -347,37 +328,19 @@ func nonceError(err *eth.Error) *eth.Error {
 	return err
 }
 
-// conclude tells all who need it the verdict on a transaction that a node may have had. It is not over if the
-// transaction was certainly not executed and goes back to its line.
-func (s *Submitter) conclude(ctx context.Context, e *Entry, t turn, r Result) (Result, bool) {
-	s.spendings.settle(e.tx, r.ran)
+// conclude tells all who need it the verdict on a transaction that a node may have had. again: it was certainly not
+// executed, and is back in its line.
+func (e *Entry) conclude(ctx context.Context, t turn, r Result) (result Result, again bool) {
+	e.s.spendings.settle(e.tx, r.ran)
 	e.settleRisk(r)
 	t.sent.Conclude(ctx, lock.Verdict{Reached: r.atConsensus, Executed: r.ran, TooHigh: r.tooHigh})
-	s.chain.Changed(e.tx.From())
+	e.s.Chain.Changed(e.tx.From())
 	if r.back != "" && e.goBack(r.back) {
-		e.cost.settle(r)
-		e.tellCharged(r)
-		return Result{}, false
+		e.settleCost(r)
+		return Result{}, true
 	}
 	if r.back == backVanished {
-		r = e.safe(ctx, r)
+		r = e.lastLook(ctx, r)
 	}
-	return s.finish(e, r), true
-}
-
-// finish gives everything back and records the final result, on every path.
-func (s *Submitter) finish(e *Entry, r Result) Result {
-	r = e.stamp(r)
-	if !e.become(over) {
-		return r
-	}
-	defer e.discard(r.ran)
-	e.leave()
-	e.cost.settle(r)
-	e.tellCharged(r)
-	e.risk.GiveBack() // if it had no verdict
-	s.publish(e, r)
-	s.keepOrRelease(e, r)
-	s.logResult(e, r)
-	return r
+	return r, false
 }
