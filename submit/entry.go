@@ -292,8 +292,8 @@ func (e *Entry) finish(r Result) {
 // endPromise ends the promise of a transaction that has its verdict. Other relays go on with what this process
 // did not finish before it had to stop.
 func (e *Entry) endPromise(r Result) {
-	unfinished := r.Outcome == Unknown || r.Outcome == NotSent && !r.nonceSpent
-	if e.answer.Load() == answerPromise && !(unfinished && e.s.tasks.closing()) {
+	finished := r.Outcome != Unknown && (r.Outcome != NotSent || r.nonceSpent)
+	if e.answer.Load() == answerPromise && (finished || !e.s.tasks.closing()) {
 		e.s.Promises.Release(e.tx)
 	}
 }

@@ -18,22 +18,6 @@ import (
 	"lockstep/precheck"
 )
 
-// provenChain is a chain that also shows the nonces that the network has proved: the pool knows them from
-// receipts, before the mirror node does. A proof stays true, so a lower nonce is refused rightly, and costs
-// nothing.
-type provenChain struct {
-	Chain
-	pool Pool
-}
-
-// Account implements Chain.
-func (c provenChain) Account(ctx context.Context, address common.Address) (Account, bool, error) {
-	account, found, err := c.Chain.Account(ctx, address)
-	account.shown = account.Nonce
-	account.Nonce = max(account.Nonce, c.pool.Proven(address))
-	return account, found, err
-}
-
 // facts are look-ups under way: they run while the transaction is queued.
 type facts struct {
 	done  chan struct{}
@@ -49,6 +33,13 @@ type known struct {
 	shown  uint64    // … as it goes with the balance
 	at     time.Time // when that was; with stale: since when the oldest of it is known
 	stale  error     // why some of it was only remembered; nil: all was looked up
+}
+
+// sees takes what the mirror node shows of the sender. Receipts may have proved a higher nonce before the mirror node shows it. A
+// proof stays true, so a lower nonce is refused rightly, and costs nothing.
+func (k *known) sees(s *Submitter, sender common.Address, account Account) {
+	k.nonce, k.shown = max(k.nonce, account.Nonce, s.Pool.Proven(sender)), account.Nonce
+	k.Balance, k.at = account.Balance, time.Now()
 }
 
 // get waits for the look-ups.
@@ -129,7 +120,7 @@ func (s *Submitter) gather(ctx context.Context, tx *eth.Tx) (k known, err error)
 	}
 	err = safely(func() error {
 		sender, err := account(tx.From(), &olds[2])
-		k.nonce, k.shown, k.Balance, k.at = sender.Nonce, sender.shown, sender.Balance, time.Now()
+		k.sees(s, tx.From(), sender.Account)
 		switch {
 		case err != nil:
 			return err
@@ -287,7 +278,7 @@ func (e *Entry) readSender(ctx context.Context, known *known) {
 		return
 	}
 	if account, found, err := e.s.Chain.Account(ctx, e.tx.From()); err == nil && found {
-		known.nonce, known.shown, known.Balance = max(known.nonce, account.Nonce), account.shown, account.Balance
+		known.sees(e.s, e.tx.From(), account)
 	}
 	known.at = time.Now()
 }

@@ -104,8 +104,6 @@ type Account struct {
 	Balance           hedera.Tinybar
 	BalanceUnknown    bool // there is an account, but its balance is not known
 	SignatureRequired bool // as a receiver
-
-	shown uint64 // the nonce that goes with the balance
 }
 
 // Record is what the record of a transaction that reached consensus says, whatever its status is called.
@@ -172,7 +170,6 @@ func New(cfg Config, deps Deps) (*Submitter, error) {
 	if err != nil {
 		return nil, err
 	}
-	deps.Chain = provenChain{deps.Chain, deps.Pool}
 	group := newTasks(cfg.MaxInProgress)
 	return &Submitter{
 		Deps: deps, cfg: cfg, rejects: rejects, gates: newGates(deps.Ordering.MaxQueue),

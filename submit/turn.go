@@ -94,37 +94,35 @@ func (e *Entry) notReached(err error) Result {
 }
 
 // wait waits for the sender's turn. Its span begins when the transaction took its place.
-func (e *Entry) wait(ctx context.Context) (err error) {
+func (e *Entry) wait(ctx context.Context) error {
 	began := e.inLineSince
 	if e.fence != 0 { // it had a turn before
 		began = time.Now()
 	}
 	_, span := telemetry.StartAt(ctx, "lock wait", began)
-	defer func() { span.End(err) }()
-	switch {
-	case e.way == unordered:
-		e.lease = lock.Unordered(ctx, e.tx.Nonce())
-	default:
-		if e.learns() {
-			e.s.learner.add(context.WithoutCancel(ctx), e)
-			defer e.s.learner.remove(e)
-		}
-		var lease *lock.Lease
-		if e.returned || !e.promised() {
-			lease, err = e.ticket.WaitWithin(ctx, e.mayWait())
-		} else {
-			lease, err = e.ticket.Wait(ctx) // its client has the hash, and waits for nothing
-		}
-		if err != nil {
-			return err
-		}
-		e.lease = lease
+	lease, err := e.turnComes(ctx)
+	if err == nil {
+		turn := lease.Turn()
+		e.lease, e.fence = lease, turn.Fence
+		span.Text("lockstep.strategy", turn.Strategy)
+		span.Number("lockstep.fence", int64(turn.Fence))
 	}
-	turn := e.lease.Turn()
-	e.fence = turn.Fence
-	span.Text("lockstep.strategy", turn.Strategy)
-	span.Number("lockstep.fence", int64(turn.Fence))
-	return nil
+	span.End(err)
+	return err
+}
+
+func (e *Entry) turnComes(ctx context.Context) (*lock.Lease, error) {
+	if e.way == unordered {
+		return lock.Unordered(ctx, e.tx.Nonce()), nil
+	}
+	if e.learns() {
+		e.s.learner.add(context.WithoutCancel(ctx), e)
+		defer e.s.learner.remove(e)
+	}
+	if e.returned || !e.promised() {
+		return e.ticket.WaitWithin(ctx, e.mayWait())
+	}
+	return e.ticket.Wait(ctx) // its client has the hash, and waits for nothing
 }
 
 // turn is what came of one turn.
@@ -294,7 +292,10 @@ func (e *Entry) await(ctx context.Context) (over bool) {
 			}
 		})
 		helpers.Go(func() { answers <- e.s.absent(ctx, id, node) })
-		if !<-answers && !<-answers {
+		if over = <-answers; !over {
+			over = <-answers
+		}
+		if !over {
 			return false
 		}
 	}

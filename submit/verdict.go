@@ -274,41 +274,32 @@ func aboutPayer(status hedera.Status) bool {
 // text that it knows, if the sender's nonce can be looked up, or was before. A nonce that was too high, although it seemed to be
 // next, goes back to its line: one before it is missing.
 func (e *Entry) wrongNonce(ctx context.Context, r Result) Result {
-	s := e.s
+	s, nonce, reached := e.s, e.tx.Nonce(), e.next.Standing == lock.Reached
 	s.metrics.wrongNonce.WithLabelValues(e.lease.Turn().Strategy).Inc()
-	nonce := e.tx.Nonce()
-	// A nonce that had certainly been reached is spent, though the mirror node may not show it yet.
-	spent := func(current uint64) Result {
-		r.nonceSpent, r.Err = true, nonceError(eth.ErrNonceTooLow(nonce, max(current, nonce+1)))
-		return r
-	}
-	var account Account
+	var current uint64
 	shown := !s.cfg.SkipLookUps
 	if shown {
 		s.Chain.Changed(e.tx.From())
-		now, found, err := s.Chain.Account(ctx, e.tx.From())
-		switch {
+		switch now, found, err := s.Chain.Account(ctx, e.tx.From()); {
 		case err == nil && !found:
 			return r // the generic text is enough
 		case err == nil:
-			account = now
+			current = max(now.Nonce, s.Pool.Proven(e.tx.From()))
 		default: // it went ahead of what its turn knew, which nothing has contradicted
-			account.Nonce, shown = e.known.nonce, nonce > e.known.nonce
+			current, shown = e.known.nonce, nonce > e.known.nonce
 		}
 	}
 	switch {
+	case reached && (!shown || nonce > current): // it is spent, though the mirror node may not show it yet
+		r.nonceSpent, r.Err = true, nonceError(eth.ErrNonceTooLow(nonce, max(current, nonce+1)))
+		return r
 	case !shown: // what the lane knew decides
-		if e.next.Standing == lock.Reached {
-			return spent(0)
-		}
-	case nonce < account.Nonce:
-		r.Err = nonceError(eth.ErrNonceTooLow(nonce, account.Nonce))
-	case nonce > account.Nonce && e.next.Standing == lock.Reached:
-		return spent(account.Nonce)
-	case nonce > account.Nonce:
-		r.tooHigh, r.Err = true, nonceError(eth.ErrNonceTooHigh(nonce, account.Nonce))
+	case nonce < current:
+		r.Err = nonceError(eth.ErrNonceTooLow(nonce, current))
+	case nonce > current:
+		r.tooHigh, r.Err = true, nonceError(eth.ErrNonceTooHigh(nonce, current))
 	}
-	if nonce < account.Nonce { // an equal nonce was wrong when it arrived and would be right now
+	if nonce < current { // an equal nonce was wrong when it arrived and would be right now
 		return r
 	}
 	switch {
