@@ -28,7 +28,7 @@ type Entry struct {
 
 	stage   atomic.Uint32 // whether its way has begun, and is over
 	answer  atomic.Uint32 // what its client has been told
-	answers chan Result   // … that, for Finish
+	answers chan Result   // … that, for Finish, which makes it: thousands wait before
 
 	way       way
 	gate      *gate        // where it waits for its ticket, if it is gated
@@ -45,12 +45,12 @@ type Entry struct {
 	// Of its latest turn.
 
 	lease      *lock.Lease
-	fence      uint64               // 0: not ordered, or not reached
-	known      *known               // the facts as they were renewed
-	next       lock.Next            // what the lane said
-	submission consensus.Submission // as it was offered
-	ahead      *ahead               // the network refused it so, and it waits once more; nil: it did not
-	doubtful   []Pending            // its former submissions that vanished, as far as their nodes know
+	fence      uint64                // 0: not ordered, or not reached
+	known      *known                // the facts as they were renewed
+	next       lock.Next             // what the lane said
+	submission *consensus.Submission // as it was offered
+	ahead      *ahead                // the network refused it so, and it waits once more; nil: it did not
+	doubtful   []Pending             // its former submissions that vanished, as far as their nodes know
 }
 
 // How far an entry is.
@@ -101,7 +101,7 @@ func (s *Submitter) Enter(raw []byte) (*Entry, error) {
 
 func (s *Submitter) newEntry(tx *eth.Tx) *Entry {
 	now := time.Now()
-	return &Entry{s: s, tx: tx, arrived: now, inLineSince: now, answers: make(chan Result, 1)}
+	return &Entry{s: s, tx: tx, arrived: now, inLineSince: now}
 }
 
 // enterLine takes the transaction's place, if its sender is ordered.
@@ -181,6 +181,7 @@ func (e *Entry) Notify(ctx context.Context, f func()) bool {
 // A client that goes away does not stop its transaction, unless the operator wants that for queued ones. Finish
 // uses the values of ctx, but not its end: what bounds its wait is run, each of whose waits has a limit of its own.
 func (e *Entry) Finish(ctx context.Context) Result {
+	e.answers = make(chan Result, 1)
 	if e.stage.Load() != begun {
 		if err := e.Begin(ctx); err != nil {
 			return Result{Outcome: NotSent, Hash: e.tx.Hash(), Err: err}
@@ -251,7 +252,7 @@ func (e *Entry) takeUp(ctx context.Context) {
 
 // tell gives the client its answer, if it has got none yet.
 func (e *Entry) tell(what uint32, r Result) {
-	if e.answer.CompareAndSwap(answerNone, what) {
+	if e.answer.CompareAndSwap(answerNone, what) && e.answers != nil {
 		r.Hash = e.tx.Hash()
 		e.answers <- r
 	}

@@ -353,7 +353,7 @@ func (e *Entry) handOver(ctx context.Context) turn {
 		return e.notTaken(err)
 	}
 	s.metrics.executions.Inc()
-	e.submission, e.ahead = submission, nil
+	e.submission, e.ahead = &submission, nil
 	pending, err := s.Nodes.Submit(ctx, submission)
 	var perhaps *consensus.SentError
 	if errors.As(err, &perhaps) {

@@ -223,7 +223,7 @@ const askPace = 250 * time.Millisecond
 // does not know it. A node takes no id twice, so if the first offer is still on its way there, one of the two is
 // refused.
 func (e *Entry) offerAgain(ctx context.Context, p Pending) {
-	submission := e.submission
+	submission := *e.submission
 	submission.BeforeSend = nil // the transaction has had its turn
 	for sleep.For(ctx, askPace) && time.Since(p.ID().ValidStart.Time()) < offerLimit && e.answer.Load() != answerDoubt {
 		if e.s.Nodes.OfferAgain(ctx, submission, p) {
