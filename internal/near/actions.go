@@ -8,10 +8,7 @@ import (
 )
 
 // Action is one step of a transaction. Each kind is a type of this package.
-type Action interface {
-	kind() kind
-	write(*encoder)
-}
+type Action interface{ kind() kind }
 
 // kind is an action's number in Borsh.
 type kind byte
@@ -90,7 +87,7 @@ type AccessKey struct {
 }
 
 // Permission is FullAccess or a CallPermission.
-type Permission interface{ writePermission(*encoder) }
+type Permission interface{ permission() }
 
 // FullAccess allows everything.
 type FullAccess struct{}
@@ -102,46 +99,53 @@ type CallPermission struct {
 	Methods   []string // none: every method
 }
 
-func (FullAccess) writePermission(e *encoder) { e.byte(1) }
+func (FullAccess) permission()     {}
+func (CallPermission) permission() {}
 
-func (p CallPermission) writePermission(e *encoder) {
-	e.byte(0)
-	if p.Allowance == nil {
-		e.byte(0)
-	} else {
-		e.byte(1)
-		e.amount(*p.Allowance)
+func (k *AccessKey) code(c *codec) {
+	c.u64(&k.Nonce)
+	call, some := k.Permission.(CallPermission)
+	tag := byte(bit(!some))
+	if !c.reading && k.Permission == nil {
+		c.fail(errors.New("an access key without a permission"))
 	}
-	e.text(p.Receiver)
-	e.u32(len(p.Methods))
-	for _, method := range p.Methods {
-		e.text(method)
+	switch c.byte(&tag); tag {
+	case 0:
+		call.code(c)
+		k.Permission = call
+	case 1:
+		k.Permission = FullAccess{}
+	default:
+		c.fail(fmt.Errorf("permission %d is not known", tag))
 	}
 }
 
-func (d *decoder) permission() Permission {
-	switch tag := d.byte(); tag {
+func (p *CallPermission) code(c *codec) {
+	tag := byte(bit(p.Allowance != nil))
+	switch c.byte(&tag); tag {
 	case 0:
-		var p CallPermission
-		switch some := d.byte(); some {
-		case 0:
-		case 1:
-			allowance := d.amount()
-			p.Allowance = &allowance
-		default:
-			d.fail(fmt.Errorf("an option has the tag %d", some))
-		}
-		p.Receiver = d.text()
-		for range d.count(4) {
-			p.Methods = append(p.Methods, d.text())
-		}
-		return p
 	case 1:
-		return FullAccess{}
+		if c.reading {
+			p.Allowance = new(uint256.Int)
+		}
+		c.amount(p.Allowance)
 	default:
-		d.fail(fmt.Errorf("permission %d is not known", tag))
-		return nil
+		c.fail(fmt.Errorf("an option has the tag %d", tag))
 	}
+	c.text(&p.Receiver)
+	if n := c.count(len(p.Methods), 4); c.reading && n > 0 {
+		p.Methods = make([]string, n)
+	}
+	for i := range p.Methods {
+		c.text(&p.Methods[i])
+	}
+}
+
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 func (CreateAccount) kind() kind        { return kindCreateAccount }
@@ -156,153 +160,124 @@ func (Delegate) kind() kind             { return kindDelegate }
 func (DeployGlobalContract) kind() kind { return kindDeployGlobalContract }
 func (UseGlobalContract) kind() kind    { return kindUseGlobalContract }
 
-func (CreateAccount) write(*encoder)      {}
-func (a DeployContract) write(e *encoder) { e.bytes(a.Code) }
-func (a Transfer) write(e *encoder)       { e.amount(a.Deposit) }
-func (a DeleteKey) write(e *encoder)      { e.publicKey(a.PublicKey) }
-func (a DeleteAccount) write(e *encoder)  { e.account(a.Beneficiary) }
-func (a Delegate) write(e *encoder)       { a.SignedDelegate.write(e) }
-
-func (a FunctionCall) write(e *encoder) {
-	e.text(a.Method)
-	e.bytes(a.Args)
-	e.u64(a.Gas)
-	e.amount(a.Deposit)
+func (a *Stake) code(c *codec) {
+	c.amount(&a.Stake)
+	a.PublicKey.code(c)
 }
 
-func (a Stake) write(e *encoder) {
-	e.amount(a.Stake)
-	e.publicKey(a.PublicKey)
+func (a *FunctionCall) code(c *codec) {
+	c.text(&a.Method)
+	c.bytes(&a.Args)
+	c.u64(&a.Gas)
+	c.amount(&a.Deposit)
 }
 
-func (a AddKey) write(e *encoder) {
-	e.publicKey(a.PublicKey)
-	e.u64(a.AccessKey.Nonce)
-	if a.AccessKey.Permission == nil {
-		e.fail(errors.New("an access key without a permission"))
+func (a *AddKey) code(c *codec) {
+	a.PublicKey.code(c)
+	a.AccessKey.code(c)
+}
+
+func (a *DeployGlobalContract) code(c *codec) {
+	c.bytes(&a.Code)
+	if c.byte((*byte)(&a.Mode)); a.Mode > DeployByAccount {
+		c.fail(fmt.Errorf("deploy mode %d is not known", a.Mode))
+	}
+}
+
+func (a *UseGlobalContract) code(c *codec) {
+	tag := byte(bit(a.Account != ""))
+	switch c.byte(&tag); tag {
+	case 0:
+		c.raw(a.Hash[:])
+	case 1:
+		c.account(&a.Account)
+	default:
+		c.fail(fmt.Errorf("contract identifier %d is not known", tag))
+	}
+}
+
+// code takes the members of an action of a kind; to be read it may be nil.
+func (k kind) code(c *codec, a Action, nested bool) Action {
+	switch k {
+	case kindCreateAccount:
+		return CreateAccount{}
+	case kindDeployContract:
+		return part(a, func(a *DeployContract) { c.bytes(&a.Code) })
+	case kindFunctionCall:
+		return part(a, func(a *FunctionCall) { a.code(c) })
+	case kindTransfer:
+		return part(a, func(a *Transfer) { c.amount(&a.Deposit) })
+	case kindStake:
+		return part(a, func(a *Stake) { a.code(c) })
+	case kindAddKey:
+		return part(a, func(a *AddKey) { a.code(c) })
+	case kindDeleteKey:
+		return part(a, func(a *DeleteKey) { a.PublicKey.code(c) })
+	case kindDeleteAccount:
+		return part(a, func(a *DeleteAccount) { c.account(&a.Beneficiary) })
+	case kindDeployGlobalContract:
+		return part(a, func(a *DeployGlobalContract) { a.code(c) })
+	case kindUseGlobalContract:
+		return part(a, func(a *UseGlobalContract) { a.code(c) })
+	case kindDelegate:
+		if !nested {
+			return part(a, func(a *Delegate) { a.code(c) })
+		}
+		c.fail(errNested)
+	default:
+		c.fail(fmt.Errorf("action kind %d is not known", k))
+	}
+	return nil
+}
+
+// part has a function take the members of an action.
+func part[A Action](a Action, code func(*A)) Action {
+	own, _ := a.(A)
+	code(&own)
+	return own
+}
+
+// actions takes a list of actions. Nested ones are a delegate action's, which has none within it.
+func (c *codec) actions(list *[]Action, nested bool) {
+	n := c.count(len(*list), 1)
+	if n > MaxActions {
+		c.fail(tooMany(n))
 		return
 	}
-	a.AccessKey.Permission.writePermission(e)
-}
-
-func (a DeployGlobalContract) write(e *encoder) {
-	if a.Mode > DeployByAccount {
-		e.fail(fmt.Errorf("deploy mode %d is not known", a.Mode))
+	if c.reading {
+		*list = make([]Action, n)
 	}
-	e.bytes(a.Code)
-	e.byte(byte(a.Mode))
-}
-
-func (a UseGlobalContract) write(e *encoder) {
-	if a.Account == "" {
-		e.byte(0)
-		e.raw(a.Hash[:])
-		return
-	}
-	e.byte(1)
-	e.account(a.Account)
-}
-
-func (e *encoder) actions(list []Action) {
-	if len(list) > MaxActions {
-		e.fail(tooMany(len(list)))
-	}
-	e.u32(len(list))
-	for _, action := range list {
-		if action == nil {
-			e.fail(errors.New("an action is missing"))
+	for i, action := range *list {
+		var k kind
+		switch {
+		case action != nil:
+			k = action.kind()
+		case !c.reading:
+			c.fail(errors.New("an action is missing"))
+		}
+		c.byte((*byte)(&k))
+		if action = k.code(c, action, nested); c.err != nil {
 			return
 		}
-		e.byte(byte(action.kind()))
-		action.write(e)
+		if c.reading {
+			(*list)[i] = action
+		}
 	}
 }
 
 func tooMany(n int) error { return fmt.Errorf("%d actions; the chain takes %d", n, MaxActions) }
 
-// actions reads a list of actions. A delegate action has none within it.
-func (d *decoder) actions(nested bool) []Action {
-	n := d.count(1)
-	if n > MaxActions {
-		d.fail(tooMany(n))
-		return nil
-	}
-	list := make([]Action, 0, n)
-	for range n {
-		action := d.action(kind(d.byte()), nested)
-		if d.err != nil {
-			return nil
-		}
-		list = append(list, action)
-	}
-	return list
-}
+// actionList is a list of actions by itself.
+type actionList []Action
 
-func (d *decoder) action(k kind, nested bool) Action {
-	switch k {
-	case kindCreateAccount:
-		return CreateAccount{}
-	case kindDeployContract:
-		return DeployContract{Code: d.bytes()}
-	case kindFunctionCall:
-		return FunctionCall{Method: d.text(), Args: d.bytes(), Gas: d.u64(), Deposit: d.amount()}
-	case kindTransfer:
-		return Transfer{Deposit: d.amount()}
-	case kindStake:
-		return Stake{Stake: d.amount(), PublicKey: d.publicKey()}
-	case kindAddKey:
-		return AddKey{PublicKey: d.publicKey(), AccessKey: AccessKey{Nonce: d.u64(), Permission: d.permission()}}
-	case kindDeleteKey:
-		return DeleteKey{PublicKey: d.publicKey()}
-	case kindDeleteAccount:
-		return DeleteAccount{Beneficiary: d.account()}
-	case kindDeployGlobalContract:
-		a := DeployGlobalContract{Code: d.bytes(), Mode: DeployMode(d.byte())}
-		if a.Mode > DeployByAccount {
-			d.fail(fmt.Errorf("deploy mode %d is not known", a.Mode))
-		}
-		return a
-	case kindUseGlobalContract:
-		return d.useGlobalContract()
-	case kindDelegate:
-		if !nested {
-			return Delegate{d.signedDelegate()}
-		}
-		d.fail(errNested)
-	default:
-		d.fail(fmt.Errorf("action kind %d is not known", k))
-	}
-	return nil
-}
-
-func (d *decoder) useGlobalContract() Action {
-	var a UseGlobalContract
-	switch tag := d.byte(); tag {
-	case 0:
-		copy(a.Hash[:], d.raw(len(a.Hash)))
-	case 1:
-		a.Account = d.account()
-	default:
-		d.fail(fmt.Errorf("contract identifier %d is not known", tag))
-	}
-	return a
-}
+func (l *actionList) code(c *codec) { c.actions((*[]Action)(l), false) }
 
 // EncodeActions returns the bytes of a list of actions.
-func EncodeActions(list []Action) ([]byte, error) {
-	var e encoder
-	e.actions(list)
-	return e.done()
-}
+func EncodeActions(list []Action) ([]byte, error) { return encode((*actionList)(&list)) }
 
 // DecodeActions reads a list of actions.
-func DecodeActions(data []byte) ([]Action, error) {
-	d, err := newDecoder(data)
-	if err != nil {
-		return nil, err
-	}
-	list := d.actions(false)
-	if err := d.end(); err != nil {
+func DecodeActions(data []byte) (list []Action, err error) {
+	if err := decode(data, (*actionList)(&list)); err != nil {
 		return nil, fmt.Errorf("not a list of actions: %w", err)
 	}
 	return list, nil

@@ -20,147 +20,134 @@ var (
 	errNotText = errors.New("a text is not UTF-8")
 )
 
-// encoder appends Borsh. Its first error stays.
-type encoder struct {
-	out []byte
-	err error
+// codec writes Borsh, or reads it, so that what a type consists of is said once. Its first error stays; after one, everything reads as zero.
+type codec struct {
+	reading bool
+	data    []byte // what is written, or what is left to read
+	err     error
 }
 
-func (e *encoder) byte(b byte)    { e.out = append(e.out, b) }
-func (e *encoder) raw(b []byte)   { e.out = append(e.out, b...) }
-func (e *encoder) u32(n int)      { e.out = binary.LittleEndian.AppendUint32(e.out, uint32(n)) }
-func (e *encoder) u64(n uint64)   { e.out = binary.LittleEndian.AppendUint64(e.out, n) }
-func (e *encoder) bytes(b []byte) { e.u32(len(b)); e.raw(b) }
-
-func (e *encoder) text(s string) {
-	if !utf8.ValidString(s) {
-		e.fail(errNotText)
+func (c *codec) fail(err error) {
+	if c.err == nil {
+		c.err = err
 	}
-	e.u32(len(s))
-	e.out = append(e.out, s...)
-}
-
-func (e *encoder) account(id string) {
-	if err := CheckAccount(id); err != nil {
-		e.fail(err)
-	}
-	e.text(id)
-}
-
-func (e *encoder) amount(n uint256.Int) {
-	if n.BitLen() > 128 {
-		e.fail(fmt.Errorf("the amount %s has more than 128 bits", n.Dec()))
-	}
-	e.u64(n[0])
-	e.u64(n[1])
-}
-
-func (e *encoder) fail(err error) {
-	if e.err == nil {
-		e.err = err
+	if c.reading {
+		c.data = nil
 	}
 }
 
-// done returns the bytes, which a decoder takes.
-func (e *encoder) done() ([]byte, error) {
-	if e.err == nil && len(e.out) > MaxTransaction {
-		e.err = tooLong(len(e.out))
+// coded is a type that a codec can take.
+type coded interface{ code(c *codec) }
+
+// encode returns the bytes of a value, which decode takes.
+func encode(value coded) ([]byte, error) {
+	var c codec
+	value.code(&c)
+	if c.err == nil && len(c.data) > MaxTransaction {
+		c.err = tooLong(len(c.data))
 	}
-	if e.err != nil {
-		return nil, e.err
+	if c.err != nil {
+		return nil, c.err
 	}
-	return e.out, nil
+	return c.data, nil
+}
+
+// decode reads all of some bytes.
+func decode(data []byte, into coded) error {
+	if len(data) > MaxTransaction {
+		return tooLong(len(data))
+	}
+	c := codec{reading: true, data: data}
+	into.code(&c)
+	if c.err == nil && len(c.data) > 0 {
+		return fmt.Errorf("%d bytes are left over", len(c.data))
+	}
+	return c.err
 }
 
 func tooLong(size int) error {
 	return fmt.Errorf("%d bytes; the chain takes %d", size, MaxTransaction)
 }
 
-// decoder reads Borsh. After its first error everything reads as zero.
-type decoder struct {
-	in  []byte
-	err error
-}
-
-func (d *decoder) fail(err error) {
-	if d.err == nil {
-		d.err = err
+// raw takes bytes whose number is known. Those that are read stay zero after an error.
+func (c *codec) raw(b []byte) {
+	switch {
+	case !c.reading:
+		c.data = append(c.data, b...)
+	case len(b) > len(c.data):
+		c.fail(errShort)
+	default:
+		c.data = c.data[copy(b, c.data):]
 	}
-	d.in = nil
 }
 
-// raw takes n bytes. They belong to the input.
-func (d *decoder) raw(n int) []byte {
-	if n > len(d.in) {
-		d.fail(errShort)
-		return nil
+func (c *codec) byte(b *byte) {
+	one := [1]byte{*b}
+	c.raw(one[:])
+	if c.reading {
+		*b = one[0]
 	}
-	taken := d.in[:n]
-	d.in = d.in[n:]
-	return taken
 }
 
-func (d *decoder) byte() byte {
-	if b := d.raw(1); b != nil {
-		return b[0]
+func (c *codec) u32(n *uint32) {
+	var b [4]byte
+	binary.LittleEndian.PutUint32(b[:], *n)
+	c.raw(b[:])
+	if c.reading {
+		*n = binary.LittleEndian.Uint32(b[:])
 	}
-	return 0
 }
 
-func (d *decoder) u32() uint32 {
-	if b := d.raw(4); b != nil {
-		return binary.LittleEndian.Uint32(b)
+func (c *codec) u64(n *uint64) {
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], *n)
+	c.raw(b[:])
+	if c.reading {
+		*n = binary.LittleEndian.Uint64(b[:])
 	}
-	return 0
 }
 
-func (d *decoder) u64() uint64 {
-	if b := d.raw(8); b != nil {
-		return binary.LittleEndian.Uint64(b)
+func (c *codec) amount(n *uint256.Int) {
+	if n.BitLen() > 128 {
+		c.fail(fmt.Errorf("the amount %s has more than 128 bits", n.Dec()))
 	}
-	return 0
+	c.u64(&n[0])
+	c.u64(&n[1])
 }
 
-func (d *decoder) amount() uint256.Int { return uint256.Int{d.u64(), d.u64()} }
-
-// count reads how many elements follow, each of which takes at least size bytes.
-func (d *decoder) count(size int) int {
-	n := d.u32()
-	if uint64(n)*uint64(size) > uint64(len(d.in)) {
-		d.fail(errShort)
+// count takes how many elements follow, each of which is at least size bytes.
+func (c *codec) count(n, size int) int {
+	count := uint32(n)
+	c.u32(&count)
+	if c.reading && uint64(count)*uint64(size) > uint64(len(c.data)) {
+		c.fail(errShort)
 		return 0
 	}
-	return int(n)
+	return int(count)
 }
 
-// bytes copies a list of bytes, so that it lives longer than the input.
-func (d *decoder) bytes() []byte { return append([]byte{}, d.raw(d.count(1))...) }
-
-func (d *decoder) text() string {
-	b := d.raw(d.count(1))
-	if !utf8.Valid(b) {
-		d.fail(errNotText)
-		return ""
+// bytes takes a list of bytes. What is read lives longer than the input.
+func (c *codec) bytes(b *[]byte) {
+	if n := c.count(len(*b), 1); c.reading {
+		*b = make([]byte, n)
 	}
-	return string(b)
+	c.raw(*b)
 }
 
-func (d *decoder) account() string {
-	id := d.text()
-	if d.err == nil {
-		if err := CheckAccount(id); err != nil {
-			d.fail(err)
-		}
+func (c *codec) text(s *string) {
+	b := []byte(*s)
+	if c.bytes(&b); !utf8.Valid(b) {
+		c.fail(errNotText)
+		return
 	}
-	return id
+	*s = string(b)
 }
 
-// end returns the error, or that bytes are left over.
-func (d *decoder) end() error {
-	if d.err == nil && len(d.in) > 0 {
-		return fmt.Errorf("%d bytes are left over", len(d.in))
+func (c *codec) account(id *string) {
+	c.text(id)
+	if err := CheckAccount(*id); err != nil && c.err == nil {
+		c.fail(err)
 	}
-	return d.err
 }
 
 // CheckAccount tells what is wrong with an account id: it has 2 to 64 characters, which are

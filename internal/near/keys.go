@@ -209,38 +209,20 @@ func (k SecretKey) Sign(digest []byte) (Signature, error) {
 	return NewSignature(Secp256k1, raw)
 }
 
-func (e *encoder) publicKey(k PublicKey) {
-	if len(k.Bytes()) == 0 {
-		e.fail(fmt.Errorf("a public key of %v", k.Curve))
-	}
-	e.byte(byte(k.Curve))
-	e.raw(k.Bytes())
-}
-
-func (d *decoder) publicKey() PublicKey {
-	k := PublicKey{Curve: Curve(d.byte())}
+func (k *PublicKey) code(c *codec) {
+	c.byte((*byte)(&k.Curve))
 	size, _ := k.Curve.sizes()
 	if size == 0 {
-		d.fail(fmt.Errorf("a public key of %v", k.Curve))
+		c.fail(fmt.Errorf("a public key of %v", k.Curve))
 	}
-	copy(k.data[:], d.raw(size))
-	return k
+	c.raw(k.data[:size])
 }
 
-func (e *encoder) signature(s Signature) {
-	if len(s.Bytes()) == 0 {
-		e.fail(fmt.Errorf("a signature of %v", s.Curve))
-	}
-	e.byte(byte(s.Curve))
-	e.raw(s.Bytes())
-}
-
-func (d *decoder) signature() Signature {
-	s := Signature{Curve: Curve(d.byte())}
+func (s *Signature) code(c *codec) {
+	c.byte((*byte)(&s.Curve))
 	_, size := s.Curve.sizes()
 	if size == 0 {
-		d.fail(fmt.Errorf("a signature of %v", s.Curve))
+		c.fail(fmt.Errorf("a signature of %v", s.Curve))
 	}
-	copy(s.data[:], d.raw(size))
-	return s
+	c.raw(s.data[:size])
 }

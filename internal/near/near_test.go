@@ -144,14 +144,15 @@ func TestHostileBytes(t *testing.T) {
 
 // encodedActions writes a delegate action up to its nested actions, without checks.
 func encodedActions(list []Action) []byte {
-	var e encoder
-	e.account("alice.near")
-	e.account("bob.near")
-	e.u32(len(list))
+	var c codec
+	sender, receiver := "alice.near", "bob.near"
+	c.account(&sender)
+	c.account(&receiver)
+	c.count(len(list), 0)
 	for _, a := range list {
-		e.byte(byte(a.kind()))
+		c.data = append(c.data, byte(a.kind()))
 	}
-	return append(e.out, make([]byte, 300)...)
+	return append(c.data, make([]byte, 300)...)
 }
 
 // TestWhatIsNotEncoded has transactions that a decoder would refuse.
@@ -198,9 +199,8 @@ func TestDelegateActions(t *testing.T) {
 		t.Errorf("decoded %+v (%v), want %+v", got, err, delegate)
 	}
 	// Without the prefix a signature would be good for other messages with these bytes.
-	var e encoder
-	action.write(&e)
-	if hash, err := action.Hash(); err != nil || hash == sha256.Sum256(e.out) {
+	plain, err := encode(&action)
+	if hash, other := action.Hash(); err != nil || other != nil || hash == sha256.Sum256(plain) {
 		t.Errorf("the hash %v has no prefix (%v)", hash, err)
 	}
 	if other, err := action.Sign(keys[1]); err != nil || other.Verify() {

@@ -39,28 +39,22 @@ type SignedTransaction struct {
 	Signature Signature
 }
 
-func (t Transaction) write(e *encoder) {
-	e.account(t.Signer)
-	e.publicKey(t.PublicKey)
-	e.u64(t.Nonce)
-	e.account(t.Receiver)
-	e.raw(t.BlockHash[:])
-	e.actions(t.Actions)
+func (t *Transaction) code(c *codec) {
+	c.account(&t.Signer)
+	t.PublicKey.code(c)
+	c.u64(&t.Nonce)
+	c.account(&t.Receiver)
+	c.raw(t.BlockHash[:])
+	c.actions(&t.Actions, false)
 }
 
-func (d *decoder) transaction() Transaction {
-	t := Transaction{Signer: d.account(), PublicKey: d.publicKey(), Nonce: d.u64(), Receiver: d.account()}
-	copy(t.BlockHash[:], d.raw(len(t.BlockHash)))
-	t.Actions = d.actions(false)
-	return t
+func (t *SignedTransaction) code(c *codec) {
+	t.Transaction.code(c)
+	t.Signature.code(c)
 }
 
 // Encode returns the transaction's bytes.
-func (t Transaction) Encode() ([]byte, error) {
-	var e encoder
-	t.write(&e)
-	return e.done()
-}
+func (t Transaction) Encode() ([]byte, error) { return encode(&t) }
 
 // Hash returns the transaction's hash, which is what its key signs.
 func (t Transaction) Hash() (Hash, error) {
@@ -79,12 +73,7 @@ func (t Transaction) Sign(key SecretKey) (SignedTransaction, error) {
 }
 
 // Encode returns the signed transaction's bytes.
-func (t SignedTransaction) Encode() ([]byte, error) {
-	var e encoder
-	t.write(&e)
-	e.signature(t.Signature)
-	return e.done()
-}
+func (t SignedTransaction) Encode() ([]byte, error) { return encode(&t) }
 
 // Verify reports whether the signature is that of the transaction's key.
 func (t SignedTransaction) Verify() bool {
@@ -93,23 +82,11 @@ func (t SignedTransaction) Verify() bool {
 }
 
 // DecodeTransaction reads a signed transaction. It does not check the signature.
-func DecodeTransaction(data []byte) (SignedTransaction, error) {
-	d, err := newDecoder(data)
-	if err != nil {
-		return SignedTransaction{}, err
-	}
-	t := SignedTransaction{d.transaction(), d.signature()}
-	if err := d.end(); err != nil {
+func DecodeTransaction(data []byte) (t SignedTransaction, err error) {
+	if err := decode(data, &t); err != nil {
 		return SignedTransaction{}, fmt.Errorf("not a signed transaction: %w", err)
 	}
 	return t, nil
-}
-
-func newDecoder(data []byte) (*decoder, error) {
-	if len(data) > MaxTransaction {
-		return nil, tooLong(len(data))
-	}
-	return &decoder{in: data}, nil
 }
 
 // DelegateAction is what a sender wants a relayer to carry. It has no Delegate within it.
@@ -133,41 +110,32 @@ var errNested = errors.New("a delegate action within a delegate action")
 // delegatePrefix is the number of NEP-366 among the messages that are acted upon (NEP-461).
 const delegatePrefix = 1<<30 + 366
 
-func (a DelegateAction) write(e *encoder) {
-	e.account(a.Sender)
-	e.account(a.Receiver)
-	for _, action := range a.Actions {
-		if action != nil && action.kind() == kindDelegate {
-			e.fail(errNested)
-		}
-	}
-	e.actions(a.Actions)
-	e.u64(a.Nonce)
-	e.u64(a.MaxBlockHeight)
-	e.publicKey(a.PublicKey)
+func (a *DelegateAction) code(c *codec) {
+	c.account(&a.Sender)
+	c.account(&a.Receiver)
+	c.actions(&a.Actions, true)
+	c.u64(&a.Nonce)
+	c.u64(&a.MaxBlockHeight)
+	a.PublicKey.code(c)
 }
 
-func (a SignedDelegate) write(e *encoder) {
-	a.DelegateAction.write(e)
-	e.signature(a.Signature)
+func (a *SignedDelegate) code(c *codec) {
+	a.DelegateAction.code(c)
+	a.Signature.code(c)
 }
 
-func (d *decoder) signedDelegate() SignedDelegate {
-	return SignedDelegate{
-		DelegateAction: DelegateAction{
-			Sender: d.account(), Receiver: d.account(), Actions: d.actions(true),
-			Nonce: d.u64(), MaxBlockHeight: d.u64(), PublicKey: d.publicKey(),
-		},
-		Signature: d.signature(),
-	}
+// prefixed is what is signed of a delegate action.
+type prefixed struct{ *DelegateAction }
+
+func (p prefixed) code(c *codec) {
+	prefix := uint32(delegatePrefix)
+	c.u32(&prefix)
+	p.DelegateAction.code(c)
 }
 
 // Hash returns the hash that the sender's key signs. No transaction can have the same one.
 func (a DelegateAction) Hash() (Hash, error) {
-	var e encoder
-	e.u32(delegatePrefix)
-	a.write(&e)
-	data, err := e.done()
+	data, err := encode(prefixed{&a})
 	return sha256.Sum256(data), err
 }
 
@@ -182,11 +150,7 @@ func (a DelegateAction) Sign(key SecretKey) (SignedDelegate, error) {
 }
 
 // Encode returns the bytes in which senders hand it over to relayers.
-func (a SignedDelegate) Encode() ([]byte, error) {
-	var e encoder
-	a.write(&e)
-	return e.done()
-}
+func (a SignedDelegate) Encode() ([]byte, error) { return encode(&a) }
 
 // Verify reports whether the signature is that of the sender's key.
 func (a SignedDelegate) Verify() bool {
@@ -195,13 +159,8 @@ func (a SignedDelegate) Verify() bool {
 }
 
 // DecodeDelegate reads a signed delegate action. It does not check the signature.
-func DecodeDelegate(data []byte) (SignedDelegate, error) {
-	d, err := newDecoder(data)
-	if err != nil {
-		return SignedDelegate{}, err
-	}
-	a := d.signedDelegate()
-	if err := d.end(); err != nil {
+func DecodeDelegate(data []byte) (a SignedDelegate, err error) {
+	if err := decode(data, &a); err != nil {
 		return SignedDelegate{}, fmt.Errorf("not a signed delegate action: %w", err)
 	}
 	return a, nil
