@@ -19,13 +19,14 @@ type Action struct {
 	Args []string
 	Pool string // of the manager's signers; "" for its default
 
-	call      *decode.Call
-	signature string
+	signature string // of the event
+	function  string // in its canonical form
 }
 
 // Intent is what an action wants to happen.
 type Intent struct {
-	To, Data, Method, Pool string
+	To, Function, Pool string
+	Args               []any
 }
 
 // check makes an action ready, and tells what is wrong with it.
@@ -47,11 +48,32 @@ func (a *Action) check(w *Watch) error {
 			return fmt.Errorf("the action on %s goes to %q, which is neither an address nor an argument of that type", a.On, a.To)
 		}
 	}
-	call, err := decode.NewCall(a.Call, a.Args, event)
-	if err != nil {
+	if err := a.checkCall(event); err != nil {
 		return fmt.Errorf("the action on %s: %w", a.On, err)
 	}
-	a.call = call
+	return nil
+}
+
+// checkCall checks that an event has what the function needs. Its arguments have one word each, since of others a log may have only the hash.
+func (a *Action) checkCall(event *decode.Signature) error {
+	f, err := decode.Parse(a.Call)
+	if err != nil {
+		return err
+	}
+	a.function = f.String()
+	names := f.Args()
+	if len(names) != len(a.Args) {
+		return fmt.Errorf("%s has %d arguments, not %d", f, len(names), len(a.Args))
+	}
+	for i, name := range names {
+		typ, given := f.TypeOf(name), event.TypeOf(a.Args[i])
+		if typ == "string" || typ == "bytes" || strings.ContainsAny(typ, "[(") {
+			return fmt.Errorf("%s: type %s cannot be passed on", f, typ)
+		}
+		if given != typ {
+			return fmt.Errorf("%s wants %s as argument %d, and %s of %s is %q", f, typ, i+1, a.Args[i], event.Name, given)
+		}
+	}
 	return nil
 }
 
@@ -104,22 +126,24 @@ func (p *Plan) ActionOn(e *Event) (*Intent, error) {
 }
 
 func (a *Action) intent(e *Event) (*Intent, error) {
-	data, err := a.call.Data(e.Args)
-	if err != nil {
+	var args map[string]json.RawMessage
+	if err := json.Unmarshal(e.Args, &args); err != nil {
 		return nil, fmt.Errorf("the action on %s: %w", a.On, err)
 	}
-	to := a.To
+	intent := &Intent{To: a.To, Function: a.function, Pool: a.Pool}
 	switch {
-	case to == "":
-		to = e.Address
-	case !common.IsHexAddress(to):
-		var args map[string]json.RawMessage
-		if err := json.Unmarshal(e.Args, &args); err != nil {
-			return nil, fmt.Errorf("the action on %s: %w", a.On, err)
-		}
-		if err := json.Unmarshal(args[a.To], &to); err != nil {
+	case a.To == "":
+		intent.To = e.Address
+	case !common.IsHexAddress(a.To):
+		if err := json.Unmarshal(args[a.To], &intent.To); err != nil {
 			return nil, fmt.Errorf("the action on %s: its argument %s: %w", a.On, a.To, err)
 		}
 	}
-	return &Intent{To: to, Data: fmt.Sprintf("0x%x", data), Method: a.call.String(), Pool: a.Pool}, nil
+	for _, name := range a.Args {
+		if args[name] == nil {
+			return nil, fmt.Errorf("the action on %s: the event has no argument %s", a.On, name)
+		}
+		intent.Args = append(intent.Args, args[name])
+	}
+	return intent, nil
 }

@@ -265,9 +265,13 @@ watches:
       - {on: Asked, to: amount, call: "pay(uint256)", args: [amount]}
       - {on: Asked, call: "pay(uint256)", args: [who]}
       - {on: Never, call: "pay()"}
+      - {on: Asked, call: "pay(uint256)"}
+      - {on: Asked, call: "pay(string)", args: [who]}
+      - {on: Asked, call: "pay(address)", args: [nobody]}
+      - {on: Asked, call: pay}
 `
 	_, err := watch.Read([]byte(strings.ReplaceAll(text, "SINK", "manager:http://127.0.0.1:1")), "watch.yaml")
-	for _, part := range []string{"neither an address", "wants uint256", "two actions on Asked", "no such event", "needs a depth"} {
+	for _, part := range []string{"neither an address", "wants uint256", "two actions on Asked", "no such event", "needs a depth", "1 arguments, not 0", "string cannot be passed on", `nobody of Asked is ""`, "need parentheses"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("no word of %q in %v", part, err)
 		}

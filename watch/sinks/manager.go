@@ -36,14 +36,14 @@ func (m *manager) act(ctx context.Context, e *watch.Event) error {
 		return nil
 	}
 	tx, err := m.client.Send(ctx, client.Intent{
-		Chain: strconv.FormatUint(e.Chain, 10), To: intent.To, Data: intent.Data, Pool: intent.Pool, Method: intent.Method, OrderKey: e.Address, Subject: e.Address,
+		Chain: strconv.FormatUint(e.Chain, 10), To: intent.To, Function: intent.Function, Args: intent.Args, Pool: intent.Pool, Method: intent.Function, OrderKey: e.Address, Subject: e.Address,
 	}, client.Options{Key: e.ID})
 	switch {
 	case err == nil:
-		m.deps.Log.InfoContext(ctx, "an event has its transaction", "event", e.ID, "transaction", tx.ID, "call", intent.Method)
+		m.deps.Log.InfoContext(ctx, "an event has its transaction", "event", e.ID, "transaction", tx.ID, "call", intent.Function)
 		return nil
 	case settled(err):
-		return fmt.Errorf("%w: the transaction manager refuses %s to %s: %w", watch.ErrSettled, intent.Method, intent.To, err)
+		return fmt.Errorf("%w: the transaction manager refuses %s to %s: %w", watch.ErrSettled, intent.Function, intent.To, err)
 	default:
 		return fmt.Errorf("sink manager: %w", err)
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep/watch"
-	"lockstep/watch/decode"
 	"lockstep/watch/sinks"
 )
 
@@ -45,7 +44,7 @@ func TestManagerSink(t *testing.T) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		got = append(got, strings.Join([]string{r.URL.Path, r.Header.Get("Authorization"), r.Header.Get("Idempotency-Key"), intent["chain"].(string), intent["to"].(string), intent["data"].(string)}, " "))
+		got = append(got, strings.Join([]string{r.URL.Path, r.Header.Get("Authorization"), r.Header.Get("Idempotency-Key"), intent["chain"].(string), intent["to"].(string), fmt.Sprint(intent["function"], intent["args"])}, " "))
 		w.WriteHeader(answer)
 		_ = json.NewEncoder(w).Encode(map[string]any{"id": "t", "code": code, "status": "accepted"})
 	}))
@@ -70,13 +69,9 @@ func TestManagerSink(t *testing.T) {
 	if n, err := sink.Publish(t.Context(), []watch.Message{asked, event("Quiet", "{}"), removed, old, wanted}); n != 5 || err != nil {
 		t.Fatal(n, err)
 	}
-	note, err := decode.Parse("note()")
-	if err != nil {
-		t.Fatal(err)
-	}
 	want := []string{
-		"/v1/transactions Bearer lsk_x w:5:0xab:1 5 " + who + " 0xc290d691" + strings.Repeat("0", 62) + "10",
-		"/v1/transactions Bearer lsk_x w:5:0xab:1 5 " + contract + fmt.Sprintf(" 0x%x", note.Selector[:4]),
+		"/v1/transactions Bearer lsk_x w:5:0xab:1 5 " + who + " pay(uint256)[16]",
+		"/v1/transactions Bearer lsk_x w:5:0xab:1 5 " + contract + " note()<nil>",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
