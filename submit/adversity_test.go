@@ -5,14 +5,13 @@ import (
 	"crypto/ecdsa"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/crypto"
 
 	"lockstep/consensus"
 	"lockstep/internal/envx"
@@ -51,7 +50,7 @@ func TestGapDoesNotBlockItsPredecessor(t *testing.T) {
 func TestReplayWithoutLookUps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, key := newNetwork(), newKey(t)
-		n.nonces[crypto.PubkeyToAddress(key.PublicKey)] = 7
+		n.nonces[senderOf(key)] = 7
 		returns := accepted(n)
 		s := newSubmitter(t, n, func(o *options) { returns(o); o.submit.SkipLookUps = true })
 		defer close(n.hold)
@@ -64,31 +63,20 @@ func TestReplayWithoutLookUps(t *testing.T) {
 	})
 }
 
-// lagging is a mirror node that is behind its network.
-type lagging struct {
-	*network
-	nonce uint64
-}
-
-func (l lagging) Account(ctx context.Context, a common.Address) (submit.Account, bool, error) {
-	account, found, err := l.network.Account(ctx, a)
-	account.Nonce = l.nonce
-	return account, found, err
-}
-
 // The mirror node still says 5 where the network is at 7; a stray 5 fails before it
 // leaves. That makes nothing of 5.
 func TestLaggingMirrorNodeShutsNobodyOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, key := newNetwork(), newKey(t)
-		n.nonces[crypto.PubkeyToAddress(key.PublicKey)] = 7
+		n.nonces[senderOf(key)] = 7
 		n.before = func(nonce uint64, _ consensus.Submission) (bool, error) {
 			if nonce == 5 {
 				return false, &consensus.NotSentError{Err: errors.New("no connection")}
 			}
 			return true, nil
 		}
-		s := newSubmitter(t, n, func(o *options) { o.chain = lagging{n, 5} })
+		n.shows = behind(5, time.Hour)
+		s := newSubmitter(t, n, nil)
 		if err := s.Submit(t.Context(), transfer(t, key, 5)).Err; err == nil {
 			t.Fatal("a transaction that did not leave was accepted")
 		}
@@ -110,23 +98,22 @@ func TestProvedNonceIsNotSentAgain(t *testing.T) {
 		"ordered":                func(*options) {},
 		"unordered, with a pool": func(o *options) { unordered(o); pooled(o) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n, key := newNetwork(), newKey(t)
-				s := newSubmitter(t, n, func(o *options) { change(o); o.chain = lagging{n, 0} })
-				for nonce := range uint64(3) {
-					if err := s.Submit(t.Context(), transfer(t, key, nonce)).Err; err != nil {
-						t.Fatal(err)
-					}
+		bubble(t, name, func(t *testing.T) {
+			n, key := newNetwork(), newKey(t)
+			n.shows = behind(0, time.Hour)
+			s := newSubmitter(t, n, change)
+			for nonce := range uint64(3) {
+				if err := s.Submit(t.Context(), transfer(t, key, nonce)).Err; err != nil {
+					t.Fatal(err)
 				}
-				var told *eth.Error
-				if err := s.Submit(t.Context(), transfer(t, key, 1)).Err; !errors.As(err, &told) || !strings.Contains(told.Message, "Nonce too low. Provided nonce: 1, current nonce: 3") {
-					t.Errorf("nonce 1, once more: %v", err)
-				}
-				if n.attempts != 3 {
-					t.Errorf("%d submissions", n.attempts)
-				}
-			})
+			}
+			var told *eth.Error
+			if err := s.Submit(t.Context(), transfer(t, key, 1)).Err; !errors.As(err, &told) || !strings.Contains(told.Message, "Nonce too low. Provided nonce: 1, current nonce: 3") {
+				t.Errorf("nonce 1, once more: %v", err)
+			}
+			if n.attempts != 3 {
+				t.Errorf("%d submissions", n.attempts)
+			}
 		})
 	}
 }
@@ -151,123 +138,47 @@ func TestStrayDoesNotBlockTheLine(t *testing.T) {
 		"stray":       {[]uint64{0, 3, 4}, 0, []bool{false, true, true}, 3},
 		"predecessor": {[]uint64{3, 4, 5}, 3, []bool{false, false, false}, 1},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n, key := newNetwork(), newKey(t)
-				n.nonces[crypto.PubkeyToAddress(key.PublicKey)] = 3
-				n.before = func(nonce uint64, _ consensus.Submission) (bool, error) {
-					if nonce == test.fails {
-						return false, &consensus.NotSentError{Err: errors.New("no connection")}
-					}
-					return true, nil
+		bubble(t, name, func(t *testing.T) {
+			n, key := newNetwork(), newKey(t)
+			n.nonces[senderOf(key)] = 3
+			n.before = func(nonce uint64, _ consensus.Submission) (bool, error) {
+				if nonce == test.fails {
+					return false, &consensus.NotSentError{Err: errors.New("no connection")}
 				}
-				s := newSubmitter(t, n, func(o *options) {
-					o.pool, o.chain = fleet{newDiary(), 3}, lagging{n, test.nonces[0]}
-				})
-				var entries []*submit.Entry
-				for _, nonce := range test.nonces {
-					entry, err := s.Enter(transfer(t, key, nonce))
-					if err != nil {
-						t.Fatal(err)
-					}
-					entries = append(entries, entry)
+				return true, nil
+			}
+			n.shows = behind(test.nonces[0], time.Hour)
+			s := newSubmitter(t, n, func(o *options) { o.pool = fleet{newDiary(), 3} })
+			for i, entry := range enterAll(t, s, key, test.nonces...) {
+				if err := entry.Finish(t.Context()).Err; (err == nil) != test.want[i] {
+					t.Errorf("nonce %d: %v", test.nonces[i], err)
 				}
-				for i, entry := range entries {
-					if err := entry.Finish(t.Context()).Err; (err == nil) != test.want[i] {
-						t.Errorf("nonce %d: %v", test.nonces[i], err)
-					}
-				}
-				if n.attempts != test.tried {
-					t.Errorf("%d were tried, want %d", n.attempts, test.tried)
-				}
-			})
+			}
+			if n.attempts != test.tried {
+				t.Errorf("%d were tried, want %d", n.attempts, test.tried)
+			}
 		})
 	}
 }
 
-// A panic on the way is answered, whenever the answer is due.
-func TestPanicIsAnswered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
-		returns := accepted(n)
-		n.before = func(uint64, consensus.Submission) (bool, error) {
-			n.mu.Unlock()
-			defer n.mu.Lock()
-			panic("a bug")
-		}
-		s := newSubmitter(t, n, returns)
-		if err := s.Submit(t.Context(), transfer(t, newKey(t), 0)).Err; err == nil {
-			t.Error("a panic was answered with a hash")
-		}
-	})
-}
-
-// Look-ups that fail while a transaction is queued end it there.
-func TestFailedLookUpLeavesTheQueue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n, key := newNetwork(), newKey(t)
-		s := newSubmitter(t, n, nil)
-		first, err := s.Enter(transfer(t, key, 0)) // has the turn, and does not go on
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer first.Leave()
-		n.mirrorErr = errors.New("the mirror node is out")
-		if err := s.Submit(t.Context(), transfer(t, key, 1)).Err; err == nil {
-			t.Error("a transaction without facts was submitted")
-		}
-	})
-}
-
-// With a hold-back window, predecessors that went another way release the transaction
-// as soon as the mirror node shows them, not when the window ends.
-func TestHeldBackTransactionKeepsLearning(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n, key := newNetwork(), newKey(t)
-		s := newSubmitter(t, n, func(o *options) { o.lock.Window = envx.Millis(time.Hour) })
-		result := make(chan error, 1)
-		begun := time.Now()
-		go func() {
-			err := s.Submit(t.Context(), transfer(t, key, 5)).Err
-			result <- err
-		}()
-		synctest.Wait()
-		n.mu.Lock()
-		n.nonces[crypto.PubkeyToAddress(key.PublicKey)] = 5 // somebody else sent 0 to 4
-		n.mu.Unlock()
-		if err := <-result; err != nil {
-			t.Error(err)
-		}
-		if waited := time.Since(begun); waited > time.Second {
-			t.Errorf("it waited %v", waited)
-		}
-	})
-}
-
-// One timer looks after all held-back transactions: it goes on while there are any, and
-// starts again after there were none.
+// With a hold-back window, predecessors that went another way release transactions as soon as the mirror node shows
+// them, not when the window ends. One timer looks after all: it goes on while there are any, and starts again after there
+// were none.
 func TestHeldBackTransactionsLearnTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
 		s := newSubmitter(t, n, func(o *options) { o.lock.Window = envx.Millis(time.Hour) })
 		for range 2 {
-			keys := []*ecdsa.PrivateKey{newKey(t), newKey(t), newKey(t)}
-			results := make(chan error, len(keys))
-			for _, key := range keys {
-				go func() {
-					err := s.Submit(t.Context(), transfer(t, key, 5)).Err
-					results <- err
-				}()
+			results := map[*ecdsa.PrivateKey]<-chan submit.Result{}
+			for range 3 {
+				key := newKey(t)
+				results[key] = sendAll(t, s, key, 5)
 			}
-			for _, key := range keys {
+			for key, result := range results {
 				begun := time.Now()
 				synctest.Wait()
-				n.mu.Lock()
-				n.nonces[crypto.PubkeyToAddress(key.PublicKey)] = 5 // somebody else sent 0 to 4
-				n.mu.Unlock()
-				if err := <-results; err != nil {
-					t.Error(err)
-				}
+				n.change(func() { n.nonces[senderOf(key)] = 5 }) // somebody else sent 0 to 4
+				expectExecuted(t, result, 1)
 				if waited := time.Since(begun); waited > time.Second {
 					t.Errorf("it waited %v", waited)
 				}
@@ -282,29 +193,14 @@ func TestOldLookUpIsRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, key := newNetwork(), newKey(t)
 		s := newSubmitter(t, n, nil)
-		first, err := s.Enter(transfer(t, key, 9)) // has the turn, and does not go on
-		if err != nil {
-			t.Fatal(err)
-		}
-		result := make(chan error, 2)
-		for _, nonce := range []uint64{5, 6} {
-			go func() {
-				err := s.Submit(t.Context(), transfer(t, key, nonce)).Err
-				result <- err
-			}()
-			synctest.Wait()
-		}
-		n.mu.Lock()
-		n.nonces[crypto.PubkeyToAddress(key.PublicKey)] = 5
-		n.mu.Unlock()
+		first := enter(t, s, key, 9) // has the turn, and does not go on
+		results := sendAll(t, s, key, 5, 6)
+		synctest.Wait()
+		n.change(func() { n.nonces[senderOf(key)] = 5 })
 		time.Sleep(time.Second) //nolint:forbidigo // fake time: the look-ups grow old
 		first.Leave()
-		for range 2 {
-			if err := <-result; err != nil {
-				t.Error(err)
-			}
-		}
-		if got := n.order(); len(got) != 2 || got[0] != 5 || got[1] != 6 {
+		expectExecuted(t, results, 2)
+		if got := n.order(); !slices.Equal(got, []uint64{5, 6}) {
 			t.Errorf("nonces reached the node as %v", got)
 		}
 	})
@@ -365,19 +261,11 @@ func TestUnclearSubmissionHoldsTheLine(t *testing.T) {
 		}
 		return true, nil
 	}
-	mirror := &changing{lagging: lagging{n, 0}}
+	n.shows = behind(0, time.Hour)
 	s := newSubmitter(t, n, func(o *options) {
-		o.submit.Returns, o.lock.Recovery, o.chain = submit.ReturnsAccepted, envx.Millis(500*time.Millisecond), mirror
+		o.submit.Returns, o.lock.Recovery = submit.ReturnsAccepted, envx.Millis(500*time.Millisecond)
 	})
-	var entries []*submit.Entry
-	for nonce := range uint64(5) {
-		entry, err := s.Enter(transfer(t, key, nonce))
-		if err != nil {
-			t.Fatal(err)
-		}
-		entries = append(entries, entry)
-	}
-	for i, entry := range entries {
+	for i, entry := range enterAll(t, s, key, upTo(5)...) {
 		want := "not executed in time"
 		if i == 0 {
 			want = "outcome is not known"
@@ -390,7 +278,7 @@ func TestUnclearSubmissionHoldsTheLine(t *testing.T) {
 	if n.attempts != 1 {
 		t.Errorf("%d submissions were tried, want 1", n.attempts)
 	}
-	mirror.shows.Store(true)
+	n.change(func() { n.shows = nil })
 	for nonce := uint64(1); nonce < 5; nonce++ {
 		if err := s.Submit(t.Context(), transfer(t, key, nonce)).Err; err != nil {
 			t.Errorf("nonce %d, sent again: %v", nonce, err)
@@ -398,32 +286,18 @@ func TestUnclearSubmissionHoldsTheLine(t *testing.T) {
 	}
 }
 
-// changing is a mirror node that lags until it shows everything.
-type changing struct {
-	lagging
-	shows atomic.Bool
-}
-
-func (c *changing) Account(ctx context.Context, a common.Address) (submit.Account, bool, error) {
-	if c.shows.Load() {
-		return c.network.Account(ctx, a)
-	}
-	return c.lagging.Account(ctx, a)
-}
-
 // A wallet that waits for every receipt and sends one transaction some other way is not
 // refused because this lane remembers its own last nonce better than the mirror node.
 func TestIdleLaneRefusesNoGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, key := newNetwork(), newKey(t)
-		s := newSubmitter(t, n, func(o *options) { o.chain = lagging{n, 0} })
+		n.shows = behind(0, time.Hour)
+		s := newSubmitter(t, n, nil)
 		if err := s.Submit(t.Context(), transfer(t, key, 0)).Err; err != nil {
 			t.Fatal(err)
 		}
-		n.mu.Lock()
-		n.nonces[crypto.PubkeyToAddress(key.PublicKey)]++ // nonce 1 goes another way
-		n.mu.Unlock()
-		time.Sleep(time.Second) //nolint:forbidigo // fake time
+		n.change(func() { n.nonces[senderOf(key)]++ }) // nonce 1 goes another way
+		time.Sleep(time.Second)                        //nolint:forbidigo // fake time
 		if err := s.Submit(t.Context(), transfer(t, key, 2)).Err; err != nil {
 			t.Errorf("nonce 2 is right and was refused: %v", err)
 		}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"lockstep/consensus"
 	"lockstep/internal/envx"
@@ -65,21 +64,9 @@ func newBudget(t *testing.T, total hedera.Tinybar) (b *limit.Budget, asked func(
 }
 
 // spent reads what the budget counts as spent.
-func spent(t *testing.T, b *limit.Budget) float64 {
+func spent(t *testing.T, b *limit.Budget) int {
 	t.Helper()
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(b.Collectors()...)
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	values := map[string]float64{}
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			values[f.GetName()] += m.GetGauge().GetValue()
-		}
-	}
-	return values["rpc_relay_hbar_rate_total_limit"] - values["rpc_relay_hbar_rate_remaining"]
+	return counted(t, "rpc_relay_hbar_rate_total_limit", b.Collectors()) - counted(t, "rpc_relay_hbar_rate_remaining", b.Collectors())
 }
 
 // Every way a transaction can end settles its reservation: what reached consensus costs
@@ -125,7 +112,7 @@ func TestBudgetIsSettledOnEveryPath(t *testing.T) {
 					defer func() { _ = recover() }()
 					_ = s.Submit(t.Context(), transfer(t, newKey(t), 0)).Err
 				}()
-				want := 0.0
+				want := 0
 				switch {
 				case name == "panic":
 					want = 85_200 // nobody knows the transaction; the estimate stays
@@ -254,18 +241,7 @@ func TestAFileThatIsLeftIsCounted(t *testing.T) {
 			t.Error(err)
 		}
 		synctest.Wait()
-		registry := prometheus.NewPedanticRegistry()
-		registry.MustRegister(s.Collectors()...)
-		families, err := registry.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
-		left := -1.0
-		for _, f := range families {
-			if f.GetName() == "rpc_relay_files_left_total" {
-				left = f.GetMetric()[0].GetCounter().GetValue()
-			}
-		}
+		left := counted(t, "rpc_relay_files_left_total", s.Collectors())
 		if left != 1 {
 			t.Errorf("%v files are counted as left", left)
 		}
@@ -280,7 +256,7 @@ func TestBudgetOfFiles(t *testing.T) {
 		failure error
 		stored  int64
 		code    int // 0: the transaction is executed
-		want    float64
+		want    int
 		fees    int
 	}{
 		"stored and deleted": {total: 20 * hedera.Hbar, stored: 1, want: 4 * fee, fees: 4},
@@ -338,46 +314,44 @@ func TestFilesAreNotPaidForInVain(t *testing.T) {
 		"… without a pool":     {nonce: rising, network: poor, change: func(o *options) { o.pool = pending.Disabled(nil) }, files: budget, execute: 1, refusal: "Insufficient funds"},
 		"refused at consensus": {nonce: same, network: refuses(hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID), files: budget, refusal: "INVALID_ACCOUNT_ID"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n, key, files := newNetwork(), newKey(t), &cabinet{takes: 5 * time.Second}
-				n.delay = 100 * time.Millisecond
-				if test.network != nil {
-					test.network(n)
-				}
-				s := newSubmitter(t, n, func(o *options) {
-					pooled(o)
-					o.files, o.nonces = files, limit.NewWrongNonces(limit.Config{WrongNonces: budget}, nil)
-					if test.change != nil {
-						test.change(o)
-					}
-				})
-				results := make(chan submit.Result, count)
-				for i := range count {
-					go func() { results <- s.Submit(t.Context(), deploymentAt(t, key, test.nonce(i), int64(i))) }()
-					synctest.Wait()
-				}
-				executed := 0
-				told := false
-				for range count {
-					switch r := <-results; {
-					case r.Outcome == submit.Executed:
-						executed++
-					case r.Err == nil:
-						t.Errorf("%v without an error", r.Outcome)
-					case strings.Contains(r.Err.Error(), test.refusal):
-						told = true
-					case !strings.Contains(r.Err.Error(), eth.ErrWrongNonces().Message) && !strings.Contains(r.Err.Error(), "Nonce too high"):
-						t.Error(r.Err)
-					}
-				}
-				if got := int(files.stored.Load()); got > test.files || executed != test.execute {
-					t.Errorf("%d files were paid for and %d transactions executed, want %d and %d", got, executed, test.files, test.execute)
-				}
-				if !told && test.execute < count {
-					t.Errorf("nobody is told %q", test.refusal)
+		bubble(t, name, func(t *testing.T) {
+			n, key, files := newNetwork(), newKey(t), &cabinet{takes: 5 * time.Second}
+			n.delay = 100 * time.Millisecond
+			if test.network != nil {
+				test.network(n)
+			}
+			s := newSubmitter(t, n, func(o *options) {
+				pooled(o)
+				o.files, o.nonces = files, limit.NewWrongNonces(limit.Config{WrongNonces: budget}, nil)
+				if test.change != nil {
+					test.change(o)
 				}
 			})
+			results := make(chan submit.Result, count)
+			for i := range count {
+				go func() { results <- s.Submit(t.Context(), deploymentAt(t, key, test.nonce(i), int64(i))) }()
+				synctest.Wait()
+			}
+			executed := 0
+			told := false
+			for range count {
+				switch r := <-results; {
+				case r.Outcome == submit.Executed:
+					executed++
+				case r.Err == nil:
+					t.Errorf("%v without an error", r.Outcome)
+				case strings.Contains(r.Err.Error(), test.refusal):
+					told = true
+				case !strings.Contains(r.Err.Error(), eth.ErrWrongNonces().Message) && !strings.Contains(r.Err.Error(), "Nonce too high"):
+					t.Error(r.Err)
+				}
+			}
+			if got := int(files.stored.Load()); got > test.files || executed != test.execute {
+				t.Errorf("%d files were paid for and %d transactions executed, want %d and %d", got, executed, test.files, test.execute)
+			}
+			if !told && test.execute < count {
+				t.Errorf("nobody is told %q", test.refusal)
+			}
 		})
 	}
 }

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"log/slog"
 	"math/big"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -48,6 +50,8 @@ type network struct {
 	unaware   bool         // … or no balance
 	mirrorErr error        // what every look-up fails with
 	looked    atomic.Int64 // look-ups that have been answered
+	// shows is the nonce that the mirror node, which lags, shows for the right one; nil: it does not lag.
+	shows func(nonce uint64) uint64
 	// mirror delays every look-up of an account until it is closed, if there is one.
 	mirror chan struct{}
 	// before runs ahead of every submission; an error is what Submit returns, and
@@ -184,7 +188,11 @@ func (n *network) Account(_ context.Context, a common.Address) (submit.Account, 
 		return submit.Account{}, false, n.mirrorErr
 	}
 	n.looked.Add(1)
-	return submit.Account{Nonce: n.nonces[a], Balance: n.balance, BalanceUnknown: n.unaware}, !n.unknown, nil
+	nonce := n.nonces[a]
+	if n.shows != nil {
+		nonce = n.shows(nonce)
+	}
+	return submit.Account{Nonce: nonce, Balance: n.balance, BalanceUnknown: n.unaware}, !n.unknown, nil
 }
 
 // GasPrice implements submit.Chain.
@@ -360,4 +368,77 @@ func transfer(t *testing.T, key *ecdsa.PrivateKey, nonce uint64) []byte {
 		t.Fatal(err)
 	}
 	return raw
+}
+
+// behind is a mirror node that shows a nonce until some time has passed.
+func behind(nonce uint64, until time.Duration) func(uint64) uint64 {
+	end := time.Now().Add(until)
+	return func(real uint64) uint64 {
+		if time.Now().Before(end) {
+			return nonce
+		}
+		return real
+	}
+}
+
+// change changes something of the network while it is in use.
+func (n *network) change(what func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	what()
+}
+
+// bubble is a subtest in fake time.
+func bubble(t *testing.T, name string, test func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
+}
+
+// enter gives a transfer its place in line.
+func enter(t *testing.T, s *submit.Submitter, key *ecdsa.PrivateKey, nonce uint64) *submit.Entry {
+	t.Helper()
+	entry, err := s.Enter(transfer(t, key, nonce))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return entry
+}
+
+// enterAll gives transfers their places, in this order.
+func enterAll(t *testing.T, s *submit.Submitter, key *ecdsa.PrivateKey, nonces ...uint64) (entries []*submit.Entry) {
+	t.Helper()
+	for _, nonce := range nonces {
+		entries = append(entries, enter(t, s, key, nonce))
+	}
+	return entries
+}
+
+// sendAll gives transfers their places, in this order, and lets them go, the last first. The results come as they are there.
+func sendAll(t *testing.T, s *submit.Submitter, key *ecdsa.PrivateKey, nonces ...uint64) <-chan submit.Result {
+	t.Helper()
+	entries := enterAll(t, s, key, nonces...)
+	results := make(chan submit.Result, len(nonces))
+	for _, entry := range slices.Backward(entries) {
+		go func() { results <- entry.Finish(t.Context()) }()
+	}
+	return results
+}
+
+// upTo are the nonces below a number.
+func upTo(count uint64) []uint64 {
+	nonces := make([]uint64, count)
+	for i := range nonces {
+		nonces[i] = uint64(i)
+	}
+	return nonces
+}
+
+// expectExecuted takes so many results.
+func expectExecuted(t *testing.T, results <-chan submit.Result, count int) {
+	t.Helper()
+	for range count {
+		if r := <-results; r.Outcome != submit.Executed {
+			t.Errorf("%v: %v", r.Outcome, r.Err)
+		}
+	}
 }

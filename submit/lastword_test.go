@@ -101,66 +101,61 @@ func TestNobodyWaits60SecondsWithoutAnAnswer(t *testing.T) {
 		for way, finish := range map[string]func(context.Context, *submit.Entry) <-chan submit.Result{
 			"a goroutine each": finishes, "told when the wait is over": notified,
 		} {
-			t.Run(name+", "+way, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					n, key := newNetwork(), newKey(t)
-					var client redis.UniversalClient
-					t.Cleanup(func() {
-						if client != nil {
-							_ = client.Close()
-							time.Sleep(time.Minute) //nolint:forbidigo // fake time: its goroutines end
-						}
-					})
-					s := newSubmitter(t, n, func(o *options) {
-						state.setUp(n, o)
-						client = o.redis
-					})
-					results := map[uint64]submit.Result{}
-					var mu sync.Mutex
-					var all sync.WaitGroup
-					for nonce := range uint64(40) {
-						if nonce%10 == 9 {
-							time.Sleep(5 * time.Second) //nolint:forbidigo // fake time
-						}
-						entry, err := s.Enter(transfer(t, key, nonce))
-						if err != nil {
-							t.Fatal(err)
-						}
-						since, answer := time.Now(), finish(t.Context(), entry)
-						all.Go(func() {
-							r := <-answer
-							if waited := time.Since(since); waited >= time.Minute {
-								t.Errorf("nonce %d waited %v for: %v", nonce, waited, r.Err)
-							}
-							mu.Lock()
-							defer mu.Unlock()
-							results[nonce] = r
-						})
-					}
-					all.Wait()
-					s.Drain(t.Context()) // what goes on without its client
-					told := false
-					for nonce, r := range results {
-						executed := nonce < nextOf(n)
-						var e *eth.Error
-						switch {
-						case r.Err == nil:
-							if !executed {
-								t.Errorf("nonce %d: its client got the hash, and it was not executed", nonce)
-							}
-							continue
-						case !errors.As(r.Err, &e):
-							t.Errorf("nonce %d: %v", nonce, r.Err)
-							continue
-						case executed && !strings.Contains(e.Message, "not known yet"):
-							t.Errorf("nonce %d was executed, and its client was told: %s", nonce, e.Message)
-						}
-						told = told || strings.Contains(e.Message, state.told)
-					}
-					if !told {
-						t.Errorf("nobody was told %q: %v", state.told, results)
+			bubble(t, name+", "+way, func(t *testing.T) {
+				n, key := newNetwork(), newKey(t)
+				var client redis.UniversalClient
+				t.Cleanup(func() {
+					if client != nil {
+						_ = client.Close()
+						time.Sleep(time.Minute) //nolint:forbidigo // fake time: its goroutines end
 					}
 				})
+				s := newSubmitter(t, n, func(o *options) {
+					state.setUp(n, o)
+					client = o.redis
+				})
+				results := map[uint64]submit.Result{}
+				var mu sync.Mutex
+				var all sync.WaitGroup
+				for nonce := range uint64(40) {
+					if nonce%10 == 9 {
+						time.Sleep(5 * time.Second) //nolint:forbidigo // fake time
+					}
+					entry := enter(t, s, key, nonce)
+					since, answer := time.Now(), finish(t.Context(), entry)
+					all.Go(func() {
+						r := <-answer
+						if waited := time.Since(since); waited >= time.Minute {
+							t.Errorf("nonce %d waited %v for: %v", nonce, waited, r.Err)
+						}
+						mu.Lock()
+						defer mu.Unlock()
+						results[nonce] = r
+					})
+				}
+				all.Wait()
+				s.Drain(t.Context()) // what goes on without its client
+				told := false
+				for nonce, r := range results {
+					executed := nonce < nextOf(n)
+					var e *eth.Error
+					switch {
+					case r.Err == nil:
+						if !executed {
+							t.Errorf("nonce %d: its client got the hash, and it was not executed", nonce)
+						}
+						continue
+					case !errors.As(r.Err, &e):
+						t.Errorf("nonce %d: %v", nonce, r.Err)
+						continue
+					case executed && !strings.Contains(e.Message, "not known yet"):
+						t.Errorf("nonce %d was executed, and its client was told: %s", nonce, e.Message)
+					}
+					told = told || strings.Contains(e.Message, state.told)
+				}
+				if !told {
+					t.Errorf("nobody was told %q: %v", state.told, results)
+				}
 			})
 		}
 	}
@@ -172,10 +167,7 @@ func TestALookUpEndsWithItsWait(t *testing.T) {
 		n, key := newNetwork(), newKey(t)
 		chain := &hangingChain{network: n, after: 1}
 		s := newSubmitter(t, n, func(o *options) { o.chain = chain })
-		entry, err := s.Enter(transfer(t, key, 2)) // a gap: it is looked for
-		if err != nil {
-			t.Fatal(err)
-		}
+		entry := enter(t, s, key, 2) // a gap: it is looked for
 		answer := notified(t.Context(), entry)
 		time.Sleep(600 * time.Millisecond) //nolint:forbidigo // fake time: two rounds of look-ups
 		if chain.hang.Load() == 0 {

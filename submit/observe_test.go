@@ -7,7 +7,6 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/google/go-cmp/cmp"
@@ -23,16 +22,14 @@ import (
 type diary struct {
 	mu    sync.Mutex
 	lines []string
-	more  chan struct{} // gets a value after each line
 }
 
-func newDiary() *diary { return &diary{more: make(chan struct{}, 100)} }
+func newDiary() *diary { return &diary{} }
 
 func (d *diary) write(line string) {
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.lines = append(d.lines, line)
-	d.mu.Unlock()
-	d.more <- struct{}{}
 }
 
 func (d *diary) Add(*eth.Tx)      { d.write("pool: add") }
@@ -62,25 +59,6 @@ func (d *diary) Record(_ common.Hash, step lifecycle.Step) {
 		line += " " + step.Status
 	}
 	d.write(line)
-}
-
-// until waits for a line and returns all.
-func (d *diary) until(t *testing.T, line string) []string {
-	t.Helper()
-	timeout := time.After(20 * time.Second)
-	for {
-		d.mu.Lock()
-		lines := slices.Clone(d.lines)
-		d.mu.Unlock()
-		if slices.Contains(lines, line) {
-			return lines
-		}
-		select {
-		case <-d.more:
-		case <-timeout:
-			t.Fatalf("no line %q: %q", line, lines)
-		}
-	}
 }
 
 // Every outcome is told to the pool and the trace, once, and in order.
@@ -113,40 +91,18 @@ func TestPoolAndTraceAreTold(t *testing.T) {
 		"not sent":       {before(&consensus.NotSentError{Err: errors.New("no node")}), append(sent, "rejected", "pool: done")},
 		"precheck fails": {func(n *network) { n.balance = 1 }, append(begin, "rejected", "pool: done")},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n, d := newNetwork(), newDiary()
-				if test.fault != nil {
-					test.fault(n)
-				}
-				s := newSubmitter(t, n, func(o *options) { o.pool, o.trace = d, d })
-				err := s.Submit(t.Context(), transfer(t, newKey(t), 0)).Err
-				if diff := cmp.Diff(test.want, d.lines); diff != "" {
-					t.Errorf("after %v (-want +got)\n%s", err, diff)
-				}
-			})
+		bubble(t, name, func(t *testing.T) {
+			n, d := newNetwork(), newDiary()
+			if test.fault != nil {
+				test.fault(n)
+			}
+			s := newSubmitter(t, n, func(o *options) { o.pool, o.trace = d, d })
+			err := s.Submit(t.Context(), transfer(t, newKey(t), 0)).Err
+			if diff := cmp.Diff(test.want, d.lines); diff != "" {
+				t.Errorf("after %v (-want +got)\n%s", err, diff)
+			}
 		})
 	}
-}
-
-// Whoever waited in vain is told that the outcome is unknown; the verdict that comes
-// later is recorded all the same.
-func TestVerdictAfterPatience(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n, d := newNetwork(), newDiary()
-		n.hold = make(chan struct{})
-		s := newSubmitter(t, n, func(o *options) { o.pool, o.trace, o.waitTime = d, d, time.Millisecond })
-		err := s.Submit(t.Context(), transfer(t, newKey(t), 0)).Err
-		var client *eth.Error
-		if !errors.As(err, &client) || client.Code != eth.CodeRequestTimeout {
-			t.Fatalf("Submit = %v", err)
-		}
-		close(n.hold)
-		want := []string{"received", "queued", "pool: add", "submitted", "accepted", "pool: accepted", "unknown", "consensus SUCCESS", "pool: done, spent"}
-		if diff := cmp.Diff(want, d.until(t, "pool: done, spent")); diff != "" {
-			t.Errorf("(-want +got)\n%s", diff)
-		}
-	})
 }
 
 // A call that goes away before Finish leaves nothing behind.
@@ -154,10 +110,7 @@ func TestLeaveTellsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDiary()
 		s := newSubmitter(t, newNetwork(), func(o *options) { o.pool, o.trace = d, d })
-		entry, err := s.Enter(transfer(t, newKey(t), 0))
-		if err != nil {
-			t.Fatal(err)
-		}
+		entry := enter(t, s, newKey(t), 0)
 		entry.Leave()
 		s.Drain(context.Background())
 		if len(d.lines) != 0 {

@@ -63,8 +63,8 @@ func TestProofBeatsNames(t *testing.T) {
 					}
 					return record, nil
 				}
-				mirror := &slowMirror{network: n, until: time.Now().Add(time.Minute)}
-				s := newSubmitter(t, n, func(o *options) { o.chain = mirror })
+				n.shows = behind(0, time.Minute)
+				s := newSubmitter(t, n, nil)
 				r := s.Submit(t.Context(), transfer(t, key, 0))
 				var told *eth.Error
 				if (r.Err == nil) != (want == submit.Reverted) || r.Outcome != want || errors.As(r.Err, &told) && strings.Contains(told.Message, "did not accept") {
@@ -74,9 +74,7 @@ func TestProofBeatsNames(t *testing.T) {
 					return
 				}
 				// The right next nonce goes, although the mirror node does not show the old one as spent.
-				n.mu.Lock()
-				n.nonces[senderOf(key)] = 1
-				n.mu.Unlock()
+				n.change(func() { n.nonces[senderOf(key)] = 1 })
 				if r := s.Submit(t.Context(), transfer(t, key, 1)); r.Outcome != submit.Executed {
 					t.Errorf("after %s, which was run: %s, %v", status, r.Outcome, r.Err)
 				}

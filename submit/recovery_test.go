@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"lockstep/consensus"
@@ -21,6 +20,7 @@ import (
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/limit"
 	"lockstep/internal/redistest"
 	"lockstep/lock"
 	"lockstep/submit"
@@ -65,23 +65,34 @@ func once(nonce uint64) func(uint64) bool {
 }
 
 // A node takes nonce 5 of a burst, and consensus never sees it. What follows it is refused, once
-// each, and kept; 5 is sent again when it is proven that it vanished, and then the rest.
+// each, and kept; 5 is sent again when it is proven that it vanished, and then the rest. With room for two transactions
+// without a verdict it costs one paid rejection. It is nobody's fault: the sender has its whole budget afterwards.
 func TestVanishedTransactionCostsTimeOnly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const count = 40
-		n := newNetwork()
-		n.vanish = once(5)
-		s := newSubmitter(t, n, nil)
-		results := finishAll(t, s, n, count)
-		for range count {
-			if err := <-results; err != nil {
-				t.Error(err)
+	const count = 40
+	for name, test := range map[string]struct {
+		delay       time.Duration
+		open        int
+		least, most int
+	}{
+		"":                               {0, 0, 0, count - 6},
+		"receipts later":                 {100 * time.Millisecond, 0, 2, count - 6}, // the next row shows something
+		"receipts later, room for two":   {100 * time.Millisecond, 2, 1, 1},
+		"receipts later, room for three": {100 * time.Millisecond, 3, 1, 2},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			n, key := newNetwork(), newKey(t)
+			n.vanish, n.delay = once(5), test.delay
+			nonces := limit.NewWrongNonces(limit.Config{WrongNonces: 10}, nil)
+			s := newSubmitter(t, n, func(o *options) { o.lock.MaxOpen, o.nonces = test.open, nonces })
+			expectExecuted(t, sendAll(t, s, key, upTo(count)...), count)
+			if got := paid(t, s); got < test.least || got > test.most {
+				t.Errorf("%d paid rejections, want %d to %d", got, test.least, test.most)
 			}
-		}
-		if got := paid(t, s); got > count-6 {
-			t.Errorf("%d paid rejections of %d transactions behind the hole", got, count-6)
-		}
-	})
+			if left, charged := nonces.Left(t.Context(), senderOf(key)); charged {
+				t.Errorf("%d risks are left", left)
+			}
+		})
+	}
 }
 
 // A failed query proves nothing: while the node does not answer, what may have vanished is not
@@ -92,11 +103,11 @@ func TestVanishedIsNotSentAgainWithoutProof(t *testing.T) {
 		n.vanish = once(1)
 		n.asked = func(uint64) (bool, error) { return false, errors.New("no answer") }
 		s := newSubmitter(t, n, func(o *options) { o.lock.Recovery = envx.Millis(20 * time.Second) })
-		results := finishAll(t, s, n, 4)
+		results := sendAll(t, s, newKey(t), upTo(4)...)
 		var told []string
 		for range 4 {
-			if err := <-results; err != nil {
-				told = append(told, err.Error())
+			if r := <-results; r.Err != nil {
+				told = append(told, r.Err.Error())
 			}
 		}
 		if sent := slices.DeleteFunc(n.order(), func(nonce uint64) bool { return nonce != 1 }); len(sent) != 1 {
@@ -110,9 +121,7 @@ func TestVanishedIsNotSentAgainWithoutProof(t *testing.T) {
 				t.Errorf("told: %s", text)
 			}
 		}
-		n.mu.Lock()
-		n.asked = nil // the node answers again: then it is
-		n.mu.Unlock()
+		n.change(func() { n.asked = nil }) // the node answers again: then it is
 	})
 }
 
@@ -147,62 +156,40 @@ func TestLateTransactionIsNotTakenForFailed(t *testing.T) {
 			return true, nil
 		}
 		s := newSubmitter(t, n, nil)
-		results := finishAll(t, s, n, 3)
-		for range 3 {
-			if err := <-results; err != nil {
-				t.Error(err)
-			}
-		}
+		results := sendAll(t, s, newKey(t), upTo(3)...)
+		expectExecuted(t, results, 3)
 	})
 }
 
-// What seems to have vanished and cannot be sent again is not told to have failed.
+// What seems to have vanished and cannot be sent again, for want of time or of a node, is not told to have failed: only one node says
+// that it vanished.
 func TestVanishedIsNotToldAsFailed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
-		n.vanish = once(1)
-		s := newSubmitter(t, n, func(o *options) { o.lock.Recovery = 1 })
-		results := finishAll(t, s, n, 3)
-		unknown := 0
-		for range 3 {
-			if err := <-results; err != nil && strings.Contains(err.Error(), "not known yet") {
-				unknown++
+	for name, recovery := range map[string]envx.Millis{"no time": 1, "no node": lock.DefaultConfig().Recovery} {
+		bubble(t, name, func(t *testing.T) {
+			n := newNetwork()
+			n.vanish = once(1)
+			n.before = func(nonce uint64, _ consensus.Submission) (bool, error) {
+				if nonce == 1 { // once more
+					return false, &consensus.NotSentError{Err: errors.New("no connection")}
+				}
+				return true, nil
 			}
-		}
-		if unknown != 1 {
-			t.Errorf("%d were told that the outcome is not known, want 1", unknown)
-		}
-	})
-}
-
-// What vanished goes back to its line, and then no node takes it. Only one node says that it vanished, so nobody says that it was not
-// executed.
-func TestVanishedWhichNoNodeTakesAgainIsNotToldAsFailed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
-		n.vanish = once(1)
-		n.before = func(nonce uint64, _ consensus.Submission) (bool, error) {
-			if nonce == 1 {
-				return false, &consensus.NotSentError{Err: errors.New("no connection")}
+			s := newSubmitter(t, n, func(o *options) { o.lock.Recovery = recovery })
+			results := sendAll(t, s, newKey(t), 0, 1, 2)
+			var unknown, missing int
+			for range 3 {
+				switch r := <-results; r.Outcome {
+				case submit.Unknown:
+					unknown++
+				case submit.NotSent:
+					missing++
+				}
 			}
-			return true, nil
-		}
-		s := newSubmitter(t, n, nil)
-		results := finishAll(t, s, n, 3)
-		var unknown, missing int
-		for range 3 {
-			switch err := <-results; {
-			case err == nil:
-			case strings.Contains(err.Error(), "not known yet"):
-				unknown++
-			default:
-				missing++
+			if unknown != 1 || missing != 1 {
+				t.Errorf("%d were told that the outcome is not known, and %d that nothing was sent; want one of each", unknown, missing)
 			}
-		}
-		if unknown != 1 || missing != 1 {
-			t.Errorf("%d were told that the outcome is not known, and %d that nothing was sent; want one of each", unknown, missing)
-		}
-	})
+		})
+	}
 }
 
 // A node hangs on one transaction and takes it only when it is offered again, under the same id.
@@ -231,12 +218,8 @@ func TestHangingNodeIsOfferedAgain(t *testing.T) {
 		}
 		s := newSubmitter(t, n, nil)
 		const count = 20
-		results := finishAll(t, s, n, count)
-		for range count {
-			if err := <-results; err != nil {
-				t.Error(err)
-			}
-		}
+		results := sendAll(t, s, newKey(t), upTo(count)...)
+		expectExecuted(t, results, count)
 		if got := paid(t, s); got != 0 {
 			t.Errorf("%d paid rejections", got)
 		}
@@ -271,23 +254,21 @@ func TestForgottenTransactionIsOfferedAgain(t *testing.T) {
 // paid for once.
 func TestOwnGapIsNotKept(t *testing.T) {
 	for window, longest := range map[time.Duration]time.Duration{0: 10 * time.Millisecond, 250 * time.Millisecond: 1300 * time.Millisecond} {
-		t.Run(fmt.Sprint(window), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := newNetwork()
-				s := newSubmitter(t, n, func(o *options) { o.lock.Window = envx.Millis(window) })
-				begun := time.Now()
-				r := s.Submit(t.Context(), transfer(t, newKey(t), 7))
-				var told *eth.Error
-				if r.Outcome != submit.Rejected || !errors.As(r.Err, &told) || !strings.Contains(told.Message, "Nonce too high") {
-					t.Errorf("%v, told %v", r.Outcome, r.Err)
-				}
-				if waited := time.Since(begun); waited > longest {
-					t.Errorf("it waited %v", waited)
-				}
-				if got := paid(t, s); got != 1 {
-					t.Errorf("%d paid rejections", got)
-				}
-			})
+		bubble(t, fmt.Sprint(window), func(t *testing.T) {
+			n := newNetwork()
+			s := newSubmitter(t, n, func(o *options) { o.lock.Window = envx.Millis(window) })
+			begun := time.Now()
+			r := s.Submit(t.Context(), transfer(t, newKey(t), 7))
+			var told *eth.Error
+			if r.Outcome != submit.Rejected || !errors.As(r.Err, &told) || !strings.Contains(told.Message, "Nonce too high") {
+				t.Errorf("%v, told %v", r.Outcome, r.Err)
+			}
+			if waited := time.Since(begun); waited > longest {
+				t.Errorf("it waited %v", waited)
+			}
+			if got := paid(t, s); got != 1 {
+				t.Errorf("%d paid rejections", got)
+			}
 		})
 	}
 }
@@ -419,81 +400,42 @@ func TestAGapIsToldAtAnotherRelay(t *testing.T) {
 	}
 }
 
-// What a transaction follows comes after its window, and after the network has refused it. Both are executed, at the price of one
-// rejection.
-func TestWhatComesAMomentTooLateIsStillFollowed(t *testing.T) {
-	for name, others := range map[string]uint64{"alone": 0, "in front of others": 20} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n, key := newNetwork(), newKey(t)
-				n.delay = 100 * time.Millisecond
-				s := newSubmitter(t, n, nil)
-				results := make(chan error, 2+others)
-				send := func(nonce uint64) {
-					entry, err := s.Enter(transfer(t, key, nonce))
-					if err != nil {
-						t.Fatal(err)
-					}
-					go func() { results <- entry.Finish(t.Context()).Err }()
-				}
-				for nonce := uint64(1); nonce < 2+others; nonce++ {
-					send(nonce)
-				}
-				time.Sleep(600 * time.Millisecond) //nolint:forbidigo // fake time: the window was 250 ms
-				if got := paid(t, s); got != 1 {
-					t.Fatalf("%d paid rejections before it comes: this test shows nothing", got)
-				}
-				send(0)
-				for range 2 + others {
-					if err := <-results; err != nil {
-						t.Error(err)
-					}
-				}
-				if got := paid(t, s); got != 1 {
-					t.Errorf("%d paid rejections", got)
-				}
-			})
-		})
-	}
-}
-
-// The same where this relay's own transactions lead up to the missing one, so that nothing of what follows is sent before it comes: a
+// What a transaction follows comes after its window, and after the network has refused it: all are executed, at the price of one
+// rejection. Where this relay's own transactions lead up to the missing one, nothing of what follows is sent before it comes: a
 // load balancer gave it to another relay, or its connection was read late.
-func TestWhatComesAMomentTooLateFollowsASureChain(t *testing.T) {
-	for name, order := range orders {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				const late, count = 2, 20
-				n, key := newNetwork(), newKey(t)
-				n.delay = 100 * time.Millisecond
-				s := newSubmitter(t, n, nil)
-				results := make(chan error, count)
-				send := func(nonce uint64) {
-					entry, err := s.Enter(transfer(t, key, nonce))
-					if err != nil {
-						t.Fatal(err)
-					}
-					go func() { results <- entry.Finish(t.Context()).Err }()
+func TestWhatComesAMomentTooLateIsStillFollowed(t *testing.T) {
+	const count = 20
+	for name, test := range map[string]struct {
+		late, count uint64
+		paid        int
+		order       func(i, n int) uint64
+	}{
+		"alone":                   {0, 2, 1, orders["sent"]},
+		"in front of others":      {0, count, 1, orders["sent"]},
+		"in a sure chain":         {2, count, 0, orders["sent"]},
+		"in a sure chain, mixed":  {2, count, 0, orders["mixed"]},
+		"in a sure chain, behind": {2, count, 0, orders["reverse"]},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			n, key := newNetwork(), newKey(t)
+			n.delay = 100 * time.Millisecond
+			s := newSubmitter(t, n, nil)
+			var early []uint64
+			for i := range int(test.count) {
+				if nonce := test.order(i, int(test.count)); nonce != test.late {
+					early = append(early, nonce)
 				}
-				for i := range count {
-					if nonce := order(i, count); nonce != late {
-						send(nonce)
-					}
-				}
-				time.Sleep(time.Second) //nolint:forbidigo // fake time: the window was 250 ms
-				if got := len(n.order()); got != late {
-					t.Fatalf("%d are at the node before it comes", got)
-				}
-				send(late)
-				for range count {
-					if err := <-results; err != nil {
-						t.Error(err)
-					}
-				}
-				if got := paid(t, s); got != 0 {
-					t.Errorf("%d paid rejections", got)
-				}
-			})
+			}
+			results := sendAll(t, s, key, early...)
+			time.Sleep(time.Second - 400*time.Millisecond*time.Duration(test.paid)) //nolint:forbidigo // fake time: the window was 250 ms
+			if sent := len(n.order()); paid(t, s) != test.paid || sent != int(test.late)+test.paid {
+				t.Fatalf("%d paid rejections, and %d sent, before it comes: this test shows nothing", paid(t, s), sent)
+			}
+			expectExecuted(t, sendAll(t, s, key, test.late), 1)
+			expectExecuted(t, results, len(early))
+			if got := paid(t, s); got != test.paid {
+				t.Errorf("%d paid rejections", got)
+			}
 		})
 	}
 }
@@ -508,22 +450,20 @@ func TestVerdictAfterAStandstill(t *testing.T) {
 		"it is looked for again":         {40 * time.Second, submit.Executed},
 		"late, but no more than usually": {30*time.Second + 500*time.Millisecond, submit.Unknown},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := newNetwork()
-				asked := 0
-				n.verdict = func(uint64) (hedera.Status, error) {
-					if asked++; asked != 2 { // the first is at the node
-						return hapi.ResponseCodeEnum_SUCCESS, nil
-					}
-					time.Sleep(still.lasts) //nolint:forbidigo // fake time, in which the deadline of the call passes unseen
-					return 0, context.DeadlineExceeded
+		bubble(t, name, func(t *testing.T) {
+			n := newNetwork()
+			asked := 0
+			n.verdict = func(uint64) (hedera.Status, error) {
+				if asked++; asked != 2 { // the first is at the node
+					return hapi.ResponseCodeEnum_SUCCESS, nil
 				}
-				r := newSubmitter(t, n, nil).Submit(t.Context(), transfer(t, newKey(t), 0))
-				if r.Outcome != still.want {
-					t.Errorf("%v: %v", r.Outcome, r.Err)
-				}
-			})
+				time.Sleep(still.lasts) //nolint:forbidigo // fake time, in which the deadline of the call passes unseen
+				return 0, context.DeadlineExceeded
+			}
+			r := newSubmitter(t, n, nil).Submit(t.Context(), transfer(t, newKey(t), 0))
+			if r.Outcome != still.want {
+				t.Errorf("%v: %v", r.Outcome, r.Err)
+			}
 		})
 	}
 }
@@ -536,10 +476,7 @@ func TestNothingIsMissedWithoutLookUps(t *testing.T) {
 		begun := time.Now()
 		var all sync.WaitGroup
 		for _, nonce := range []uint64{0, 2} {
-			entry, err := s.Enter(transfer(t, key, nonce))
-			if err != nil {
-				t.Fatal(err)
-			}
+			entry := enter(t, s, key, nonce)
 			all.Go(func() { entry.Finish(t.Context()) })
 		}
 		all.Wait()
@@ -552,31 +489,22 @@ func TestNothingIsMissedWithoutLookUps(t *testing.T) {
 // A gap in a sure chain is answered after the window and four more, and nothing is sent. Without a window it is answered at once.
 func TestGapInASureChainIsAnswered(t *testing.T) {
 	for window, wait := range map[time.Duration]time.Duration{0: 0, 250 * time.Millisecond: 1250 * time.Millisecond} {
-		t.Run(fmt.Sprint(window), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n, key := newNetwork(), newKey(t)
-				s := newSubmitter(t, n, func(o *options) { o.lock.Window = envx.Millis(window) })
-				var entries []*submit.Entry
-				for _, nonce := range []uint64{0, 2} {
-					entry, err := s.Enter(transfer(t, key, nonce))
-					if err != nil {
-						t.Fatal(err)
-					}
-					entries = append(entries, entry)
-				}
-				begun := time.Now()
-				go entries[0].Finish(t.Context())
-				var told *eth.Error
-				if err := entries[1].Finish(t.Context()).Err; !errors.As(err, &told) || !strings.Contains(told.Message, "Nonce too high. Provided nonce: 2, current nonce: 1") {
-					t.Errorf("told %v", err)
-				}
-				if waited := time.Since(begun); waited < wait || waited > wait+50*time.Millisecond {
-					t.Errorf("it waited %v", waited)
-				}
-				if got := n.order(); len(got) != 1 {
-					t.Errorf("arrived at the node: %v", got)
-				}
-			})
+		bubble(t, fmt.Sprint(window), func(t *testing.T) {
+			n, key := newNetwork(), newKey(t)
+			s := newSubmitter(t, n, func(o *options) { o.lock.Window = envx.Millis(window) })
+			entries := enterAll(t, s, key, 0, 2)
+			begun := time.Now()
+			go entries[0].Finish(t.Context())
+			var told *eth.Error
+			if err := entries[1].Finish(t.Context()).Err; !errors.As(err, &told) || !strings.Contains(told.Message, "Nonce too high. Provided nonce: 2, current nonce: 1") {
+				t.Errorf("told %v", err)
+			}
+			if waited := time.Since(begun); waited < wait || waited > wait+50*time.Millisecond {
+				t.Errorf("it waited %v", waited)
+			}
+			if got := n.order(); len(got) != 1 {
+				t.Errorf("arrived at the node: %v", got)
+			}
 		})
 	}
 }
@@ -588,8 +516,8 @@ func TestWhatIsAheadGoesAfterAnothersVerdict(t *testing.T) {
 		n, key := newNetwork(), newKey(t)
 		n.delay = time.Second
 		n.nonces[senderOf(key)] = 1 // nonce 0 went another way
-		mirror := &slowMirror{network: n, until: time.Now().Add(20 * time.Second)}
-		s := newSubmitter(t, n, func(o *options) { o.chain = mirror })
+		n.shows = behind(0, 20*time.Second)
+		s := newSubmitter(t, n, nil)
 		n.before = func(nonce uint64, _ consensus.Submission) (bool, error) {
 			if nonce == 3 {
 				n.nonces[senderOf(key)]++ // and so did nonce 2
@@ -597,21 +525,42 @@ func TestWhatIsAheadGoesAfterAnothersVerdict(t *testing.T) {
 			return true, nil
 		}
 		begun := time.Now()
-		results := make(chan error, 2)
-		for _, nonce := range []uint64{1, 3} {
-			entry, err := s.Enter(transfer(t, key, nonce))
-			if err != nil {
-				t.Fatal(err)
-			}
-			go func() { results <- entry.Finish(t.Context()).Err }()
-		}
-		for range 2 {
-			if err := <-results; err != nil {
-				t.Error(err)
-			}
-		}
+		results := sendAll(t, s, key, 1, 3)
+		expectExecuted(t, results, 2)
 		if took := time.Since(begun); took > 4*time.Second {
 			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+// Somebody else executes nonce 1 of a burst right before ours arrives, and the mirror node does not
+// show it for three seconds. Ours is refused, which is not paid for again and again until the mirror
+// node knows, and its client does not hear that the nonce is too high.
+func TestSpentElsewhereIsNotPaidForAgainAndAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, key := newNetwork(), newKey(t)
+		n.shows = behind(0, 3*time.Second)
+		stolen := false
+		n.before = func(nonce uint64, _ consensus.Submission) (bool, error) {
+			if nonce == 1 && !stolen {
+				stolen = true
+				n.nonces[senderOf(key)] = 2
+			}
+			return true, nil
+		}
+		s := newSubmitter(t, n, nil)
+		results := sendAll(t, s, key, 0, 1)
+		for range 2 {
+			r := <-results
+			if r.Outcome == submit.Executed {
+				continue
+			}
+			if r.Outcome != submit.Rejected || r.Err == nil || !strings.Contains(r.Err.Error(), "Nonce too low. Provided nonce: 1, current nonce: 2") {
+				t.Errorf("%s: %v", r.Outcome, r.Err)
+			}
+		}
+		if got := paid(t, s); got > 2 {
+			t.Errorf("%d paid rejections; after the verdict on nonce 0 the second one proves that nonce 1 is spent", got)
 		}
 	})
 }
@@ -619,26 +568,24 @@ func TestWhatIsAheadGoesAfterAnothersVerdict(t *testing.T) {
 // Async: a hash is a promise. What arrives in any order is executed, and a gap is waited for.
 func TestPromisedHashesAreExecuted(t *testing.T) {
 	for _, window := range []time.Duration{0, 250 * time.Millisecond} {
-		t.Run(fmt.Sprint(window), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n, key := newNetwork(), newKey(t)
-				s := newSubmitter(t, n, func(o *options) { o.submit.Async, o.lock.Window = true, envx.Millis(window) })
-				const count = 20
-				for i := range uint64(count) {
-					if err := s.Submit(t.Context(), transfer(t, key, count-1-i)).Err; err != nil {
-						t.Fatal(err)
-					}
-					time.Sleep(time.Second) //nolint:forbidigo // fake time: far beyond the window
+		bubble(t, fmt.Sprint(window), func(t *testing.T) {
+			n, key := newNetwork(), newKey(t)
+			s := newSubmitter(t, n, func(o *options) { o.submit.Async, o.lock.Window = true, envx.Millis(window) })
+			const count = 20
+			for i := range uint64(count) {
+				if err := s.Submit(t.Context(), transfer(t, key, count-1-i)).Err; err != nil {
+					t.Fatal(err)
 				}
-				if left := s.Drain(t.Context()); left != 0 {
-					t.Errorf("%d left", left)
-				}
-				n.mu.Lock()
-				defer n.mu.Unlock()
-				if got := n.nonces[crypto.PubkeyToAddress(key.PublicKey)]; got != count {
-					t.Errorf("%d of %d hashes were executed; the node got %v", got, count, n.arrived)
-				}
-			})
+				time.Sleep(time.Second) //nolint:forbidigo // fake time: far beyond the window
+			}
+			if left := s.Drain(t.Context()); left != 0 {
+				t.Errorf("%d left", left)
+			}
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			if got := n.nonces[senderOf(key)]; got != count {
+				t.Errorf("%d of %d hashes were executed; the node got %v", got, count, n.arrived)
+			}
 		})
 	}
 }
@@ -648,24 +595,18 @@ func TestFullQueueKeepsTheLowest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, key := newNetwork(), newKey(t)
 		s := newSubmitter(t, n, func(o *options) { o.lock.MaxQueue = 5 })
-		results := map[uint64]chan error{}
+		results := map[uint64]<-chan submit.Result{}
 		for nonce := uint64(12); nonce > 0; nonce-- {
-			entry, err := s.Enter(transfer(t, key, nonce-1))
-			if err != nil {
-				t.Fatalf("nonce %d is lower than those that wait: %v", nonce-1, err)
-			}
-			result := make(chan error, 1)
-			results[nonce-1] = result
-			go func() { result <- entry.Finish(t.Context()).Err }()
+			results[nonce-1] = sendAll(t, s, key, nonce-1)
 		}
 		for nonce, result := range results {
-			err := <-result
+			r := <-result
 			var told *eth.Error
 			switch {
-			case nonce < 5 && err != nil:
-				t.Errorf("nonce %d: %v", nonce, err)
-			case nonce >= 5 && (!errors.As(err, &told) || !strings.Contains(told.Message, "waiting")):
-				t.Errorf("nonce %d: %v", nonce, err)
+			case nonce < 5 && r.Err != nil:
+				t.Errorf("nonce %d: %v", nonce, r.Err)
+			case nonce >= 5 && (!errors.As(r.Err, &told) || !strings.Contains(told.Message, "waiting")):
+				t.Errorf("nonce %d: %v", nonce, r.Err)
 			}
 		}
 	})
@@ -686,37 +627,20 @@ func TestResendGoesOnOnceTheNodeAnswers(t *testing.T) {
 			return true, nil
 		}
 		s := newSubmitter(t, n, nil)
-		send := func(nonce uint64) <-chan error {
-			entry, err := s.Enter(transfer(t, key, nonce))
-			if err != nil {
-				t.Fatal(err)
-			}
-			result := make(chan error, 1)
-			go func() { result <- entry.Finish(t.Context()).Err }()
-			return result
+		expectExecuted(t, sendAll(t, s, key, 0), 1)
+		first, behind := sendAll(t, s, key, 1), sendAll(t, s, key, 2)
+		if r := <-first; r.Err == nil || !strings.Contains(r.Err.Error(), "not known yet") {
+			t.Fatalf("told %v", r.Err)
 		}
-		if err := <-send(0); err != nil {
-			t.Fatal(err)
-		}
-		first := send(1)
-		behind := send(2)
-		if err := <-first; err == nil || !strings.Contains(err.Error(), "not known yet") {
-			t.Fatalf("told %v", err)
-		}
-		resend := send(1)
+		resend := sendAll(t, s, key, 1)
 		time.Sleep(10 * time.Second) //nolint:forbidigo // fake time
 		if got := n.order(); len(got) != 1 {
 			t.Fatalf("the network got %v while the node did not answer", got)
 		}
-		n.mu.Lock()
-		n.knows = func(id hedera.TransactionID) (bool, error) { return id != lost.id, nil }
-		n.mu.Unlock()
+		n.change(func() { n.knows = func(id hedera.TransactionID) (bool, error) { return id != lost.id, nil } })
 		begun := time.Now()
-		for nonce, result := range map[uint64]<-chan error{1: resend, 2: behind} {
-			if err := <-result; err != nil {
-				t.Errorf("nonce %d: %v", nonce, err)
-			}
-		}
+		expectExecuted(t, resend, 1)
+		expectExecuted(t, behind, 1)
 		if waited := time.Since(begun); waited > 5*time.Second {
 			t.Errorf("they went on %v after the node was back", waited)
 		}
@@ -766,27 +690,11 @@ func TestLateTransactionIsFoundBeforeItsSecondTurn(t *testing.T) {
 		pool.executed = func() {
 			n.mu.Lock()
 			defer n.mu.Unlock()
-			n.nonces[crypto.PubkeyToAddress(key.PublicKey)] = 2
+			n.nonces[senderOf(key)] = 2
 			close(late.done)
 		}
 		s := newSubmitter(t, n, func(o *options) { o.pool = pool })
-		entries := make([]*submit.Entry, 3)
-		for nonce := range entries {
-			entry, err := s.Enter(transfer(t, key, uint64(nonce)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			entries[nonce] = entry
-		}
-		results := make(chan submit.Result, len(entries))
-		for _, entry := range entries {
-			go func() { results <- entry.Finish(t.Context()) }()
-		}
-		for range entries {
-			if r := <-results; r.Err != nil || r.Outcome != submit.Executed {
-				t.Errorf("%s: %v", r.Outcome, r.Err)
-			}
-		}
+		expectExecuted(t, sendAll(t, s, key, 0, 1, 2), 3)
 	})
 }
 
@@ -810,50 +718,41 @@ func (f *lateFleet) Latest(context.Context, common.Address, uint64) uint64 {
 // A turn that is lost while its holder waits for the verdict on those before it says nothing of them: the holder takes another turn.
 func TestATurnLostWhileItWaitsLeadsToAnother(t *testing.T) {
 	for _, async := range []bool{false, true} {
-		t.Run(fmt.Sprintf("async %v", async), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n, told := newNetwork(), &promises{}
-				n.delay = 4 * time.Second
-				var locks *lock.Service
-				s := newSubmitter(t, n, func(o *options) {
-					o.submit.Async, o.promises = async, told
-					o.lock.MaxOpen = 1
-					o.locked = func(l *lock.Service) { locks = l }
-				})
-				key := newKey(t)
-				results := make(chan error, 4)
-				for nonce := range uint64(4) {
-					entry, err := s.Enter(transfer(t, key, nonce))
-					if err != nil {
-						t.Fatal(err)
-					}
-					go func() { results <- entry.Finish(t.Context()).Err }()
-				}
-				lost := 0
-				for range 40 {
-					time.Sleep(500 * time.Millisecond) //nolint:forbidigo // fake time
-					if lost == 3 {
-						break
-					}
-					if was, err := locks.ForceRelease(t.Context(), senderOf(key)); err != nil {
-						t.Fatal(err)
-					} else if was {
-						lost++
-					}
-				}
-				if lost == 0 {
-					t.Error("no turn was lost")
-				}
-				for range 4 {
-					if err := <-results; err != nil {
-						t.Error(err)
-					}
-				}
-				s.Drain(t.Context())
-				if next := nextOf(n); next != 4 {
-					t.Errorf("%d of 4 were executed", next)
-				}
+		bubble(t, fmt.Sprintf("async %v", async), func(t *testing.T) {
+			n, told := newNetwork(), &promises{}
+			n.delay = 4 * time.Second
+			var locks *lock.Service
+			s := newSubmitter(t, n, func(o *options) {
+				o.submit.Async, o.promises = async, told
+				o.lock.MaxOpen = 1
+				o.locked = func(l *lock.Service) { locks = l }
 			})
+			key := newKey(t)
+			results := sendAll(t, s, key, upTo(4)...)
+			lost := 0
+			for range 40 {
+				time.Sleep(500 * time.Millisecond) //nolint:forbidigo // fake time
+				if lost == 3 {
+					break
+				}
+				if was, err := locks.ForceRelease(t.Context(), senderOf(key)); err != nil {
+					t.Fatal(err)
+				} else if was {
+					lost++
+				}
+			}
+			if lost == 0 {
+				t.Error("no turn was lost")
+			}
+			for range 4 {
+				if r := <-results; r.Err != nil {
+					t.Error(r.Err)
+				}
+			}
+			s.Drain(t.Context())
+			if next := nextOf(n); next != 4 {
+				t.Errorf("%d of 4 were executed", next)
+			}
 		})
 	}
 }

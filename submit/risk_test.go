@@ -20,69 +20,6 @@ import (
 	"lockstep/submit"
 )
 
-// With room for two transactions without a verdict one that vanishes costs one paid rejection, and
-// nothing is lost.
-func TestHoleCostsOneRejectionWithRoomForTwo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const count = 40
-		n := newNetwork()
-		n.vanish = once(5)
-		n.delay = 100 * time.Millisecond
-		s := newSubmitter(t, n, func(o *options) { o.lock.MaxOpen = 2 })
-		results := finishAll(t, s, n, count)
-		for range count {
-			if err := <-results; err != nil {
-				t.Error(err)
-			}
-		}
-		if got := paid(t, s); got != 1 {
-			t.Errorf("%d paid rejections, want 1", got)
-		}
-	})
-}
-
-// Without a bound more are at the node when the hole shows: the test above would see them.
-func TestHoleCostsMoreWithoutRoom(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
-		n.vanish = once(5)
-		n.delay = 100 * time.Millisecond
-		s := newSubmitter(t, n, nil)
-		results := finishAll(t, s, n, 40)
-		for range 40 {
-			if err := <-results; err != nil {
-				t.Error(err)
-			}
-		}
-		if got := paid(t, s); got < 2 {
-			t.Errorf("%d paid rejections", got)
-		}
-	})
-}
-
-// What the network lost is nobody's fault: after the hole the sender has its whole budget, and the rest of
-// its burst goes as fast as before.
-func TestVanishedTransactionIsNotChargedToItsSender(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
-		n.vanish = once(5)
-		n.delay = 100 * time.Millisecond
-		nonces := limit.NewWrongNonces(limit.Config{WrongNonces: 10}, nil)
-		s := newSubmitter(t, n, func(o *options) { o.nonces = nonces })
-		results := finishAll(t, s, n, 40)
-		for range 40 {
-			if err := <-results; err != nil {
-				t.Error(err)
-			}
-		}
-		for sender := range n.nonces {
-			if left, charged := nonces.Left(t.Context(), sender); charged {
-				t.Errorf("%d risks are left", left)
-			}
-		}
-	})
-}
-
 // A sender whose transactions were refused for their nonce, for a reason that is not the network's, has no more
 // at nodes than may still be refused.
 func TestChargedSenderHasFewAtNodes(t *testing.T) {
@@ -108,10 +45,7 @@ func TestChargedSenderHasFewAtNodes(t *testing.T) {
 		}
 		results := make(chan submit.Result, count)
 		for nonce := range uint64(count) {
-			entry, err := s.Enter(transfer(t, key, nonce))
-			if err != nil {
-				t.Fatal(err)
-			}
+			entry := enter(t, s, key, nonce)
 			go func() { results <- entry.Finish(t.Context()) }()
 		}
 		for range count {
@@ -220,10 +154,7 @@ func TestRiskIsAwaitedForTheTimeOfRecoveryOnly(t *testing.T) {
 				o.lock.Recovery, o.nonces = envx.Millis(recovery), limit.NewWrongNonces(limit.Config{WrongNonces: budget}, nil)
 			})
 			send := func(nonce uint64) <-chan time.Duration {
-				entry, err := s.Enter(transfer(t, key, nonce))
-				if err != nil {
-					t.Fatal(err)
-				}
+				entry := enter(t, s, key, nonce)
 				since, refused := time.Now(), make(chan time.Duration, 1)
 				go func() {
 					if r := entry.Finish(t.Context()); r.Outcome != submit.NotSent && (nonce == 2 || nonce == 600) {
@@ -265,10 +196,7 @@ func TestTurnLostWhileARiskIsAwaitedIsNoRefusal(t *testing.T) {
 		})
 		results := make(chan submit.Result, 2)
 		send := func(nonce uint64) {
-			entry, err := s.Enter(transfer(t, key, nonce))
-			if err != nil {
-				t.Fatal(err)
-			}
+			entry := enter(t, s, key, nonce)
 			go func() { results <- entry.Finish(t.Context()) }()
 		}
 		send(1)

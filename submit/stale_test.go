@@ -6,8 +6,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/ethereum/go-ethereum/crypto"
-
 	"lockstep/internal/envx"
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
@@ -26,39 +24,35 @@ func TestMirrorOutageRefusesOnlyWhatNeedsTheMirror(t *testing.T) {
 		"too old":            {1, false},
 		"not wanted":         {0, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n, key, stranger := newNetwork(), newKey(t), newKey(t)
-				s := newSubmitter(t, n, func(o *options) { o.submit.StaleFacts = envx.Millis(test.stale) })
-				for nonce := range uint64(2) {
-					if err := s.Submit(t.Context(), transfer(t, key, nonce)).Err; err != nil {
-						t.Fatal(err)
-					}
+		bubble(t, name, func(t *testing.T) {
+			n, key, stranger := newNetwork(), newKey(t), newKey(t)
+			s := newSubmitter(t, n, func(o *options) { o.submit.StaleFacts = envx.Millis(test.stale) })
+			for nonce := range uint64(2) {
+				if err := s.Submit(t.Context(), transfer(t, key, nonce)).Err; err != nil {
+					t.Fatal(err)
 				}
-				<-time.After(time.Second)
-				n.mu.Lock()
-				n.mirrorErr = eth.ErrUpstream(503, "away")
-				n.mu.Unlock()
-				for nonce := uint64(2); nonce < 5; nonce++ {
-					result := s.Submit(t.Context(), transfer(t, key, nonce))
-					if goes := result.Outcome == submit.Executed; goes != test.goes {
-						t.Fatalf("nonce %d: %v, %v", nonce, result.Outcome, result.Err)
-					}
-					if !test.goes {
-						break
-					}
+			}
+			<-time.After(time.Second)
+			n.change(func() { n.mirrorErr = eth.ErrUpstream(503, "away") })
+			for nonce := uint64(2); nonce < 5; nonce++ {
+				result := s.Submit(t.Context(), transfer(t, key, nonce))
+				if goes := result.Outcome == submit.Executed; goes != test.goes {
+					t.Fatalf("nonce %d: %v, %v", nonce, result.Outcome, result.Err)
 				}
-				sent := len(n.order())
-				if result := s.Submit(t.Context(), transfer(t, key, 9)); result.Outcome != submit.NotSent {
-					t.Errorf("one that is ahead: %v, %v", result.Outcome, result.Err)
+				if !test.goes {
+					break
 				}
-				if result := s.Submit(t.Context(), transfer(t, stranger, 0)); result.Outcome != submit.NotSent {
-					t.Errorf("one of whom nothing is known: %v, %v", result.Outcome, result.Err)
-				}
-				if more := len(n.order()) - sent; more != 0 {
-					t.Errorf("%d were sent that need the mirror node", more)
-				}
-			})
+			}
+			sent := len(n.order())
+			if result := s.Submit(t.Context(), transfer(t, key, 9)); result.Outcome != submit.NotSent {
+				t.Errorf("one that is ahead: %v, %v", result.Outcome, result.Err)
+			}
+			if result := s.Submit(t.Context(), transfer(t, stranger, 0)); result.Outcome != submit.NotSent {
+				t.Errorf("one of whom nothing is known: %v, %v", result.Outcome, result.Err)
+			}
+			if more := len(n.order()) - sent; more != 0 {
+				t.Errorf("%d were sent that need the mirror node", more)
+			}
 		})
 	}
 }
@@ -74,9 +68,7 @@ func TestARememberedNonceIsNoProof(t *testing.T) {
 		if result := s.Submit(t.Context(), transfer(t, key, 5)); result.Outcome != submit.Rejected {
 			t.Fatalf("%v: %v", result.Outcome, result.Err)
 		}
-		n.mu.Lock()
-		n.mirrorErr, status = eth.ErrUpstream(503, "away"), hapi.ResponseCodeEnum_SUCCESS
-		n.mu.Unlock()
+		n.change(func() { n.mirrorErr, status = eth.ErrUpstream(503, "away"), hapi.ResponseCodeEnum_SUCCESS })
 		if result := s.Submit(t.Context(), transfer(t, key, 5)); result.Outcome != submit.NotSent {
 			t.Errorf("%v: %v", result.Outcome, result.Err)
 		}
@@ -91,28 +83,26 @@ func TestLookUpsArePersistent(t *testing.T) {
 		"a newcomer":                 {},
 		"one whose lane is not sure": {first: 1, elsewhere: 2},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n, key := newNetwork(), newKey(t)
-				s := newSubmitter(t, n, func(o *options) { o.submit.StaleFacts = envx.Millis(time.Minute) })
-				for nonce := range test.first {
-					if err := s.Submit(t.Context(), transfer(t, key, nonce)).Err; err != nil {
-						t.Fatal(err)
-					}
+		bubble(t, name, func(t *testing.T) {
+			n, key := newNetwork(), newKey(t)
+			s := newSubmitter(t, n, func(o *options) { o.submit.StaleFacts = envx.Millis(time.Minute) })
+			for nonce := range test.first {
+				if err := s.Submit(t.Context(), transfer(t, key, nonce)).Err; err != nil {
+					t.Fatal(err)
 				}
+			}
+			n.mu.Lock()
+			n.nonces[senderOf(key)] += test.elsewhere
+			n.mirrorErr = eth.ErrUpstream(503, "away")
+			n.mu.Unlock()
+			time.AfterFunc(time.Second, func() {
 				n.mu.Lock()
-				n.nonces[crypto.PubkeyToAddress(key.PublicKey)] += test.elsewhere
-				n.mirrorErr = eth.ErrUpstream(503, "away")
-				n.mu.Unlock()
-				time.AfterFunc(time.Second, func() {
-					n.mu.Lock()
-					defer n.mu.Unlock()
-					n.mirrorErr = nil
-				})
-				if result := s.Submit(t.Context(), transfer(t, key, test.first+test.elsewhere)); result.Outcome != submit.Executed {
-					t.Errorf("%v, %v", result.Outcome, result.Err)
-				}
+				defer n.mu.Unlock()
+				n.mirrorErr = nil
 			})
+			if result := s.Submit(t.Context(), transfer(t, key, test.first+test.elsewhere)); result.Outcome != submit.Executed {
+				t.Errorf("%v, %v", result.Outcome, result.Err)
+			}
 		})
 	}
 }
@@ -160,18 +150,6 @@ func TestLaneRecoversWithoutTheMirror(t *testing.T) {
 		n.mirrorErr = eth.ErrUpstream(503, "away")
 		n.vanish = func(uint64) bool { return n.attempts == 3 } // nonce 2, the first time
 		n.mu.Unlock()
-		results := make(chan submit.Result, 5)
-		for nonce := uint64(1); nonce <= 5; nonce++ {
-			entry, err := s.Enter(transfer(t, key, nonce))
-			if err != nil {
-				t.Fatal(err)
-			}
-			go func() { results <- entry.Finish(t.Context()) }()
-		}
-		for range 5 {
-			if r := <-results; r.Outcome != submit.Executed {
-				t.Errorf("%v, %v", r.Outcome, r.Err)
-			}
-		}
+		expectExecuted(t, sendAll(t, s, key, 1, 2, 3, 4, 5), 5)
 	})
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/google/go-cmp/cmp"
 
 	"lockstep/consensus"
 	"lockstep/internal/envx"
@@ -99,42 +101,40 @@ func TestOutcomes(t *testing.T) {
 	}
 	for name, test := range tests {
 		for mode, change := range map[string]func(*options){"ordered": nil, "unordered": unordered} {
-			t.Run(name+"/"+mode, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					n := newNetwork()
-					if test.fault != nil {
-						test.fault(n)
+			bubble(t, name+"/"+mode, func(t *testing.T) {
+				n := newNetwork()
+				if test.fault != nil {
+					test.fault(n)
+				}
+				raw := transfer(t, newKey(t), test.nonce)
+				result := newSubmitter(t, n, change).Submit(t.Context(), raw)
+				err := result.Err
+				if result.Outcome != test.outcome || result.Status != test.status {
+					t.Errorf("outcome %s, status %s; want %s, %s", result.Outcome, result.Status, test.outcome, test.status)
+				}
+				offered := test.arrived > 0 || test.outcome == submit.Rejected // to a node, which has a name
+				if named := !result.TransactionID.IsZero() && !result.Node.IsZero(); named != offered {
+					t.Errorf("transaction %s at node %s; offered: %v", result.TransactionID, result.Node, offered)
+				}
+				if result.Hash != crypto.Keccak256Hash(raw) {
+					t.Errorf("the result is of %s", result.Hash)
+				}
+				if got := len(n.order()); got != test.arrived {
+					t.Errorf("%d transactions reached a node, want %d", got, test.arrived)
+				}
+				if test.code == 0 {
+					if err != nil {
+						t.Errorf("the client is told %v", err)
 					}
-					raw := transfer(t, newKey(t), test.nonce)
-					result := newSubmitter(t, n, change).Submit(t.Context(), raw)
-					err := result.Err
-					if result.Outcome != test.outcome || result.Status != test.status {
-						t.Errorf("outcome %s, status %s; want %s, %s", result.Outcome, result.Status, test.outcome, test.status)
-					}
-					offered := test.arrived > 0 || test.outcome == submit.Rejected // to a node, which has a name
-					if named := !result.TransactionID.IsZero() && !result.Node.IsZero(); named != offered {
-						t.Errorf("transaction %s at node %s; offered: %v", result.TransactionID, result.Node, offered)
-					}
-					if result.Hash != crypto.Keccak256Hash(raw) {
-						t.Errorf("the result is of %s", result.Hash)
-					}
-					if got := len(n.order()); got != test.arrived {
-						t.Errorf("%d transactions reached a node, want %d", got, test.arrived)
-					}
-					if test.code == 0 {
-						if err != nil {
-							t.Errorf("the client is told %v", err)
-						}
-						return
-					}
-					var client *eth.Error
-					if !errors.As(err, &client) || client.Code != test.code || !strings.Contains(client.Message, test.message) {
-						t.Errorf("the client is told %v, want %d %q", err, test.code, test.message)
-					}
-					if strings.Contains(err.Error(), "dial tcp") {
-						t.Errorf("the error tells where we connect: %v", err)
-					}
-				})
+					return
+				}
+				var client *eth.Error
+				if !errors.As(err, &client) || client.Code != test.code || !strings.Contains(client.Message, test.message) {
+					t.Errorf("the client is told %v, want %d %q", err, test.code, test.message)
+				}
+				if strings.Contains(err.Error(), "dial tcp") {
+					t.Errorf("the error tells where we connect: %v", err)
+				}
 			})
 		}
 	}
@@ -198,14 +198,13 @@ func TestReadOnly(t *testing.T) {
 }
 
 // A caller that waited long enough is told that the outcome is unknown; the verdict
-// is awaited all the same, and the process does not stop before it.
+// is awaited all the same, and recorded, and the process does not stop before it.
 func TestPatienceEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
+		n, d := newNetwork(), newDiary()
 		n.hold = make(chan struct{})
-		s := newSubmitter(t, n, nil)
-		key := newKey(t)
-		err := s.Submit(t.Context(), transfer(t, key, 0)).Err // 30 s of fake time
+		s := newSubmitter(t, n, func(o *options) { o.pool, o.trace = d, d })
+		err := s.Submit(t.Context(), transfer(t, newKey(t), 0)).Err // 30 s of fake time
 		var told *eth.Error
 		if !errors.As(err, &told) || told.Code != eth.CodeRequestTimeout {
 			t.Fatalf("error %v", err)
@@ -216,6 +215,11 @@ func TestPatienceEnds(t *testing.T) {
 			t.Errorf("%d in progress after the answer, want 1", left)
 		}
 		close(n.hold)
+		s.Drain(t.Context())
+		want := []string{"received", "queued", "pool: add", "submitted", "accepted", "pool: accepted", "unknown", "consensus SUCCESS", "pool: done, spent"}
+		if diff := cmp.Diff(want, d.lines); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
 	})
 }
 
@@ -237,44 +241,48 @@ func TestTooManyInProgress(t *testing.T) {
 	})
 }
 
-// A panic below ends one transaction; the next one is served.
+// A panic below ends one transaction, whenever its answer is due; where that waits for it, it is answered.
 func TestPanicEndsOneTransaction(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
-		s := newSubmitter(t, n, func(o *options) { o.submit.Async = true })
-		n.before = func(nonce uint64, _ consensus.Submission) (bool, error) {
-			if nonce == 0 {
+	for name, change := range map[string]func(*options){
+		"at once": func(o *options) { o.submit.Async = true }, "accepted": func(o *options) { o.submit.Returns = submit.ReturnsAccepted }, "consensus": nil,
+	} {
+		bubble(t, name, func(t *testing.T) {
+			n := newNetwork()
+			n.before = func(uint64, consensus.Submission) (bool, error) {
 				n.mu.Unlock()
 				defer n.mu.Lock()
 				panic("a bug")
 			}
-			return true, nil
-		}
-		key := newKey(t)
-		if err := s.Submit(t.Context(), transfer(t, key, 0)).Err; err != nil {
-			t.Fatal(err)
-		}
-		if left := s.Drain(t.Context()); left != 0 {
-			t.Errorf("%d left", left)
-		}
-	})
+			s := newSubmitter(t, n, change)
+			if err := s.Submit(t.Context(), transfer(t, newKey(t), 0)).Err; (err == nil) != (name == "at once") {
+				t.Errorf("told: %v", err)
+			}
+			if left := s.Drain(t.Context()); left != 0 {
+				t.Errorf("%d left", left)
+			}
+		})
+	}
 }
 
 // A transaction whose look-ups failed can go nowhere: it does not sit out the
 // hold-back window, nor wait behind others, before it is refused.
 func TestFailedLookUpDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
-		n.unknown = true
+		n, key := newNetwork(), newKey(t)
 		s := newSubmitter(t, n, func(o *options) { o.lock.Window = envx.Millis(time.Hour) })
+		first := enter(t, s, key, 0) // has the turn, and does not go on
+		defer first.Leave()
+		n.unknown = true
 		begun := time.Now()
-		err := s.Submit(t.Context(), transfer(t, newKey(t), 3)).Err
-		var told *eth.Error
-		if !errors.As(err, &told) || told.Code != eth.CodeNotFound {
-			t.Errorf("error %v", err)
+		for _, nonce := range []uint64{1, 3} {
+			err := s.Submit(t.Context(), transfer(t, key, nonce)).Err
+			var told *eth.Error
+			if !errors.As(err, &told) || told.Code != eth.CodeNotFound {
+				t.Errorf("error %v", err)
+			}
 		}
 		if waited := time.Since(begun); waited != 0 {
-			t.Errorf("the refusal took %v", waited)
+			t.Errorf("the refusals took %v", waited)
 		}
 	})
 }
@@ -288,7 +296,7 @@ func TestReleaseAtAcceptance(t *testing.T) {
 		n.hold = make(chan struct{})
 		s := newSubmitter(t, n, nil)
 		const count = 20
-		results := finishAll(t, s, n, count)
+		results := sendAll(t, s, newKey(t), upTo(count)...)
 		synctest.Wait()
 		if got := n.order(); len(got) != count {
 			t.Errorf("%d of %d transactions reached the node before the first receipt: %v", len(got), count, got)
@@ -305,7 +313,7 @@ func TestReleaseAtConsensus(t *testing.T) {
 		n.hold = make(chan struct{})
 		s := newSubmitter(t, n, func(o *options) { o.lock.Release = lock.ReleaseConsensus })
 		const count = 5
-		results := finishAll(t, s, n, count)
+		results := sendAll(t, s, newKey(t), upTo(count)...)
 		synctest.Wait()
 		if got := n.order(); len(got) != 1 {
 			t.Errorf("%v reached the node before the first receipt", got)
@@ -315,41 +323,11 @@ func TestReleaseAtConsensus(t *testing.T) {
 	})
 }
 
-// finishAll enters count transactions of one sender in nonce order and finishes
-// them concurrently, last first.
-func finishAll(t *testing.T, s *submit.Submitter, _ *network, count int) <-chan error {
+func expectInOrder(t *testing.T, n *network, results <-chan submit.Result, count int) {
 	t.Helper()
-	key := newKey(t)
-	entries := make([]*submit.Entry, count)
-	for i := range entries {
-		entry, err := s.Enter(transfer(t, key, uint64(i)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		entries[i] = entry
-	}
-	results := make(chan error, count)
-	for i := range entries {
-		entry := entries[count-1-i]
-		go func() {
-			err := entry.Finish(t.Context()).Err
-			results <- err
-		}()
-	}
-	return results
-}
-
-func expectInOrder(t *testing.T, n *network, results <-chan error, count int) {
-	t.Helper()
-	for range count {
-		if err := <-results; err != nil {
-			t.Error(err)
-		}
-	}
-	for i, nonce := range n.order() {
-		if nonce != uint64(i) {
-			t.Fatalf("nonces reached the node as %v", n.order())
-		}
+	expectExecuted(t, results, count)
+	if got := n.order(); !slices.IsSorted(got) {
+		t.Fatalf("nonces reached the node as %v", got)
 	}
 }
 
@@ -362,20 +340,11 @@ func TestL19L20FailureStopsItsSuccessors(t *testing.T) {
 		n.balance = 1 // too poor
 		s := newSubmitter(t, n, nil)
 		key := newKey(t)
-		var entries []*submit.Entry
-		for nonce := range uint64(5) {
-			entry, err := s.Enter(transfer(t, key, nonce))
-			if err != nil {
-				t.Fatal(err)
-			}
-			entries = append(entries, entry)
-		}
+		entries := enterAll(t, s, key, upTo(5)...)
 		if err := entries[0].Finish(t.Context()).Err; err == nil {
 			t.Fatal("a poor sender's transaction was accepted")
 		}
-		n.mu.Lock()
-		n.balance = 1000 * hedera.Hbar
-		n.mu.Unlock()
+		n.change(func() { n.balance = 1000 * hedera.Hbar })
 		for _, entry := range entries[1:] {
 			err := entry.Finish(t.Context()).Err
 			var client *eth.Error
@@ -424,28 +393,19 @@ func testLostTurn(t *testing.T, recovery time.Duration, wakes func(consensus.Sub
 			}
 			return true, nil
 		}
-		key := newKey(t)
-		entry, err := s.Enter(transfer(t, key, 0))
-		if err != nil {
-			t.Fatal(err)
-		}
-		result := make(chan error, 1)
-		go func() {
-			err := entry.Finish(t.Context()).Err
-			result <- err
-		}()
+		result := sendAll(t, s, newKey(t), 0)
 		time.Sleep(31 * time.Second) //nolint:forbidigo // fake time: past LOCK_MAX_HOLD_MS
 		synctest.Wait()
 		if got := n.order(); len(got) != 0 {
 			t.Errorf("%v reached the node after the turn was lost", got)
 		}
 		close(stuck)
-		err = <-result
-		if recovery == 0 && (err == nil || !strings.Contains(err.Error(), "Nothing was submitted")) {
-			t.Errorf("the holder of a lost turn got %v", err)
+		r := <-result
+		if recovery == 0 && (r.Err == nil || !strings.Contains(r.Err.Error(), "Nothing was submitted")) {
+			t.Errorf("the holder of a lost turn got %v", r.Err)
 		}
-		if want := int(min(recovery, 1)); len(n.order()) != want || recovery != 0 && err != nil {
-			t.Errorf("%v reached the node, and its holder got %v", n.order(), err)
+		if want := int(min(recovery, 1)); len(n.order()) != want || recovery != 0 && r.Err != nil {
+			t.Errorf("%v reached the node, and its holder got %v", n.order(), r.Err)
 		}
 	})
 }
@@ -456,17 +416,10 @@ func TestTurnLostOverLookUpsIsFollowedByAnother(t *testing.T) {
 		n := newNetwork()
 		n.mirror = make(chan struct{})
 		s := newSubmitter(t, n, nil)
-		entry, err := s.Enter(transfer(t, newKey(t), 0))
-		if err != nil {
-			t.Fatal(err)
-		}
-		result := make(chan error, 1)
-		go func() { result <- entry.Finish(t.Context()).Err }()
+		result := sendAll(t, s, newKey(t), 0)
 		time.Sleep(31 * time.Second) //nolint:forbidigo // fake time: past LOCK_MAX_HOLD_MS
 		close(n.mirror)
-		if err := <-result; err != nil || len(n.order()) != 1 {
-			t.Errorf("%v reached the node, and its client got %v", n.order(), err)
-		}
+		expectExecuted(t, result, 1)
 	})
 }
 
@@ -475,13 +428,10 @@ func TestTurnLostUnseenIsFollowedByAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
 		s := newSubmitter(t, n, nil)
-		entry, err := s.Enter(transfer(t, newKey(t), 0))
-		if err != nil {
-			t.Fatal(err)
-		}
+		entry := enter(t, s, newKey(t), 0)
 		time.Sleep(31 * time.Second) //nolint:forbidigo // fake time: past LOCK_MAX_HOLD_MS
-		if err := entry.Finish(t.Context()).Err; err != nil || len(n.order()) != 1 {
-			t.Errorf("%v reached the node, and its client got %v", n.order(), err)
+		if r := entry.Finish(t.Context()); r.Outcome != submit.Executed {
+			t.Errorf("%v: %v", r.Outcome, r.Err)
 		}
 	})
 }
@@ -503,7 +453,7 @@ func TestStickyNodeAwaitsItsPredecessor(t *testing.T) {
 			defer n.mu.Lock()
 			return true, s.Free(t.Context()) // the node is out: may another take it?
 		}
-		results := finishAll(t, newSubmitter(t, n, nil), n, 2)
+		results := sendAll(t, newSubmitter(t, n, nil), newKey(t), upTo(2)...)
 		synctest.Wait()
 		close(n.hold)
 		expectInOrder(t, n, results, 2)
@@ -561,9 +511,7 @@ func TestReturnsAccepted(t *testing.T) {
 			t.Errorf("Submit = %+v", result)
 		}
 		close(n.hold)
-		n.mu.Lock()
-		n.balance = 1
-		n.mu.Unlock()
+		n.change(func() { n.balance = 1 })
 		if err := s.Submit(t.Context(), transfer(t, newKey(t), 0)).Err; err == nil {
 			t.Error("a failed precheck did not reach the caller")
 		}
@@ -574,40 +522,38 @@ func TestReturnsAccepted(t *testing.T) {
 // operator wants that; otherwise it is submitted all the same.
 func TestL17ClientLeaves(t *testing.T) {
 	for name, cancels := range map[string]bool{"kept": false, "given up": true} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := newNetwork()
-				s := newSubmitter(t, n, func(o *options) { o.lock.CancelOnDisconnect = cancels })
-				gate := make(chan struct{})
-				n.before = func(nonce uint64, _ consensus.Submission) (bool, error) {
-					if nonce == 0 {
-						n.mu.Unlock()
-						<-gate
-						n.mu.Lock()
-					}
-					return true, nil
+		bubble(t, name, func(t *testing.T) {
+			n := newNetwork()
+			s := newSubmitter(t, n, func(o *options) { o.lock.CancelOnDisconnect = cancels })
+			gate := make(chan struct{})
+			n.before = func(nonce uint64, _ consensus.Submission) (bool, error) {
+				if nonce == 0 {
+					n.mu.Unlock()
+					<-gate
+					n.mu.Lock()
 				}
-				key := newKey(t)
-				first, _ := s.Enter(transfer(t, key, 0))
-				second, _ := s.Enter(transfer(t, key, 1))
-				results := make(chan error, 2)
-				go func() { err := first.Finish(t.Context()).Err; results <- err }()
-				ctx, cancel := context.WithCancel(t.Context())
-				go func() { err := second.Finish(ctx).Err; results <- err }()
-				synctest.Wait()
-				cancel()
-				synctest.Wait()
-				close(gate)
-				failed := 0
-				for range 2 {
-					if err := <-results; err != nil {
-						failed++
-					}
+				return true, nil
+			}
+			key := newKey(t)
+			first, _ := s.Enter(transfer(t, key, 0))
+			second, _ := s.Enter(transfer(t, key, 1))
+			results := make(chan error, 2)
+			go func() { err := first.Finish(t.Context()).Err; results <- err }()
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() { err := second.Finish(ctx).Err; results <- err }()
+			synctest.Wait()
+			cancel()
+			synctest.Wait()
+			close(gate)
+			failed := 0
+			for range 2 {
+				if err := <-results; err != nil {
+					failed++
 				}
-				if want := map[bool]int{false: 2, true: 1}[cancels]; len(n.order()) != want || failed != 2-want {
-					t.Errorf("%v reached the node and %d failed, want %d to reach it", n.order(), failed, want)
-				}
-			})
+			}
+			if want := map[bool]int{false: 2, true: 1}[cancels]; len(n.order()) != want || failed != 2-want {
+				t.Errorf("%v reached the node and %d failed, want %d to reach it", n.order(), failed, want)
+			}
 		})
 	}
 }
