@@ -31,27 +31,56 @@ type Condition struct {
 	Done []string `json:"done,omitempty"`
 }
 
-// troubles remembers what does not work, and since when.
+// troubles remembers what does not work, since when, and why.
 type troubles struct {
-	mu    sync.Mutex
-	since map[string]time.Time
+	mu  sync.Mutex
+	all map[string]trouble
 }
 
-// note remembers that something does not work, or forgets it. It reports whether it did not know that: for a line in the log.
-func (t *troubles) note(what string, broken bool) (fresh bool) {
+type trouble struct {
+	since time.Time
+	why   string
+	told  time.Time // when the log had a line of it, and of what
+	said  string
+}
+
+// toldAgain is how long after its line in the log a trouble has another, if its cause is another by then.
+const toldAgain = 30 * time.Second
+
+// note remembers why something does not work, or forgets it. It reports whether the log should have a line: when that is new, and when the cause is another
+// after a while.
+func (t *troubles) note(what string, err error) (tell bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	switch _, known := t.since[what]; {
-	case !broken:
-		delete(t.since, what)
-	case !known:
-		if t.since == nil {
-			t.since = map[string]time.Time{}
-		}
-		t.since[what] = time.Now()
-		return true
+	if err == nil {
+		delete(t.all, what)
+		return false
 	}
-	return false
+	now := time.Now()
+	one, known := t.all[what]
+	if !known {
+		one.since = now
+	}
+	one.why = err.Error()
+	if tell = !known || one.said != one.why && now.Sub(one.told) >= toldAgain; tell {
+		one.told, one.said = now, one.why
+	}
+	if t.all == nil {
+		t.all = map[string]trouble{}
+	}
+	t.all[what] = one
+	return tell
+}
+
+// of returns since when something does not work, in microseconds since 1970, and why; 0 if it does.
+func (t *troubles) of(what string) (since int64, why string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	one, known := t.all[what]
+	if !known {
+		return 0, ""
+	}
+	return one.since.UnixMicro(), one.why
 }
 
 // list names what has not worked for a while, sorted.
@@ -59,8 +88,8 @@ func (t *troubles) list(atLeast time.Duration) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	list := []string{}
-	for what, since := range t.since {
-		if age := time.Since(since); age >= atLeast {
+	for what, one := range t.all {
+		if age := time.Since(one.since); age >= atLeast {
 			list = append(list, fmt.Sprintf("%s for %v", what, age.Round(time.Second)))
 		}
 	}

@@ -66,11 +66,9 @@ type publisher struct {
 	watches map[string]bool // that name this sink
 	log     *slog.Logger
 
-	mu      sync.Mutex
-	dirty   map[string]bool // guarded by mu; units that may have messages
-	refused time.Time       // guarded by mu; since when the sink does not take messages; zero: it does
-	why     string          // guarded by mu; its last error
-	wake    chan struct{}
+	mu    sync.Mutex
+	dirty map[string]bool // guarded by mu; units that may have messages
+	wake  chan struct{}
 
 	// owned by run
 	places map[string]place
@@ -183,7 +181,7 @@ func (p *publisher) round(ctx context.Context) (bool, error) {
 		}
 	}
 	if len(messages) > 0 && ctx.Err() == nil {
-		p.note(refusal != nil, refusal)
+		p.s.deaf.note(p.trouble(), refusal)
 	}
 	var done []waiting // of each unit, up to the first message that was refused
 	var settled []verdict
@@ -238,30 +236,8 @@ func (v verdict) text() string {
 	return text[:min(len(text), maxVerdict)]
 }
 
-// note remembers that the sink does not take messages, or that it does.
-func (p *publisher) note(refused bool, err error) {
-	p.s.deaf.note("the sink "+p.id+" does not take messages", refused)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch {
-	case !refused:
-		p.refused, p.why = time.Time{}, ""
-		return
-	case p.refused.IsZero():
-		p.refused = time.Now()
-	}
-	p.why = err.Error()
-}
-
-// refusal is since when the sink has not taken messages, in microseconds since 1970, and its last error; 0 if it takes them.
-func (p *publisher) refusal() (since int64, why string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.refused.IsZero() {
-		return 0, ""
-	}
-	return p.refused.UnixMicro(), p.why
-}
+// trouble is what is said of a sink that does not take messages.
+func (p *publisher) trouble() string { return "the sink " + p.id + " does not take messages" }
 
 var errUnsaid = errors.New("it took a part of what it was offered")
 

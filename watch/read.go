@@ -185,7 +185,7 @@ func (s *Service) Sinks(ctx context.Context) ([]SinkState, error) {
 				WHERE o.topic = $2 AND o.kind IN `+ledger.List(4, len(watches))+` LIMIT $3) AS waiting`, append([]any{p.id, topic, int64(maxBacklog)}, ledger.Args(watches)...), &st.Backlog, &st.Oldest); err != nil {
 				return err
 			}
-			st.Failing, st.Error = p.refusal()
+			st.Failing, st.Error = s.deaf.of(p.trouble())
 			list[i] = st
 		}
 		return nil

@@ -358,7 +358,11 @@ func (s *Service) followTerm(ctx context.Context, f *headFollower, l *lease.Leas
 		default: // a block was announced, and the endpoint that was asked has not got it yet
 			pause = shortestPoll
 		}
-		failing := s.blind.note(fmt.Sprintf("the head of chain %d is not read", f.chain.ID), err != nil && !errors.Is(err, errDeposed) && ctx.Err() == nil)
+		unread := err
+		if errors.Is(err, errDeposed) || ctx.Err() != nil {
+			unread = nil
+		}
+		tell := s.blind.note(fmt.Sprintf("the head of chain %d is not read", f.chain.ID), unread)
 		if loaded {
 			standing = s.noteHead(ctx, f, standing)
 		}
@@ -384,7 +388,7 @@ func (s *Service) followTerm(ctx context.Context, f *headFollower, l *lease.Leas
 		case errors.Is(err, errDeposed):
 			return nil
 		case err != nil && ctx.Err() == nil:
-			if failing && !ledger.IsDown(err) {
+			if tell && !ledger.IsDown(err) {
 				s.log.WarnContext(ctx, "the head of the chain cannot be read", "chain", f.chain.ID, "error", err)
 			}
 			pause = failurePause
@@ -409,11 +413,17 @@ func (c Chain) wrong(err error) error {
 	return fmt.Errorf("%s is %d: %w", c.Setting, c.ID, err)
 }
 
+var errStands = errors.New("it stands")
+
 // noteHead tells how old the highest head is, and says so when the chain should have made five blocks since.
 func (s *Service) noteHead(ctx context.Context, f *headFollower, before bool) (standing bool) {
 	age, standing := f.late()
+	var still error
+	if standing {
+		still = errStands
+	}
 	s.metrics.headOf(f.chain.ID, age, f.blockTime())
-	s.deaf.note(fmt.Sprintf("no endpoint of chain %d has a new block", f.chain.ID), standing)
+	s.deaf.note(fmt.Sprintf("no endpoint of chain %d has a new block", f.chain.ID), still)
 	switch {
 	case standing && !before:
 		s.log.WarnContext(ctx, "no endpoint has a new block, and several are due", "chain", f.chain.ID, "head", f.best, "age", age.Round(time.Second), "blockTime", f.blockTime())

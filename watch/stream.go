@@ -1,7 +1,6 @@
 package watch
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"lockstep/internal/ledger"
+	"lockstep/watch/decode"
 )
 
 // Told is a message in the order of the stream.
@@ -100,25 +100,32 @@ func (s *Service) Stream(ctx context.Context, after int64, watch, address string
 // Messages returns what was handed to the sinks, behind a cursor, in an order that never changes: who reads on from the last cursor
 // misses nothing. An empty watch, address or argument (see Told.has) means all. The cursor that comes with it goes on where this page ends.
 func (s *Service) Messages(ctx context.Context, after int64, watch, address, argument string, limit int) (list []Told, next int64, err error) {
-	list, next = []Told{}, after
+	next = after
 	rows, err := s.db.Events(ctx, topic, after, limit)
 	if err != nil {
 		return nil, after, err
 	}
+	if len(rows) > 0 {
+		next = rows[len(rows)-1].Cursor
+		rows = slices.DeleteFunc(rows, func(row ledger.Event) bool { return watch != "" && row.Kind != watch })
+	}
+	list, err = told(rows, address, argument)
+	return list, next, err
+}
+
+// told reads messages, and keeps those that are about a contract and have a value.
+func told(rows []ledger.Event, address, argument string) ([]Told, error) {
+	list := []Told{}
 	for _, row := range rows {
-		next = row.Cursor
-		if watch != "" && row.Kind != watch {
-			continue
+		one := Told{Cursor: row.Cursor}
+		if err := json.Unmarshal([]byte(row.Body), &one.Event); err != nil {
+			return nil, fmt.Errorf("a message of the outbox: %w", err)
 		}
-		told := Told{Cursor: row.Cursor}
-		if err := json.Unmarshal([]byte(row.Body), &told.Event); err != nil {
-			return nil, after, fmt.Errorf("a message of the outbox: %w", err)
-		}
-		if told.has(address, argument) {
-			list = append(list, told)
+		if one.has(address, argument) {
+			list = append(list, one)
 		}
 	}
-	return list, next, nil
+	return list, nil
 }
 
 // has tells whether a message is about a contract and has a value among its arguments: "value", or "name=value" of the one of that name. Letters may be small or
@@ -130,10 +137,8 @@ func (t *Told) has(address, argument string) bool {
 	if argument == "" {
 		return true
 	}
-	var args map[string]any
-	decoder := json.NewDecoder(bytes.NewReader(t.Args))
-	decoder.UseNumber()
-	if decoder.Decode(&args) != nil {
+	args, err := decode.FromJSON(t.Args)
+	if err != nil {
 		return false
 	}
 	name, value, named := strings.Cut(argument, "=")
@@ -163,21 +168,12 @@ func holds(v any, value string) bool {
 // Latest returns the newest messages, newest first, and the cursor behind which newer ones will come. An empty watch or
 // address means all; limit counts the messages that are looked at for an address or an argument.
 func (s *Service) Latest(ctx context.Context, watch, address, argument string, limit int) (list []Told, cursor int64, err error) {
-	list = []Told{}
 	rows, cursor, err := s.db.Latest(ctx, topic, watch, limit)
 	if err != nil {
 		return nil, 0, err
 	}
-	for _, row := range rows {
-		told := Told{Cursor: row.Cursor}
-		if err := json.Unmarshal([]byte(row.Body), &told.Event); err != nil {
-			return nil, 0, fmt.Errorf("a message of the outbox: %w", err)
-		}
-		if told.has(address, argument) {
-			list = append(list, told)
-		}
-	}
-	return list, cursor, nil
+	list, err = told(rows, address, argument)
+	return list, cursor, err
 }
 
 // Newest is the cursor of the newest message.

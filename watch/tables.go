@@ -572,9 +572,8 @@ func (t *eventTable) row(chain uint64, o *occurrence) ([]any, error) {
 		columns = columns[extra:]
 	}
 	if o.values == nil && !o.undecoded {
-		decoder := json.NewDecoder(strings.NewReader(o.args))
-		decoder.UseNumber()
-		if err := decoder.Decode(&o.values); err != nil {
+		var err error
+		if o.values, err = decode.FromJSON([]byte(o.args)); err != nil {
 			return nil, err
 		}
 	}

@@ -2,13 +2,13 @@ package watch
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"lockstep/internal/ledger"
+	"lockstep/watch/decode"
 )
 
 // undo takes back what our units found above a block that is still on the chain, and has them read on from there. What was handed
@@ -205,10 +205,8 @@ func (w *worker) recompute(ctx context.Context, tx *ledger.Tx, c *contract, now 
 		return err
 	}
 	apply := func(signature, text string) error {
-		var args map[string]any
-		decoder := json.NewDecoder(strings.NewReader(text))
-		decoder.UseNumber() // their digits are the value
-		if err := decoder.Decode(&args); err != nil {
+		args, err := decode.FromJSON([]byte(text))
+		if err != nil {
 			return err
 		}
 		c.watch.takeFields(fields, signature, args)

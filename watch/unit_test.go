@@ -1,8 +1,13 @@
 package watch
 
 import (
+	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockstep/internal/sleep"
 )
 
 func fleetOf(n int) []string {
@@ -53,4 +58,28 @@ func TestOneNodeMoreMovesItsShare(t *testing.T) {
 			t.Errorf("%d → %d nodes: %d of %d units move, want at most %.0f", c.from, c.to, moved, len(units), limit)
 		}
 	}
+}
+
+// TestTroubleIsToldAgain: the log has a line when something stops working, and another when the cause is another after a while.
+func TestTroubleIsToldAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all troubles
+		note := func(text string, want bool) {
+			t.Helper()
+			if got := all.note("a chain", errors.New(text)); got != want {
+				t.Errorf("%s: a line is %v", text, got)
+			}
+		}
+		note("one cause", true)
+		note("another", false)
+		sleep.For(t.Context(), toldAgain)
+		note("one cause", false)
+		note("another", true)
+		note("a third", false)
+		if since, why := all.of("a chain"); time.Since(time.UnixMicro(since)) != toldAgain || why != "a third" {
+			t.Errorf("%d, %s", since, why)
+		}
+		all.note("a chain", nil)
+		note("one cause", true)
+	})
 }

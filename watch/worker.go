@@ -39,7 +39,7 @@ type worker struct {
 	log     *slog.Logger
 	metrics *metrics
 	changed func(units []string) // new messages of theirs wait in the outbox
-	trouble func(what string, broken bool) (fresh bool)
+	trouble func(what string, err error) (tell bool)
 	behind  func(blocks uint64) // how far its units are behind
 
 	owner     string // that name when they were read: the fence of all that is written
@@ -363,14 +363,19 @@ func (w *worker) run(ctx context.Context, wake, reload <-chan struct{}) error {
 			stale = true
 		}
 		pause := idlePoll
-		fresh := w.trouble(fmt.Sprintf("blocks of chain %d are not read", w.chain.ID), err != nil && ctx.Err() == nil)
-		doubt := errors.Is(err, source.ErrDoubt)
-		w.trouble(fmt.Sprintf("an endpoint of chain %d leaves out events that the filter of their block names", w.chain.ID), doubt)
-		if doubt {
-			w.metrics.doubts.WithLabelValues(chainLabel(w.chain.ID)).Inc()
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
-		if err != nil && ctx.Err() == nil {
-			if fresh && !ledger.IsDown(err) {
+		tell := w.trouble(fmt.Sprintf("blocks of chain %d are not read", w.chain.ID), err)
+		doubt := err
+		if errors.Is(err, source.ErrDoubt) {
+			w.metrics.doubts.WithLabelValues(chainLabel(w.chain.ID)).Inc()
+		} else {
+			doubt = nil
+		}
+		w.trouble(fmt.Sprintf("an endpoint of chain %d leaves out events that the filter of their block names", w.chain.ID), doubt)
+		if err != nil {
+			if tell && !ledger.IsDown(err) {
 				w.log.WarnContext(ctx, "blocks are not read; they will be later", "chain", w.chain.ID, "error", err)
 			}
 			pause = failurePause

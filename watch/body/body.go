@@ -37,6 +37,8 @@ import (
 	"text/template"
 	"time"
 	"unicode/utf16"
+
+	"lockstep/watch/decode"
 )
 
 // Kinds of receivers.
@@ -142,10 +144,8 @@ var shorter = []int{512, 160, 80}
 
 // Make makes the body for an event, which is JSON.
 func (m *Maker) Make(event []byte) ([]byte, error) {
-	data := map[string]any{}
-	decoder := json.NewDecoder(bytes.NewReader(event))
-	decoder.UseNumber() // their digits are the value
-	if err := decoder.Decode(&data); err != nil {
+	data, err := decode.FromJSON(event)
+	if err != nil {
 		return nil, fmt.Errorf("the event: %w", err)
 	}
 	text, err := m.text(data, m.limit)

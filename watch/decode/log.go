@@ -1,6 +1,8 @@
 package decode
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -25,6 +27,14 @@ type Values struct {
 	// Exact says that the usual encoder gives these data. Others decode, too, as long as they are unmistakable: with bytes behind the values,
 	// tails in another order, padding that is not zero or missing.
 	Exact bool
+}
+
+// FromJSON reads what this package has read before, or another object of JSON: its numbers are json.Number, since their digits are the value.
+func FromJSON(text []byte) (object map[string]any, err error) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	err = decoder.Decode(&object)
+	return object, err
 }
 
 // Decode reads a log. Topics include the selector. What it reads and returns is bounded by a few times the size of the data.
