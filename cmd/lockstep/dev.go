@@ -274,7 +274,13 @@ REST. "lockstep serve", or any other relay, can be pointed at it.`, std)
 	network := networkFlags(flags)
 	asJSON := flags.Bool("json", false, "print one line of JSON when ready, instead of a page for people")
 	accounts := accountsFlag(flags)
-	env := flags.String("env", "", "`file` to write the settings of a relay on this network to, such as .env; one that exists is left alone")
+	var env string
+	flags.Func("env", "`file` to write the settings of a relay on this network to, such as .env; one that exists is left alone", func(name string) error {
+		if env = name; strings.HasPrefix(name, "-") {
+			return errors.New("want a file, and this is a flag")
+		}
+		return nil
+	})
 	if err := parse(flags, args); err != nil {
 		return err
 	}
@@ -283,8 +289,8 @@ REST. "lockstep serve", or any other relay, can be pointed at it.`, std)
 		return err
 	}
 	ready := newReady(chain)
-	if *env != "" {
-		if err := ready.writeSettings(*env); err != nil {
+	if env != "" {
+		if err := ready.writeSettings(env); err != nil {
 			chain.Close()
 			return err
 		}

@@ -52,6 +52,7 @@ func TestCommandLines(t *testing.T) {
 		"keys no file":        {[]string{"keys", "check", "missing.txt"}, 1, "", "missing.txt"},
 		"health nobody there": {[]string{"health", "--url", "http://127.0.0.1:1"}, 1, "", "lockstep health: "},
 		"control for others":  {[]string{"devnet", "--control", "0.0.0.0:0"}, 1, "", "only loopback addresses"},
+		"a flag for a file":   {[]string{"devnet", "--env", "-h"}, 2, "", "want a file, and this is a flag"},
 		"no file of faults":   {[]string{"devnet", "--faults", "missing.json"}, 1, "", "--faults"},
 		"negative block time": {[]string{"devnet", "--block-time", "-1s", "--mirror", "127.0.0.1:0", "--consensus", "127.0.0.1:0"}, 1, "", "block time"},
 	}
