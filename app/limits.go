@@ -52,16 +52,10 @@ func (a *App) warnOfIdleLimits(limits rpc.MethodLimits) {
 	}
 }
 
-// clientIP tells whose call a context belongs to; empty for nobody's.
-func clientIP(ctx context.Context) string {
-	request, _ := rpc.FromContext(ctx)
-	return request.IP
-}
-
-// asker tells the log with which request a transaction came.
+// asker tells with which request a transaction came.
 func (a *App) asker(ctx context.Context) submit.Asker {
 	request, _ := rpc.FromContext(ctx)
-	return submit.Asker{ID: request.ID, Client: a.cfg.RPC.ClientForLog(request.IP)}
+	return submit.Asker{ID: request.ID, IP: request.IP, Client: a.cfg.RPC.ClientForLog(request.IP)}
 }
 
 // fee asks the mirror node what a transaction, with all that it caused, took from the

@@ -88,7 +88,6 @@ func (a *App) wire() (err error) {
 		Chain:    chain{mirror: a.mirror, bufferPercent: cfg.API.GasPriceBufferPercent},
 		Budget:   a.budget,
 		Nonces:   a.nonces,
-		ClientIP: clientIP,
 		Charged:  a.toldCharges(),
 		Asker:    a.asker,
 		Log:      a.log,

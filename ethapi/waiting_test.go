@@ -159,7 +159,7 @@ func waitingMemory(t *testing.T, window time.Duration) {
 		}},
 		Locks: locks, Ordering: ordering, Nodes: noNodes{}, Chain: richChain{}, Log: log, WaitTime: time.Second,
 		Pool: pending.Disabled(nil), Promises: pending.NoPromises(), Trace: lifecycle.Disabled(), Budget: unlimited, Nonces: limit.NewWrongNonces(limit.Config{}, nil),
-		ClientIP: func(context.Context) string { return "" }, Charged: submit.TellNobody, Asker: func(context.Context) submit.Asker { return submit.Asker{} },
+		Charged: submit.TellNobody, Asker: func(context.Context) submit.Asker { return submit.Asker{} },
 		Subsidy: func(*common.Address) (consensus.Subsidy, bool) { return consensus.Subsidy{}, false },
 	})
 	if err != nil {

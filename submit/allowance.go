@@ -198,14 +198,6 @@ type spendings struct {
 type spending struct {
 	open  int
 	costs map[uint64]*big.Int // by nonce
-	sum   big.Int             // of costs
-}
-
-func (s *spending) remove(nonce uint64) {
-	if cost := s.costs[nonce]; cost != nil {
-		s.sum.Sub(&s.sum, cost)
-		delete(s.costs, nonce)
-	}
 }
 
 // spendingsKept bounds what is kept of one sender.
@@ -222,7 +214,6 @@ func (s *spending) assume(from, to uint64, cost *big.Int) {
 	for nonce := from; nonce < to; nonce++ {
 		if s.costs[nonce] == nil {
 			s.costs[nonce] = cost
-			s.sum.Add(&s.sum, cost)
 		}
 	}
 }
@@ -239,17 +230,13 @@ func (p *spendings) covered(tx *eth.Tx, cost *big.Int, known known, proven uint6
 		return true // the precheck asks for more
 	}
 	s.assume(max(known.shown, proven), tx.Nonce(), cost)
-	balance := known.Balance.Weibar()
-	if new(big.Int).Add(&s.sum, cost).Cmp(balance) <= 0 {
-		return true
-	}
 	sum := new(big.Int).Set(cost)
 	for nonce, cost := range s.costs {
 		if nonce >= known.shown && nonce < tx.Nonce() {
 			sum.Add(sum, cost)
 		}
 	}
-	return sum.Cmp(balance) <= 0
+	return sum.Cmp(known.Balance.Weibar()) <= 0
 }
 
 // add notes the cost of a transaction that a node has.
@@ -262,10 +249,8 @@ func (p *spendings) add(tx *eth.Tx, cost *big.Int) {
 		p.senders[tx.From()] = s
 	}
 	s.open++
-	s.remove(tx.Nonce())
 	s.costs[tx.Nonce()] = cost
-	s.sum.Add(&s.sum, cost)
-	s.remove(tx.Nonce() - spendingsKept) // wraps around to none where the nonce is lower
+	delete(s.costs, tx.Nonce()-spendingsKept) // wraps around to none where the nonce is lower
 }
 
 // settle notes that a transaction has its verdict.
@@ -277,17 +262,11 @@ func (p *spendings) settle(tx *eth.Tx, executed bool) {
 		return
 	}
 	if !executed {
-		s.remove(tx.Nonce())
+		delete(s.costs, tx.Nonce())
 	}
 	if s.open--; s.open == 0 {
 		delete(p.senders, tx.From())
 	}
-}
-
-// cost is what a transaction may cost the payer.
-type cost struct {
-	ip          string             // of who asks
-	reservation *limit.Reservation // nil: none, or off
 }
 
 // reserve sets aside the expected cost of a submission, or returns the client's error. It comes last before the
@@ -301,21 +280,21 @@ func (e *Entry) reserve(ctx context.Context, submission consensus.Submission) (e
 		price, _ = hedera.TinybarOf(e.known.GasPrice)
 	}
 	offered, _ := hedera.TinybarOf(e.tx.GasPrice())
-	e.cost.reservation, err = e.setAside(ctx, limit.EthereumCost(price, offered, e.tx.Gas(), submission.MaxGasAllowance))
+	e.reserved, err = e.setAside(ctx, limit.EthereumCost(price, offered, e.tx.Gas(), submission.MaxGasAllowance))
 	return err
 }
 
 // reserveFile sets aside the expected cost of putting call data into a file, or returns the client's error.
-func (e *Entry) reserveFile(ctx context.Context, digits int) (c cost, err error) {
+func (e *Entry) reserveFile(ctx context.Context, digits int) (r *limit.Reservation, err error) {
 	if e.s.Budget.On() {
-		c.reservation, err = e.setAside(ctx, e.s.Budget.FileCost(ctx, digits, e.s.Rules.FileChunkSize))
+		r, err = e.setAside(ctx, e.s.Budget.FileCost(ctx, digits, e.s.Rules.FileChunkSize))
 	}
-	return c, err
+	return r, err
 }
 
 func (e *Entry) setAside(ctx context.Context, amount hedera.Tinybar) (*limit.Reservation, error) {
 	reservation, ok := e.s.Budget.Reserve(ctx, limit.Spending{
-		Sender: e.tx.From(), IP: e.cost.ip, Method: "eth_sendRawTransaction", Amount: amount,
+		Sender: e.tx.From(), IP: e.asker.IP, Method: "eth_sendRawTransaction", Amount: amount,
 	})
 	if !ok {
 		return nil, eth.ErrHbarLimited()
@@ -323,22 +302,20 @@ func (e *Entry) setAside(ctx context.Context, amount hedera.Tinybar) (*limit.Res
 	return reservation, nil
 }
 
-// stored ends the reservation for a file that could not be made, and tells whether anything may have been paid. The reservation
-// for a file that was made lasts until the file is deleted.
-func (c *cost) stored(file File, err error) (paid bool) {
+// notStored ends the reservation for a file that could not be made, and tells whether anything may have been paid.
+func notStored(r *limit.Reservation, err error) (paid bool) {
 	var failed *consensus.ReceiptError
 	var refused *consensus.StatusError
 	var unsent *consensus.NotSentError
 	var unavailable *consensus.NodeUnavailableError
 	switch {
-	case file != nil:
 	case errors.As(err, &failed):
-		c.reservation.Settle(failed.TransactionID)
+		r.Settle(failed.TransactionID)
 	case errors.As(err, &refused), errors.As(err, &unsent), errors.As(err, &unavailable):
-		c.reservation.Release()
+		r.Release()
 		return false
 	default: // nobody knows the cost
-		c.reservation.Settle()
+		r.Settle()
 	}
 	return true
 }
@@ -348,11 +325,11 @@ func (c *cost) stored(file File, err error) (paid bool) {
 func (e *Entry) settleCost(r Result) {
 	switch {
 	case !r.atConsensus && r.Outcome != Unknown:
-		e.cost.reservation.Release()
+		e.reserved.Release()
 	case r.TransactionID.IsZero():
-		e.cost.reservation.Settle()
+		e.reserved.Settle()
 	default:
-		e.cost.reservation.Settle(r.TransactionID)
+		e.reserved.Settle(r.TransactionID)
 	}
 	if r.atConsensus && !r.TransactionID.IsZero() {
 		e.s.Charged(e.tx.Hash(), r.TransactionID)
@@ -361,7 +338,7 @@ func (e *Entry) settleCost(r Result) {
 
 // giveBack ends what was set aside for a turn in which nothing was sent. The next turn sets its own aside.
 func (e *Entry) giveBack() {
-	e.cost.reservation.Release()
+	e.reserved.Release()
 	e.risk.GiveBack()
 	e.risk = nil
 }

@@ -39,8 +39,9 @@ type Entry struct {
 
 	facts  *facts // from Begin on
 	upload *upload
-	cost   cost
-	risk   *limit.NonceRisk // that the network refuses it for its nonce
+
+	reserved *limit.Reservation // of its cost; nil: none, or off
+	risk     *limit.NonceRisk   // that the network refuses it for its nonce
 
 	// Of its latest turn.
 
@@ -148,9 +149,6 @@ func (e *Entry) Begin(ctx context.Context) error {
 	}
 	s.Pool.Add(e.tx)
 	e.traceID, e.asker = telemetry.TraceID(ctx), s.Asker(ctx)
-	if s.Budget.On() {
-		e.cost.ip = s.ClientIP(ctx)
-	}
 	e.lookUp(context.WithoutCancel(ctx))
 	e.store(ctx)
 	return nil

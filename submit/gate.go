@@ -207,12 +207,12 @@ type File interface {
 
 // upload is call data on its way into a file.
 type upload struct {
-	cancel context.CancelFunc
-	done   chan struct{}    // closed when file and err are final
-	file   File             // nil: there is none
-	err    error            // why the transaction cannot go out
-	cost   cost             // of the file
-	risk   *limit.NonceRisk // that the file is paid for in vain
+	cancel   context.CancelFunc
+	done     chan struct{}      // closed when file and err are final
+	file     File               // nil: there is none
+	err      error              // why the transaction cannot go out
+	reserved *limit.Reservation // of the cost of the file, until it is deleted
+	risk     *limit.NonceRisk   // that the file is paid for in vain
 }
 
 // needsFile tells whether the transaction's call data travels in a file.
@@ -239,13 +239,13 @@ func (e *Entry) store(ctx context.Context) {
 				return err
 			}
 			text := hex.AppendEncode(nil, e.tx.Data())
-			if u.cost, err = e.reserveFile(ctx, len(text)); err != nil {
+			if u.reserved, err = e.reserveFile(ctx, len(text)); err != nil {
 				u.risk.GiveBack()
 				return err
 			}
 			file, err := e.s.Files.StoreFile(ctx, e.tx.From(), text, e.s.Rules.FileChunkSize)
 			u.file = file
-			if paid := u.cost.stored(file, err); !paid {
+			if file == nil && !notStored(u.reserved, err) {
 				u.risk.GiveBack()
 			}
 			return fileError(err)
@@ -351,11 +351,11 @@ func (e *Entry) discard(ran bool) {
 		defer e.s.tasks.end(len(e.tx.Raw()))
 		<-u.done // cancel ends it between two pieces; the receipt of a piece has a time limit
 		if u.file == nil {
-			u.cost.reservation.Settle() // unless it has ended
+			u.reserved.Settle() // unless it has ended
 			return
 		}
 		defer func() {
-			u.cost.reservation.Settle(u.file.Transactions()...)
+			u.reserved.Settle(u.file.Transactions()...)
 			e.s.Charged(e.tx.Hash(), u.file.Transactions()...)
 		}()
 		err := safely(func() error { return u.file.Remove(context.Background()) }) //nolint:forbidigo // the request may be long over

@@ -321,8 +321,8 @@ func newSubmitter(t *testing.T, n *network, change func(*options)) *submit.Submi
 			Jumbo: o.files == nil, FileChunkSize: 5120, FileMaxChunks: 20,
 		}},
 		Locks: locks, Ordering: o.lock, Nodes: n, Chain: o.chain, Pool: o.pool, Promises: o.promises, Trace: o.trace, Files: o.files, Budget: o.budget, Nonces: o.nonces,
-		ClientIP: o.clientIP, Subsidy: func(*common.Address) (consensus.Subsidy, bool) { return consensus.Subsidy{}, false }, Log: log, WaitTime: o.waitTime,
-		Charged: submit.TellNobody, Asker: func(context.Context) submit.Asker { return submit.Asker{} },
+		Subsidy: func(*common.Address) (consensus.Subsidy, bool) { return consensus.Subsidy{}, false }, Log: log, WaitTime: o.waitTime,
+		Charged: submit.TellNobody, Asker: func(ctx context.Context) submit.Asker { return submit.Asker{IP: o.clientIP(ctx)} },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -45,14 +45,13 @@ type Deps struct {
 	Files    Files
 	Budget   *limit.Budget
 	Nonces   *limit.WrongNonces
-	ClientIP func(context.Context) string // who sent a transaction, for the budget
 	// Subsidy tells who pays for the gas of a transaction to an address instead of its sender. A nil address is a
 	// creation.
 	Subsidy func(to *common.Address) (consensus.Subsidy, bool)
 	// Charged is told of transactions that the operator was charged for, and the hash of the
 	// Ethereum transaction that they are for; it must not block. TellNobody: nobody is.
 	Charged func(hash common.Hash, ids ...hedera.TransactionID)
-	// Asker tells for the log with which request a transaction came.
+	// Asker tells with which request a transaction came.
 	Asker    func(context.Context) Asker
 	Log      *slog.Logger
 	WaitTime time.Duration // how long a caller waits for the verdict on an accepted transaction
@@ -155,10 +154,11 @@ type Trace interface {
 	Record(hash common.Hash, step lifecycle.Step)
 }
 
-// Asker is the request with which a transaction came, for the log.
+// Asker is the request with which a transaction came.
 type Asker struct {
 	ID     string // of the request
-	Client string // its address, as far as the log may show it
+	IP     string // its client's address, for the budget
+	Client string // … as far as the log may show it
 }
 
 // TellNobody is a Deps.Charged for those who do not want to know.
