@@ -32,10 +32,8 @@ func (c *Client) OfferAgain(ctx context.Context, s Submission, p *Pending) bool 
 	if !s.After.IsZero() && s.Node == p.node.id && c.lostAt(ctx, p.node, s.After) {
 		return false
 	}
-	_, err := c.Offer(ctx, Envelope{
-		Ethereum: s.Ethereum, CallData: s.CallData, ID: p.id, Node: p.node.id, MaxFee: s.MaxFee, MaxGasAllowance: s.MaxGasAllowance,
-		Payer: s.Payer, BeforeSend: s.BeforeSend, Offered: s.Offered,
-	})
+	s.ID, s.Node = p.id, p.node.id
+	_, err := c.Offer(ctx, s)
 	var duplicate *DuplicateError
 	return err == nil || errors.As(err, &duplicate)
 }

@@ -48,7 +48,7 @@ func (d *delivery) offer(ctx context.Context, n *node) (hedera.Status, hedera.Ti
 func (d *delivery) offerIn(ctx context.Context, n *node) (hedera.Status, hedera.Tinybar, error) {
 	waiting, cancel := context.WithTimeout(ctx, d.client.attemptTimeout)
 	defer cancel()
-	draft := draft{operation: d.op, id: d.id, maxFee: d.maxFee, signer: d.payer}
+	draft := draft{operation: d.op, id: d.ID, maxFee: d.MaxFee, signer: d.Payer}
 	request, _, err := draft.sign(n.id)
 	if err != nil {
 		return 0, 0, &unsentError{&localError{err}}
@@ -73,8 +73,8 @@ func (d *delivery) offerIn(ctx context.Context, n *node) (hedera.Status, hedera.
 		if !stop() {
 			return ended(ctx)
 		}
-		if d.offered != nil {
-			d.offered(n.id, d.id)
+		if d.Offered != nil {
+			d.Offered(n.id, d.ID)
 		}
 		d.left = time.Now()
 		return nil
@@ -89,11 +89,11 @@ func (d *delivery) offerIn(ctx context.Context, n *node) (hedera.Status, hedera.
 // awaitPredecessor waits while the node has lost the transaction before this one, which it had accepted. Whoever handed
 // that over offers it there again. If nobody does in time, this one goes all the same: its refusal proves the loss.
 func (d *delivery) awaitPredecessor(ctx context.Context, n *node) error {
-	if d.after.IsZero() || n.id != d.first || n.connectedAt.Load() < d.client.ids.drawnAt(d.after) {
+	if d.After.IsZero() || n.id != d.Node || n.connectedAt.Load() < d.client.ids.drawnAt(d.After) {
 		return nil // it has been connected since before that one came
 	}
 	since, pauses := time.Now(), d.client.pace.receipt
-	for i := 1; time.Since(since) < d.client.pace.lost && d.client.lostAt(ctx, n, d.after); i++ {
+	for i := 1; time.Since(since) < d.client.pace.lost && d.client.lostAt(ctx, n, d.After); i++ {
 		if !sleep.For(ctx, pauses[min(i, len(pauses)-1)]) {
 			return ended(ctx)
 		}
@@ -125,10 +125,10 @@ func (d *delivery) check(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ended(ctx)
 	}
-	if d.beforeSend == nil {
+	if d.BeforeSend == nil {
 		return nil
 	}
-	if err := d.beforeSend(); err != nil {
+	if err := d.BeforeSend(); err != nil {
 		return &localError{err}
 	}
 	return nil
@@ -259,7 +259,7 @@ func (d *delivery) resolve(ctx context.Context, n *node, failure error) (taken *
 	w := &watch{Pending: d.accept(n), askedSource: time.Now()}
 	pauses := d.client.pace.receipt
 	for i := 0; sleep.For(ctx, pauses[min(i, len(pauses)-1)]); i++ {
-		answer := d.client.stateAt(ctx, n, d.id)
+		answer := d.client.stateAt(ctx, n, d.ID)
 		recent := time.Since(d.left) < d.client.pace.restart
 		switch {
 		case answer == idKnown:
@@ -272,8 +272,8 @@ func (d *delivery) resolve(ctx context.Context, n *node, failure error) (taken *
 			if ctx.Err() == nil {
 				n.failed(errNoAnswer, false) // others need not wait for it
 			}
-			other := d.client.nodes.best(d.sender, []*node{n})
-			if other != nil && d.client.stateAt(ctx, other, d.id) == idKnown {
+			other := d.client.nodes.best(d.Sender, []*node{n})
+			if other != nil && d.client.stateAt(ctx, other, d.ID) == idKnown {
 				return other, false
 			}
 			if w.askSource(ctx, false) != nil {
@@ -312,5 +312,5 @@ func (d *delivery) trace(ctx context.Context, n *node, answer hedera.Status, err
 	if err != nil {
 		outcome = slog.Any("error", err)
 	}
-	log.DebugContext(ctx, "offered transaction", slog.String("transaction_id", d.id.String()), slog.String("node", n.id.String()), outcome)
+	log.DebugContext(ctx, "offered transaction", slog.String("transaction_id", d.ID.String()), slog.String("node", n.id.String()), outcome)
 }

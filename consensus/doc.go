@@ -109,11 +109,11 @@
 // the id first, writes it down beside the bytes, and then makes single offers:
 //
 //	id, err := client.NewID(sender)            // stored before anything leaves
-//	pending, err := client.Offer(ctx, consensus.Envelope{Ethereum: raw, ID: id, Node: node, MaxFee: maxFee})
+//	pending, err := client.Offer(ctx, consensus.Submission{Ethereum: raw, ID: id, Node: node, MaxFee: maxFee})
 //	receipt, err := client.ReceiptAt(ctx, id, node) // or Client.Pending(id, node).Receipt(ctx), which waits
 //
 // Offer draws no id, chooses no node, and tries nothing again; its errors are *StatusError,
-// *DuplicateError, *SentError and *NotSentError. After a crash the same Envelope is offered again: it
+// *DuplicateError, *SentError and *NotSentError. After a crash the same Submission is offered again: it
 // is the same bytes, and the network executes them once. What was offered under an id can never be
 // executed any more when consensus time is past the id's valid start plus ValidDuration and no record
 // exists. Nodes keep receipts and records for ReceiptKept; the mirror node keeps records for ever.

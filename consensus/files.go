@@ -124,7 +124,7 @@ func split(contents []byte, size int) [][]byte {
 // executed any more.
 func (c *Client) perform(ctx context.Context, sender common.Address, payer *Operator, op operation, maxFee hedera.Tinybar) (Receipt, error) {
 	for try := 1; ; try++ {
-		pending, err := c.transact(ctx, &delivery{op: op, maxFee: maxFee, payer: payer, sender: sender})
+		pending, err := c.transact(ctx, &delivery{op: op, Submission: Submission{MaxFee: maxFee, Payer: payer, Sender: sender}})
 		var sent *SentError
 		if errors.As(err, &sent) {
 			pending, err = sent.Pending, nil

@@ -13,13 +13,13 @@ import (
 )
 
 // envelope wraps a transaction for a node under a fresh id.
-func envelope(t *testing.T, c *Client, node hedera.ID) Envelope {
+func offered(t *testing.T, c *Client, node hedera.ID) Submission {
 	t.Helper()
 	id, err := c.NewID(node.LongZero())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Envelope{Ethereum: unhex(t, goldenRaw), ID: id, Node: node, MaxFee: 100}
+	return Submission{Ethereum: unhex(t, goldenRaw), ID: id, Node: node, MaxFee: 100}
 }
 
 // TestOffer: one offer is one offer. Whatever the node does, the bytes go out at most once, to the
@@ -29,7 +29,7 @@ func TestOffer(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		submit  func(offer) (hapi.ResponseCodeEnum, error)
-		change  func(*Envelope)
+		change  func(*Submission)
 		stopped bool
 		silent  bool   // the offer ends by the clock
 		want    string // certainty
@@ -37,7 +37,7 @@ func TestOffer(t *testing.T) {
 		is      error
 	}{
 		{name: "accepted", want: "accepted", offers: 1},
-		{name: "the caller's own payer", change: func(e *Envelope) { e.ID.Payer, e.Payer = other.ID, other }, want: "accepted", offers: 1},
+		{name: "the caller's own payer", change: func(e *Submission) { e.ID.Payer, e.Payer = other.ID, other }, want: "accepted", offers: 1},
 		{name: "busy", submit: answers(statusBusy), want: "refused BUSY", offers: 1},
 		{name: "not active", submit: answers(hapi.ResponseCodeEnum_PLATFORM_NOT_ACTIVE), want: "refused PLATFORM_NOT_ACTIVE", offers: 1},
 		{name: "refused", submit: answers(hapi.ResponseCodeEnum_INSUFFICIENT_TX_FEE), want: "refused INSUFFICIENT_TX_FEE", offers: 1},
@@ -49,11 +49,11 @@ func TestOffer(t *testing.T) {
 		{name: "no answer", submit: hang, silent: true, want: "sent", offers: 1},
 		{name: "a server that is no node", submit: fails(codes.Unimplemented), want: "not sent", offers: 1},
 		{name: "nobody there", stopped: true, want: "not sent"},
-		{name: "kept back", change: func(e *Envelope) { e.BeforeSend = func() error { return errLost } }, want: "not sent", is: errLost},
-		{name: "no such node", change: func(e *Envelope) { e.Node = hedera.Entity(99) }, want: "not sent", is: errNotListed},
-		{name: "nobody's payer", change: func(e *Envelope) { e.ID.Payer = hedera.Entity(99) }, want: "not sent", is: ErrNoOperator},
-		{name: "another's payer", change: func(e *Envelope) { e.Payer = other }, want: "not sent"},
-		{name: "nothing", change: func(e *Envelope) { e.Ethereum = nil }, want: "not sent"},
+		{name: "kept back", change: func(e *Submission) { e.BeforeSend = func() error { return errLost } }, want: "not sent", is: errLost},
+		{name: "no such node", change: func(e *Submission) { e.Node = hedera.Entity(99) }, want: "not sent", is: errNotListed},
+		{name: "nobody's payer", change: func(e *Submission) { e.ID.Payer = hedera.Entity(99) }, want: "not sent", is: ErrNoOperator},
+		{name: "another's payer", change: func(e *Submission) { e.Payer = other }, want: "not sent"},
+		{name: "nothing", change: func(e *Submission) { e.Ethereum = nil }, want: "not sent"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -69,7 +69,7 @@ func TestOffer(t *testing.T) {
 				} else {
 					connect(t, c) // which is not what shall time out
 				}
-				e := envelope(t, c, a.id)
+				e := offered(t, c, a.id)
 				if test.change != nil {
 					test.change(&e)
 				}
@@ -116,7 +116,7 @@ func TestOfferIsRepeatable(t *testing.T) {
 	a, b := startNode(t, 3), startNode(t, 4)
 	a.submit = cutThen(statusDuplicate)
 	c := quick(t, a, b)
-	e := envelope(t, c, a.id)
+	e := offered(t, c, a.id)
 	for i, want := range []string{"sent", "duplicate"} {
 		if _, err := c.Offer(t.Context(), e); certainty(err) != want {
 			t.Fatalf("offer %d: %v, want %s", i, err, want)
@@ -142,15 +142,15 @@ func TestOfferMovesTheClock(t *testing.T) {
 	a := startNode(t, 3)
 	a.submit = answers(hapi.ResponseCodeEnum_INVALID_TRANSACTION_START)
 	c, begun := quick(t, a), time.Now()
-	e := envelope(t, c, a.id)
+	e := offered(t, c, a.id)
 	old := e
 	old.ID.ValidStart = hedera.FromNanos(e.ID.ValidStart.UnixNano() - int64(time.Hour))
-	for _, refused := range []Envelope{old, e, e} {
+	for _, refused := range []Submission{old, e, e} {
 		if _, err := c.Offer(t.Context(), refused); certainty(err) != "refused INVALID_TRANSACTION_START" {
 			t.Fatal(err)
 		}
 	}
-	next := envelope(t, c, a.id)
+	next := offered(t, c, a.id)
 	if step := e.ID.ValidStart.Time().Sub(next.ID.ValidStart.Time()); step < skewStep-time.Since(begun)-time.Second || step > skewStep {
 		t.Errorf("the next id is %v earlier, want one step of %v", step, skewStep)
 	}

@@ -17,20 +17,24 @@ import (
 
 // Submission is an Ethereum transaction to hand to the network.
 type Submission struct {
-	// Ethereum is the signed transaction as it was received. When CallData is set its
-	// data field is empty.
+	// Ethereum is the signed transaction as it was received. Nodes take up to 133,120 bytes with all that wraps it, or,
+	// where the network has no jumbo transactions, 6,144; a larger one is a *StatusError with
+	// TRANSACTION_OVERSIZE. Larger call data goes into a file first: CallData names it, and the data field is empty.
 	Ethereum []byte
-	// CallData is the file that holds the call data as hexadecimal text, or nil.
+	// CallData is the file that holds the call data as hexadecimal text, or nil. Client.StoreFile makes one, under ids of
+	// its own; whoever offers the transaction again names the same file again.
 	CallData *hedera.ID
+	// ID is for Offer: the transaction id that the caller drew (NewID) and keeps. Submit draws one.
+	ID hedera.TransactionID
 	// MaxGasAllowance is how much of the gas the payer is willing to pay.
 	MaxGasAllowance hedera.Tinybar
 	// MaxFee is the most that the HAPI transaction may cost the payer.
 	MaxFee hedera.Tinybar
-	// Payer pays and signs instead of an operator, if not nil.
+	// Payer pays and signs instead of an operator, if not nil. With an ID it has the account ID.Payer.
 	Payer *Operator
 	// Sender is who signed the Ethereum transaction. It decides the node.
 	Sender common.Address
-	// Node is the node to try first; the zero value means that of Sender.
+	// Node is the node to try first, and for Offer the only one; the zero value means that of Sender.
 	Node hedera.ID
 	// After is the sender's transaction before this one, which Node accepted and whose verdict is open; zero: none. A node
 	// that was killed may have lost it. Then this one waits, for a maximum of five seconds, until it has been offered there
@@ -60,27 +64,20 @@ func (c *Client) Submit(ctx context.Context, s Submission) (*Pending, error) {
 	if len(s.Ethereum) == 0 {
 		return nil, &NotSentError{errors.New("empty transaction")}
 	}
-	return c.transact(ctx, &delivery{
-		op:         ethereumOperation(s.Ethereum, s.CallData, s.MaxGasAllowance),
-		maxFee:     s.MaxFee,
-		payer:      s.Payer,
-		sender:     s.Sender,
-		first:      s.Node,
-		after:      s.After,
-		sameNode:   s.SameNodeOnly,
-		free:       s.Free,
-		beforeSend: s.BeforeSend,
-		offered:    s.Offered,
-	})
+	return c.transact(ctx, &delivery{Submission: s, op: s.operation()})
+}
+
+func (s *Submission) operation() operation {
+	return ethereumOperation(s.Ethereum, s.CallData, s.MaxGasAllowance)
 }
 
 // transact takes a transaction of any kind through its attempts.
 func (c *Client) transact(ctx context.Context, d *delivery) (*Pending, error) {
 	start := time.Now()
-	if d.payer == nil {
-		d.payer = c.operators.pick(d.sender)
+	if d.Payer == nil {
+		d.Payer = c.operators.pick(d.Sender)
 	}
-	if d.payer == nil {
+	if d.Payer == nil {
 		return nil, &NotSentError{ErrNoOperator}
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.requestTimeout)
@@ -92,7 +89,7 @@ func (c *Client) transact(ctx context.Context, d *delivery) (*Pending, error) {
 	result, status := classify(err)
 	c.metrics.submitted(ctx, result, status, start)
 	if span.Recorded() {
-		span.Text("lockstep.transaction_id", d.id.String())
+		span.Text("lockstep.transaction_id", d.ID.String())
 		span.Text("lockstep.result", result)
 	}
 	span.End(err)
@@ -125,20 +122,12 @@ func classify(err error) (result string, status hedera.Status) {
 
 // delivery is one transaction on its way to a node. One goroutine owns it.
 type delivery struct {
-	client     *Client
-	op         operation
-	maxFee     hedera.Tinybar
-	payer      *Operator
-	sender     common.Address
-	first      hedera.ID
-	after      hedera.TransactionID
-	sameNode   bool
-	free       func(context.Context) error
-	beforeSend func() error
-	offered    func(hedera.ID, hedera.TransactionID)
+	Submission // its ID is the one under way; SameNodeOnly and Free end when any node will do
 
-	id    hedera.TransactionID
-	fixed bool      // the caller chose id: an earlier offer may have used it
+	client *Client
+	op     operation
+
+	fixed bool      // the caller chose the id: an earlier offer may have used it
 	drawn time.Time // when id was
 	skew  int64     // of the clock then
 	tried []*node   // in this round
@@ -161,7 +150,7 @@ type delivery struct {
 // transaction under the old one.
 func (d *delivery) renew() {
 	d.drawn = time.Now()
-	d.id, d.skew = d.client.ids.next(d.payer.ID, d.drawn)
+	d.ID, d.skew = d.client.ids.next(d.Payer.ID, d.drawn)
 }
 
 // run makes the attempts. Every way out goes through accept or fail, so that the
@@ -179,7 +168,7 @@ func (d *delivery) run(ctx context.Context) (*Pending, error) {
 		status, cost, err := d.offer(ctx, n)
 		next := d.judge(n, status, err)
 		if err == nil && next != accept {
-			err = &StatusError{Status: status, Node: n.id, TransactionID: d.id, Cost: cost}
+			err = &StatusError{Status: status, Node: n.id, TransactionID: d.ID, Cost: cost}
 		}
 		d.trace(ctx, n, status, err)
 		switch next {
@@ -202,7 +191,7 @@ func (d *delivery) run(ctx context.Context) (*Pending, error) {
 			}
 		case nextNode:
 			busy := d.noteBusy(err)
-			if d.sameNode && d.shouldUnbind(err) && !d.unbind(ctx) && !busy {
+			if d.SameNodeOnly && d.shouldUnbind(err) && !d.unbind(ctx) && !busy {
 				return nil, d.fail(&NodeUnavailableError{Node: n.id, Err: err})
 			}
 		}
@@ -217,16 +206,16 @@ func (d *delivery) run(ctx context.Context) (*Pending, error) {
 // unbind ends the binding to one node if the caller allows it, and tells whether there is
 // none any more. The caller is asked once, and may wait for half of the time that is left.
 func (d *delivery) unbind(ctx context.Context) bool {
-	if free := d.free; d.sameNode && free != nil {
-		d.free = nil
+	if free := d.Free; d.SameNodeOnly && free != nil {
+		d.Free = nil
 		if deadline, limited := ctx.Deadline(); limited {
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
 			defer cancel()
 		}
-		d.sameNode = free(ctx) != nil
+		d.SameNodeOnly = free(ctx) != nil
 	}
-	return !d.sameNode
+	return !d.SameNodeOnly
 }
 
 // noteBusy remembers a refusal that is about the state of the node, and tells whether err is one.
@@ -257,7 +246,7 @@ func joinEnd(ctx context.Context, last error) error {
 
 // accept ends the delivery at a node that has the transaction.
 func (d *delivery) accept(n *node) *Pending {
-	return newPending(d.client, d.id, n)
+	return newPending(d.client, d.ID, n)
 }
 
 // fail ends the delivery without an acceptance. What it may claim depends on
@@ -287,22 +276,22 @@ func (d *delivery) route(ctx context.Context) (*node, error) {
 		d.next = nil
 		return n, nil
 	}
-	if d.sameNode {
+	if d.SameNodeOnly {
 		return d.routeSame(ctx)
 	}
-	if len(d.tried) == 0 && d.round == 0 && !d.first.IsZero() {
-		if n := d.client.nodes.find(d.first); n != nil && n.healthy(time.Now()) {
+	if len(d.tried) == 0 && d.round == 0 && !d.Node.IsZero() {
+		if n := d.client.nodes.find(d.Node); n != nil && n.healthy(time.Now()) {
 			d.tried = append(d.tried, n)
 			return n, nil
 		}
 	}
-	n := d.client.nodes.best(d.sender, d.tried)
+	n := d.client.nodes.best(d.Sender, d.tried)
 	if n == nil {
 		d.tried = d.tried[:0]
 		if err := d.pause(ctx); err != nil {
 			return nil, err
 		}
-		n = d.client.nodes.best(d.sender, nil)
+		n = d.client.nodes.best(d.Sender, nil)
 	}
 	d.tried = append(d.tried, n)
 	return n, nil
@@ -313,15 +302,15 @@ func (d *delivery) routeSame(ctx context.Context) (*node, error) {
 		n := d.tried[0]
 		return n, d.pause(ctx)
 	}
-	n := d.client.nodes.best(d.sender, nil)
-	if !d.first.IsZero() {
-		if n = d.client.nodes.find(d.first); n == nil {
-			return nil, &NodeUnavailableError{Node: d.first, Err: errNotListed}
+	n := d.client.nodes.best(d.Sender, nil)
+	if !d.Node.IsZero() {
+		if n = d.client.nodes.find(d.Node); n == nil {
+			return nil, &NodeUnavailableError{Node: d.Node, Err: errNotListed}
 		}
 	}
 	// A node that is known to be out is not given a transaction that it might swallow: a
 	// query shows first whether it answers again.
-	if !n.healthy(time.Now()) && d.client.stateAt(ctx, n, d.id) == idUnclear {
+	if !n.healthy(time.Now()) && d.client.stateAt(ctx, n, d.ID) == idUnclear {
 		if d.unbind(ctx) {
 			return d.route(ctx)
 		}

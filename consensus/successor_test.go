@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 }
 
 // offer has a client that knows nothing but the envelope offer it, and says how that ended. hold keeps the bytes back.
-func offer(t *testing.T, network string, e consensus.Envelope, hold bool) string {
+func offer(t *testing.T, network string, e consensus.Submission, hold bool) string {
 	t.Helper()
 	client, err := newClient(network)
 	if err != nil {
@@ -174,7 +174,7 @@ func TestSuccessorOffersTheSame(t *testing.T) {
 					t.Fatal(err)
 				}
 				at := client.NodesFor(sender)
-				e := consensus.Envelope{Ethereum: raw, MaxFee: 10 * hedera.Hbar, ID: id, Node: at[0]}
+				e := consensus.Submission{Ethereum: raw, MaxFee: 10 * hedera.Hbar, ID: id, Node: at[0]}
 				if got := offer(t, nodes, e, test.hold); got != test.want[0] {
 					t.Errorf("the first client hears %q, want %q", got, test.want[0])
 				}

@@ -28,11 +28,10 @@ type facts struct {
 // known is the outcome of the look-ups.
 type known struct {
 	precheck.Facts
-	nonce  uint64    // the sender's next one, as far as the mirror node knows
-	proven uint64    // … as receipts have proved it to the fleet, if that was asked for
-	shown  uint64    // … as it goes with the balance
-	at     time.Time // when that was; with stale: since when the oldest of it is known
-	stale  error     // why some of it was only remembered; nil: all was looked up
+	nonce uint64    // the sender's next one, as far as the mirror node knows
+	shown uint64    // … as it goes with the balance
+	at    time.Time // when that was; with stale: since when the oldest of it is known
+	stale error     // why some of it was only remembered; nil: all was looked up
 }
 
 // sees takes what the mirror node shows of the sender. Receipts may have proved a higher nonce before the mirror node shows it. A

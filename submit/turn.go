@@ -241,18 +241,19 @@ func (e *Entry) ask(ctx context.Context) error {
 // askLane asks the lane what is next, with what the mirror node shows and receipts prove, until the lane needs to know no more.
 func (e *Entry) askLane(ctx context.Context) {
 	known, from := e.known, e.tx.From()
-	fleet := false // what other relays know is proven was asked for
+	var proven uint64 // what receipts have proved to the fleet …
+	fleet := false    // … which was asked for
 	for rounds := 0; ; rounds++ {
 		old, last := time.Since(known.at) >= freshness, rounds == 3
 		e.next = e.lease.Next(lock.Known{
 			Shown: known.nonce, Looked: !e.s.cfg.SkipLookUps, Fresh: !old || last,
-			Proven: max(known.proven, e.s.Pool.Proven(from)), Fleet: fleet || last,
+			Proven: max(proven, e.s.Pool.Proven(from)), Fleet: fleet || last,
 		})
 		switch {
 		case last:
 			return
 		case e.next.Step == lock.Look && e.next.Recovering && !fleet:
-			known.proven, fleet = e.s.Pool.Latest(ctx, from, 0), true
+			proven, fleet = e.s.Pool.Latest(ctx, from, 0), true
 			rounds-- // nothing was awaited or looked up
 			continue
 		case e.next.Step == lock.Await:

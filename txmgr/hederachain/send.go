@@ -244,7 +244,7 @@ func (o *offer) mayLeave(ctx context.Context, again bool) (anyNode bool, err err
 
 // offer gives the transaction to one node.
 func (o *offer) offer(ctx context.Context, node hedera.ID, again bool) error {
-	_, err := o.nodes.Offer(ctx, consensus.Envelope{Ethereum: o.raw, ID: o.id, Node: node, MaxFee: o.maxFee()})
+	_, err := o.nodes.Offer(ctx, consensus.Submission{Ethereum: o.raw, ID: o.id, Node: node, MaxFee: o.maxFee()})
 	answer := classify(node, err, again)
 	if answer == nil {
 		return nil
