@@ -143,7 +143,8 @@ func TestSuccessorOffersTheSame(t *testing.T) {
 		fault     node.Fault
 		hold      bool // gone before the bytes leave
 		latency   time.Duration
-		otherNode bool     // whom the successor asks
+		otherNode bool     // whom the successor asks …
+		known     bool     // … once the transaction has reached consensus
 		want      []string // what the two hear
 		statuses  []hedera.Status
 	}{
@@ -151,7 +152,7 @@ func TestSuccessorOffersTheSame(t *testing.T) {
 		{name: "not taken", fault: node.Fault{DropBefore: true}, want: []string{"unclear", "accepted"}, statuses: []hedera.Status{success}},
 		{name: "not sent", hold: true, want: []string{"not sent", "accepted"}, statuses: []hedera.Status{success}},
 		{name: "taken, on its way to consensus", fault: node.Fault{DropAfter: true}, latency: slow, want: []string{"unclear", "duplicate"}, statuses: []hedera.Status{success}},
-		{name: "taken, then the other node", fault: node.Fault{DropAfter: true}, otherNode: true, want: []string{"unclear", "duplicate"}, statuses: []hedera.Status{success}},
+		{name: "taken, then the other node", fault: node.Fault{DropAfter: true}, otherNode: true, known: true, want: []string{"unclear", "duplicate"}, statuses: []hedera.Status{success}},
 		{
 			name: "on its way to consensus from both nodes", fault: node.Fault{DropAfter: true}, latency: slow, otherNode: true,
 			want: []string{"unclear", "accepted"}, statuses: []hedera.Status{success, twice},
@@ -178,6 +179,13 @@ func TestSuccessorOffersTheSame(t *testing.T) {
 				if got := offer(t, nodes, e, test.hold); got != test.want[0] {
 					t.Errorf("the first client hears %q, want %q", got, test.want[0])
 				}
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				defer cancel()
+				if test.known {
+					if _, err := client.Pending(id, at[0]).Receipt(ctx); err != nil {
+						t.Fatal(err)
+					}
+				}
 				if test.otherNode {
 					e.Node = at[1]
 				}
@@ -188,8 +196,6 @@ func TestSuccessorOffersTheSame(t *testing.T) {
 				if got != test.want[1] {
 					t.Errorf("the successor hears %q, want %q", got, test.want[1])
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), patience)
-				defer cancel()
 				if receipt, err := client.Pending(id, e.Node).Receipt(ctx); err != nil || receipt.Status != success {
 					t.Errorf("receipt %+v, %v", receipt, err)
 				}
