@@ -211,7 +211,7 @@ func (a *API) accountAt(ctx context.Context, state *accountState, address common
 	if account.Nonce == nil || *account.Nonce == 0 {
 		return nil
 	}
-	state.nonce, err = a.nonceAt(ctx, address, &mirror.Block{To: at})
+	state.nonce, err = a.nonceAt(ctx, address, &mirror.Block{Period: mirror.Period{To: at}})
 	return err
 }
 

@@ -47,7 +47,7 @@ func (c *fakeChain) mine(n int) {
 	defer c.mu.Unlock()
 	for range n {
 		number := uint64(len(c.blocks))
-		b := &mirror.Block{Number: number, Count: 1, GasUsed: 1, To: hedera.FromNanos(int64(number) + 1), Bloom: make([]byte, 256)}
+		b := &mirror.Block{Number: number, Count: 1, GasUsed: 1, Period: mirror.Period{To: hedera.FromNanos(int64(number) + 1)}, Bloom: make([]byte, 256)}
 		b.Hash[0], b.Hash[31], b.Bloom[7] = 1, byte(number), 1
 		c.blocks = append(c.blocks, b)
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"lockstep/internal/hedera"
 )
@@ -29,78 +31,46 @@ type Account struct {
 	next              string
 }
 
-func readAccount(r *reader, a *Account) {
-	r.object(func(key []byte) {
-		switch string(key) {
-		case "account":
-			a.ID = r.id()
-		case "evm_address":
-			a.Address = r.address()
-		case "balance":
-			readBalance(r, a)
-		case "ethereum_nonce":
-			a.Nonce = r.optional()
-		case "created_timestamp":
-			a.Created = r.time()
-		case "delegation_address":
-			a.Delegation = r.maybeAddress()
-		case "deleted":
-			a.Deleted = r.bool()
-		case "receiver_sig_required":
-			a.ReceiverSignature = r.bool()
-		case "key":
-			a.PublicKey = readSingleKey(r)
-		case "transactions":
-			r.array(func() {
-				t := new(Transaction)
-				readTransaction(r, t)
-				a.Transactions = append(a.Transactions, t)
-			})
-		case "links":
-			a.next = r.next()
-		default:
-			r.skip()
-		}
-	})
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (a *Account) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	var v struct {
+		ID      hedera.ID      `json:"account"`
+		Address common.Address `json:"evm_address"`
+		Balance struct {
+			Balance   *hedera.Tinybar  `json:"balance"`
+			Timestamp hedera.Timestamp `json:"timestamp"`
+		} `json:"balance"`
+		Nonce      *uint64          `json:"ethereum_nonce"`
+		Created    hedera.Timestamp `json:"created_timestamp"`
+		Delegation *common.Address  `json:"delegation_address"`
+		Deleted    bool             `json:"deleted"`
+		Signature  bool             `json:"receiver_sig_required"`
+		Key        struct {
+			Kind string `json:"_type"`
+			Key  string `json:"key"`
+		} `json:"key"`
+		Transactions []*Transaction `json:"transactions"`
+		Links        links          `json:"links"`
+	}
+	if err := json.UnmarshalDecode(d, &v); err != nil {
+		return err
+	}
+	*a = Account{
+		ID: v.ID, Address: v.Address, BalanceKnown: v.Balance.Balance != nil, BalanceTime: v.Balance.Timestamp, Nonce: v.Nonce, Created: v.Created,
+		Delegation: v.Delegation, Deleted: v.Deleted, ReceiverSignature: v.Signature, Transactions: v.Transactions, next: v.Links.next,
+	}
+	if a.BalanceKnown {
+		a.Balance = *v.Balance.Balance
+	}
 	if a.Address == (common.Address{}) {
 		a.Address = a.ID.LongZero()
 	}
-}
-
-// readSingleKey reads a key that is one public key.
-func readSingleKey(r *reader) (public []byte) {
-	var kind, text string
-	r.object(func(key []byte) {
-		switch string(key) {
-		case "_type":
-			kind = r.str()
-		case "key":
-			text = r.str()
-		default:
-			r.skip()
+	if v.Key.Kind == "ED25519" || v.Key.Kind == "ECDSA_SECP256K1" {
+		if public, err := hex.DecodeString(v.Key.Key); err == nil {
+			a.PublicKey = public
 		}
-	})
-	if kind != "ED25519" && kind != "ECDSA_SECP256K1" {
-		return nil
 	}
-	public, err := hex.DecodeString(text)
-	if err != nil {
-		return nil
-	}
-	return public
-}
-
-func readBalance(r *reader, a *Account) {
-	r.object(func(key []byte) {
-		switch string(key) {
-		case "balance":
-			a.Balance, a.BalanceKnown = hedera.Tinybar(r.int64()), true
-		case "timestamp":
-			a.BalanceTime = r.time()
-		default:
-			r.skip()
-		}
-	})
+	return nil
 }
 
 const accountLabel = "accounts/{idOrAliasOrEvmAddress}"
@@ -108,12 +78,12 @@ const accountLabel = "accounts/{idOrAliasOrEvmAddress}"
 // Account returns the account or contract at an address as it is now, or
 // ErrNotFound. The result may be shared and must not be changed.
 func (c *Client) Account(ctx context.Context, address common.Address) (*Account, error) {
-	return get(ctx, c, accountLabel, "accounts/"+lowerHex(address)+"?transactions=false", readAccount)
+	return get[Account](ctx, c, accountLabel, "accounts/"+lowerHex(address)+"?transactions=false")
 }
 
 // AccountByID is Account by entity id.
 func (c *Client) AccountByID(ctx context.Context, id hedera.ID) (*Account, error) {
-	return get(ctx, c, accountLabel, "accounts/"+id.String()+"?transactions=false", readAccount)
+	return get[Account](ctx, c, accountLabel, "accounts/"+id.String()+"?transactions=false")
 }
 
 // BalanceAt returns the balance of the account at an address, after everything up to and including the moment at.
@@ -123,7 +93,7 @@ func (c *Client) AccountByID(ctx context.Context, id hedera.ID) (*Account, error
 // between the snapshot and the moment are then added or taken away.
 func (c *Client) BalanceAt(ctx context.Context, address common.Address, at hedera.Timestamp) (hedera.Tinybar, error) {
 	path := "accounts/" + lowerHex(address) + "?timestamp=lte:" + at.String() + "&limit=" + decimal(uint64(c.config.PageSize)) + "&order=desc"
-	account, err := get(ctx, c, accountLabel, path, readAccount)
+	account, err := get[Account](ctx, c, accountLabel, path)
 	if err != nil {
 		return 0, err
 	}
@@ -185,7 +155,7 @@ func (c *Client) Alias(ctx context.Context, address common.Address) (common.Addr
 	if alias, ok := c.aliases.get(id); ok {
 		return alias, nil
 	}
-	if alias := stored(ctx, c, kindAlias, id.String(), addressFields); alias != nil {
+	if alias := stored[common.Address](ctx, c, kindAlias, id.String()); alias != nil {
 		c.aliases.put(id, *alias, aliasBytes)
 		return *alias, nil
 	}
@@ -223,26 +193,26 @@ func (c *Client) LearnAlias(id hedera.ID, find func() (alias common.Address, ok 
 // keepAlias keeps an alias, which never changes.
 func (c *Client) keepAlias(id hedera.ID, alias common.Address) {
 	c.aliases.put(id, alias, aliasBytes)
-	store(c, kindAlias, id.String(), &alias, addressFields)
+	store(c, kindAlias, id.String(), &alias)
 }
 
 // Transaction is a Hedera transaction of any kind.
 type Transaction struct {
-	ID        string // payer-seconds-nanos
-	Name      string // ETHEREUMTRANSACTION and so on
-	Result    string // a response code
-	Timestamp hedera.Timestamp
-	Entity    hedera.ID
-	Nonce     int64 // 0 for what a client submitted
-	Scheduled bool
-	Fee       hedera.Tinybar // what the payer was charged
-	Transfers []Transfer
+	ID        string           `json:"transaction_id"` // payer-seconds-nanos
+	Name      string           `json:"name"`           // ETHEREUMTRANSACTION and so on
+	Result    string           `json:"result"`         // a response code
+	Timestamp hedera.Timestamp `json:"consensus_timestamp"`
+	Entity    hedera.ID        `json:"entity_id"`
+	Nonce     int64            `json:"nonce"` // 0 for what a client submitted
+	Scheduled bool             `json:"scheduled"`
+	Fee       hedera.Tinybar   `json:"charged_tx_fee"` // what the payer was charged
+	Transfers []Transfer       `json:"transfers"`
 }
 
 // Transfer is a change of one account's balance.
 type Transfer struct {
-	Account hedera.ID
-	Amount  hedera.Tinybar
+	Account hedera.ID      `json:"account"`
+	Amount  hedera.Tinybar `json:"amount"`
 }
 
 // Transferred returns by how much the transaction changed an account's balance.
@@ -255,53 +225,10 @@ func (t *Transaction) Transferred(id hedera.ID) (sum hedera.Tinybar) {
 	return sum
 }
 
-func readTransaction(r *reader, t *Transaction) {
-	r.object(func(key []byte) {
-		switch string(key) {
-		case "transaction_id":
-			t.ID = r.str()
-		case "name":
-			t.Name = r.str()
-		case "result":
-			t.Result = r.str()
-		case "consensus_timestamp":
-			t.Timestamp = r.time()
-		case "entity_id":
-			t.Entity = r.id()
-		case "nonce":
-			t.Nonce = r.int64()
-		case "scheduled":
-			t.Scheduled = r.bool()
-		case "charged_tx_fee":
-			t.Fee = hedera.Tinybar(r.int64())
-		case "transfers":
-			r.array(func() {
-				t.Transfers = append(t.Transfers, readTransfer(r))
-			})
-		default:
-			r.skip()
-		}
-	})
-}
-
-func readTransfer(r *reader) (t Transfer) {
-	r.object(func(key []byte) {
-		switch string(key) {
-		case "account":
-			t.Account = r.id()
-		case "amount":
-			t.Amount = hedera.Tinybar(r.int64())
-		default:
-			r.skip()
-		}
-	})
-	return t
-}
-
 func (c *Client) transactionList(path string) list[Transaction] {
 	return list[Transaction]{
 		label: "transactions", path: path, member: "transactions",
-		maxPages: c.config.MaxAccountPages, read: readTransaction,
+		maxPages: c.config.MaxAccountPages,
 	}
 }
 

@@ -10,12 +10,12 @@ import (
 // logs each.
 func BenchmarkDecodeLogs(b *testing.B) {
 	body := []byte(manyLogs())
-	l := list[Log]{member: "logs", together: true, read: readLog}
+	l := list[Log]{member: "logs"}
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
 		var p page[Log]
-		if err := decode(body, func(r *reader) { l.readPage(r, &p) }); err != nil || len(p.items) != 100 {
+		if err := l.readPage(body, &p); err != nil || len(p.items) != 100 {
 			b.Fatal(len(p.items), err)
 		}
 	}

@@ -12,15 +12,15 @@ import (
 
 // Block is a record file: about two seconds of the network's work. It is final and must not be changed.
 type Block struct {
-	Number     uint64
-	Hash       common.Hash // the first 32 of 48 bytes
-	ParentHash common.Hash // the first 32 of 48 bytes
-	From, To   hedera.Timestamp
-	Count      uint64 // all transactions, not only those of the EVM
-	GasUsed    uint64
-	Size       uint64 // bytes
-	Bloom      []byte // 256 bytes; empty when the block has no logs or the mirror node does not know
-	HAPI       string // protocol version, such as 0.69.0; may be empty
+	Number     uint64      `json:"number"`
+	Hash       common.Hash `json:"hash"`          // the first 32 of 48 bytes
+	ParentHash common.Hash `json:"previous_hash"` // the first 32 of 48 bytes
+	Period     `json:"timestamp"`
+	Count      uint64 `json:"count"` // all transactions, not only those of the EVM
+	GasUsed    uint64 `json:"gas_used"`
+	Size       uint64 `json:"size"`         // bytes
+	Bloom      []byte `json:"logs_bloom"`   // 256 bytes; empty when the block has no logs or the mirror node does not know
+	HAPI       string `json:"hapi_version"` // protocol version, such as 0.69.0; may be empty
 }
 
 // HasLogs tells whether the block's bloom says that contracts left logs in it. Logs of token transfers may be
@@ -31,11 +31,9 @@ func (b *Block) HasLogs() bool {
 
 // Period is a closed interval of consensus time.
 type Period struct {
-	From, To hedera.Timestamp
+	From hedera.Timestamp `json:"from"`
+	To   hedera.Timestamp `json:"to"`
 }
-
-// Period returns the time of the block, both ends included.
-func (b *Block) Period() Period { return Period{b.From, b.To} }
 
 func (p Period) add(q *query) {
 	if p.From != (hedera.Timestamp{}) {
@@ -46,52 +44,15 @@ func (p Period) add(q *query) {
 	}
 }
 
-func readBlock(r *reader, b *Block) {
-	r.object(func(key []byte) {
-		switch string(key) {
-		case "number":
-			b.Number = r.uint64()
-		case "hash":
-			b.Hash = r.hash()
-		case "previous_hash":
-			b.ParentHash = r.hash()
-		case "count":
-			b.Count = r.uint64()
-		case "gas_used":
-			b.GasUsed = r.uint64()
-		case "size":
-			b.Size = r.uint64()
-		case "logs_bloom":
-			b.Bloom = r.bytes()
-		case "hapi_version":
-			b.HAPI = r.str()
-		case "timestamp":
-			b.From, b.To = r.span()
-		default:
-			r.skip()
-		}
-	})
-	if b.closed() {
-		r.note(b.Number)
-	}
-}
-
 // closed tells whether the block is whole.
 func (b *Block) closed() bool { return b.To != (hedera.Timestamp{}) }
 
-// span reads an object with the members from and to.
-func (r *reader) span() (from, to hedera.Timestamp) {
-	r.object(func(key []byte) {
-		switch string(key) {
-		case "from":
-			from = r.time()
-		case "to":
-			to = r.time()
-		default:
-			r.skip()
-		}
-	})
-	return from, to
+// newest is the highest block that an answer names.
+func (b *Block) newest() uint64 {
+	if b.closed() {
+		return b.Number
+	}
+	return 0
 }
 
 const blockBytes = 600
@@ -161,7 +122,7 @@ func (c *Client) knownBlock(ctx context.Context, kind, id string) *Block {
 	if b, ok := c.blocks.get(id); ok {
 		return b
 	}
-	b := stored(ctx, c, kind, id, blockFields)
+	b := stored[Block](ctx, c, kind, id)
 	if b == nil || id != decimal(b.Number) && id != b.Hash.Hex() {
 		return nil
 	}
@@ -171,7 +132,7 @@ func (c *Client) knownBlock(ctx context.Context, kind, id string) *Block {
 }
 
 func (c *Client) readBlock(ctx context.Context, id string) (*Block, error) {
-	b, err := get(ctx, c, "blocks/{hashOrNumber}", "blocks/"+id, readBlock)
+	b, err := get[Block](ctx, c, "blocks/{hashOrNumber}", "blocks/"+id)
 	if err != nil {
 		return nil, err
 	}
@@ -193,8 +154,8 @@ func (c *Client) keepBlock(ctx context.Context, b *Block) {
 	c.newest.of(b)
 	c.blocks.put(decimal(b.Number), b, blockBytes)
 	c.blocks.put(b.Hash.Hex(), b, blockBytes)
-	store(c, kindBlock, decimal(b.Number), b, blockFields)
-	store(c, kindHash, b.Hash.Hex(), b, blockFields)
+	store(c, kindBlock, decimal(b.Number), b)
+	store(c, kindHash, b.Hash.Hex(), b)
 }
 
 // Blocks lists the blocks from first to last, both included, in ascending order.
@@ -250,7 +211,7 @@ func (c *Client) readBlocks(ctx context.Context, from, to uint64) error {
 }
 
 func (c *Client) blockList(path string) list[Block] {
-	return list[Block]{label: "blocks", path: path, member: "blocks", maxPages: c.config.MaxBlockPages, read: readBlock}
+	return list[Block]{label: "blocks", path: path, member: "blocks", maxPages: c.config.MaxBlockPages}
 }
 
 // observe notes that a block exists. A block beyond the shared newest block outdates that block, since no answer

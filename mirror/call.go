@@ -2,12 +2,13 @@ package mirror
 
 import (
 	"context"
-	"encoding/hex"
-	"encoding/json"
+	stdjson "encoding/json"
+	"fmt"
 	"math/big"
-	"strconv"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"lockstep/internal/hedera"
 	"lockstep/mirror/fetch"
@@ -22,74 +23,50 @@ type CallRequest struct {
 	Gas            uint64   // 0: the maximum that is allowed
 	GasPrice       *big.Int // weibar; nil or 0: none
 	Value          hedera.Tinybar
-	StateOverrides json.RawMessage // an object; nil: none
-	AccessList     json.RawMessage // an array; nil: none
-	Authorizations json.RawMessage // an array; nil: none
+	StateOverrides stdjson.RawMessage // an object; nil: none
+	AccessList     stdjson.RawMessage // an array; nil: none
+	Authorizations stdjson.RawMessage // an array; nil: none
 }
 
-func (q *CallRequest) body() []byte {
-	b := make([]byte, 0, 256+2*len(q.Data)+len(q.StateOverrides))
-	b = append(b, `{"estimate":`...)
-	b = strconv.AppendBool(b, q.Estimate)
-	b = appendText(b, "block", q.Block)
-	if q.From != nil {
-		b = appendText(b, "from", lowerHex(*q.From))
+// body is the request as the mirror node reads it.
+func (q *CallRequest) body() ([]byte, error) {
+	body := struct {
+		Estimate       bool            `json:"estimate"`
+		Block          string          `json:"block,omitzero"`
+		From           *common.Address `json:"from,omitzero"`
+		To             *common.Address `json:"to,omitzero"`
+		Data           []byte          `json:"data,omitempty"`
+		Gas            uint64          `json:"gas,omitzero"`
+		GasPrice       *big.Int        `json:"gasPrice,omitzero"`
+		Value          hedera.Tinybar  `json:"value,omitzero"`
+		StateOverrides jsontext.Value  `json:"state_overrides,omitzero"`
+		AccessList     jsontext.Value  `json:"accessList,omitzero"`
+		Authorizations jsontext.Value  `json:"authorizationList,omitzero"`
+	}{q.Estimate, q.Block, q.From, q.To, q.Data, q.Gas, q.GasPrice, q.Value, jsontext.Value(q.StateOverrides), jsontext.Value(q.AccessList), jsontext.Value(q.Authorizations)}
+	if len(q.Data) == 0 {
+		body.Data = nil
 	}
-	if q.To != nil {
-		b = appendText(b, "to", lowerHex(*q.To))
+	if q.GasPrice != nil && q.GasPrice.Sign() <= 0 {
+		body.GasPrice = nil
 	}
-	if len(q.Data) > 0 {
-		b = append(b, `,"data":"0x`...)
-		b = append(hex.AppendEncode(b, q.Data), '"')
-	}
-	if q.Gas > 0 {
-		b = strconv.AppendUint(append(b, `,"gas":`...), q.Gas, 10)
-	}
-	if q.GasPrice != nil && q.GasPrice.Sign() > 0 {
-		b = q.GasPrice.Append(append(b, `,"gasPrice":`...), 10)
-	}
-	if q.Value != 0 {
-		b = strconv.AppendInt(append(b, `,"value":`...), int64(q.Value), 10)
-	}
-	b = appendRaw(b, "state_overrides", q.StateOverrides)
-	b = appendRaw(b, "accessList", q.AccessList)
-	b = appendRaw(b, "authorizationList", q.Authorizations)
-	return append(b, '}')
-}
-
-func appendText(b []byte, name, text string) []byte {
-	if text == "" {
-		return b
-	}
-	b = append(append(append(b, `,"`...), name...), `":"`...)
-	return append(append(b, text...), '"')
-}
-
-func appendRaw(b []byte, name string, raw json.RawMessage) []byte {
-	if len(raw) == 0 {
-		return b
-	}
-	b = append(append(append(b, `,"`...), name...), `":`...)
-	return append(b, raw...)
+	return json.Marshal(body, form)
 }
 
 // Call simulates a contract call and returns its output, or the bytes of the gas it needs. A call that fails is
 // an *Error, whose Message is a response code such as CONTRACT_REVERT_EXECUTED and whose Data is what it reverted
 // with. Identical calls that are under way at once are one.
 func (c *Client) Call(ctx context.Context, q CallRequest) ([]byte, error) {
-	body := q.body()
+	body, err := q.body()
+	if err != nil {
+		return nil, fmt.Errorf("contract call: %w", err)
+	}
+	type answer struct {
+		Result []byte `json:"result"`
+	}
 	post := fetch.Request{Label: "contracts/call", Service: fetch.Web3, Path: "contracts/call", Body: body, Retries: 1}
-	result, err := shared(ctx, c, "call "+string(body), post, func(r *reader, result *[]byte) {
-		r.object(func(key []byte) {
-			if string(key) == "result" {
-				*result = r.bytes()
-				return
-			}
-			r.skip()
-		})
-	})
+	got, err := shared[answer](ctx, c, "call "+string(body), post)
 	if err != nil {
 		return nil, err
 	}
-	return *result, nil
+	return got.Result, nil
 }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/go-json-experiment/json"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"lockstep/internal/capacity"
@@ -146,13 +147,18 @@ func (c *Client) Upstreams() []UpstreamStatus { return c.fetch.Upstreams() }
 // get reads path from the REST interface and decodes the answer. Identical reads
 // share one request and its result, which must not be changed. A 404 is
 // ErrNotFound.
-func get[T any](ctx context.Context, c *Client, label, path string, read func(*reader, *T)) (*T, error) {
-	return shared(ctx, c, path, fetch.Request{Label: label, Path: path}, read)
+func get[T any](ctx context.Context, c *Client, label, path string) (*T, error) {
+	return shared[T](ctx, c, path, fetch.Request{Label: label, Path: path})
 }
 
-// shared is get for any request. The key tells apart what is read and how. Each request that gets the value
+// shared is get for any request. The key tells apart what is read and how.
+func shared[T any](ctx context.Context, c *Client, key string, q fetch.Request) (*T, error) {
+	return sharedWith(ctx, c, key, q, unmarshal[T])
+}
+
+// sharedWith is shared with another way to read an answer. Each request that gets the value
 // counts as its holder.
-func shared[T any](ctx context.Context, c *Client, key string, q fetch.Request, read func(*reader, *T)) (*T, error) {
+func sharedWith[T any](ctx context.Context, c *Client, key string, q fetch.Request, read func([]byte, *T) error) (*T, error) {
 	value, err := c.flights.Do(ctx, key, func(ctx context.Context) (any, error) { return ask(ctx, c, q, read) })
 	if err != nil {
 		return nil, err
@@ -163,6 +169,8 @@ func shared[T any](ctx context.Context, c *Client, key string, q fetch.Request, 
 	}
 	return &got.value, nil
 }
+
+func unmarshal[T any](text []byte, v *T) error { return json.Unmarshal(text, v, form) }
 
 // hold counts the bytes of a value against the request that the context belongs to.
 func hold(ctx context.Context, bytes int64) error {
@@ -175,7 +183,7 @@ func hold(ctx context.Context, bytes int64) error {
 
 // ask makes a request and decodes the answer. Every attempt has its own value, since two may be under way at
 // once.
-func ask[T any](ctx context.Context, c *Client, q fetch.Request, read func(*reader, *T)) (*decoded[T], error) {
+func ask[T any](ctx context.Context, c *Client, q fetch.Request, read func([]byte, *T) error) (*decoded[T], error) {
 	value, err := c.fetch.Do(ctx, q, decoding(read))
 	if err != nil {
 		return nil, err
@@ -190,13 +198,23 @@ type decoded[T any] struct {
 }
 
 // decoding reads each answer into a new value.
-func decoding[T any](read func(*reader, *T)) fetch.Read {
+func decoding[T any](read func([]byte, *T) error) fetch.Read {
 	return func(body []byte) (any, uint64, error) {
-		d, r := new(decoded[T]), reader{b: body}
-		read(&r, &d.value)
+		d := new(decoded[T])
+		if err := read(body, &d.value); err != nil {
+			return nil, 0, err
+		}
 		d.bytes = bytesOf(&d.value, len(body))
-		return d, r.newest, r.end()
+		return d, newestIn(&d.value), nil
 	}
+}
+
+// newestIn is the highest block that a value names; 0 for none.
+func newestIn(value any) uint64 {
+	if v, ok := value.(interface{ newest() uint64 }); ok {
+		return v.newest()
+	}
+	return 0
 }
 
 // bytesOf is about how many bytes a value holds that was read from that many bytes of text. Most hold less, since

@@ -150,7 +150,7 @@ func TestLargeBlock(t *testing.T) {
 		}
 		fmt.Fprintf(w, `{"results":[%s],"links":{"next":%s}}`, strings.Join(items, ","), next)
 	}
-	block := &Block{Number: 17, Count: 10_000, From: hedera.Timestamp{Seconds: 1767225600}, To: hedera.Timestamp{Seconds: 1767225601, Nanos: 999_999_999}}
+	block := &Block{Number: 17, Count: 10_000, Period: Period{From: hedera.Timestamp{Seconds: 1767225600}, To: hedera.Timestamp{Seconds: 1767225601, Nanos: 999_999_999}}}
 	client := connect(t, n.URL)
 	results, err := client.BlockResults(t.Context(), block)
 	if err != nil || len(results) != 10_000 {

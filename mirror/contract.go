@@ -2,7 +2,6 @@ package mirror
 
 import (
 	"context"
-	"encoding/hex"
 
 	"github.com/ethereum/go-ethereum/common"
 
@@ -11,64 +10,23 @@ import (
 
 // Contract is a deployed contract.
 type Contract struct {
-	ID      hedera.ID
-	Address common.Address
-	Created hedera.Timestamp
-	Deleted bool
-	Nonce   *uint64
-	Code    []byte // runtime code
-}
-
-func readContract(r *reader, k *Contract) {
-	r.object(func(key []byte) {
-		switch string(key) {
-		case "contract_id":
-			k.ID = r.id()
-		case "evm_address":
-			k.Address = r.address()
-		case "created_timestamp":
-			k.Created = r.time()
-		case "deleted":
-			k.Deleted = r.bool()
-		case "nonce":
-			k.Nonce = r.optional()
-		case "runtime_bytecode":
-			k.Code = r.bytes()
-		default:
-			r.skip()
-		}
-	})
+	ID      hedera.ID        `json:"contract_id"`
+	Address common.Address   `json:"evm_address"`
+	Created hedera.Timestamp `json:"created_timestamp"`
+	Deleted bool             `json:"deleted"`
+	Nonce   *uint64          `json:"nonce"`
+	Code    []byte           `json:"runtime_bytecode"` // runtime code
 }
 
 // Contract returns the contract at an address as it is now, or ErrNotFound.
 func (c *Client) Contract(ctx context.Context, address common.Address) (*Contract, error) {
-	return get(ctx, c, "contracts/{id}", "contracts/"+lowerHex(address), readContract)
+	return get[Contract](ctx, c, "contracts/{id}", "contracts/"+lowerHex(address))
 }
 
 // slot is an entry of a contract's storage.
 type slot struct {
-	key, value common.Hash
-}
-
-func readSlot(r *reader, s *slot) {
-	r.object(func(key []byte) {
-		switch string(key) {
-		case "slot":
-			s.key = r.hash()
-		case "value":
-			s.value = r.word32()
-		default:
-			r.skip()
-		}
-	})
-}
-
-// word32 reads up to 32 bytes of hex, aligned to the right.
-func (r *reader) word32() (w common.Hash) {
-	if !r.exact(w[:]) {
-		r.word(w[:], r.digits())
-	}
-	return w
+	Key   common.Hash `json:"slot"`
+	Value common.Hash `json:"value"`
 }
 
 // Storage returns a word of a contract's storage at a moment; the zero time is now. A word that was never written
@@ -83,7 +41,7 @@ func (c *Client) Storage(ctx context.Context, address common.Address, key common
 	q.add("order", string(Descending))
 	l := list[slot]{
 		label: "contracts/{id}/state", path: "contracts/" + lowerHex(address) + "/state" + q.String(),
-		member: "state", maxPages: 1, read: readSlot,
+		member: "state", maxPages: 1,
 	}
 	page, err := l.page(ctx, c, l.path)
 	switch {
@@ -91,10 +49,10 @@ func (c *Client) Storage(ctx context.Context, address common.Address, key common
 		return common.Hash{}, nil
 	case err != nil:
 		return common.Hash{}, err
-	case len(page.items) == 0 || page.items[0].key != key:
+	case len(page.items) == 0 || page.items[0].Key != key:
 		return common.Hash{}, nil
 	}
-	return page.items[0].value, nil
+	return page.items[0].Value, nil
 }
 
 // tokenExists tells whether an entity is a token.
@@ -105,33 +63,21 @@ func (c *Client) tokenExists(ctx context.Context, id hedera.ID) (bool, error) {
 
 // Created is an entity whose existence and age alone matter.
 type Created struct {
-	At hedera.Timestamp
+	At hedera.Timestamp `json:"created_timestamp"`
 }
 
 // Token returns when a token was created, or ErrNotFound.
 func (c *Client) Token(ctx context.Context, id hedera.ID) (*Created, error) {
-	return get(ctx, c, "tokens/{tokenId}", "tokens/"+id.String(), func(r *reader, t *Created) {
-		r.object(func(key []byte) {
-			if string(key) == "created_timestamp" {
-				t.At = r.time()
-				return
-			}
-			r.skip()
-		})
-	})
+	return get[Created](ctx, c, "tokens/{tokenId}", "tokens/"+id.String())
 }
 
 // Schedule returns when a schedule was created, or ErrNotFound.
 func (c *Client) Schedule(ctx context.Context, id hedera.ID) (*Created, error) {
-	return get(ctx, c, "schedules/{scheduleId}", "schedules/"+id.String(), func(r *reader, s *Created) {
-		r.object(func(key []byte) {
-			if string(key) == "consensus_timestamp" {
-				s.At = r.time()
-				return
-			}
-			r.skip()
-		})
-	})
+	type schedule struct {
+		At hedera.Timestamp `json:"consensus_timestamp"`
+	}
+	s, err := get[schedule](ctx, c, "schedules/{scheduleId}", "schedules/"+id.String())
+	return (*Created)(s), err
 }
 
 // absent turns ErrNotFound into no error.
@@ -140,12 +86,4 @@ func absent(err error) error {
 		return nil
 	}
 	return err
-}
-
-// lowerHex is the address without the capitals of its checksum, which cost a hash.
-func lowerHex(a common.Address) string {
-	var text [2 + 2*common.AddressLength]byte
-	text[0], text[1] = '0', 'x'
-	hex.Encode(text[2:], a[:])
-	return string(text[:])
 }

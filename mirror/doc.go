@@ -5,7 +5,7 @@
 //
 //	client, err := mirror.New(config, mirror.Options{Log: log})
 //	block, err := client.BlockByNumber(ctx, 17)
-//	for result, err := range client.ContractResults(ctx, mirror.ResultsQuery{Period: block.Period()}) { … }
+//	for result, err := range client.ContractResults(ctx, mirror.ResultsQuery{Period: block.Period}) { … }
 //
 // Single things that do not exist are ErrNotFound. Lists that do not exist are
 // empty. Anything else that goes wrong is an *Error, as package fetch says.
@@ -15,8 +15,7 @@
 // Lists are iterators that read page after page while they are consumed. They end
 // with a *PagesError only if the mirror node has more pages than the cap allows. A
 // link to the next page is followed on the configured host, whatever host it names.
-// A page is decoded item by item, straight from its bytes into structs, so a block
-// of ten thousand transactions costs its decoded size once.
+// text.go says in which form the mirror node writes values.
 //
 // # Sharing
 //

@@ -29,7 +29,7 @@ func TestWhatWasReadIsHeld(t *testing.T) {
 		holding := memory.Open("192.0.2.1")
 		return context.WithValue(t.Context(), capacity.Key{}, holding), holding
 	}
-	block := &Block{Number: 17, From: hedera.Timestamp{Seconds: 1}, To: hedera.Timestamp{Seconds: 2}}
+	block := &Block{Number: 17, Period: Period{From: hedera.Timestamp{Seconds: 1}, To: hedera.Timestamp{Seconds: 2}}}
 	path := "contracts/results/logs?timestamp=gte:1.000000000&timestamp=lte:2.000000000&limit=100&order=desc"
 	for _, c := range []struct {
 		name, body string

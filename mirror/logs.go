@@ -6,6 +6,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"lockstep/internal/eth"
 	"lockstep/internal/hedera"
@@ -18,68 +20,57 @@ type Log struct {
 	complete  bool
 }
 
-func readLog(r *reader, l *Log) {
-	var index, transaction, block bool // is known
-	r.object(func(key []byte) {
-		switch string(key) {
-		case "index":
-			l.Index, index = r.known()
-		case "transaction_hash":
-			l.TxHash = r.hashAgain(&r.origin)
-		case "transaction_index":
-			l.TxIndex, transaction = r.known()
-		case "block_hash":
-			l.BlockHash = r.hashAgain(&r.block)
-		case "block_number":
-			l.BlockNumber, block = r.known()
-		case "timestamp":
-			l.setTime(r.time())
-		default:
-			readEvent(r, l, key)
-		}
-	})
-	l.complete = index && transaction && block && l.BlockHash != (common.Hash{})
-	if l.complete {
-		r.note(l.BlockNumber)
-	}
-}
-
 func (l *Log) setTime(t hedera.Timestamp) { l.Timestamp, l.BlockTime = t, uint64(t.Seconds) }
 
-func readEvent(r *reader, l *Log, key []byte) {
-	switch string(key) {
-	case "address":
-		l.Address = r.address()
-	case "data":
-		l.Data = r.bytes()
-	case "topics":
-		l.Topics = r.topics()
-	default:
-		r.skip()
+// logText is a log as the mirror node writes it. Inside a contract result it has no block of its own.
+type logText struct {
+	Address     common.Address   `json:"address"`
+	Data        []byte           `json:"data"`
+	Topics      []common.Hash    `json:"topics"`
+	Index       *uint64          `json:"index"`
+	TxHash      common.Hash      `json:"transaction_hash,omitzero"`
+	TxIndex     *uint64          `json:"transaction_index,omitzero"`
+	BlockHash   common.Hash      `json:"block_hash,omitzero"`
+	BlockNumber *uint64          `json:"block_number,omitzero"`
+	Timestamp   hedera.Timestamp `json:"timestamp"`
+}
+
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (l *Log) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	var v logText
+	if err := json.UnmarshalDecode(d, &v); err != nil {
+		return err
 	}
-}
-
-// topics reads a list of topics; null is empty.
-func (r *reader) topics() []common.Hash {
-	var few [4]common.Hash // the maximum number of topics
-	read := few[:0]
-	r.array(func() { read = append(read, r.word32()) })
-	topics := r.hashes.take(len(read))
-	copy(topics, read)
-	return topics
-}
-
-// readInnerLog reads a log inside a contract result, which has no block of its own.
-func readInnerLog(r *reader) *Log {
-	l := new(Log)
-	r.object(func(key []byte) {
-		if string(key) == "index" {
-			l.Index = r.uint64()
-			return
+	*l = Log{Log: eth.Log{Address: v.Address, Data: v.Data, Topics: v.Topics, TxHash: v.TxHash, BlockHash: v.BlockHash}}
+	if l.Topics == nil {
+		l.Topics = []common.Hash{}
+	}
+	l.setTime(v.Timestamp)
+	l.complete = l.BlockHash != (common.Hash{})
+	for _, n := range []struct{ to, from *uint64 }{{&l.Index, v.Index}, {&l.TxIndex, v.TxIndex}, {&l.BlockNumber, v.BlockNumber}} {
+		if n.from == nil {
+			l.complete = false
+		} else {
+			*n.to = *n.from
 		}
-		readEvent(r, l, key)
-	})
-	return l
+	}
+	return nil
+}
+
+// MarshalJSONTo implements json.MarshalerTo.
+func (l *Log) MarshalJSONTo(e *jsontext.Encoder) error {
+	v := logText{Address: l.Address, Data: l.Data, Topics: l.Topics, Index: &l.Index, TxHash: l.TxHash, BlockHash: l.BlockHash, Timestamp: l.Timestamp}
+	if l.complete {
+		v.TxIndex, v.BlockNumber = &l.TxIndex, &l.BlockNumber
+	}
+	return json.MarshalEncode(e, &v)
+}
+
+func (l *Log) newest() uint64 {
+	if l.complete {
+		return l.BlockNumber
+	}
+	return 0
 }
 
 // LogsQuery selects logs. A topic search needs a period, no longer than seven days.
@@ -127,7 +118,7 @@ func shortHex(topic common.Hash) string { return hexutil.EncodeBig(topic.Big())[
 func (c *Client) Logs(ctx context.Context, q LogsQuery) ([]*Log, error) {
 	l := list[Log]{
 		label: "contracts/results/logs", path: c.logsPath(q), member: "logs",
-		maxPages: c.config.MaxLogPages, together: true, read: readLog,
+		maxPages: c.config.MaxLogPages,
 	}
 	if q.Address != nil {
 		l.label = "contracts/{id}/results/logs"
@@ -171,7 +162,7 @@ func (c *Client) BlockLogs(ctx context.Context, block *Block, q LogsQuery) ([]*L
 		return logs, hold(ctx, weightOf(logs))
 	}
 	if all {
-		if logs := stored(ctx, c, kindLogs, decimal(block.Number), logsFields); logs != nil {
+		if logs := stored[[]*Log](ctx, c, kindLogs, decimal(block.Number)); logs != nil {
 			c.logs.put(block.Number, *logs, weightOf(*logs))
 			return *logs, hold(ctx, weightOf(*logs))
 		}
@@ -188,7 +179,7 @@ func (c *Client) BlockLogs(ctx context.Context, block *Block, q LogsQuery) ([]*L
 		return logs, nil
 	}
 	c.logs.put(block.Number, logs, weightOf(logs))
-	store(c, kindLogs, decimal(block.Number), &logs, logsFields)
+	store(c, kindLogs, decimal(block.Number), &logs)
 	return logs, nil
 }
 

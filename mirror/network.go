@@ -3,6 +3,9 @@ package mirror
 import (
 	"context"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"lockstep/internal/hedera"
 )
 
@@ -14,46 +17,34 @@ type Fees struct {
 	At                  hedera.Timestamp
 }
 
-func readFees(r *reader, f *Fees) {
-	r.object(func(key []byte) {
-		switch string(key) {
-		case "fees":
-			r.array(func() { readFee(r, f) })
-		case "timestamp":
-			f.At = r.time()
-		default:
-			r.skip()
-		}
-	})
-}
-
-func readFee(r *reader, f *Fees) {
-	var kind string
-	var gas hedera.Tinybar
-	r.object(func(key []byte) {
-		switch string(key) {
-		case "transaction_type":
-			kind = r.str()
-		case "gas":
-			gas = hedera.Tinybar(r.int64())
-		default:
-			r.skip()
-		}
-	})
-	switch kind {
-	case "EthereumTransaction":
-		f.EthereumTransaction = gas
-	case "ContractCall":
-		f.ContractCall = gas
-	case "ContractCreate":
-		f.ContractCreate = gas
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (f *Fees) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	var v struct {
+		Fees []struct {
+			Kind string         `json:"transaction_type"`
+			Gas  hedera.Tinybar `json:"gas"`
+		} `json:"fees"`
+		Timestamp hedera.Timestamp `json:"timestamp"`
 	}
+	err := json.UnmarshalDecode(d, &v)
+	f.At = v.Timestamp
+	for _, fee := range v.Fees {
+		switch fee.Kind {
+		case "EthereumTransaction":
+			f.EthereumTransaction = fee.Gas
+		case "ContractCall":
+			f.ContractCall = fee.Gas
+		case "ContractCreate":
+			f.ContractCreate = fee.Gas
+		}
+	}
+	return err
 }
 
 // Fees returns the present prices; several callers share one request per freshness interval.
 func (c *Client) Fees(ctx context.Context) (*Fees, error) {
 	return c.fees.get(ctx, func(ctx context.Context) (*Fees, error) {
-		return get(ctx, c, "network/fees", "network/fees", readFees)
+		return get[Fees](ctx, c, "network/fees", "network/fees")
 	})
 }
 
@@ -62,48 +53,23 @@ func (c *Client) KnownFees() (fees *Fees, ok bool) { return c.fees.now() }
 
 // feesAt returns the prices at a moment.
 func (c *Client) feesAt(ctx context.Context, at hedera.Timestamp) (*Fees, error) {
-	return get(ctx, c, "network/fees", "network/fees?timestamp=lte:"+at.String(), readFees)
+	return get[Fees](ctx, c, "network/fees", "network/fees?timestamp=lte:"+at.String())
 }
 
 // ExchangeRate is the price of ℏ: Hbars cost Cents US cents until Expires.
 type ExchangeRate struct {
-	Cents, Hbars int64
-	Expires      int64 // seconds since the Unix epoch
+	Cents   int64 `json:"cent_equivalent"`
+	Hbars   int64 `json:"hbar_equivalent"`
+	Expires int64 `json:"expiration_time"` // seconds since the Unix epoch
 }
 
 // ExchangeRates are the present rate and the next one.
 type ExchangeRates struct {
-	Current, Next ExchangeRate
+	Current ExchangeRate `json:"current_rate"`
+	Next    ExchangeRate `json:"next_rate"`
 }
 
 // ExchangeRates returns the network's exchange rates.
 func (c *Client) ExchangeRates(ctx context.Context) (*ExchangeRates, error) {
-	return get(ctx, c, "network/exchangerate", "network/exchangerate", func(r *reader, rates *ExchangeRates) {
-		r.object(func(key []byte) {
-			switch string(key) {
-			case "current_rate":
-				rates.Current = readRate(r)
-			case "next_rate":
-				rates.Next = readRate(r)
-			default:
-				r.skip()
-			}
-		})
-	})
-}
-
-func readRate(r *reader) (rate ExchangeRate) {
-	r.object(func(key []byte) {
-		switch string(key) {
-		case "cent_equivalent":
-			rate.Cents = r.int64()
-		case "hbar_equivalent":
-			rate.Hbars = r.int64()
-		case "expiration_time":
-			rate.Expires = r.int64()
-		default:
-			r.skip()
-		}
-	})
-	return rate
+	return get[ExchangeRates](ctx, c, "network/exchangerate", "network/exchangerate")
 }

@@ -1,9 +1,13 @@
 package mirror
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"lockstep/internal/hedera"
 )
@@ -18,7 +22,7 @@ type Node struct {
 // Nodes returns the network's address book, whole or not at all.
 func (c *Client) Nodes(ctx context.Context) ([]Node, error) {
 	nodes := list[Node]{
-		label: "network/nodes", path: "network/nodes?limit=" + strconv.Itoa(nodesPerPage), member: "nodes", maxPages: maxNodePages, read: readNode,
+		label: "network/nodes", path: "network/nodes?limit=" + strconv.Itoa(nodesPerPage), member: "nodes", maxPages: maxNodePages,
 	}
 	var found []Node
 	for node, err := range nodes.items(ctx, c) {
@@ -36,46 +40,23 @@ const (
 	maxNodePages = 40
 )
 
-func readNode(r *reader, n *Node) {
-	r.object(func(key []byte) {
-		switch string(key) {
-		case "node_account_id":
-			n.Account = r.id()
-		case "node_cert_hash":
-			n.CertHash = r.str()
-		case "service_endpoints":
-			r.array(func() {
-				if endpoint := readEndpoint(r); endpoint != "" {
-					n.Endpoints = append(n.Endpoints, endpoint)
-				}
-			})
-		default:
-			r.skip()
-		}
-	})
-}
-
-// readEndpoint reads where a service is: by name, or else by IPv4 address.
-func readEndpoint(r *reader) string {
-	var name, address string
-	var port int64
-	r.object(func(key []byte) {
-		switch string(key) {
-		case "domain_name":
-			name = r.str()
-		case "ip_address_v4":
-			address = r.str()
-		case "port":
-			port = r.int64()
-		default:
-			r.skip()
-		}
-	})
-	if name == "" {
-		name = address
+// UnmarshalJSONFrom implements json.UnmarshalerFrom. A service is named by its domain, or else by its IPv4 address.
+func (n *Node) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	var v struct {
+		Account   hedera.ID `json:"node_account_id"`
+		CertHash  string    `json:"node_cert_hash"`
+		Endpoints []struct {
+			Name    string `json:"domain_name"`
+			Address string `json:"ip_address_v4"`
+			Port    int64  `json:"port"`
+		} `json:"service_endpoints"`
 	}
-	if name == "" || port < 1 || port > 65535 {
-		return ""
+	err := json.UnmarshalDecode(d, &v)
+	*n = Node{Account: v.Account, CertHash: v.CertHash}
+	for _, e := range v.Endpoints {
+		if host := cmp.Or(e.Name, e.Address); host != "" && e.Port >= 1 && e.Port <= 65535 {
+			n.Endpoints = append(n.Endpoints, net.JoinHostPort(host, strconv.FormatInt(e.Port, 10)))
+		}
 	}
-	return net.JoinHostPort(name, strconv.FormatInt(port, 10))
+	return err
 }

@@ -1,26 +1,29 @@
 package mirror
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"lockstep/mirror/fetch"
 )
 
-// list is a list of the REST interface: where it starts, what its member is called
-// and how one item is read.
+// list is a list of the REST interface: where it starts, and what its member is called.
 type list[T any] struct {
 	label    string
 	path     string
 	member   string
 	maxPages int
 	exists   bool // a list that the mirror node does not know is ErrNotFound
-	together bool // items are kept all together, and so are allocated many at once
-	read     func(*reader, *T)
 }
 
 // items reads a list page by page while it is consumed. Items of one page are decoded together, so that no
@@ -67,8 +70,9 @@ func (l list[T]) failure(path string, err error) error {
 }
 
 type page[T any] struct {
-	items []*T
-	next  string // path of the next page below /api/v1/; empty on the last one
+	member string // that has the items
+	items  []*T
+	next   string // path of the next page below /api/v1/; empty on the last one
 }
 
 // weight is about how many bytes the page holds; 0 if its items do not say.
@@ -86,52 +90,67 @@ func (p *page[T]) weight() (bytes int64) {
 // page reads one page. Identical pages that are asked for at the same time are one
 // request.
 func (l list[T]) page(ctx context.Context, c *Client, path string) (*page[T], error) {
-	return get(ctx, c, l.label, path, l.readPage)
+	return sharedWith(ctx, c, path, fetch.Request{Label: l.label, Path: path}, l.readPage)
 }
 
-func (l list[T]) readPage(r *reader, p *page[T]) {
-	r.object(func(key []byte) {
-		switch string(key) {
-		case l.member:
-			l.readItems(r, p)
-		case "links":
-			p.next = r.next()
-		default:
-			r.skip()
-		}
-	})
+func (l list[T]) readPage(text []byte, p *page[T]) error {
+	p.member = l.member
+	return unmarshal(text, p)
 }
 
-func (l list[T]) readItems(r *reader, p *page[T]) {
-	var items slab[T]
-	if l.together {
-		items.max, r.data.max, r.hashes.max = 16, 1<<10, 32
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (p *page[T]) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	if open, err := d.ReadToken(); err != nil || open.Kind() != '{' {
+		return cmp.Or(err, errNoPage)
 	}
-	r.array(func() {
-		item := &items.take(1)[0]
-		l.read(r, item)
-		p.items = append(p.items, item)
-	})
+	for d.PeekKind() != '}' {
+		name, err := d.ReadToken()
+		if err != nil {
+			return err
+		}
+		var next links
+		switch name.String() {
+		case p.member:
+			err = json.UnmarshalDecode(d, &p.items)
+		case "links":
+			err = json.UnmarshalDecode(d, &next)
+			p.next = next.next
+		default:
+			err = d.SkipValue()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	p.items = slices.DeleteFunc(p.items, func(item *T) bool { return item == nil })
+	_, err := d.ReadToken()
+	return err
 }
 
-// next reads a links object. Whatever host a link names, only what follows the
+var errNoPage = errors.New("want a page of a list")
+
+// newest is the highest block that the page names.
+func (p *page[T]) newest() (newest uint64) {
+	for _, item := range p.items {
+		newest = max(newest, newestIn(item))
+	}
+	return newest
+}
+
+// links is where the next page is. Whatever host a link names, only what follows the
 // interface's prefix is used.
-func (r *reader) next() (path string) {
-	r.object(func(key []byte) {
-		if string(key) != "next" {
-			r.skip()
-			return
-		}
-		link := r.str()
-		if link == "" || r.err != nil {
-			return
-		}
-		var err error
-		if path, err = nextPath(link); err != nil {
-			r.fail("%s", err.Error())
-		}
-	})
-	return path
+type links struct{ next string }
+
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (l *links) UnmarshalJSONFrom(d *jsontext.Decoder) (err error) {
+	var v struct {
+		Next string `json:"next"`
+	}
+	if err = json.UnmarshalDecode(d, &v); err != nil || v.Next == "" {
+		return err
+	}
+	l.next, err = nextPath(v.Next)
+	return err
 }
 
 func nextPath(link string) (string, error) {

@@ -84,7 +84,7 @@ func TestBlockResults(t *testing.T) {
 		return `{"results":[` + strings.Join(items, ",") + `],"links":{"next":null}}`
 	}
 	var block Block
-	if err := decode([]byte(blockJSON(17)), func(r *reader) { readBlock(r, &block) }); err != nil {
+	if err := unmarshal([]byte(blockJSON(17)), &block); err != nil {
 		t.Fatal(err)
 	}
 	n := newNode(t)

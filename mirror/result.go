@@ -2,10 +2,8 @@ package mirror
 
 import (
 	"context"
-	"encoding/hex"
 	"iter"
 	"math/big"
-	"strings"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -20,39 +18,41 @@ import (
 // ContractResult is what became of a transaction in the EVM. A complete one is
 // final and must not be changed.
 type ContractResult struct {
-	Hash        common.Hash
-	BlockHash   common.Hash // the first 32 of 48 bytes; zero while the block is unknown
-	BlockNumber *uint64     // nil while the block is unknown
-	Index       *uint64     // position in the block; nil while unknown and for what never ran
-	Timestamp   hedera.Timestamp
+	Hash        common.Hash      `json:"hash"`
+	BlockHash   common.Hash      `json:"block_hash"`        // the first 32 of 48 bytes; zero while the block is unknown
+	BlockNumber *uint64          `json:"block_number"`      // nil while the block is unknown
+	Index       *uint64          `json:"transaction_index"` // position in the block; nil while unknown and for what never ran
+	Timestamp   hedera.Timestamp `json:"timestamp"`
 
-	Result       string // a response code; SUCCESS if all went well
-	Status       uint64 // 1 or 0, as in Ethereum receipts
-	ErrorMessage string
+	Result       string `json:"result"` // a response code; SUCCESS if all went well
+	Status       uint64 `json:"status"` // 1 or 0, as in Ethereum receipts
+	ErrorMessage string `json:"error_message"`
 
-	From     common.Address  // often the long-zero address of the sender
-	To       *common.Address // as signed; nil for a creation
-	Address  *common.Address // the contract that was called or created
-	Contract hedera.ID
-	Created  []hedera.ID // contracts that the transaction created
+	From     common.Address  `json:"from"`    // often the long-zero address of the sender
+	To       *common.Address `json:"to"`      // as signed; nil for a creation
+	Address  *common.Address `json:"address"` // the contract that was called or created
+	Contract hedera.ID       `json:"contract_id"`
+	Created  []hedera.ID     `json:"created_contract_ids"` // contracts that the transaction created
 
-	Type           *uint64 // nil if it was no Ethereum transaction
-	ChainID        *big.Int
-	Nonce          *uint64
-	GasLimit       uint64
-	GasUsed        uint64
-	GasPrice       *big.Int // weibar, as the next two; nil where the type has none
-	MaxFee         *big.Int
-	MaxTip         *big.Int
-	Amount         *big.Int // weibar
-	Input          []byte
-	Output         []byte // what the call returned
-	V, R, S        *big.Int
-	AccessList     types.AccessList
-	Authorizations []Authorization
+	Type           *uint64          `json:"type"` // nil if it was no Ethereum transaction
+	ChainID        *big.Int         `json:"chain_id"`
+	Nonce          *uint64          `json:"nonce"`
+	GasLimit       uint64           `json:"gas_limit"`
+	GasUsed        uint64           `json:"gas_used"`
+	GasPrice       *big.Int         `json:"gas_price"` // weibar, as the next two; nil where the type has none
+	MaxFee         *big.Int         `json:"max_fee_per_gas"`
+	MaxTip         *big.Int         `json:"max_priority_fee_per_gas"`
+	Amount         *big.Int         `json:"amount"` // weibar
+	Input          []byte           `json:"function_parameters"`
+	Output         []byte           `json:"call_result"` // what the call returned
+	V              *big.Int         `json:"v"`
+	R              *big.Int         `json:"r"`
+	S              *big.Int         `json:"s"`
+	AccessList     types.AccessList `json:"access_list"`
+	Authorizations []Authorization  `json:"authorization_list"`
 
-	Bloom []byte
-	Logs  []*Log // only of a single result, and without the fields of its block
+	Bloom []byte `json:"bloom"`
+	Logs  []*Log `json:"logs"` // only of a single result, and without the fields of its block
 }
 
 // Authorization is an entry of an EIP-7702 authorization list.
@@ -92,152 +92,11 @@ func (r *ContractResult) weight() int64 {
 	return n
 }
 
-func readResult(r *reader, c *ContractResult) {
-	r.object(func(key []byte) {
-		switch string(key) {
-		case "hash":
-			c.Hash = r.hash()
-		case "block_hash":
-			c.BlockHash = r.hash()
-		case "block_number":
-			c.BlockNumber = r.optional()
-		case "transaction_index":
-			c.Index = r.optional()
-		case "timestamp":
-			c.Timestamp = r.time()
-		case "result":
-			c.Result = r.str()
-		case "status":
-			c.Status = r.smallQuantity()
-		case "error_message":
-			c.ErrorMessage = r.str()
-		case "from":
-			c.From = r.address()
-		case "to":
-			c.To = r.maybeAddress()
-		case "address":
-			c.Address = r.maybeAddress()
-		case "contract_id":
-			c.Contract = r.id()
-		case "created_contract_ids":
-			r.array(func() { c.Created = append(c.Created, r.id()) })
-		case "logs":
-			r.array(func() { c.Logs = append(c.Logs, readInnerLog(r)) })
-		default:
-			readEthereumFields(r, c, key)
-		}
-	})
-	if c.BlockNumber != nil {
-		r.note(*c.BlockNumber)
-	}
-}
-
-// readEthereumFields reads the content of the transaction and its cost.
-func readEthereumFields(r *reader, c *ContractResult, key []byte) {
-	switch string(key) {
-	case "type":
-		c.Type = r.optional()
-	case "chain_id":
-		c.ChainID = r.quantity()
-	case "nonce":
-		c.Nonce = r.optional()
-	case "gas_limit":
-		c.GasLimit = r.uint64()
-	case "gas_used":
-		c.GasUsed = r.uint64()
-	case "gas_price":
-		c.GasPrice = r.quantity()
-	case "max_fee_per_gas":
-		c.MaxFee = r.quantity()
-	case "max_priority_fee_per_gas":
-		c.MaxTip = r.quantity()
-	case "amount":
-		c.Amount = r.big()
-	case "function_parameters":
-		c.Input = r.bytes()
-	case "call_result":
-		c.Output = r.bytes()
-	case "v":
-		c.V = r.big()
-	case "r":
-		c.R = r.quantity()
-	case "s":
-		c.S = r.quantity()
-	case "access_list":
-		c.AccessList = readAccessList(r)
-	case "authorization_list":
-		r.array(func() { c.Authorizations = append(c.Authorizations, readAuthorization(r)) })
-	case "bloom":
-		c.Bloom = r.bytes()
-	default:
-		r.skip()
-	}
-}
-
-// smallQuantity reads a number in hex that fits 64 bits.
-func (r *reader) smallQuantity() uint64 {
-	n := r.quantity()
-	if n == nil {
+func (r *ContractResult) newest() uint64 {
+	if r.BlockNumber == nil {
 		return 0
 	}
-	if !n.IsUint64() {
-		r.fail("want a number of 64 bits")
-	}
-	return n.Uint64()
-}
-
-// readAccessList reads a list of objects. Older mirror nodes give hex text of the encoded list instead, which is
-// not shown.
-func readAccessList(r *reader) (list types.AccessList) {
-	if r.peek() == '"' {
-		r.skip()
-		return nil
-	}
-	r.array(func() {
-		var entry types.AccessTuple
-		r.object(func(key []byte) {
-			switch string(key) {
-			case "address":
-				entry.Address = r.address()
-			case "storage_keys", "storageKeys":
-				r.array(func() { entry.StorageKeys = append(entry.StorageKeys, r.word32()) })
-			default:
-				r.skip()
-			}
-		})
-		list = append(list, entry)
-	})
-	return list
-}
-
-func readAuthorization(r *reader) (a Authorization) {
-	r.object(func(key []byte) {
-		switch string(key) {
-		case "chain_id", "chainId":
-			a.ChainID = r.quantity()
-		case "address":
-			a.Address = r.address()
-		case "nonce":
-			a.Nonce = r.uint64()
-		case "y_parity", "yParity", "yparity":
-			a.YParity = r.anyNumber()
-		case "r":
-			a.R = r.quantity()
-		case "s":
-			a.S = r.quantity()
-		default:
-			r.skip()
-		}
-	})
-	return a
-}
-
-// anyNumber reads a number that may be written in hex or as a JSON number.
-func (r *reader) anyNumber() uint64 {
-	if r.peek() == '"' {
-		return r.smallQuantity()
-	}
-	return r.uint64()
+	return *r.BlockNumber
 }
 
 const resultLabel = "contracts/results/{transactionIdOrHash}"
@@ -249,7 +108,7 @@ func (c *Client) ContractResult(ctx context.Context, hash common.Hash) (*Contrac
 	if r, ok := c.results.get(hash); ok {
 		return r, nil
 	}
-	if r := stored(ctx, c, kindResult, hash.Hex(), resultFields); r != nil && r.Complete() {
+	if r := stored[ContractResult](ctx, c, kindResult, hash.Hex()); r != nil && r.Complete() {
 		c.learn(*r.BlockNumber)
 		c.results.put(hash, r, r.weight())
 		return r, nil
@@ -257,7 +116,7 @@ func (c *Client) ContractResult(ctx context.Context, hash common.Hash) (*Contrac
 	var result *ContractResult
 	err := c.untilMature(ctx, func(ctx context.Context) (bool, error) {
 		var err error
-		result, err = get(ctx, c, resultLabel, "contracts/results/"+hash.Hex()+"?hbar=false", readResult)
+		result, err = get[ContractResult](ctx, c, resultLabel, "contracts/results/"+hash.Hex()+"?hbar=false")
 		return err == nil && (result.Complete() || c.Refused(result)), err
 	})
 	if err == nil {
@@ -269,14 +128,14 @@ func (c *Client) ContractResult(ctx context.Context, hash common.Hash) (*Contrac
 // ContractResultByID is one look at what became of a Hedera transaction, by its id.
 // The record may be incomplete.
 func (c *Client) ContractResultByID(ctx context.Context, id hedera.TransactionID) (*ContractResult, error) {
-	return get(ctx, c, resultLabel, "contracts/results/"+id.Mirror()+"?hbar=false", readResult)
+	return get[ContractResult](ctx, c, resultLabel, "contracts/results/"+id.Mirror()+"?hbar=false")
 }
 
 func (c *Client) keepResult(hash common.Hash, r *ContractResult) {
 	if r.Complete() {
 		c.observe(*r.BlockNumber)
 		c.results.put(hash, r, r.weight())
-		store(c, kindResult, hash.Hex(), r, resultFields)
+		store(c, kindResult, hash.Hex(), r)
 	}
 }
 
@@ -312,19 +171,6 @@ func (c *Client) Refused(r *ContractResult) bool {
 		return c.never[name] && (r.GasUsed == 0 || !hedera.AlsoFromRun(status))
 	}
 	return !r.Complete() && (refused(r.Result) || refused(decodeASCII(r.ErrorMessage)))
-}
-
-// decodeASCII reads text that may be written in hex.
-func decodeASCII(text string) string {
-	digits, ok := strings.CutPrefix(text, "0x")
-	if !ok {
-		return text
-	}
-	raw, err := hex.DecodeString(digits)
-	if err != nil {
-		return text
-	}
-	return string(raw)
 }
 
 // ResultsQuery selects contract results. Fields that are nil, and a zero Period, do not select.
@@ -377,7 +223,7 @@ func (c *Client) ContractResults(ctx context.Context, q ResultsQuery) iter.Seq2[
 func (c *Client) resultList(path string) list[ContractResult] {
 	return list[ContractResult]{
 		label: "contracts/results", path: path, member: "results",
-		maxPages: c.config.MaxResultPages, read: readResult,
+		maxPages: c.config.MaxResultPages,
 	}
 }
 
@@ -435,7 +281,7 @@ func (c *Client) wholeBlock(ctx context.Context, number uint64, some bool, read 
 	if all, ok := c.lists.get(number); ok {
 		return all, hold(ctx, weightOf(all))
 	}
-	if all := stored(ctx, c, kindResults, decimal(number), resultsFields); all != nil {
+	if all := stored[[]*ContractResult](ctx, c, kindResults, decimal(number)); all != nil {
 		c.learn(number)
 		c.lists.put(number, *all, weightOf(*all))
 		return *all, hold(ctx, weightOf(*all))
@@ -453,7 +299,7 @@ func (c *Client) wholeBlock(ctx context.Context, number uint64, some bool, read 
 		return complete, absent(err)
 	}
 	c.lists.put(number, complete, weightOf(complete))
-	store(c, kindResults, decimal(number), &complete, resultsFields)
+	store(c, kindResults, decimal(number), &complete)
 	return complete, nil
 }
 

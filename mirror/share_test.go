@@ -59,7 +59,7 @@ func TestDecoderPanicFailsOneRead(t *testing.T) {
 	n := newNode(t)
 	n.set("x", `{}`)
 	client := connect(t, n.URL)
-	_, err := get(t.Context(), client, "x", "x", func(*reader, *int) { panic("a mistake") })
+	_, err := sharedWith(t.Context(), client, "x", fetch.Request{Label: "x", Path: "x"}, func([]byte, *int) error { panic("a mistake") })
 	if !errors.Is(err, fetch.ErrPanic) || strings.Contains(err.Error(), "a mistake") {
 		t.Errorf("%v", err)
 	}

@@ -11,7 +11,7 @@ import (
 // sliced reads what lies in a block's time. A large block is cut into parts of equal length that are read at the
 // same time, because the latencies of pages in sequence would add up.
 func sliced[T any](ctx context.Context, c *Client, block *Block, read func(context.Context, Period) ([]T, error)) ([]T, error) {
-	slices := cut(block.Period(), (block.Count+uint64(c.config.SliceSize)-1)/uint64(c.config.SliceSize))
+	slices := cut(block.Period, (block.Count+uint64(c.config.SliceSize)-1)/uint64(c.config.SliceSize))
 	if len(slices) == 1 {
 		return read(ctx, slices[0])
 	}

@@ -35,7 +35,7 @@ const (
 )
 
 // stored looks for a record in the store. A record that cannot be read counts as missing.
-func stored[T any](ctx context.Context, c *Client, kind, key string, fields func(*coder, *T)) *T {
+func stored[T any](ctx context.Context, c *Client, kind, key string) *T {
 	if !c.store.Enabled() {
 		return nil
 	}
@@ -47,7 +47,7 @@ func stored[T any](ctx context.Context, c *Client, kind, key string, fields func
 	if raw == nil {
 		return nil
 	}
-	value := decodeRecord(raw, fields)
+	value := decodeRecord[T](raw)
 	if value == nil {
 		c.unreadable.Inc()
 	}
@@ -55,12 +55,14 @@ func stored[T any](ctx context.Context, c *Client, kind, key string, fields func
 }
 
 // store puts a record into the store.
-func store[T any](c *Client, kind, key string, value *T, fields func(*coder, *T)) {
+func store(c *Client, kind, key string, value any) {
 	if !c.store.Enabled() {
 		return
 	}
 	if chain := c.chainKey.Load(); chain != nil {
-		c.store.Put(*chain+":"+kind+":"+key, encodeRecord(value, fields))
+		if record, err := encodeRecord(value); err == nil { // what is read can be written
+			c.store.Put(*chain+":"+kind+":"+key, record)
+		}
 	}
 }
 

@@ -63,7 +63,7 @@ type keptRead struct {
 func keptReads(t *testing.T) []keptRead {
 	t.Helper()
 	block := new(Block)
-	if err := decode([]byte(blockJSON(17)), func(r *reader) { readBlock(r, block) }); err != nil {
+	if err := unmarshal([]byte(blockJSON(17)), block); err != nil {
 		t.Fatal(err)
 	}
 	return []keptRead{

@@ -657,7 +657,7 @@ func TestHedge(t *testing.T) {
 	})
 	t.Run("a mistake fails one read", func(t *testing.T) {
 		client := over(t, func(c *Config) { c.HedgeDelay = envx.Millis(time.Hour) }, chain.face())
-		_, err := get(t.Context(), client, "x", "blocks", func(*reader, *int) { panic("a mistake") })
+		_, err := sharedWith(t.Context(), client, "blocks", fetch.Request{Label: "x", Path: "blocks"}, func([]byte, *int) error { panic("a mistake") })
 		if !errors.Is(err, fetch.ErrPanic) {
 			t.Error(err)
 		}
