@@ -1,14 +1,10 @@
 package rpc
 
 import (
-	"context"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"lockstep/internal/telemetry"
 )
 
 // Metrics are the numbers of the JSON-RPC servers, not registered anywhere. Labels are bounded: methods that do
@@ -111,37 +107,6 @@ func (m *Metrics) Collectors() []prometheus.Collector {
 		m.ws.messageDuration, m.ws.active, m.ws.limited, m.ws.limitedByTTL,
 		m.ws.limitedByIP, m.ws.slow, m.ws.busiest,
 	}
-}
-
-// lazyObserver keeps the one series that a hot path writes to. It makes the series at the first use, so that
-// methods that nobody calls have none.
-type lazyObserver struct {
-	made atomic.Pointer[prometheus.Observer]
-}
-
-func (l *lazyObserver) observe(ctx context.Context, v *prometheus.HistogramVec, elapsed time.Duration, labels func() []string) {
-	p := l.made.Load()
-	if p == nil {
-		o := v.WithLabelValues(labels()...)
-		p = &o
-		l.made.Store(p)
-	}
-	telemetry.Observe(ctx, *p, milliseconds(elapsed))
-}
-
-// lazyCounter is lazyObserver for a counter.
-type lazyCounter struct {
-	made atomic.Pointer[prometheus.Counter]
-}
-
-func (l *lazyCounter) inc(v *prometheus.CounterVec, label string) {
-	p := l.made.Load()
-	if p == nil {
-		c := v.WithLabelValues(label)
-		p = &c
-		l.made.Store(p)
-	}
-	(*p).Inc()
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

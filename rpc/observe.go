@@ -3,7 +3,6 @@ package rpc
 import (
 	"context"
 	"log/slog"
-	"net/http"
 	"strconv"
 	"time"
 
@@ -14,29 +13,22 @@ import (
 func (ex *exchange) observeHTTP(ctx context.Context, status int) {
 	m := ex.d.metrics
 	elapsed := time.Since(ex.started)
-	label, e := ex.label()
-	switch {
-	case status == http.StatusOK && e != nil:
-		e.responses.observe(ctx, m.methodResponse, elapsed, func() []string { return []string{label, "200"} })
-	case status == http.StatusOK && ex.batch:
-		ex.d.batches.observe(ctx, m.methodResponse, elapsed, func() []string { return []string{label, "200"} })
-	default:
-		telemetry.Observe(ctx, m.methodResponse.WithLabelValues(label, strconv.Itoa(status)), milliseconds(elapsed))
-	}
+	label := ex.label()
+	telemetry.Observe(ctx, m.methodResponse.WithLabelValues(label, strconv.Itoa(status)), milliseconds(elapsed))
 	ex.observeItems(ctx)
 	ex.describe(label)
 	ex.logLine(ctx, label, elapsed)
 }
 
 // label names what the request asked for: a method, a batch, or unknown.
-func (ex *exchange) label() (string, *route) {
+func (ex *exchange) label() string {
 	switch {
 	case ex.batch:
-		return "batch_request", nil
+		return "batch_request"
 	case ex.failed || len(ex.calls) != 1 || !ex.calls[0].hasMethod:
-		return "undefined", nil
+		return "undefined"
 	}
-	return ex.calls[0].name(), ex.calls[0].route
+	return ex.calls[0].name()
 }
 
 func (ex *exchange) observeItems(ctx context.Context) {
@@ -46,10 +38,6 @@ func (ex *exchange) observeItems(ctx context.Context) {
 	m := ex.d.metrics
 	for i := range ex.calls {
 		c := &ex.calls[i]
-		if !c.failed && c.route != nil {
-			c.route.results.observe(ctx, m.methodResult, c.elapsed, func() []string { return []string{c.name(), "200", "true"} })
-			continue
-		}
 		telemetry.Observe(ctx, m.methodResult.WithLabelValues(c.name(), codeLabel(c.failure.code), "true"), milliseconds(c.elapsed))
 	}
 }
@@ -95,12 +83,8 @@ func (ex *exchange) outcome() (fault, bool) {
 func (ex *exchange) observeWS(ctx context.Context) {
 	m := ex.d.metrics
 	elapsed := time.Since(ex.started)
-	label, e := ex.label()
-	if e != nil {
-		e.messages.observe(ctx, m.ws.messageDuration, elapsed, func() []string { return []string{label} })
-	} else {
-		telemetry.Observe(ctx, m.ws.messageDuration.WithLabelValues(label), milliseconds(elapsed))
-	}
+	label := ex.label()
+	telemetry.Observe(ctx, m.ws.messageDuration.WithLabelValues(label), milliseconds(elapsed))
 	ex.observeItems(ctx)
 	ex.describe(label)
 	ex.logLine(ctx, label, elapsed)

@@ -375,14 +375,8 @@ func (c *wsConn) finish(ctx context.Context, ex *exchange) {
 
 // count counts the calls of a message.
 func (c *wsConn) count(ex *exchange) {
-	m := &c.server.d.metrics.ws
 	for i := range ex.calls {
-		call := &ex.calls[i]
-		if call.route == nil {
-			m.methods.WithLabelValues(unknownMethod).Inc()
-			continue
-		}
-		call.route.calls.inc(m.methods, call.route.Name)
+		c.server.d.metrics.ws.methods.WithLabelValues(ex.calls[i].name()).Inc()
 	}
 }
 
