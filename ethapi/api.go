@@ -34,7 +34,6 @@ type Mirror interface {
 // Blocks gives blocks. What does not exist is mirror.ErrNotFound.
 type Blocks interface {
 	LatestBlock(ctx context.Context) (*mirror.Block, error)
-	KnownLatestBlock() (block *mirror.Block, ok bool)
 	EarliestBlock(ctx context.Context) (*mirror.Block, error)
 	BlockByNumber(ctx context.Context, number uint64) (*mirror.Block, error)
 	CachedBlock(number uint64) (block *mirror.Block, ok bool)
@@ -72,7 +71,6 @@ type Results interface {
 // Network gives prices and runs simulations.
 type Network interface {
 	Fees(ctx context.Context) (*mirror.Fees, error)
-	KnownFees() (fees *mirror.Fees, ok bool)
 	GasPriceAt(ctx context.Context, at hedera.Timestamp) (hedera.Tinybar, error)
 	Call(ctx context.Context, q mirror.CallRequest) ([]byte, error)
 }
@@ -125,8 +123,7 @@ type API struct {
 	deps    Deps
 	mirror  Mirror
 	filters FilterStore
-	recent  recentBlocks
-	awaited *recent
+	awaited *awaited
 	replays chan struct{} // one for each replayed transaction in memory
 
 	simulations *capacity.Permits // one place for each simulation that has begun
@@ -171,7 +168,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 	return &API{
 		cfg: cfg, deps: deps, mirror: deps.Mirror,
 		filters:     deps.Filters,
-		awaited:     newRecent(deps, cfg.ReadYourWrites.Duration()),
+		awaited:     newAwaited(cfg.ReadYourWrites.Duration()),
 		replays:     make(chan struct{}, cfg.Debug.Replays),
 		simulations: capacity.NewPermits(cfg.Simulation.Concurrency, max(1, cfg.Simulation.Concurrency/4)), processors: deps.Processors,
 		document: document,

@@ -21,9 +21,6 @@ func (a *API) getBlock(ctx context.Context, p *rpc.Params) (any, error) {
 		return nil, err
 	}
 	full := p.Bool(1)
-	if answer, ok := a.recent.get(block.Hash, full); ok {
-		return answer, nil
-	}
 	c, err := a.contents(ctx, block)
 	if err != nil {
 		return nil, err
@@ -40,7 +37,7 @@ func (a *API) getBlock(ctx context.Context, p *rpc.Params) (any, error) {
 			return nil, err
 		}
 	}
-	return a.keep(c, c.block(full))
+	return c.block(full), nil
 }
 
 // blockParam finds the block of parameter 0; nil without an error if there is none.
@@ -114,7 +111,6 @@ type contents struct {
 	builder
 	source  *mirror.Block
 	entries []entry
-	whole   bool // both lists exist and agree with the block
 }
 
 type entry struct {
@@ -137,8 +133,6 @@ func (a *API) contents(ctx context.Context, block *mirror.Block) (*contents, err
 	if err := t.wait(); err != nil {
 		return nil, err
 	}
-	listed := block.Count == 0 || results != nil && logs != nil
-	c.whole = listed && (len(results) > 0 || block.GasUsed == 0) && (len(logs) > 0 || !block.HasLogs())
 	c.fill(results, logs)
 	return c, nil
 }

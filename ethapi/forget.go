@@ -6,17 +6,10 @@ type rewinder interface{ rewind(next uint64) }
 // WentBack forgets the blocks after a block: a development network can go back to an earlier state. Filters and
 // subscriptions then tell of the new blocks after it.
 func (s *Subscriptions) WentBack(block uint64) {
-	s.api.recent.clear()
 	if f, ok := s.api.filters.(rewinder); ok {
 		f.rewind(block + 1)
 	}
 	s.hub.rewind(block + 1)
-}
-
-func (r *recentBlocks) clear() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.slots = [recentCount]recentBlock{}
 }
 
 // rewind implements rewinder.

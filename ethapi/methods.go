@@ -38,8 +38,8 @@ func (a *API) Methods() []rpc.Method {
 	}
 	methods := []rpc.Method{
 		// Head and fees.
-		ready(row("eth_blockNumber", a.blockNumber), a.knownBlockNumber),
-		ready(row("eth_gasPrice", a.gasPrice), a.knownGasPrice),
+		row("eth_blockNumber", a.blockNumber),
+		row("eth_gasPrice", a.gasPrice),
 		heavy(weightLists, row("eth_feeHistory", a.feeHistory, count, number, rpc.Optional(percentilesRule()))),
 
 		// State.
@@ -54,8 +54,8 @@ func (a *API) Methods() []rpc.Method {
 		row("eth_fillTransaction", a.fillTransaction, transaction),
 
 		// Blocks.
-		ready(row("eth_getBlockByNumber", a.getBlock, number, full), a.knownBlock),
-		ready(row("eth_getBlockByHash", a.getBlock, blockHash, full), a.knownBlock),
+		row("eth_getBlockByNumber", a.getBlock, number, full),
+		row("eth_getBlockByHash", a.getBlock, blockHash, full),
 		row("eth_getBlockTransactionCountByNumber", a.getBlockTransactionCount, number),
 		row("eth_getBlockTransactionCountByHash", a.getBlockTransactionCount, blockHash),
 		heavy(weightLists, row("eth_getBlockReceipts", a.getBlockReceipts, rpc.Required(anyBlock))),

@@ -130,7 +130,6 @@ func TestRulesScript(t *testing.T) {
 			}
 			return []int{}, nil
 		}, false
-		methods[i].Ready = nil
 	}
 	registry, err := rpc.NewRegistry(methods...)
 	if err != nil {

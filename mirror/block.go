@@ -64,9 +64,6 @@ func (c *Client) LatestBlock(ctx context.Context) (*Block, error) {
 	return c.head.get(ctx, c.readNewest)
 }
 
-// KnownLatestBlock returns what LatestBlock returns if no request is needed for it; ok is false otherwise.
-func (c *Client) KnownLatestBlock() (block *Block, ok bool) { return c.head.now() }
-
 // EarliestBlock returns the oldest block that the mirror node has.
 func (c *Client) EarliestBlock(ctx context.Context) (*Block, error) {
 	return c.endBlock(ctx, Ascending)

@@ -46,13 +46,6 @@ func (f *fresh[T]) get(ctx context.Context, read func(context.Context) (T, error
 	return shared.(T), nil
 }
 
-// now returns the shared value while it may be given without asking.
-func (f *fresh[T]) now() (value T, ok bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.value, time.Now().Before(f.until)
-}
-
 // keep stores a value unless it was asked for before the last forget.
 func (f *fresh[T]) keep(value T, until time.Time, epoch uint64) {
 	f.mu.Lock()

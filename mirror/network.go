@@ -48,9 +48,6 @@ func (c *Client) Fees(ctx context.Context) (*Fees, error) {
 	})
 }
 
-// KnownFees returns what Fees returns if no request is needed for it; ok is false otherwise.
-func (c *Client) KnownFees() (fees *Fees, ok bool) { return c.fees.now() }
-
 // feesAt returns the prices at a moment.
 func (c *Client) feesAt(ctx context.Context, at hedera.Timestamp) (*Fees, error) {
 	return get[Fees](ctx, c, "network/fees", "network/fees?timestamp=lte:"+at.String())

@@ -74,8 +74,7 @@ type Dispatcher struct {
 
 	httpInFlight, wsInFlight prometheus.Gauge
 
-	batches   lazyObserver // of HTTP batches with status 200
-	exchanges sync.Pool    // of *exchange
+	exchanges sync.Pool // of *exchange
 }
 
 // route is a row of the method table with its settings.
@@ -83,11 +82,6 @@ type route struct {
 	*Method
 	served    [2]bool // by Transport
 	batchable bool
-
-	responses lazyObserver // of HTTP requests with status 200
-	results   lazyObserver // of batch items with a result
-	messages  lazyObserver // of WebSocket messages
-	calls     lazyCounter  // over WebSocket
 }
 
 // endpoint is how one transport treats requests.

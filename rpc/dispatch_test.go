@@ -379,8 +379,6 @@ func TestNewRegistry(t *testing.T) {
 		{"no handler", []Method{{Name: "a"}}, "needs either"},
 		{"two handlers", []Method{{Name: "a", Handler: ok, Enter: func(context.Context, *Params) (Finish, error) { return nil, nil }}}, "needs either"},
 		{"inline in two phases", []Method{{Name: "a", Inline: true, Enter: func(context.Context, *Params) (Finish, error) { return nil, nil }}}, "cannot be inline"},
-		{"ready and inline", []Method{{Name: "a", Inline: true, Handler: ok, Ready: func(*Params) (any, bool) { return nil, false }}}, "Ready"},
-		{"ready in two phases", []Method{{Name: "a", Enter: func(context.Context, *Params) (Finish, error) { return nil, nil }, Ready: func(*Params) (any, bool) { return nil, false }}}, "Ready"},
 		{"twice", []Method{{Name: "a", Handler: ok}, {Name: "a", Handler: ok}}, "declared twice"},
 		{"rules ignored", []Method{{Name: "a", Handler: ok, AnyParams: true, Params: []Param{Required(Text())}}}, "ignores them"},
 		{"no rule", []Method{{Name: "a", Handler: ok, Params: []Param{{}}}}, "has no rule"},

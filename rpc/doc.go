@@ -26,16 +26,14 @@
 //	web := rpc.NewHTTPServer(dispatcher, rpc.HTTPOptions{Upgrade: ws})
 //
 // There are three kinds of handlers. An Inline one never waits. A plain Handler may wait until its context ends
-// at the time-out, and then has to return. If the result is often known already, Ready returns it without that
-// wait. A two-phase one has an Enter that takes a place in line, called strictly in the order in which the calls
+// at the time-out, and then has to return. A two-phase one has an Enter that takes a place in line, called strictly in the order in which the calls
 // stand in a batch or arrive on a WebSocket connection, and a Finish that does the work and may wait for the
 // turn.
 //
 // How a call runs is its mode (mode.go). It follows from the handler and from how the call came:
 //
 //	mode      which calls                          runs where                 time-out        body kept
-//	inline    Inline; Ready knew the result;       where the request is read  none            no
-//	          the call was refused
+//	inline    Inline; the call was refused         where the request is read  none            no
 //	direct    plain, alone in an HTTP request      where the request is read  the request's   yes
 //	pooled    plain, in a batch or over WebSocket  one of a bounded number    the request's   yes
 //	                                               of goroutines

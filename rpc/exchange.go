@@ -132,9 +132,7 @@ func (ex *exchange) start(ctx context.Context, c *call) {
 			ex.wait(c, m)
 		}
 	case direct, pooled:
-		if c.route.Ready == nil || !ex.answerReady(c) {
-			ex.wait(c, m)
-		}
+		ex.wait(c, m)
 	}
 }
 
@@ -146,26 +144,6 @@ func (ex *exchange) wait(c *call, m mode) {
 
 func (ex *exchange) answerInline(ctx context.Context, c *call) {
 	ex.answer(c, func() (any, error) { return c.route.Handler(ctx, &c.params) })
-}
-
-// answerReady answers a call if its result is known already.
-func (ex *exchange) answerReady(c *call) bool {
-	result, ok := ex.d.ready(ex.request, c)
-	if ok {
-		ex.answer(c, func() (any, error) { return result, nil })
-	}
-	return ok
-}
-
-// ready asks the method for a known result. If that panics, the handler runs instead.
-func (d *Dispatcher) ready(r *Request, c *call) (result any, ok bool) {
-	defer func() {
-		if p := recover(); p != nil {
-			d.panicked(r, c, p)
-			result, ok = nil, false
-		}
-	}()
-	return c.route.Ready(&c.params)
 }
 
 // answer runs a call that does not wait and writes its answer.

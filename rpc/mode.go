@@ -4,8 +4,7 @@ package rpc
 type mode uint8
 
 const (
-	// inline: the call is answered where the request is read. Its handler never waits, its result
-	// was known already, or the call was refused.
+	// inline: the call is answered where the request is read. Its handler never waits, or the call was refused.
 	inline mode = iota
 	// direct: the call runs where the request is read, and may wait.
 	direct

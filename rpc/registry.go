@@ -66,10 +66,6 @@ type Method struct {
 	// Handler or Enter, exactly one of them.
 	Handler Handler
 	Enter   EnterHandler
-	// Ready, if set, is called before Handler, where the request is read. It returns the result if that is known
-	// without any wait. If ok is false, Handler runs. Like an Inline handler it must not wait, nor keep views of
-	// its parameters.
-	Ready func(p *Params) (result any, ok bool)
 	// Inline declares that the handler never waits for anything: no network, no
 	// contended lock. It then runs in the goroutine that reads the request, without
 	// a deadline, and must not keep views of its parameters.
@@ -115,8 +111,6 @@ func (m *Method) check() error {
 		return errors.New("a method has no name")
 	case (m.Handler == nil) == (m.Enter == nil):
 		return fmt.Errorf("method %s needs either Handler or Enter", m.Name)
-	case m.Ready != nil && (m.Inline || m.Enter != nil):
-		return fmt.Errorf("method %s has Ready, and is inline or has two phases, for which Ready is never asked", m.Name)
 	case m.Inline && m.Enter != nil:
 		return fmt.Errorf("method %s has two phases and cannot be inline", m.Name)
 	case m.AnyParams && len(m.Params) > 0:
