@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"cmp"
 	"slices"
 
 	"lockstep/internal/hapi"
@@ -19,30 +18,8 @@ type Airdrop struct {
 	Since                   hedera.Timestamp
 }
 
-// airdropKey orders pending airdrops by who sends them, or with sender and receiver in each
-// other's place by who gets them.
-type airdropKey struct{ sender, receiver, token, serial int64 }
-
-func compareAirdrops(a, b airdropKey) int {
-	return cmp.Or(cmp.Compare(a.sender, b.sender), cmp.Compare(a.receiver, b.receiver),
-		cmp.Compare(a.token, b.token), cmp.Compare(a.serial, b.serial))
-}
-
-func (k airdropKey) turned() airdropKey { return airdropKey{k.receiver, k.sender, k.token, k.serial} }
-
 func (a *Airdrop) key() airdropKey {
 	return airdropKey{a.Sender.Num, a.Receiver.Num, a.Token.Num, a.Serial}
-}
-
-// setAirdrop writes a pending airdrop, nil for one that has ended, and keeps the list of
-// what receivers may claim.
-func (y *layers) setAirdrop(key airdropKey, a *Airdrop) {
-	y.airdrops.set(key, a)
-	if a == nil {
-		y.claimable.set(key.turned(), nil)
-		return
-	}
-	y.claimable.set(key.turned(), &struct{}{})
 }
 
 func pureAirdrop(lists []*hapi.TokenTransferList) hedera.Status {
@@ -186,7 +163,7 @@ func (p *plan) airdropTo(tp *tokenPlan) hedera.Status {
 		switch m := a.currentMeta(); {
 		case a.num > 0 && a.num <= lastSystemNumber:
 			return hapi.ResponseCodeEnum_INVALID_RECEIVING_NODE_ACCOUNT
-		case a.contract && m != nil && !signable(m.key):
+		case a.contract && m != nil && !signable(m.Key):
 			return hapi.ResponseCodeEnum_NOT_SUPPORTED // nobody could claim it
 		}
 		return okay
@@ -293,10 +270,10 @@ func (h *handling) mustClaim(t *Token, a *ovAccount) bool {
 	switch {
 	case a.wantsSignature() && !h.signedBy(a):
 		return true
-	case a.num == 0 || m == nil, h.relation(a.num, t.ID.Num) != nil, m.maxAutoAssociations < 0:
+	case a.num == 0 || m == nil, h.relation(a.num, t.ID.Num) != nil, m.MaxAutoAssociations < 0:
 		return false
 	default:
-		return h.automatic(a) >= m.maxAutoAssociations
+		return h.automatic(a) >= m.MaxAutoAssociations
 	}
 }
 
@@ -394,7 +371,7 @@ func (h *handling) endAirdrops(list []*hapi.PendingAirdropId, who func(sender, r
 		}
 		key := airdropKey{sender.num, receiver.num, tokenNum(id.GetFungibleTokenType()), 0}
 		if nft := id.GetNonFungibleToken(); nft != nil {
-			key.token, key.serial = tokenNum(nft.GetToken_ID()), nft.GetSerialNumber()
+			key.Token, key.Serial = tokenNum(nft.GetToken_ID()), nft.GetSerialNumber()
 		}
 		a := h.o.airdrops.get(key)
 		if a == nil {
@@ -408,7 +385,7 @@ func (h *handling) endAirdrops(list []*hapi.PendingAirdropId, who func(sender, r
 
 // sendsAirdrops tells whether an account has pending airdrops that it could cancel.
 func (h *handling) sendsAirdrops(num int64) bool {
-	for range h.o.airdrops.between(airdropKey{sender: num}, airdropKey{num, every, every, every}) {
+	for range h.o.airdrops.between(airdropKey{Sender: num}, airdropKey{num, every, every, every}) {
 		return true
 	}
 	return false

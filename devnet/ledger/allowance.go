@@ -76,7 +76,7 @@ func (h *handling) cryptoApprove(body *hapi.CryptoApproveAllowanceTransactionBod
 
 // allow sets an allowance of hbar or of a fungible token; nothing ends it.
 func (h *handling) allow(owner, spender, token, amount int64) {
-	key := allowanceKey{owner: owner, token: token, spender: spender}
+	key := allowanceKey{Owner: owner, Token: token, Spender: spender}
 	if amount == 0 {
 		h.o.allowances.set(key, nil)
 		return
@@ -137,7 +137,7 @@ func (h *handling) approveNFTs(a *hapi.NftAllowance) hedera.Status {
 		return status
 	}
 	if all := a.GetApprovedForAll(); all != nil && delegate.IsZero() {
-		h.o.nftAllowances.set(allowanceKey{owner: from.num, token: t.ID.Num, spender: to.num}, &NFTAllowance{
+		h.o.nftAllowances.set(allowanceKey{Owner: from.num, Token: t.ID.Num, Spender: to.num}, &NFTAllowance{
 			Owner: hedera.Entity(from.num), Spender: hedera.Entity(to.num), Token: t.ID, Approved: all.GetValue(), Since: h.r.Consensus,
 		})
 	}
@@ -167,7 +167,7 @@ func (h *handling) mayApprove(a *hapi.NftAllowance, from *ovAccount, t *Token) (
 	case !h.signedBy(by):
 		return none, hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	}
-	all := h.o.nftAllowances.get(allowanceKey{owner: from.num, token: t.ID.Num, spender: by.num})
+	all := h.o.nftAllowances.get(allowanceKey{Owner: from.num, Token: t.ID.Num, Spender: by.num})
 	if all == nil || !all.Approved {
 		return none, hapi.ResponseCodeEnum_DELEGATING_SPENDER_DOES_NOT_HAVE_APPROVE_FOR_ALL
 	}

@@ -170,18 +170,14 @@ func (h *handling) acceptable() hedera.Status {
 
 // moment is what takeBack needs to go back within the open block.
 type moment struct {
-	at                    int64
-	entities, slots, rows int // of what was touched in the open block
-	nextNum               int64
-	files                 map[int64]*File
+	at      int64
+	touched int // in the open block
+	nextNum int64
+	files   map[int64]*File
 }
 
 func (l *Ledger) moment() moment {
-	t := &l.chain.openTouched
-	return moment{
-		at: l.lastTime, entities: len(t.entities), slots: len(t.slots), rows: len(t.rows),
-		nextNum: l.nextNum, files: maps.Clone(l.world.files),
-	}
+	return moment{at: l.lastTime, touched: len(l.chain.openTouched), nextNum: l.nextNum, files: maps.Clone(l.world.files)}
 }
 
 // takeBack undoes what was settled since a moment. The last of the inner transactions is the one
@@ -189,9 +185,9 @@ func (l *Ledger) moment() moment {
 func (l *Ledger) takeBack(to moment, inner []*handling) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t := &l.chain.openTouched
-	l.world.rewind(touchedSet{entities: t.entities[to.entities:], slots: t.slots[to.slots:], rows: t.rows[to.rows:]}, to.at)
-	t.entities, t.slots, t.rows = t.entities[:to.entities], t.slots[:to.slots], t.rows[:to.rows]
+	touched := l.chain.openTouched
+	rewind(touched[to.touched:], to.at)
+	l.chain.openTouched = touched[:to.touched]
 	l.nextNum, l.world.files = to.nextNum, to.files
 	for i, h := range inner {
 		r := h.r

@@ -100,8 +100,8 @@ func (l *Ledger) closeBlock() {
 	b := l.chain.closeOpen()
 	if b != nil {
 		l.published = b.To.UnixNano()
-		l.newest.Store(&View{l: l, asOf: l.published})
-		l.chain.forget(l.world)
+		l.newest.Store(l.viewAt(l.published))
+		l.chain.forget()
 	}
 	l.mu.Unlock()
 	if b != nil {

@@ -29,23 +29,11 @@ type chain struct {
 
 	// touched lists, per closed block, what got a new version in it, so that the
 	// versions can go when the block goes.
-	touched     []touchedSet
-	openTouched touchedSet
+	touched     [][]versions.Ref
+	openTouched []versions.Ref
 
 	running [4]Hash48 // running hashes of the newest records, newest first
 	chosen  *Hash48   // randomness that a tool chose for the block that is open or next; nil: none
-}
-
-// touchedSet names what got a new version.
-type touchedSet struct {
-	entities []int64
-	slots    []slotKey
-	rows     []versions.Ref
-}
-
-type slotKey struct {
-	contract int64
-	key      common.Hash
 }
 
 func newChain(limit int, weightLimit int64) *chain {
@@ -194,14 +182,14 @@ func (c *chain) closeOpen() *Block {
 	c.weight += b.weight
 	c.touched = append(c.touched, c.openTouched)
 	c.byHash[[32]byte(b.Hash[:32])] = b.Number
-	c.open, c.openTouched, c.chosen = nil, touchedSet{}, nil
+	c.open, c.openTouched, c.chosen = nil, nil, nil
 	return b
 }
 
 // begin makes a block of another history the first one of this.
 func (c *chain) begin(b *Block) *Block {
 	b.weight = c.newBlock(b.From).weight
-	c.blocks, c.touched = append(c.blocks, b), append(c.touched, touchedSet{})
+	c.blocks, c.touched = append(c.blocks, b), append(c.touched, nil)
 	c.weight += b.weight
 	c.byHash[[32]byte(b.Hash[:32])] = b.Number
 	return b
@@ -230,7 +218,7 @@ func weigh(r *Record) int64 {
 
 // forget drops the oldest blocks beyond the limits, with every version of the
 // state that only they could show.
-func (c *chain) forget(w *world) {
+func (c *chain) forget() {
 	for len(c.blocks) > c.limit || c.weight > c.weightLimit && len(c.blocks) > 1 {
 		c.weight -= c.blocks[0].weight
 		b, touched := c.blocks[0], c.touched[0]
@@ -239,7 +227,9 @@ func (c *chain) forget(w *world) {
 		for _, r := range b.Records {
 			c.forgetRecord(r)
 		}
-		w.prune(touched, b.To.UnixNano())
+		for _, row := range touched {
+			row.Prune(b.To.UnixNano())
+		}
 	}
 }
 
@@ -264,23 +254,6 @@ func dropFirst[K comparable](m map[K][]*Record, key K) {
 		return
 	}
 	delete(m, key)
-}
-
-// prune forgets what lies before the horizon of what was touched then.
-func (w *world) prune(t touchedSet, horizon int64) {
-	for _, num := range t.entities {
-		if e := w.entities[num]; e != nil {
-			e.versions.Prune(horizon)
-		}
-	}
-	for _, row := range t.rows {
-		row.Prune(horizon)
-	}
-	for _, key := range t.slots {
-		if e := w.entities[key.contract]; e != nil && e.slots[key.key] != nil {
-			e.slots[key.key].Prune(horizon)
-		}
-	}
 }
 
 // consensusOrder is a bounded log of what consensus saw.

@@ -160,14 +160,14 @@ func TestHistoryIsBounded(t *testing.T) {
 		len(c.byID) != history || len(c.byTxHash) != history || len(c.byEthHash) != history {
 		t.Errorf("blocks %d, touched %d, hashes %d, ids %d, %d, %d", len(c.blocks), len(c.touched), len(c.byHash), len(c.byID), len(c.byTxHash), len(c.byEthHash))
 	}
-	for num, e := range r.world.entities {
-		if len(e.versions) > history+1 {
-			t.Errorf("entity %d has %d versions", num, len(e.versions))
+	for num := range r.world.entities.Keys() {
+		if n := len(r.world.entities.Versions(num)); n > history+1 {
+			t.Errorf("entity %d has %d versions", num, n)
 		}
-		for _, s := range e.slots {
-			if len(*s) != 1 {
-				t.Errorf("a slot untouched for long has %d versions", len(*s))
-			}
+	}
+	for key := range r.world.slots.Keys() {
+		if n := len(r.world.slots.Versions(key)); n != 1 {
+			t.Errorf("a slot untouched for long has %d versions", n)
 		}
 	}
 	if got := r.View().Storage(id, common.Hash{}).Value; got != number(60) {

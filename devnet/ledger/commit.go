@@ -8,7 +8,6 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 
 	"lockstep/devnet/ledger/hapikey"
-	"lockstep/devnet/ledger/versions"
 	"lockstep/internal/hedera"
 )
 
@@ -70,7 +69,7 @@ func (h *handling) recordCreations(r *EVMResult) {
 		})
 	}
 	for _, a := range h.o.order {
-		if a.contract && a.exists && a.num != 0 && (a.fresh || a.base == nil || int64(a.nonce) != a.base.nonce) {
+		if a.contract && a.exists && a.num != 0 && (a.fresh || a.base == nil || int64(a.nonce) != a.base.Nonce) {
 			r.Nonces = append(r.Nonces, ContractNonce{Contract: hedera.Entity(a.num), Nonce: int64(a.nonce)})
 		}
 	}
@@ -145,34 +144,19 @@ func (h *handling) commit() {
 	for _, a := range created {
 		h.describe(a)
 	}
-	touched := &h.l.chain.openTouched
 	for _, a := range h.o.order {
 		if (!a.exists && a.base == nil) || a.override {
 			continue
 		}
 		h.transfer(a)
-		if a.entity != nil && a.entity.upstream && h.changes(a) {
-			a.entity = h.l.world.adopt(a.entity)
-		}
-		if h.commitAccount(a) {
-			touched.entities = append(touched.entities, a.num)
-		}
+		h.commitAccount(a)
 		for key, value := range a.storage {
-			if value == a.committed[key] {
-				continue
+			if value != a.committed[key] {
+				h.o.slots.set(slotKey{a.num, key}, &value)
 			}
-			e := h.l.world.entities[a.num]
-			if e.slots == nil {
-				e.slots = map[common.Hash]*versions.List[slotVersion]{}
-			}
-			if e.slots[key] == nil {
-				e.slots[key] = new(versions.List[slotVersion])
-			}
-			e.slots[key].Put(slotVersion{at: h.at, value: value})
-			touched.slots = append(touched.slots, slotKey{a.num, key})
 		}
 	}
-	h.o.layers.commit(h.at, touched)
+	h.o.tables.commit(h.at, &h.l.chain.openTouched)
 	h.deductChildren()
 	slices.SortFunc(h.r.Transfers, func(a, b Transfer) int { return int(a.Account.Num - b.Account.Num) })
 	for _, f := range h.files {
@@ -180,17 +164,11 @@ func (h *handling) commit() {
 	}
 }
 
-// changes tells whether anything of an account is to be written.
-func (h *handling) changes(a *ovAccount) bool {
-	return a.destroyed || len(a.storage) > 0 || a.tinybar() != a.base.balance || int64(a.nonce) != a.base.nonce ||
-		a.currentMeta() != a.base.meta || a.delegation() != a.base.meta.delegation
-}
-
 // transfer notes how a balance changed.
 func (h *handling) transfer(a *ovAccount) {
 	var before hedera.Tinybar
 	if a.base != nil {
-		before = a.base.balance
+		before = a.base.Balance
 	}
 	if d := a.tinybar() - before; d != 0 {
 		h.r.Transfers = append(h.r.Transfers, Transfer{
@@ -199,31 +177,25 @@ func (h *handling) transfer(a *ovAccount) {
 	}
 }
 
-// commitAccount writes a new version when something changed.
-func (h *handling) commitAccount(a *ovAccount) bool {
+// commitAccount writes an entity when something changed.
+func (h *handling) commitAccount(a *ovAccount) {
 	if a.destroyed {
 		m := *a.currentMeta()
-		m.deleted, m.obtainer = true, hedera.Entity(h.o.get(a.obtainer).num)
+		m.Deleted, m.Obtainer = true, hedera.Entity(h.o.get(a.obtainer).num)
 		a.meta = &m
 	}
-	if m := a.currentMeta(); !m.deleted && m.delegation != a.delegation() {
+	if m := a.currentMeta(); !m.Deleted && m.Delegation != a.delegation() {
 		changed := *m
-		changed.delegation = a.delegation()
+		changed.Delegation = a.delegation()
 		a.meta = &changed
 	}
-	v := version{at: h.at, balance: a.tinybar(), nonce: int64(a.nonce), meta: a.currentMeta()}
-	switch {
-	case a.base == nil:
-		h.l.world.add(a.num, v)
-	case v.balance == a.base.balance && v.nonce == a.base.nonce && v.meta == a.base.meta:
-		return false
-	default:
-		a.entity.versions.Put(v)
-		if v.meta != a.base.meta {
-			h.l.world.index(a.num, v.meta)
-		}
+	e := entity{Balance: a.tinybar(), Nonce: int64(a.nonce), Description: a.currentMeta()}
+	if a.base != nil {
+		e.upstream = a.base.upstream
 	}
-	return true
+	if a.base == nil || e != *a.base {
+		h.o.setEntity(a.num, &e)
+	}
 }
 
 // describe makes the lasting part of what the overlay created, where no handler did.
@@ -236,11 +208,11 @@ func (h *handling) describe(a *ovAccount) {
 	}
 }
 
-func (h *handling) hollowMeta(address common.Address) *meta {
-	return &meta{
-		address: address, alias: address.Bytes(), key: hapikey.Hollow(),
-		created: h.r.Consensus, expires: h.expiry(genesisRenewal), autoRenewPeriod: genesisRenewal,
-		maxAutoAssociations: -1, stakedNode: -1,
+func (h *handling) hollowMeta(address common.Address) *Description {
+	return &Description{
+		Address: address, Alias: address.Bytes(), Key: hapikey.Hollow(),
+		Created: h.r.Consensus, Expires: h.expiry(genesisRenewal), AutoRenewPeriod: genesisRenewal,
+		MaxAutoAssociations: -1, StakedNode: -1,
 	}
 }
 
@@ -250,38 +222,38 @@ func (h *handling) expiry(seconds int64) hedera.Timestamp {
 
 // contractMeta is what a contract inherits from its creator, unless a handler has
 // described it already.
-func (h *handling) contractMeta(a *ovAccount) *meta {
-	m := meta{stakedNode: -1, created: h.r.Consensus, address: a.address, autoRenewPeriod: minRenewal}
+func (h *handling) contractMeta(a *ovAccount) *Description {
+	m := Description{StakedNode: -1, Created: h.r.Consensus, Address: a.address, AutoRenewPeriod: minRenewal}
 	creator := h.o.get(a.creator)
 	switch from := creator.currentMeta(); {
 	case a.meta != nil:
 		m = *a.meta
 	case from != nil:
-		m.memo, m.autoRenewPeriod, m.autoRenewAccount = from.memo, from.autoRenewPeriod, from.autoRenewAccount
-		m.stakedAccount, m.stakedNode, m.declineReward = from.stakedAccount, from.stakedNode, from.declineReward
+		m.Memo, m.AutoRenewPeriod, m.AutoRenewAccount = from.Memo, from.AutoRenewPeriod, from.AutoRenewAccount
+		m.StakedAccount, m.StakedNode, m.DeclineReward = from.StakedAccount, from.StakedNode, from.DeclineReward
 		h.beginPeriod(&m)
-		m.maxAutoAssociations = from.maxAutoAssociations
+		m.MaxAutoAssociations = from.MaxAutoAssociations
 	}
 	if a.base != nil { // a hollow account becomes the contract
-		m.created = a.base.meta.created
+		m.Created = a.base.Created
 	}
 	if _, longZero := hedera.FromLongZero(a.address); !longZero {
-		m.alias = a.address.Bytes()
+		m.Alias = a.address.Bytes()
 	}
-	if m.autoRenewPeriod == 0 {
-		m.autoRenewPeriod = minRenewal
+	if m.AutoRenewPeriod == 0 {
+		m.AutoRenewPeriod = minRenewal
 	}
-	if m.key == nil {
-		m.key = hapikey.Contract(a.num)
+	if m.Key == nil {
+		m.Key = hapikey.Contract(a.num)
 	}
-	m.expires = hedera.Timestamp{Seconds: m.created.Seconds + m.autoRenewPeriod, Nanos: m.created.Nanos}
+	m.Expires = hedera.Timestamp{Seconds: m.Created.Seconds + m.AutoRenewPeriod, Nanos: m.Created.Nanos}
 	c := Contract{Initcode: a.initcode, Runtime: a.code, CodeHash: a.codeHash, Creator: hedera.Entity(creator.num)}
-	if m.contract != nil {
-		c.File = m.contract.File
+	if m.Contract != nil {
+		c.File = m.Contract.File
 	} else if r := h.r.Result; r != nil && r.Create && r.Address == a.address {
 		c.File = h.dataFile
 	}
-	m.contract = &c
+	m.Contract = &c
 	return &m
 }
 

@@ -32,16 +32,16 @@ func (h *handling) contractCreate(body *hapi.ContractCreateTransactionBody) hede
 	num := h.newNum()
 	address := hedera.Entity(num).LongZero()
 	m := h.hollowMeta(address)
-	m.alias, m.key, m.memo, m.maxAutoAssociations = nil, admin, body.GetMemo(), body.GetMaxAutomaticTokenAssociations()
-	m.autoRenewPeriod = body.GetAutoRenewPeriod().GetSeconds()
-	m.declineReward = body.GetDeclineReward()
-	m.autoRenewAccount = renew
+	m.Alias, m.Key, m.Memo, m.MaxAutoAssociations = nil, admin, body.GetMemo(), body.GetMaxAutomaticTokenAssociations()
+	m.AutoRenewPeriod = body.GetAutoRenewPeriod().GetSeconds()
+	m.DeclineReward = body.GetDeclineReward()
+	m.AutoRenewAccount = renew
 	if status := h.firstStake(m, body.GetStakedAccountId(), body.GetStakedId() != nil, body.GetStakedNodeId()); status != okay {
 		return status
 	}
-	m.contract = &Contract{}
+	m.Contract = &Contract{}
 	if file := body.GetFileID(); file != nil {
-		m.contract.File = hedera.IDOf(file, file.GetFileNum())
+		m.Contract.File = hedera.IDOf(file, file.GetFileNum())
 	}
 	a := h.o.get(address)
 	a.num, a.initcode, a.creator = num, code, h.account(h.sub.Payer).address
@@ -109,7 +109,7 @@ func (h *handling) contractCall(body *hapi.ContractCallTransactionBody) hedera.S
 	if body.GetAmount() < 0 {
 		return h.abort(body, to, hapi.ResponseCodeEnum_CONTRACT_NEGATIVE_VALUE)
 	}
-	if a := h.o.get(to); a.deleted() && a.base.meta.contract != nil {
+	if a := h.o.get(to); a.deleted() && a.base.Contract != nil {
 		return h.abort(body, to, hapi.ResponseCodeEnum_CONTRACT_DELETED)
 	} else if !a.exists && !isSystem(to) && !h.o.isToken(to) && body.GetContractID().GetEvmAddress() == nil {
 		return hapi.ResponseCodeEnum_INVALID_CONTRACT_ID
@@ -236,7 +236,7 @@ func (h *handling) contractOf(id *hapi.ContractID) (_ *ovAccount, deleted bool) 
 	a := h.o.get(address)
 	switch {
 	case a.deleted():
-		return nil, a.base.meta.contract != nil
+		return nil, a.base.Contract != nil
 	case !a.exists || !a.contract:
 		return nil, false
 	}
@@ -262,7 +262,7 @@ func (h *handling) contractUpdate(body *hapi.ContractUpdateTransactionBody) hede
 		return hapi.ResponseCodeEnum_INVALID_CONTRACT_ID
 	}
 	m := *a.currentMeta()
-	if status := h.extend(&m.expires, body.GetExpirationTime()); status != okay {
+	if status := h.extend(&m.Expires, body.GetExpirationTime()); status != okay {
 		return status
 	}
 	// Anybody may give a contract more time, and only that.
@@ -281,41 +281,41 @@ func (h *handling) contractUpdate(body *hapi.ContractUpdateTransactionBody) hede
 	return okay
 }
 
-func (h *handling) changeContract(m *meta, a *ovAccount, body *hapi.ContractUpdateTransactionBody) hedera.Status {
+func (h *handling) changeContract(m *Description, a *ovAccount, body *hapi.ContractUpdateTransactionBody) hedera.Status {
 	switch key := body.GetAdminKey(); {
 	case key == nil:
 	case hapikey.Empty(key):
-		m.key = hapikey.Contract(a.num)
+		m.Key = hapikey.Contract(a.num)
 	case !hapikey.Valid(key):
 		return hapi.ResponseCodeEnum_INVALID_ADMIN_KEY
 	case !hapikey.IsContract(key) && !h.signed(key):
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	default:
-		m.key = key
+		m.Key = key
 	}
 	if period := body.GetAutoRenewPeriod(); period != nil {
 		if status := validPeriod(period); status != okay {
 			return status
 		}
-		m.autoRenewPeriod = period.GetSeconds()
+		m.AutoRenewPeriod = period.GetSeconds()
 	}
 	switch memo := body.GetMemoField().(type) {
 	case *hapi.ContractUpdateTransactionBody_MemoWrapper:
-		m.memo = memo.MemoWrapper.GetValue()
+		m.Memo = memo.MemoWrapper.GetValue()
 	case *hapi.ContractUpdateTransactionBody_Memo:
-		m.memo = memo.Memo
+		m.Memo = memo.Memo
 	}
 	if n := body.GetMaxAutomaticTokenAssociations(); n != nil {
 		// The network holds the new limit against the old one rather than against what is used.
-		if status := slots(n.GetValue(), m.maxAutoAssociations); status != okay {
+		if status := slots(n.GetValue(), m.MaxAutoAssociations); status != okay {
 			return status
 		}
-		m.maxAutoAssociations = n.GetValue()
+		m.MaxAutoAssociations = n.GetValue()
 	}
 	switch renew := body.GetAutoRenewAccountId(); {
 	case renew == nil:
 	case isNobody(renew):
-		m.autoRenewAccount = hedera.ID{}
+		m.AutoRenewAccount = hedera.ID{}
 	default:
 		by, status := h.party(renew)
 		switch {
@@ -324,10 +324,10 @@ func (h *handling) changeContract(m *meta, a *ovAccount, body *hapi.ContractUpda
 		case !h.signedBy(by):
 			return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 		}
-		m.autoRenewAccount = hedera.Entity(by.num)
+		m.AutoRenewAccount = hedera.Entity(by.num)
 	}
 	if decline := body.GetDeclineReward(); decline != nil {
-		m.declineReward = decline.GetValue()
+		m.DeclineReward = decline.GetValue()
 		h.beginPeriod(m)
 	}
 	if body.GetStakedId() != nil {
@@ -335,7 +335,7 @@ func (h *handling) changeContract(m *meta, a *ovAccount, body *hapi.ContractUpda
 			return status
 		}
 	}
-	return validMemo(m.memo)
+	return validMemo(m.Memo)
 }
 
 // contractDelete deletes a contract and hands its balance on.
@@ -390,7 +390,7 @@ func (h *handling) obtainer(body *hapi.ContractDeleteTransactionBody) (*ovAccoun
 		return nil, hapi.ResponseCodeEnum_OBTAINER_DOES_NOT_EXIST
 	case to == nil || !to.exists && !to.deleted():
 		return nil, hapi.ResponseCodeEnum_INVALID_TRANSFER_ACCOUNT_ID
-	case to.deleted() && to.base.meta.contract != nil:
+	case to.deleted() && to.base.Contract != nil:
 		return nil, hapi.ResponseCodeEnum_INVALID_CONTRACT_ID
 	case to.deleted():
 		return nil, hapi.ResponseCodeEnum_OBTAINER_DOES_NOT_EXIST

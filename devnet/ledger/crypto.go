@@ -23,7 +23,7 @@ const (
 // isHollow tells whether an account waits for its key.
 func isHollow(a *ovAccount) bool {
 	m := a.currentMeta()
-	return m != nil && !a.contract && hapikey.Empty(m.key)
+	return m != nil && !a.contract && hapikey.Empty(m.Key)
 }
 
 // resolve finds an account by number or alias. It may not exist; nil means that
@@ -79,13 +79,13 @@ func aliasKey(alias []byte) *hapi.Key {
 
 // enter makes an account with a number of its own. Without an address of its own,
 // it is known by its long-zero address.
-func (h *handling) enter(m *meta, at *ovAccount) *ovAccount {
+func (h *handling) enter(m *Description, at *ovAccount) *ovAccount {
 	num := h.newNum()
 	if at == nil {
 		at = h.o.get(hedera.Entity(num).LongZero())
 	}
 	h.o.create(at, false)
-	at.num, m.address = num, at.address
+	at.num, m.Address = num, at.address
 	h.o.setMeta(at, m)
 	return at
 }
@@ -98,7 +98,7 @@ func (h *handling) createdByTransfer(a *ovAccount) {
 		return
 	}
 	id := hedera.Entity(a.num)
-	child := &Record{Kind: KindCryptoCreate, Status: okay, Entity: id, Account: id, Alias: a.meta.alias}
+	child := &Record{Kind: KindCryptoCreate, Status: okay, Entity: id, Account: id, Alias: a.meta.Alias}
 	if _, longZero := hedera.FromLongZero(a.address); !longZero {
 		child.EVMAddress = a.address.Bytes()
 	}
@@ -128,12 +128,12 @@ func (h *handling) cryptoCreate(body *hapi.CryptoCreateTransactionBody) hedera.S
 		return hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE
 	}
 	m := h.hollowMeta(common.Address{})
-	m.alias, m.key, m.memo = body.GetAlias(), body.GetKey(), body.GetMemo()
-	m.autoRenewPeriod = body.GetAutoRenewPeriod().GetSeconds()
-	m.expires = h.expiry(m.autoRenewPeriod)
-	m.receiverSigRequired = body.GetReceiverSigRequired()
-	m.maxAutoAssociations = body.GetMaxAutomaticTokenAssociations()
-	m.declineReward = body.GetDeclineReward()
+	m.Alias, m.Key, m.Memo = body.GetAlias(), body.GetKey(), body.GetMemo()
+	m.AutoRenewPeriod = body.GetAutoRenewPeriod().GetSeconds()
+	m.Expires = h.expiry(m.AutoRenewPeriod)
+	m.ReceiverSigRequired = body.GetReceiverSigRequired()
+	m.MaxAutoAssociations = body.GetMaxAutomaticTokenAssociations()
+	m.DeclineReward = body.GetDeclineReward()
 	if status := h.firstStake(m, body.GetStakedAccountId(), body.GetStakedId() != nil, body.GetStakedNodeId()); status != okay {
 		return status
 	}
@@ -145,8 +145,8 @@ func (h *handling) cryptoCreate(body *hapi.CryptoCreateTransactionBody) hedera.S
 	a := h.enter(m, at)
 	h.o.move(payer, a, initial)
 	h.r.Account, h.r.Entity = hedera.Entity(a.num), hedera.Entity(a.num)
-	if len(m.alias) != common.AddressLength {
-		h.r.Alias = m.alias
+	if len(m.Alias) != common.AddressLength {
+		h.r.Alias = m.Alias
 	}
 	return okay
 }
@@ -257,7 +257,7 @@ func isNobody(id *hapi.AccountID) bool {
 }
 
 // firstStake sets whom a new account stakes to, for which there is nothing to take away yet.
-func (h *handling) firstStake(m *meta, account *hapi.AccountID, chosen bool, node int64) hedera.Status {
+func (h *handling) firstStake(m *Description, account *hapi.AccountID, chosen bool, node int64) hedera.Status {
 	if chosen && (account != nil && isNobody(account) || account == nil && node < 0) {
 		return hapi.ResponseCodeEnum_INVALID_STAKING_ID
 	}
@@ -265,8 +265,8 @@ func (h *handling) firstStake(m *meta, account *hapi.AccountID, chosen bool, nod
 }
 
 // stake sets whom an account stakes to.
-func (h *handling) stake(m *meta, account *hapi.AccountID, chosen bool, node int64) hedera.Status {
-	m.stakedAccount, m.stakedNode = hedera.ID{}, -1
+func (h *handling) stake(m *Description, account *hapi.AccountID, chosen bool, node int64) hedera.Status {
+	m.StakedAccount, m.StakedNode = hedera.ID{}, -1
 	defer h.beginPeriod(m)
 	if account != nil && isNobody(account) {
 		return okay
@@ -276,24 +276,24 @@ func (h *handling) stake(m *meta, account *hapi.AccountID, chosen bool, node int
 		if a == nil || !a.exists {
 			return hapi.ResponseCodeEnum_INVALID_STAKING_ID
 		}
-		m.stakedAccount = hedera.Entity(a.num)
+		m.StakedAccount = hedera.Entity(a.num)
 		return okay
 	}
 	if chosen {
 		if node < -1 || node >= int64(len(h.l.cfg.Nodes)) {
 			return hapi.ResponseCodeEnum_INVALID_STAKING_ID
 		}
-		m.stakedNode = node
+		m.StakedNode = node
 	}
 	return okay
 }
 
 // beginPeriod notes that an account's stake changes. Rewards count by the day, in UTC.
-func (h *handling) beginPeriod(m *meta) {
+func (h *handling) beginPeriod(m *Description) {
 	const day = 24 * 60 * 60
-	m.stakePeriodStart = hedera.Timestamp{}
-	if m.stakedNode >= 0 {
-		m.stakePeriodStart.Seconds = h.r.Consensus.Seconds / day * day
+	m.StakePeriodStart = hedera.Timestamp{}
+	if m.StakedNode >= 0 {
+		m.StakePeriodStart.Seconds = h.r.Consensus.Seconds / day * day
 	}
 }
 
@@ -314,31 +314,31 @@ func (h *handling) cryptoUpdate(body *hapi.CryptoUpdateTransactionBody) hedera.S
 	}
 	m := *a.currentMeta()
 	if key := body.GetKey(); key != nil {
-		m.key = key
+		m.Key = key
 	}
 	if memo := body.GetMemo(); memo != nil {
-		m.memo = memo.GetValue()
+		m.Memo = memo.GetValue()
 	}
-	if status := firstFault(validMemo(m.memo), validPeriod(body.GetAutoRenewPeriod())); status != okay {
+	if status := firstFault(validMemo(m.Memo), validPeriod(body.GetAutoRenewPeriod())); status != okay {
 		return status
 	}
 	if period := body.GetAutoRenewPeriod(); period != nil {
-		m.autoRenewPeriod = period.GetSeconds()
+		m.AutoRenewPeriod = period.GetSeconds()
 	}
-	if status := h.extend(&m.expires, body.GetExpirationTime()); status != okay {
+	if status := h.extend(&m.Expires, body.GetExpirationTime()); status != okay {
 		return status
 	}
 	if required := body.GetReceiverSigRequiredWrapper(); required != nil {
-		m.receiverSigRequired = required.GetValue()
+		m.ReceiverSigRequired = required.GetValue()
 	}
 	if n := body.GetMaxAutomaticTokenAssociations(); n != nil {
 		if status := slots(n.GetValue(), h.automatic(a)); status != okay {
 			return status
 		}
-		m.maxAutoAssociations = n.GetValue()
+		m.MaxAutoAssociations = n.GetValue()
 	}
 	if decline := body.GetDeclineReward(); decline != nil {
-		m.declineReward = decline.GetValue()
+		m.DeclineReward = decline.GetValue()
 		h.beginPeriod(&m)
 	}
 	if body.GetStakedId() != nil {
@@ -396,14 +396,14 @@ func (h *handling) cryptoDelete(body *hapi.CryptoDeleteTransactionBody) hedera.S
 func (h *handling) handOn(a, to *ovAccount) {
 	h.o.move(a, to, a.tinybar())
 	m := *a.currentMeta()
-	m.deleted, m.obtainer = true, hedera.Entity(to.num)
+	m.Deleted, m.Obtainer = true, hedera.Entity(to.num)
 	h.o.setMeta(a, &m)
 }
 
 // isTreasury tells whether an account is the treasury of a token.
 func (h *handling) isTreasury(num int64) bool {
 	for key := range h.o.relations.between(relationKey{num, 0}, relationKey{num, every}) {
-		if t := h.o.tokens.get(key.token); t != nil && !t.Deleted && t.Treasury.Num == num {
+		if t := h.o.tokens.get(key.Token); t != nil && !t.Deleted && t.Treasury.Num == num {
 			return true
 		}
 	}

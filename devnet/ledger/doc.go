@@ -21,8 +21,11 @@
 //
 // # How state is kept
 //
-// The world is a plain map of entities with versions by consensus time (package versions), and every
-// transaction runs on an overlay above it that the EVM sees as its state database.
+// All that exists is in tables (tables.go): accounts and contracts, storage words, tokens and so on. A row is immutable, has a key,
+// and keeps a version for every consensus time at which it changed (package versions). Every
+// transaction runs on an overlay above the tables that the EVM sees as its state database; it has each table with what it changes
+// there, and a journal, so that a frame of the EVM that reverts takes back what it did to tokens as it takes back storage. A new
+// kind of state is a new table; history, views, reverts, pruning and saving come with it.
 // There are no tries and no state roots: the network has none, commits stay cheap,
 // and long-zero addresses and aliases lead to the same account. A differential test and a fuzz
 // target hold the overlay against go-ethereum's state.StateDB, operation by operation. An overlay that
@@ -48,14 +51,6 @@
 // so far; Config.SetCode executes them in the way that HIP-1340 plans: delegations stay
 // although the transaction fails, what is not valid is passed over, and an account that
 // there is none of yet is created for its usual gas.
-//
-// # Tokens, allowances and what else is kept in rows
-//
-// What exists beside accounts and contracts is in tables: a row is immutable, has a key,
-// and keeps a version for every consensus time at which it changed. An overlay has a layer
-// above each table, with the journal that it has anyway, so that a frame of the EVM that
-// reverts takes back what it did to tokens as it takes back storage. A new kind of state
-// is a new table; history, views, reverts and pruning come with it.
 //
 // # Schedules
 //

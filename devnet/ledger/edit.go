@@ -120,9 +120,9 @@ func (h *handling) editCode(a *ovAccount, code []byte) {
 	h.o.SetCode(a.address, code, tracing.CodeChangeUnspecified)
 	if made {
 		m := *a.currentMeta()
-		c := *m.contract
+		c := *m.Contract
 		c.Runtime, c.CodeHash = code, a.codeHash
-		m.contract = &c
+		m.Contract = &c
 		h.o.setMeta(a, &m)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/devnet/ledger/facts"
-	"lockstep/devnet/ledger/versions"
 	"lockstep/internal/hedera"
 )
 
@@ -104,69 +103,66 @@ const factWeight = 300 // bytes of a small fact, with its key and places
 
 func light[V any](V) int64 { return factWeight }
 
-// account finds an entity of the upstream. Numbers from First on are the fork's own.
-func (f *fork) account(to *facts.Rehearsal[factKey], name string) *entity {
-	return facts.Learn(f.facts, to, factKey{kind: factAccount, name: name}, weighEntity, func() (*entity, error) {
+// account finds an account of the upstream. Numbers from First on are the fork's own.
+func (f *fork) account(to *facts.Rehearsal[factKey], name string) *Account {
+	return facts.Learn(f.facts, to, factKey{kind: factAccount, name: name}, weighAccount, func() (*Account, error) {
 		a, err := f.Upstream.Account(name)
 		if err != nil || a == nil || a.ID.Num >= f.First {
 			return nil, err
 		}
-		return f.entity(a), nil
+		if number := a.ID.String(); number != name {
+			f.facts.Keep(factKey{kind: factAccount, name: number}, a, factWeight)
+		}
+		return a, nil
 	})
 }
 
-func weighEntity(e *entity) int64 {
+func weighAccount(a *Account) int64 {
 	const described = 1_000
-	if e == nil {
+	if a == nil {
 		return factWeight
 	}
 	weight := int64(described)
-	if c := e.versions[0].meta.contract; c != nil {
+	if c := a.Contract; c != nil {
 		weight += int64(len(c.Initcode) + len(c.Runtime))
 	}
 	return weight
 }
 
-// entity has one version, from the fork point on.
-func (f *fork) entity(a *Account) *entity {
-	return &entity{num: a.ID.Num, upstream: true, versions: versions.List[version]{{at: f.at, balance: a.Balance, nonce: a.Nonce, meta: describedBy(a)}}}
-}
-
-// describedBy is the part of an account that rarely changes.
-func describedBy(a *Account) *meta {
-	return &meta{
-		address: a.Address, alias: a.Alias, key: a.Key, memo: a.Memo, created: a.Created, expires: a.Expires,
-		autoRenewPeriod: a.AutoRenewPeriod, autoRenewAccount: a.AutoRenewAccount, maxAutoAssociations: a.MaxAutoAssociations,
-		receiverSigRequired: a.ReceiverSigRequired, declineReward: a.DeclineReward, stakedAccount: a.StakedAccount, stakedNode: a.StakedNode, stakePeriodStart: a.StakePeriodStart,
-		deleted: a.Deleted, obtainer: a.Obtainer, contract: a.Contract, delegation: a.Delegation,
-	}
+// upstreams is an account of the upstream as an entity.
+func upstreams(a *Account) *entity {
+	return &entity{Balance: a.Balance, Nonce: a.Nonce, Description: &a.Description, upstream: true}
 }
 
 // numbered finds an entity of the upstream by its number.
 func (f *fork) numbered(to *facts.Rehearsal[factKey], num int64) *entity {
-	if f == nil || num <= lastSystemCode || num >= f.First {
+	if num <= lastSystemCode || num >= f.First {
 		return nil
 	}
-	return f.account(to, hedera.Entity(num).String())
+	if a := f.account(to, hedera.Entity(num).String()); a != nil {
+		return upstreams(a)
+	}
+	return nil
 }
 
-// addressed finds an entity of the upstream by its EVM address.
-func (f *fork) addressed(to *facts.Rehearsal[factKey], a common.Address) *entity {
-	if f == nil {
-		return nil
-	}
-	if id, longZero := hedera.FromLongZero(a); longZero {
-		return f.numbered(to, id.Num)
-	}
-	return f.account(to, a.Hex())
+// addressed finds the number of an entity of the upstream by its EVM address; 0 for none.
+func (f *fork) addressed(to *facts.Rehearsal[factKey], a common.Address) int64 {
+	return f.named(to, a.Hex())
 }
 
-// aliased finds an account of the upstream by a key as its alias.
-func (f *fork) aliased(to *facts.Rehearsal[factKey], alias []byte) *entity {
+// aliased finds the number of an account of the upstream by a key as its alias; 0 for none.
+func (f *fork) aliased(to *facts.Rehearsal[factKey], alias []byte) int64 {
+	return f.named(to, base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(alias))
+}
+
+func (f *fork) named(to *facts.Rehearsal[factKey], name string) int64 {
 	if f == nil {
-		return nil
+		return 0
 	}
-	return f.account(to, base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(alias))
+	if a := f.account(to, name); a != nil {
+		return a.ID.Num
+	}
+	return 0
 }
 
 func (f *fork) slot(to *facts.Rehearsal[factKey], contract int64, key common.Hash) common.Hash {
@@ -190,37 +186,38 @@ func (f *fork) attach(t *tables) {
 	if f == nil {
 		return
 	}
+	t.entities.ask(f.numbered)
 	t.tokens.ask(func(to *facts.Rehearsal[factKey], num int64) *Token {
 		return upstreamRow(f, to, num, factKey{kind: factToken, a: num}, func() (*Token, error) { return f.Upstream.Token(hedera.Entity(num)) })
 	})
 	t.relations.ask(func(to *facts.Rehearsal[factKey], k relationKey) *Relation {
-		if k.account >= f.First {
+		if k.Account >= f.First {
 			return nil
 		}
-		return upstreamRow(f, to, k.token, factKey{kind: factRelation, a: k.account, b: k.token}, func() (*Relation, error) {
-			return f.Upstream.Relation(hedera.Entity(k.account), hedera.Entity(k.token))
+		return upstreamRow(f, to, k.Token, factKey{kind: factRelation, a: k.Account, b: k.Token}, func() (*Relation, error) {
+			return f.Upstream.Relation(hedera.Entity(k.Account), hedera.Entity(k.Token))
 		})
 	})
 	t.relations.upstreamKeys = f.relationKeys
 	t.nfts.ask(func(to *facts.Rehearsal[factKey], k nftKey) *NFT {
-		return upstreamRow(f, to, k.token, factKey{kind: factNFT, a: k.token, b: k.serial}, func() (*NFT, error) {
-			return f.Upstream.NFT(hedera.Entity(k.token), k.serial)
+		return upstreamRow(f, to, k.Token, factKey{kind: factNFT, a: k.Token, b: k.Serial}, func() (*NFT, error) {
+			return f.Upstream.NFT(hedera.Entity(k.Token), k.Serial)
 		})
 	})
 	t.allowances.ask(func(to *facts.Rehearsal[factKey], k allowanceKey) *Allowance {
-		if k.owner >= f.First || k.spender >= f.First {
+		if k.Owner >= f.First || k.Spender >= f.First {
 			return nil
 		}
-		return upstreamRow(f, to, k.token, factKey{kind: factAllowance, a: k.owner, b: k.token, c: k.spender}, func() (*Allowance, error) {
-			return f.Upstream.Allowance(hedera.Entity(k.owner), hedera.Entity(k.token), hedera.Entity(k.spender))
+		return upstreamRow(f, to, k.Token, factKey{kind: factAllowance, a: k.Owner, b: k.Token, c: k.Spender}, func() (*Allowance, error) {
+			return f.Upstream.Allowance(hedera.Entity(k.Owner), hedera.Entity(k.Token), hedera.Entity(k.Spender))
 		})
 	})
 	t.nftAllowances.ask(func(to *facts.Rehearsal[factKey], k allowanceKey) *NFTAllowance {
-		if k.owner >= f.First || k.spender >= f.First {
+		if k.Owner >= f.First || k.Spender >= f.First {
 			return nil
 		}
-		return upstreamRow(f, to, k.token, factKey{kind: factNFTAllowance, a: k.owner, b: k.token, c: k.spender}, func() (*NFTAllowance, error) {
-			return f.Upstream.NFTAllowance(hedera.Entity(k.owner), hedera.Entity(k.token), hedera.Entity(k.spender))
+		return upstreamRow(f, to, k.Token, factKey{kind: factNFTAllowance, a: k.Owner, b: k.Token, c: k.Spender}, func() (*NFTAllowance, error) {
+			return f.Upstream.NFTAllowance(hedera.Entity(k.Owner), hedera.Entity(k.Token), hedera.Entity(k.Spender))
 		})
 	})
 }
@@ -235,15 +232,15 @@ func upstreamRow[V any](f *fork, to *facts.Rehearsal[factKey], token int64, key 
 
 // relationKeys names the relations of one account.
 func (f *fork) relationKeys(to *facts.Rehearsal[factKey], low, high relationKey) []relationKey {
-	if low.account != high.account || low.account <= 0 || low.account >= f.First {
+	if low.Account != high.Account || low.Account <= 0 || low.Account >= f.First {
 		return nil
 	}
-	return facts.Learn(f.facts, to, factKey{kind: factRelations, a: low.account}, weighKeys, func() ([]relationKey, error) {
-		all, err := f.Upstream.Relations(hedera.Entity(low.account))
+	return facts.Learn(f.facts, to, factKey{kind: factRelations, a: low.Account}, weighKeys, func() ([]relationKey, error) {
+		all, err := f.Upstream.Relations(hedera.Entity(low.Account))
 		var keys []relationKey
 		for i := range all {
-			key := relationKey{low.account, all[i].Token.Num}
-			f.facts.Keep(factKey{kind: factRelation, a: key.account, b: key.token}, &all[i], factWeight)
+			key := relationKey{low.Account, all[i].Token.Num}
+			f.facts.Keep(factKey{kind: factRelation, a: key.Account, b: key.Token}, &all[i], factWeight)
 			keys = append(keys, key)
 		}
 		return keys, err
@@ -251,16 +248,6 @@ func (f *fork) relationKeys(to *facts.Rehearsal[factKey], low, high relationKey)
 }
 
 func weighKeys(keys []relationKey) int64 { return factWeight + 16*int64(len(keys)) }
-
-// adopt gives the world an entity of the upstream of its own, which then may change.
-func (w *world) adopt(e *entity) *entity {
-	if own := w.entities[e.num]; own != nil {
-		return own
-	}
-	own := w.add(e.num, e.versions[0])
-	own.upstream = true
-	return own
-}
 
 // Prepare fetches what a transaction needs to know of a fork's upstream, as long as no other one waits
 // for that. It changes nothing. The error is the upstream's.

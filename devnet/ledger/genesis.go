@@ -10,6 +10,7 @@ import (
 
 	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/versions"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -50,14 +51,22 @@ func (l *Ledger) genesis(now time.Time) error {
 			system[id.Num] = system[treasury]
 		}
 	}
-	for num, key := range system {
-		l.world.add(num, version{at: at, meta: l.genesisMeta(at, hedera.Entity(num).LongZero(), nil, key)})
-	}
-	rest, err := l.genesisAccounts(at)
+	o := newOverlay(l, at, false)
+	rest, err := l.genesisAccounts(o, system)
 	if err != nil {
 		return err
 	}
-	l.world.entities[treasury].versions[0].balance = rest
+	for num, key := range system {
+		e := &entity{Description: genesisDescription(at, hedera.Entity(num).LongZero(), nil, key)}
+		if l.fork != nil {
+			e.Balance = l.fork.System[num]
+		}
+		if num == treasury {
+			e.Balance = rest
+		}
+		o.setEntity(num, e)
+	}
+	o.tables.commit(at, new([]versions.Ref))
 	l.systemFiles(at)
 
 	l.lastTime, l.closedAt = at, now
@@ -67,7 +76,7 @@ func (l *Ledger) genesis(now time.Time) error {
 		l.chain.open = &Block{From: hedera.FromNanos(at), To: hedera.FromNanos(at)}
 		l.published = l.chain.closeOpen().To.UnixNano()
 	}
-	l.newest.Store(&View{l: l, asOf: l.published})
+	l.newest.Store(l.viewAt(l.published))
 	return nil
 }
 
@@ -88,17 +97,15 @@ func systemKeys(operator *hapi.Key) map[int64]*hapi.Key {
 }
 
 // genesisAccounts makes the configured accounts and returns what is left of the supply.
-func (l *Ledger) genesisAccounts(at int64) (hedera.Tinybar, error) {
+func (l *Ledger) genesisAccounts(o *overlay, system map[int64]*hapi.Key) (hedera.Tinybar, error) {
 	rest := totalSupply
 	l.nextNum = firstUserNumber
 	if l.fork != nil {
-		for num, balance := range l.fork.System {
-			l.world.entities[num].versions[0].balance = balance
-		}
 		rest, l.nextNum = l.fork.System[treasury], l.fork.First
 	}
 	for _, a := range l.cfg.Accounts {
-		if a.ID.Num < firstUserNumber || l.world.entities[a.ID.Num] != nil {
+		_, taken := system[a.ID.Num]
+		if _, twice := o.entities.written[a.ID.Num]; a.ID.Num < firstUserNumber || taken || twice {
 			return 0, fmt.Errorf("account %s: below 0.0.%d or twice", a.ID, firstUserNumber)
 		}
 		if a.Balance < 0 || a.Balance > rest {
@@ -106,7 +113,7 @@ func (l *Ledger) genesisAccounts(at int64) (hedera.Tinybar, error) {
 		}
 		if l.fork != nil {
 			if own, ok := l.fork.Accounts[a.ID.Num]; ok {
-				l.world.adopt(l.fork.entity(&own))
+				o.setEntity(a.ID.Num, upstreams(&own))
 				continue
 			}
 		}
@@ -119,22 +126,22 @@ func (l *Ledger) genesisAccounts(at int64) (hedera.Tinybar, error) {
 			alias = a.Address.Bytes()
 		}
 		rest -= a.Balance
-		v := version{at: at, balance: a.Balance, meta: l.genesisMeta(at, a.EVMAddress(), alias, key)}
+		e := &entity{Balance: a.Balance, Description: genesisDescription(o.asOf, a.EVMAddress(), alias, key)}
 		if l.fork != nil {
-			v.nonce = l.fork.Nonces[a.ID.Num]
+			e.Nonce = l.fork.Nonces[a.ID.Num]
 		}
-		l.world.add(a.ID.Num, v)
+		o.setEntity(a.ID.Num, e)
 		l.nextNum = max(l.nextNum, a.ID.Num+1)
 	}
 	return rest, nil
 }
 
-func (l *Ledger) genesisMeta(at int64, address common.Address, alias []byte, key *hapi.Key) *meta {
+func genesisDescription(at int64, address common.Address, alias []byte, key *hapi.Key) *Description {
 	created := hedera.FromNanos(at)
-	return &meta{
-		address: address, alias: alias, key: key, created: created,
-		expires:         hedera.Timestamp{Seconds: created.Seconds + genesisRenewal, Nanos: created.Nanos},
-		autoRenewPeriod: genesisRenewal, stakedNode: -1,
+	return &Description{
+		Address: address, Alias: alias, Key: key, Created: created,
+		Expires:         hedera.Timestamp{Seconds: created.Seconds + genesisRenewal, Nanos: created.Nanos},
+		AutoRenewPeriod: genesisRenewal, StakedNode: -1,
 	}
 }
 

@@ -199,7 +199,7 @@ func (h *handling) completePayer() hedera.Status {
 // complete sets the key of a hollow account, as a preceding child.
 func (h *handling) complete(a *ovAccount, public []byte) {
 	m := *a.currentMeta()
-	m.key = hapikey.Secp256k1(public)
+	m.Key = hapikey.Secp256k1(public)
 	h.o.setMeta(a, &m)
 	h.preceding = append(h.preceding, &Record{
 		Kind: KindCryptoUpdate, Status: hapi.ResponseCodeEnum_SUCCESS, Entity: hedera.Entity(a.num),

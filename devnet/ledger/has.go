@@ -110,7 +110,7 @@ func (c *serviceCall) numberAliasOf() hedera.Status {
 func (c *serviceCall) hbarAllowance(owner, spender *hapi.AccountID) hedera.Status {
 	amount := int64(0)
 	if c.x.o.entityAccount(owner.GetAccountNum()).exists && owner.GetAlias() == nil {
-		if a := c.x.o.allowances.get(allowanceKey{owner: owner.GetAccountNum(), spender: spender.GetAccountNum()}); a != nil {
+		if a := c.x.o.allowances.get(allowanceKey{Owner: owner.GetAccountNum(), Spender: spender.GetAccountNum()}); a != nil {
 			amount = a.Amount
 		}
 		c.result = []sysabi.Value{sysabi.Int(amount)}

@@ -132,8 +132,8 @@ func (c *serviceCall) key(v []sysabi.Value) (key *hapi.Key, ok bool) {
 	given := 0
 	take := func(k *hapi.Key) { key, given = k, given+1 }
 	if v[0].Bool() {
-		if m := c.sender.currentMeta(); m != nil && m.key != nil {
-			take(m.key)
+		if m := c.sender.currentMeta(); m != nil && m.Key != nil {
+			take(m.Key)
 		} else {
 			take(hapikey.Contract(c.x.o.number(c.sender)))
 		}

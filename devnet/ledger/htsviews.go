@@ -125,7 +125,7 @@ func (c *serviceCall) sayRelation(t *Token, a common.Address, is func(*Relation)
 func (c *serviceCall) sayAllowance(t *Token, args []sysabi.Value) hedera.Status {
 	owner, spender := c.x.o.get(args[0].Address()), c.x.o.get(args[1].Address())
 	left := int64(0)
-	if a := c.x.o.allowances.get(allowanceKey{owner: owner.num, token: t.ID.Num, spender: spender.num}); a != nil {
+	if a := c.x.o.allowances.get(allowanceKey{Owner: owner.num, Token: t.ID.Num, Spender: spender.num}); a != nil {
 		left = a.Amount
 	}
 	c.result = []sysabi.Value{sysabi.Int(left)}
@@ -155,7 +155,7 @@ func (c *serviceCall) sayApproved(t *Token, args []sysabi.Value) hedera.Status {
 
 func (c *serviceCall) sayApprovedForAll(t *Token, args []sysabi.Value) hedera.Status {
 	owner, spender := c.x.o.get(args[0].Address()), c.x.o.get(args[1].Address())
-	all := c.x.o.nftAllowances.get(allowanceKey{owner: owner.num, token: t.ID.Num, spender: spender.num})
+	all := c.x.o.nftAllowances.get(allowanceKey{Owner: owner.num, Token: t.ID.Num, Spender: spender.num})
 	c.result = []sysabi.Value{sysabi.Bool(all != nil && all.Approved)}
 	return okay
 }

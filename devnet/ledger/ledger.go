@@ -128,7 +128,7 @@ type Ledger struct {
 	// mu guards the rest. Writers hold handling as well, so that the handler of a
 	// transaction may read without mu.
 	mu        sync.RWMutex
-	world     *world
+	world     world
 	chain     *chain
 	order     consensusOrder
 	nodes     []NodeInfo
@@ -192,7 +192,7 @@ func (l *Ledger) ViewBefore(t hedera.Timestamp) *View {
 	}
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	return &View{l: l, asOf: l.chain.latest(t.UnixNano()).To.UnixNano()}
+	return l.viewAt(l.chain.latest(t.UnixNano()).To.UnixNano())
 }
 
 // Handled returns a view of everything handled so far, the open block included:
@@ -201,7 +201,7 @@ func (l *Ledger) Handled() *View {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	if l.chain.open != nil {
-		return &View{l: l, asOf: l.chain.open.To.UnixNano()}
+		return l.viewAt(l.chain.open.To.UnixNano())
 	}
 	return l.newest.Load()
 }

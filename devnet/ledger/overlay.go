@@ -8,7 +8,6 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/holiman/uint256"
 
-	"lockstep/devnet/ledger/facts"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -20,20 +19,14 @@ import (
 //
 // It belongs to one goroutine.
 type overlay struct {
-	l    *Ledger
-	asOf int64
-	// shared makes reads of the world take the ledger's lock. The handler of
-	// transactions needs none: it is the only writer.
-	shared bool
-	// rehearsal makes it throw what is missing of a fork's upstream rather than ask for it; nil: it asks.
-	rehearsal *facts.Rehearsal[factKey]
+	reader
 
 	accounts map[common.Address]*ovAccount
 	order    []*ovAccount // by first access
 	created  []*ovAccount // by creation; a revert marks them as not existing
 	aliases  map[common.Address]common.Address
 
-	layers
+	tables
 	id       hedera.TransactionID // of the transaction; zero in a simulation
 	ready    []int64              // schedules that may have all their signatures now
 	newNums  int64                // entity numbers given out
@@ -55,9 +48,8 @@ type addressSlot struct {
 // ovAccount is an account as the overlay sees it.
 type ovAccount struct {
 	address common.Address
-	num     int64    // 0 until commit for what the overlay created
-	base    *version // nil for what the overlay created
-	entity  *entity
+	num     int64   // 0 until commit for what the overlay created
+	base    *entity // nil for what the overlay created
 
 	exists    bool
 	hollow    bool // created by a transfer of value
@@ -73,7 +65,7 @@ type ovAccount struct {
 	creator  common.Address // of a fresh contract
 	initcode []byte         // of a fresh contract
 
-	meta *meta // replaces base.meta at commit when not nil
+	meta *Description // replaces that of base at commit when not nil
 
 	committed map[common.Hash]common.Hash // slots as they were before
 	storage   map[common.Hash]common.Hash // slots written
@@ -82,12 +74,17 @@ type ovAccount struct {
 
 func newOverlay(l *Ledger, asOf int64, shared bool) *overlay {
 	o := &overlay{
-		l: l, asOf: asOf, shared: shared,
+		reader:    reader{l: l, asOf: asOf, shared: shared},
 		accounts:  make(map[common.Address]*ovAccount, 8),
 		warm:      make(map[common.Address]struct{}, 16),
 		warmSlots: map[addressSlot]struct{}{},
 	}
-	o.layers = newLayers(o, &l.world.tables)
+	o.lock()
+	o.tables = l.world.tables
+	o.unlock()
+	for _, t := range o.all() {
+		t.begin(o)
+	}
 	return o
 }
 
@@ -101,28 +98,15 @@ func (o *overlay) canonical(a common.Address) common.Address {
 	if alias, ok := o.aliases[a]; ok {
 		return alias
 	}
-	_, v := o.find(a)
 	alias := a
-	if v != nil {
-		alias = v.meta.address
+	if _, row := o.find(a); row.Value != nil {
+		alias = row.Value.Address
 	}
 	if o.aliases == nil {
 		o.aliases = map[common.Address]common.Address{}
 	}
 	o.aliases[a] = alias
 	return alias
-}
-
-func (o *overlay) lock() {
-	if o.shared {
-		o.l.mu.RLock()
-	}
-}
-
-func (o *overlay) unlock() {
-	if o.shared {
-		o.l.mu.RUnlock()
-	}
 }
 
 // get returns the overlay's account behind an address. It may not exist.
@@ -149,56 +133,30 @@ func (o *overlay) entityAccount(num int64) *ovAccount {
 
 func (o *overlay) load(a common.Address) *ovAccount {
 	acct := &ovAccount{address: a, codeHash: types.EmptyCodeHash}
-	e, v := o.find(a)
-	if v == nil {
+	num, row := o.find(a)
+	e := row.Value
+	if e == nil {
 		return acct
 	}
-	acct.num, acct.entity, acct.base = e.num, e, v
-	acct.address = v.meta.address
-	acct.exists = !v.meta.deleted
-	acct.balance.SetUint64(uint64(v.balance))
-	acct.nonce = uint64(v.nonce)
-	switch c, to := v.meta.contract, v.meta.delegation; {
-	case v.meta.deleted:
-	case c != nil:
+	acct.num, acct.base = num, e
+	acct.address = e.Address
+	acct.exists = !e.Deleted
+	acct.balance.SetUint64(uint64(e.Balance))
+	acct.nonce = uint64(e.Nonce)
+	switch {
+	case e.Deleted:
+	case e.Contract != nil:
 		acct.contract = true
-		acct.code, acct.codeHash = c.Runtime, c.CodeHash
-	case to != common.Address{}:
-		acct.code = types.AddressToDelegation(to)
+		acct.code, acct.codeHash = e.Contract.Runtime, e.Contract.CodeHash
+	case e.Delegation != common.Address{}:
+		acct.code = types.AddressToDelegation(e.Delegation)
 		acct.codeHash = crypto.Keccak256Hash(acct.code)
 	}
 	return acct
 }
 
-// find returns the entity behind an address, and its version at the overlay's time.
-func (o *overlay) find(a common.Address) (*entity, *version) {
-	o.lock()
-	e, v, known := o.l.world.behind(a, o.asOf)
-	o.unlock()
-	if known || o.l.fork == nil {
-		return e, v
-	}
-	if e = o.l.fork.addressed(o.rehearsal, a); e == nil {
-		return nil, nil
-	}
-	return o.upstream(e)
-}
-
-// upstream is an entity of a fork's upstream, unless the world has something in its place.
-func (o *overlay) upstream(e *entity) (*entity, *version) {
-	o.lock()
-	defer o.unlock()
-	if own := o.l.world.entities[e.num]; own != nil {
-		if !own.upstream {
-			return nil, nil
-		}
-		e = own
-	}
-	return e, e.versions.At(o.asOf)
-}
-
 // deleted tells whether the address belongs to an entity that was deleted before.
-func (a *ovAccount) deleted() bool { return a.base != nil && a.base.meta.deleted }
+func (a *ovAccount) deleted() bool { return a.base != nil && a.base.Deleted }
 
 // committedState returns a slot as it was before the overlay.
 func (o *overlay) committedState(a *ovAccount, key common.Hash) common.Hash {
@@ -206,18 +164,8 @@ func (o *overlay) committedState(a *ovAccount, key common.Hash) common.Hash {
 		return value
 	}
 	var value common.Hash
-	if a.entity != nil && !a.override && !a.fresh {
-		o.lock()
-		written := false
-		if s := a.entity.slots[key]; s != nil {
-			if v := s.At(o.asOf); v != nil {
-				written, value = true, v.value
-			}
-		}
-		o.unlock()
-		if !written && a.entity.upstream {
-			value = o.l.fork.slot(o.rehearsal, a.num, key)
-		}
+	if a.base != nil && !a.override && !a.fresh {
+		value, _ = o.slot(a.num, a.base, key)
 	}
 	if a.committed == nil {
 		a.committed = map[common.Hash]common.Hash{}
@@ -265,23 +213,23 @@ func (o *overlay) create(a *ovAccount, hollow bool) {
 }
 
 // setMeta replaces what rarely changes.
-func (o *overlay) setMeta(a *ovAccount, m *meta) {
+func (o *overlay) setMeta(a *ovAccount, m *Description) {
 	o.journal = append(o.journal, change{kind: changeMeta, account: a, meta: a.meta})
 	a.meta = m
 }
 
 // currentMeta is nil for what the EVM created in this overlay.
-func (a *ovAccount) currentMeta() *meta {
+func (a *ovAccount) currentMeta() *Description {
 	if a.meta != nil || a.base == nil {
 		return a.meta
 	}
-	return a.base.meta
+	return a.base.Description
 }
 
 // key is nil for what has none, and for what the EVM created in this overlay.
 func (a *ovAccount) key() *hapi.Key {
 	if m := a.currentMeta(); m != nil {
-		return m.key
+		return m.Key
 	}
 	return nil
 }
@@ -289,7 +237,7 @@ func (a *ovAccount) key() *hapi.Key {
 // wantsSignature tells whether the account must sign to receive.
 func (a *ovAccount) wantsSignature() bool {
 	m := a.currentMeta()
-	return m != nil && m.receiverSigRequired
+	return m != nil && m.ReceiverSigRequired
 }
 
 func (o *overlay) setCode(a *ovAccount, code []byte) {
@@ -322,7 +270,7 @@ type change struct {
 	amount  uint256.Int
 	number  uint64
 	code    []byte
-	meta    *meta
+	meta    *Description
 	undo    func() // of changeRow
 }
 
@@ -422,18 +370,8 @@ func (o *overlay) newNum() int64 {
 
 // byAlias finds the number of the account with a serialised key as its alias.
 func (o *overlay) byAlias(alias []byte) (int64, bool) {
-	o.lock()
-	num, ok := o.l.world.byAlias[string(alias)]
-	o.unlock()
-	if ok {
-		return num, true
-	}
-	if e := o.l.fork.aliased(o.rehearsal, alias); e != nil {
-		if own, v := o.upstream(e); v != nil {
-			return own.num, true
-		}
-	}
-	return 0, false
+	num, row := o.findAlias(alias)
+	return num, row.Value != nil
 }
 
 // number gives an account that the overlay created its number, by which it can be named

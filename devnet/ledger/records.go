@@ -15,17 +15,21 @@ type Hash48 [48]byte
 // Account is an account or a contract as it was at one moment. It is a copy; the
 // slices and messages in it are shared and must not be changed.
 type Account struct {
-	ID      hedera.ID
-	Address common.Address // the EVM alias, or the long-zero address without one
-	Alias   []byte         // as set at creation: 20-byte EVM address or serialised key; nil for none
-	Key     *hapi.Key      // nil for none; an empty KeyList for a hollow account
+	ID       hedera.ID
+	Balance  hedera.Tinybar
+	Nonce    int64            // Ethereum nonce of an account, EIP-161 nonce of a contract
+	Modified hedera.Timestamp // when anything here last changed
+	Description
+}
 
-	Balance hedera.Tinybar
-	Nonce   int64 // Ethereum nonce of an account, EIP-161 nonce of a contract
-
+// Description is the part of an account or a contract that rarely changes. The ledger's own are immutable: a change
+// makes a copy.
+type Description struct {
+	Address             common.Address // the EVM alias, or the long-zero address without one
+	Alias               []byte         // as set at creation: 20-byte EVM address or serialised key; nil for none
+	Key                 *hapi.Key      // nil for none; an empty KeyList for a hollow account
 	Memo                string
 	Created             hedera.Timestamp
-	Modified            hedera.Timestamp // when anything here last changed
 	Expires             hedera.Timestamp // Created plus AutoRenewPeriod unless an update set it
 	AutoRenewPeriod     int64            // seconds
 	AutoRenewAccount    hedera.ID        // zero for none
@@ -36,10 +40,9 @@ type Account struct {
 	StakedNode          int64            // -1 for none
 	StakePeriodStart    hedera.Timestamp // beginning of the day since which it stakes to the node, or since its wish about rewards changed; zero without a node
 	Deleted             bool
-	Obtainer            hedera.ID // who got the balance of a deleted entity
-
-	Contract   *Contract      // nil for an account
-	Delegation common.Address // of an account: whose code runs as its own; zero for none
+	Obtainer            hedera.ID      // who got the balance of a deleted entity
+	Contract            *Contract      // nil for an account
+	Delegation          common.Address // of an account: whose code runs as its own; zero for none
 }
 
 // IsContract tells whether the entity is a contract.

@@ -1,9 +1,7 @@
 package ledger
 
 import (
-	"cmp"
 	"crypto/sha512"
-	"math"
 	"slices"
 	"time"
 
@@ -43,13 +41,6 @@ type ScheduleSignature struct {
 	At        hedera.Timestamp
 	Key       *hapi.Key
 	Signature []byte // empty for a contract, which agrees by its call
-}
-
-// expiryKey orders schedules by their expiry.
-type expiryKey struct{ at, schedule int64 }
-
-func compareExpiries(a, b expiryKey) int {
-	return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.schedule, b.schedule))
 }
 
 // expiredBy tells whether the schedule is no longer known to consensus nodes at a time.
@@ -279,7 +270,7 @@ func (h *handling) scheduleDelete(body *hapi.ScheduleDeleteTransactionBody) hede
 // execute brings a scheduled transaction to consensus where all who must agree do. The caller
 // holds handling, and has the block closed afterwards.
 func (l *Ledger) execute(num int64) {
-	s := l.world.schedules.At(num, math.MaxInt64)
+	s := l.world.schedules.now(num)
 	if s == nil || !s.Executed.IsZero() || !s.DeletedAt.IsZero() {
 		return
 	}
@@ -314,20 +305,19 @@ func (l *Ledger) executeReady(h *handling) {
 func (l *Ledger) executeDue(now int64) (left time.Duration, any bool) {
 	last := expiryKey{now, every}
 	if now > l.settled {
-		due := slices.Clone(l.world.expiries.Between(expiryKey{l.settled, every}, last))
+		due := slices.Collect(l.world.expiries.Between(expiryKey{l.settled, every}, last))
 		l.settled = now
 		for _, key := range due {
-			if s := l.world.schedules.At(key.schedule, math.MaxInt64); s != nil && s.WaitForExpiry {
-				l.execute(key.schedule)
+			if s := l.world.schedules.now(key.Schedule); s != nil && s.WaitForExpiry {
+				l.execute(key.Schedule)
 				l.entered()
 			}
 		}
 	}
-	later := l.world.expiries.Between(last, expiryKey{math.MaxInt64, every})
-	if len(later) == 0 {
-		return 0, false
+	for later := range l.world.expiries.Between(last, expiryKey{every, every}) {
+		return time.Duration(later.At - now), true
 	}
-	return time.Duration(later[0].at - now), true
+	return 0, false
 }
 
 // executeWaiting executes what is due by the clock, as Run does.

@@ -1,9 +1,7 @@
 package ledger
 
 import (
-	"bytes"
 	"cmp"
-	"math"
 	"slices"
 
 	"lockstep/internal/hapi"
@@ -86,118 +84,6 @@ type NFTAllowance struct {
 	Since                 hedera.Timestamp
 }
 
-// Keys of the tables.
-type (
-	relationKey  struct{ account, token int64 }
-	nftKey       struct{ token, serial int64 }
-	allowanceKey struct{ owner, token, spender int64 }
-)
-
-func compareRelations(a, b relationKey) int {
-	return cmp.Or(cmp.Compare(a.account, b.account), cmp.Compare(a.token, b.token))
-}
-
-func compareNFTs(a, b nftKey) int {
-	return cmp.Or(cmp.Compare(a.token, b.token), cmp.Compare(a.serial, b.serial))
-}
-
-func compareAllowances(a, b allowanceKey) int {
-	return cmp.Or(cmp.Compare(a.owner, b.owner), cmp.Compare(a.spender, b.spender), cmp.Compare(a.token, b.token))
-}
-
-// tables are what exists beside accounts and contracts.
-type tables struct {
-	tokens        *table[int64, Token]
-	relations     *table[relationKey, Relation]
-	holders       *table[relationKey, struct{}] // the same pairs, by token: account and token change places
-	nfts          *table[nftKey, NFT]
-	allowances    *table[allowanceKey, Allowance]
-	nftAllowances *table[allowanceKey, NFTAllowance]
-	topics        *table[int64, Topic]
-	schedules     *table[int64, Schedule]
-	expiries      *table[expiryKey, struct{}] // of schedules, by time
-	identical     *table[Hash48, int64]       // schedules by what they are made of
-	airdrops      *table[airdropKey, Airdrop]
-	claimable     *table[airdropKey, struct{}] // the same by receiver: sender and receiver change places
-}
-
-func newTables() tables {
-	return tables{
-		tokens:        newTable[int64, Token](cmp.Compare[int64]),
-		relations:     newTable[relationKey, Relation](compareRelations),
-		holders:       newTable[relationKey, struct{}](compareRelations),
-		nfts:          newTable[nftKey, NFT](compareNFTs),
-		allowances:    newTable[allowanceKey, Allowance](compareAllowances),
-		nftAllowances: newTable[allowanceKey, NFTAllowance](compareAllowances),
-		topics:        newTable[int64, Topic](cmp.Compare[int64]),
-		schedules:     newTable[int64, Schedule](cmp.Compare[int64]),
-		expiries:      newTable[expiryKey, struct{}](compareExpiries),
-		identical:     newTable[Hash48, int64](func(a, b Hash48) int { return bytes.Compare(a[:], b[:]) }),
-		airdrops:      newTable[airdropKey, Airdrop](compareAirdrops),
-		claimable:     newTable[airdropKey, struct{}](compareAirdrops),
-	}
-}
-
-// layers are what an overlay changes in the tables.
-type layers struct {
-	tokens        layer[int64, Token]
-	relations     layer[relationKey, Relation]
-	holders       layer[relationKey, struct{}]
-	nfts          layer[nftKey, NFT]
-	allowances    layer[allowanceKey, Allowance]
-	nftAllowances layer[allowanceKey, NFTAllowance]
-	topics        layer[int64, Topic]
-	schedules     layer[int64, Schedule]
-	expiries      layer[expiryKey, struct{}]
-	identical     layer[Hash48, int64]
-	airdrops      layer[airdropKey, Airdrop]
-	claimable     layer[airdropKey, struct{}]
-}
-
-func newLayers(o *overlay, t *tables) layers {
-	return layers{
-		tokens:        layer[int64, Token]{o: o, table: t.tokens},
-		relations:     layer[relationKey, Relation]{o: o, table: t.relations},
-		holders:       layer[relationKey, struct{}]{o: o, table: t.holders},
-		nfts:          layer[nftKey, NFT]{o: o, table: t.nfts},
-		allowances:    layer[allowanceKey, Allowance]{o: o, table: t.allowances},
-		nftAllowances: layer[allowanceKey, NFTAllowance]{o: o, table: t.nftAllowances},
-		topics:        layer[int64, Topic]{o: o, table: t.topics},
-		schedules:     layer[int64, Schedule]{o: o, table: t.schedules},
-		expiries:      layer[expiryKey, struct{}]{o: o, table: t.expiries},
-		identical:     layer[Hash48, int64]{o: o, table: t.identical},
-		airdrops:      layer[airdropKey, Airdrop]{o: o, table: t.airdrops},
-		claimable:     layer[airdropKey, struct{}]{o: o, table: t.claimable},
-	}
-}
-
-func (y *layers) commit(at int64, touched *touchedSet) {
-	y.tokens.commit(at, touched)
-	y.relations.commit(at, touched)
-	y.holders.commit(at, touched)
-	y.nfts.commit(at, touched)
-	y.allowances.commit(at, touched)
-	y.nftAllowances.commit(at, touched)
-	y.topics.commit(at, touched)
-	y.schedules.commit(at, touched)
-	y.expiries.commit(at, touched)
-	y.identical.commit(at, touched)
-	y.airdrops.commit(at, touched)
-	y.claimable.commit(at, touched)
-}
-
-// setRelation writes a relation and keeps the list of a token's holders.
-func (y *layers) setRelation(account, token int64, r *Relation) {
-	had := y.relations.get(relationKey{account, token}) != nil
-	y.relations.set(relationKey{account, token}, r)
-	switch {
-	case r == nil:
-		y.holders.set(relationKey{token, account}, nil)
-	case !had || y.relations.table.upstream != nil: // the list has no holders of the upstream's
-		y.holders.set(relationKey{token, account}, &struct{}{})
-	}
-}
-
 // Effects are what a transaction did beside what every record tells. They belong to its
 // record.
 type Effects struct {
@@ -270,9 +156,6 @@ func (h *handling) did() *Effects {
 	}
 	return h.r.effects
 }
-
-// every is the highest number of an entity or serial.
-const every = math.MaxInt64
 
 // sorted puts transfers into the order in which records list them, and sums those that
 // belong together.

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/devnet/ledger/versions"
 )
 
 // Snapshot is a moment that the ledger can go back to: accounts, contracts, tokens, topics,
@@ -61,8 +63,8 @@ func (l *Ledger) rewind(s *Snapshot) bool {
 	at := s.block.To.UnixNano()
 	if c.open != nil {
 		c.drop(c.open)
-		l.world.rewind(c.openTouched, at)
-		c.open, c.openTouched = nil, touchedSet{}
+		rewind(c.openTouched, at)
+		c.open, c.openTouched = nil, nil
 	}
 	c.chosen = nil
 	keep := int(s.block.Number - c.blocks[0].Number + 1)
@@ -70,7 +72,7 @@ func (l *Ledger) rewind(s *Snapshot) bool {
 		c.drop(c.blocks[i])
 		delete(c.byHash, [32]byte(c.blocks[i].Hash[:32]))
 		c.weight -= c.blocks[i].weight
-		l.world.rewind(c.touched[i], at)
+		rewind(c.touched[i], at)
 	}
 	// Readers may hold the old lists: they are not written over.
 	c.blocks, c.touched = slices.Clip(c.blocks[:keep]), slices.Clip(c.touched[:keep])
@@ -79,7 +81,7 @@ func (l *Ledger) rewind(s *Snapshot) bool {
 	l.nextNum = s.nextNum
 	l.published = at
 	l.turnBack(s.clock)
-	l.newest.Store(&View{l: l, asOf: at})
+	l.newest.Store(l.viewAt(at))
 	l.newGeneration(s.block.Number, s.block.Number)
 	return true
 }
@@ -113,55 +115,9 @@ func dropLast[K comparable](m map[K][]*Record, key K) {
 }
 
 // rewind takes back what was touched after a time.
-func (w *world) rewind(t touchedSet, ns int64) {
-	for _, row := range t.rows {
+func rewind(touched []versions.Ref, ns int64) {
+	for _, row := range touched {
 		row.Rewind(ns)
-	}
-	for _, key := range t.slots {
-		if e := w.entities[key.contract]; e != nil && e.slots[key.key] != nil {
-			e.slots[key.key].Rewind(ns)
-			if len(*e.slots[key.key]) == 0 {
-				delete(e.slots, key.key)
-			}
-		}
-	}
-	for _, num := range t.entities {
-		if e := w.entities[num]; e != nil {
-			w.rewindEntity(e, ns)
-		}
-	}
-}
-
-// rewindEntity takes back an entity's versions, and the entity where none is left.
-func (w *world) rewindEntity(e *entity, ns int64) {
-	last := e.versions[len(e.versions)-1].meta
-	before := len(e.versions)
-	if e.versions.Rewind(ns); len(e.versions) == before {
-		return
-	}
-	var now *meta
-	if kept := len(e.versions); kept > 0 {
-		now = e.versions[kept-1].meta
-	} else {
-		delete(w.entities, e.num)
-		if i, found := slices.BinarySearch(w.order, e.num); found {
-			w.order = slices.Delete(slices.Clone(w.order), i, i+1)
-		}
-	}
-	w.reindex(e.num, last, now)
-}
-
-// reindex makes an entity known by the addresses that it has now, and by no others. now is
-// nil for one that is gone.
-func (w *world) reindex(num int64, before, now *meta) {
-	if w.byAddress[before.address] == num {
-		delete(w.byAddress, before.address)
-	}
-	if w.byAlias[string(before.alias)] == num {
-		delete(w.byAlias, string(before.alias))
-	}
-	if now != nil {
-		w.index(num, now)
 	}
 }
 

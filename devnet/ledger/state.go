@@ -13,8 +13,6 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/ethereum/go-ethereum/common"
-
 	"lockstep/devnet/ledger/codec"
 	"lockstep/devnet/ledger/versions"
 	"lockstep/internal/hedera"
@@ -48,32 +46,10 @@ type header struct {
 	Offset   int64 // of consensus time against the machine's clock, ns
 	Running  [4]Hash48
 	AsOf     int64 // end of the newest block, ns
-	Entities int
 	Files    []*File
 	Sequence int64 // next of Order
 	Order    []ConsensusEntry
 	Block    int64 // the newest one
-}
-
-// savedEntity is an account or a contract with its history. Described is given where it
-// differs from the version before.
-type savedEntity struct {
-	Num      int64
-	Versions []savedVersion
-	Slots    []savedSlot
-}
-
-type savedVersion struct {
-	At        int64
-	Balance   int64
-	Nonce     int64
-	Described *Account // nil: as before
-}
-
-type savedSlot struct {
-	Key    common.Hash
-	At     []int64
-	Values []common.Hash
 }
 
 // savedRecord is a record with what others do not see of it.
@@ -98,11 +74,11 @@ type savedRow[K any, V any] struct {
 
 // stateTypes are what saved state is made of.
 func stateTypes() []reflect.Type {
-	return []reflect.Type{
-		reflect.TypeFor[header](), reflect.TypeFor[savedEntity](), reflect.TypeFor[savedBlock](),
-		reflect.TypeFor[Token](), reflect.TypeFor[Relation](), reflect.TypeFor[NFT](), reflect.TypeFor[Allowance](),
-		reflect.TypeFor[NFTAllowance](), reflect.TypeFor[Topic](), reflect.TypeFor[Schedule](), reflect.TypeFor[Airdrop](),
+	parts := []reflect.Type{reflect.TypeFor[header](), reflect.TypeFor[savedBlock]()}
+	for _, t := range new(tables).all() {
+		parts = append(parts, t.saved())
 	}
+	return parts
 }
 
 // Mark tells whether anything happened: it differs after every block and every generation.
@@ -189,9 +165,7 @@ type saving struct {
 	l       *Ledger
 	mark    Mark
 	header  header
-	world   *world
 	chain   *chain
-	numbers []int64
 	encoder *codec.Encoder
 	to      *gzip.Writer
 }
@@ -204,10 +178,10 @@ func (l *Ledger) newSaving() *saving {
 	files := slices.SortedFunc(maps.Values(l.world.files), func(a, b *File) int { return cmp.Compare(a.ID.Num, b.ID.Num) })
 	return &saving{
 		l: l, encoder: codec.NewEncoder(), mark: Mark{l.Generation().Number, newest.Number},
-		numbers: slices.Clone(l.world.order), chain: l.chain, world: l.world,
+		chain: l.chain,
 		header: header{
 			ChainID: l.cfg.ChainID, NextNum: l.nextNum, LastTime: l.lastTime, Settled: l.settled, NextTime: l.nextTime.Load(), Offset: l.offset.Load(),
-			Running: l.chain.running, AsOf: newest.To.UnixNano(), Entities: len(l.world.order), Files: files,
+			Running: l.chain.running, AsOf: newest.To.UnixNano(), Files: files,
 			Sequence: l.order.next, Order: slices.Clone(l.order.entries), Block: newest.Number,
 		},
 	}
@@ -220,7 +194,7 @@ func (s *saving) write(w io.Writer) (Mark, error) {
 	}
 	s.to, _ = gzip.NewWriterLevel(w, gzip.BestSpeed) // there is this level
 	s.encoder.Put(s.header)
-	for _, part := range []func() error{s.flush, s.entities, s.tables, s.blocks, s.to.Close} {
+	for _, part := range []func() error{s.flush, s.tables, s.blocks, s.to.Close} {
 		if err := part(); err != nil {
 			return s.mark, err
 		}
@@ -234,15 +208,35 @@ func (s *saving) write(w io.Writer) (Mark, error) {
 // flush writes what is encoded. No lock is held.
 func (s *saving) flush() error { return s.encoder.Flush(s.to) }
 
-// someAtOnce is how many entities or rows are encoded while the ledger's lock is held.
+func (s *saving) tables() error {
+	for _, t := range s.l.world.all() {
+		if err := t.save(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *table[K, V]) saved() reflect.Type { return reflect.TypeFor[savedRow[K, V]]() }
+
+// someAtOnce is how many rows are encoded while the ledger's lock is held.
 const someAtOnce = 256
 
-// locked encodes a number of things, some at a time.
-func (s *saving) locked(n int, one func(i int)) error {
-	for from := 0; from < n; from += someAtOnce {
+func (t *table[K, V]) save(s *saving) error {
+	s.l.mu.RLock()
+	keys := slices.Collect(t.Keys())
+	s.l.mu.RUnlock()
+	s.encoder.Put(len(keys))
+	for some := range slices.Chunk(keys, someAtOnce) {
 		s.l.mu.RLock()
-		for i := from; i < min(from+someAtOnce, n); i++ {
-			one(i)
+		for _, key := range some {
+			row := savedRow[K, V]{Key: key}
+			for _, v := range t.Versions(key) {
+				if v.At <= s.header.AsOf {
+					row.At, row.Rows = append(row.At, v.At), append(row.Rows, v.Value)
+				}
+			}
+			s.encoder.Put(row)
 		}
 		s.l.mu.RUnlock()
 		if err := s.flush(); err != nil {
@@ -250,82 +244,6 @@ func (s *saving) locked(n int, one func(i int)) error {
 		}
 	}
 	return nil
-}
-
-func (s *saving) entities() error {
-	return s.locked(len(s.numbers), func(i int) {
-		out := savedEntity{Num: s.numbers[i]}
-		e := s.world.entities[out.Num]
-		if e == nil { // the ledger went back, and the whole is void
-			e = &entity{}
-		}
-		var before *meta
-		for _, v := range e.versions {
-			if v.at > s.header.AsOf {
-				break
-			}
-			saved := savedVersion{At: v.at, Balance: int64(v.balance), Nonce: v.nonce}
-			if v.meta != before {
-				a := e.account(&v)
-				saved.Described = &a
-			}
-			before = v.meta
-			out.Versions = append(out.Versions, saved)
-		}
-		for _, key := range slices.SortedFunc(maps.Keys(e.slots), common.Hash.Cmp) {
-			slot := savedSlot{Key: key}
-			for _, v := range *e.slots[key] {
-				if v.at <= s.header.AsOf {
-					slot.At, slot.Values = append(slot.At, v.at), append(slot.Values, v.value)
-				}
-			}
-			if slot.At != nil {
-				out.Slots = append(out.Slots, slot)
-			}
-		}
-		s.encoder.Put(out)
-	})
-}
-
-func (s *saving) tables() error {
-	t := &s.world.tables
-	return errors.Join(
-		saveTable(s, t.tokens, numbered), saveTable(s, t.relations, relationKey.numbers), saveTable(s, t.holders, relationKey.numbers),
-		saveTable(s, t.nfts, nftKey.numbers), saveTable(s, t.allowances, allowanceKey.numbers), saveTable(s, t.nftAllowances, allowanceKey.numbers),
-		saveTable(s, t.topics, numbered), saveTable(s, t.schedules, numbered), saveTable(s, t.expiries, expiryKey.numbers),
-		saveTable(s, t.identical, func(k Hash48) Hash48 { return k }), saveTable(s, t.airdrops, airdropKey.numbers), saveTable(s, t.claimable, airdropKey.numbers),
-	)
-}
-
-func numbered(n int64) int64               { return n }
-func (k relationKey) numbers() [2]int64    { return [2]int64{k.account, k.token} }
-func (k nftKey) numbers() [2]int64         { return [2]int64{k.token, k.serial} }
-func (k allowanceKey) numbers() [3]int64   { return [3]int64{k.owner, k.token, k.spender} }
-func (k expiryKey) numbers() [2]int64      { return [2]int64{k.at, k.schedule} }
-func (k airdropKey) numbers() [4]int64     { return [4]int64{k.sender, k.receiver, k.token, k.serial} }
-func relationKeyOf(n [2]int64) relationKey { return relationKey{n[0], n[1]} }
-func nftKeyOf(n [2]int64) nftKey           { return nftKey{n[0], n[1]} }
-func allowanceKeyOf(n [3]int64) allowanceKey {
-	return allowanceKey{owner: n[0], token: n[1], spender: n[2]}
-}
-func expiryKeyOf(n [2]int64) expiryKey   { return expiryKey{n[0], n[1]} }
-func airdropKeyOf(n [4]int64) airdropKey { return airdropKey{n[0], n[1], n[2], n[3]} }
-
-// saveTable writes a table. saved is the form of a key.
-func saveTable[K, S comparable, V any](s *saving, t *table[K, V], saved func(K) S) error {
-	s.l.mu.RLock()
-	keys := slices.Clone(t.Keys())
-	s.l.mu.RUnlock()
-	s.encoder.Put(len(keys))
-	return s.locked(len(keys), func(i int) {
-		row := savedRow[S, V]{Key: saved(keys[i])}
-		for _, v := range t.Versions(keys[i]) {
-			if v.At <= s.header.AsOf {
-				row.At, row.Rows = append(row.At, v.At), append(row.Rows, v.Value)
-			}
-		}
-		s.encoder.Put(row)
-	})
 }
 
 func (s *saving) blocks() error {
@@ -372,7 +290,7 @@ func (l *Ledger) Load(r io.Reader, limit int64) error {
 type loading struct {
 	*codec.Decoder
 	header header
-	world  *world
+	world  world
 	chain  *chain
 }
 
@@ -395,7 +313,6 @@ func (l *Ledger) read(r io.Reader, limit int64) (*loading, error) {
 	in := &io.LimitedReader{R: unzipped, N: limit}
 	s := &loading{Decoder: codec.NewDecoder(in), world: newWorld(nil), chain: newChain(l.cfg.History, l.cfg.HistoryBytes)}
 	s.Get(&s.header)
-	s.entities()
 	s.tables()
 	s.blocks()
 	s.End() // the checksum comes last
@@ -407,7 +324,7 @@ func (l *Ledger) read(r io.Reader, limit int64) (*loading, error) {
 	case s.header.ChainID != l.cfg.ChainID:
 		return nil, fmt.Errorf("%w: its chain id is %d and not %d", ErrOtherNetwork, s.header.ChainID, l.cfg.ChainID)
 	}
-	return s, l.knows(s.world)
+	return s, l.knows(&s.world)
 }
 
 func errDamaged(err error) error { return fmt.Errorf("it is damaged: %w", err) }
@@ -415,7 +332,7 @@ func errDamaged(err error) error { return fmt.Errorf("it is damaged: %w", err) }
 // knows tells whether the accounts of this network are in a world.
 func (l *Ledger) knows(w *world) error {
 	for _, a := range l.cfg.Accounts {
-		if e := w.entities[a.ID.Num]; e == nil || e.versions[0].meta.address != a.EVMAddress() {
+		if e := w.entities.now(a.ID.Num); e == nil || e.Address != a.EVMAddress() {
 			return fmt.Errorf("%w: there account %s is not the one of this network", ErrOtherNetwork, a.ID)
 		}
 	}
@@ -431,21 +348,27 @@ func (l *Ledger) adopt(s *loading) {
 	l.offset.Store(h.Offset)
 	l.order.entries, l.order.next = h.Order, h.Sequence
 	l.published = h.AsOf
-	l.chain.forget(l.world)
+	l.chain.forget()
 	l.bookFiles()
-	l.newest.Store(&View{l: l, asOf: h.AsOf})
+	l.newest.Store(l.viewAt(h.AsOf))
 	l.newGeneration(0, h.Block)
 }
 
-func (s *loading) entities() {
-	for range s.header.Entities {
-		var in savedEntity
-		if s.Get(&in); s.Err() != nil {
-			return
-		}
-		s.entity(&in)
+func (s *loading) tables() {
+	for _, t := range s.world.all() {
+		t.load(s)
 	}
-	if s.Err() == nil && s.world.entities[treasury] == nil {
+	if s.Err() != nil {
+		return
+	}
+	for num := range s.world.entities.Keys() {
+		for _, v := range s.world.entities.Versions(num) {
+			if v.Value == nil || v.Value.Description == nil {
+				s.Fail(codec.ErrMalformed)
+			}
+		}
+	}
+	if s.world.entities.now(treasury) == nil {
 		s.Fail(codec.ErrMalformed)
 	}
 	for _, f := range s.header.Files {
@@ -457,71 +380,17 @@ func (s *loading) entities() {
 	}
 }
 
-func (s *loading) entity(in *savedEntity) {
-	if s.world.entities[in.Num] != nil || len(in.Versions) == 0 || in.Versions[0].Described == nil {
-		s.Fail(codec.ErrMalformed)
-		return
-	}
-	var described *meta
-	for i, v := range in.Versions {
-		if v.Described != nil {
-			described = describedBy(v.Described)
-		}
-		made := version{at: v.At, balance: hedera.Tinybar(v.Balance), nonce: v.Nonce, meta: described}
-		if i == 0 {
-			s.world.add(in.Num, made)
-			continue
-		}
-		s.world.entities[in.Num].versions.Put(made)
-		if v.Described != nil {
-			s.world.index(in.Num, described)
-		}
-	}
-	e := s.world.entities[in.Num]
-	if in.Slots != nil {
-		e.slots = make(map[common.Hash]*versions.List[slotVersion], len(in.Slots))
-	}
-	for _, saved := range in.Slots {
-		if len(saved.At) != len(saved.Values) {
-			s.Fail(codec.ErrMalformed)
-			return
-		}
-		made := new(versions.List[slotVersion])
-		for i, at := range saved.At {
-			made.Put(slotVersion{at: at, value: saved.Values[i]})
-		}
-		e.slots[saved.Key] = made
-	}
-}
-
-func (s *loading) tables() {
-	t := &s.world.tables
-	loadTable(s, t.tokens, numbered)
-	loadTable(s, t.relations, relationKeyOf)
-	loadTable(s, t.holders, relationKeyOf)
-	loadTable(s, t.nfts, nftKeyOf)
-	loadTable(s, t.allowances, allowanceKeyOf)
-	loadTable(s, t.nftAllowances, allowanceKeyOf)
-	loadTable(s, t.topics, numbered)
-	loadTable(s, t.schedules, numbered)
-	loadTable(s, t.expiries, expiryKeyOf)
-	loadTable(s, t.identical, func(k Hash48) Hash48 { return k })
-	loadTable(s, t.airdrops, airdropKeyOf)
-	loadTable(s, t.claimable, airdropKeyOf)
-}
-
-// loadTable reads a table. key is what a saved key stands for.
-func loadTable[K, S comparable, V any](s *loading, t *table[K, V], key func(S) K) {
+func (t *table[K, V]) load(s *loading) {
 	rows := 0
 	s.Get(&rows)
 	for range rows {
-		var row savedRow[S, V]
+		var row savedRow[K, V]
 		if s.Get(&row); s.Err() != nil || len(row.At) != len(row.Rows) {
 			s.Fail(codec.ErrMalformed)
 			return
 		}
 		for i, at := range row.At {
-			t.Put(key(row.Key), at, row.Rows[i])
+			t.Put(row.Key, at, row.Rows[i])
 		}
 	}
 }
@@ -540,20 +409,10 @@ func (s *loading) blocks() {
 		return
 	}
 	c.running = s.header.Running
-	c.touched = make([]touchedSet, len(c.blocks))
-	for num, e := range s.world.entities {
-		for _, v := range e.versions {
-			t := c.touchedAt(v.at)
-			t.entities = append(t.entities, num)
-		}
-		for key, slot := range e.slots {
-			for _, v := range *slot {
-				t := c.touchedAt(v.at)
-				t.slots = append(t.slots, slotKey{num, key})
-			}
-		}
+	c.touched = make([][]versions.Ref, len(c.blocks))
+	for _, t := range s.world.all() {
+		t.touch(c)
 	}
-	s.world.tables.touch(c)
 }
 
 // block enters a block that is read.
@@ -589,32 +448,7 @@ func (s *loading) block(in *savedBlock) {
 }
 
 // touchedAt is what lists the versions of a time.
-func (c *chain) touchedAt(ns int64) *touchedSet {
+func (c *chain) touchedAt(ns int64) *[]versions.Ref {
 	i := sort.Search(len(c.blocks)-1, func(i int) bool { return c.blocks[i].To.UnixNano() >= ns })
 	return &c.touched[i]
-}
-
-// touch lists the versions of all rows where the blocks have them.
-func (t *tables) touch(c *chain) {
-	touchRows(t.tokens, c)
-	touchRows(t.relations, c)
-	touchRows(t.holders, c)
-	touchRows(t.nfts, c)
-	touchRows(t.allowances, c)
-	touchRows(t.nftAllowances, c)
-	touchRows(t.topics, c)
-	touchRows(t.schedules, c)
-	touchRows(t.expiries, c)
-	touchRows(t.identical, c)
-	touchRows(t.airdrops, c)
-	touchRows(t.claimable, c)
-}
-
-func touchRows[K comparable, V any](t *table[K, V], c *chain) {
-	for _, key := range t.Keys() {
-		for _, v := range t.Versions(key) {
-			touched := c.touchedAt(v.At)
-			touched.rows = append(touched.rows, t.Ref(key))
-		}
-	}
 }

@@ -25,7 +25,7 @@ func (h *handling) associate(t *Token, account int64, automatic bool) {
 func (h *handling) associateByTransfer(t *Token, a *ovAccount) hedera.Status {
 	limit := int32(-1)
 	if m := a.currentMeta(); m != nil {
-		limit = m.maxAutoAssociations
+		limit = m.MaxAutoAssociations
 	}
 	switch {
 	case limit == 0:

@@ -208,7 +208,7 @@ func (h *handling) mayTransfer(nft *NFT) bool {
 	if nft.Spender == h.sub.Payer {
 		return true
 	}
-	all := h.o.nftAllowances.get(allowanceKey{owner: nft.Owner.Num, token: nft.Token.Num, spender: h.sub.Payer.Num})
+	all := h.o.nftAllowances.get(allowanceKey{Owner: nft.Owner.Num, Token: nft.Token.Num, Spender: h.sub.Payer.Num})
 	return all != nil && all.Approved
 }
 
@@ -265,13 +265,13 @@ func (h *handling) missingParty(a *ovAccount, alias []byte) (*ovAccount, hedera.
 		return nil, hapi.ResponseCodeEnum_INVALID_ALIAS_KEY
 	}
 	m := h.hollowMeta(common.Address{})
-	m.alias, m.key = alias, key
+	m.Alias, m.Key = alias, key
 	return h.enter(m, a), okay
 }
 
 // spend takes an amount from what an owner lets the payer spend.
 func (h *handling) spend(owner, token, amount int64) hedera.Status {
-	key := allowanceKey{owner: owner, token: token, spender: h.sub.Payer.Num}
+	key := allowanceKey{Owner: owner, Token: token, Spender: h.sub.Payer.Num}
 	allowance := h.o.allowances.get(key)
 	switch {
 	case allowance == nil:

@@ -15,15 +15,14 @@ import (
 // their records, and the state at the end of the newest of them. It never changes
 // and may be shared; what it shows goes away only when it falls out of the
 // ledger's history.
-type View struct {
-	l    *Ledger
-	asOf int64 // consensus time, ns; nothing later is visible
-}
+type View struct{ reader }
+
+func (l *Ledger) viewAt(asOf int64) *View { return &View{reader{l: l, asOf: asOf, shared: true}} }
 
 // At returns the view as it was at t, which may lie inside a block: what happened
 // later is invisible. A time after the view's own gives the view itself.
 func (v *View) At(t hedera.Timestamp) *View {
-	return &View{l: v.l, asOf: min(t.UnixNano(), v.asOf)}
+	return v.l.viewAt(min(t.UnixNano(), v.asOf))
 }
 
 // Time returns the consensus time the view stands at.
@@ -188,24 +187,8 @@ func (v *View) withChildren(parents []*Record) []*Record {
 
 // Resolve finds the entity behind an EVM address, long-zero or alias.
 func (v *View) Resolve(a common.Address) (hedera.ID, bool) {
-	v.l.mu.RLock()
-	e, version, known := v.l.world.behind(a, v.asOf)
-	v.l.mu.RUnlock()
-	if known || v.l.fork == nil {
-		return e.id(), version != nil
-	}
-	return v.upstream(v.l.fork.addressed(nil, a))
-}
-
-// upstream is the entity of a fork's upstream, unless the world has something in its place.
-func (v *View) upstream(e *entity) (hedera.ID, bool) {
-	if e == nil {
-		return hedera.ID{}, false
-	}
-	v.l.mu.RLock()
-	defer v.l.mu.RUnlock()
-	own := v.l.world.entities[e.num]
-	return e.id(), own == nil || own.upstream
+	num, row := v.find(a)
+	return hedera.Entity(num), row.Value != nil
 }
 
 // ResolveAlias finds the account behind an alias: a 20-byte EVM address or a
@@ -214,14 +197,8 @@ func (v *View) ResolveAlias(alias []byte) (hedera.ID, bool) {
 	if len(alias) == common.AddressLength {
 		return v.Resolve(common.Address(alias))
 	}
-	v.l.mu.RLock()
-	num, ok := v.l.world.byAlias[string(alias)]
-	_, version := v.l.world.find(num, v.asOf)
-	v.l.mu.RUnlock()
-	if !ok {
-		return v.upstream(v.l.fork.aliased(nil, alias))
-	}
-	return hedera.Entity(num), version != nil
+	num, row := v.findAlias(alias)
+	return hedera.Entity(num), row.Value != nil
 }
 
 // Account returns an account or contract, deleted ones included.
@@ -229,24 +206,11 @@ func (v *View) Account(id hedera.ID) (Account, bool) {
 	if id.Shard != 0 || id.Realm != 0 {
 		return Account{}, false
 	}
-	if a, ok, known := v.ownAccount(id.Num); known || v.l.fork == nil {
-		return a, ok
+	row := v.l.world.entities.read(&v.reader, id.Num)
+	if row.Value == nil {
+		return Account{}, false
 	}
-	if e := v.l.fork.numbered(nil, id.Num); e != nil {
-		return e.account(&e.versions[0]), true
-	}
-	return Account{}, false
-}
-
-// ownAccount is Account as far as the world knows: a fork's upstream may have more.
-func (v *View) ownAccount(num int64) (a Account, ok, known bool) {
-	v.l.mu.RLock()
-	defer v.l.mu.RUnlock()
-	e, version := v.l.world.find(num, v.asOf)
-	if version == nil {
-		return Account{}, false, e != nil
-	}
-	return e.account(version), true, true
+	return row.Value.account(id.Num, row.At), true
 }
 
 // AccountByAddress returns the account or contract behind an EVM address.
@@ -261,12 +225,7 @@ func (v *View) AccountByAddress(a common.Address) (Account, bool) {
 // Accounts yields accounts and contracts with low ≤ number ≤ high by number,
 // ascending or descending.
 func (v *View) Accounts(low, high int64, descending bool) iter.Seq[Account] {
-	v.l.mu.RLock()
-	order := v.l.world.order
-	first := sort.Search(len(order), func(i int) bool { return order[i] >= low })
-	last := sort.Search(len(order), func(i int) bool { return order[i] > high })
-	numbers := slices.Clone(order[first:max(first, last)])
-	v.l.mu.RUnlock()
+	numbers := v.l.world.entities.readKeys(&v.reader, low, high)
 	if descending {
 		slices.Reverse(numbers)
 	}
@@ -281,43 +240,23 @@ func (v *View) Accounts(low, high int64, descending bool) iter.Seq[Account] {
 
 // Storage returns one storage word of a contract; a slot never written is zero.
 func (v *View) Storage(contract hedera.ID, key common.Hash) StorageSlot {
-	v.l.mu.RLock()
-	e := v.l.world.entities[contract.Num]
-	if e != nil && e.slots[key] != nil {
-		if sv := e.slots[key].At(v.asOf); sv != nil {
-			found := StorageSlot{Slot: key, Value: sv.value, Modified: hedera.FromNanos(sv.at)}
-			v.l.mu.RUnlock()
-			return found
-		}
+	value, since := v.slot(contract.Num, v.l.world.entities.read(&v.reader, contract.Num).Value, key)
+	found := StorageSlot{Slot: key, Value: value}
+	if since != 0 {
+		found.Modified = hedera.FromNanos(since)
 	}
-	v.l.mu.RUnlock()
-	if e == nil {
-		e = v.l.fork.numbered(nil, contract.Num)
-	}
-	if e != nil && e.upstream {
-		if value := v.l.fork.slot(nil, contract.Num, key); value != (common.Hash{}) {
-			return StorageSlot{Slot: key, Value: value, Modified: hedera.FromNanos(v.l.fork.at)}
-		}
-	}
-	return StorageSlot{Slot: key}
+	return found
 }
 
 // StorageSlots returns every slot a contract ever wrote, by slot ascending, those
 // that are zero again included.
 func (v *View) StorageSlots(contract hedera.ID) []StorageSlot {
-	v.l.mu.RLock()
-	defer v.l.mu.RUnlock()
-	e := v.l.world.entities[contract.Num]
-	if e == nil {
-		return nil
-	}
-	slots := make([]StorageSlot, 0, len(e.slots))
-	for key, s := range e.slots {
-		if sv := s.At(v.asOf); sv != nil {
-			slots = append(slots, StorageSlot{Slot: key, Value: sv.value, Modified: hedera.FromNanos(sv.at)})
+	var slots []StorageSlot
+	for _, key := range v.l.world.slots.readKeys(&v.reader, slotKey{Contract: contract.Num}, slotKey{contract.Num, common.MaxHash}) {
+		if row := v.l.world.slots.read(&v.reader, key); row.Value != nil {
+			slots = append(slots, StorageSlot{Slot: key.Slot, Value: *row.Value, Modified: hedera.FromNanos(row.At)})
 		}
 	}
-	slices.SortFunc(slots, func(a, b StorageSlot) int { return a.Slot.Cmp(b.Slot) })
 	return slots
 }
 
@@ -375,12 +314,12 @@ func (v *View) Token(id hedera.ID) (Token, bool) {
 	if id.Shard != 0 || id.Realm != 0 {
 		return Token{}, false
 	}
-	return rowAt(v, v.l.world.tokens, id.Num)
+	return rowAt(v, &v.l.world.tokens, id.Num)
 }
 
 // Tokens yields tokens with low ≤ number ≤ high by number, ascending or descending.
 func (v *View) Tokens(low, high int64, descending bool) iter.Seq[*Token] {
-	return rowsAt(v, v.l.world.tokens, low, high, descending)
+	return rowsAt(v, &v.l.world.tokens, low, high, descending)
 }
 
 // Topic returns a topic, deleted ones included.
@@ -388,7 +327,7 @@ func (v *View) Topic(id hedera.ID) (Topic, bool) {
 	if id.Shard != 0 || id.Realm != 0 {
 		return Topic{}, false
 	}
-	return rowAt(v, v.l.world.topics, id.Num)
+	return rowAt(v, &v.l.world.topics, id.Num)
 }
 
 // Schedule returns a schedule, those that executed, expired or were deleted included.
@@ -396,37 +335,33 @@ func (v *View) Schedule(id hedera.ID) (Schedule, bool) {
 	if id.Shard != 0 || id.Realm != 0 {
 		return Schedule{}, false
 	}
-	return rowAt(v, v.l.world.schedules, id.Num)
+	return rowAt(v, &v.l.world.schedules, id.Num)
 }
 
 // Schedules yields schedules with low ≤ number ≤ high by number, ascending or descending.
 func (v *View) Schedules(low, high int64, descending bool) iter.Seq[*Schedule] {
-	return rowsAt(v, v.l.world.schedules, low, high, descending)
+	return rowsAt(v, &v.l.world.schedules, low, high, descending)
 }
 
 // Relation returns the relation of an account with a token.
 func (v *View) Relation(account, token hedera.ID) (Relation, bool) {
-	return rowAt(v, v.l.world.relations, relationKey{account.Num, token.Num})
+	return rowAt(v, &v.l.world.relations, relationKey{account.Num, token.Num})
 }
 
 // Relations yields the relations of an account by token number.
 func (v *View) Relations(account hedera.ID, descending bool) iter.Seq[*Relation] {
-	return rowsAt(v, v.l.world.relations, relationKey{account.Num, 0}, relationKey{account.Num, every}, descending)
+	return rowsAt(v, &v.l.world.relations, relationKey{account.Num, 0}, relationKey{account.Num, every}, descending)
 }
 
 // Holders yields the relations with a token by account number.
 func (v *View) Holders(token hedera.ID, descending bool) iter.Seq[*Relation] {
-	t := v.l.world.holders
-	v.l.mu.RLock()
-	keys := append([]relationKey(nil), t.Between(relationKey{token.Num, 0}, relationKey{token.Num, every})...)
-	v.l.mu.RUnlock()
+	keys := v.l.world.holders.readKeys(&v.reader, relationKey{token.Num, 0}, relationKey{token.Num, every})
+	if descending {
+		slices.Reverse(keys)
+	}
 	return func(yield func(*Relation) bool) {
-		for i := range keys {
-			key := keys[i]
-			if descending {
-				key = keys[len(keys)-1-i]
-			}
-			if r, ok := v.Relation(hedera.Entity(key.token), token); ok && !yield(&r) { // the two have changed places
+		for _, key := range keys {
+			if r, ok := v.Relation(hedera.Entity(key.Token), token); ok && !yield(&r) { // the two have changed places
 				return
 			}
 		}
@@ -435,45 +370,43 @@ func (v *View) Holders(token hedera.ID, descending bool) iter.Seq[*Relation] {
 
 // NFT returns one NFT, burned ones included.
 func (v *View) NFT(token hedera.ID, serial int64) (NFT, bool) {
-	return rowAt(v, v.l.world.nfts, nftKey{token.Num, serial})
+	return rowAt(v, &v.l.world.nfts, nftKey{token.Num, serial})
 }
 
 // NFTs yields the NFTs of a token with low ≤ serial ≤ high, burned ones included.
 func (v *View) NFTs(token hedera.ID, low, high int64, descending bool) iter.Seq[*NFT] {
-	return rowsAt(v, v.l.world.nfts, nftKey{token.Num, low}, nftKey{token.Num, high}, descending)
+	return rowsAt(v, &v.l.world.nfts, nftKey{token.Num, low}, nftKey{token.Num, high}, descending)
 }
 
 // Allowances yields what an owner lets others spend, by spender and then token.
 func (v *View) Allowances(owner hedera.ID, descending bool) iter.Seq[*Allowance] {
-	return rowsAt(v, v.l.world.allowances, allowanceKey{owner: owner.Num}, allowanceKey{owner.Num, every, every}, descending)
+	return rowsAt(v, &v.l.world.allowances, allowanceKey{Owner: owner.Num}, allowanceKey{owner.Num, every, every}, descending)
 }
 
 // NFTAllowances yields the permissions to transfer all NFTs of a token: those that an
 // owner gave, or all with owner 0.
 func (v *View) NFTAllowances(owner hedera.ID, descending bool) iter.Seq[*NFTAllowance] {
-	low, high := allowanceKey{owner: owner.Num}, allowanceKey{owner.Num, every, every}
+	low, high := allowanceKey{Owner: owner.Num}, allowanceKey{owner.Num, every, every}
 	if owner.IsZero() {
-		high.owner = every
+		high.Owner = every
 	}
-	return rowsAt(v, v.l.world.nftAllowances, low, high, descending)
+	return rowsAt(v, &v.l.world.nftAllowances, low, high, descending)
 }
 
 // Airdrops yields the pending airdrops of a sender, by receiver, token and serial, or with
 // received those that an account may claim, by sender, token and serial.
 func (v *View) Airdrops(party hedera.ID, received, descending bool) iter.Seq[*Airdrop] {
-	low, high := airdropKey{sender: party.Num}, airdropKey{party.Num, every, every, every}
+	low, high := airdropKey{Sender: party.Num}, airdropKey{party.Num, every, every, every}
 	if !received {
-		return rowsAt(v, v.l.world.airdrops, low, high, descending)
+		return rowsAt(v, &v.l.world.airdrops, low, high, descending)
 	}
-	v.l.mu.RLock()
-	keys := slices.Clone(v.l.world.claimable.Between(low, high))
-	v.l.mu.RUnlock()
+	keys := v.l.world.claimable.readKeys(&v.reader, low, high)
 	if descending {
 		slices.Reverse(keys)
 	}
 	return func(yield func(*Airdrop) bool) {
 		for _, key := range keys {
-			if a, ok := rowAt(v, v.l.world.airdrops, key.turned()); ok && !yield(&a) {
+			if a, ok := rowAt(v, &v.l.world.airdrops, key.turned()); ok && !yield(&a) {
 				return
 			}
 		}

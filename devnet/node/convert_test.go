@@ -15,14 +15,14 @@ func TestStakingInfo(t *testing.T) {
 		"account":  func(a ledger.Account) *hapi.StakingInfo { return accountInfo(a).GetStakingInfo() },
 		"contract": func(a ledger.Account) *hapi.StakingInfo { return contractInfo(a, 0).GetStakingInfo() },
 	} {
-		if got := info(ledger.Account{StakedNode: -1}); got.GetStakedId() != nil || got.GetStakePeriodStart() != nil {
+		if got := info(ledger.Account{Description: ledger.Description{StakedNode: -1}}); got.GetStakedId() != nil || got.GetStakePeriodStart() != nil {
 			t.Errorf("%s without a stake: %v", name, got)
 		}
-		node := info(ledger.Account{DeclineReward: true, StakePeriodStart: since})
+		node := info(ledger.Account{Description: ledger.Description{DeclineReward: true, StakePeriodStart: since}})
 		if _, chosen := node.GetStakedId().(*hapi.StakingInfo_StakedNodeId); !chosen || !node.GetDeclineReward() || node.GetStakePeriodStart().GetSeconds() != since.Seconds {
 			t.Errorf("%s with a node: %v", name, node)
 		}
-		if got := info(ledger.Account{StakedNode: -1, StakedAccount: hedera.Entity(2)}); got.GetStakedAccountId().GetAccountNum() != 2 || got.GetStakePeriodStart() != nil {
+		if got := info(ledger.Account{Description: ledger.Description{StakedNode: -1, StakedAccount: hedera.Entity(2)}}); got.GetStakedAccountId().GetAccountNum() != 2 || got.GetStakePeriodStart() != nil {
 			t.Errorf("%s with an account: %v", name, got)
 		}
 	}

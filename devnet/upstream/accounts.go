@@ -102,13 +102,12 @@ func (a *account) value() (*ledger.Account, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &ledger.Account{
-		ID: a.Account.ID, Address: common.Address(a.EVMAddress), Alias: a.Alias, Key: owner,
-		Balance: hedera.Tinybar(a.Balance.Balance), Nonce: int64(a.Nonce), Memo: a.Memo, Created: a.Created.Timestamp, Expires: a.Expires.Timestamp,
+	out := &ledger.Account{ID: a.Account.ID, Balance: hedera.Tinybar(a.Balance.Balance), Nonce: int64(a.Nonce), Description: ledger.Description{
+		Address: common.Address(a.EVMAddress), Alias: a.Alias, Key: owner, Memo: a.Memo, Created: a.Created.Timestamp, Expires: a.Expires.Timestamp,
 		AutoRenewPeriod: int64(a.AutoRenewPeriod), MaxAutoAssociations: a.MaxAutoAssociations,
 		ReceiverSigRequired: a.ReceiverSigRequired, DeclineReward: a.DeclineReward,
 		StakedAccount: a.StakedAccount.ID, StakedNode: -1, Deleted: a.Deleted, Delegation: common.Address(a.Delegation),
-	}
+	}}
 	if a.EVMAddress == (address{}) {
 		out.Address = a.Account.LongZero()
 	}

@@ -5,25 +5,31 @@
 package versions
 
 import (
+	"iter"
 	"slices"
 	"sort"
+
+	"github.com/RaduBerinde/btreemap"
 )
 
-// Dated is a version. Since is the time from which on it is in force.
-type Dated interface{ Since() int64 }
+// Row is a version of a table's row. A nil Value says that there is no such row from then on.
+type Row[V any] struct {
+	At    int64 // the time from which on it is in force
+	Value *V
+}
 
-// List is the history of one thing, oldest version first.
-type List[T Dated] []T
+// List is the history of one row, oldest version first.
+type List[V any] []Row[V]
 
 // after is the index of the first version after a time.
-func (l List[T]) after(ns int64) int {
-	return sort.Search(len(l), func(i int) bool { return l[i].Since() > ns })
+func (l List[V]) after(ns int64) int {
+	return sort.Search(len(l), func(i int) bool { return l[i].At > ns })
 }
 
 // At returns the version in force at a time, nil before the first one.
-func (l List[T]) At(ns int64) *T {
+func (l List[V]) At(ns int64) *Row[V] {
 	last := len(l) - 1
-	if last >= 0 && l[last].Since() <= ns { // by far the most frequent question
+	if last >= 0 && l[last].At <= ns { // by far the most frequent question
 		return &l[last]
 	}
 	i := l.after(ns)
@@ -33,142 +39,116 @@ func (l List[T]) At(ns int64) *T {
 	return &l[i-1]
 }
 
-// Put adds a version, or replaces the newest when it has the same time.
-func (l *List[T]) Put(v T) {
-	if n := len(*l); n > 0 && (*l)[n-1].Since() == v.Since() {
+// put adds a version, or replaces the newest when it has the same time.
+func (l *List[V]) put(v Row[V]) {
+	if n := len(*l); n > 0 && (*l)[n-1].At == v.At {
 		(*l)[n-1] = v
 		return
 	}
 	*l = append(*l, v)
 }
 
-// Prune forgets versions that ended before the horizon. At least one stays. Nothing
-// is copied or cleared: simulations may still look at old versions, and the next
-// growth of the list leaves them to the collector.
-func (l *List[T]) Prune(horizon int64) {
-	if keep := l.after(horizon) - 1; keep > 0 {
-		*l = (*l)[keep:]
-	}
-}
-
-// Rewind forgets the versions after a time. What comes then is not written over them.
-func (l *List[T]) Rewind(ns int64) { *l = slices.Clip((*l)[:l.after(ns)]) }
-
-// Row is a version of a table's row. A nil Value says that there is no such row from then on.
-type Row[V any] struct {
-	At    int64
-	Value *V
-}
-
-// Since is the time from which on it is in force.
-func (r Row[V]) Since() int64 { return r.At }
-
 // Table holds rows by key, each with its history. A row is immutable: a change is a new row with a later time.
-type Table[K comparable, V any] struct {
+type Table[K any, V any] struct {
 	// KeepGone keeps that a row is gone, where pruning would forget it: something else has it still.
 	KeepGone bool
 
 	compare func(a, b K) int
-	rows    map[K]*List[Row[V]]
-	keys    []K // ascending
+	rows    *btreemap.BTreeMap[K, *List[V]]
 }
 
+// degree is of the tree: a node has up to twice as many rows.
+const degree = 32
+
 // NewTable makes a table with its order of keys.
-func NewTable[K comparable, V any](compare func(a, b K) int) *Table[K, V] {
-	return &Table[K, V]{compare: compare, rows: map[K]*List[Row[V]]{}}
+func NewTable[K any, V any](compare func(a, b K) int) *Table[K, V] {
+	return &Table[K, V]{compare: compare, rows: btreemap.New[K, *List[V]](degree, compare)}
 }
 
 // Compare is the order of keys.
 func (t *Table[K, V]) Compare(a, b K) int { return t.compare(a, b) }
 
-// At returns a row as it was at a time, nil where it did not exist.
-func (t *Table[K, V]) At(key K, ns int64) *V {
-	row, _ := t.Known(key, ns)
-	return row
-}
-
-// Known is At, and tells whether the table says so, or never heard of such a row by that time.
-func (t *Table[K, V]) Known(key K, ns int64) (*V, bool) {
-	if l := t.rows[key]; l != nil {
-		if row := l.At(ns); row != nil {
-			return row.Value, true
-		}
-	}
-	return nil, false
-}
+// At returns the version of a row that is in force at a time, nil where the table has not heard of the row by then.
+func (t *Table[K, V]) At(key K, ns int64) *Row[V] { return t.Versions(key).At(ns) }
 
 // Versions is the history of a row.
-func (t *Table[K, V]) Versions(key K) List[Row[V]] {
-	if l := t.rows[key]; l != nil {
+func (t *Table[K, V]) Versions(key K) List[V] {
+	if _, l, ok := t.rows.Get(key); ok {
 		return *l
 	}
 	return nil
 }
 
-// Keys are those of all rows that are or were, ascending. They are the table's own.
-func (t *Table[K, V]) Keys() []K { return t.keys }
+// Keys are those of all rows that are or were, ascending.
+func (t *Table[K, V]) Keys() iter.Seq[K] {
+	return keysOf(t.rows.Ascend(btreemap.Min[K](), btreemap.Max[K]()))
+}
 
-// Between returns the keys low ≤ key ≤ high, ascending. They are the table's own.
-func (t *Table[K, V]) Between(low, high K) []K {
-	first, _ := slices.BinarySearchFunc(t.keys, low, t.compare)
-	end := first + sort.Search(len(t.keys)-first, func(i int) bool { return t.compare(t.keys[first+i], high) > 0 })
-	return t.keys[first:end]
+// Between are the keys low ≤ key ≤ high, ascending.
+func (t *Table[K, V]) Between(low, high K) iter.Seq[K] {
+	return keysOf(t.rows.Ascend(btreemap.GE(low), btreemap.LE(high)))
+}
+
+func keysOf[K, V any](rows iter.Seq2[K, V]) iter.Seq[K] {
+	return func(yield func(K) bool) {
+		for key := range rows {
+			if !yield(key) {
+				return
+			}
+		}
+	}
 }
 
 // Put enters a version of a row.
 func (t *Table[K, V]) Put(key K, ns int64, value *V) {
-	l := t.rows[key]
-	if l == nil {
-		l = new(List[Row[V]])
-		t.rows[key] = l
-		i, _ := slices.BinarySearchFunc(t.keys, key, t.compare)
-		t.keys = slices.Insert(t.keys, i, key)
+	_, l, ok := t.rows.Get(key)
+	if !ok {
+		l = new(List[V])
+		t.rows.ReplaceOrInsert(key, l)
 	}
-	l.Put(Row[V]{At: ns, Value: value})
+	l.put(Row[V]{At: ns, Value: value})
 }
 
 // Ref is one row of some table.
 type Ref interface {
 	// Prune forgets the versions of the row that ended before the horizon, and the row with
-	// its last version where that says that it is gone.
+	// its last version where that says that it is gone. At least one version stays of others. Nothing
+	// is copied or cleared: simulations may still look at old versions, and the next
+	// growth of the list leaves them to the collector.
 	Prune(horizon int64)
 
-	// Rewind forgets the versions after a time, and the row where none is left.
+	// Rewind forgets the versions after a time, and the row where none is left. What comes then is not written
+	// over them.
 	Rewind(ns int64)
 }
 
 // Ref names a row of the table.
 func (t *Table[K, V]) Ref(key K) Ref { return ref[K, V]{t, key} }
 
-type ref[K comparable, V any] struct {
+type ref[K any, V any] struct {
 	table *Table[K, V]
 	key   K
 }
 
 func (r ref[K, V]) Prune(horizon int64) {
-	l := r.table.rows[r.key]
-	if l == nil {
+	_, l, ok := r.table.rows.Get(r.key)
+	if !ok {
 		return
 	}
-	l.Prune(horizon)
+	if keep := l.after(horizon) - 1; keep > 0 {
+		*l = (*l)[keep:]
+	}
 	if first := (*l)[0]; len(*l) == 1 && first.Value == nil && first.At <= horizon && !r.table.KeepGone {
-		r.table.remove(r.key)
+		r.table.rows.Delete(r.key)
 	}
 }
 
 func (r ref[K, V]) Rewind(ns int64) {
-	l := r.table.rows[r.key]
-	if l == nil {
+	_, l, ok := r.table.rows.Get(r.key)
+	if !ok {
 		return
 	}
-	if l.Rewind(ns); len(*l) == 0 {
-		r.table.remove(r.key)
-	}
-}
-
-func (t *Table[K, V]) remove(key K) {
-	delete(t.rows, key)
-	if i, found := slices.BinarySearchFunc(t.keys, key, t.compare); found {
-		t.keys = slices.Delete(t.keys, i, i+1)
+	if *l = slices.Clip((*l)[:l.after(ns)]); len(*l) == 0 {
+		r.table.rows.Delete(r.key)
 	}
 }

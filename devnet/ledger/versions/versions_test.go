@@ -6,97 +6,77 @@ import (
 	"testing"
 )
 
-type reading struct {
-	at    int64
-	value string
-}
+func text(s string) *string { return &s }
 
-func (r reading) Since() int64 { return r.at }
-
-func TestList(t *testing.T) {
-	var l List[reading]
-	if l.At(100) != nil {
-		t.Error("something is in force of nothing")
+func TestVersionsOfARow(t *testing.T) {
+	table := NewTable[int, string](cmp.Compare[int])
+	at := func(ns int64) string {
+		if row := table.At(1, ns); row != nil {
+			return *row.Value
+		}
+		return ""
 	}
-	for _, r := range []reading{{10, "a"}, {20, "b"}, {30, "x"}, {30, "c"}, {40, "d"}} {
-		l.Put(r)
+	for _, v := range []Row[string]{{10, text("a")}, {20, text("b")}, {30, text("x")}, {30, text("c")}, {40, text("d")}} {
+		table.Put(1, v.At, v.Value)
 	}
-	if len(l) != 4 {
-		t.Errorf("%d versions: one of the same time is replaced", len(l))
+	if n := len(table.Versions(1)); n != 4 {
+		t.Errorf("%d versions: one of the same time is replaced", n)
 	}
-	for at, want := range map[int64]string{10: "a", 19: "a", 20: "b", 29: "b", 30: "c", 39: "c", 40: "d", 1 << 40: "d"} {
-		if got := l.At(at); got == nil || got.value != want {
-			t.Errorf("at %d: %v, not %s", at, got, want)
+	for ns, want := range map[int64]string{9: "", 10: "a", 19: "a", 20: "b", 29: "b", 30: "c", 39: "c", 40: "d", 1 << 40: "d"} {
+		if got := at(ns); got != want {
+			t.Errorf("at %d: %s, not %s", ns, got, want)
 		}
 	}
-	if l.At(9) != nil {
-		t.Error("something is in force before the first version")
+	old, newest, row := table.At(1, 20), table.At(1, 40), table.Ref(1)
+	if row.Prune(29); len(table.Versions(1)) != 3 || at(29) != "b" || at(15) != "" {
+		t.Errorf("pruned: %v", table.Versions(1))
 	}
-	old := l.At(20)
-	if l.Prune(29); len(l) != 3 || l.At(29).value != "b" || l.At(15) != nil {
-		t.Errorf("pruned: %v", l)
+	if row.Rewind(30); len(table.Versions(1)) != 2 || at(100) != "c" {
+		t.Errorf("rewound: %v", table.Versions(1))
 	}
-	newest := l.At(40)
-	if l.Rewind(30); len(l) != 2 || l.At(100).value != "c" {
-		t.Errorf("rewound: %v", l)
-	}
-	l.Put(reading{50, "e"})
-	if old.value != "b" || newest.value != "d" {
+	table.Put(1, 50, text("e"))
+	if *old.Value != "b" || *newest.Value != "d" {
 		t.Errorf("what was returned has become %v and %v", old, newest)
 	}
-	if l.Prune(1000); len(l) != 1 || l.At(1000).value != "e" {
-		t.Errorf("the last version goes: %v", l)
+	if row.Prune(1000); len(table.Versions(1)) != 1 || at(1000) != "e" {
+		t.Errorf("the last version goes: %v", table.Versions(1))
 	}
-	if l.Rewind(49); len(l) != 0 {
-		t.Errorf("something is left of what began later: %v", l)
+	if row.Rewind(49); len(slices.Collect(table.Keys())) != 0 {
+		t.Error("something is left of what began later")
 	}
 }
 
 func TestTable(t *testing.T) {
 	table := NewTable[int, string](cmp.Compare[int])
-	text := func(s string) *string { return &s }
+	keys := func() []int { return slices.Collect(table.Keys()) }
 	table.Put(7, 10, text("seven"))
 	table.Put(3, 20, text("three"))
 	table.Put(5, 20, text("five"))
 	table.Put(3, 30, nil)
-	if got := table.At(7, 10); got == nil || *got != "seven" || table.At(7, 9) != nil || table.At(8, 100) != nil {
-		t.Errorf("%v", got)
+	if row := table.At(3, 30); row == nil || row.Value != nil {
+		t.Errorf("a row that is gone: %v", row)
 	}
-	if row, known := table.Known(3, 30); row != nil || !known {
-		t.Errorf("a row that is gone: %v, %v", row, known)
+	if row := table.At(3, 19); row != nil {
+		t.Errorf("a row that is not yet there: %v", row)
 	}
-	if row, known := table.Known(3, 19); row != nil || known {
-		t.Errorf("a row that is not yet there: %v, %v", row, known)
+	if got := slices.Collect(table.Between(3, 5)); !slices.Equal(got, []int{3, 5}) || !slices.Equal(keys(), []int{3, 5, 7}) || table.Compare(1, 2) >= 0 {
+		t.Errorf("%v of %v", got, keys())
 	}
-	if got := table.Between(3, 5); !slices.Equal(got, []int{3, 5}) || !slices.Equal(table.Keys(), []int{3, 5, 7}) || len(table.Between(8, 9)) != 0 || table.Compare(1, 2) >= 0 {
-		t.Errorf("%v of %v", got, table.Keys())
+	for key := range table.Between(3, 7) {
+		if key != 3 {
+			t.Errorf("%d after the end", key)
+		}
+		break
 	}
-	if l := table.Versions(3); len(l) != 2 || l[1].Value != nil || table.Versions(8) != nil {
-		t.Errorf("%v", l)
-	}
-
 	three, eight := table.Ref(3), table.Ref(8)
 	eight.Prune(100) // there is none
 	eight.Rewind(0)
-	three.Prune(29)
-	if row := table.At(3, 29); row == nil {
-		t.Error("a version goes that is in force at the horizon")
-	}
 	table.KeepGone = true
 	if three.Prune(30); len(table.Versions(3)) != 1 {
 		t.Error("that a row is gone is forgotten although it is to be kept")
 	}
 	table.KeepGone = false
-	if three.Prune(30); !slices.Equal(table.Keys(), []int{5, 7}) || table.Versions(3) != nil {
-		t.Errorf("a row that is gone stays: %v", table.Keys())
-	}
-
-	table.Put(7, 40, text("more"))
-	seven := table.Ref(7)
-	if seven.Rewind(39); *table.At(7, 100) != "seven" {
-		t.Error("does not go back")
-	}
-	if seven.Rewind(9); !slices.Equal(table.Keys(), []int{5}) {
-		t.Errorf("a row without versions stays: %v", table.Keys())
+	if three.Prune(30); !slices.Equal(keys(), []int{5, 7}) || table.Versions(3) != nil {
+		t.Errorf("a row that is gone stays: %v", keys())
 	}
 }
