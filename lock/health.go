@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,9 +53,7 @@ type remote struct {
 
 	transit sync.Mutex // one change of epoch at a time
 
-	born      uint64         // used by the heartbeat alone: since when it has not lapsed, in µs by the server's clock; 0 = never sent
-	beatConn  *redis.Conn    // used by the heartbeat alone; nil until it is needed
-	lingering sync.WaitGroup // heartbeats that nobody waits for any more
+	born uint64 // used by the heartbeat alone: since when it has not lapsed, in µs by the server's clock; 0 = never sent
 
 	missing map[string]time.Duration // used by the watch alone: when a heartbeat was first missing
 
@@ -206,8 +203,6 @@ func (r *remote) redisBack(lapsed bool) {
 func (r *remote) beatLoop(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	defer r.lingering.Wait()
-	defer r.hangUp()
 	for beats, fails := 0, 0; ; {
 		select {
 		case <-ctx.Done():
@@ -224,7 +219,6 @@ func (r *remote) beatLoop(ctx context.Context) {
 			}
 		} else {
 			r.rest()
-			r.hangUp()
 		}
 		close(beaten)
 		switch {
@@ -315,7 +309,7 @@ func (r *remote) beat(ctx context.Context) error {
 	return nil
 }
 
-// askClock asks for the clock of Redis some times more, before the first claim names a time by it.
+// askClock asks for the clock of Redis some times more, before the first claim names a time by it: a first heartbeat is slow.
 func (r *remote) askClock(ctx context.Context) {
 	ctx, cancel := r.deadline(ctx)
 	defer cancel()
@@ -466,10 +460,9 @@ func (r *remote) farewell(ctx context.Context) {
 	})
 }
 
-// A heartbeat without an answer means that Redis is down. This must not be concluded while only this
-// process, or the network, is busy. So the heartbeat has a connection of its own where there is one
-// server: no burst of calls can hold it up. And a late answer is waited for while there are signs
-// that Redis is well: a new connection would take several round trips just when each is slow.
+// A heartbeat without an answer means that Redis is down. This must not be concluded while only this process, or the network, is
+// busy. So lanes leave it a connection, and a late answer is waited for while there are signs that Redis is well: a new connection
+// would take several round trips just when each is slow.
 
 // errSilent means that Redis answers neither a heartbeat nor anything else.
 var errSilent = errors.New("no answer in time")
@@ -488,37 +481,23 @@ type beatReply struct {
 	err    error
 }
 
-// sendBeat runs the heartbeat's script. A cut connection says nothing about the server, so sendBeat then tries
-// again at once.
+// sendBeat runs the heartbeat's script. A cut connection says nothing about the server, so sendBeat then tries once more at once.
 func (r *remote) sendBeat(ctx context.Context, keys []string, args ...any) ([]any, error) {
-	for {
-		reused := r.beatConn != nil
-		values, err := r.sendBeatOnce(ctx, keys, args)
-		if err == nil {
-			return values, nil
-		}
-		r.hangUp()
-		if !reused || !cut(err) || ctx.Err() != nil {
-			return nil, err
-		}
+	values, err := r.sendBeatOnce(ctx, keys, args)
+	if err != nil && cut(err) && ctx.Err() == nil {
+		return r.sendBeatOnce(ctx, keys, args)
 	}
+	return values, err
 }
 
 func (r *remote) sendBeatOnce(ctx context.Context, keys []string, args []any) ([]any, error) {
-	var by redis.Scripter = r.client
-	if single, ok := r.client.(*redis.Client); ok {
-		if r.beatConn == nil {
-			r.beatConn = single.Conn()
-		}
-		by = r.beatConn
-	}
 	answer := make(chan beatReply, 1)
-	go func() {
+	r.svc.wg.Go(func() { // nothing but its deadline interrupts a read
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*r.beatLimit())
 		defer cancel()
-		values, err := r.scripts.beat.Run(ctx, by, keys, args...).Slice()
+		values, err := r.scripts.beat.Run(ctx, r.client, keys, args...).Slice()
 		answer <- beatReply{values, err}
-	}()
+	})
 	limit := r.svc.cfg.RedisTimeout.Duration()
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -528,64 +507,17 @@ func (r *remote) sendBeatOnce(ctx context.Context, keys []string, args []any) ([
 		case got := <-answer:
 			return got.values, got.err
 		case <-ctx.Done():
-			r.leave(answer)
 			return nil, ctx.Err()
 		case <-timer.C:
 		}
-		if got, here := catchUp(ctx, answer); here {
-			return got.values, got.err
-		}
 		now := r.svc.now()
-		stoodStill := now-since > limit+limit/4
+		stoodStill := now-since > limit+limit/16 // the timer came late, and so does all else in this process
 		waited += min(now-since, limit)
 		if waited >= r.beatLimit() || !stoodStill && !r.answeredSince(since) {
-			r.leave(answer)
 			return nil, errSilent
 		}
 		since = now
 		timer.Reset(limit)
-	}
-}
-
-// catchUp waits for an answer that has come already, until the goroutines that are ready now have run. A timer
-// overtakes thousands of them, and one of them may be about to read the answer.
-func catchUp(ctx context.Context, answer <-chan beatReply) (got beatReply, here bool) {
-	const poll = 20 * time.Millisecond // within which the network is looked at, however busy the process
-	timer := time.NewTimer(poll)
-	defer timer.Stop()
-	select {
-	case got = <-answer:
-		return got, true
-	case <-ctx.Done():
-		return got, false
-	case <-timer.C:
-	}
-	runtime.Gosched() // lets all goroutines that are ready run first
-	select {
-	case got = <-answer:
-		return got, true
-	default:
-		return got, false
-	}
-}
-
-// leave stops waiting for an answer. The connection is closed when nobody uses it any more.
-func (r *remote) leave(answer <-chan beatReply) {
-	conn := r.beatConn
-	r.beatConn = nil
-	r.lingering.Go(func() {
-		<-answer
-		if conn != nil {
-			_ = conn.Close() // nobody uses it any more, so an error does not matter
-		}
-	})
-}
-
-// hangUp closes the heartbeat's connection.
-func (r *remote) hangUp() {
-	if r.beatConn != nil {
-		_ = r.beatConn.Close() // as above
-		r.beatConn = nil
 	}
 }
 

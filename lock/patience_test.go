@@ -269,7 +269,6 @@ func TestStarvedReaderDeclaresNobodyDead(t *testing.T) {
 	if err := r.beat(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(r.hangUp)
 	look := func() bool {
 		dead := map[string]bool{"somebody.1": false}
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
