@@ -17,8 +17,6 @@ type transport interface {
 	sync(ctx context.Context, keys []string, s statement) (view, error)
 	// drop ends the turns of an instance up to a fence, and takes its claim away if it is dead.
 	drop(ctx context.Context, keys []string, instance string, fence uint64, dead bool) (removed int, err error)
-	// repair removes somebody else's values from a lane's keys. overdue: they are older than a turn may last.
-	repair(ctx context.Context, keys []string, overdue bool) (removed int, err error)
 }
 
 // claim is what a process says of its tickets that wait.
@@ -54,6 +52,7 @@ type view struct {
 	wait    time.Duration // until somebody may go; negative = does not apply
 	refused bool          // the turn is over: there was a later one, or another process has it
 	lost    bool          // the claim was not there
+	cleared int           // how many values of somebody else were in the lane's keys, and are removed
 	claimed time.Duration // since when somebody waited here, by the claim that it answers
 }
 
@@ -73,17 +72,17 @@ type link struct {
 	owner     lockValue       // whose turn it was when last heard
 	heardAt   time.Duration   // when that was: everything had been stated
 
-	here         bool          // Redis is there, as far as the lane has followed it
-	alone        bool          // it is not, and the lane has gone on
-	failures     int           // in a row, although heartbeats succeeded
-	outUntil     time.Duration // the lane is kept off Redis until then; 0 = it is not
-	foreignSince time.Duration // since when its keys have somebody else's values, which may be removed; 0 = they have not
+	here     bool          // Redis is there, as far as the lane has followed it
+	alone    bool          // it is not, and the lane has gone on
+	failures int           // in a row, although heartbeats succeeded
+	outUntil time.Duration // the lane is kept off Redis until then; 0 = it is not
+	foreign  bool          // its keys have somebody else's values
 }
 
 // rest drops what makes no sense in an empty lane.
 func (f *link) rest() {
 	f.lookAt = 0
-	if f.foreignSince != 0 {
+	if f.foreign {
 		f.outUntil = 0 // the next burst tries again
 	}
 }
@@ -205,11 +204,8 @@ func (l *lane) send(ctx context.Context) {
 			l.unlock()
 			wait = l.sendDrop(ctx, epoch, dead, fence)
 		} else {
-			s, foreign := l.statement(now), f.foreignSince
+			s := l.statement(now)
 			l.unlock()
-			if foreign != 0 {
-				l.sendRepair(ctx, now-foreign > l.svc.cfg.MaxHold.Duration())
-			}
 			v, err := l.svc.calls.sync(ctx, l.keys, s)
 			r.noteStall(s.at)
 			wait = l.answered(epoch, s, v, err)
@@ -284,7 +280,7 @@ func (l *lane) answered(epoch uint64, s statement, v view, err error) (wait bool
 		return wait
 	}
 	wake(s.told)
-	if f.failures, f.foreignSince = 0, 0; epoch != l.svc.remote.epoch.Load() {
+	if f.failures, f.foreign = 0, false; epoch != l.svc.remote.epoch.Load() {
 		f.dirty = true
 		return false
 	}
@@ -302,6 +298,11 @@ func (l *lane) answered(epoch uint64, s statement, v view, err error) (wait bool
 		v.claimed = min(v.claimed, f.stated.since) // the turn may be what the claim before this one got
 	}
 	f.stated = s.claim
+	if v.cleared > 0 {
+		l.note(func() {
+			l.svc.log.Warn("removed values that no relay has written from the keys of a lane", "sender", l.sender, "count", v.cleared)
+		})
+	}
 	if l.svc.tracing() {
 		l.noteStated(s, v)
 	}
@@ -439,14 +440,6 @@ func (l *lane) lose(t *Ticket, why string) {
 	}
 }
 
-// sendRepair removes somebody else's values from the lane's keys, if nobody can own them.
-func (l *lane) sendRepair(ctx context.Context, overdue bool) {
-	removed, _ := l.svc.calls.repair(ctx, l.keys, overdue) // if it fails, so does the statement that follows
-	if removed > 0 {
-		l.svc.log.WarnContext(ctx, "removed values that no relay has written from the keys of a lane", "sender", l.sender, "count", removed)
-	}
-}
-
 // sendDrop removes a dead instance from the lane. wait: as with answered.
 func (l *lane) sendDrop(ctx context.Context, epoch uint64, dead string, fence uint64) (wait bool) {
 	removed, err := l.svc.calls.drop(ctx, l.keys, dead, fence, true)
@@ -488,10 +481,7 @@ func (l *lane) callFailed(epoch uint64, err error) (again, wait bool) {
 		return again, again
 	}
 	f.outUntil = now + time.Second
-	if foreign {
-		if f.foreignSince == 0 {
-			f.foreignSince = now
-		}
+	if f.foreign = foreign; foreign {
 		f.bad, f.stated, again = 0, claim{}, false // nobody knows what of this process is there
 	}
 	l.note(func() { l.svc.logFailure("one sender's order is kept inside this process", opAcquire, err) })

@@ -19,7 +19,7 @@ func TestForeignQueueLeavesNoLock(t *testing.T) {
 	server := redistest.Start(t)
 	cfg := swift()
 	cfg.MaxHold = envx.Millis(10 * time.Minute)
-	cfg.RedisTimeout = envx.Millis(10 * time.Second)
+	cfg.RedisTimeout = envx.Millis(2 * time.Second) // whoever finds that its claim is gone waits for so long
 	a, _ := process(t, server.Addr(), cfg, nil)
 	b, _ := process(t, server.Addr(), cfg, nil)
 	c, tag := server.Client(), "{"+strings.ToLower(alice.Hex())+"}"

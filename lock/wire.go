@@ -23,19 +23,16 @@ var syncLua string
 //go:embed lua/drop.lua
 var dropLua string
 
-//go:embed lua/repair.lua
-var repairLua string
-
 //go:embed lua/beat.lua
 var beatLua string
 
 // scripts runs the Lua scripts. Each call is one EVALSHA; EVAL follows only where the
 // server has lost its script cache.
-type scripts struct{ sync, drop, repair, beat *redis.Script }
+type scripts struct{ sync, drop, beat *redis.Script }
 
 func newScripts() scripts {
 	onLane := func(body string) *redis.Script { return redis.NewScript(laneLua + "\n" + body) }
-	return scripts{sync: onLane(syncLua), drop: onLane(dropLua), repair: onLane(repairLua), beat: redis.NewScript(beatLua)}
+	return scripts{sync: onLane(syncLua), drop: onLane(dropLua), beat: redis.NewScript(beatLua)}
 }
 
 // errReply means that no script of this package returns such an answer.
@@ -69,10 +66,6 @@ func (r *remote) sync(ctx context.Context, keys []string, s statement) (view, er
 
 func (r *remote) drop(ctx context.Context, keys []string, instance string, fence uint64, dead bool) (removed int, err error) {
 	return r.count(ctx, r.scripts.drop, keys, append(r.args(8), instance, fence, flag(dead), flag(r.mayTake())))
-}
-
-func (r *remote) repair(ctx context.Context, keys []string, overdue bool) (removed int, err error) {
-	return r.count(ctx, r.scripts.repair, keys, append(r.args(5), flag(overdue)))
 }
 
 // args starts the arguments that every script of a lane takes.
@@ -156,10 +149,10 @@ func flag(b bool) string {
 	return "0"
 }
 
-// parseView reads owner, ms left, ms to wait, refused, lost.
+// parseView reads owner, ms left, ms to wait, refused, lost, cleared.
 func parseView(reply any) (v view, err error) {
 	fields, ok := reply.([]any)
-	if !ok || len(fields) != 5 {
+	if !ok || len(fields) != 6 {
 		return view{}, errReply
 	}
 	text, ok := fields[0].(string)
@@ -169,13 +162,14 @@ func parseView(reply any) (v view, err error) {
 	if v.owner, err = parseLockValue(text); err != nil {
 		return view{}, fmt.Errorf("%w: %w", errReply, err)
 	}
-	var n [4]int64
+	var n [5]int64
 	for i := range n {
 		if n[i], err = replyInt(fields[i+1]); err != nil {
 			return view{}, err
 		}
 	}
 	v.left, v.wait, v.refused, v.lost = milliseconds(n[0]), milliseconds(n[1]), n[2] == 1, n[3] == 1
+	v.cleared = int(n[4])
 	return v, nil
 }
 

@@ -26,7 +26,7 @@ func TestFaithful(t *testing.T) {
 	defer sim.close()
 	random := rand.New(rand.NewPCG(1, 2))
 	scripts := map[string]string{}
-	for _, name := range []string{"lane", "sync", "drop", "repair", "beat"} {
+	for _, name := range []string{"lane", "sync", "drop", "beat"} {
 		text, err := os.ReadFile(filepath.Join("..", "lua", name+".lua"))
 		if err != nil {
 			t.Fatal(err)
@@ -64,7 +64,7 @@ func TestFaithful(t *testing.T) {
 		instance := func() string { return one("p", "q", "r") }
 		number := func() string { return fmt.Sprint(random.IntN(6)) }
 		fence := func() string { return fmt.Sprint(micros - random.Int64N(4_000_000)) }
-		name, with := one("sync", "sync", "sync", "sync", "sync", "drop", "repair", "beat"), []string{instance(), hour, hour, hour}
+		name, with := one("sync", "sync", "sync", "sync", "sync", "drop", "beat"), []string{instance(), hour, hour, hour}
 		switch name {
 		case "sync":
 			if random.IntN(3) > 0 {
@@ -86,8 +86,6 @@ func TestFaithful(t *testing.T) {
 			with = append(with, one("", "", number()), one("0", "0", fence(), turnOf(s)), one("", number()), one("1", "1", "0"))
 		case "drop":
 			with = append(with, instance(), one("0", turnOf(s), fmt.Sprint(micros)), one("0", "1"), one("0", "1"))
-		case "repair":
-			with = append(with, one("0", "1"))
 		case "beat":
 			with = []string{"settings", hour, "channel"}
 		}

@@ -13,7 +13,7 @@
 local me = ARGV[1]
 local session, owner, fence, expected, base, sure, last -- owner is an instance, nil while the lock is free
 local locked, remembered, changed -- what is in the keys, and whether the state differs from it
-local claims, wait, given, broken = {}, -1, false, false
+local claims, wait, given, broken, cleared = {}, -1, false, false, 0
 
 local function int(n) return string.format('%.0f', n) end
 
@@ -28,15 +28,26 @@ end
 
 local function not_ours() return { err = "WRONGTYPE somebody else's value is in the keys of a lane" } end
 
--- load reads everything before anything is written. It returns false where somebody else has written the lock; where that has
--- written the queue, a turn can still end, and nobody is given the next.
+-- clear removes somebody else's value that would stay for ever. What is ours has an end of life, and so has what another version wrote.
+local function clear(key)
+  local left = redis.call('PTTL', key) == -1
+  if left then cleared = cleared + redis.call('DEL', key) end
+  return left
+end
+
+-- load returns false where somebody else has written the lock; where that has written the queue, a turn can still end, and nobody is
+-- given the next.
 local function load()
   local v = redis.call('MGET', KEYS[1], KEYS[3])
   locked, remembered = v[1], v[2]
   if locked then
     session, owner, fence, expected, base, sure, last = string.match(locked, '^([^|]+)|([^|]+)|(%d+)|(%d*)|(%d*)|(%w?)|(.*)$')
-    if not owner then return false end
-  elseif remembered then
+    if not owner then
+      if not clear(KEYS[1]) then return false end
+      locked = nil
+    end
+  end
+  if remembered and not locked then
     fence, expected, base, sure, last = string.match(remembered, '^(%d+)|(%d*)|(%d*)|(%w?)|(.*)$')
   end
   if not fence then fence, expected, base, sure, last = '0', '', '', '', '||' end
@@ -45,9 +56,10 @@ local function load()
   for i, text in ipairs(list) do
     local c = { text = text, stored = true }
     c.instance, c.session, c.nonce, c.since, c.till = string.match(text, '^([^|]+)|([^|]+)|(%d+)|(%d+)|(%d+)$')
-    if not c.till then broken = true return true end
+    if not c.till then broken = true break end
     claims[i] = c
   end
+  if broken and clear(KEYS[2]) then claims, broken = {}, false end
   return true
 end
 
@@ -58,7 +70,9 @@ local function hint(instance) redis.pcall('PUBLISH', 'lock:grants:' .. instance,
 
 local function own(its, instance, px)
   session, owner = its, instance
-  local set = redis.call('SET', KEYS[1], its .. '|' .. instance .. '|' .. state(), locked and 'XX' or 'NX', 'PX', px)
+  local value, how = its .. '|' .. instance .. '|' .. state(), locked and 'XX' or 'NX'
+  local set = redis.call('SET', KEYS[1], value, how, 'PX', px)
+  if not set and clear(KEYS[1]) then set = redis.call('SET', KEYS[1], value, how, 'PX', px) end -- another kind of value
   if set and remembered then redis.call('DEL', KEYS[3]) end
   locked, remembered, changed = set, false, false
   return set

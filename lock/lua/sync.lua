@@ -9,7 +9,7 @@
 -- ARGV[21] 1 = a free lock may be given; 0 = its owner may still have to state that it has it, and so if the claim was lost
 --
 -- Returns the owner's value, ms left of it if it is the caller's and news, ms until somebody may go (or -1), 1 if the turn was
--- refused, and 1 if the claim was lost.
+-- refused, 1 if the claim was lost, and how many values of somebody else were removed.
 
 if not load() then return not_ours() end
 local turn, refused, lost = tonumber(ARGV[10]), 0, 0
@@ -84,4 +84,4 @@ local trouble = finish(ARGV[21] == '1' and lost < 1)
 if trouble then return trouble end
 local left = -1
 if given then left = tonumber(ARGV[2]) elseif owner == me and not turn then left = redis.call('PTTL', KEYS[1]) end
-return { owner and session .. '|' .. owner .. '|' .. state() or '', owner == me and left or -1, wait, refused, math.max(lost, 0) }
+return { owner and session .. '|' .. owner .. '|' .. state() or '', owner == me and left or -1, wait, refused, math.max(lost, 0), cleared }
