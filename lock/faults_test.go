@@ -147,7 +147,8 @@ func TestEvictedLockIsAdopted(t *testing.T) {
 	eventually(t, "the key is gone", func() bool { return c.Exists(t.Context(), key).Val() == 0 })
 }
 
-// The lock taken by somebody else: the holder learns it.
+// The lock taken by somebody else: the holder learns it. What it sent may be on its way, so the next of its own process goes only when it
+// has let go; those of other processes need not wait.
 func TestOverwrittenLockIsLost(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -175,7 +176,16 @@ func TestOverwrittenLockIsLost(t *testing.T) {
 	if !errors.Is(lease.Check(), lock.ErrLost) {
 		t.Errorf("check says %v", lease.Check())
 	}
+	next := enter(t, a, 2)
 	other.Leave()
+	for nonce := range uint64(20) {
+		wait(t, enter(t, b, nonce+3)).Release()
+		if lanes := a.Lanes(); len(lanes) != 1 || lanes[0].Held {
+			t.Fatalf("the next has the turn while the one before is at work: %+v", lanes)
+		}
+	}
+	lease.Release()
+	wait(t, next).Release()
 }
 
 // Text or a value of another kind that would be in a sender's keys for ever is removed, and the sender is shared again. What has an end

@@ -146,6 +146,9 @@ func (l *lane) driveShared(now time.Duration) {
 
 // claim returns what the tickets that wait amount to.
 func (l *lane) claim() (c claim) {
+	if !l.claims() {
+		return c
+	}
 	for i, t := range l.queue {
 		if i == 0 {
 			c = claim{session: l.link.stated.session, nonce: t.nonce, since: t.entered, until: t.until}
@@ -175,7 +178,7 @@ func (l *lane) due(now time.Duration) bool {
 	switch {
 	case f.dirty || f.dead != "" || f.bad != 0:
 		return true
-	case l.holder != nil: // its end says everything
+	case l.holder != nil || l.lost != nil: // its end says everything
 		return false
 	case l.empty():
 		return f.stated.session != "" || f.observed != nil && l.chain.mode == recovering && l.svc.cfg.Window > 0
@@ -229,7 +232,7 @@ func (l *lane) statement(now time.Duration) statement {
 			s.again = 2
 		}
 	}
-	if len(l.queue) > 0 && s.claim.session == "" {
+	if l.claims() && s.claim.session == "" {
 		s.claim.session = newSession()
 	}
 	if t := l.holder; t != nil && now < t.lease.turn.deadline {
@@ -365,7 +368,7 @@ func (l *lane) take(v view, asked, now time.Duration) {
 	switch {
 	case o.fence <= l.endedUpTo():
 		f.dirty = true
-	case len(l.queue) == 0 || v.left >= 0 && now+l.svc.margin >= deadline:
+	case !l.claims() || v.left >= 0 && now+l.svc.margin >= deadline:
 		l.giveBack(o)
 	case l.claim().since > v.claimed: // for a ticket that has left: somebody elsewhere may have come before those that are still here
 		l.giveBack(o)
@@ -433,11 +436,11 @@ func (l *lane) inherit(o lockValue) (distrusted bool) {
 	return distrusted
 }
 
-// lose ends the holder's turn because Redis gave it to another, or may have.
+// lose ends the holder's turn because Redis gave it to another, or may have. What the holder has sent may still be on its way.
 func (l *lane) lose(t *Ticket, why string) {
-	if l.end(t, ErrLost) {
-		l.noteLost(t, why)
-	}
+	l.lost = t.lease
+	l.end(t, ErrLost)
+	l.noteLost(t, why)
 }
 
 // sendDrop removes a dead instance from the lane. wait: as with answered.

@@ -26,6 +26,7 @@ type lane struct {
 
 	queue         []*Ticket // who waits, oldest first
 	holder        *Ticket   // whose turn it is; not among those who wait
+	lost          *Lease    // a turn that Redis took away, while its holder may still be at work; nobody here gets the next before it lets go
 	chain         chain
 	afterAccepted uint64        // one above the highest nonce that a node accepted; 0: none
 	failure       failure       // why the transactions that are missing were not sent
@@ -163,8 +164,23 @@ func (l *lane) all(yield func(*Ticket) bool) {
 	slices.Values(l.queue)(yield)
 }
 
-// empty tells whether nobody waits or holds.
-func (l *lane) empty() bool { return l.holder == nil && len(l.queue) == 0 }
+// empty tells whether nobody waits, holds, or has still to let go.
+func (l *lane) empty() bool { return l.holder == nil && len(l.queue) == 0 && l.lost == nil }
+
+// claims tells whether anybody here may get a turn.
+func (l *lane) claims() bool { return len(l.queue) > 0 && l.lost == nil }
+
+// letGo notes that the holder of a turn that was lost does no more, so that the next may go.
+func (l *lane) letGo(lease *Lease) {
+	if l.lost != lease || lease == nil {
+		return
+	}
+	l.lost = nil
+	now := l.svc.now()
+	l.noteIdle(now)
+	l.link.dirty = l.link.dirty || l.svc.governs(l) && l.claims()
+	l.dispatch(now)
+}
 
 // noteIdle notes the moment at which the lane became empty.
 func (l *lane) noteIdle(now time.Duration) {
@@ -190,11 +206,14 @@ func (l *lane) dispatch(now time.Duration) {
 	if l.svc.remote != nil {
 		l.followRemote(now)
 	}
+	if l.lost != nil {
+		l.arm(l.lost.turn.deadline, now)
+	}
 	if l.svc.governs(l) {
 		l.driveShared(now)
 		return
 	}
-	if l.holder != nil || l.empty() {
+	if l.holder != nil || !l.claims() {
 		return
 	}
 	if until := l.patientUntil(); until > now {
@@ -352,6 +371,9 @@ func (l *lane) onTimer() {
 		} else {
 			l.arm(t.lease.turn.deadline, now)
 		}
+	}
+	if l.lost != nil && now >= l.lost.turn.deadline {
+		l.letGo(l.lost)
 	}
 	l.dispatch(now)
 }

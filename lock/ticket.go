@@ -145,8 +145,8 @@ func (t *Ticket) Leave() {
 	l := t.lane
 	l.mu.Lock()
 	defer l.unlock()
-	if !l.drop(t, ErrLeft) {
-		l.end(t, ErrReleased)
+	if !l.drop(t, ErrLeft) && !l.end(t, ErrReleased) {
+		l.letGo(t.lease)
 	}
 }
 
@@ -359,6 +359,9 @@ func (l *Lease) Release() {
 	ln := l.ticket.lane
 	ln.mu.Lock()
 	done := l.err == nil && ln.end(l.ticket, ErrReleased)
+	if !done {
+		ln.letGo(l)
+	}
 	length := len(ln.queue)
 	ln.unlock()
 	if done {
