@@ -525,12 +525,10 @@ func (l *lane) planLook(at time.Duration) {
 // verifyInTime states everything again from time to time: when the lane has waited long for a turn, and to renew the time to
 // live of its queue.
 func (l *lane) verifyInTime(now time.Duration) {
-	f := &l.link
-	if len(l.queue) == 0 || !l.svc.governs(l) || now-f.heardAt <= l.svc.cfg.MembershipInterval.Duration() {
-		return
+	if len(l.queue) > 0 && now-l.link.heardAt > l.svc.cfg.MembershipInterval.Duration() {
+		l.link.dirty = true
+		l.dispatch(now)
 	}
-	f.dirty = true
-	l.dispatch(now)
 }
 
 // wantsLook tells whether the watch is to look at the lane: nothing was heard of it for a while, and tickets of this process wait
@@ -544,26 +542,17 @@ func (l *lane) wantsLook(now, quiet time.Duration) bool {
 	return held || len(l.queue) > 0 && h == nil
 }
 
-// applyLook applies the owner of a lane, which was read after sent. It returns an instance to be asked to look, too, or nothing.
-func (l *lane) applyLook(o lockValue, dead bool) (ask string) {
-	f, t, me := &l.link, l.holder, l.svc.remote.process
-	planned := f.owner.session == "" && f.lookAt != 0 // until then nobody may go
-	f.owner = o
-	switch {
+// applyLook applies whose turn it is by a look. Anything but what the last answer said has everything stated again.
+func (l *lane) applyLook(o lockValue, dead bool) {
+	switch f := &l.link; {
 	case dead:
 		f.dead, f.deadFence = o.instance, o.fence
-	case o.session == "":
-		f.dirty = f.dirty || t != nil || !planned
-	case o.instance == me:
-		f.dirty = f.dirty || t == nil || t.lease.turn.number != o.fence
-	case t != nil:
+	case o.session != f.owner.session || o.fence != f.owner.fence:
 		f.dirty = true
-	default:
+	case o.instance != "" && o.instance != l.svc.remote.process:
 		l.sharedAt = l.svc.now()
-		ask = o.instance // a message to it may have been lost
 	}
 	l.dispatch(l.svc.now())
-	return ask
 }
 
 // check returns what is wrong with the lane, or nil. Tests ask after each step.

@@ -658,8 +658,10 @@ func (r *remote) watch(ctx context.Context, quiet time.Duration) {
 	now := r.svc.now()
 	var lanes []*lane
 	r.svc.each(false, func(l *lane) {
-		l.verifyInTime(now)
-		if r.svc.governs(l) && l.wantsLook(now, quiet) {
+		if !r.svc.governs(l) {
+			return
+		}
+		if l.verifyInTime(now); l.wantsLook(now, quiet) {
 			lanes = append(lanes, l)
 		}
 	})
@@ -671,23 +673,13 @@ func (r *remote) watch(ctx context.Context, quiet time.Duration) {
 	}
 }
 
+// watchSome has those of the lanes stated again whose owner is not the one that was heard of, and removes the dead ones.
 func (r *remote) watchSome(ctx context.Context, lanes []*lane, dead map[string]bool) {
 	epoch := r.epoch.Load()
-	texts, seen := r.owners(ctx, lanes)
-	found := make([]lockValue, len(lanes))
-	me := r.process
-	for i := range lanes {
-		var err error
-		if found[i], err = parseLockValue(texts[i]); err != nil {
-			seen[i] = false
-		}
-		if !seen[i] {
-			continue
-		}
-		if other := found[i].instance; other != "" && other != me {
-			if _, known := dead[other]; !known {
-				dead[other] = false
-			}
+	found := r.owners(ctx, lanes)
+	for _, o := range found {
+		if _, known := dead[o.instance]; !known && o.instance != "" && o.instance != r.process {
+			dead[o.instance] = false
 		}
 	}
 	if err := r.findDead(ctx, dead); err != nil {
@@ -699,52 +691,21 @@ func (r *remote) watchSome(ctx context.Context, lanes []*lane, dead map[string]b
 			r.removeDead(name)
 		}
 	}
-	ask := map[string]string{} // by lane
-	for i, l := range lanes {
+	for _, l := range lanes {
 		l.mu.Lock()
-		if seen[i] && !l.gone && epoch == r.epoch.Load() {
-			if other := l.applyLook(found[i], dead[found[i].instance]); other != "" {
-				ask[l.keys[0]] = other
-			}
+		if o, seen := found[l]; seen && !l.gone && epoch == r.epoch.Load() {
+			l.applyLook(o, dead[o.instance])
 		}
 		l.unlock()
 	}
-	if len(ask) == 0 || !r.pushed.Load() {
-		return
-	}
-	ctx, cancel := r.deadline(ctx)
-	defer cancel()
-	_, _ = r.client.Pipelined(ctx, func(p redis.Pipeliner) error { // who is not asked looks now and then all the same
-		for _, key := range slices.Sorted(maps.Keys(ask)) {
-			p.Publish(ctx, grantsPrefix+ask[key], key)
-		}
-		return nil
-	})
 }
 
-// owners reads the lock keys of some lanes, and tells which of them could be read. It uses one command where one
-// server has all keys, since many lanes may be quiet for long.
-func (r *remote) owners(ctx context.Context, lanes []*lane) (texts []string, seen []bool) {
-	texts, seen = make([]string, len(lanes)), make([]bool, len(lanes))
+// owners reads whose turn it is in some lanes: with one command each, which a cluster can answer, too, and far cheaper than a statement,
+// since many lanes may be quiet for long. What cannot be read is left out.
+func (r *remote) owners(ctx context.Context, lanes []*lane) map[*lane]lockValue {
 	ctx, cancel := r.deadline(ctx)
 	defer cancel()
-	if !r.clustered {
-		keys := make([]string, len(lanes))
-		for i, l := range lanes {
-			keys[i] = l.keys[0]
-		}
-		values, err := r.client.MGet(ctx, keys...).Result()
-		if err != nil || len(values) != len(lanes) {
-			r.wake() // a heartbeat tells whether Redis is out
-			return texts, seen
-		}
-		for i, v := range values {
-			texts[i], _ = v.(string) // else there is no key, or none of ours
-			seen[i] = true
-		}
-		return texts, seen
-	}
-	cmds := make([]*redis.StringCmd, len(lanes))
+	cmds, found := make([]*redis.StringCmd, len(lanes)), make(map[*lane]lockValue, len(lanes))
 	_, _ = r.client.Pipelined(ctx, func(p redis.Pipeliner) error { // each has its own error
 		for i, l := range lanes {
 			cmds[i] = p.Get(ctx, l.keys[0])
@@ -753,13 +714,15 @@ func (r *remote) owners(ctx context.Context, lanes []*lane) (texts []string, see
 	})
 	for i, c := range cmds {
 		text, err := c.Result()
-		if err != nil && !errors.Is(err, redis.Nil) {
-			r.wake() // a heartbeat tells whether more than one shard is out
+		if err != nil && !errors.Is(err, redis.Nil) && !laneError(err) {
+			r.wake() // a heartbeat tells whether Redis is out
 			continue
 		}
-		texts[i], seen[i] = text, true
+		if o, err := parseLockValue(text); err == nil {
+			found[lanes[i]] = o
+		}
 	}
-	return texts, seen
+	return found
 }
 
 // removeDead removes a dead instance from all lanes in which somebody of ours waits, so that
