@@ -52,7 +52,7 @@
 // taken from the places in receipts, and from the blocks of the run for repetitions;
 // what consensus refused is then visible only if the target gives receipts for it.
 //
-// Latencies go into a histogram with logarithmic buckets, exact to 1 %. Several runs give
+// The report has quantiles of latencies, and a histogram of them. Several runs give
 // medians with minimum and maximum. With Compare two targets take turns, and the report
 // divides the figures of each pair of runs: what slows the whole machine slows both.
 //

@@ -2,122 +2,62 @@ package bench
 
 import (
 	"encoding/json"
+	"math"
 	"math/bits"
+	"slices"
 	"time"
 )
 
-// The histogram has 2^subBits linear steps per power of two, so a quantile is off by
-// less than 1 % at any magnitude.
-const (
-	subBits  = 7
-	subCount = 1 << subBits
-	octaves  = 64 - subBits
-)
-
-// A Histogram counts durations in logarithmic buckets of constant relative width. Its
-// size is fixed whatever it records. The zero value is empty and ready to use; it is
-// not safe for concurrent use.
+// A Histogram has durations. The zero value is empty and ready to use; it is not safe for concurrent use.
 type Histogram struct {
-	counts   []uint64
-	n        uint64
-	min, max time.Duration
+	all    []time.Duration
+	sorted bool
 }
 
 // Record counts d; a negative d counts as zero.
-func (h *Histogram) Record(d time.Duration) {
-	d = max(d, 0)
-	if h.counts == nil {
-		h.counts = make([]uint64, octaves*subCount)
-		h.min = d
-	}
-	h.counts[bucketOf(d)]++
-	h.n++
-	h.min = min(h.min, d)
-	h.max = max(h.max, d)
-}
+func (h *Histogram) Record(d time.Duration) { h.all, h.sorted = append(h.all, max(d, 0)), false }
 
 // Add counts everything that other has recorded.
-func (h *Histogram) Add(other *Histogram) {
-	if other.n == 0 {
-		return
-	}
-	if h.counts == nil {
-		h.counts = make([]uint64, octaves*subCount)
-		h.min = other.min
-	}
-	for i, c := range other.counts {
-		h.counts[i] += c
-	}
-	h.n += other.n
-	h.min = min(h.min, other.min)
-	h.max = max(h.max, other.max)
-}
+func (h *Histogram) Add(other *Histogram) { h.all, h.sorted = append(h.all, other.all...), false }
 
 // Count is how many durations were recorded.
-func (h *Histogram) Count() uint64 { return h.n }
+func (h *Histogram) Count() uint64 { return uint64(len(h.all)) }
 
-// Max is the longest duration recorded, exactly.
-func (h *Histogram) Max() time.Duration { return h.max }
+// Max is the longest duration recorded.
+func (h *Histogram) Max() time.Duration { return h.Quantile(1) }
 
-// Quantile returns the duration that the fraction q of the records (0 to 1) does not
-// exceed, to within 1 %; 0 when empty. It never leaves the range recorded.
+// Quantile returns the duration that the fraction q of the records (0 to 1) does not exceed; 0 when empty.
 func (h *Histogram) Quantile(q float64) time.Duration {
-	if h.n == 0 {
+	if len(h.all) == 0 {
 		return 0
 	}
-	rank := uint64(q*float64(h.n) + 0.999999)
-	rank = min(max(rank, 1), h.n)
-	var seen uint64
-	for i, c := range h.counts {
-		if seen += c; seen >= rank {
-			return min(max(bucketTop(i), h.min), h.max)
-		}
+	if !h.sorted {
+		slices.Sort(h.all)
+		h.sorted = true
 	}
-	return h.max
+	return h.all[max(int(math.Ceil(q*float64(len(h.all))))-1, 0)]
 }
 
-func bucketOf(d time.Duration) int {
-	v := uint64(d)
-	if v < subCount {
-		return int(v)
-	}
-	shift := bits.Len64(v) - subBits - 1
-	return (shift+1)*subCount + int(v>>shift) - subCount
-}
-
-// bucketTop is the largest duration that falls into bucket i.
-func bucketTop(i int) time.Duration {
-	if i < subCount {
-		return time.Duration(i)
-	}
-	shift := i/subCount - 1
-	return time.Duration(uint64(i%subCount+subCount+1)<<shift - 1)
-}
-
-// A HistogramBar is a bar of a Histogram drawn coarsely, one per power of two.
+// A HistogramBar is a bar of a Histogram, one per power of two.
 type HistogramBar struct {
 	UpTo  time.Duration // inclusive
 	Count uint64
 }
 
-// Bars returns the bars from the first to the last that are not empty.
+// Bars returns the bars from the first to the last that are not empty. What is below 128 ns has one.
 func (h *Histogram) Bars() []HistogramBar {
-	var bars []HistogramBar
-	for i, c := range h.counts {
-		octave := 0
-		if i >= subCount {
-			octave = i / subCount
-		}
-		for len(bars) <= octave {
-			bars = append(bars, HistogramBar{UpTo: bucketTop((len(bars)+1)*subCount - 1)})
-		}
-		bars[octave].Count += c
+	const least = 7 // bits
+	if len(h.all) == 0 {
+		return nil
 	}
-	for len(bars) > 0 && bars[len(bars)-1].Count == 0 {
-		bars = bars[:len(bars)-1]
+	octave := func(d time.Duration) int { return max(bits.Len64(uint64(d)), least) }
+	first := octave(h.Quantile(0))
+	bars := make([]HistogramBar, octave(h.Max())-first+1)
+	for i := range bars {
+		bars[i].UpTo = 1<<(first+i) - 1
 	}
-	for len(bars) > 0 && bars[0].Count == 0 {
-		bars = bars[1:]
+	for _, d := range h.all {
+		bars[octave(d)-first].Count++
 	}
 	return bars
 }
@@ -139,9 +79,9 @@ type barJSON struct {
 // MarshalJSON writes the count, the quantiles and the bars, times in milliseconds.
 func (h *Histogram) MarshalJSON() ([]byte, error) {
 	out := histogramJSON{
-		Count: h.n,
+		Count: h.Count(),
 		P50:   millis(h.Quantile(.5)), P90: millis(h.Quantile(.9)),
-		P99: millis(h.Quantile(.99)), Max: millis(h.max),
+		P99: millis(h.Quantile(.99)), Max: millis(h.Max()),
 	}
 	for _, b := range h.Bars() {
 		out.Bars = append(out.Bars, barJSON{UpTo: millis(b.UpTo), Count: b.Count})
