@@ -2,11 +2,9 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/big"
 	"math/rand/v2"
-	"net/http"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -15,7 +13,6 @@ import (
 
 	"github.com/ethereum/go-ethereum"
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 
 	"lockstep/internal/proctest"
@@ -33,35 +30,6 @@ const (
 // gossip makes a network that changes the order of what is given to different
 // nodes, and is slow enough for a queue to build up.
 var gossip = []string{"--nodes", "4", "--consensus-latency", "200ms", "--jitter", "100ms"}
-
-// TestBurstInNonceOrder: transactions that arrive in nonce order, each before
-// the one before it is answered, are executed in that order without any window
-// in which the relay would wait for a missing nonce.
-func TestBurstInNonceOrder(t *testing.T) {
-	t.Parallel()
-	const count = 100
-	n := startDev(t, []string{ordering, "NONCE_GAP_HOLD_MS=0"}, gossip...)
-	sender := n.Accounts[0]
-	journal, first := deployJournal(t, n, sender)
-	gate := startTurnstile(t, n.RPC, count)
-
-	burst := newCastBurst(t, gate.URL, sender, journal, first, count)
-	for i := range count {
-		burst.start(i)
-		select {
-		case nonce := <-gate.passed:
-			expect(t, nonce, first+uint64(i))
-			// The bytes are out. The relay has them, and their place in the line, once they show in its pool.
-			until(t, "the relay has the transaction", func() bool {
-				next, err := hexutil.DecodeUint64(stringOf(t, call(t, n.RPC, "eth_getTransactionCount", `["`+sender.Address+`","pending"]`)))
-				return err == nil && next > nonce
-			})
-		case <-burst.ctx.Done():
-			t.Fatalf("transaction %d was never sent\n%s", i, &burst.stderr[i])
-		}
-	}
-	burst.check(n)
-}
 
 // TestBursts runs clients that send all they have at once. Their requests reach
 // the relay in any order; it waits for the nonce that is missing.
@@ -107,46 +75,6 @@ func TestBursts(t *testing.T) {
 			checkBurst(t, n, sender, journal, first, client.count)
 		})
 	}
-
-	t.Run("one raw batch", func(t *testing.T) { rawBatch(t, n, n.Accounts[1+len(clients)]) })
-}
-
-// rawBatch posts 20 raw transactions of one sender as one JSON-RPC batch, and
-// wants the hashes back in the order of the batch.
-func rawBatch(t *testing.T, n *network, sender account) {
-	const count = 20
-	journal, first := deployJournal(t, n, sender)
-	method := contract(t, "Journal").parsed(t)
-	chain := big.NewInt(chainID)
-	signer := types.LatestSignerForChainID(chain)
-	var hashes []common.Hash
-	var calls []string
-	for i := range uint64(count) {
-		data, err := method.Pack("write", new(big.Int).SetUint64(i))
-		if err != nil {
-			t.Fatal(err)
-		}
-		tx := types.MustSignNewTx(sender.key(t), signer, &types.DynamicFeeTx{
-			ChainID: chain, Nonce: first + i, GasFeeCap: big.NewInt(1e12), Gas: 200_000, To: &journal, Data: data,
-		})
-		raw, err := tx.MarshalBinary()
-		if err != nil {
-			t.Fatal(err)
-		}
-		hashes = append(hashes, tx.Hash())
-		calls = append(calls, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"eth_sendRawTransaction","params":["0x%x"]}`, i, raw))
-	}
-	status, body := post(t, n.RPC, "["+strings.Join(calls, ",")+"]")
-	expect(t, status, http.StatusOK)
-	replies := parseBatch(t, body)
-	expect(t, len(replies), count)
-	for i, r := range replies {
-		expect(t, string(r.ID), strconv.Itoa(i))
-		if want := `"` + hashes[i].Hex() + `"`; string(r.Result) != want {
-			t.Errorf("answer %d is %s, %v; want %s", i, r.Result, r.Error, want)
-		}
-	}
-	checkBurst(t, n, sender, journal, first, count)
 }
 
 // deployJournal gives a new Journal and the sender's next nonce.
@@ -232,15 +160,6 @@ func (b *castBurst) check(n *network) {
 		}
 	}
 	checkBurst(b.t, n, b.sender, b.journal, b.first, b.count)
-}
-
-// stringOf gives an answer that is text.
-func stringOf(t *testing.T, got reply) (text string) {
-	t.Helper()
-	if err := json.Unmarshal(got.Result, &text); got.Error != nil || err != nil {
-		t.Fatalf("the answer is %s, %v", got.Result, got.Error)
-	}
-	return text
 }
 
 func ones(count int) []int {

@@ -26,32 +26,6 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestStopFinishesWork: a transaction that the relay has taken when the signal
-// comes still gets its answer.
-func TestStopFinishesWork(t *testing.T) {
-	t.Parallel()
-	n := startDev(t, nil, "--consensus-latency", "1s")
-	sender, recipient := n.Accounts[1], n.Accounts[2]
-	gate := startTurnstile(t, n.RPC, 1)
-	raw := castRun(t, n, "mktx", recipient.Address, "--value", "1ether", "--private-key", sender.PrivateKey)
-	answer := make(chan reply, 1)
-	go func() {
-		defer close(answer)
-		_, body := post(t, gate.URL, request("eth_sendRawTransaction", `["`+raw+`"]`))
-		answer <- parseReply(t, body)
-	}()
-	<-gate.passed
-	// The bytes are out; the relay has them once the transaction shows in its pool.
-	until(t, "the transaction is in the pool", func() bool {
-		return string(call(t, n.RPC, "eth_getTransactionCount", `["`+sender.Address+`","pending"]`).Result) == `"0x1"`
-	})
-	n.process.Signal(syscall.SIGTERM)
-	if got := <-answer; got.Error != nil || len(got.Result) != 68 {
-		t.Errorf("the answer is %s, %v; want a hash", got.Result, got.Error)
-	}
-	expect(t, n.process.Exit(), 0)
-}
-
 // TestTakenPort: a port in use is an error that names the port and the flag.
 func TestTakenPort(t *testing.T) {
 	t.Parallel()

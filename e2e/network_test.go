@@ -232,16 +232,3 @@ func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	harness.Until(t, harness.StartLimit, what, holds)
 }
-
-func parseBatch(t *testing.T, body []byte) []reply {
-	t.Helper()
-	var items []json.RawMessage
-	if err := json.Unmarshal(body, &items); err != nil {
-		t.Fatalf("the answer is not an array: %v\n%s", err, body)
-	}
-	replies := make([]reply, len(items))
-	for i, item := range items {
-		replies[i] = parseReply(t, item)
-	}
-	return replies
-}

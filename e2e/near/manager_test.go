@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"sync"
 	"testing"
 	"time"
@@ -14,7 +13,6 @@ import (
 	devnear "lockstep/devnet/near"
 	"lockstep/e2e/harness"
 	"lockstep/internal/near"
-	"lockstep/internal/pgtest"
 	"lockstep/txmgr/client"
 )
 
@@ -75,58 +73,6 @@ func (n *network) signing(t *testing.T, name, database, more string, keys ...str
 		return c.Call(t.Context(), "GET", "/health/readiness", "", nil, nil) == nil
 	})
 	return p, c
-}
-
-// TestOneKeyTwoProcesses has 200 intents at once for one access key, through two processes.
-// The chain judges: no nonce was refused or overtaken, and each intent was executed once.
-func TestOneKeyTwoProcesses(t *testing.T) {
-	t.Parallel()
-	const intents = 200
-	n := startNetwork(t, devnear.Config{})
-	n.run(t)
-	database := pgtest.Start(t).Database()
-	callers := []*client.Client{n.manager(t, "one", database), n.manager(t, "two", database)}
-	// Some replies are lost after the node has taken the transaction, some requests before it.
-	n.chain.Faults().Next("send_tx", devnear.LostReply, 5)
-	n.chain.Faults().Next("send_tx", devnear.LostRequest, 5)
-	before := n.chain.Balance("bob.test")
-	var group sync.WaitGroup
-	fates := make([]string, intents)
-	for i := range intents {
-		group.Go(func() {
-			// Each intent has an amount of its own, by which the chain tells them apart.
-			intent := client.Intent{Chain: "near", To: "bob.test", Value: fmt.Sprint(1_000_000 + i)}
-			fates[i] = send(t, callers[i%2], fmt.Sprint("intent-", i), intent)
-		})
-	}
-	group.Wait()
-	for i, fate := range fates {
-		if fate != "confirmed" {
-			t.Errorf("intent %d is %s", i, fate)
-		}
-	}
-	executed := map[uint64]int{}
-	for _, tx := range n.chain.Executed() {
-		if give, ok := tx.Actions[0].(near.Transfer); ok {
-			executed[give.Deposit.Uint64()]++
-		}
-	}
-	want := map[uint64]int{}
-	var sum uint64
-	for i := range uint64(intents) {
-		want[1_000_000+i] = 1
-		sum += 1_000_000 + i
-	}
-	if !maps.Equal(executed, want) {
-		t.Errorf("executed by amount: %v", executed)
-	}
-	after := n.chain.Balance("bob.test")
-	if got := new(uint256.Int).Sub(&after, &before).Uint64(); got != sum {
-		t.Errorf("bob has got %d, want %d", got, sum)
-	}
-	if refusals := n.chain.Refusals(); len(refusals) != 0 {
-		t.Errorf("the chain has refused %v", refusals)
-	}
 }
 
 // send hands an intent over until it has a fate.
