@@ -1,7 +1,6 @@
 package app_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"math/big"
@@ -19,33 +18,11 @@ import (
 
 	"lockstep/app"
 	"lockstep/devnet"
+	"lockstep/e2e/harness"
 	"lockstep/internal/redistest"
 )
 
 const generous = 2 * time.Minute // only says that something is stuck
-
-// chain runs a development network.
-func chain(t *testing.T) *devnet.Network {
-	t.Helper()
-	return chainOf(t, devnet.Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0"})
-}
-
-// chainOf runs a development network with some settings.
-func chainOf(t *testing.T, cfg devnet.Config) *devnet.Network {
-	t.Helper()
-	network, err := devnet.New(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	stopped := make(chan error, 1)
-	go func() { stopped <- network.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		<-stopped
-	})
-	return network
-}
 
 // relayOn runs a relay on a network. Transactions above the network's gas limit pass its
 // prechecks, since they are what costs the operator something: the network refuses them
@@ -163,7 +140,7 @@ const oneWindow = "HBAR_RATE_LIMIT_DURATION=31000000000"
 // What the network charged the operator counts, through whichever relay it was. When the
 // budget has run out nothing is sent any more, through any of them.
 func TestBudgetOfAFleet(t *testing.T) {
-	network, server := chain(t), redistest.Start(t)
+	network, server := harness.Network(t, devnet.Config{}), redistest.Start(t)
 	settings := []string{
 		"HBAR_RATE_LIMIT_TINYBAR=" + strconv.Itoa(2*refusalFee), "HBAR_RATE_LIMIT_BASIC=" + strconv.Itoa(2*refusalFee), oneWindow,
 		"REDIS_ENABLED=true", "REDIS_URL=" + server.URL(),
@@ -192,7 +169,7 @@ func TestBudgetOfAFleet(t *testing.T) {
 // again.
 func TestBudgetIsGivenBack(t *testing.T) {
 	t.Parallel()
-	network := chain(t)
+	network := harness.Network(t, devnet.Config{})
 	// Room for one reservation at a time, and no more.
 	relay := relayOn(t, network, "HBAR_RATE_LIMIT_TINYBAR=100000", oneWindow)
 	alice := &wallet{t: t, keyOf: network.Accounts()[1].PrivateKey[2:]}
@@ -232,7 +209,7 @@ func budgetSince(began time.Time, budget int64) int64 {
 // Gas that the operator gives counts to the tinybar, and is set aside beforehand: what one
 // transaction may take is not given twice.
 func TestBudgetOfGivenGas(t *testing.T) {
-	network := chain(t)
+	network := harness.Network(t, devnet.Config{})
 	const gift = 21_000 * 71
 	relay := relayOn(t, network, "HBAR_RATE_LIMIT_TINYBAR="+strconv.Itoa(2*gift), oneWindow,
 		"PAYMASTER_ENABLED=true", `PAYMASTER_WHITELIST=["*"]`, "MAX_GAS_ALLOWANCE_HBAR=1")

@@ -2,7 +2,6 @@ package app_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/ecdsa"
 	"encoding/hex"
 	"encoding/json"
@@ -25,12 +24,12 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"lockstep/app"
-	"lockstep/config"
 	"lockstep/devnet"
 	"lockstep/devnet/faults"
 	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/mirrorrest"
 	"lockstep/devnet/node"
+	"lockstep/e2e/harness"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -50,7 +49,6 @@ func newWorld(t *testing.T, change ...func(*devnet.Config)) *world {
 	t.Helper()
 	w := &world{T: t}
 	cfg := devnet.Config{
-		Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0",
 		Fault: func(c node.Call) node.Fault {
 			if c.Submission == nil || c.Submission.Ethereum == nil {
 				return w.rules.Node(c)
@@ -71,19 +69,7 @@ func newWorld(t *testing.T, change ...func(*devnet.Config)) *world {
 	for _, c := range change {
 		c(&cfg)
 	}
-	var err error
-	if w.net, err = devnet.New(t.Context(), cfg); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	stopped := make(chan error, 1)
-	go func() { stopped <- w.net.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-stopped; err != nil {
-			t.Errorf("the network: %v", err)
-		}
-	})
+	w.net = harness.Network(t, cfg)
 	return w
 }
 
@@ -149,37 +135,12 @@ const aBurst = "NONCE_GAP_HOLD_MS=600000"
 
 func (w *world) relay(t *testing.T, settings ...string) *relay {
 	t.Helper()
-	roster, err := json.Marshal(w.net.Nodes())
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg, err := config.Load(append([]string{
-		"CHAIN_ID=298", "HEDERA_NETWORK=" + string(roster), "MIRROR_NODE_URL=" + w.net.Mirror(),
-		"OPERATOR_ID_MAIN=" + "0.0.2", "OPERATOR_KEY_FORMAT=HEX_ED25519", "OPERATOR_KEY_MAIN=" + devaccounts.OperatorKey,
-		"SERVER_HOST=127.0.0.1", "SERVER_PORT=0", "RPC_WS_ENABLED=true", "WEB_SOCKET_PORT=0", "MIRROR_NODE_RETRY_DELAY=50", "SHUTDOWN_DRAIN_TIMEOUT_MS=100", "SHUTDOWN_DRAIN_DELAY_MS=0",
-	}, append(slices.Clone(patient), settings...)...))
-	if err != nil {
-		t.Fatal(err)
-	}
 	log := new(journal)
-	a, err := app.New(cfg, "test", slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})))
-	if err != nil {
-		t.Fatal(err)
-	}
-	http, ws := a.Endpoints()
-	if err := a.Listen(t.Context(), http, ws); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	stopped := make(chan error, 1)
-	go func() { stopped <- a.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-stopped; err != nil {
-			t.Errorf("the relay: %v", err)
-		}
-	})
-	return &relay{T: t, world: w, url: "http://" + a.HTTPAddr(), log: log, app: a, stop: cancel}
+	a, stop := harness.Relay(t, w.net, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), slices.Concat(patient, []string{
+		"OPERATOR_ID_MAIN=0.0.2", "OPERATOR_KEY_FORMAT=HEX_ED25519", "OPERATOR_KEY_MAIN=" + devaccounts.OperatorKey,
+		"RPC_WS_ENABLED=true", "WEB_SOCKET_PORT=0", "MIRROR_NODE_RETRY_DELAY=50", "SHUTDOWN_DRAIN_TIMEOUT_MS=100",
+	}, settings)...)
+	return &relay{T: t, world: w, url: "http://" + a.HTTPAddr(), log: log, app: a, stop: func() { go stop() }}
 }
 
 // account is a sender with money and a nonce of 0.

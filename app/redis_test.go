@@ -5,13 +5,15 @@ import (
 	"strings"
 	"testing"
 
+	"lockstep/devnet"
+	"lockstep/e2e/harness"
 	"lockstep/internal/redistest"
 )
 
 // The locks may have a Redis of their own: then nothing else is there, and nothing of theirs
 // is where the rest is.
 func TestLocksHaveARedisOfTheirOwn(t *testing.T) {
-	network, rest, locks := chain(t), redistest.Start(t, "--maxmemory", "1"), redistest.Start(t)
+	network, rest, locks := harness.Network(t, devnet.Config{}), redistest.Start(t, "--maxmemory", "1"), redistest.Start(t)
 	relay := relayOn(t, network, "ENABLE_NONCE_ORDERING=true", "TX_STATUS_TRACING=true", "REDIS_ENABLED=true", "REDIS_URL="+rest.URL(),
 		"LOCK_REDIS_URL="+locks.URL())
 	alice := &wallet{t: t, keyOf: network.Accounts()[1].PrivateKey[2:]}

@@ -12,6 +12,7 @@ import (
 
 	"lockstep/app"
 	"lockstep/devnet"
+	"lockstep/e2e/harness"
 	"lockstep/internal/redistest"
 )
 
@@ -19,7 +20,7 @@ import (
 // at its node without a verdict.
 func slowChain(t *testing.T) *devnet.Network {
 	t.Helper()
-	return chainOf(t, devnet.Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", ConsensusLatency: 150 * time.Millisecond})
+	return harness.Network(t, devnet.Config{ConsensusLatency: 150 * time.Millisecond})
 }
 
 // volley is what one sender sends, all at once.

@@ -22,6 +22,7 @@ import (
 	"lockstep/devnet"
 	"lockstep/devnet/ledger"
 	"lockstep/devnet/node"
+	"lockstep/e2e/harness"
 	"lockstep/internal/envx"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -96,27 +97,14 @@ func newClient(network string) (*consensus.Client, error) {
 func network(t *testing.T, latency time.Duration, fault func(nth int) node.Fault) (*devnet.Network, string) {
 	t.Helper()
 	var calls atomic.Int64
-	ctx, cancel := context.WithCancel(context.Background())
-	n, err := devnet.New(ctx, devnet.Config{
-		Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", Nodes: 2, ConsensusLatency: latency, Jitter: 1,
-		Log: slog.New(slog.DiscardHandler),
+	n := harness.Network(t, devnet.Config{
+		Nodes: 2, ConsensusLatency: latency, Jitter: 1, Log: slog.New(slog.DiscardHandler),
 		Fault: func(c node.Call) node.Fault {
 			if c.Submission == nil {
 				return node.Fault{}
 			}
 			return fault(int(calls.Add(1)))
 		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- n.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
 	})
 	nodes, err := json.Marshal(n.Nodes())
 	if err != nil {

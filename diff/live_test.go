@@ -1,14 +1,11 @@
 package diff_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"math/big"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -16,84 +13,32 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/rpc"
 
-	"lockstep/app"
-	"lockstep/config"
 	"lockstep/devnet"
 	"lockstep/diff"
+	"lockstep/e2e/harness"
 )
-
-// network runs a chain.
-func network(t *testing.T) *devnet.Network {
-	t.Helper()
-	chain, err := devnet.New(t.Context(), devnet.Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	background(t, chain.Run)
-	return chain
-}
 
 // relay runs a relay in front of the chain and returns its URL.
 func relay(t *testing.T, chain *devnet.Network, profile string) string {
 	t.Helper()
-	nodes, err := json.Marshal(chain.Nodes())
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg, err := config.Load([]string{
-		"CHAIN_ID=298", "HEDERA_NETWORK=" + string(nodes), "MIRROR_NODE_URL=" + chain.Mirror(),
-		"OPERATOR_ID_MAIN=" + devnet.OperatorID(), "OPERATOR_KEY_FORMAT=HEX_ECDSA", "OPERATOR_KEY_MAIN=" + devnet.OperatorKey(),
-		"SERVER_HOST=127.0.0.1", "SERVER_PORT=0", "RATE_LIMIT_DISABLED=true", "RELAY_PROFILE=" + profile,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	made, err := app.New(cfg, "test", slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	http, _ := made.Endpoints()
-	if err := made.Listen(t.Context(), http, app.Endpoint{}); err != nil {
-		t.Fatal(err)
-	}
-	background(t, made.Run)
-	return "http://" + made.HTTPAddr()
-}
-
-func background(t *testing.T, run func(context.Context) error) {
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil && ctx.Err() == nil {
-			t.Error(err)
-		}
-	})
+	a, _ := harness.Relay(t, chain, nil, "RATE_LIMIT_DISABLED=true", "RELAY_PROFILE="+profile)
+	return "http://" + a.HTTPAddr()
 }
 
 // ask makes one call that must not fail.
-func ask(t *testing.T, url, method string, params ...any) json.RawMessage {
+func ask(t *testing.T, url, method string, params ...any) (result json.RawMessage) {
 	t.Helper()
-	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+	client, err := rpc.DialContext(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
+	defer client.Close()
+	if err := client.CallContext(t.Context(), &result, method, params...); err != nil {
+		t.Fatalf("%s: %v", method, err)
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	var reply struct{ Result, Error json.RawMessage }
-	if err := json.NewDecoder(response.Body).Decode(&reply); err != nil || reply.Error != nil {
-		t.Fatalf("%s: %v %s", method, err, reply.Error)
-	}
-	return reply.Result
+	return result
 }
 
 // live puts a transfer and a contract with a log on the chain.
@@ -154,7 +99,7 @@ func run(t *testing.T, c diff.Config, requests string) (diff.Summary, string) {
 // The two profiles refuse in different words and statuses, and their results differ where
 // docs/METHODS.md says; that, all of it and nothing else, is what must come out.
 func TestTwoProfilesOfOneChain(t *testing.T) {
-	chain := network(t)
+	chain := harness.Network(t, devnet.Config{})
 	hiero, ethereum := relay(t, chain, "hiero"), relay(t, chain, "ethereum")
 	live(t, chain, hiero)
 	requests := generate(t, hiero)
@@ -198,7 +143,7 @@ func TestTwoProfilesOfOneChain(t *testing.T) {
 }
 
 func TestARelayIsLikeItself(t *testing.T) {
-	chain := network(t)
+	chain := harness.Network(t, devnet.Config{})
 	url := relay(t, chain, "hiero")
 	live(t, chain, url)
 	requests := generate(t, url) + `
@@ -217,7 +162,7 @@ func TestARelayIsLikeItself(t *testing.T) {
 
 // A relay that is not there is no difference.
 func TestOneIsDown(t *testing.T) {
-	up := relay(t, network(t), "hiero")
+	up := relay(t, harness.Network(t, devnet.Config{}), "hiero")
 	requests := strings.Repeat("{\"method\":\"eth_chainId\"}\n", 5)
 	summary, out := run(t, diff.Config{A: diff.Endpoint{URL: up}, B: diff.Endpoint{URL: "http://user:hunter2@127.0.0.1:1/key"}}, requests)
 	if summary.Total.Trouble != 5 || summary.Total.Different != 0 || !strings.Contains(out, "b gave no answer") {
@@ -238,7 +183,7 @@ func TestOneIsDown(t *testing.T) {
 
 // Transactions are left out unless they are asked for, in batches, too.
 func TestWritesAreLeftOut(t *testing.T) {
-	url := relay(t, network(t), "ethereum")
+	url := relay(t, harness.Network(t, devnet.Config{}), "ethereum")
 	same := diff.Endpoint{URL: url}
 	requests := `{"method":"eth_sendRawTransaction","params":["0x00"]}
 [{"jsonrpc":"2.0","id":1,"method":"eth_chainId"},{"jsonrpc":"2.0","id":2,"method":"eth_sendRawTransaction","params":["0x00"]}]

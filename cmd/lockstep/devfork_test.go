@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,24 +9,13 @@ import (
 
 	"lockstep/devnet"
 	"lockstep/devnet/ledger"
+	"lockstep/e2e/harness"
 	"lockstep/internal/hedera"
 )
 
 // TestDevForks: the relay of a fork shows what the first network has, and changes it for itself alone.
 func TestDevForks(t *testing.T) {
-	first, err := devnet.New(t.Context(), devnet.Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- first.Run(ctx) }()
-	defer func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}()
+	first := harness.Network(t, devnet.Config{})
 	const contract, from = "0x3333333333333333333333333333333333333333", "0x67d8d32e9bf1a9968a5ff53b87d777aa8ebbee69"
 	const code = "0x5f355f5401805f555f5260205ff3" // adds to slot 0 what it is called with, and returns the sum
 	balance, nonce, runtime := 7*hedera.Hbar, uint64(41), common.FromHex(code)

@@ -15,6 +15,7 @@ import (
 
 	"lockstep/config"
 	"lockstep/devnet"
+	"lockstep/e2e/harness"
 	"lockstep/internal/secret"
 	"lockstep/txmgr"
 	"lockstep/txmgr/service"
@@ -23,19 +24,7 @@ import (
 // TestHederaOfItsOwn: a chain's entry in TXM_CHAINS alone says which network, mirror node and
 // operator the driver uses, whatever the settings of the process say.
 func TestHederaOfItsOwn(t *testing.T) {
-	network, err := devnet.New(t.Context(), devnet.Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler), Signers: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	done := make(chan error, 1)
-	go func() { done <- network.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
+	network := harness.Network(t, devnet.Config{Log: slog.New(slog.DiscardHandler), Signers: 1})
 	t.Run("a wrong operator", func(t *testing.T) { testWrongOperator(t, network) })
 	whole := map[string]any{
 		"driver": "hedera", "inFlight": 3, "url": []string{network.Mirror()}, "network": network.Nodes(),

@@ -41,7 +41,7 @@ func TestLargeDeployment(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			n := startNetwork(t, devnet.Config{})
+			n := harness.Network(t, devnet.Config{})
 			r := startRelay(t, n, test.settings...)
 			w := newWallet(t, n, 0)
 			code := initCode(6000)
@@ -84,7 +84,7 @@ func TestLargeDeployment(t *testing.T) {
 // without data in which it travels.
 func TestLargeDeploymentIsAnnounced(t *testing.T) {
 	t.Parallel()
-	n := startNetwork(t, devnet.Config{})
+	n := harness.Network(t, devnet.Config{})
 	r := startRelay(t, n, inFiles, "RPC_WS_ENABLED=true", "WEB_SOCKET_PORT=0")
 	conn, err := rpc.DialContext(t.Context(), r.ws)
 	if err != nil {
@@ -181,7 +181,7 @@ func TestFailedDeploymentLeavesNoFile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			n := startNetwork(t, devnet.Config{Fault: test.spoil})
+			n := harness.Network(t, devnet.Config{Fault: test.spoil})
 			r := startRelay(t, n, inFiles)
 			_, err := r.send(t.Context(), newWallet(t, n, 0).sign(nil, initCode(6000)))
 			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
@@ -217,7 +217,7 @@ func TestFileStaysUntilTheVerdict(t *testing.T) {
 	var mu sync.Mutex
 	var id hedera.TransactionID // of the Ethereum transaction
 	released := false
-	n := startNetwork(t, devnet.Config{Fault: func(c node.Call) node.Fault {
+	n := harness.Network(t, devnet.Config{Fault: func(c node.Call) node.Fault {
 		mu.Lock()
 		defer mu.Unlock()
 		switch q := c.Query.GetTransactionGetReceipt(); {
@@ -252,7 +252,7 @@ func TestFileStaysUntilTheVerdict(t *testing.T) {
 func TestFilesAreWrittenBeforeTheTurn(t *testing.T) {
 	writing, goOn := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	n := startNetwork(t, devnet.Config{Fault: func(c node.Call) node.Fault {
+	n := harness.Network(t, devnet.Config{Fault: func(c node.Call) node.Fault {
 		if c.Submission != nil && c.Submission.Body.GetFileAppend() != nil {
 			once.Do(func() {
 				close(writing)
@@ -313,7 +313,7 @@ func TestFilesAreWrittenBeforeTheTurn(t *testing.T) {
 func TestFileContents(t *testing.T) {
 	var n *devnet.Network
 	var seen []byte
-	n = startNetwork(t, devnet.Config{Fault: func(c node.Call) node.Fault {
+	n = harness.Network(t, devnet.Config{Fault: func(c node.Call) node.Fault {
 		if e := c.Submission; e != nil && e.Body.GetEthereumTransaction() != nil {
 			id := e.Body.GetEthereumTransaction().GetCallData().GetFileNum()
 			if f, ok := n.Ledger().Handled().File(hedera.Entity(id)); ok {

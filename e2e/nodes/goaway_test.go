@@ -13,6 +13,7 @@ import (
 	"lockstep/devnet"
 	"lockstep/devnet/ledger"
 	"lockstep/devnet/node"
+	"lockstep/e2e/harness"
 	"lockstep/internal/hedera"
 )
 
@@ -23,7 +24,7 @@ func TestGoAway(t *testing.T) {
 		t.Run(fmt.Sprintf("%d nodes", nodes), func(t *testing.T) {
 			const size = 60
 			var calls, sentAway atomic.Int64
-			n := startNetwork(t, devnet.Config{Nodes: nodes, ConsensusLatency: time.Millisecond, Fault: func(c node.Call) node.Fault {
+			n := harness.Network(t, devnet.Config{Nodes: nodes, ConsensusLatency: time.Millisecond, Fault: func(c node.Call) node.Fault {
 				if calls.Add(1)%4 != 0 {
 					return node.Fault{}
 				}

@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"context"
 	"crypto/ecdsa"
-	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -25,8 +24,6 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/rpc"
 
-	"lockstep/app"
-	"lockstep/config"
 	"lockstep/devnet"
 	"lockstep/devnet/ledger"
 	"lockstep/e2e/harness"
@@ -37,26 +34,6 @@ var (
 	chainID = big.NewInt(298)
 	price   = big.NewInt(1_000_000_000_000) // weibar, above the network's
 )
-
-// startNetwork runs a development network on free ports.
-func startNetwork(t *testing.T, cfg devnet.Config) *devnet.Network {
-	t.Helper()
-	cfg.Consensus, cfg.Mirror = "127.0.0.1:0", "127.0.0.1:0"
-	n, err := devnet.New(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	ended := make(chan error, 1)
-	go func() { ended <- n.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-	return n
-}
 
 // relay is a running relay.
 type relay struct {
@@ -77,49 +54,17 @@ func startRelay(t *testing.T, n *devnet.Network, settings ...string) *relay {
 // startLogging is startRelay with a log that the test reads.
 func startLogging(t *testing.T, n *devnet.Network, lines io.Writer, level slog.Level, settings ...string) *relay {
 	t.Helper()
-	nodes, err := json.Marshal(n.Nodes())
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg, err := config.Load(slices.Concat(harness.Patient(), []string{
-		"CHAIN_ID=298", "HEDERA_NETWORK=" + string(nodes), "MIRROR_NODE_URL=" + n.Mirror(),
-		"OPERATOR_ID_MAIN=" + devnet.OperatorID(), "OPERATOR_KEY_MAIN=" + devnet.OperatorKey(), "OPERATOR_KEY_FORMAT=HEX_ECDSA",
-		"SERVER_HOST=127.0.0.1", "SERVER_PORT=0", "ENABLE_NONCE_ORDERING=true", "BATCH_REQUESTS_ENABLED=true",
-		"ON_VALID_JSON_RPC_HTTP_RESPONSE_STATUS_CODE=200", // so that the client reads the error
-	}, settings))
-	if err != nil {
-		t.Fatal(err)
-	}
 	log := slog.New(slog.NewTextHandler(lines, &slog.HandlerOptions{Level: level}))
-	a, err := app.New(cfg, "test", log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	endpoint, ws := a.Endpoints()
-	if err := a.Listen(t.Context(), endpoint, ws); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	ended := make(chan error, 1)
-	go func() { ended <- a.Run(ctx) }()
+	a, stop := harness.Relay(t, n, log, slices.Concat(harness.Patient(), []string{
+		"ENABLE_NONCE_ORDERING=true", "BATCH_REQUESTS_ENABLED=true",
+		"ON_VALID_JSON_RPC_HTTP_RESPONSE_STATUS_CODE=200", // so that the client reads the error
+	}, settings)...)
 	client, err := rpc.DialContext(t.Context(), "http://"+a.HTTPAddr())
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &relay{Client: client, http: "http://" + a.HTTPAddr(), ws: "ws://" + a.WSAddr()}
-	r.stop = func() {
-		client.Close()
-		cancel()
-		if ended == nil {
-			return
-		}
-		if err := <-ended; err != nil {
-			t.Errorf("the relay stopped with %v", err)
-		}
-		ended = nil
-	}
-	t.Cleanup(r.stop)
-	return r
+	t.Cleanup(client.Close)
+	return &relay{Client: client, http: "http://" + a.HTTPAddr(), ws: "ws://" + a.WSAddr(), stop: stop}
 }
 
 // output is a test's log until the relay has stopped. What its drain left behind may go on

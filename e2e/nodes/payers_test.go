@@ -13,6 +13,7 @@ import (
 
 	"lockstep/devnet"
 	"lockstep/devnet/ledger"
+	"lockstep/e2e/harness"
 	"lockstep/internal/hedera"
 )
 
@@ -38,7 +39,7 @@ func account(t *testing.T, n *devnet.Network, kind string) devnet.Account {
 
 // Every form of an operator's key pays for a real transaction.
 func TestOperatorKeyForms(t *testing.T) {
-	n := startNetwork(t, devnet.Config{})
+	n := harness.Network(t, devnet.Config{})
 	ecdsa, ed25519 := account(t, n, "ECDSA_SECP256K1"), account(t, n, "ED25519")
 	bare := func(a devnet.Account) string { return strings.TrimPrefix(a.PrivateKey, "0x") }
 	file := filepath.Join(t.TempDir(), "key")
@@ -75,7 +76,7 @@ func TestSeveralOperators(t *testing.T) {
 	t.Parallel()
 	for _, choice := range []string{"rotate", "sender"} {
 		t.Run(choice, func(t *testing.T) {
-			n := startNetwork(t, devnet.Config{})
+			n := harness.Network(t, devnet.Config{})
 			ecdsa, ed25519 := account(t, n, "ECDSA_SECP256K1"), account(t, n, "ED25519")
 			more, err := json.Marshal([][]string{{ecdsa.ID, "HEX_ECDSA", ecdsa.PrivateKey}, {ed25519.ID, "HEX_ED25519", ed25519.PrivateKey}})
 			if err != nil {
@@ -124,7 +125,7 @@ func TestSeveralOperators(t *testing.T) {
 // Who is subsidised sends at any gas price; who is not is told the minimum. The payer
 // is the paymaster with its own key, and the gas comes from its balance.
 func TestPaymasters(t *testing.T) {
-	n := startNetwork(t, devnet.Config{})
+	n := harness.Network(t, devnet.Config{})
 	own := account(t, n, "ED25519")
 	free, dear, byAccount := common.Address{0xf1}, common.Address{0xd0}, common.Address{0xac}
 	accounts := fmt.Sprintf(`[["%s","HEX_ED25519","%s","25"]]`, own.ID, own.PrivateKey)

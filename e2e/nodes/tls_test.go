@@ -11,6 +11,7 @@ import (
 
 	"lockstep/devnet"
 	"lockstep/devnet/node"
+	"lockstep/e2e/harness"
 )
 
 // journal is a log that may be read while it is written.
@@ -40,7 +41,7 @@ func TestPinsFromTheAddressBook(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var mu sync.Mutex
 			offered := map[int]int{}
-			n := startNetwork(t, devnet.Config{TLS: true, Nodes: 2, Fault: func(c node.Call) node.Fault {
+			n := harness.Network(t, devnet.Config{TLS: true, Nodes: 2, Fault: func(c node.Call) node.Fault {
 				if c.Submission != nil {
 					mu.Lock()
 					defer mu.Unlock()

@@ -1,17 +1,14 @@
 package txm_test
 
 import (
-	"bytes"
 	"encoding/json"
-	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/ethereum/go-ethereum/rpc"
 	"github.com/google/uuid"
 
 	"lockstep/e2e/harness"
@@ -96,36 +93,12 @@ func (a *anvil) call(method string, into any, params ...any) {
 }
 
 func callRPC(url, method string, into any, params ...any) error {
-	if params == nil {
-		params = []any{}
-	}
-	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+	client, err := rpc.Dial(url)
 	if err != nil {
 		return err
 	}
-	answer, err := http.Post(url, "application/json", bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = answer.Body.Close() }()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		return err
-	}
-	var reply struct {
-		Result json.RawMessage
-		Error  *struct{ Message string }
-	}
-	if err := json.Unmarshal(text, &reply); err != nil {
-		return err
-	}
-	if reply.Error != nil {
-		return fmt.Errorf("%s", reply.Error.Message)
-	}
-	if into == nil {
-		return nil
-	}
-	return json.Unmarshal(reply.Result, into)
+	defer client.Close()
+	return client.Call(into, method, params...)
 }
 
 // ledgers are the databases that every test of a crash runs on.

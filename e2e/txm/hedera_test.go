@@ -20,6 +20,7 @@ import (
 	"lockstep/devnet"
 	"lockstep/devnet/ledger"
 	"lockstep/devnet/node"
+	"lockstep/e2e/harness"
 	"lockstep/internal/envx"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -45,27 +46,15 @@ type hederanet struct {
 func startHedera(t *testing.T, cfg devnet.Config) *hederanet {
 	t.Helper()
 	h := &hederanet{t: t}
-	cfg.Consensus, cfg.Mirror, cfg.Log, cfg.Fault = "127.0.0.1:0", "127.0.0.1:0", slog.New(slog.DiscardHandler), h.fault
+	cfg.Log, cfg.Fault = slog.New(slog.DiscardHandler), h.fault
 	if cfg.Signers == 0 {
 		cfg.Signers = 1
 	}
-	var err error
-	if h.Network, err = devnet.New(t.Context(), cfg); err != nil {
-		t.Fatal(err)
-	}
+	h.Network = harness.Network(t, cfg)
 	code := hexutil.MustDecode(counterCode)
 	if err := h.Ledger().Edit(ledger.Edit{Address: common.HexToAddress(hederaCounter), Code: &code}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	done := make(chan error, 1)
-	go func() { done <- h.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
 	return h
 }
 

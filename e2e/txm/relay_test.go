@@ -1,16 +1,10 @@
 package txm_test
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
-	"log/slog"
-	"slices"
 	"testing"
 	"time"
 
-	"lockstep/app"
-	"lockstep/config"
 	"lockstep/devnet"
 	"lockstep/e2e/harness"
 	"lockstep/internal/hedera"
@@ -20,35 +14,7 @@ import (
 // relay starts a relay of the network in this process, which knows nothing of the manager, and returns its URL.
 func (h *hederanet) relay() string {
 	h.t.Helper()
-	nodes, err := json.Marshal(h.Nodes())
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	cfg, err := config.Load(slices.Concat(harness.Patient(), []string{
-		"CHAIN_ID=298", "HEDERA_NETWORK=" + string(nodes), "MIRROR_NODE_URL=" + h.Mirror(),
-		"OPERATOR_ID_MAIN=" + devnet.OperatorID(), "OPERATOR_KEY_MAIN=" + devnet.OperatorKey(), "OPERATOR_KEY_FORMAT=HEX_ECDSA",
-		"SERVER_HOST=127.0.0.1", "SERVER_PORT=0", "MIRROR_NODE_RETRY_DELAY=50", "SHUTDOWN_DRAIN_TIMEOUT_MS=100", "SHUTDOWN_DRAIN_DELAY_MS=0",
-	}))
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	a, err := app.New(cfg, "test", slog.New(slog.DiscardHandler))
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	endpoint, ws := a.Endpoints()
-	if err := a.Listen(h.t.Context(), endpoint, ws); err != nil {
-		h.t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(h.t.Context()))
-	done := make(chan error, 1)
-	go func() { done <- a.Run(ctx) }()
-	h.t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			h.t.Errorf("the relay: %v", err)
-		}
-	})
+	a, _ := harness.Relay(h.t, h.Network, nil, append(harness.Patient(), "MIRROR_NODE_RETRY_DELAY=50", "SHUTDOWN_DRAIN_TIMEOUT_MS=100")...)
 	return "http://" + a.HTTPAddr()
 }
 

@@ -32,6 +32,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/rpc"
 
 	"lockstep/e2e/harness"
 )
@@ -73,32 +74,13 @@ func start(t *testing.T, environ ...string) *chain {
 }
 
 // call asks the relay at its own port.
-func (c *chain) call(method string, params ...any) (json.RawMessage, error) {
-	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+func (c *chain) call(method string, params ...any) (result json.RawMessage, err error) {
+	client, err := rpc.DialContext(c.t.Context(), c.RPC)
 	if err != nil {
 		return nil, err
 	}
-	request, err := http.NewRequestWithContext(c.t.Context(), http.MethodPost, c.RPC, strings.NewReader(string(body)))
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("Content-Type", "application/json")
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = answer.Body.Close() }()
-	var reply struct {
-		Result json.RawMessage
-		Error  *struct{ Message string }
-	}
-	if err := json.NewDecoder(answer.Body).Decode(&reply); err != nil {
-		return nil, err
-	}
-	if reply.Error != nil {
-		return nil, fmt.Errorf("%s: %s", method, reply.Error.Message)
-	}
-	return reply.Result, nil
+	defer client.Close()
+	return result, client.CallContext(c.t.Context(), &result, method, params...)
 }
 
 // send sends from an account of the chain and returns the hash.

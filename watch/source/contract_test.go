@@ -1,7 +1,6 @@
 package source_test
 
 import (
-	"context"
 	"errors"
 	"math/big"
 	"net/http"
@@ -19,6 +18,7 @@ import (
 
 	"lockstep/devnet"
 	"lockstep/devnet/ledger"
+	"lockstep/e2e/harness"
 	"lockstep/watch/source"
 	"lockstep/watch/watchtest"
 )
@@ -56,20 +56,7 @@ type mirrorNode struct {
 
 func newMirrorNode(t *testing.T) *mirrorNode {
 	t.Helper()
-	n, err := devnet.New(t.Context(), devnet.Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- n.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-		n.Close()
-	})
+	n := harness.Network(t, devnet.Config{})
 	m := &mirrorNode{t: t, network: n}
 	for _, address := range []common.Address{emitter, emitter2} {
 		if err := n.Ledger().Edit(ledger.Edit{Address: address, Code: &emitterCode}); err != nil {
