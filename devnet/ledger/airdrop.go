@@ -22,7 +22,8 @@ func (a *Airdrop) key() airdropKey {
 	return airdropKey{a.Sender.Num, a.Receiver.Num, a.Token.Num, a.Serial}
 }
 
-func pureAirdrop(lists []*hapi.TokenTransferList) hedera.Status {
+func pureAirdrop(body *hapi.TokenAirdropTransactionBody) hedera.Status {
+	lists := body.GetTokenTransfers()
 	if len(lists) == 0 {
 		return hapi.ResponseCodeEnum_EMPTY_TOKEN_TRANSFER_BODY
 	}
@@ -277,7 +278,13 @@ func (h *handling) mustClaim(t *Token, a *ovAccount) bool {
 	}
 }
 
-func pureAirdropIDs(list []*hapi.PendingAirdropId) hedera.Status {
+// pending names pending airdrops.
+type pending interface {
+	GetPendingAirdrops() []*hapi.PendingAirdropId
+}
+
+func pureAirdropIDs[B pending](body B) hedera.Status {
+	list := body.GetPendingAirdrops()
 	if len(list) == 0 {
 		return hapi.ResponseCodeEnum_EMPTY_PENDING_AIRDROP_ID_LIST
 	}
@@ -301,8 +308,8 @@ func sameAirdrop(a, b *hapi.PendingAirdropId) bool {
 
 // tokenClaim gives receivers what was meant for them. A claim makes the relation that is
 // lacking, whatever slots the receiver has left.
-func (h *handling) tokenClaim(list []*hapi.PendingAirdropId) hedera.Status {
-	claimed, status := h.endAirdrops(list, func(_, receiver *ovAccount) *ovAccount { return receiver })
+func (h *handling) tokenClaim(body *hapi.TokenClaimAirdropTransactionBody) hedera.Status {
+	claimed, status := h.endAirdrops(body, func(_, receiver *ovAccount) *ovAccount { return receiver })
 	if status != okay {
 		return status
 	}
@@ -348,13 +355,14 @@ func (h *handling) hand(t *Token, a *Airdrop) hedera.Status {
 }
 
 // tokenCancel takes back what was not claimed.
-func (h *handling) tokenCancel(list []*hapi.PendingAirdropId) hedera.Status {
-	_, status := h.endAirdrops(list, func(sender, _ *ovAccount) *ovAccount { return sender })
+func (h *handling) tokenCancel(body *hapi.TokenCancelAirdropTransactionBody) hedera.Status {
+	_, status := h.endAirdrops(body, func(sender, _ *ovAccount) *ovAccount { return sender })
 	return status
 }
 
 // endAirdrops finds pending airdrops, sees that those who may end them agree, and ends them.
-func (h *handling) endAirdrops(list []*hapi.PendingAirdropId, who func(sender, receiver *ovAccount) *ovAccount) ([]*Airdrop, hedera.Status) {
+func (h *handling) endAirdrops(body pending, who func(sender, receiver *ovAccount) *ovAccount) ([]*Airdrop, hedera.Status) {
+	list := body.GetPendingAirdrops()
 	if len(list) > maxAirdrops {
 		return nil, hapi.ResponseCodeEnum_PENDING_AIRDROP_ID_LIST_TOO_LONG
 	}

@@ -12,9 +12,7 @@ import (
 )
 
 func airdropOf(lists ...*hapi.TokenTransferList) *hapi.TransactionBody {
-	return &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenAirdrop{
-		TokenAirdrop: &hapi.TokenAirdropTransactionBody{TokenTransfers: lists},
-	}}
+	return bodyOf(&hapi.TokenAirdropTransactionBody{TokenTransfers: lists})
 }
 
 // gift is a list of transfers of one token: units, accounts and amounts in turn.
@@ -31,15 +29,15 @@ func nftGift(token hedera.ID, from, to *hapi.AccountID, serials ...int64) *hapi.
 }
 
 func claim(ids ...*hapi.PendingAirdropId) *hapi.TransactionBody {
-	return &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenClaimAirdrop{TokenClaimAirdrop: &hapi.TokenClaimAirdropTransactionBody{PendingAirdrops: ids}}}
+	return bodyOf(&hapi.TokenClaimAirdropTransactionBody{PendingAirdrops: ids})
 }
 
 func cancelAirdrop(ids ...*hapi.PendingAirdropId) *hapi.TransactionBody {
-	return &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenCancelAirdrop{TokenCancelAirdrop: &hapi.TokenCancelAirdropTransactionBody{PendingAirdrops: ids}}}
+	return bodyOf(&hapi.TokenCancelAirdropTransactionBody{PendingAirdrops: ids})
 }
 
 func reject(owner *hapi.AccountID, list ...*hapi.TokenReference) *hapi.TransactionBody {
-	return &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenReject{TokenReject: &hapi.TokenRejectTransactionBody{Owner: owner, Rejections: list}}}
+	return bodyOf(&hapi.TokenRejectTransactionBody{Owner: owner, Rejections: list})
 }
 
 // collection makes NFTs of the payer's.
@@ -51,9 +49,7 @@ func (r *rig) collection(p party, n int, change func(*hapi.TokenCreateTransactio
 			change(b)
 		}
 	})
-	r.want(r.submit(p.id, &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenMint{
-		TokenMint: &hapi.TokenMintTransactionBody{Token: token.TokenID(), Metadata: slices.Repeat([][]byte{{1}}, n)},
-	}}, p.key), okay)
+	r.want(r.submit(p.id, bodyOf(&hapi.TokenMintTransactionBody{Token: token.TokenID(), Metadata: slices.Repeat([][]byte{{1}}, n)}), p.key), okay)
 	return token
 }
 
@@ -174,17 +170,17 @@ func TestAirdropsEnd(t *testing.T) {
 	third := r.account(dev(t, 2), func(b *hapi.CryptoCreateTransactionBody) { b.MaxAutomaticTokenAssociations = -1 })
 	fresh := r.account(dev(t, 1), func(*hapi.CryptoCreateTransactionBody) {})
 	send := func(from, to *hapi.AccountID, serial int64) *hapi.TransactionBody {
-		return &hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoTransfer{CryptoTransfer: &hapi.CryptoTransferTransactionBody{
+		return bodyOf(&hapi.CryptoTransferTransactionBody{
 			TokenTransfers: []*hapi.TokenTransferList{nftGift(art, from, to, serial)},
-		}}}
+		})
 	}
 	r.want(r.submit(owner.id, send(me, third.id.AccountID(), 3), owner.key), okay)
 	r.want(r.submit(third.id, airdropOf(nftGift(art, third.id.AccountID(), fresh.id.AccountID(), 3)), third.key), okay)
 	r.want(r.submit(third.id, send(third.id.AccountID(), me, 3), third.key), okay)
 	r.want(r.submit(fresh.id, claim(pendingID(third.id.AccountID(), fresh.id.AccountID(), art.TokenID(), 3)), fresh.key), hapi.ResponseCodeEnum_SENDER_DOES_NOT_OWN_NFT_SERIAL_NO)
-	remove := &hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoDelete{CryptoDelete: &hapi.CryptoDeleteTransactionBody{
+	remove := bodyOf(&hapi.CryptoDeleteTransactionBody{
 		DeleteAccountID: third.id.AccountID(), TransferAccountID: me,
-	}}}
+	})
 	r.want(r.submit(owner.id, remove, owner.key, third.key), hapi.ResponseCodeEnum_ACCOUNT_HAS_PENDING_AIRDROPS)
 	r.want(r.submit(third.id, cancelAirdrop(pendingID(third.id.AccountID(), fresh.id.AccountID(), art.TokenID(), 3)), third.key), okay)
 	r.want(r.submit(owner.id, remove, owner.key, third.key), okay)
@@ -287,9 +283,9 @@ func TestReject(t *testing.T) {
 
 	toggle := func(token hedera.ID, frozen bool) *hapi.TransactionBody {
 		if frozen {
-			return &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenFreeze{TokenFreeze: &hapi.TokenFreezeAccountTransactionBody{Token: token.TokenID(), Account: you}}}
+			return bodyOf(&hapi.TokenFreezeAccountTransactionBody{Token: token.TokenID(), Account: you})
 		}
-		return &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenUnfreeze{TokenUnfreeze: &hapi.TokenUnfreezeAccountTransactionBody{Token: token.TokenID(), Account: you}}}
+		return bodyOf(&hapi.TokenUnfreezeAccountTransactionBody{Token: token.TokenID(), Account: you})
 	}
 	r.want(r.submit(owner.id, toggle(coin, true), owner.key), okay)
 	for name, tt := range map[string]struct {

@@ -38,7 +38,8 @@ func innerOf(signedBytes []byte) (*Submission, hedera.Status) {
 func unbatched(body *hapi.TransactionBody) bool { return body.GetAtomicBatch() != nil }
 
 // pureBatch checks every inner transaction as a node checks one that is sent by itself.
-func (l *Ledger) pureBatch(list [][]byte) hedera.Status {
+func (l *Ledger) pureBatch(body *hapi.AtomicBatchTransactionBody) hedera.Status {
+	list := body.GetTransactions()
 	if len(list) == 0 {
 		return hapi.ResponseCodeEnum_BATCH_LIST_EMPTY
 	}
@@ -139,8 +140,7 @@ func (l *Ledger) beginInner(batch *handling, sub *Submission) *handling {
 	h := l.handle(sub, l.lastTime)
 	h.r.Batch, h.r.BatchKey = batch.r.Consensus, sub.Body.GetBatchKey()
 	if status := h.acceptable(); status != okay {
-		_, h.r.Kind = h.handler()
-		h.r.Status = status
+		h.r.Kind, h.r.Status = l.kindOf(sub.Body), status
 		return h
 	}
 	h.run()

@@ -31,7 +31,7 @@ func (r *rig) inner(payer party, batchKey *hapi.Key, body *hapi.TransactionBody,
 }
 
 func batchOf(list ...[]byte) *hapi.TransactionBody {
-	return &hapi.TransactionBody{Data: &hapi.TransactionBody_AtomicBatch{AtomicBatch: &hapi.AtomicBatchTransactionBody{Transactions: list}}}
+	return bodyOf(&hapi.AtomicBatchTransactionBody{Transactions: list})
 }
 
 // innerID is the transaction id of an inner transaction.
@@ -72,10 +72,10 @@ func (s *scenery) steps(key *hapi.Key) [][]byte {
 		s.inner(s.owner, key, amounts(s.owner.id.AccountID(), -50, aliasID(stranger.address[:]), 50)),
 		s.inner(s.owner, key, units(s.token, s.owner.id.AccountID(), -20, s.other.id.AccountID(), 20)),
 		s.inner(s.other, key, units(s.token, s.other.id.AccountID(), -5, s.owner.id.AccountID(), 5)),
-		s.inner(s.owner, key, &hapi.TransactionBody{Data: &hapi.TransactionBody_FileCreate{FileCreate: &hapi.FileCreateTransactionBody{
+		s.inner(s.owner, key, bodyOf(&hapi.FileCreateTransactionBody{
 			ExpirationTime: &hapi.Timestamp{Seconds: 4_000_000_000},
 			Contents:       []byte("kept"), Keys: &hapi.KeyList{Keys: []*hapi.Key{publicKey(s.owner)}},
-		}}}),
+		})),
 		s.inner(s.relayer, key, call),
 	}
 }

@@ -40,24 +40,24 @@ func TestFees(t *testing.T) {
 		want hedera.Tinybar
 		ends hedera.Status
 	}{
-		"a transfer": {&hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoTransfer{CryptoTransfer: &hapi.CryptoTransferTransactionBody{Transfers: &hapi.TransferList{
+		"a transfer": {bodyOf(&hapi.CryptoTransferTransactionBody{Transfers: &hapi.TransferList{
 			AccountAmounts: []*hapi.AccountAmount{{AccountID: from.id.AccountID(), Amount: -5}, {AccountID: to.id.AccountID(), Amount: 5}},
-		}}}}, cents(1), okay},
-		"an account": {&hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoCreateAccount{CryptoCreateAccount: &hapi.CryptoCreateTransactionBody{
+		}}), cents(1), okay},
+		"an account": {bodyOf(&hapi.CryptoCreateTransactionBody{
 			Key: hapikey.Ed25519(devaccounts.OperatorPublicKey()), AutoRenewPeriod: &hapi.Duration{Seconds: 7_776_000},
-		}}}, cents(500), okay},
-		"an account with three keys": {&hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoCreateAccount{CryptoCreateAccount: &hapi.CryptoCreateTransactionBody{
+		}), cents(500), okay},
+		"an account with three keys": {bodyOf(&hapi.CryptoCreateTransactionBody{
 			Key: keys(3), AutoRenewPeriod: &hapi.Duration{Seconds: 7_776_000},
-		}}}, cents(700), okay},
-		"a topic": {&hapi.TransactionBody{Data: &hapi.TransactionBody_ConsensusCreateTopic{ConsensusCreateTopic: &hapi.ConsensusCreateTopicTransactionBody{
+		}), cents(700), okay},
+		"a topic": {bodyOf(&hapi.ConsensusCreateTopicTransactionBody{
 			AutoRenewPeriod: &hapi.Duration{Seconds: 7_776_000},
-		}}}, cents(100), okay},
-		"a token": {&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenCreation{TokenCreation: &hapi.TokenCreateTransactionBody{
+		}), cents(100), okay},
+		"a token": {bodyOf(&hapi.TokenCreateTransactionBody{
 			Name: "n", Symbol: "s", Treasury: from.id.AccountID(), AutoRenewPeriod: &hapi.Duration{Seconds: 7_776_000}, AutoRenewAccount: from.id.AccountID(),
-		}}}, cents(10_000), okay},
-		"a message to no topic": {&hapi.TransactionBody{Data: &hapi.TransactionBody_ConsensusSubmitMessage{ConsensusSubmitMessage: &hapi.ConsensusSubmitMessageTransactionBody{
+		}), cents(10_000), okay},
+		"a message to no topic": {bodyOf(&hapi.ConsensusSubmitMessageTransactionBody{
 			TopicID: &hapi.TopicID{TopicNum: 999_999}, Message: []byte("hello"),
-		}}}, cents(8), hapi.ResponseCodeEnum_INVALID_TOPIC_ID},
+		}), cents(8), hapi.ResponseCodeEnum_INVALID_TOPIC_ID},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before, _ := r.View().Account(from.id)
@@ -82,9 +82,9 @@ func TestFeeBeyondTheOffer(t *testing.T) {
 	r := newRig(t, Config{Fees: true})
 	from := dev(t, 0)
 	before, _ := r.View().Account(from.id)
-	body := &hapi.TransactionBody{Data: &hapi.TransactionBody_ConsensusCreateTopic{ConsensusCreateTopic: &hapi.ConsensusCreateTopicTransactionBody{
+	body := bodyOf(&hapi.ConsensusCreateTopicTransactionBody{
 		AutoRenewPeriod: &hapi.Duration{Seconds: 7_776_000},
-	}}}
+	})
 	r.want(r.offering(from, cents(99), body), hapi.ResponseCodeEnum_INSUFFICIENT_TX_FEE)
 	if after, _ := r.View().Account(from.id); after.Balance != before.Balance {
 		t.Errorf("%d of %d is left", after.Balance, before.Balance)

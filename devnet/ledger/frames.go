@@ -95,7 +95,7 @@ func (x *execution) special(op vm.OpCode, to common.Address, value *big.Int, inp
 		if valued {
 			return &halting{x: x, reason: hapi.ResponseCodeEnum_INVALID_CONTRACT_ID}
 		}
-		return &service{x: x, functions: functions, entity: id}
+		return &serviceProxy{x: x, functions: functions, entity: id}
 	}
 	acct := x.o.get(to)
 	if proxy := x.accountProxy(op, acct, input); proxy != nil {

@@ -100,8 +100,7 @@ func (l *Ledger) handle(sub *Submission, at int64) *handling {
 // what its handler did on purpose before it settled. One that panics, which is a bug
 // here, changes nothing at all and ends as the network ends such: FAIL_INVALID.
 func (h *handling) run() {
-	handler, kind := h.handler()
-	h.r.Kind = kind
+	h.r.Kind = h.l.kindOf(h.sub.Body)
 	defer func() {
 		switch p := recover().(type) {
 		case nil:
@@ -136,7 +135,7 @@ func (h *handling) run() {
 		return
 	}
 	snapshot, before := h.o.Snapshot(), len(h.preceding)
-	h.r.Status = handler()
+	h.r.Status = h.serve()
 	if h.r.Status != hapi.ResponseCodeEnum_SUCCESS && h.r.Result == nil {
 		h.o.revertTo(snapshot)
 		h.files, h.following, h.r.effects = nil, nil, h.failure
@@ -169,11 +168,6 @@ func (h *handling) reset() {
 		Consensus: r.Consensus, ID: r.ID, Hash: r.Hash, Node: r.Node, Kind: r.Kind,
 		Memo: r.Memo, MaxFee: r.MaxFee, ValidDuration: r.ValidDuration, seed: r.seed,
 	}
-}
-
-// handler finds what handles the body.
-func (h *handling) handler() (func() hedera.Status, Kind) {
-	return h.service(h.sub.Body)
 }
 
 // duplicate tells whether a transaction with this id was handled already.

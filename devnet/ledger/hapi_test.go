@@ -31,9 +31,7 @@ func amounts(parts ...any) *hapi.TransactionBody {
 		n, _ := pair[1].(int)
 		list.AccountAmounts = append(list.AccountAmounts, &hapi.AccountAmount{AccountID: id, Amount: int64(n)})
 	}
-	return &hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoTransfer{
-		CryptoTransfer: &hapi.CryptoTransferTransactionBody{Transfers: list},
-	}}
+	return bodyOf(&hapi.CryptoTransferTransactionBody{Transfers: list})
 }
 
 func publicKey(p party) *hapi.Key { return hapikey.Secp256k1(crypto.CompressPubkey(&p.key.PublicKey)) }
@@ -105,7 +103,7 @@ func TestTransferCreatesAccounts(t *testing.T) {
 func create(edit func(*hapi.CryptoCreateTransactionBody)) *hapi.TransactionBody {
 	body := &hapi.CryptoCreateTransactionBody{AutoRenewPeriod: &hapi.Duration{Seconds: genesisRenewal}}
 	edit(body)
-	return &hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoCreateAccount{CryptoCreateAccount: body}}
+	return bodyOf(body)
 }
 
 func TestCryptoCreate(t *testing.T) {
@@ -164,7 +162,7 @@ func TestPureChecks(t *testing.T) {
 	owner := fresh(t, 1)
 	ok := func(b *hapi.CryptoCreateTransactionBody) { b.Key = publicKey(owner) }
 	call := func(c *hapi.ContractCallTransactionBody) *hapi.TransactionBody {
-		return &hapi.TransactionBody{Data: &hapi.TransactionBody_ContractCall{ContractCall: c}}
+		return bodyOf(c)
 	}
 	tests := map[string]struct {
 		body *hapi.TransactionBody
@@ -196,7 +194,7 @@ func TestUpdateAndDelete(t *testing.T) {
 		ReceiverSigRequiredWrapper: wrapperspb.Bool(true),
 	}
 	body := func() *hapi.TransactionBody {
-		return &hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoUpdateAccount{CryptoUpdateAccount: update}}
+		return bodyOf(update)
 	}
 	r.want(r.submit(payer.id, body(), payer.key), hapi.ResponseCodeEnum_INVALID_SIGNATURE)
 	r.want(r.submit(payer.id, body(), payer.key, other.key), hapi.ResponseCodeEnum_INVALID_SIGNATURE)
@@ -215,9 +213,9 @@ func TestUpdateAndDelete(t *testing.T) {
 	r.want(r.submit(payer.id, pay(), payer.key, next.key), okay)
 
 	remove := func(id, to hedera.ID) *hapi.TransactionBody {
-		return &hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoDelete{CryptoDelete: &hapi.CryptoDeleteTransactionBody{
+		return bodyOf(&hapi.CryptoDeleteTransactionBody{
 			DeleteAccountID: id.AccountID(), TransferAccountID: to.AccountID(),
-		}}}
+		})
 	}
 	r.want(r.submit(payer.id, remove(other.id, other.id), payer.key, next.key), hapi.ResponseCodeEnum_TRANSFER_ACCOUNT_SAME_AS_DELETE_ACCOUNT)
 	r.want(r.submit(payer.id, remove(hedera.Entity(98), payer.id), payer.key), hapi.ResponseCodeEnum_ENTITY_NOT_ALLOWED_TO_DELETE)
@@ -236,9 +234,7 @@ func TestFiles(t *testing.T) {
 	payer, owner := dev(t, 0), dev(t, 1)
 	keys := &hapi.KeyList{Keys: []*hapi.Key{publicKey(payer), publicKey(owner)}}
 	create := func(contents []byte, keys *hapi.KeyList) *hapi.TransactionBody {
-		return &hapi.TransactionBody{Data: &hapi.TransactionBody_FileCreate{
-			FileCreate: &hapi.FileCreateTransactionBody{Contents: contents, Keys: keys, Memo: "m"},
-		}}
+		return bodyOf(&hapi.FileCreateTransactionBody{Contents: contents, Keys: keys, Memo: "m"})
 	}
 	r.want(r.submit(payer.id, create([]byte("a"), keys), payer.key), hapi.ResponseCodeEnum_INVALID_SIGNATURE)
 	rec := r.submit(payer.id, create([]byte("a"), keys), payer.key, owner.key)
@@ -248,9 +244,7 @@ func TestFiles(t *testing.T) {
 	}
 	id := &hapi.FileID{FileNum: rec.File.Num}
 	grow := func(by []byte) *hapi.TransactionBody {
-		return &hapi.TransactionBody{Data: &hapi.TransactionBody_FileAppend{
-			FileAppend: &hapi.FileAppendTransactionBody{FileID: id, Contents: by},
-		}}
+		return bodyOf(&hapi.FileAppendTransactionBody{FileID: id, Contents: by})
 	}
 	r.want(r.submit(payer.id, grow([]byte("b")), payer.key), hapi.ResponseCodeEnum_INVALID_SIGNATURE)
 	r.want(r.submit(payer.id, grow([]byte("b")), payer.key, owner.key), okay)
@@ -259,15 +253,13 @@ func TestFiles(t *testing.T) {
 	if !ok || string(f.Contents) != "ab" || f.Memo != "m" || f.Created != rec.Consensus {
 		t.Errorf("file %+v", f)
 	}
-	change := &hapi.TransactionBody{Data: &hapi.TransactionBody_FileUpdate{
-		FileUpdate: &hapi.FileUpdateTransactionBody{FileID: id, Contents: []byte("new"), Memo: wrapperspb.String("n")},
-	}}
+	change := bodyOf(&hapi.FileUpdateTransactionBody{FileID: id, Contents: []byte("new"), Memo: wrapperspb.String("n")})
 	r.want(r.submit(payer.id, change, payer.key, owner.key), okay)
 	if f, _ = r.View().File(rec.File); string(f.Contents) != "new" || f.Memo != "n" {
 		t.Errorf("file %+v", f)
 	}
 	remove := func() *hapi.TransactionBody {
-		return &hapi.TransactionBody{Data: &hapi.TransactionBody_FileDelete{FileDelete: &hapi.FileDeleteTransactionBody{FileID: id}}}
+		return bodyOf(&hapi.FileDeleteTransactionBody{FileID: id})
 	}
 	r.want(r.submit(payer.id, remove(), payer.key), okay) // one key is enough
 	r.want(r.submit(payer.id, remove(), payer.key), hapi.ResponseCodeEnum_FILE_DELETED)
@@ -288,9 +280,7 @@ func TestCallDataInFile(t *testing.T) {
 	payer, from := dev(t, 0), dev(t, 1)
 	init := program.New().ReturnViaCodeCopy(returnTop(program.New().Push(42))).Bytes()
 	put := func(text string) *hapi.FileID {
-		rec := r.submit(payer.id, &hapi.TransactionBody{Data: &hapi.TransactionBody_FileCreate{
-			FileCreate: &hapi.FileCreateTransactionBody{Contents: []byte(text)},
-		}}, payer.key)
+		rec := r.submit(payer.id, bodyOf(&hapi.FileCreateTransactionBody{Contents: []byte(text)}), payer.key)
 		r.want(rec, okay)
 		return &hapi.FileID{FileNum: rec.File.Num}
 	}
@@ -303,9 +293,7 @@ func TestCallDataInFile(t *testing.T) {
 		if !ok {
 			t.Fatal("encode")
 		}
-		return r.submit(payer.id, &hapi.TransactionBody{Data: &hapi.TransactionBody_EthereumTransaction{
-			EthereumTransaction: &hapi.EthereumTransactionBody{EthereumData: bare, CallData: file},
-		}}, payer.key)
+		return r.submit(payer.id, bodyOf(&hapi.EthereumTransactionBody{EthereumData: bare, CallData: file}), payer.key)
 	}
 	missing := send(&hapi.FileID{FileNum: 9_999})
 	r.want(missing, hapi.ResponseCodeEnum_INVALID_FILE_ID)
@@ -338,7 +326,7 @@ func TestContractsByHAPI(t *testing.T) {
 		Gas: 1_000_000, InitialBalance: 77, AdminKey: admin, Memo: "c", AutoRenewPeriod: &hapi.Duration{Seconds: genesisRenewal},
 		InitcodeSource: &hapi.ContractCreateTransactionBody_Initcode{Initcode: init},
 	}
-	rec := r.submit(payer.id, &hapi.TransactionBody{Data: &hapi.TransactionBody_ContractCreateInstance{ContractCreateInstance: create}}, payer.key)
+	rec := r.submit(payer.id, bodyOf(create), payer.key)
 	r.want(rec, okay)
 	id := rec.ContractID
 	a, ok := r.View().Account(id)
@@ -359,9 +347,7 @@ func TestContractsByHAPI(t *testing.T) {
 	}
 
 	call := func(target *hapi.ContractID, gas, amount int64) *Record {
-		return r.submit(payer.id, &hapi.TransactionBody{Data: &hapi.TransactionBody_ContractCall{
-			ContractCall: &hapi.ContractCallTransactionBody{ContractID: target, Gas: gas, Amount: amount},
-		}}, payer.key)
+		return r.submit(payer.id, bodyOf(&hapi.ContractCallTransactionBody{ContractID: target, Gas: gas, Amount: amount}), payer.key)
 	}
 	rec = call(id.ContractID(), 100_000, 0)
 	r.want(rec, okay)
@@ -383,7 +369,7 @@ func TestContractsByHAPI(t *testing.T) {
 	// A creation that fails gives its number back.
 	create.InitcodeSource = &hapi.ContractCreateTransactionBody_Initcode{Initcode: []byte{0xfe}}
 	before := r.nextNum
-	rec = r.submit(payer.id, &hapi.TransactionBody{Data: &hapi.TransactionBody_ContractCreateInstance{ContractCreateInstance: create}}, payer.key)
+	rec = r.submit(payer.id, bodyOf(create), payer.key)
 	r.want(rec, hapi.ResponseCodeEnum_CONTRACT_EXECUTION_EXCEPTION)
 	if r.nextNum != before || !rec.ContractID.IsZero() {
 		t.Errorf("next number %d after %d", r.nextNum, before)

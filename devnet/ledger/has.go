@@ -69,7 +69,7 @@ func (x *execution) accountProxy(op vm.OpCode, a *ovAccount, input []byte) vm.Pr
 	if x.accounts.facade()[[4]byte(input)] == nil {
 		return nil
 	}
-	return &service{x: x, functions: x.accounts, entity: hedera.Entity(a.num)}
+	return &serviceProxy{x: x, functions: x.accounts, entity: hedera.Entity(a.num)}
 }
 
 // known is the account or contract that the first argument names, nil for none.
@@ -133,12 +133,9 @@ func (c *serviceCall) setUnlimited() hedera.Status {
 	if c.args[0].Bool() {
 		limit = -1
 	}
-	_, status := c.dispatch(&hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoUpdateAccount{
-		CryptoUpdateAccount: &hapi.CryptoUpdateTransactionBody{
-			AccountIDToUpdate: c.entity.AccountID(), MaxAutomaticTokenAssociations: wrapperspb.Int32(limit),
-		},
-	}})
-	return status
+	return c.do(&hapi.CryptoUpdateTransactionBody{
+		AccountIDToUpdate: c.entity.AccountID(), MaxAutomaticTokenAssociations: wrapperspb.Int32(limit),
+	})
 }
 
 // isEd25519 tells the two kinds of signature apart by their size: one for the EVM has at

@@ -107,7 +107,7 @@ func (c *serviceCall) scheduleCall(payer *sysabi.Value, args []sysabi.Value, to 
 }
 
 func (c *serviceCall) createSchedule(create *hapi.ScheduleCreateTransactionBody) hedera.Status {
-	child, status := c.dispatch(&hapi.TransactionBody{Data: &hapi.TransactionBody_ScheduleCreate{ScheduleCreate: create}})
+	child, status := c.dispatch(create)
 	if status == okay {
 		c.result = []sysabi.Value{sysabi.Address(child.Did().Schedule.LongZero())}
 	}
@@ -125,8 +125,8 @@ func (c *serviceCall) scheduleNative() hedera.Status {
 	if payer == 0 {
 		return hapi.ResponseCodeEnum_INVALID_SCHEDULE_PAYER_ID
 	}
-	var body *hapi.TransactionBody
-	inner := &serviceCall{x: c.x, sender: c.sender, only: c.only, instead: func(b *hapi.TransactionBody) { body = b }}
+	var body proto.Message
+	inner := &serviceCall{x: c.x, sender: c.sender, only: c.only, instead: func(b proto.Message) { body = b }}
 	if input := c.args[1].Data; len(input) >= 4 {
 		inner.f = c.x.tokens.direct()[[4]byte(input[:4])]
 		if inner.f != nil && inner.f.schedulable {
@@ -140,11 +140,11 @@ func (c *serviceCall) scheduleNative() hedera.Status {
 		}
 	}
 	scheduled := &hapi.SchedulableTransactionBody{}
-	switch data := body.GetData().(type) {
-	case *hapi.TransactionBody_TokenCreation:
-		scheduled.Data = &hapi.SchedulableTransactionBody_TokenCreation{TokenCreation: data.TokenCreation}
-	case *hapi.TransactionBody_TokenUpdate:
-		scheduled.Data = &hapi.SchedulableTransactionBody_TokenUpdate{TokenUpdate: data.TokenUpdate}
+	switch data := body.(type) {
+	case *hapi.TokenCreateTransactionBody:
+		scheduled.Data = &hapi.SchedulableTransactionBody_TokenCreation{TokenCreation: data}
+	case *hapi.TokenUpdateTransactionBody:
+		scheduled.Data = &hapi.SchedulableTransactionBody_TokenUpdate{TokenUpdate: data}
 	default:
 		return hapi.ResponseCodeEnum_SCHEDULED_TRANSACTION_NOT_IN_WHITELIST
 	}
@@ -211,10 +211,7 @@ func (c *serviceCall) signScheduleWith() hedera.Status {
 // signSchedule signs for the caller, or with the signatures that it brings.
 func (c *serviceCall) signSchedule(id hedera.ID, by *hapikey.Signatures) hedera.Status {
 	c.signatures = by
-	_, status := c.dispatch(&hapi.TransactionBody{Data: &hapi.TransactionBody_ScheduleSign{
-		ScheduleSign: &hapi.ScheduleSignTransactionBody{ScheduleID: id.ScheduleID()},
-	}})
-	return status
+	return c.do(&hapi.ScheduleSignTransactionBody{ScheduleID: id.ScheduleID()})
 }
 
 // scheduleMessage is what is signed for a schedule outside of a transaction: its id as three
@@ -228,8 +225,5 @@ func scheduleMessage(id hedera.ID) []byte {
 }
 
 func (c *serviceCall) deleteSchedule(id hedera.ID) hedera.Status {
-	_, status := c.dispatch(&hapi.TransactionBody{Data: &hapi.TransactionBody_ScheduleDelete{
-		ScheduleDelete: &hapi.ScheduleDeleteTransactionBody{ScheduleID: id.ScheduleID()},
-	}})
-	return status
+	return c.do(&hapi.ScheduleDeleteTransactionBody{ScheduleID: id.ScheduleID()})
 }

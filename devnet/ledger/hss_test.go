@@ -221,9 +221,9 @@ func TestOutsideSignatures(t *testing.T) {
 	from, admin := dev(t, 0), dev(t, 1)
 	call := func(r *rig, payer hedera.ID, to common.Address, value hedera.Tinybar, input []byte, keys ...*ecdsa.PrivateKey) hedera.Status {
 		t.Helper()
-		rec := r.submit(payer, &hapi.TransactionBody{Data: &hapi.TransactionBody_ContractCall{ContractCall: &hapi.ContractCallTransactionBody{
+		rec := r.submit(payer, bodyOf(&hapi.ContractCallTransactionBody{
 			ContractID: &hapi.ContractID{Contract: &hapi.ContractID_EvmAddress{EvmAddress: to[:]}}, Gas: 3_000_000, Amount: int64(value), FunctionParameters: input,
-		}}}, keys...)
+		}), keys...)
 		return r.code(rec)
 	}
 	t.Run("creation of a token", func(t *testing.T) {

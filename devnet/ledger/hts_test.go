@@ -227,10 +227,10 @@ func TestTokenServiceCalls(t *testing.T) {
 	if got := newer(); got != hapi.ResponseCodeEnum_SPENDER_DOES_NOT_HAVE_ALLOWANCE {
 		t.Errorf("newer transfer without an allowance: %s", got)
 	}
-	r.want(r.submit(other.id, &hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoApproveAllowance{CryptoApproveAllowance: &hapi.CryptoApproveAllowanceTransactionBody{
+	r.want(r.submit(other.id, bodyOf(&hapi.CryptoApproveAllowanceTransactionBody{
 		CryptoAllowances: []*hapi.CryptoAllowance{{Spender: owner.id.AccountID(), Amount: 5}},
 		TokenAllowances:  []*hapi.TokenAllowance{{TokenId: token.TokenID(), Spender: owner.id.AccountID(), Amount: 7}},
-	}}}, other.key), okay)
+	}), other.key), okay)
 	if got := newer(); got != okay {
 		t.Errorf("newer transfer with an allowance: %s", got)
 	}

@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"google.golang.org/protobuf/proto"
+
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -31,13 +33,11 @@ func airdropFaces() []*serviceFunction {
 }
 
 func (c *serviceCall) airdrop() hedera.Status {
-	return c.moved(&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenAirdrop{
-		TokenAirdrop: &hapi.TokenAirdropTransactionBody{TokenTransfers: c.lists(c.args[0].List, true)},
-	}})
+	return c.moved(&hapi.TokenAirdropTransactionBody{TokenTransfers: c.lists(c.args[0].List, true)})
 }
 
 // moved dispatches what may change owners, and makes the events of it.
-func (c *serviceCall) moved(body *hapi.TransactionBody) hedera.Status {
+func (c *serviceCall) moved(body proto.Message) hedera.Status {
 	child, status := c.dispatch(body)
 	if status == okay {
 		c.logs = append(c.logs, transferLogs(c.x.o, child.Did())...)
@@ -46,15 +46,11 @@ func (c *serviceCall) moved(body *hapi.TransactionBody) hedera.Status {
 }
 
 func (c *serviceCall) claim(list ...*hapi.PendingAirdropId) hedera.Status {
-	return c.moved(&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenClaimAirdrop{
-		TokenClaimAirdrop: &hapi.TokenClaimAirdropTransactionBody{PendingAirdrops: list},
-	}})
+	return c.moved(&hapi.TokenClaimAirdropTransactionBody{PendingAirdrops: list})
 }
 
 func (c *serviceCall) cancel(list ...*hapi.PendingAirdropId) hedera.Status {
-	return c.moved(&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenCancelAirdrop{
-		TokenCancelAirdrop: &hapi.TokenCancelAirdropTransactionBody{PendingAirdrops: list},
-	}})
+	return c.moved(&hapi.TokenCancelAirdropTransactionBody{PendingAirdrops: list})
 }
 
 func (c *serviceCall) claimMany() hedera.Status  { return c.claim(c.pendingArgs()...) }
@@ -98,9 +94,7 @@ func (c *serviceCall) cancelOwn() hedera.Status {
 }
 
 func (c *serviceCall) reject(owner *hapi.AccountID, list []*hapi.TokenReference) hedera.Status {
-	return c.moved(&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenReject{
-		TokenReject: &hapi.TokenRejectTransactionBody{Owner: owner, Rejections: list},
-	}})
+	return c.moved(&hapi.TokenRejectTransactionBody{Owner: owner, Rejections: list})
 }
 
 func rejectedNFT(token *hapi.TokenID, serial int64) *hapi.TokenReference {

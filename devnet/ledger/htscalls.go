@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/ethereum/go-ethereum/common"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"lockstep/devnet/ledger/sysabi"
@@ -37,26 +38,20 @@ func directCalls() []*serviceFunction {
 		{signature: "approve(address,address,uint256)", returns: "bool", gas: approveGas, run: (*serviceCall).approve},
 		{signature: "approveNFT(address,address,uint256)", gas: approveGas, run: (*serviceCall).approveNFT},
 		{signature: "setApprovalForAll(address,address,bool)", gas: approveGas, run: (*serviceCall).approveAll},
-		{signature: "deleteToken(address)", run: tokenDo(func(id *hapi.TokenID) *hapi.TransactionBody {
-			return &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenDeletion{TokenDeletion: &hapi.TokenDeleteTransactionBody{Token: id}}}
+		{signature: "deleteToken(address)", run: tokenDo(func(id *hapi.TokenID) proto.Message { return &hapi.TokenDeleteTransactionBody{Token: id} })},
+		{signature: "pauseToken(address)", run: tokenDo(func(id *hapi.TokenID) proto.Message { return &hapi.TokenPauseTransactionBody{Token: id} })},
+		{signature: "unpauseToken(address)", run: tokenDo(func(id *hapi.TokenID) proto.Message { return &hapi.TokenUnpauseTransactionBody{Token: id} })},
+		{signature: "freezeToken(address,address)", run: relationDo(func(id *hapi.TokenID, a *hapi.AccountID) proto.Message {
+			return &hapi.TokenFreezeAccountTransactionBody{Token: id, Account: a}
 		})},
-		{signature: "pauseToken(address)", run: tokenDo(func(id *hapi.TokenID) *hapi.TransactionBody {
-			return &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenPause{TokenPause: &hapi.TokenPauseTransactionBody{Token: id}}}
+		{signature: "unfreezeToken(address,address)", run: relationDo(func(id *hapi.TokenID, a *hapi.AccountID) proto.Message {
+			return &hapi.TokenUnfreezeAccountTransactionBody{Token: id, Account: a}
 		})},
-		{signature: "unpauseToken(address)", run: tokenDo(func(id *hapi.TokenID) *hapi.TransactionBody {
-			return &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenUnpause{TokenUnpause: &hapi.TokenUnpauseTransactionBody{Token: id}}}
+		{signature: "grantTokenKyc(address,address)", run: relationDo(func(id *hapi.TokenID, a *hapi.AccountID) proto.Message {
+			return &hapi.TokenGrantKycTransactionBody{Token: id, Account: a}
 		})},
-		{signature: "freezeToken(address,address)", run: relationDo(func(id *hapi.TokenID, a *hapi.AccountID) *hapi.TransactionBody {
-			return &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenFreeze{TokenFreeze: &hapi.TokenFreezeAccountTransactionBody{Token: id, Account: a}}}
-		})},
-		{signature: "unfreezeToken(address,address)", run: relationDo(func(id *hapi.TokenID, a *hapi.AccountID) *hapi.TransactionBody {
-			return &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenUnfreeze{TokenUnfreeze: &hapi.TokenUnfreezeAccountTransactionBody{Token: id, Account: a}}}
-		})},
-		{signature: "grantTokenKyc(address,address)", run: relationDo(func(id *hapi.TokenID, a *hapi.AccountID) *hapi.TransactionBody {
-			return &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenGrantKyc{TokenGrantKyc: &hapi.TokenGrantKycTransactionBody{Token: id, Account: a}}}
-		})},
-		{signature: "revokeTokenKyc(address,address)", run: relationDo(func(id *hapi.TokenID, a *hapi.AccountID) *hapi.TransactionBody {
-			return &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenRevokeKyc{TokenRevokeKyc: &hapi.TokenRevokeKycTransactionBody{Token: id, Account: a}}}
+		{signature: "revokeTokenKyc(address,address)", run: relationDo(func(id *hapi.TokenID, a *hapi.AccountID) proto.Message {
+			return &hapi.TokenRevokeKycTransactionBody{Token: id, Account: a}
 		})},
 		{signature: "updateNFTsMetadata(address,int64[],bytes)", run: (*serviceCall).updateMetadata},
 		{signature: "redirectForToken(address,bytes)", returns: "bytes", run: func(*serviceCall) hedera.Status { return hapi.ResponseCodeEnum_INVALID_TOKEN_ID }},
@@ -109,17 +104,15 @@ func (c *serviceCall) self() (*hapi.TokenID, []sysabi.Value) {
 	return c.tokenArg(0), c.args[1:]
 }
 
-func tokenDo(body func(*hapi.TokenID) *hapi.TransactionBody) func(*serviceCall) hedera.Status {
+func tokenDo(body func(*hapi.TokenID) proto.Message) func(*serviceCall) hedera.Status {
 	return func(c *serviceCall) hedera.Status {
-		_, status := c.dispatch(body(c.tokenArg(0)))
-		return status
+		return c.do(body(c.tokenArg(0)))
 	}
 }
 
-func relationDo(body func(*hapi.TokenID, *hapi.AccountID) *hapi.TransactionBody) func(*serviceCall) hedera.Status {
+func relationDo(body func(*hapi.TokenID, *hapi.AccountID) proto.Message) func(*serviceCall) hedera.Status {
 	return func(c *serviceCall) hedera.Status {
-		_, status := c.dispatch(body(c.tokenArg(0), c.account(1)))
-		return status
+		return c.do(body(c.tokenArg(0), c.account(1)))
 	}
 }
 
@@ -128,11 +121,7 @@ func (c *serviceCall) transfer(body *hapi.CryptoTransferTransactionBody) hedera.
 	if c.creditsSystem(body) {
 		return hapi.ResponseCodeEnum_INVALID_RECEIVING_NODE_ACCOUNT
 	}
-	child, status := c.dispatch(&hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoTransfer{CryptoTransfer: body}})
-	if status == okay {
-		c.logs = append(c.logs, transferLogs(c.x.o, child.Did())...)
-	}
-	return status
+	return c.moved(body)
 }
 
 // creditsSystem tells whether anything goes to the system's accounts, which contracts may not do.
@@ -297,7 +286,7 @@ func (c *serviceCall) mint() hedera.Status {
 	if len(body.GetMetadata()) > 0 {
 		body.Amount = 0 // of NFTs the metadata alone counts
 	}
-	child, status := c.dispatch(&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenMint{TokenMint: body}})
+	child, status := c.dispatch(body)
 	var serials sysabi.Value
 	for _, serial := range child.Did().Serials {
 		serials.List = append(serials.List, sysabi.Int(serial))
@@ -311,9 +300,9 @@ func (c *serviceCall) burn() hedera.Status {
 	if amount < 0 {
 		return hapi.ResponseCodeEnum_INVALID_TOKEN_BURN_AMOUNT
 	}
-	child, status := c.dispatch(&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenBurn{TokenBurn: &hapi.TokenBurnTransactionBody{
+	child, status := c.dispatch(&hapi.TokenBurnTransactionBody{
 		Token: c.tokenArg(0), Amount: uint64(amount), SerialNumbers: c.args[2].Int64s(),
-	}}})
+	})
 	c.result = []sysabi.Value{sysabi.Int(child.Did().TokenSupply)}
 	return status
 }
@@ -327,15 +316,13 @@ func (c *serviceCall) wipe() hedera.Status {
 	} else {
 		return hapi.ResponseCodeEnum_INVALID_WIPING_AMOUNT
 	}
-	_, status := c.dispatch(&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenWipe{TokenWipe: body}})
-	return status
+	return c.do(body)
 }
 
 func (c *serviceCall) updateMetadata() hedera.Status {
-	_, status := c.dispatch(&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenUpdateNfts{TokenUpdateNfts: &hapi.TokenUpdateNftsTransactionBody{
+	return c.do(&hapi.TokenUpdateNftsTransactionBody{
 		Token: c.tokenArg(0), SerialNumbers: c.args[1].Int64s(), Metadata: wrapperspb.Bytes(c.args[2].Data),
-	}}})
-	return status
+	})
 }
 
 func (c *serviceCall) tokensArg(i int) []*hapi.TokenID {
@@ -356,10 +343,7 @@ func (c *serviceCall) associateSelf() hedera.Status {
 }
 
 func (c *serviceCall) associateWith(a *hapi.AccountID, tokens []*hapi.TokenID) hedera.Status {
-	_, status := c.dispatch(&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenAssociate{
-		TokenAssociate: &hapi.TokenAssociateTransactionBody{Account: a, Tokens: tokens},
-	}})
-	return status
+	return c.do(&hapi.TokenAssociateTransactionBody{Account: a, Tokens: tokens})
 }
 
 func (c *serviceCall) dissociate() hedera.Status {
@@ -371,16 +355,12 @@ func (c *serviceCall) dissociateSelf() hedera.Status {
 }
 
 func (c *serviceCall) dissociateFrom(a *hapi.AccountID, tokens []*hapi.TokenID) hedera.Status {
-	_, status := c.dispatch(&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenDissociate{
-		TokenDissociate: &hapi.TokenDissociateTransactionBody{Account: a, Tokens: tokens},
-	}})
-	return status
+	return c.do(&hapi.TokenDissociateTransactionBody{Account: a, Tokens: tokens})
 }
 
 // allowed dispatches an approval.
 func (c *serviceCall) allowed(body *hapi.CryptoApproveAllowanceTransactionBody) hedera.Status {
-	_, status := c.dispatch(&hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoApproveAllowance{CryptoApproveAllowance: body}})
-	return status
+	return c.do(body)
 }
 
 // approve is the approval of an amount by its owner, the caller.
@@ -407,11 +387,9 @@ func (c *serviceCall) approveNFT() hedera.Status {
 	owner := nft.Owner.AccountID()
 	var status hedera.Status
 	if spender == (common.Address{}) {
-		_, status = c.dispatch(&hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoDeleteAllowance{
-			CryptoDeleteAllowance: &hapi.CryptoDeleteAllowanceTransactionBody{NftAllowances: []*hapi.NftRemoveAllowance{{
-				TokenId: id, Owner: owner, SerialNumbers: []int64{serial},
-			}}},
-		}})
+		_, status = c.dispatch(&hapi.CryptoDeleteAllowanceTransactionBody{NftAllowances: []*hapi.NftRemoveAllowance{{
+			TokenId: id, Owner: owner, SerialNumbers: []int64{serial},
+		}}})
 	} else {
 		allowance := &hapi.NftAllowance{TokenId: id, Owner: owner, Spender: c.accountAt(spender), SerialNumbers: []int64{serial}}
 		if nft.Owner.Num != c.sender.num {

@@ -84,7 +84,7 @@ func (c *serviceCall) create() hedera.Status {
 		body.CustomFees = c.fees(rest[0].List, rest[1].List, body.GetTokenType() == hapi.TokenType_NON_FUNGIBLE_UNIQUE)
 	}
 	c.accepts(body.GetAdminKey())
-	child, status := c.dispatch(&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenCreation{TokenCreation: body}})
+	child, status := c.dispatch(body)
 	if status == okay {
 		c.result = []sysabi.Value{sysabi.Address(child.Did().Token.LongZero())}
 	}
@@ -228,8 +228,7 @@ func setKeys(body *hapi.TokenUpdateTransactionBody, keys [8]*hapi.Key) {
 }
 
 func (c *serviceCall) updated(body *hapi.TokenUpdateTransactionBody) hedera.Status {
-	_, status := c.dispatch(&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenUpdate{TokenUpdate: body}})
-	return status
+	return c.do(body)
 }
 
 func (c *serviceCall) updateKeys() hedera.Status {
@@ -250,10 +249,7 @@ func (c *serviceCall) updateExpiry() hedera.Status {
 
 func (c *serviceCall) updateFees() hedera.Status {
 	royalties := strings.HasPrefix(c.f.signature, "updateNon")
-	_, status := c.dispatch(&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenFeeScheduleUpdate{
-		TokenFeeScheduleUpdate: &hapi.TokenFeeScheduleUpdateTransactionBody{
-			TokenId: c.tokenArg(0), CustomFees: c.fees(c.args[1].List, c.args[2].List, royalties),
-		},
-	}})
-	return status
+	return c.do(&hapi.TokenFeeScheduleUpdateTransactionBody{
+		TokenId: c.tokenArg(0), CustomFees: c.fees(c.args[1].List, c.args[2].List, royalties),
+	})
 }

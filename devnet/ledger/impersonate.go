@@ -23,9 +23,7 @@ func (l *Ledger) Impersonate(tx *types.Transaction, from common.Address) (*Recor
 		return nil, err
 	}
 	sub := &Submission{
-		Body: &hapi.TransactionBody{Data: &hapi.TransactionBody_EthereumTransaction{
-			EthereumTransaction: &hapi.EthereumTransactionBody{EthereumData: claimed.Raw()},
-		}},
+		Body:  bodyOf(&hapi.EthereumTransactionBody{EthereumData: claimed.Raw()}),
 		Payer: hedera.Entity(treasury), Ethereum: claimed, Size: len(claimed.Raw()),
 		Signatures: hapikey.NewSignatures(nil, nil), Node: l.cfg.Nodes[0], impersonated: true,
 	}

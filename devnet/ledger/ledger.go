@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/protobuf/reflect/protoreflect"
+
 	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/internal/hedera"
 )
@@ -122,6 +124,7 @@ type Ledger struct {
 	closedAt time.Time // guarded by handling: when the newest block was closed, by the machine's clock
 	pace     pace      // guarded by handling
 	engine   *engine
+	services map[protoreflect.Name]service
 	fork     *fork          // nil: no upstream
 	atClose  []chan *saving // guarded by handling: who waits for the open block to end
 
@@ -169,7 +172,7 @@ func New(cfg Config) (*Ledger, error) {
 		pace:     newPace(cfg),
 	}
 	l.price.Store(int64(cfg.GasPrice))
-	l.engine = newEngine(l)
+	l.engine, l.services = newEngine(l), newServices(l)
 	if err := l.genesis(l.Now()); err != nil {
 		return nil, fmt.Errorf("ledger: genesis: %w", err)
 	}

@@ -141,9 +141,7 @@ func ethereumBody(t testing.TB, from party, fields types.TxData, allowance heder
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &hapi.TransactionBody{Data: &hapi.TransactionBody_EthereumTransaction{
-		EthereumTransaction: &hapi.EthereumTransactionBody{EthereumData: raw, MaxGasAllowance: int64(allowance)},
-	}}
+	return bodyOf(&hapi.EthereumTransactionBody{EthereumData: raw, MaxGasAllowance: int64(allowance)})
 }
 
 // dynamic is a type 2 transaction at a price above the network's.

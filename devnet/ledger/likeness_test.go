@@ -101,16 +101,12 @@ func TestContractMadeThroughAFileNamesIt(t *testing.T) {
 	r := newRig(t, Config{})
 	payer := dev(t, 0)
 	init := program.New().ReturnViaCodeCopy(returnTop(program.New().Push(42))).Bytes()
-	file := r.submit(payer.id, &hapi.TransactionBody{Data: &hapi.TransactionBody_FileCreate{
-		FileCreate: &hapi.FileCreateTransactionBody{Contents: []byte(hex.EncodeToString(init))},
-	}}, payer.key)
+	file := r.submit(payer.id, bodyOf(&hapi.FileCreateTransactionBody{Contents: []byte(hex.EncodeToString(init))}), payer.key)
 	r.want(file, okay)
-	rec := r.submit(payer.id, &hapi.TransactionBody{Data: &hapi.TransactionBody_ContractCreateInstance{
-		ContractCreateInstance: &hapi.ContractCreateTransactionBody{
-			Gas: 1_000_000, AutoRenewPeriod: &hapi.Duration{Seconds: genesisRenewal},
-			InitcodeSource: &hapi.ContractCreateTransactionBody_FileID{FileID: &hapi.FileID{FileNum: file.File.Num}},
-		},
-	}}, payer.key)
+	rec := r.submit(payer.id, bodyOf(&hapi.ContractCreateTransactionBody{
+		Gas: 1_000_000, AutoRenewPeriod: &hapi.Duration{Seconds: genesisRenewal},
+		InitcodeSource: &hapi.ContractCreateTransactionBody_FileID{FileID: &hapi.FileID{FileNum: file.File.Num}},
+	}), payer.key)
 	r.want(rec, okay)
 	if a, _ := r.View().Account(rec.ContractID); a.Contract == nil || a.Contract.File != file.File {
 		t.Errorf("contract %+v", a.Contract)
@@ -204,9 +200,7 @@ func TestSignedForChainZero(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			rec := r.submit(relayer.id, &hapi.TransactionBody{Data: &hapi.TransactionBody_EthereumTransaction{
-				EthereumTransaction: &hapi.EthereumTransactionBody{EthereumData: raw},
-			}}, relayer.key)
+			rec := r.submit(relayer.id, bodyOf(&hapi.EthereumTransactionBody{EthereumData: raw}), relayer.key)
 			r.want(rec, okay)
 			if r.nonce(from.address) != 1 || rec.EthereumHash != tx.Hash() {
 				t.Errorf("nonce %d, hash %s", r.nonce(from.address), rec.EthereumHash)
@@ -223,9 +217,7 @@ func TestContractCallWithNegativeAmountFailsWithAResult(t *testing.T) {
 	address := r.deploy(dev(t, 1), 0, returnTop(program.New().Push(42)))
 	contract, _ := r.View().AccountByAddress(address)
 	call := func(target *hapi.ContractID) *Record {
-		body := &hapi.TransactionBody{Data: &hapi.TransactionBody_ContractCall{
-			ContractCall: &hapi.ContractCallTransactionBody{ContractID: target, Gas: 500_000, Amount: -100, FunctionParameters: []byte{1, 2}},
-		}}
+		body := bodyOf(&hapi.ContractCallTransactionBody{ContractID: target, Gas: 500_000, Amount: -100, FunctionParameters: []byte{1, 2}})
 		if status := r.PureCheck(body); status != okay {
 			t.Errorf("a node refuses it: %s", status)
 		}

@@ -13,92 +13,9 @@ import (
 	"lockstep/internal/hedera"
 )
 
-// PureCheck is what a node finds wrong with a body by itself, before it looks at
-// any account: SUCCESS means nothing. NOT_SUPPORTED is a kind of transaction that
-// this network does not have.
-func (l *Ledger) PureCheck(body *hapi.TransactionBody) hedera.Status {
-	if status := pureFeeLimits(body); status != okay {
-		return status
-	}
-	switch data := body.GetData().(type) {
-	case *hapi.TransactionBody_EthereumTransaction:
-		return pureEthereum(data.EthereumTransaction, l.cfg.SetCode)
-	case *hapi.TransactionBody_CryptoTransfer:
-		return pureTransfer(data.CryptoTransfer)
-	case *hapi.TransactionBody_CryptoCreateAccount:
-		return pureCreate(data.CryptoCreateAccount)
-	case *hapi.TransactionBody_CryptoUpdateAccount:
-		return pureUpdate(data.CryptoUpdateAccount)
-	case *hapi.TransactionBody_CryptoDelete:
-		return pureDelete(data.CryptoDelete)
-	case *hapi.TransactionBody_ContractCreateInstance:
-		return pureContractCreate(data.ContractCreateInstance)
-	case *hapi.TransactionBody_ContractCall:
-		return pureContractCall(data.ContractCall)
-	case *hapi.TransactionBody_FileCreate:
-		if data.FileCreate.GetExpirationTime() == nil {
-			return hapi.ResponseCodeEnum_INVALID_EXPIRATION_TIME
-		}
-		return okay
-	case *hapi.TransactionBody_CryptoApproveAllowance:
-		return pureApprove(data.CryptoApproveAllowance)
-	case *hapi.TransactionBody_TokenCreation:
-		return pureTokenCreate(data.TokenCreation)
-	case *hapi.TransactionBody_TokenUpdate:
-		return pureTokenUpdate(data.TokenUpdate)
-	case *hapi.TransactionBody_TokenMint:
-		return pureMint(data.TokenMint)
-	case *hapi.TransactionBody_TokenBurn:
-		return pureSupply(data.TokenBurn, hapi.ResponseCodeEnum_INVALID_TOKEN_BURN_AMOUNT)
-	case *hapi.TransactionBody_TokenWipe:
-		if data.TokenWipe.GetAccount() == nil {
-			return hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
-		}
-		return pureSupply(data.TokenWipe, hapi.ResponseCodeEnum_INVALID_WIPING_AMOUNT)
-	case *hapi.TransactionBody_TokenAssociate:
-		return pureAssociate(data.TokenAssociate.GetAccount(), data.TokenAssociate.GetTokens())
-	case *hapi.TransactionBody_TokenAirdrop:
-		return pureAirdrop(data.TokenAirdrop.GetTokenTransfers())
-	case *hapi.TransactionBody_TokenClaimAirdrop:
-		return pureAirdropIDs(data.TokenClaimAirdrop.GetPendingAirdrops())
-	case *hapi.TransactionBody_TokenCancelAirdrop:
-		return pureAirdropIDs(data.TokenCancelAirdrop.GetPendingAirdrops())
-	case *hapi.TransactionBody_TokenReject:
-		return pureReject(data.TokenReject.GetRejections())
-	case *hapi.TransactionBody_TokenDissociate:
-		return pureAssociate(data.TokenDissociate.GetAccount(), data.TokenDissociate.GetTokens())
-	case *hapi.TransactionBody_ConsensusSubmitMessage:
-		if len(data.ConsensusSubmitMessage.GetMessage()) == 0 {
-			return hapi.ResponseCodeEnum_INVALID_TOPIC_MESSAGE
-		}
-		return okay
-	case *hapi.TransactionBody_ConsensusCreateTopic:
-		return distinctKeys(data.ConsensusCreateTopic.GetFeeExemptKeyList())
-	case *hapi.TransactionBody_ConsensusUpdateTopic:
-		return distinctKeys(data.ConsensusUpdateTopic.GetFeeExemptKeyList().GetKeys())
-	case *hapi.TransactionBody_AtomicBatch:
-		return l.pureBatch(data.AtomicBatch.GetTransactions())
-	case *hapi.TransactionBody_ScheduleCreate:
-		return l.pureSchedule(data.ScheduleCreate)
-	case *hapi.TransactionBody_ScheduleSign, *hapi.TransactionBody_ScheduleDelete,
-		*hapi.TransactionBody_ContractUpdateInstance, *hapi.TransactionBody_ContractDeleteInstance,
-		*hapi.TransactionBody_ConsensusDeleteTopic, *hapi.TransactionBody_UtilPrng:
-		return okay
-	case *hapi.TransactionBody_CryptoDeleteAllowance,
-		*hapi.TransactionBody_TokenDeletion, *hapi.TransactionBody_TokenFeeScheduleUpdate, *hapi.TransactionBody_TokenUpdateNfts,
-		*hapi.TransactionBody_TokenPause, *hapi.TransactionBody_TokenUnpause, *hapi.TransactionBody_TokenFreeze,
-		*hapi.TransactionBody_TokenUnfreeze, *hapi.TransactionBody_TokenGrantKyc, *hapi.TransactionBody_TokenRevokeKyc:
-		return okay
-	case *hapi.TransactionBody_FileAppend, *hapi.TransactionBody_FileUpdate, *hapi.TransactionBody_FileDelete:
-		return okay
-	default:
-		return hapi.ResponseCodeEnum_NOT_SUPPORTED
-	}
-}
-
-func pureEthereum(body *hapi.EthereumTransactionBody, setCode bool) hedera.Status {
+func (l *Ledger) pureEthereum(body *hapi.EthereumTransactionBody) hedera.Status {
 	tx, ok := ParseEthereum(body.GetEthereumData())
-	if !ok || !knownType(tx.Type(), len(tx.SetCodeAuthorizations()), setCode) {
+	if !ok || !knownType(tx.Type(), len(tx.SetCodeAuthorizations()), l.cfg.SetCode) {
 		return hapi.ResponseCodeEnum_INVALID_ETHEREUM_TRANSACTION
 	}
 	if to := tx.To(); to != nil && *to == (common.Address{}) && tx.Value().Sign() > 0 {
@@ -238,6 +155,28 @@ func pureFeeLimits(body *hapi.TransactionBody) hedera.Status {
 func sameDenomination(a, b *hapi.FixedFee) bool {
 	return (a.GetDenominatingTokenId() == nil) == (b.GetDenominatingTokenId() == nil) &&
 		a.GetDenominatingTokenId().GetTokenNum() == b.GetDenominatingTokenId().GetTokenNum()
+}
+
+func pureFileCreate(body *hapi.FileCreateTransactionBody) hedera.Status {
+	if body.GetExpirationTime() == nil {
+		return hapi.ResponseCodeEnum_INVALID_EXPIRATION_TIME
+	}
+	return okay
+}
+
+func pureMessage(body *hapi.ConsensusSubmitMessageTransactionBody) hedera.Status {
+	if len(body.GetMessage()) == 0 {
+		return hapi.ResponseCodeEnum_INVALID_TOPIC_MESSAGE
+	}
+	return okay
+}
+
+func pureTopicCreate(body *hapi.ConsensusCreateTopicTransactionBody) hedera.Status {
+	return distinctKeys(body.GetFeeExemptKeyList())
+}
+
+func pureTopicUpdate(body *hapi.ConsensusUpdateTopicTransactionBody) hedera.Status {
+	return distinctKeys(body.GetFeeExemptKeyList().GetKeys())
 }
 
 func distinctKeys(keys []*hapi.Key) hedera.Status {

@@ -124,60 +124,28 @@ func (r *Record) Executed() bool { return r.Result != nil && r.Result.Index >= 0
 // Kind names the type of a transaction, in the spelling of the mirror node.
 type Kind string
 
-// The kinds that occur.
+// Some of the kinds.
 const (
 	KindEthereum       Kind = "ETHEREUMTRANSACTION"
-	KindContractCall   Kind = "CONTRACTCALL"
 	KindContractCreate Kind = "CONTRACTCREATEINSTANCE"
 	KindCryptoCreate   Kind = "CRYPTOCREATEACCOUNT"
 	KindCryptoUpdate   Kind = "CRYPTOUPDATEACCOUNT"
 	KindCryptoTransfer Kind = "CRYPTOTRANSFER"
-	KindCryptoDelete   Kind = "CRYPTODELETE"
+	KindCryptoApprove  Kind = "CRYPTOAPPROVEALLOWANCE"
 	KindFileCreate     Kind = "FILECREATE"
 	KindFileAppend     Kind = "FILEAPPEND"
-	KindFileUpdate     Kind = "FILEUPDATE"
 	KindFileDelete     Kind = "FILEDELETE"
-	KindCryptoApprove  Kind = "CRYPTOAPPROVEALLOWANCE"
-
-	KindCryptoDeleteAllowance Kind = "CRYPTODELETEALLOWANCE"
-
-	KindTokenCreate     Kind = "TOKENCREATION"
-	KindTokenUpdate     Kind = "TOKENUPDATE"
-	KindTokenDelete     Kind = "TOKENDELETION"
-	KindTokenMint       Kind = "TOKENMINT"
-	KindTokenBurn       Kind = "TOKENBURN"
-	KindTokenWipe       Kind = "TOKENWIPE"
-	KindTokenAssociate  Kind = "TOKENASSOCIATE"
-	KindTokenDissociate Kind = "TOKENDISSOCIATE"
-	KindTokenFees       Kind = "TOKENFEESCHEDULEUPDATE"
-	KindTokenUpdateNFTs Kind = "TOKENUPDATENFTS"
-	KindTokenPause      Kind = "TOKENPAUSE"
-	KindTokenUnpause    Kind = "TOKENUNPAUSE"
-	KindTokenFreeze     Kind = "TOKENFREEZE"
-	KindTokenUnfreeze   Kind = "TOKENUNFREEZE"
-	KindTokenGrantKYC   Kind = "TOKENGRANTKYC"
-	KindTokenRevokeKYC  Kind = "TOKENREVOKEKYC"
-	KindTokenAirdrop    Kind = "TOKENAIRDROP"
-	KindTokenClaim      Kind = "TOKENCLAIMAIRDROP"
-	KindTokenCancel     Kind = "TOKENCANCELAIRDROP"
-	KindTokenReject     Kind = "TOKENREJECT"
-
-	KindContractUpdate Kind = "CONTRACTUPDATEINSTANCE"
-	KindContractDelete Kind = "CONTRACTDELETEINSTANCE"
-
-	KindTopicCreate Kind = "CONSENSUSCREATETOPIC"
-	KindTopicUpdate Kind = "CONSENSUSUPDATETOPIC"
-	KindTopicDelete Kind = "CONSENSUSDELETETOPIC"
-	KindTopicSubmit Kind = "CONSENSUSSUBMITMESSAGE"
-
+	KindTokenCreate    Kind = "TOKENCREATION"
+	KindTokenMint      Kind = "TOKENMINT"
+	KindTokenBurn      Kind = "TOKENBURN"
+	KindTokenWipe      Kind = "TOKENWIPE"
+	KindTokenAirdrop   Kind = "TOKENAIRDROP"
+	KindTokenClaim     Kind = "TOKENCLAIMAIRDROP"
+	KindTokenCancel    Kind = "TOKENCANCELAIRDROP"
+	KindTokenReject    Kind = "TOKENREJECT"
 	KindScheduleCreate Kind = "SCHEDULECREATE"
-	KindScheduleSign   Kind = "SCHEDULESIGN"
-	KindScheduleDelete Kind = "SCHEDULEDELETE"
-
-	KindPrng  Kind = "UTILPRNG"
-	KindBatch Kind = "ATOMICBATCH"
-
-	KindUnknown Kind = "UNKNOWN"
+	KindBatch          Kind = "ATOMICBATCH"
+	KindUnknown        Kind = "UNKNOWN" // what is not handled here
 )
 
 // Transfer is a net change of one account's balance.

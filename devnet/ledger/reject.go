@@ -9,7 +9,8 @@ import (
 
 const maxRejections = 10 // in one transaction
 
-func pureReject(list []*hapi.TokenReference) hedera.Status {
+func pureReject(body *hapi.TokenRejectTransactionBody) hedera.Status {
+	list := body.GetRejections()
 	if len(list) == 0 {
 		return hapi.ResponseCodeEnum_EMPTY_TOKEN_REFERENCE_LIST
 	}

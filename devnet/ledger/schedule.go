@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/protobuf/reflect/protoreflect"
+
 	"lockstep/devnet/ledger/hapikey"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -54,22 +56,20 @@ func (s *Schedule) agrees(key *hapi.Key) bool {
 // scheduledBody is the transaction that a schedule stands for, nil for one of a kind that
 // cannot be scheduled.
 func scheduledBody(inner *hapi.SchedulableTransactionBody) *hapi.TransactionBody {
-	switch inner.GetData().(type) {
-	case *hapi.SchedulableTransactionBody_ConsensusSubmitMessage, *hapi.SchedulableTransactionBody_CryptoTransfer,
-		*hapi.SchedulableTransactionBody_CryptoApproveAllowance, *hapi.SchedulableTransactionBody_CryptoCreateAccount,
-		*hapi.SchedulableTransactionBody_CryptoUpdateAccount, *hapi.SchedulableTransactionBody_FileUpdate,
-		*hapi.SchedulableTransactionBody_TokenCreation, *hapi.SchedulableTransactionBody_TokenUpdate,
-		*hapi.SchedulableTransactionBody_TokenMint, *hapi.SchedulableTransactionBody_TokenBurn,
-		*hapi.SchedulableTransactionBody_ContractCall, *hapi.SchedulableTransactionBody_ContractCreateInstance,
-		*hapi.SchedulableTransactionBody_ContractUpdateInstance, *hapi.SchedulableTransactionBody_ContractDeleteInstance:
-	default:
+	data, name := dataOf(inner)
+	if !slices.Contains(scheduledKinds, name) {
 		return nil
 	}
-	body := &hapi.TransactionBody{TransactionFee: inner.GetTransactionFee(), Memo: &inner.Memo, MaxCustomFees: inner.GetMaxCustomFees()}
-	from, to := inner.ProtoReflect(), body.ProtoReflect()
-	field := from.WhichOneof(from.Descriptor().Oneofs().ByName("data"))
-	to.Set(to.Descriptor().Fields().ByName(field.Name()), from.Get(field)) // the two bodies name their kinds alike
+	body := bodyOf(data) // the two bodies name their kinds alike
+	body.TransactionFee, body.Memo, body.MaxCustomFees = inner.GetTransactionFee(), &inner.Memo, inner.GetMaxCustomFees()
 	return body
+}
+
+// scheduledKinds are the kinds of transactions that can be scheduled.
+var scheduledKinds = []protoreflect.Name{
+	"consensusSubmitMessage", "cryptoTransfer", "cryptoApproveAllowance", "cryptoCreateAccount", "cryptoUpdateAccount", "fileUpdate",
+	"tokenCreation", "tokenUpdate", "tokenMint", "tokenBurn",
+	"contractCall", "contractCreateInstance", "contractUpdateInstance", "contractDeleteInstance",
 }
 
 // pureSchedule checks the scheduled transaction as a node checks one that is sent.
@@ -208,11 +208,10 @@ func (h *handling) scheduleKeys(s *Schedule) ([]*hapi.Key, hedera.Status) {
 		l: h.l, at: h.at, o: newOverlay(h.l, h.at, h.o.shared), r: &Record{Consensus: h.r.Consensus}, authorizes: note,
 		sub: &Submission{Body: body, ID: s.Transaction, Payer: s.Payer, Signatures: hapikey.NewSignatures(nil, nil)},
 	}
-	handler, _ := trial.service(body)
 	if absent := []hedera.Status{
 		hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID, hapi.ResponseCodeEnum_INVALID_TOKEN_ID, hapi.ResponseCodeEnum_INVALID_TOPIC_ID,
 		hapi.ResponseCodeEnum_INVALID_CONTRACT_ID, hapi.ResponseCodeEnum_INVALID_FILE_ID,
-	}; slices.Contains(absent, handler()) {
+	}; slices.Contains(absent, trial.serve()) {
 		return nil, hapi.ResponseCodeEnum_UNRESOLVABLE_REQUIRED_SIGNERS
 	}
 	return keys, okay

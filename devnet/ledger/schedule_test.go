@@ -31,21 +31,17 @@ func scheduledTransfer(from, to hedera.ID, amount int) *schedulable {
 
 func (r *rig) schedule(p party, body *scheduleBody, keys ...*ecdsa.PrivateKey) *Record {
 	r.t.Helper()
-	return r.submit(p.id, &hapi.TransactionBody{Data: &hapi.TransactionBody_ScheduleCreate{ScheduleCreate: body}}, append(keys, p.key)...)
+	return r.submit(p.id, bodyOf(body), append(keys, p.key)...)
 }
 
 func (r *rig) signSchedule(p party, id hedera.ID, keys ...*ecdsa.PrivateKey) *Record {
 	r.t.Helper()
-	return r.submit(p.id, &hapi.TransactionBody{Data: &hapi.TransactionBody_ScheduleSign{
-		ScheduleSign: &hapi.ScheduleSignTransactionBody{ScheduleID: &hapi.ScheduleID{ScheduleNum: id.Num}},
-	}}, append(keys, p.key)...)
+	return r.submit(p.id, bodyOf(&hapi.ScheduleSignTransactionBody{ScheduleID: &hapi.ScheduleID{ScheduleNum: id.Num}}), append(keys, p.key)...)
 }
 
 func (r *rig) deleteSchedule(p party, id hedera.ID, keys ...*ecdsa.PrivateKey) *Record {
 	r.t.Helper()
-	return r.submit(p.id, &hapi.TransactionBody{Data: &hapi.TransactionBody_ScheduleDelete{
-		ScheduleDelete: &hapi.ScheduleDeleteTransactionBody{ScheduleID: &hapi.ScheduleID{ScheduleNum: id.Num}},
-	}}, append(keys, p.key)...)
+	return r.submit(p.id, bodyOf(&hapi.ScheduleDeleteTransactionBody{ScheduleID: &hapi.ScheduleID{ScheduleNum: id.Num}}), append(keys, p.key)...)
 }
 
 // executed returns the record of what a schedule stands for, nil where it has not executed.

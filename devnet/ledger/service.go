@@ -1,110 +1,141 @@
 package ledger
 
 import (
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
 
-// service finds what handles a body, and the kind of transaction it is.
-func (h *handling) service(body *hapi.TransactionBody) (func() hedera.Status, Kind) {
-	switch data := body.GetData().(type) {
-	case *hapi.TransactionBody_EthereumTransaction:
-		return func() hedera.Status { return h.ethereum(data.EthereumTransaction) }, KindEthereum
-	case *hapi.TransactionBody_CryptoTransfer:
-		return func() hedera.Status { return h.cryptoTransfer(data.CryptoTransfer) }, KindCryptoTransfer
-	case *hapi.TransactionBody_CryptoCreateAccount:
-		return func() hedera.Status { return h.cryptoCreate(data.CryptoCreateAccount) }, KindCryptoCreate
-	case *hapi.TransactionBody_CryptoUpdateAccount:
-		return func() hedera.Status { return h.cryptoUpdate(data.CryptoUpdateAccount) }, KindCryptoUpdate
-	case *hapi.TransactionBody_CryptoDelete:
-		return func() hedera.Status { return h.cryptoDelete(data.CryptoDelete) }, KindCryptoDelete
-	case *hapi.TransactionBody_CryptoApproveAllowance:
-		return func() hedera.Status { return h.cryptoApprove(data.CryptoApproveAllowance) }, KindCryptoApprove
-	case *hapi.TransactionBody_CryptoDeleteAllowance:
-		return func() hedera.Status { return h.cryptoDeleteAllowance(data.CryptoDeleteAllowance) }, KindCryptoDeleteAllowance
-	case *hapi.TransactionBody_FileCreate:
-		return func() hedera.Status { return h.fileCreate(data.FileCreate) }, KindFileCreate
-	case *hapi.TransactionBody_FileAppend:
-		return func() hedera.Status { return h.fileAppend(data.FileAppend) }, KindFileAppend
-	case *hapi.TransactionBody_FileUpdate:
-		return func() hedera.Status { return h.fileUpdate(data.FileUpdate) }, KindFileUpdate
-	case *hapi.TransactionBody_FileDelete:
-		return func() hedera.Status { return h.fileDelete(data.FileDelete) }, KindFileDelete
-	case *hapi.TransactionBody_ContractCreateInstance:
-		return func() hedera.Status { return h.contractCreate(data.ContractCreateInstance) }, KindContractCreate
-	case *hapi.TransactionBody_ContractCall:
-		return func() hedera.Status { return h.contractCall(data.ContractCall) }, KindContractCall
-	case *hapi.TransactionBody_TokenCreation:
-		return func() hedera.Status { return h.tokenCreate(data.TokenCreation) }, KindTokenCreate
-	case *hapi.TransactionBody_TokenUpdate:
-		return func() hedera.Status { return h.tokenUpdate(data.TokenUpdate) }, KindTokenUpdate
-	case *hapi.TransactionBody_TokenDeletion:
-		return func() hedera.Status { return h.tokenDelete(data.TokenDeletion) }, KindTokenDelete
-	case *hapi.TransactionBody_TokenMint:
-		return func() hedera.Status { return h.tokenMint(data.TokenMint) }, KindTokenMint
-	case *hapi.TransactionBody_TokenBurn:
-		return func() hedera.Status { return h.tokenBurn(data.TokenBurn) }, KindTokenBurn
-	case *hapi.TransactionBody_TokenWipe:
-		return func() hedera.Status { return h.tokenWipe(data.TokenWipe) }, KindTokenWipe
-	case *hapi.TransactionBody_TokenAssociate:
-		return func() hedera.Status { return h.tokenAssociate(data.TokenAssociate) }, KindTokenAssociate
-	case *hapi.TransactionBody_TokenDissociate:
-		return func() hedera.Status { return h.tokenDissociate(data.TokenDissociate) }, KindTokenDissociate
-	case *hapi.TransactionBody_TokenFeeScheduleUpdate:
-		return func() hedera.Status { return h.tokenFeeSchedule(data.TokenFeeScheduleUpdate) }, KindTokenFees
-	case *hapi.TransactionBody_TokenAirdrop:
-		return func() hedera.Status { return h.tokenAirdrop(data.TokenAirdrop) }, KindTokenAirdrop
-	case *hapi.TransactionBody_TokenClaimAirdrop:
-		return func() hedera.Status { return h.tokenClaim(data.TokenClaimAirdrop.GetPendingAirdrops()) }, KindTokenClaim
-	case *hapi.TransactionBody_TokenCancelAirdrop:
-		return func() hedera.Status { return h.tokenCancel(data.TokenCancelAirdrop.GetPendingAirdrops()) }, KindTokenCancel
-	case *hapi.TransactionBody_TokenReject:
-		return func() hedera.Status { return h.tokenReject(data.TokenReject) }, KindTokenReject
-	case *hapi.TransactionBody_TokenUpdateNfts:
-		return func() hedera.Status { return h.tokenUpdateNFTs(data.TokenUpdateNfts) }, KindTokenUpdateNFTs
-	case *hapi.TransactionBody_ContractUpdateInstance:
-		return func() hedera.Status { return h.contractUpdate(data.ContractUpdateInstance) }, KindContractUpdate
-	case *hapi.TransactionBody_ContractDeleteInstance:
-		return func() hedera.Status { return h.contractDelete(data.ContractDeleteInstance) }, KindContractDelete
-	case *hapi.TransactionBody_ConsensusCreateTopic:
-		return func() hedera.Status { return h.topicCreate(data.ConsensusCreateTopic) }, KindTopicCreate
-	case *hapi.TransactionBody_ConsensusUpdateTopic:
-		return func() hedera.Status { return h.topicUpdate(data.ConsensusUpdateTopic) }, KindTopicUpdate
-	case *hapi.TransactionBody_ConsensusDeleteTopic:
-		return func() hedera.Status { return h.topicDelete(data.ConsensusDeleteTopic) }, KindTopicDelete
-	case *hapi.TransactionBody_ConsensusSubmitMessage:
-		return func() hedera.Status { return h.topicSubmit(data.ConsensusSubmitMessage) }, KindTopicSubmit
-	case *hapi.TransactionBody_ScheduleCreate:
-		return func() hedera.Status { return h.scheduleCreate(data.ScheduleCreate) }, KindScheduleCreate
-	case *hapi.TransactionBody_ScheduleSign:
-		return func() hedera.Status { return h.scheduleSign(data.ScheduleSign) }, KindScheduleSign
-	case *hapi.TransactionBody_ScheduleDelete:
-		return func() hedera.Status { return h.scheduleDelete(data.ScheduleDelete) }, KindScheduleDelete
-	case *hapi.TransactionBody_AtomicBatch:
-		return func() hedera.Status { return h.atomicBatch(data.AtomicBatch) }, KindBatch
-	case *hapi.TransactionBody_UtilPrng:
-		return func() hedera.Status { return h.utilPrng(data.UtilPrng) }, KindPrng
-	case *hapi.TransactionBody_TokenPause:
-		return func() hedera.Status { return h.tokenPause(data.TokenPause.GetToken(), true) }, KindTokenPause
-	case *hapi.TransactionBody_TokenUnpause:
-		return func() hedera.Status { return h.tokenPause(data.TokenUnpause.GetToken(), false) }, KindTokenUnpause
-	case *hapi.TransactionBody_TokenFreeze:
-		return func() hedera.Status {
-			return h.tokenFreeze(data.TokenFreeze.GetToken(), data.TokenFreeze.GetAccount(), true)
-		}, KindTokenFreeze
-	case *hapi.TransactionBody_TokenUnfreeze:
-		return func() hedera.Status {
-			return h.tokenFreeze(data.TokenUnfreeze.GetToken(), data.TokenUnfreeze.GetAccount(), false)
-		}, KindTokenUnfreeze
-	case *hapi.TransactionBody_TokenGrantKyc:
-		return func() hedera.Status {
-			return h.tokenKYC(data.TokenGrantKyc.GetToken(), data.TokenGrantKyc.GetAccount(), true)
-		}, KindTokenGrantKYC
-	case *hapi.TransactionBody_TokenRevokeKyc:
-		return func() hedera.Status {
-			return h.tokenKYC(data.TokenRevokeKyc.GetToken(), data.TokenRevokeKyc.GetAccount(), false)
-		}, KindTokenRevokeKYC
+// service is what is known of one kind of transaction.
+type service struct {
+	pure   func(body proto.Message) hedera.Status // nil: there is nothing that a node could find wrong by itself
+	handle func(h *handling, body proto.Message) hedera.Status
+}
+
+func serviceOf[B proto.Message](handle func(*handling, B) hedera.Status, pure func(B) hedera.Status) service {
+	s := service{handle: func(h *handling, body proto.Message) hedera.Status { return handle(h, body.(B)) }}
+	if pure != nil {
+		s.pure = func(body proto.Message) hedera.Status { return pure(body.(B)) }
+	}
+	return s
+}
+
+// newServices lists the kinds of transactions that this network handles, by the names that they have in a body.
+func newServices(l *Ledger) map[protoreflect.Name]service {
+	type h = *handling
+	return map[protoreflect.Name]service{
+		"ethereumTransaction": serviceOf(h.ethereum, l.pureEthereum),
+
+		"cryptoTransfer":         serviceOf(h.cryptoTransfer, pureTransfer),
+		"cryptoCreateAccount":    serviceOf(h.cryptoCreate, pureCreate),
+		"cryptoUpdateAccount":    serviceOf(h.cryptoUpdate, pureUpdate),
+		"cryptoDelete":           serviceOf(h.cryptoDelete, pureDelete),
+		"cryptoApproveAllowance": serviceOf(h.cryptoApprove, pureApprove),
+		"cryptoDeleteAllowance":  serviceOf(h.cryptoDeleteAllowance, nil),
+
+		"fileCreate": serviceOf(h.fileCreate, pureFileCreate),
+		"fileAppend": serviceOf(h.fileAppend, nil),
+		"fileUpdate": serviceOf(h.fileUpdate, nil),
+		"fileDelete": serviceOf(h.fileDelete, nil),
+
+		"contractCreateInstance": serviceOf(h.contractCreate, pureContractCreate),
+		"contractCall":           serviceOf(h.contractCall, pureContractCall),
+		"contractUpdateInstance": serviceOf(h.contractUpdate, nil),
+		"contractDeleteInstance": serviceOf(h.contractDelete, nil),
+
+		"tokenCreation":             serviceOf(h.tokenCreate, pureTokenCreate),
+		"tokenUpdate":               serviceOf(h.tokenUpdate, pureTokenUpdate),
+		"tokenDeletion":             serviceOf(h.tokenDelete, nil),
+		"tokenMint":                 serviceOf(h.tokenMint, pureMint),
+		"tokenBurn":                 serviceOf(h.tokenBurn, pureBurn),
+		"tokenWipe":                 serviceOf(h.tokenWipe, pureWipe),
+		"tokenAssociate":            serviceOf(h.tokenAssociate, pureAssociate[*hapi.TokenAssociateTransactionBody]),
+		"tokenDissociate":           serviceOf(h.tokenDissociate, pureAssociate[*hapi.TokenDissociateTransactionBody]),
+		"token_fee_schedule_update": serviceOf(h.tokenFeeSchedule, nil),
+		"tokenAirdrop":              serviceOf(h.tokenAirdrop, pureAirdrop),
+		"tokenClaimAirdrop":         serviceOf(h.tokenClaim, pureAirdropIDs[*hapi.TokenClaimAirdropTransactionBody]),
+		"tokenCancelAirdrop":        serviceOf(h.tokenCancel, pureAirdropIDs[*hapi.TokenCancelAirdropTransactionBody]),
+		"tokenReject":               serviceOf(h.tokenReject, pureReject),
+		"token_update_nfts":         serviceOf(h.tokenUpdateNFTs, nil),
+		"token_pause":               serviceOf(func(c h, b *hapi.TokenPauseTransactionBody) hedera.Status { return c.tokenPause(b.GetToken(), true) }, nil),
+		"token_unpause":             serviceOf(func(c h, b *hapi.TokenUnpauseTransactionBody) hedera.Status { return c.tokenPause(b.GetToken(), false) }, nil),
+		"tokenFreeze":               serviceOf(func(c h, b *hapi.TokenFreezeAccountTransactionBody) hedera.Status { return c.tokenFreeze(b, true) }, nil),
+		"tokenUnfreeze":             serviceOf(func(c h, b *hapi.TokenUnfreezeAccountTransactionBody) hedera.Status { return c.tokenFreeze(b, false) }, nil),
+		"tokenGrantKyc":             serviceOf(func(c h, b *hapi.TokenGrantKycTransactionBody) hedera.Status { return c.tokenKYC(b, true) }, nil),
+		"tokenRevokeKyc":            serviceOf(func(c h, b *hapi.TokenRevokeKycTransactionBody) hedera.Status { return c.tokenKYC(b, false) }, nil),
+
+		"consensusCreateTopic":   serviceOf(h.topicCreate, pureTopicCreate),
+		"consensusUpdateTopic":   serviceOf(h.topicUpdate, pureTopicUpdate),
+		"consensusDeleteTopic":   serviceOf(h.topicDelete, nil),
+		"consensusSubmitMessage": serviceOf(h.topicSubmit, pureMessage),
+
+		"scheduleCreate": serviceOf(h.scheduleCreate, l.pureSchedule),
+		"scheduleSign":   serviceOf(h.scheduleSign, nil),
+		"scheduleDelete": serviceOf(h.scheduleDelete, nil),
+
+		"atomic_batch": serviceOf(h.atomicBatch, l.pureBatch),
+		"util_prng":    serviceOf(h.utilPrng, nil),
+	}
+}
+
+// dataOf is what a body is about, and its name there; nil for a body about nothing.
+func dataOf(body protoreflect.ProtoMessage) (proto.Message, protoreflect.Name) {
+	m := body.ProtoReflect()
+	if field := m.WhichOneof(m.Descriptor().Oneofs().ByName("data")); field != nil {
+		return m.Get(field).Message().Interface(), field.Name()
+	}
+	return nil, ""
+}
+
+// bodyOf is a body about something.
+func bodyOf(data proto.Message) *hapi.TransactionBody {
+	body, m := new(hapi.TransactionBody), data.ProtoReflect()
+	kinds := body.ProtoReflect().Descriptor().Oneofs().ByName("data").Fields()
+	for i := range kinds.Len() {
+		if kinds.Get(i).Message() == m.Descriptor() {
+			body.ProtoReflect().Set(kinds.Get(i), protoreflect.ValueOfMessage(m))
+		}
+	}
+	return body
+}
+
+// kindOf is the kind of a body: its name there in capitals.
+func (l *Ledger) kindOf(body *hapi.TransactionBody) Kind {
+	_, name := dataOf(body)
+	if _, known := l.services[name]; !known {
+		return KindUnknown
+	}
+	return Kind(strings.ToUpper(strings.ReplaceAll(string(name), "_", "")))
+}
+
+// serve handles what the body is about.
+func (h *handling) serve() hedera.Status {
+	data, name := dataOf(h.sub.Body)
+	s, known := h.l.services[name]
+	if !known {
+		return hapi.ResponseCodeEnum_NOT_SUPPORTED
+	}
+	return s.handle(h, data)
+}
+
+// PureCheck is what a node finds wrong with a body by itself, before it looks at
+// any account: SUCCESS means nothing. NOT_SUPPORTED is a kind of transaction that
+// this network does not have.
+func (l *Ledger) PureCheck(body *hapi.TransactionBody) hedera.Status {
+	if status := pureFeeLimits(body); status != okay {
+		return status
+	}
+	data, name := dataOf(body)
+	switch s, known := l.services[name]; {
+	case !known:
+		return hapi.ResponseCodeEnum_NOT_SUPPORTED
+	case s.pure == nil:
+		return okay
 	default:
-		return func() hedera.Status { return hapi.ResponseCodeEnum_NOT_SUPPORTED }, KindUnknown
+		return s.pure(data)
 	}
 }

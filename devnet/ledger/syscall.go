@@ -50,21 +50,21 @@ type serviceCall struct {
 	reverts    bool   // a failure reverts although there is a code to tell it
 	logs       []*types.Log
 
-	instead func(*hapi.TransactionBody) // takes the transaction in place of handling it; nil: none
+	instead func(proto.Message) // takes the transaction in place of handling it; nil: none
 }
 
-// service is a system contract whose calls stand for transactions, or what stands at the
+// serviceProxy is a system contract whose calls stand for transactions, or what stands at the
 // address of an entity of its.
-type service struct {
+type serviceProxy struct {
 	x         *execution
 	functions *serviceFunctions
 	entity    hedera.ID // zero: the service itself
 }
 
-func (s *service) Name() string { return s.functions.name }
+func (s *serviceProxy) Name() string { return s.functions.name }
 
 // RequiredGas is the price of a call. What is malformed halts and takes all gas anyway.
-func (s *service) RequiredGas(input []byte) uint64 {
+func (s *serviceProxy) RequiredGas(input []byte) uint64 {
 	f, _, args := s.parse(input)
 	if f == nil {
 		return viewGas
@@ -78,7 +78,7 @@ func (s *service) RequiredGas(input []byte) uint64 {
 }
 
 // parse finds the function that an input calls, and the entity whose proxy is called.
-func (s *service) parse(input []byte) (f *serviceFunction, entity hedera.ID, args []byte) {
+func (s *serviceProxy) parse(input []byte) (f *serviceFunction, entity hedera.ID, args []byte) {
 	if len(input) < 4 {
 		return nil, entity, nil
 	}
@@ -115,7 +115,7 @@ func redirected(args []byte) (common.Address, []byte, bool) {
 var redirectTypes = sync.OnceValue(func() []sysabi.Type { return sysabi.ParseTypes("address,bytes") })
 
 // Run answers a call.
-func (s *service) Run(input []byte) ([]byte, error) {
+func (s *serviceProxy) Run(input []byte) ([]byte, error) {
 	x := s.x
 	frame := x.frames[len(x.frames)-1]
 	f, entity, data := s.parse(input)
@@ -221,12 +221,13 @@ func (c *serviceCall) isSender(id *hapi.ContractID) bool {
 
 // dispatch runs a transaction for the caller, which leaves a child record. What it did is
 // taken back where it fails, and where the frame reverts later.
-func (c *serviceCall) dispatch(body *hapi.TransactionBody) (*Record, hedera.Status) {
+func (c *serviceCall) dispatch(data proto.Message) (*Record, hedera.Status) {
 	o := c.x.o
 	if c.instead != nil {
-		c.instead(body)
+		c.instead(data)
 		return &Record{}, okay
 	}
+	body := bodyOf(data)
 	child := &Record{Consensus: hedera.FromNanos(o.asOf)}
 	o.children = append(o.children, child)
 	o.journal = append(o.journal, change{kind: changeRow, undo: func() {
@@ -239,11 +240,10 @@ func (c *serviceCall) dispatch(body *hapi.TransactionBody) (*Record, hedera.Stat
 		l: c.x.l, at: o.asOf, o: o, r: child, child: true, authorizes: c.authorizes,
 		sub: &Submission{Body: body, Payer: hedera.Entity(o.number(c.sender))},
 	}
-	handler, kind := h.service(body)
-	child.Kind = kind
+	child.Kind = h.l.kindOf(body)
 	snapshot := o.Snapshot()
 	if child.Status = c.x.l.PureCheck(body); child.Status == okay {
-		child.Status = handler()
+		child.Status = h.serve()
 	}
 	if child.Status != okay {
 		o.revertTo(snapshot)
@@ -253,6 +253,12 @@ func (c *serviceCall) dispatch(body *hapi.TransactionBody) (*Record, hedera.Stat
 		child.Status = hapi.ResponseCodeEnum_INVALID_FULL_PREFIX_SIGNATURE_FOR_PRECOMPILE
 	}
 	return child, child.Status
+}
+
+// do is dispatch where the status is all that there is to tell.
+func (c *serviceCall) do(data proto.Message) hedera.Status {
+	_, status := c.dispatch(data)
+	return status
 }
 
 // serviceFunctions are what a service knows. They are made when a contract first calls it: a

@@ -48,28 +48,6 @@ func (l *Ledger) systemFiles(at int64) {
 	add(fileThrottles, marshal(throttles()))
 }
 
-// functions are the transactions that this network handles.
-func functions() []hapi.HederaFunctionality {
-	return []hapi.HederaFunctionality{
-		hapi.HederaFunctionality_CryptoTransfer, hapi.HederaFunctionality_CryptoUpdate, hapi.HederaFunctionality_CryptoDelete,
-		hapi.HederaFunctionality_ContractCall, hapi.HederaFunctionality_ContractCreate, hapi.HederaFunctionality_ContractUpdate,
-		hapi.HederaFunctionality_FileCreate, hapi.HederaFunctionality_FileAppend, hapi.HederaFunctionality_FileUpdate,
-		hapi.HederaFunctionality_FileDelete, hapi.HederaFunctionality_CryptoCreate, hapi.HederaFunctionality_ContractDelete,
-		hapi.HederaFunctionality_ConsensusCreateTopic, hapi.HederaFunctionality_ConsensusUpdateTopic,
-		hapi.HederaFunctionality_ConsensusDeleteTopic, hapi.HederaFunctionality_ConsensusSubmitMessage,
-		hapi.HederaFunctionality_TokenCreate, hapi.HederaFunctionality_TokenFreezeAccount, hapi.HederaFunctionality_TokenUnfreezeAccount,
-		hapi.HederaFunctionality_TokenGrantKycToAccount, hapi.HederaFunctionality_TokenRevokeKycFromAccount,
-		hapi.HederaFunctionality_TokenDelete, hapi.HederaFunctionality_TokenUpdate, hapi.HederaFunctionality_TokenMint,
-		hapi.HederaFunctionality_TokenBurn, hapi.HederaFunctionality_TokenAccountWipe, hapi.HederaFunctionality_TokenAssociateToAccount,
-		hapi.HederaFunctionality_TokenDissociateFromAccount, hapi.HederaFunctionality_ScheduleCreate,
-		hapi.HederaFunctionality_ScheduleDelete, hapi.HederaFunctionality_ScheduleSign, hapi.HederaFunctionality_TokenFeeScheduleUpdate,
-		hapi.HederaFunctionality_TokenPause, hapi.HederaFunctionality_TokenUnpause, hapi.HederaFunctionality_CryptoApproveAllowance,
-		hapi.HederaFunctionality_CryptoDeleteAllowance, hapi.HederaFunctionality_EthereumTransaction, hapi.HederaFunctionality_UtilPrng,
-		hapi.HederaFunctionality_TokenUpdateNfts, hapi.HederaFunctionality_TokenReject, hapi.HederaFunctionality_TokenAirdrop,
-		hapi.HederaFunctionality_TokenCancelAirdrop, hapi.HederaFunctionality_TokenClaimAirdrop, hapi.HederaFunctionality_AtomicBatch,
-	}
-}
-
 // asked is what is asked here of a function, in tinycents: by the node, by the network and by the service. Without Config.Fees that is
 // the same offer for every transaction.
 func (l *Ledger) asked(f hapi.HederaFunctionality) (node, network, service int64) {
@@ -86,7 +64,7 @@ func (l *Ledger) feeSchedule() *hapi.CurrentAndNextFeeSchedule {
 	thousandths := func(t hedera.Tinybar) int64 { return int64(t) * int64(rate.Cents) / int64(rate.Hbar) * 1000 }
 	schedule := func() *hapi.FeeSchedule {
 		s := &hapi.FeeSchedule{ExpiryTime: &hapi.TimestampSeconds{Seconds: rate.Expires}}
-		for _, f := range functions() {
+		for _, f := range fees.Functions() {
 			price := func(constant, gas int64) *hapi.FeeComponents {
 				return &hapi.FeeComponents{Max: math.MaxInt64, Constant: constant, Gas: gas}
 			}
@@ -122,8 +100,8 @@ func (l *Ledger) simpleFees() *hapi.SimpleFeeSchedule {
 		s.Extras = append(s.Extras, &hapi.SimpleExtra{Name: hapi.SimpleExtraKind_SIGNATURES, Fee: fees.SignaturePrice})
 	}
 	byName := map[string]*hapi.SimpleService{}
-	for _, f := range functions() {
-		name := serviceOf(f)
+	for _, f := range fees.Functions() {
+		name := serviceName(f)
 		if byName[name] == nil {
 			byName[name] = &hapi.SimpleService{Name: name}
 			s.Services = append(s.Services, byName[name])
@@ -141,8 +119,8 @@ func (l *Ledger) simpleFees() *hapi.SimpleFeeSchedule {
 	return s
 }
 
-// serviceOf is the service that a function belongs to, as the first word of its name says.
-func serviceOf(f hapi.HederaFunctionality) string {
+// serviceName is the service that a function belongs to, as the first word of its name says.
+func serviceName(f hapi.HederaFunctionality) string {
 	name := f.String()
 	if f == hapi.HederaFunctionality_EthereumTransaction {
 		return "Contract"
@@ -221,7 +199,7 @@ func throttles() *hapi.ThrottleDefinitions {
 	const none = 1_000_000_000_000 // thousandths of an operation per second
 	return &hapi.ThrottleDefinitions{ThrottleBuckets: []*hapi.ThrottleBucket{{
 		Name: "NoLimit", BurstPeriodMs: 1000,
-		ThrottleGroups: []*hapi.ThrottleGroup{{Operations: functions(), MilliOpsPerSec: none}},
+		ThrottleGroups: []*hapi.ThrottleGroup{{Operations: fees.Functions(), MilliOpsPerSec: none}},
 	}}}
 }
 

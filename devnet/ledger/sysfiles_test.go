@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"lockstep/devnet/ledger/fees"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -21,9 +22,9 @@ func TestSystemFiles(t *testing.T) {
 			t.Fatalf("file %d: %v", num, ok)
 		}
 	}
-	fees := new(hapi.CurrentAndNextFeeSchedule)
-	contents(fileFeeSchedule, fees)
-	for _, s := range fees.GetCurrentFeeSchedule().GetTransactionFeeSchedule() {
+	schedule := new(hapi.CurrentAndNextFeeSchedule)
+	contents(fileFeeSchedule, schedule)
+	for _, s := range schedule.GetCurrentFeeSchedule().GetTransactionFeeSchedule() {
 		price := s.GetFees()[0]
 		// In tinybar again, at 12 cents for one hbar.
 		if got := hedera.Tinybar(price.GetNetworkdata().GetConstant() / 12_000); got != Required {
@@ -46,7 +47,7 @@ func TestSystemFiles(t *testing.T) {
 	if values["contracts.chainId"] != "298" || values["atomicBatch.maxNumberOfTransactions"] != "50" {
 		t.Errorf("properties %v", values)
 	}
-	if b := limits.GetThrottleBuckets(); len(b) != 1 || len(b[0].GetThrottleGroups()[0].GetOperations()) != len(functions()) {
+	if b := limits.GetThrottleBuckets(); len(b) != 1 || len(b[0].GetThrottleGroups()[0].GetOperations()) != len(fees.Functions()) {
 		t.Errorf("throttles %v", limits)
 	}
 	simple, allowed := new(hapi.SimpleFeeSchedule), new(hapi.ServicesConfigurationList)
@@ -64,15 +65,15 @@ func TestSystemFiles(t *testing.T) {
 	if got := slices.Sorted(maps.Keys(priced)); !slices.Equal(got, []string{"Atomic", "Consensus", "Contract", "Crypto", "File", "Schedule", "Token", "Util"}) || simple.GetExtras()[0].GetFee() != uint64(DefaultGasPrice)*12 {
 		t.Errorf("simple fees of %v", priced)
 	}
-	if n := len(allowed.GetNameValue()); n < len(functions()) || allowed.GetNameValue()[0].GetValue() != "0-*" {
+	if n := len(allowed.GetNameValue()); n < len(fees.Functions()) || allowed.GetNameValue()[0].GetValue() != "0-*" {
 		t.Errorf("%d permissions", n)
 	}
 	payer := dev(t, 0)
 	for _, num := range []int64{fileFeeSchedule, fileSimpleFees, fileProperties, filePermissions, fileThrottles} {
 		id := &hapi.FileID{FileNum: num}
-		update := &hapi.TransactionBody{Data: &hapi.TransactionBody_FileUpdate{FileUpdate: &hapi.FileUpdateTransactionBody{FileID: id, Contents: []byte{1}}}}
+		update := bodyOf(&hapi.FileUpdateTransactionBody{FileID: id, Contents: []byte{1}})
 		r.want(r.submit(payer.id, update, payer.key), hapi.ResponseCodeEnum_INVALID_SIGNATURE)
-		remove := &hapi.TransactionBody{Data: &hapi.TransactionBody_FileDelete{FileDelete: &hapi.FileDeleteTransactionBody{FileID: id}}}
+		remove := bodyOf(&hapi.FileDeleteTransactionBody{FileID: id})
 		r.want(r.submit(payer.id, remove, payer.key), hapi.ResponseCodeEnum_ENTITY_NOT_ALLOWED_TO_DELETE)
 	}
 }

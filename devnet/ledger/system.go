@@ -62,10 +62,10 @@ func (x *execution) addSystemContracts() {
 		x.precompiles[hedera.Entity(num).LongZero()] = c
 	}
 	for _, num := range []int64{numTokenService, numTokenService2} {
-		x.precompiles[hedera.Entity(num).LongZero()] = &service{x: x, functions: x.tokens}
+		x.precompiles[hedera.Entity(num).LongZero()] = &serviceProxy{x: x, functions: x.tokens}
 	}
-	x.precompiles[hedera.Entity(numAccountService).LongZero()] = &service{x: x, functions: x.accounts}
-	x.precompiles[hedera.Entity(numScheduleService).LongZero()] = &service{x: x, functions: x.schedules}
+	x.precompiles[hedera.Entity(numAccountService).LongZero()] = &serviceProxy{x: x, functions: x.accounts}
+	x.precompiles[hedera.Entity(numScheduleService).LongZero()] = &serviceProxy{x: x, functions: x.schedules}
 }
 
 // exchangeRate converts between tinybar and tinycents.

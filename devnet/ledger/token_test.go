@@ -21,16 +21,14 @@ func (r *rig) fungibleToken(p party, change func(*hapi.TokenCreateTransactionBod
 	if change != nil {
 		change(body)
 	}
-	rec := r.submit(p.id, &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenCreation{TokenCreation: body}}, p.key)
+	rec := r.submit(p.id, bodyOf(body), p.key)
 	r.want(rec, okay)
 	return rec.Did().Token
 }
 
 func units(token hedera.ID, parts ...any) *hapi.TransactionBody {
 	list := &hapi.TokenTransferList{Token: token.TokenID(), Transfers: amounts(parts...).GetCryptoTransfer().GetTransfers().GetAccountAmounts()}
-	return &hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoTransfer{
-		CryptoTransfer: &hapi.CryptoTransferTransactionBody{TokenTransfers: []*hapi.TokenTransferList{list}},
-	}}
+	return bodyOf(&hapi.CryptoTransferTransactionBody{TokenTransfers: []*hapi.TokenTransferList{list}})
 }
 
 func (r *rig) associated(p party, tokens ...hedera.ID) {
@@ -39,7 +37,7 @@ func (r *rig) associated(p party, tokens ...hedera.ID) {
 	for _, id := range tokens {
 		body.Tokens = append(body.Tokens, id.TokenID())
 	}
-	r.want(r.submit(p.id, &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenAssociate{TokenAssociate: body}}, p.key), okay)
+	r.want(r.submit(p.id, bodyOf(body), p.key), okay)
 }
 
 func (r *rig) held(account, token hedera.ID) int64 {
@@ -85,17 +83,17 @@ func TestTokenSignatures(t *testing.T) {
 	r := newRig(t, Config{})
 	owner, other := dev(t, 0), dev(t, 1)
 	create := &hapi.TokenCreateTransactionBody{Name: "N", Symbol: "S", Treasury: other.id.AccountID()}
-	body := &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenCreation{TokenCreation: create}}
+	body := bodyOf(create)
 	r.want(r.submit(owner.id, body, owner.key), hapi.ResponseCodeEnum_INVALID_SIGNATURE)
 	r.want(r.submit(owner.id, body, owner.key, other.key), okay)
 
 	token := r.fungibleToken(owner, nil)
-	mint := &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenMint{TokenMint: &hapi.TokenMintTransactionBody{Token: token.TokenID(), Amount: 1}}}
+	mint := bodyOf(&hapi.TokenMintTransactionBody{Token: token.TokenID(), Amount: 1})
 	r.want(r.submit(other.id, mint, other.key), hapi.ResponseCodeEnum_INVALID_SIGNATURE)
 	r.want(r.submit(other.id, mint, other.key, owner.key), okay)
 	update := func(b *hapi.TokenUpdateTransactionBody) *hapi.TransactionBody {
 		b.Token = token.TokenID()
-		return &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenUpdate{TokenUpdate: b}}
+		return bodyOf(b)
 	}
 	r.want(r.submit(other.id, update(&hapi.TokenUpdateTransactionBody{Name: "X"}), other.key), hapi.ResponseCodeEnum_INVALID_SIGNATURE)
 	r.want(r.submit(owner.id, update(&hapi.TokenUpdateTransactionBody{KycKey: publicKey(owner)}), owner.key), hapi.ResponseCodeEnum_TOKEN_HAS_NO_KYC_KEY)
@@ -119,7 +117,7 @@ func TestFailedTransferChangesNothing(t *testing.T) {
 	approve := &hapi.CryptoApproveAllowanceTransactionBody{TokenAllowances: []*hapi.TokenAllowance{
 		{TokenId: token.TokenID(), Owner: owner.id.AccountID(), Spender: spender.id.AccountID(), Amount: 100},
 	}}
-	r.want(r.submit(owner.id, &hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoApproveAllowance{CryptoApproveAllowance: approve}}, owner.key), okay)
+	r.want(r.submit(owner.id, bodyOf(approve), owner.key), okay)
 	body := units(token, owner.id.AccountID(), -60, spender.id.AccountID(), 60)
 	yes := true
 	body.GetCryptoTransfer().TokenTransfers[0].Transfers[0].IsApproval = &yes
@@ -246,22 +244,20 @@ func randomOperation(random *rand.Rand, parties []party, coin, art hedera.ID) *h
 	n, serial := int64(random.IntN(400)), int64(1+random.IntN(30))
 	switch random.IntN(8) {
 	case 0:
-		return &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenMint{TokenMint: &hapi.TokenMintTransactionBody{Token: coin.TokenID(), Amount: uint64(n)}}}
+		return bodyOf(&hapi.TokenMintTransactionBody{Token: coin.TokenID(), Amount: uint64(n)})
 	case 1:
-		return &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenBurn{TokenBurn: &hapi.TokenBurnTransactionBody{Token: coin.TokenID(), Amount: uint64(n)}}}
+		return bodyOf(&hapi.TokenBurnTransactionBody{Token: coin.TokenID(), Amount: uint64(n)})
 	case 2:
-		return &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenWipe{TokenWipe: &hapi.TokenWipeAccountTransactionBody{
+		return bodyOf(&hapi.TokenWipeAccountTransactionBody{
 			Token: coin.TokenID(), Account: to, Amount: uint64(n),
-		}}}
+		})
 	case 3:
-		return &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenMint{TokenMint: &hapi.TokenMintTransactionBody{Token: art.TokenID(), Metadata: [][]byte{{1}, {2}}}}}
+		return bodyOf(&hapi.TokenMintTransactionBody{Token: art.TokenID(), Metadata: [][]byte{{1}, {2}}})
 	case 4:
-		return &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenBurn{TokenBurn: &hapi.TokenBurnTransactionBody{Token: art.TokenID(), SerialNumbers: []int64{serial}}}}
+		return bodyOf(&hapi.TokenBurnTransactionBody{Token: art.TokenID(), SerialNumbers: []int64{serial}})
 	case 5:
 		list := &hapi.TokenTransferList{Token: art.TokenID(), NftTransfers: []*hapi.NftTransfer{{SenderAccountID: from, ReceiverAccountID: to, SerialNumber: serial}}}
-		return &hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoTransfer{
-			CryptoTransfer: &hapi.CryptoTransferTransactionBody{TokenTransfers: []*hapi.TokenTransferList{list}},
-		}}
+		return bodyOf(&hapi.CryptoTransferTransactionBody{TokenTransfers: []*hapi.TokenTransferList{list}})
 	default:
 		return units(coin, from, int(-n), to, int(n))
 	}

@@ -117,12 +117,22 @@ func (h *handling) moveNFT(t *Token, nft *NFT, to int64, approval bool) hedera.S
 	return okay
 }
 
-func pureAssociate(account *hapi.AccountID, tokens []*hapi.TokenID) hedera.Status {
-	if account == nil {
+// holding names an account and a token.
+type holding interface {
+	GetToken() *hapi.TokenID
+	GetAccount() *hapi.AccountID
+}
+
+func pureAssociate[B interface {
+	GetAccount() *hapi.AccountID
+	GetTokens() []*hapi.TokenID
+}](body B,
+) hedera.Status {
+	if body.GetAccount() == nil {
 		return hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
 	}
-	seen := make([]int64, 0, len(tokens))
-	for _, id := range tokens {
+	var seen []int64
+	for _, id := range body.GetTokens() {
 		if slices.Contains(seen, id.GetTokenNum()) {
 			return hapi.ResponseCodeEnum_TOKEN_ID_REPEATED_IN_TOKEN_LIST
 		}
@@ -212,12 +222,12 @@ func (h *handling) dissolve(t *Token, account int64, r *Relation) {
 }
 
 // tokenFreeze sets whether an account's balance may change. What is frozen can only be thawed.
-func (h *handling) tokenFreeze(token *hapi.TokenID, account *hapi.AccountID, frozen bool) hedera.Status {
-	t, status := h.keyedToken(token, func(k *TokenKeys) *hapi.Key { return k.Freeze }, hapi.ResponseCodeEnum_TOKEN_HAS_NO_FREEZE_KEY)
+func (h *handling) tokenFreeze(of holding, frozen bool) hedera.Status {
+	t, status := h.keyedToken(of.GetToken(), func(k *TokenKeys) *hapi.Key { return k.Freeze }, hapi.ResponseCodeEnum_TOKEN_HAS_NO_FREEZE_KEY)
 	if status != okay {
 		return status
 	}
-	r, status := h.supervised(t, account, frozen)
+	r, status := h.supervised(t, of.GetAccount(), frozen)
 	if status != okay {
 		return status
 	}
@@ -228,15 +238,15 @@ func (h *handling) tokenFreeze(token *hapi.TokenID, account *hapi.AccountID, fro
 }
 
 // tokenKYC grants or revokes what a token with a KYC key asks of holders.
-func (h *handling) tokenKYC(token *hapi.TokenID, account *hapi.AccountID, granted bool) hedera.Status {
-	if t := h.o.tokens.get(tokenNum(token)); t != nil && t.Keys.KYC == nil {
+func (h *handling) tokenKYC(of holding, granted bool) hedera.Status {
+	if t := h.o.tokens.get(tokenNum(of.GetToken())); t != nil && t.Keys.KYC == nil {
 		return hapi.ResponseCodeEnum_TOKEN_HAS_NO_KYC_KEY // of a token that is paused or deleted, too
 	}
-	t, status := h.keyedToken(token, func(k *TokenKeys) *hapi.Key { return k.KYC }, hapi.ResponseCodeEnum_TOKEN_HAS_NO_KYC_KEY)
+	t, status := h.keyedToken(of.GetToken(), func(k *TokenKeys) *hapi.Key { return k.KYC }, hapi.ResponseCodeEnum_TOKEN_HAS_NO_KYC_KEY)
 	if status != okay {
 		return status
 	}
-	r, status := h.supervised(t, account, true)
+	r, status := h.supervised(t, of.GetAccount(), true)
 	if status != okay {
 		return status
 	}

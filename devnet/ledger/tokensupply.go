@@ -20,6 +20,17 @@ func pureMint(body *hapi.TokenMintTransactionBody) hedera.Status {
 	return okay
 }
 
+func pureBurn(body *hapi.TokenBurnTransactionBody) hedera.Status {
+	return pureSupply(body, hapi.ResponseCodeEnum_INVALID_TOKEN_BURN_AMOUNT)
+}
+
+func pureWipe(body *hapi.TokenWipeAccountTransactionBody) hedera.Status {
+	if body.GetAccount() == nil {
+		return hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
+	}
+	return pureSupply(body, hapi.ResponseCodeEnum_INVALID_WIPING_AMOUNT)
+}
+
 // pureSupply checks what a body takes from a supply.
 func pureSupply(body interface {
 	GetToken() *hapi.TokenID

@@ -15,21 +15,6 @@ import (
 	"lockstep/internal/hedera"
 )
 
-// bodyOf is a transaction of the kind that a message describes.
-func bodyOf(m proto.Message) *hapi.TransactionBody {
-	body := &hapi.TransactionBody{}
-	to, of := body.ProtoReflect(), m.ProtoReflect()
-	fields := to.Descriptor().Oneofs().ByName("data").Fields()
-	for i := range fields.Len() {
-		if fields.Get(i).Message().FullName() == of.Descriptor().FullName() {
-			to.Set(fields.Get(i), to.NewField(fields.Get(i)))
-			proto.Merge(to.Mutable(fields.Get(i)).Message().Interface(), m)
-			return body
-		}
-	}
-	panic("no transaction has a " + string(of.Descriptor().FullName()))
-}
-
 // judged is what node and consensus make of a transaction that each of the first five development accounts signs.
 func (r *rig) judged(m proto.Message) hedera.Status {
 	r.t.Helper()

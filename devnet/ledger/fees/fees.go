@@ -4,6 +4,8 @@
 package fees
 
 import (
+	"slices"
+
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"lockstep/internal/hapi"
@@ -100,6 +102,15 @@ var prices = map[protoreflect.Name]servicePrice{
 
 	"util_prng":    {hapi.HederaFunctionality_UtilPrng, 9_000_000},
 	"atomic_batch": {hapi.HederaFunctionality_AtomicBatch, 9_000_000},
+}
+
+// Functions are the kinds of transactions, by number.
+func Functions() (all []hapi.HederaFunctionality) {
+	for _, p := range prices {
+		all = append(all, p.function)
+	}
+	slices.Sort(all)
+	return all
 }
 
 // Service is what a service asks of a function.
