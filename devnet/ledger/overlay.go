@@ -32,7 +32,7 @@ type overlay struct {
 	newNums  int64                // entity numbers given out
 	children []*Record            // of what contracts asked for, reverted ones included
 
-	journal   []change
+	journal   []func() // undo one step each
 	logs      []*types.Log
 	refund    uint64
 	warm      map[common.Address]struct{}
@@ -196,25 +196,32 @@ func (o *overlay) move(from, to *ovAccount, amount hedera.Tinybar) {
 }
 
 func (o *overlay) setBalance(a *ovAccount, value *uint256.Int) {
-	o.journal = append(o.journal, change{kind: changeBalance, account: a, amount: a.balance})
+	old := a.balance
+	o.note(func() { a.balance = old })
 	a.balance = *value
 }
 
 func (o *overlay) setNonce(a *ovAccount, nonce uint64) {
-	o.journal = append(o.journal, change{kind: changeNonce, account: a, number: a.nonce})
+	old := a.nonce
+	o.note(func() { a.nonce = old })
 	a.nonce = nonce
 }
 
 // create makes an account exist.
 func (o *overlay) create(a *ovAccount, hollow bool) {
-	o.journal = append(o.journal, change{kind: changeCreate, account: a, flag: a.hollow})
+	old := a.hollow
+	o.note(func() {
+		a.exists, a.hollow = false, old
+		o.created = o.created[:len(o.created)-1]
+	})
 	a.exists, a.hollow = true, hollow
 	o.created = append(o.created, a)
 }
 
 // setMeta replaces what rarely changes.
 func (o *overlay) setMeta(a *ovAccount, m *Description) {
-	o.journal = append(o.journal, change{kind: changeMeta, account: a, meta: a.meta})
+	old := a.meta
+	o.note(func() { a.meta = old })
 	a.meta = m
 }
 
@@ -241,7 +248,8 @@ func (a *ovAccount) wantsSignature() bool {
 }
 
 func (o *overlay) setCode(a *ovAccount, code []byte) {
-	o.journal = append(o.journal, change{kind: changeCode, account: a, code: a.code, slot: a.codeHash})
+	old, oldHash := a.code, a.codeHash
+	o.note(func() { a.code, a.codeHash = old, oldHash })
 	a.code, a.codeHash = code, crypto.Keccak256Hash(code)
 }
 
@@ -251,7 +259,13 @@ func (o *overlay) setState(a *ovAccount, key, value common.Hash) common.Hash {
 		return prev
 	}
 	_, written := a.storage[key]
-	o.journal = append(o.journal, change{kind: changeStorage, account: a, slot: key, value: prev, flag: written})
+	o.note(func() {
+		if written {
+			a.storage[key] = prev
+		} else {
+			delete(a.storage, key)
+		}
+	})
 	if a.storage == nil {
 		a.storage = map[common.Hash]common.Hash{}
 	}
@@ -259,86 +273,15 @@ func (o *overlay) setState(a *ovAccount, key, value common.Hash) common.Hash {
 	return prev
 }
 
-// change is one journal entry: how to undo one step.
-type change struct {
-	kind    changeKind
-	flag    bool
-	account *ovAccount
-	address common.Address
-	slot    common.Hash
-	value   common.Hash
-	amount  uint256.Int
-	number  uint64
-	code    []byte
-	meta    *Description
-	undo    func() // of changeRow
-}
-
-type changeKind uint8
-
-const (
-	changeBalance changeKind = iota
-	changeNonce
-	changeCreate
-	changeContract
-	changeCode
-	changeStorage
-	changeDestroy
-	changeRefund
-	changeLog
-	changeWarm
-	changeWarmSlot
-	changeTransient
-	changeMeta
-	changeRow
-)
+// note takes in how to undo the step that is about to be done.
+func (o *overlay) note(undo func()) { o.journal = append(o.journal, undo) }
 
 // revertTo undoes every step after a snapshot.
 func (o *overlay) revertTo(snapshot int) {
-	for i := len(o.journal) - 1; i >= snapshot; i-- {
-		o.undo(&o.journal[i])
+	for _, undo := range slices.Backward(o.journal[snapshot:]) {
+		undo()
 	}
 	o.journal = o.journal[:snapshot]
-}
-
-func (o *overlay) undo(c *change) {
-	switch a := c.account; c.kind {
-	case changeBalance:
-		a.balance = c.amount
-	case changeNonce:
-		a.nonce = c.number
-	case changeCreate:
-		a.exists, a.hollow = false, c.flag
-		o.created = o.created[:len(o.created)-1]
-	case changeContract:
-		a.fresh, a.contract = false, false
-		a.committed, a.storage = nil, nil
-		o.created = o.created[:len(o.created)-1]
-	case changeCode:
-		a.code, a.codeHash = c.code, c.slot
-	case changeStorage:
-		if c.flag {
-			a.storage[c.slot] = c.value
-		} else {
-			delete(a.storage, c.slot)
-		}
-	case changeMeta:
-		a.meta = c.meta
-	case changeRow:
-		c.undo()
-	case changeDestroy:
-		a.destroyed = false
-	case changeRefund:
-		o.refund = c.number
-	case changeLog:
-		o.logs = o.logs[:len(o.logs)-1]
-	case changeWarm:
-		delete(o.warm, c.address)
-	case changeWarmSlot:
-		delete(o.warmSlots, addressSlot{c.address, c.slot})
-	case changeTransient:
-		o.transient[addressSlot{c.address, c.slot}] = c.value
-	}
 }
 
 // creations returns what the overlay created and did not take back, each once, in
@@ -364,7 +307,7 @@ func (o *overlay) newNum() int64 {
 	next := o.l.nextNum
 	o.unlock()
 	o.newNums++
-	o.journal = append(o.journal, change{kind: changeRow, undo: func() { o.newNums-- }})
+	o.note(func() { o.newNums-- })
 	return next + o.newNums - 1
 }
 
@@ -386,11 +329,11 @@ func (o *overlay) number(a *ovAccount) int64 {
 		o.aliases = map[common.Address]common.Address{}
 	}
 	o.aliases[named], o.accounts[named] = a.address, a
-	o.journal = append(o.journal, change{kind: changeRow, undo: func() {
+	o.note(func() {
 		a.num = 0
 		delete(o.aliases, named)
 		delete(o.accounts, named)
-	}})
+	})
 	return a.num
 }
 

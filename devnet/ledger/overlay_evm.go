@@ -30,7 +30,11 @@ func (o *overlay) CreateContract(a common.Address) {
 	if acct.fresh {
 		return
 	}
-	o.journal = append(o.journal, change{kind: changeContract, account: acct})
+	o.note(func() {
+		acct.fresh, acct.contract = false, false
+		acct.committed, acct.storage = nil, nil
+		o.created = o.created[:len(o.created)-1]
+	})
 	acct.fresh, acct.contract, acct.committed = true, true, nil
 	o.created = append(o.created, acct)
 }
@@ -108,7 +112,8 @@ func (o *overlay) SubRefund(gas uint64) {
 }
 
 func (o *overlay) setRefund(gas uint64) {
-	o.journal = append(o.journal, change{kind: changeRefund, number: o.refund})
+	old := o.refund
+	o.note(func() { o.refund = old })
 	o.refund = gas
 }
 
@@ -141,13 +146,13 @@ func (o *overlay) SetTransientState(a common.Address, key, value common.Hash) {
 	if o.transient == nil {
 		o.transient = map[addressSlot]common.Hash{}
 	}
-	o.journal = append(o.journal, change{kind: changeTransient, address: a, slot: key, value: prev})
+	o.note(func() { o.transient[k] = prev })
 	o.transient[k] = value
 }
 
 func (o *overlay) SelfDestruct(a common.Address) {
 	if acct := o.get(a); !acct.destroyed {
-		o.journal = append(o.journal, change{kind: changeDestroy, account: acct})
+		o.note(func() { acct.destroyed = false })
 		acct.destroyed = true
 	}
 }
@@ -180,7 +185,7 @@ func (o *overlay) SlotInAccessList(a common.Address, key common.Hash) (addressOK
 
 func (o *overlay) AddAddressToAccessList(a common.Address) {
 	if _, ok := o.warm[a]; !ok {
-		o.journal = append(o.journal, change{kind: changeWarm, address: a})
+		o.note(func() { delete(o.warm, a) })
 		o.warm[a] = struct{}{}
 	}
 }
@@ -189,7 +194,7 @@ func (o *overlay) AddSlotToAccessList(a common.Address, key common.Hash) {
 	o.AddAddressToAccessList(a)
 	k := addressSlot{a, key}
 	if _, ok := o.warmSlots[k]; !ok {
-		o.journal = append(o.journal, change{kind: changeWarmSlot, address: a, slot: key})
+		o.note(func() { delete(o.warmSlots, k) })
 		o.warmSlots[k] = struct{}{}
 	}
 }
@@ -211,7 +216,7 @@ func (o *overlay) Snapshot() int { return len(o.journal) }
 func (o *overlay) RevertToSnapshot(snapshot int) { o.revertTo(snapshot) }
 
 func (o *overlay) AddLog(log *types.Log) {
-	o.journal = append(o.journal, change{kind: changeLog})
+	o.note(func() { o.logs = o.logs[:len(o.logs)-1] })
 	log.Address = o.canonical(log.Address)
 	o.logs = append(o.logs, log)
 }

@@ -230,12 +230,12 @@ func (c *serviceCall) dispatch(data proto.Message) (*Record, hedera.Status) {
 	body := bodyOf(data)
 	child := &Record{Consensus: hedera.FromNanos(o.asOf)}
 	o.children = append(o.children, child)
-	o.journal = append(o.journal, change{kind: changeRow, undo: func() {
+	o.note(func() {
 		if child.Status == okay {
 			child.Status = hapi.ResponseCodeEnum_REVERTED_SUCCESS
 		}
 		child.effects, child.Transfers = nil, nil
-	}})
+	})
 	h := &handling{
 		l: c.x.l, at: o.asOf, o: o, r: child, child: true, authorizes: c.authorizes,
 		sub: &Submission{Body: body, Payer: hedera.Entity(o.number(c.sender))},

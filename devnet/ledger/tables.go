@@ -339,14 +339,14 @@ func (t *table[K, V]) set(key K, row *V) {
 	if !had {
 		t.order = append(t.order, key)
 	}
-	t.o.journal = append(t.o.journal, change{kind: changeRow, undo: func() {
+	t.o.note(func() {
 		if had {
 			t.written[key] = old
 			return
 		}
 		delete(t.written, key)
 		t.order = t.order[:len(t.order)-1]
-	}})
+	})
 }
 
 // between yields the rows that the overlay sees with low ≤ key ≤ high, ascending. The
