@@ -361,18 +361,12 @@ func (r *remote) pauseTaking(now time.Duration) { r.takes.Store(int64(now + r.ta
 // heartbeat runs the script. It returns since when this process's heartbeat has not lapsed, and
 // what time it is, in µs by the server's clock.
 func (r *remote) heartbeat(ctx context.Context) (born, now uint64, err error) {
-	reply, err := r.sendBeat(ctx, []string{heartbeatPrefix + r.process}, r.svc.ordering(), r.ttl.Milliseconds(), grantsPrefix+r.process)
+	micros, err := r.sendBeat(ctx, []string{heartbeatPrefix + r.process}, r.svc.ordering(), r.ttl.Milliseconds(), grantsPrefix+r.process)
 	if err != nil {
 		return 0, 0, fmt.Errorf("heartbeat: %w", err)
 	}
-	if len(reply) != 2 {
+	if len(micros) != 2 || micros[0] <= 0 || micros[1] <= 0 {
 		return 0, 0, errReply
-	}
-	var micros [2]int64
-	for i := range micros {
-		if micros[i], err = replyInt(reply[i]); err != nil || micros[i] <= 0 {
-			return 0, 0, errReply
-		}
 	}
 	return uint64(micros[0]), uint64(micros[1]), nil
 }
@@ -477,26 +471,26 @@ func (r *remote) beatLimit() time.Duration {
 }
 
 type beatReply struct {
-	values []any
+	micros []int64
 	err    error
 }
 
 // sendBeat runs the heartbeat's script. A cut connection says nothing about the server, so sendBeat then tries once more at once.
-func (r *remote) sendBeat(ctx context.Context, keys []string, args ...any) ([]any, error) {
-	values, err := r.sendBeatOnce(ctx, keys, args)
+func (r *remote) sendBeat(ctx context.Context, keys []string, args ...any) ([]int64, error) {
+	micros, err := r.sendBeatOnce(ctx, keys, args)
 	if err != nil && cut(err) && ctx.Err() == nil {
 		return r.sendBeatOnce(ctx, keys, args)
 	}
-	return values, err
+	return micros, err
 }
 
-func (r *remote) sendBeatOnce(ctx context.Context, keys []string, args []any) ([]any, error) {
+func (r *remote) sendBeatOnce(ctx context.Context, keys []string, args []any) ([]int64, error) {
 	answer := make(chan beatReply, 1)
 	r.svc.wg.Go(func() { // nothing but its deadline interrupts a read
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*r.beatLimit())
 		defer cancel()
-		values, err := r.scripts.beat.Run(ctx, r.client, keys, args...).Slice()
-		answer <- beatReply{values, err}
+		micros, err := r.scripts.beat.Run(ctx, r.client, keys, args...).Int64Slice()
+		answer <- beatReply{micros, err}
 	})
 	limit := r.svc.cfg.RedisTimeout.Duration()
 	timer := time.NewTimer(limit)
@@ -505,7 +499,7 @@ func (r *remote) sendBeatOnce(ctx context.Context, keys []string, args []any) ([
 	for since := r.svc.now(); ; {
 		select {
 		case got := <-answer:
-			return got.values, got.err
+			return got.micros, got.err
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-timer.C:

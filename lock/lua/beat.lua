@@ -11,4 +11,4 @@ local now = t[1] .. string.sub('000000' .. t[2], -6)
 local born = string.match(redis.call('GET', KEYS[1]) or '', '^(%d+) ') or now
 redis.call('SET', KEYS[1], born .. ' ' .. ARGV[1], 'PX', ARGV[2])
 redis.pcall('PUBLISH', ARGV[3], 'echo')
-return { born, now }
+return { tonumber(born), tonumber(now) }
