@@ -307,7 +307,8 @@ func (l *lane) answered(epoch uint64, s statement, v view, err error) (wait bool
 		})
 	}
 	if l.svc.tracing() {
-		l.noteStated(s, v)
+		l.trace(nobody(), "told redis", "claim", s.claim.session, "lowest", s.claim.nonce, "turn", s.turn, "ended", s.ended,
+			"owner", v.owner.session, "process", v.owner.instance, "fence", v.owner.fence)
 	}
 	l.applyView(v, s, now)
 	return false

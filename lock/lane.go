@@ -87,7 +87,7 @@ func (l *lane) admit(t *Ticket, window time.Duration) {
 	}
 	l.queue = append(l.queue, t)
 	if l.svc.tracing() {
-		l.noteDrawn(t)
+		l.trace(nobody(), "ticket drawn", "nonce", t.nonce, "queue", len(l.queue))
 	}
 	if l.orphaned(t) {
 		l.turnAway(t)
@@ -279,10 +279,8 @@ func (l *lane) alone(g turn) bool { return g.by == local && l.svc.remote != nil 
 func (l *lane) grant(t *Ticket, now time.Duration, g turn) {
 	l.unlink(t)
 	l.holder = t
-	if t.lease = &t.first; t.first.ticket != nil {
-		t.lease = new(Lease) // it was put back, and its former lease stays over
-	}
-	*t.lease = Lease{ticket: t, turn: g, granted: now, parent: t.parent}
+	t.lease = &Lease{ticket: t, turn: g, granted: now, parent: t.parent}
+	telemetry.Observe(t.request(), l.svc.metrics.wait[g.by], (now - t.entered).Seconds())
 	l.chain.begin(g.fence)
 	l.svc.metrics.success[g.by].Inc()
 	l.arm(g.deadline, now)
@@ -311,7 +309,6 @@ func (l *lane) vacate(lease *Lease, cause error) {
 	if lease.cancel != nil {
 		lease.cancel(cause) // before the next one starts
 	}
-	t.countWait(t.request())
 	telemetry.Observe(t.request(), l.svc.metrics.hold[lease.turn.by], lease.held.Seconds())
 	lost := !errors.Is(cause, ErrReleased)
 	if lost {
@@ -333,7 +330,7 @@ func (l *lane) drop(t *Ticket, cause error) bool {
 	t.err = cause
 	t.wake()
 	if l.svc.tracing() {
-		l.noteLeft(t)
+		l.trace(t.request(), "place left", "nonce", t.nonce, "reason", cause)
 	}
 	now := l.svc.now()
 	l.noteIdle(now)

@@ -223,30 +223,7 @@ func (t *Ticket) request() context.Context {
 	return t.parent
 }
 
-func (l *lane) noteDrawn(t *Ticket) {
-	length := len(l.queue)
-	l.note(func() {
-		l.svc.log.Log(nobody(), levelTrace, "ticket drawn", "sender", l.sender, "nonce", t.nonce, "queue", length)
-	})
-}
-
-func (l *lane) noteStated(s statement, v view) {
-	l.note(func() {
-		l.svc.log.Log(nobody(), levelTrace, "told redis", "sender", l.sender, "claim", s.claim.session, "lowest", s.claim.nonce, "turn", s.turn, "ended", s.ended,
-			"owner", v.owner.session, "process", v.owner.instance, "fence", v.owner.fence)
-	})
-}
-
-func (l *lane) notePutBack(t *Ticket) {
-	expected, ctx := l.chain.expected, t.request()
-	l.note(func() {
-		l.svc.log.Log(ctx, levelTrace, "put back in line", "sender", l.sender, "nonce", t.nonce, "expected", expected)
-	})
-}
-
-func (l *lane) noteLeft(t *Ticket) {
-	err, ctx := t.err, t.request()
-	l.note(func() {
-		l.svc.log.Log(ctx, levelTrace, "place left", "sender", l.sender, "nonce", t.nonce, "reason", err)
-	})
+// trace logs a step of a ticket, or of a lane.
+func (l *lane) trace(ctx context.Context, step string, args ...any) {
+	l.note(func() { l.svc.log.Log(ctx, levelTrace, step, append(args, "sender", l.sender)...) })
 }

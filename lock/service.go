@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -353,23 +354,14 @@ func (r *registry) inUse(sender common.Address) bool {
 // lanes returns the lanes in use, and the idle ones if all is set, each kind in an order that only depends on who sends
 // what: the map's own order would make every simulation of the same seed another one.
 func (r *registry) lanes(all bool) []*lane {
-	busy, idle := r.list(all)
-	slices.SortFunc(busy, func(a, b *lane) int { return a.sender.Cmp(b.sender) })
-	return append(busy, idle...)
-}
-
-// list is lanes without an order of the busy ones, which are sorted while others may use the registry.
-func (r *registry) list(all bool) (busy, idle []*lane) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	busy = make([]*lane, 0, len(r.busy))
-	for _, l := range r.busy {
-		busy = append(busy, l)
-	}
+	busy, idle := slices.Collect(maps.Values(r.busy)), []*lane(nil)
 	if all {
 		idle = r.idle.Values()
 	}
-	return busy, idle
+	r.mu.Unlock()
+	slices.SortFunc(busy, func(a, b *lane) int { return a.sender.Cmp(b.sender) })
+	return append(busy, idle...)
 }
 
 // each calls f for lanes, with their mu locked.

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"lockstep/internal/telemetry"
 )
 
 // Ticket is a place in a sender's queue, taken by Service.Enter. Its order is fixed at
@@ -27,7 +25,6 @@ type Ticket struct {
 	limit       *time.Timer     // of Notify
 	parent      context.Context // of the first Wait for this turn, from its beginning on
 	lease       *Lease          // of its turn, or its last one; nil: it had none
-	first       Lease           // its first one
 	follows     bool            // others were in the lane when it entered, or it let one go first
 	passedBy    uint64          // 1 + the nonce it last let go first; 0 = none
 	outlastsGap bool            // it has been held back, or was promised: a gap is no reason to refuse it
@@ -87,21 +84,11 @@ func (t *Ticket) wait(ctx context.Context, limit <-chan time.Time) (*Lease, erro
 	if first {
 		lease.parent = ctx
 	}
-	t.countWait(ctx)
 	l.unlock()
 	if first {
 		l.svc.logAcquired(ctx, lease, length)
 	}
 	return lease, nil
-}
-
-// countWait counts the wait for the turn, once. That is when a request takes the turn, whose trace the metric then
-// names; or at the turn's end, if none took it. lane.mu must be held.
-func (t *Ticket) countWait(ctx context.Context) {
-	if !t.lease.waited {
-		t.lease.waited = true
-		telemetry.Observe(ctx, t.lane.svc.metrics.wait[t.lease.turn.by], (t.lease.granted - t.entered).Seconds())
-	}
 }
 
 // Notify calls f, once and in a goroutine of its own, when the ticket stops waiting, so that a Wait does not
@@ -160,19 +147,9 @@ func (t *Ticket) giveUp() {
 
 // Observe tells the lane the account's nonce as the mirror node shows it. It counts if
 // the lane knows none, or a lower one: the mirror node lags, so it never lowers.
-// With a hold-back window, a burst on a lane that knows nothing waits for it.
+// With a hold-back window, a burst on a lane that knows nothing waits for it. The first in line tells Redis even what is
+// no news here: Redis may have forgotten it, with the turn of a process that died.
 func (t *Ticket) Observe(nonce uint64) {
-	l := t.lane
-	l.mu.Lock()
-	defer l.unlock()
-	if t.err == nil {
-		l.learn(nonce, false)
-	}
-}
-
-// Remind is Observe for a ticket that is held back. It tells Redis even what is no news
-// here: Redis may have forgotten it, with the turn of a process that died.
-func (t *Ticket) Remind(nonce uint64) {
 	l := t.lane
 	l.mu.Lock()
 	defer l.unlock()
@@ -215,7 +192,6 @@ type Lease struct {
 	// Guarded by lane.mu.
 
 	granted  time.Duration
-	waited   bool          // the wait for it is counted
 	held     time.Duration // set at the end
 	err      error         // why it is over; nil: it is not
 	advanced bool
@@ -486,7 +462,7 @@ func (l *Lease) PutBack(window time.Duration) bool {
 		window = ln.untilGap(t, ln.svc.now()+window) - ln.svc.now() // the verdict may have come since the holder asked
 	}
 	if ln.svc.tracing() {
-		ln.notePutBack(t)
+		ln.trace(t.request(), "put back in line", "nonce", t.nonce, "expected", ln.chain.expected)
 	}
 	ln.vacate(l, ErrReleased)
 	t.parent, t.ready = nil, nil

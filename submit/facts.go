@@ -381,7 +381,7 @@ func (l *learner) lookUp(ticket *lock.Ticket, w *watched) {
 	_ = safely(func() error {
 		account, found, err := l.chain.Account(w.ctx, w.sender)
 		if err == nil && found {
-			ticket.Remind(account.Nonce)
+			ticket.Observe(account.Nonce)
 		}
 		return err
 	})

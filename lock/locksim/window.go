@@ -168,7 +168,7 @@ func (c *client) wait(ctx context.Context) (*lock.Lease, error) {
 			}
 			if ticket.FirstInLine() {
 				c.pause(c.Looks)
-				ticket.Remind(c.w.shown(c.Sender))
+				ticket.Observe(c.w.shown(c.Sender))
 			}
 		}
 	})
