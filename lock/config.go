@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caarlos0/env/v11"
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/internal/envx"
@@ -64,12 +65,9 @@ type Config struct {
 
 // DefaultConfig returns the defaults that the tags declare, with ordering on.
 func DefaultConfig() Config {
-	ms := func(n int) envx.Millis { return envx.Millis(time.Duration(n) * time.Millisecond) }
-	return Config{
-		Enabled: true, MaxHold: ms(30_000), LocalEntries: 1000, PollInterval: ms(50), HeartbeatInterval: ms(350),
-		HeartbeatMissed: 5, MembershipInterval: ms(10_000), RedisTimeout: ms(500), RedisPatience: ms(3000), MaxQueue: 1024, Memory: ms(10_000),
-		Window: ms(250), Recovery: ms(50_000), Promise: ms(300_000), Percent: 100, Release: ReleaseAccepted,
-	}
+	cfg := env.Must(env.ParseAsWithOptions[Config](env.Options{Environment: map[string]string{}}))
+	cfg.Enabled = true
+	return cfg
 }
 
 // Late is how much longer than Window a transaction waits for a predecessor that is missing and may have come a moment too
