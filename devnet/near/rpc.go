@@ -219,14 +219,11 @@ func (c *Chain) find(ref reference) (*block, error) {
 }
 
 func (c *Chain) chunk(params json.RawMessage) (any, error) {
-	var list []string
 	named := struct {
 		Chunk string `json:"chunk_id"`
 	}{}
-	if json.Unmarshal(params, &list) == nil && len(list) == 1 {
-		named.Chunk = list[0]
-	} else if err := json.Unmarshal(params, &named); err != nil {
-		return nil, parseError(err.Error())
+	if err := decode(params, &named, &named.Chunk); err != nil {
+		return nil, err
 	}
 	hash, err := near.ParseHash(named.Chunk)
 	if err != nil {
@@ -315,16 +312,28 @@ func (c *Chain) query(params json.RawMessage) (any, error) {
 	}
 }
 
-func (c *Chain) callSend(ctx context.Context, method string, params json.RawMessage) (any, error) {
+// decode reads parameters by their names, or as a list in their order.
+func decode(params json.RawMessage, named any, inOrder ...*string) error {
 	var list []string
+	if json.Unmarshal(params, &list) == nil && len(list) == len(inOrder) {
+		for i, to := range inOrder {
+			*to = list[i]
+		}
+		return nil
+	}
+	if err := json.Unmarshal(params, named); err != nil {
+		return parseError(err.Error())
+	}
+	return nil
+}
+
+func (c *Chain) callSend(ctx context.Context, method string, params json.RawMessage) (any, error) {
 	named := struct {
 		Signed string `json:"signed_tx_base64"`
 		Wait   string `json:"wait_until"`
 	}{Wait: "EXECUTED_OPTIMISTIC"}
-	if json.Unmarshal(params, &list) == nil && len(list) == 1 {
-		named.Signed = list[0]
-	} else if err := json.Unmarshal(params, &named); err != nil {
-		return nil, parseError(err.Error())
+	if err := decode(params, &named, &named.Signed); err != nil {
+		return nil, err
 	}
 	data, err := base64.StdEncoding.DecodeString(named.Signed)
 	if err != nil {
@@ -352,16 +361,13 @@ func (c *Chain) callSend(ctx context.Context, method string, params json.RawMess
 }
 
 func (c *Chain) callStatus(ctx context.Context, method string, params json.RawMessage) (any, error) {
-	var list []string
 	named := struct {
 		Hash   string `json:"tx_hash"`
 		Signer string `json:"sender_account_id"`
 		Wait   string `json:"wait_until"`
 	}{Wait: "EXECUTED_OPTIMISTIC"}
-	if json.Unmarshal(params, &list) == nil && len(list) == 2 {
-		named.Hash, named.Signer = list[0], list[1]
-	} else if err := json.Unmarshal(params, &named); err != nil {
-		return nil, parseError(err.Error())
+	if err := decode(params, &named, &named.Hash, &named.Signer); err != nil {
+		return nil, err
 	}
 	hash, err := near.ParseHash(named.Hash)
 	if err != nil {
