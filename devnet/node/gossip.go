@@ -1,9 +1,10 @@
 package node
 
 import (
-	"container/heap"
 	"context"
 	"math/rand/v2"
+	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -24,9 +25,8 @@ type gossip struct {
 
 	mu      sync.Mutex
 	random  *rand.Rand
-	last    []time.Time // per node, when its newest transaction is due
-	pending dueHeap
-	next    uint64 // arrival number
+	last    []time.Time      // per node, when its newest transaction is due
+	pending []dueTransaction // in the order in which they are due
 }
 
 func newGossip(cfg Config) *gossip {
@@ -61,8 +61,8 @@ func (g *gossip) accept(node int, sub *ledger.Submission) bool {
 		due = g.last[node]
 	}
 	g.last[node] = due
-	g.next++
-	heap.Push(&g.pending, dueTransaction{due: due, arrival: g.next, sub: sub})
+	after := sort.Search(len(g.pending), func(i int) bool { return g.pending[i].due.After(due) })
+	g.pending = slices.Insert(g.pending, after, dueTransaction{due, sub})
 	select {
 	case g.wake <- struct{}{}:
 	default:
@@ -100,39 +100,14 @@ func (g *gossip) due() (*ledger.Submission, time.Duration) {
 	if wait := time.Until(g.pending[0].due); wait > 0 {
 		return nil, wait
 	}
-	next, _ := heap.Pop(&g.pending).(dueTransaction)
+	next := g.pending[0]
+	g.pending = g.pending[1:]
 	return next.sub, 0
 }
 
 type dueTransaction struct {
-	due     time.Time
-	arrival uint64
-	sub     *ledger.Submission
-}
-
-// dueHeap is ordered by due time, then by arrival.
-type dueHeap []dueTransaction
-
-func (h dueHeap) Len() int { return len(h) }
-func (h dueHeap) Less(i, j int) bool {
-	if !h[i].due.Equal(h[j].due) {
-		return h[i].due.Before(h[j].due)
-	}
-	return h[i].arrival < h[j].arrival
-}
-func (h dueHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *dueHeap) Push(x any) {
-	if t, isDue := x.(dueTransaction); isDue {
-		*h = append(*h, t)
-	}
-}
-
-func (h *dueHeap) Pop() any {
-	old := *h
-	last := old[len(old)-1]
-	old[len(old)-1] = dueTransaction{}
-	*h = old[:len(old)-1]
-	return last
+	due time.Time
+	sub *ledger.Submission
 }
 
 // seen remembers the ids of transactions a node accepted, until they expire.
