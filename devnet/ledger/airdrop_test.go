@@ -437,26 +437,3 @@ func TestAirdropCalls(t *testing.T) {
 	}
 	r.checkSupply(coin)
 }
-
-// A frame that reverts takes back the airdrops that it made.
-func TestRevertTakesAirdropsBack(t *testing.T) {
-	r := newRig(t, Config{})
-	owner, other := dev(t, 0), dev(t, 1)
-	coin := r.fungibleToken(owner, nil)
-	contract, run := r.serviceCaller(owner)
-	id, _ := r.View().Resolve(contract)
-	r.want(run(packed(t, "associateToken(address,address)", contract, coin.LongZero()), false), okay)
-	r.want(r.submit(owner.id, units(coin, owner.id.AccountID(), -9, id.AccountID(), 9), owner.key), okay)
-	drop := packed(t, airdropSignature, []transfersArg{
-		{Name0: coin.LongZero(), Name1: []amountArg{{contract, -4, false}, {other.address, 4, false}}},
-	})
-	rec := run(drop, true)
-	r.want(rec, hapi.ResponseCodeEnum_CONTRACT_REVERT_EXECUTED)
-	if got := r.airdrops(other.id, true); len(got) != 0 || rec.Children[0].Status != hapi.ResponseCodeEnum_REVERTED_SUCCESS || len(rec.Children[0].Did().Airdrops) != 0 {
-		t.Errorf("pending %+v, child %+v", got, rec.Children[0])
-	}
-	r.want(run(drop, false), okay)
-	if got := r.airdrops(other.id, true); len(got) != 1 || got[0].Amount != 4 || got[0].Sender != id {
-		t.Errorf("pending %+v", got)
-	}
-}

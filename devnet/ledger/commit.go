@@ -6,6 +6,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/core/vm"
 
 	"lockstep/devnet/ledger/hapikey"
 	"lockstep/internal/hedera"
@@ -132,7 +133,7 @@ func (h *handling) nameAction(a *Action, root bool) {
 		a.Recipient = id
 	}
 	if root {
-		a.CallType, a.Operation = CallTypeCreate, OpCreate
+		a.CallType, a.Operation = CallTypeCreate, vm.CREATE.String()
 	}
 }
 

@@ -392,7 +392,7 @@ func TestStaticWrite(t *testing.T) {
 	r.want(rec, hapi.ResponseCodeEnum_SUCCESS)
 	inner := rec.Result.Actions[1]
 	if common.BytesToHash(rec.Result.Output) != (common.Hash{}) || inner.ResultType != ResultError ||
-		string(inner.Result) != "ILLEGAL_STATE_CHANGE" || inner.Operation != OpStaticCall || inner.Depth != 1 {
+		string(inner.Result) != "ILLEGAL_STATE_CHANGE" || inner.Operation != "STATICCALL" || inner.Depth != 1 {
 		t.Errorf("inner %+v", inner)
 	}
 }

@@ -195,7 +195,7 @@ func (lazyCreation) Run([]byte) ([]byte, error) { return nil, nil }
 
 func (x *execution) newAction(depth int, op vm.OpCode, from, to common.Address, input []byte, gas uint64, value *big.Int) Action {
 	a := Action{
-		CallType: CallTypeCall, Operation: operation(op), Depth: depth,
+		CallType: CallTypeCall, Operation: op.String(), Depth: depth,
 		From: from, To: to, Gas: gas, Input: append([]byte(nil), input...),
 		CallerIsCode: depth > 0,
 	}
@@ -242,24 +242,5 @@ func (x *execution) endAction(a *Action, output []byte, gasUsed uint64, err erro
 func (x *execution) failRoot(gas uint64) {
 	if len(x.actions) > 0 {
 		x.endAction(&x.actions[0], nil, gas, errHalt)
-	}
-}
-
-func operation(op vm.OpCode) Operation {
-	switch op {
-	case vm.CALL:
-		return OpCall
-	case vm.CALLCODE:
-		return OpCallCode
-	case vm.DELEGATECALL:
-		return OpDelegateCall
-	case vm.STATICCALL:
-		return OpStaticCall
-	case vm.CREATE:
-		return OpCreate
-	case vm.CREATE2:
-		return OpCreate2
-	default:
-		return OpUnknown
 	}
 }

@@ -16,27 +16,6 @@ import (
 
 var accountAddress = hedera.Entity(numAccountService).LongZero()
 
-// Every function answers to the selector that it has on the network.
-func TestAccountServiceSelectors(t *testing.T) {
-	const selectors = `
-0xdea3d081 getEvmAddressAlias
-0xbbee989e hbarAllowance
-0xfec46666 hbarAllowance
-0x86aff07c hbarApprove
-0xa0918464 hbarApprove
-0xbbf12d2e getHederaAccountNumAlias
-0xb2526367 isAuthorized
-0xb2a31da4 isAuthorizedRaw
-0x308ef301 isValidAlias
-0xf5677e99 setUnlimitedAutomaticAssociations
-`
-	functions := newAccountFunctions()
-	listed := listed(t, functions, selectors)
-	if got := len(functions.direct()) + len(functions.facade()); got != listed {
-		t.Errorf("%d functions, %d are listed", got, listed)
-	}
-}
-
 // Allowances of hbar, at the service and at an account's own address.
 func TestHbarAllowances(t *testing.T) {
 	r := newRig(t, Config{})

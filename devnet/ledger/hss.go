@@ -170,7 +170,7 @@ func scheduledToken(nonFungible bool, say func(c *serviceCall, t *Token) sysabi.
 // future is the token that a creation would make now.
 func (x *execution) future(body *hapi.TokenCreateTransactionBody) *Token {
 	t := newToken(body)
-	for _, r := range t.Keys.given(body) {
+	for _, r := range t.Keys.roles(body) {
 		if r.given != nil {
 			*r.kept = r.given
 		}

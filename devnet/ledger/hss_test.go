@@ -19,29 +19,6 @@ import (
 
 var scheduleAddress = hedera.Entity(numScheduleService).LongZero()
 
-// Every function answers to the selector that it has on the network.
-func TestScheduleServiceSelectors(t *testing.T) {
-	const selectors = `
-0x72d42394 deleteSchedule
-0xc61dea85 deleteSchedule
-0xdfb4a999 hasScheduleCapacity
-0xda2d5f8f getScheduledCreateFungibleTokenInfo
-0xd68c902c getScheduledCreateNonFungibleTokenInfo
-0xca829811 scheduleNative
-0x6f5bfde8 scheduleCall
-0xe6599c18 scheduleCallWithPayer
-0x105772b2 executeCallOnPayerSignature
-0x358eeb03 signSchedule
-0x06d15889 signSchedule
-0xf0637961 authorizeSchedule
-`
-	functions := newScheduleFunctions()
-	listed := listed(t, functions, selectors)
-	if got := len(functions.direct()) + len(functions.facade()); got != listed {
-		t.Errorf("%d functions, %d are listed", got, listed)
-	}
-}
-
 // forwarder is a contract that calls an address with its input and returns the answer, or stores 1
 // when nobody gave it any.
 func forwarder(target common.Address) []byte {

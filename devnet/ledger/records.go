@@ -226,7 +226,7 @@ type StateChange struct {
 // Action is one frame of the call tree, in the order of entry. Index 0 is the root.
 type Action struct {
 	CallType      CallType
-	Operation     Operation
+	Operation     string // the opcode it came from
 	Depth         int
 	Caller        hedera.ID
 	CallerIsCode  bool // the caller is a contract
@@ -250,20 +250,6 @@ const (
 	CallTypeCreate     CallType = "CREATE"
 	CallTypePrecompile CallType = "PRECOMPILE"
 	CallTypeSystem     CallType = "SYSTEM"
-)
-
-// Operation is the opcode an action came from.
-type Operation string
-
-// The operations of actions.
-const (
-	OpCall         Operation = "CALL"
-	OpCallCode     Operation = "CALLCODE"
-	OpDelegateCall Operation = "DELEGATECALL"
-	OpStaticCall   Operation = "STATICCALL"
-	OpCreate       Operation = "CREATE"
-	OpCreate2      Operation = "CREATE2"
-	OpUnknown      Operation = "UNKNOWN"
 )
 
 // ResultType says what Action.Result holds.

@@ -150,16 +150,27 @@ type role struct {
 	none    hedera.Status // the token has no such key
 }
 
-func (k *TokenKeys) roles(admin, kyc, freeze, wipe, supply, fees, pause, metadata *hapi.Key) []role {
+// roles are the keys that a creation or an update gives.
+func (k *TokenKeys) roles(body interface {
+	GetAdminKey() *hapi.Key
+	GetKycKey() *hapi.Key
+	GetFreezeKey() *hapi.Key
+	GetWipeKey() *hapi.Key
+	GetSupplyKey() *hapi.Key
+	GetFeeScheduleKey() *hapi.Key
+	GetPauseKey() *hapi.Key
+	GetMetadataKey() *hapi.Key
+},
+) []role {
 	return []role{
-		{admin, &k.Admin, hapi.ResponseCodeEnum_INVALID_ADMIN_KEY, hapi.ResponseCodeEnum_TOKEN_IS_IMMUTABLE},
-		{kyc, &k.KYC, hapi.ResponseCodeEnum_INVALID_KYC_KEY, hapi.ResponseCodeEnum_TOKEN_HAS_NO_KYC_KEY},
-		{freeze, &k.Freeze, hapi.ResponseCodeEnum_INVALID_FREEZE_KEY, hapi.ResponseCodeEnum_TOKEN_HAS_NO_FREEZE_KEY},
-		{wipe, &k.Wipe, hapi.ResponseCodeEnum_INVALID_WIPE_KEY, hapi.ResponseCodeEnum_TOKEN_HAS_NO_WIPE_KEY},
-		{supply, &k.Supply, hapi.ResponseCodeEnum_INVALID_SUPPLY_KEY, hapi.ResponseCodeEnum_TOKEN_HAS_NO_SUPPLY_KEY},
-		{fees, &k.FeeSchedule, hapi.ResponseCodeEnum_INVALID_CUSTOM_FEE_SCHEDULE_KEY, hapi.ResponseCodeEnum_TOKEN_HAS_NO_FEE_SCHEDULE_KEY},
-		{pause, &k.Pause, hapi.ResponseCodeEnum_INVALID_PAUSE_KEY, hapi.ResponseCodeEnum_TOKEN_HAS_NO_PAUSE_KEY},
-		{metadata, &k.Metadata, hapi.ResponseCodeEnum_INVALID_METADATA_KEY, hapi.ResponseCodeEnum_TOKEN_HAS_NO_METADATA_KEY},
+		{body.GetAdminKey(), &k.Admin, hapi.ResponseCodeEnum_INVALID_ADMIN_KEY, hapi.ResponseCodeEnum_TOKEN_IS_IMMUTABLE},
+		{body.GetKycKey(), &k.KYC, hapi.ResponseCodeEnum_INVALID_KYC_KEY, hapi.ResponseCodeEnum_TOKEN_HAS_NO_KYC_KEY},
+		{body.GetFreezeKey(), &k.Freeze, hapi.ResponseCodeEnum_INVALID_FREEZE_KEY, hapi.ResponseCodeEnum_TOKEN_HAS_NO_FREEZE_KEY},
+		{body.GetWipeKey(), &k.Wipe, hapi.ResponseCodeEnum_INVALID_WIPE_KEY, hapi.ResponseCodeEnum_TOKEN_HAS_NO_WIPE_KEY},
+		{body.GetSupplyKey(), &k.Supply, hapi.ResponseCodeEnum_INVALID_SUPPLY_KEY, hapi.ResponseCodeEnum_TOKEN_HAS_NO_SUPPLY_KEY},
+		{body.GetFeeScheduleKey(), &k.FeeSchedule, hapi.ResponseCodeEnum_INVALID_CUSTOM_FEE_SCHEDULE_KEY, hapi.ResponseCodeEnum_TOKEN_HAS_NO_FEE_SCHEDULE_KEY},
+		{body.GetPauseKey(), &k.Pause, hapi.ResponseCodeEnum_INVALID_PAUSE_KEY, hapi.ResponseCodeEnum_TOKEN_HAS_NO_PAUSE_KEY},
+		{body.GetMetadataKey(), &k.Metadata, hapi.ResponseCodeEnum_INVALID_METADATA_KEY, hapi.ResponseCodeEnum_TOKEN_HAS_NO_METADATA_KEY},
 	}
 }
 
@@ -171,12 +182,6 @@ func newToken(body *hapi.TokenCreateTransactionBody) *Token {
 		Decimals: body.GetDecimals(), Supply: int64(body.GetInitialSupply()), Initial: int64(body.GetInitialSupply()),
 		MaxSupply: body.GetMaxSupply(), FreezeDefault: body.GetFreezeDefault(),
 	}
-}
-
-// given are the roles of a token's keys in its creation.
-func (k *TokenKeys) given(body *hapi.TokenCreateTransactionBody) []role {
-	return k.roles(body.GetAdminKey(), body.GetKycKey(), body.GetFreezeKey(), body.GetWipeKey(),
-		body.GetSupplyKey(), body.GetFeeScheduleKey(), body.GetPauseKey(), body.GetMetadataKey())
 }
 
 // tokenCreate makes a token and gives its initial supply to the treasury.
@@ -195,7 +200,7 @@ func (h *handling) tokenCreate(body *hapi.TokenCreateTransactionBody) hedera.Sta
 	}
 	t := newToken(body)
 	t.ID, t.Treasury, t.Created, t.FeesSince = hedera.Entity(h.newNum()), hedera.Entity(treasury.num), h.r.Consensus, h.r.Consensus
-	for _, r := range t.Keys.given(body) {
+	for _, r := range t.Keys.roles(body) {
 		switch {
 		case r.given == nil || hapikey.Empty(r.given):
 			continue
@@ -262,18 +267,12 @@ func pureTokenUpdate(body *hapi.TokenUpdateTransactionBody) hedera.Status {
 	if body.GetToken() == nil {
 		return hapi.ResponseCodeEnum_INVALID_TOKEN_ID
 	}
-	for _, r := range new(TokenKeys).updated(body) {
+	for _, r := range new(TokenKeys).roles(body) {
 		if r.given != nil && !hapikey.Empty(r.given) && !hapikey.Valid(r.given) {
 			return r.invalid
 		}
 	}
 	return okay
-}
-
-// updated are the roles of a token's keys in an update.
-func (k *TokenKeys) updated(body *hapi.TokenUpdateTransactionBody) []role {
-	return k.roles(body.GetAdminKey(), body.GetKycKey(), body.GetFreezeKey(), body.GetWipeKey(),
-		body.GetSupplyKey(), body.GetFeeScheduleKey(), body.GetPauseKey(), body.GetMetadataKey())
 }
 
 // tokenUpdate changes what the token's keys allow to change. What a token without the keys for it can never become is
@@ -362,7 +361,7 @@ func (t *Token) update(body *hapi.TokenUpdateTransactionBody) (needed []*hapi.Ke
 		needed = append(needed, either)
 	}
 	validates := body.GetKeyVerificationMode() == hapi.TokenKeyValidation_FULL_VALIDATION
-	for i, r := range t.Keys.updated(body) {
+	for i, r := range t.Keys.roles(body) {
 		if r.given == nil {
 			continue
 		}

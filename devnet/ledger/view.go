@@ -203,10 +203,7 @@ func (v *View) ResolveAlias(alias []byte) (hedera.ID, bool) {
 
 // Account returns an account or contract, deleted ones included.
 func (v *View) Account(id hedera.ID) (Account, bool) {
-	if id.Shard != 0 || id.Realm != 0 {
-		return Account{}, false
-	}
-	row := v.l.world.entities.read(&v.reader, id.Num)
+	row := v.l.world.entities.read(&v.reader, numberIn(id))
 	if row.Value == nil {
 		return Account{}, false
 	}
@@ -309,12 +306,17 @@ func (v *View) Supply() (total, released hedera.Tinybar) {
 	return total, released
 }
 
+// numberIn is the number of an id of this network's shard and realm; no other one is anything's.
+func numberIn(id hedera.ID) int64 {
+	if id.Shard != 0 || id.Realm != 0 {
+		return -1
+	}
+	return id.Num
+}
+
 // Token returns a token, deleted ones included.
 func (v *View) Token(id hedera.ID) (Token, bool) {
-	if id.Shard != 0 || id.Realm != 0 {
-		return Token{}, false
-	}
-	return rowAt(v, &v.l.world.tokens, id.Num)
+	return rowAt(v, &v.l.world.tokens, numberIn(id))
 }
 
 // Tokens yields tokens with low ≤ number ≤ high by number, ascending or descending.
@@ -324,18 +326,12 @@ func (v *View) Tokens(low, high int64, descending bool) iter.Seq[*Token] {
 
 // Topic returns a topic, deleted ones included.
 func (v *View) Topic(id hedera.ID) (Topic, bool) {
-	if id.Shard != 0 || id.Realm != 0 {
-		return Topic{}, false
-	}
-	return rowAt(v, &v.l.world.topics, id.Num)
+	return rowAt(v, &v.l.world.topics, numberIn(id))
 }
 
 // Schedule returns a schedule, those that executed, expired or were deleted included.
 func (v *View) Schedule(id hedera.ID) (Schedule, bool) {
-	if id.Shard != 0 || id.Realm != 0 {
-		return Schedule{}, false
-	}
-	return rowAt(v, &v.l.world.schedules, id.Num)
+	return rowAt(v, &v.l.world.schedules, numberIn(id))
 }
 
 // Schedules yields schedules with low ≤ number ≤ high by number, ascending or descending.
