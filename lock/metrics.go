@@ -225,5 +225,7 @@ func (t *Ticket) request() context.Context {
 
 // trace logs a step of a ticket, or of a lane.
 func (l *lane) trace(ctx context.Context, step string, args ...any) {
-	l.note(func() { l.svc.log.Log(ctx, levelTrace, step, append(args, "sender", l.sender)...) })
+	l.note(func() {
+		l.svc.log.Log(ctx, levelTrace, step, append(args, "sender", l.sender)...) //nolint:sloglint // each caller has its own
+	})
 }
