@@ -73,7 +73,6 @@ type link struct {
 	heardAt   time.Duration   // when that was: everything had been stated
 
 	here     bool          // Redis is there, as far as the lane has followed it
-	alone    bool          // it is not, and the lane has gone on
 	failures int           // in a row, although heartbeats succeeded
 	outUntil time.Duration // the lane is kept off Redis until then; 0 = it is not
 	foreign  bool          // its keys have somebody else's values
@@ -97,7 +96,7 @@ func (l *lane) followRemote(now time.Duration) {
 	f, up := &l.link, l.svc.remote.up.Load()
 	switch {
 	case up && !f.here:
-		f.here, f.alone, f.failures = true, false, 0
+		f.here, f.failures = true, 0
 		if l.wasShared() {
 			down := l.downAt()
 			for _, t := range l.queue {

@@ -220,11 +220,8 @@ func (l *lane) dispatch(now time.Duration) {
 		l.arm(until, now)
 		return
 	}
-	if l.svc.remote != nil && !l.link.here && !l.link.alone {
-		l.link.alone = true
-		if l.wasShared() {
-			l.hole() // others may have gone on
-		}
+	if !l.link.here && l.wasShared() && l.recoveredAt <= l.downAt() {
+		l.hole() // others may have gone on
 	}
 	t, until := l.pick(l.chain, now)
 	if t == nil {
