@@ -49,7 +49,7 @@ func (d *delivery) offerIn(ctx context.Context, n *node) (hedera.Status, hedera.
 	waiting, cancel := context.WithTimeout(ctx, d.client.attemptTimeout)
 	defer cancel()
 	draft := draft{operation: d.op, id: d.ID, maxFee: d.MaxFee, signer: d.Payer}
-	request, _, err := draft.sign(n.id)
+	request, err := draft.sign(n.id)
 	if err != nil {
 		return 0, 0, &unsentError{&localError{err}}
 	}

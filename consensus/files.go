@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
-	"google.golang.org/protobuf/encoding/protowire"
 
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -157,41 +156,25 @@ func throttled(status hedera.Status) bool {
 // fileLifetime is when a file expires that was, against all efforts, not deleted.
 const fileLifetime = 90 * 24 * time.Hour
 
-// Members of TransactionBody.data about files, and their fields.
-const (
-	fieldFileAppend = 16
-	fieldFileCreate = 17
-	fieldFileDelete = 18
-
-	fieldFileID       = 2 // of FileAppend and FileDelete
-	fieldFileExpiry   = 2 // of FileCreate
-	fieldFileKeys     = 3
-	fieldFileContents = 4
-
-	fieldKeyEd25519 = 2 // Key…
-	fieldKeyECDSA   = 7
-)
-
 // fileCreation makes a file that only the holder of a key can change and delete.
 func fileCreation(key *hedera.PrivateKey, contents []byte) operation {
-	scheme := protowire.Number(fieldKeyECDSA)
+	owner := &hapi.Key{Key: &hapi.Key_ECDSASecp256K1{ECDSASecp256K1: key.Public()}}
 	if key.Kind() == hedera.Ed25519 {
-		scheme = fieldKeyEd25519
+		owner.Key = &hapi.Key_Ed25519{Ed25519: key.Public()}
 	}
-	expiry := appendVarint(nil, 1, uint64(time.Now().Add(fileLifetime).Unix()))
-	list := appendBytes(nil, 1, appendBytes(nil, scheme, key.Public())) // KeyList.keys
-	data := make([]byte, 0, len(contents)+len(expiry)+len(list)+16)
-	data = appendBytes(data, fieldFileExpiry, expiry)
-	data = appendBytes(data, fieldFileKeys, list)
-	data = appendBytes(data, fieldFileContents, contents)
-	return operation{method: hapi.MethodCreateFile, field: fieldFileCreate, data: data}
+	return operation{hapi.MethodCreateFile, &hapi.TransactionBody{Data: &hapi.TransactionBody_FileCreate{FileCreate: &hapi.FileCreateTransactionBody{
+		ExpirationTime: &hapi.Timestamp{Seconds: time.Now().Add(fileLifetime).Unix()}, Keys: &hapi.KeyList{Keys: []*hapi.Key{owner}}, Contents: contents,
+	}}}}
 }
 
 func fileAppend(id hedera.ID, contents []byte) operation {
-	data := appendID(make([]byte, 0, len(contents)+32), fieldFileID, id)
-	return operation{method: hapi.MethodAppendContent, field: fieldFileAppend, data: appendBytes(data, fieldFileContents, contents)}
+	return operation{hapi.MethodAppendContent, &hapi.TransactionBody{Data: &hapi.TransactionBody_FileAppend{
+		FileAppend: &hapi.FileAppendTransactionBody{FileID: id.FileID(), Contents: contents},
+	}}}
 }
 
 func fileDeletion(id hedera.ID) operation {
-	return operation{method: hapi.MethodDeleteFile, field: fieldFileDelete, data: appendID(nil, fieldFileID, id)}
+	return operation{hapi.MethodDeleteFile, &hapi.TransactionBody{Data: &hapi.TransactionBody_FileDelete{
+		FileDelete: &hapi.FileDeleteTransactionBody{FileID: id.FileID()},
+	}}}
 }

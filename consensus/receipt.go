@@ -229,18 +229,14 @@ func (c *Client) stateAt(ctx context.Context, n *node, id hedera.TransactionID) 
 
 // query asks one node for a receipt once. The receipt is nil while there is none.
 func (c *Client) query(ctx context.Context, n *node, id hedera.TransactionID) (*Receipt, idState, error) {
-	conn, err := n.ready(ctx, forQueries, c.pace.wake)
+	response, err := c.put(ctx, n, hapi.MethodGetTransactionReceipts, receiptQuery(id))
 	if err != nil {
-		return nil, idUnclear, err
-	}
-	var response hapi.Response
-	if err := call(ctx, conn, hapi.MethodGetTransactionReceipts, receiptQuery(id), nil, &response); err != nil {
 		if !endedByCaller(err) && provablyUnsent(err) {
 			n.failed(err, true)
 		}
-		return nil, idUnclear, fmt.Errorf("node %s: %w", n.id, err)
+		return nil, idUnclear, err
 	}
-	receipt, answer, err := readReceipt(&response)
+	receipt, answer, err := readReceipt(response)
 	if err != nil {
 		return nil, idUnclear, fmt.Errorf("node %s: %w", n.id, err)
 	}
@@ -284,9 +280,9 @@ func newReceipt(r *hapi.TransactionReceipt) *Receipt {
 	account, contract, file := r.GetAccountID(), r.GetContractID(), r.GetFileID()
 	return &Receipt{
 		Status:         r.GetStatus(),
-		Account:        hedera.ID{Shard: account.GetShardNum(), Realm: account.GetRealmNum(), Num: account.GetAccountNum()},
-		Contract:       hedera.ID{Shard: contract.GetShardNum(), Realm: contract.GetRealmNum(), Num: contract.GetContractNum()},
-		File:           hedera.ID{Shard: file.GetShardNum(), Realm: file.GetRealmNum(), Num: file.GetFileNum()},
+		Account:        hedera.IDOf(account, account.GetAccountNum()),
+		Contract:       hedera.IDOf(contract, contract.GetContractNum()),
+		File:           hedera.IDOf(file, file.GetFileNum()),
 		HbarEquivalent: rate.GetHbarEquiv(),
 		CentEquivalent: rate.GetCentEquiv(),
 	}

@@ -120,7 +120,7 @@ func TestReceiptThatNeverComes(t *testing.T) {
 func TestReadReceipt(t *testing.T) {
 	full := &hapi.TransactionReceipt{
 		Status:     statusSuccess,
-		AccountID:  accountID(hedera.ID{Shard: 1, Realm: 2, Num: 3}),
+		AccountID:  hedera.ID{Shard: 1, Realm: 2, Num: 3}.AccountID(),
 		ContractID: &hapi.ContractID{ShardNum: proto.Int64(4), RealmNum: proto.Int64(5), Contract: &hapi.ContractID_ContractNum{ContractNum: 6}},
 		FileID:     &hapi.FileID{ShardNum: proto.Int64(7), RealmNum: proto.Int64(8), FileNum: 9},
 		ExchangeRate: &hapi.ExchangeRateSet{

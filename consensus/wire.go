@@ -3,34 +3,10 @@ package consensus
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 )
-
-// codec sends requests that are encoded already and decodes protobuf answers. Its
-// empty name keeps the content type at plain application/grpc.
-type codec struct{}
-
-func (codec) Name() string { return "" }
-
-func (codec) Marshal(v any) (mem.BufferSlice, error) {
-	b, ok := v.([]byte)
-	if !ok {
-		return nil, fmt.Errorf("consensus codec: cannot send a %T", v)
-	}
-	return mem.BufferSlice{mem.SliceBuffer(b)}, nil
-}
-
-func (codec) Unmarshal(data mem.BufferSlice, v any) error {
-	message, ok := v.(proto.Message)
-	if !ok {
-		return fmt.Errorf("consensus codec: cannot receive into a %T", v)
-	}
-	return proto.Unmarshal(data.Materialize(), message)
-}
 
 // unsentError is a call whose message was not handed to a connection.
 type unsentError struct{ err error }
@@ -50,11 +26,10 @@ func provablyUnsent(err error) bool {
 // The buffer size of 0 makes gRPC commit to the stream once the message is written:
 // otherwise it would by itself write the message again on another connection when
 // the server refuses the stream, at a time when the last look no longer holds.
-func call(ctx context.Context, conn *grpc.ClientConn, method string, request []byte, leaving func() error, response proto.Message) error {
+func call(ctx context.Context, conn *grpc.ClientConn, method string, request proto.Message, leaving func() error, response proto.Message) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the stream on every path
-	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{}, method,
-		grpc.ForceCodecV2(codec{}), grpc.MaxRetryRPCBufferSize(0))
+	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{}, method, grpc.MaxRetryRPCBufferSize(0))
 	if err != nil {
 		return &unsentError{err}
 	}
