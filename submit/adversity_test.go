@@ -25,42 +25,34 @@ import (
 // it. These tests let wrong, old and early transactions be accepted and check that
 // the sender's right one is not shut out.
 
-// accepted answers as soon as the node does; receipts are withheld.
-func accepted(n *network) func(*options) {
-	n.hold = make(chan struct{})
-	return func(o *options) { o.submit.Returns = submit.ReturnsAccepted }
-}
-
-// A load balancer delivers nonce 1 before nonce 0, and the node takes it.
-func TestGapDoesNotBlockItsPredecessor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n, key := newNetwork(), newKey(t)
-		s := newSubmitter(t, n, accepted(n))
-		defer close(n.hold)
-		if err := s.Submit(t.Context(), transfer(t, key, 1)).Err; err != nil {
-			t.Fatalf("the node took nonce 1: %v", err)
-		}
-		if err := s.Submit(t.Context(), transfer(t, key, 0)).Err; err != nil {
-			t.Errorf("nonce 0 is next and was refused: %v", err)
-		}
-	})
-}
-
-// With look-ups off anybody can send an old transaction of a sender again.
-func TestReplayWithoutLookUps(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n, key := newNetwork(), newKey(t)
-		n.nonces[senderOf(key)] = 7
-		returns := accepted(n)
-		s := newSubmitter(t, n, func(o *options) { returns(o); o.submit.SkipLookUps = true })
-		defer close(n.hold)
-		if err := s.Submit(t.Context(), transfer(t, key, 0)).Err; err != nil {
-			t.Fatalf("the node took the replay: %v", err)
-		}
-		if err := s.Submit(t.Context(), transfer(t, key, 7)).Err; err != nil {
-			t.Errorf("the right transaction was refused: %v", err)
-		}
-	})
+// A load balancer delivers nonce 1 before nonce 0, and the node takes it; and with look-ups off anybody can send an old
+// transaction of a sender again. Neither shuts the right one out.
+func TestAcceptanceProvesNoNonce(t *testing.T) {
+	for name, test := range map[string]struct {
+		next, wrong uint64
+		change      func(*options)
+	}{
+		"gap":                     {0, 1, nil},
+		"replay without look-ups": {7, 0, func(o *options) { o.submit.SkipLookUps = true }},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			n, key := newNetwork(), newKey(t)
+			n.nonces[senderOf(key)] = test.next
+			n.hold = make(chan struct{})
+			defer close(n.hold)
+			s := newSubmitter(t, n, func(o *options) {
+				o.submit.Returns = submit.ReturnsAccepted
+				if test.change != nil {
+					test.change(o)
+				}
+			})
+			for _, nonce := range []uint64{test.wrong, test.next} {
+				if err := s.Submit(t.Context(), transfer(t, key, nonce)).Err; err != nil {
+					t.Errorf("the node took nonce %d: %v", nonce, err)
+				}
+			}
+		})
+	}
 }
 
 // The mirror node still says 5 where the network is at 7; a stray 5 fails before it

@@ -272,31 +272,29 @@ func (e *Entry) askLane(ctx context.Context) {
 
 // await waits for the verdict on the transaction before this one, or until its node denies that it has that
 // transaction. It tells whether the holder may go on.
-func (e *Entry) await(ctx context.Context) (over bool) {
-	id, node, open := predecessor(e.next)
-	if open {
+func (e *Entry) await(ctx context.Context) bool {
+	if id, node, open := predecessor(e.next); open {
 		ctx, cancel := context.WithTimeout(ctx, e.s.awaitLimit())
-		answers := make(chan bool, 2)
 		var helpers sync.WaitGroup
 		defer helpers.Wait()
 		defer cancel()
+		over := make(chan struct{}, 2)
 		helpers.Go(func() {
-			if e.next.Decided == nil {
-				answers <- e.s.Nodes.Await(ctx, id, node) == nil
-				return
-			}
-			select {
-			case <-e.next.Decided:
-				answers <- true
-			case <-ctx.Done():
-				answers <- false
+			if e.s.absent(ctx, id, node) {
+				over <- struct{}{}
 			}
 		})
-		helpers.Go(func() { answers <- e.s.absent(ctx, id, node) })
-		if over = <-answers; !over {
-			over = <-answers
+		if e.next.Decided == nil { // nobody here waits for its verdict
+			helpers.Go(func() {
+				if e.s.Nodes.Await(ctx, id, node) == nil {
+					over <- struct{}{}
+				}
+			})
 		}
-		if !over {
+		select {
+		case <-e.next.Decided:
+		case <-over:
+		case <-ctx.Done():
 			return false
 		}
 	}
