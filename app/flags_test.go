@@ -86,22 +86,6 @@ func TestAsync(t *testing.T) {
 	refused(t, r.call("eth_getTransactionReceipt", later.Hash()), later, "Transaction rejected: MAX_GAS_LIMIT_EXCEEDED", nil)
 }
 
-// SEND_RAW_TRANSACTION_RETURNS says whether a verdict is waited for.
-func TestReturns(t *testing.T) {
-	w := newWorld(t)
-	w.spoilNode(t, node.Fault{Outcome: hapi.ResponseCodeEnum_MAX_GAS_LIMIT_EXCEEDED})
-	for setting, want := range map[string]row{
-		"accepted":  {},
-		"consensus": {code: -32003, message: "Transaction rejected: MAX_GAS_LIMIT_EXCEEDED", status: "MAX_GAS_LIMIT_EXCEEDED"},
-	} {
-		t.Run(setting, func(t *testing.T) {
-			r, a := w.relay(t, "SEND_RAW_TRANSACTION_RETURNS="+setting), w.account(t)
-			tx := good(a, 0)
-			want.check(t, r.call("eth_sendRawTransaction", tx), tx)
-		})
-	}
-}
-
 // ENABLE_TX_POOL=false: nothing is pending, and the methods are not there, whatever
 // TXPOOL_API_ENABLED says.
 func TestWithoutPool(t *testing.T) {

@@ -3,7 +3,6 @@ package app_test
 import (
 	"bytes"
 	"crypto/ecdsa"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -20,8 +19,6 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"lockstep/app"
 	"lockstep/devnet"
@@ -30,8 +27,6 @@ import (
 	"lockstep/devnet/mirrorrest"
 	"lockstep/devnet/node"
 	"lockstep/e2e/harness"
-	"lockstep/internal/hapi"
-	"lockstep/internal/hedera"
 )
 
 // world is a development network whose faults a test decides, and senders with money.
@@ -276,54 +271,4 @@ func (r *relay) until(what string, ok func() bool) {
 		}
 		<-ticker.C
 	}
-}
-
-// stranger has no account on the network.
-func (w *world) stranger(t *testing.T) *account {
-	t.Helper()
-	key, err := crypto.GenerateKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &account{t, key, crypto.PubkeyToAddress(key.PublicKey)}
-}
-
-// signing makes an account that must sign what it receives, and returns its address.
-func (w *world) signing(t *testing.T) *common.Address {
-	t.Helper()
-	a := w.account(t)
-	id, ok := w.net.Ledger().Handled().Resolve(a.address)
-	key, err := hedera.ParsePrivateKey(hex.EncodeToString(crypto.FromECDSA(a.key)), hedera.FormatHexECDSA)
-	if err != nil || !ok {
-		t.Fatal(err, ok)
-	}
-	account := &hapi.AccountID{Account: &hapi.AccountID_AccountNum{AccountNum: id.Num}}
-	body, err := proto.Marshal(&hapi.TransactionBody{
-		TransactionID:            &hapi.TransactionID{AccountID: account, TransactionValidStart: &hapi.Timestamp{Seconds: time.Now().Unix() - 5}},
-		TransactionFee:           uint64(hedera.Hbar),
-		TransactionValidDuration: &hapi.Duration{Seconds: 120},
-		Data: &hapi.TransactionBody_CryptoUpdateAccount{CryptoUpdateAccount: &hapi.CryptoUpdateTransactionBody{
-			AccountIDToUpdate: account, ReceiverSigRequiredWrapper: wrapperspb.Bool(true),
-		}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	signature, err := key.Sign(body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pair := &hapi.SignaturePair{PubKeyPrefix: key.Public(), Signature: &hapi.SignaturePair_ECDSASecp256K1{ECDSASecp256K1: signature}}
-	signed, err := proto.Marshal(&hapi.SignedTransaction{BodyBytes: body, SigMap: &hapi.SignatureMap{SigPair: []*hapi.SignaturePair{pair}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	submission, status := node.Decode(&hapi.Transaction{SignedTransactionBytes: signed})
-	if submission == nil {
-		t.Fatal(status)
-	}
-	if record := w.net.Ledger().Handle(submission); !hedera.Succeeded(record.Status) {
-		t.Fatal(record.Status)
-	}
-	return &a.address
 }

@@ -157,20 +157,6 @@ func TestLifecycle(t *testing.T) {
 			t.Errorf("after it was sent again: %+v", got)
 		}
 	})
-	t.Run("rejected", func(t *testing.T) {
-		w.spoilNode(t, node.Fault{Outcome: hapi.ResponseCodeEnum_CONSENSUS_GAS_EXHAUSTED})
-		sender := w.account(t)
-		tx := sender.sign(sender.pay(0))
-		if got := r.send(tx); got.Error == nil || got.Error.Code != -32003 {
-			t.Fatal(got)
-		}
-		if got := r.record(tx.Hash()); got.Status != "rejected" || got.HederaStatus != "CONSENSUS_GAS_EXHAUSTED" || got.TransactionID == "" {
-			t.Errorf("%+v", got)
-		}
-		refused(t, r.call("eth_getTransactionReceipt", tx.Hash()), tx, "Transaction rejected: CONSENSUS_GAS_EXHAUSTED", map[string]any{
-			"hederaStatus": "CONSENSUS_GAS_EXHAUSTED", "transactionId": r.record(tx.Hash()).TransactionID,
-		})
-	})
 	t.Run("never sent", func(t *testing.T) {
 		sender := w.account(t)
 		data := sender.pay(0)
@@ -184,21 +170,6 @@ func TestLifecycle(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		refused(t, r.call("eth_getTransactionReceipt", tx.Hash()), tx, "Transaction rejected: "+want, map[string]any{"detail": want})
-	})
-	t.Run("unknown", func(t *testing.T) {
-		w.spoilNode(t, node.Fault{Vanish: true})
-		r := w.relay(t, "TX_STATUS_TRACING=true", "READ_YOUR_WRITES_WAIT_MS=200", "ENABLE_NONCE_ORDERING=true", "SDK_REQUEST_TIMEOUT=4000")
-		sender := w.account(t)
-		tx := sender.sign(sender.pay(0))
-		if got := r.send(tx); got.Error == nil || got.Error.Code != -32010 {
-			t.Fatal(got)
-		}
-		if got := r.record(tx.Hash()); got.Status != "timedout" || got.TransactionID == "" {
-			t.Errorf("%+v", got)
-		}
-		refused(t, r.call("eth_getTransactionReceipt", tx.Hash()), tx,
-			"Transaction submission timed out and has not yet reached consensus; it may still be confirmed within the network validity window",
-			map[string]any{"provisional": true, "detail": "The transaction timed out during submission and may still reach consensus."})
 	})
 	t.Run("unheard of", func(t *testing.T) {
 		for _, method := range []string{"admin_getTransactionTraceByHash", "eth_getTransactionReceipt"} {
