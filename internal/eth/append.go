@@ -1,8 +1,10 @@
 package eth
 
 import (
+	"encoding/hex"
 	"math/big"
 	"slices"
+	"strconv"
 
 	"github.com/ethereum/go-ethereum/common"
 )
@@ -34,7 +36,7 @@ func appendNull(dst []byte, name string) []byte {
 // hexData appends data as a string of all its bytes.
 func hexData(dst []byte, data []byte) []byte {
 	dst = append(dst, '"', '0', 'x')
-	dst = appendHex(dst, data)
+	dst = hex.AppendEncode(dst, data)
 	return append(dst, '"')
 }
 
@@ -44,7 +46,7 @@ func appendData(dst []byte, name string, data []byte) []byte {
 
 func appendUint(dst []byte, name string, n uint64) []byte {
 	dst = append(appendName(dst, name), '"', '0', 'x')
-	dst = appendDigits(dst, n)
+	dst = strconv.AppendUint(dst, n, 16)
 	return append(dst, '"')
 }
 
