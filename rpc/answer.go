@@ -7,21 +7,18 @@ import (
 )
 
 // serve runs the calls of a request and answers them.
-func (req *httpRequest) serve() {
-	ex := req.s.d.begin(req, TransportHTTP, &req.request, req.body)
+func (req *httpRequest) serve(body []byte) {
+	ex := req.s.d.begin(req, TransportHTTP, &req.request, body)
 	if ex.pending > 0 {
 		if s := ex.suspend(); s != nil {
-			req.forget()
-			ex = s.resumeOrdered()
+			ex = s.resume(ordered)
 		}
 	}
-	if ex.respond(req) {
-		req.forget()
-	}
+	ex.respond(req)
 }
 
-// respond runs what has to wait, answers, and gives the exchange back. The result is that of release.
-func (ex *exchange) respond(req *httpRequest) (bodyToo bool) {
+// respond runs what has to wait, and answers.
+func (ex *exchange) respond(req *httpRequest) {
 	answer := ex.finish(req)
 	status, retry := ex.httpStatus(), 0
 	if status != http.StatusOK {
@@ -30,7 +27,6 @@ func (ex *exchange) respond(req *httpRequest) (bodyToo bool) {
 	req.answer(status, retry, answer)
 	ex.settle(true)
 	ex.observeHTTP(req, status)
-	return ex.release()
 }
 
 // httpStatus is the status of the answer.

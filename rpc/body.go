@@ -19,21 +19,21 @@ var (
 	errBodyEncoding = errors.New("unsupported content encoding")
 )
 
-// readBody reads a request's body, decompressed, into buf's room. Neither the body as sent nor the decompressed
+// readBody reads a request's body, decompressed. Neither the body as sent nor the decompressed
 // body may be longer than limit bytes. Memory grows with what has arrived, not with what was announced.
-func readBody(r *http.Request, buf []byte, limit int, holding *capacity.Holding) ([]byte, error) {
+func readBody(r *http.Request, limit int, holding *capacity.Holding) ([]byte, error) {
 	if r.ContentLength > int64(limit) {
-		return buf[:0], errBodyTooLarge
+		return nil, errBodyTooLarge
 	}
 	encoding := r.Header.Get("Content-Encoding")
 	if encoding == "" || strings.EqualFold(encoding, "identity") {
-		return readAll(r.Body, buf, limit, holding)
+		return readAll(r.Body, limit, holding)
 	}
 	src, err := decompress(encoding, io.LimitReader(r.Body, int64(limit)))
 	if err != nil {
-		return buf[:0], err
+		return nil, err
 	}
-	return readAll(src, buf, limit, holding)
+	return readAll(src, limit, holding)
 }
 
 func decompress(encoding string, src io.Reader) (io.Reader, error) {
@@ -62,8 +62,7 @@ func decompress(encoding string, src io.Reader) (io.Reader, error) {
 
 // readAll reads src to its end, or fails once it is longer than limit bytes, or than the
 // holding allows.
-func readAll(src io.Reader, buf []byte, limit int, holding *capacity.Holding) ([]byte, error) {
-	buf = buf[:0]
+func readAll(src io.Reader, limit int, holding *capacity.Holding) (buf []byte, err error) {
 	counted := 0
 	hold := func(bytes int) error {
 		more := bytes - counted

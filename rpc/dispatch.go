@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -73,8 +72,6 @@ type Dispatcher struct {
 	storeType  string // label of the limiter's counts
 
 	httpInFlight, wsInFlight prometheus.Gauge
-
-	exchanges sync.Pool // of *exchange
 }
 
 // route is a row of the method table with its settings.
@@ -149,7 +146,6 @@ func NewDispatcher(c Config, r *Registry, o Options) (*Dispatcher, error) {
 			batchable: !disallowed[name],
 		}
 	}
-	d.exchanges.New = func() any { return new(exchange) }
 	return d, nil
 }
 

@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -56,15 +55,13 @@ type exchange struct {
 	failure fault // of the body as a whole
 	failed  bool
 
-	out   []byte    // answers so far
-	parts [][]byte  // the whole answer after finish, if it is in several pieces
-	whole [1][]byte // room for one piece
+	out   []byte   // answers so far
+	parts [][]byte // those before, if the whole answer is in several pieces
 }
 
 // begin parses a body. The context must carry r.
 func (d *Dispatcher) begin(ctx context.Context, t Transport, r *Request, body []byte) *exchange {
-	ex := d.exchanges.Get().(*exchange)
-	ex.d, ex.endpoint, ex.request, ex.started = d, &d.endpoints[t], r, time.Now()
+	ex := &exchange{d: d, endpoint: &d.endpoints[t], request: r, started: time.Now()}
 	permit, err := d.awaitPermit(ctx, r, body)
 	if err != nil {
 		f, _ := d.config.Profile.translate(err)
@@ -72,7 +69,7 @@ func (d *Dispatcher) begin(ctx context.Context, t Transport, r *Request, body []
 		return ex
 	}
 	defer permit.Leave()
-	calls, count, s := parse(ex.calls[:0], body, ex.endpoint.batchMax)
+	calls, count, s := parse(body, ex.endpoint.batchMax)
 	ex.calls = calls
 	switch s {
 	case shapeBroken:
@@ -216,8 +213,7 @@ func (ex *exchange) separate() int {
 
 // refuse answers the body as a whole with one error.
 func (ex *exchange) refuse(f fault) {
-	ex.forgetCalls()
-	ex.batch = false
+	ex.calls, ex.batch = nil, false
 	ex.failed, ex.failure = true, f
 	var c call
 	ex.out = ex.d.appendFault(ex.out, ex.request, &c, f)
@@ -225,7 +221,7 @@ func (ex *exchange) refuse(f fault) {
 
 // refuseItems answers the body with an array of n times the same error.
 func (ex *exchange) refuseItems(f fault, n int) {
-	ex.forgetCalls()
+	ex.calls = nil
 	var c call
 	for range n {
 		ex.separate()
@@ -244,7 +240,7 @@ func (ex *exchange) repeats(count int) int {
 }
 
 // finish runs the calls that have to wait and returns the whole answer in pieces, none if
-// there is none to give. The answer is valid until release.
+// there is none to give.
 func (ex *exchange) finish(ctx context.Context) [][]byte {
 	switch m := ex.mode(); {
 	case m == detached:
@@ -258,26 +254,9 @@ func (ex *exchange) finish(ctx context.Context) [][]byte {
 		ex.closeBatch()
 	}
 	if len(ex.out) > 0 {
-		if ex.parts == nil {
-			ex.whole[0] = ex.out
-			return ex.whole[:]
-		}
 		ex.parts = append(ex.parts, ex.out)
 	}
 	return ex.parts
-}
-
-// steal returns the pieces of the answer, which then outlive the exchange.
-func (ex *exchange) steal() [][]byte {
-	const small = 4 << 10
-	parts := ex.parts
-	if parts == nil {
-		if parts = [][]byte{ex.out}; len(ex.out) <= small {
-			return [][]byte{bytes.Clone(ex.out)}
-		}
-	}
-	ex.out, ex.parts = nil, nil
-	return parts
 }
 
 func (ex *exchange) closeBatch() {
@@ -287,41 +266,6 @@ func (ex *exchange) closeBatch() {
 	case len(ex.calls) == 0:
 		ex.out = append(ex.out, '[', ']')
 	}
-}
-
-// release gives the exchange back for reuse. If handlers that may still run, or may have kept their parameters,
-// have seen it, the garbage collector frees it later, and the body too. The result says whether the body may be
-// reused.
-func (ex *exchange) release() (bodyToo bool) {
-	if ex.pending > 0 {
-		return false
-	}
-	const largest = 256 << 10 // the memory of rare large answers is not kept
-	d := ex.d
-	ex.forgetCalls()
-	*ex = exchange{calls: ex.calls, out: ex.out[:0]}
-	if cap(ex.out) <= largest {
-		d.exchanges.Put(ex)
-	}
-	return true
-}
-
-// forgetCalls empties calls, keeping their memory for extend.
-func (ex *exchange) forgetCalls() {
-	for i := range ex.calls {
-		args := ex.calls[i].params.args
-		clear(args) // they point into the body
-		ex.calls[i] = call{params: Params{args: args[:0]}}
-	}
-	ex.calls = ex.calls[:0]
-}
-
-// extend appends an empty call, reusing what forgetCalls kept.
-func extend(calls []call) []call {
-	if len(calls) < cap(calls) {
-		return calls[:len(calls)+1]
-	}
-	return append(calls, call{})
 }
 
 // runDirect runs a plain handler where the request is read: a goroutine of its own, with a
@@ -456,8 +400,7 @@ func (ex *exchange) runCall(ctx context.Context, g *gate, c *call) {
 	}
 }
 
-// settle tells the calls that asked for it whether their answer is on its way. Call it after finish and before
-// release.
+// settle tells the calls that asked for it whether their answer is on its way. Call it after finish.
 func (ex *exchange) settle(sent bool) {
 	for i := range ex.calls {
 		if c := &ex.calls[i]; c.sent != nil {

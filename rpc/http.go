@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -32,8 +31,7 @@ type HTTPServer struct {
 	d        *Dispatcher
 	handlers map[string]http.Handler
 	upgrade  http.Handler
-	limit    int       // bytes of a body
-	bodies   sync.Pool // of *[]byte
+	limit    int // bytes of a body
 	leaving  atomic.Bool
 
 	closeSlack time.Duration // for the answers to calls that were cancelled when the server stopped
@@ -59,7 +57,6 @@ func NewHTTPServer(d *Dispatcher, o HTTPOptions) *HTTPServer {
 		upgrade:    o.Upgrade,
 		limit:      d.config.HTTP.InputSizeLimit * megabyte,
 		closeSlack: closeSlack,
-		bodies:     sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }},
 		anyOrigin:  []string{anyOrigin},
 		varyOrigin: []string{varyOrigin},
 		jsonType:   []string{jsonType},
@@ -123,8 +120,6 @@ type httpRequest struct {
 	s      *HTTPServer
 	w      http.ResponseWriter
 	header [1]string // the value of X-Request-Id
-	buf    *[]byte   // of the body, from the pool
-	body   []byte
 }
 
 func (s *HTTPServer) serveCalls(w http.ResponseWriter, r *http.Request) {
@@ -142,26 +137,12 @@ func (s *HTTPServer) serveCalls(w http.ResponseWriter, r *http.Request) {
 		req.refuse(f)
 		return
 	}
-	req.buf = s.bodies.Get().(*[]byte)
-	var err error
-	req.body, err = readBody(r, *req.buf, s.limit, req.request.holding)
+	body, err := readBody(r, s.limit, req.request.holding)
 	if err != nil {
 		s.refuseBody(req, err)
-		req.forget()
 		return
 	}
-	req.serve()
-}
-
-// forget keeps the body's memory for the next request, unless it is unusually large. The body will not be read again.
-func (req *httpRequest) forget() {
-	const largest = 64 << 10
-	poison(req.body)
-	if cap(req.body) <= largest {
-		*req.buf = req.body[:0]
-		req.s.bodies.Put(req.buf)
-	}
-	req.buf, req.body = nil, nil
+	req.serve(body)
 }
 
 // answer sends the pieces of the answer one after the other. The client should ask again after retry seconds; 0 means

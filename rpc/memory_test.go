@@ -284,7 +284,7 @@ func TestALongTextWaitsForAPermit(t *testing.T) {
 func TestTheRoomOfABodyIsCountedBeforeItIsMade(t *testing.T) {
 	memory := littleMemory()
 	holding := memory.Open("192.0.2.1")
-	body, err := readAll(strings.NewReader(strings.Repeat(" ", megabyte+1)), make([]byte, 0, 4<<10), 4*megabyte, holding)
+	body, err := readAll(strings.NewReader(strings.Repeat(" ", megabyte+1)), 4*megabyte, holding)
 	if err != nil || len(body) != megabyte+1 {
 		t.Fatalf("%d bytes, %v", len(body), err)
 	}
@@ -294,7 +294,7 @@ func TestTheRoomOfABodyIsCountedBeforeItIsMade(t *testing.T) {
 	holding.Close()
 	for _, limit := range []int{1000, math.MaxInt} {
 		holding := memory.Open("192.0.2.1")
-		_, err := readAll(strings.NewReader(strings.Repeat(" ", 9*megabyte)), nil, limit, holding)
+		_, err := readAll(strings.NewReader(strings.Repeat(" ", 9*megabyte)), limit, holding)
 		if exceeded := (*capacity.Exceeded)(nil); limit == 1000 && !errors.Is(err, errBodyTooLarge) || limit > 1000 && !errors.As(err, &exceeded) {
 			t.Errorf("a body of 9 MB where %d bytes may be: %v", limit, err)
 		}

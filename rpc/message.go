@@ -71,30 +71,27 @@ const (
 	shapeBatch
 )
 
-// parse checks a whole body and splits it. One call is appended to calls per object or batch item, but never more
-// than limit; count is the number that the body holds. An empty body counts as an empty object.
-func parse(calls []call, body []byte, limit int) (out []call, count int, s shape) {
+// parse checks a whole body and splits it into one call per object or batch item, but never more than limit; count is the number that the body holds. An empty body counts as an empty object.
+func parse(body []byte, limit int) (calls []call, count int, s shape) {
 	if !utf8.Valid(body) {
-		return calls, 0, shapeBroken
+		return nil, 0, shapeBroken
 	}
 	i := jsonx.SkipSpace(body, 0)
 	if i == len(body) {
-		calls = extend(calls)
-		calls[len(calls)-1].object = true
-		return calls, 1, shapeSingle
+		return []call{{message: message{object: true}}}, 1, shapeSingle
 	}
 	switch body[i] {
 	case '{':
-		calls = extend(calls)
-		i, count, s = parseItem(&calls[len(calls)-1].message, body, i), 1, shapeSingle
+		calls = make([]call, 1)
+		i, count, s = parseItem(&calls[0].message, body, i), 1, shapeSingle
 	case '[':
-		calls, i, count = parseItems(calls, body, i, limit)
+		calls, i, count = parseItems(body, i, limit)
 		s = shapeBatch
 	default:
 		i, s = jsonx.ScanValue(body, i, 0), shapeScalar
 	}
 	if i < 0 || jsonx.SkipSpace(body, i) != len(body) {
-		return calls, 0, shapeBroken
+		return nil, 0, shapeBroken
 	}
 	return calls, count, s
 }
@@ -109,12 +106,13 @@ func parseItem(m *message, b []byte, i int) int {
 }
 
 // parseItems reads the batch at b[i]. The items beyond limit are checked and counted.
-func parseItems(calls []call, b []byte, i, limit int) (out []call, end, count int) {
+func parseItems(b []byte, i, limit int) (calls []call, end, count int) {
 	var beyond message
+	calls = make([]call, 0, min(limit, bytes.Count(b, []byte(`"method"`)))) // few batches have more calls
 	end = jsonx.ScanItems(b, i, func(start int) int {
 		m := &beyond
 		if count < limit {
-			calls = extend(calls)
+			calls = append(calls, call{})
 			m = &calls[len(calls)-1].message
 		}
 		count++

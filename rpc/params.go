@@ -30,10 +30,9 @@ func NewParams(raw []byte) (p *Params, ok bool) {
 	return p, true
 }
 
-// set splits raw if it is an array, reusing the room of an earlier call.
+// set splits raw if it is an array.
 func (p *Params) set(raw jsonx.Value) {
 	p.raw = raw
-	p.args, p.count = p.args[:0], 0
 	if !raw.IsArray() || len(raw) == 2 {
 		return
 	}

@@ -157,25 +157,3 @@ func TestHTTPHalfCloseDropsNothing(t *testing.T) {
 		}
 	}
 }
-
-// TestHTTPKeepsParameters: a handler that was given up still reads its own parameters,
-// whatever comes over the connection then.
-func TestHTTPKeepsParameters(t *testing.T) {
-	c := testConfig()
-	c.HTTP.RequestTimeout = envx.Millis(100 * time.Millisecond) // it is also the limit for reading a head
-	release, read := make(chan struct{}), make(chan string, 1)
-	late := Method{Name: "eth_late", Params: []Param{Required(Text())}, Handler: func(_ context.Context, p *Params) (any, error) {
-		<-release
-		read <- p.Text(0)
-		return nil, nil
-	}}
-	url := serveHTTP(t, testDispatcher(t, c, Options{}, append(testMethods(), late)...), HTTPOptions{})
-	const call = `[{"jsonrpc":"2.0","id":1,"method":"eth_late","params":["0x1111"]}]`
-	answer := postUntilAnswered(t, url, call)
-	compareJSON(t, "late", answer, "["+timedOut+"]")
-	postUntilAnswered(t, url, strings.ReplaceAll(strings.Replace(call, "eth_late", "web3_sha3", 1), "1111", "2222"))
-	close(release)
-	if got := <-read; got != "0x1111" {
-		t.Errorf("the parameter has become %s", got)
-	}
-}

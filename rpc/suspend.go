@@ -21,20 +21,17 @@ type suspended struct {
 	notification bool
 }
 
-// suspend gives ex back for reuse and returns what has to be kept of it. If the request waits for anything else
+// suspend returns what has to be kept of ex. If the request waits for anything else
 // than the second phase of one call, suspend does nothing and returns nil.
 func (ex *exchange) suspend() *suspended {
 	if m := ex.mode(); m != ordered && m != detached {
 		return nil
 	}
 	c := &ex.calls[0]
-	s := &suspended{
+	return &suspended{
 		d: ex.d, endpoint: ex.endpoint, request: ex.request, started: ex.started,
 		route: c.route, second: c.second, id: bytes.Clone(c.id), notification: c.notification,
 	}
-	ex.pending = 0
-	ex.release()
-	return s
 }
 
 // await calls f in a goroutine of its own: when the call's turn has come, or at once if the
@@ -46,32 +43,17 @@ func await(ctx context.Context, second Finish, f func()) {
 	go f()
 }
 
-// resume returns an exchange in place of the one that was suspended, for a call over WebSocket whose turn has come. It is
-// one of those that are used again.
-func (s *suspended) resume() *exchange {
-	ex := s.d.exchanges.Get().(*exchange)
-	s.restore(ex, extend(ex.calls), detached)
+// resume returns an exchange in place of the one that was suspended. It is kept while an ordered call waits, whose client
+// waits no longer than for other calls; over WebSocket the call is detached, and its turn has come.
+func (s *suspended) resume(m mode) *exchange {
+	ex := &exchange{d: s.d, endpoint: s.endpoint, request: s.request, started: s.started, calls: []call{{
+		message: message{object: true, version: true, hasMethod: true, id: s.id},
+		route:   s.route, second: s.second, notification: s.notification, mode: m,
+	}}}
+	if m == ordered {
+		ex.pending = 1
+	}
 	return ex
-}
-
-// resumeOrdered returns an exchange in place of the one that was suspended. It is kept while the call
-// waits, so it has room for one call only. The client waits no longer than for other calls.
-func (s *suspended) resumeOrdered() *exchange {
-	small := &struct {
-		exchange
-		call [1]call
-	}{}
-	s.restore(&small.exchange, small.call[:], ordered)
-	small.pending = 1
-	return &small.exchange
-}
-
-// restore puts what was kept into an exchange, whose only call is the first of calls.
-func (s *suspended) restore(ex *exchange, calls []call, m mode) {
-	ex.d, ex.endpoint, ex.request, ex.started, ex.calls = s.d, s.endpoint, s.request, s.started, calls
-	c := &calls[0]
-	c.message = message{object: true, version: true, hasMethod: true, id: s.id}
-	c.route, c.second, c.notification, c.mode = s.route, s.second, s.notification, m
 }
 
 // runDetached runs the second phase of the one call in this goroutine. The call has no time-out, so

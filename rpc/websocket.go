@@ -27,7 +27,6 @@ type WSServer struct {
 
 	pingOpcode  byte
 	pingPayload []byte
-	bodies      sync.Pool // of *[]byte, for messages that are being read
 	writers     *writers
 
 	notifications capacity.Holding // of all connections, that wait
@@ -52,7 +51,6 @@ func NewWSServer(d *Dispatcher) *WSServer {
 			HandshakeTimeout: 10 * time.Second,
 			CheckOrigin:      d.config.WebSocket.allowsOrigin,
 		},
-		bodies:     sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }},
 		writers:    newWriters(runtime.GOMAXPROCS(0), d.config.WebSocket.WriteTimeout.Duration(), d.notice),
 		pingOpcode: opPing,
 		conns:      make(map[*wsConn]struct{}),

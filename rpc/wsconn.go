@@ -82,7 +82,6 @@ type wsConn struct {
 	stop       chan struct{} // closed when ending is set
 
 	// Owned by the reader.
-	body    *[]byte           // of the message at hand, from the server's pool
 	arrival *capacity.Holding // of the message at hand
 
 	closing sync.Mutex
@@ -252,11 +251,11 @@ func (c *wsConn) read(ctx context.Context) error {
 			return errStopped
 		}
 		c.handle(ctx, holder, body)
-		c.body, c.arrival = nil, nil // they belong to the message, and the next one may be long in coming
+		c.arrival = nil // it belongs to the message, and the next one may be long in coming
 	}
 }
 
-// receive reads one message. The message is valid until the next one is read.
+// receive reads one message.
 func (c *wsConn) receive() ([]byte, error) {
 	select {
 	case <-c.stop: // messages that the network has buffered are not begun
@@ -267,10 +266,9 @@ func (c *wsConn) receive() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.body = c.server.bodies.Get().(*[]byte)
 	c.arrival = new(capacity.Holding)
 	c.arrival.Begin(c.server.d.memory, c.ip)
-	body, err := readAll(src, *c.body, c.server.messageLimit(), c.arrival)
+	body, err := readAll(src, c.server.messageLimit(), c.arrival)
 	if err != nil {
 		c.arrival.Close()
 	}
@@ -332,32 +330,18 @@ func (c *wsConn) handle(ctx context.Context, holder *apikey.Holder, body []byte)
 	c.count(ex)
 	if ex.pending == 0 {
 		c.finish(ctx, ex)
-		c.recycle(body)
 		return
 	}
 	if s := ex.suspend(); s != nil {
-		c.recycle(body)
-		await(ctx, s.second, func() { c.finish(ctx, s.resume()) })
+		await(ctx, s.second, func() { c.finish(ctx, s.resume(detached)) })
 		return
 	}
-	// From now on handlers read from the body, so it is not recycled.
 	go c.finish(ctx, ex)
-}
-
-// recycle keeps a body's memory for the next message, unless it is unusually large.
-func (c *wsConn) recycle(body []byte) {
-	const largest = 64 << 10
-	poison(body)
-	if cap(body) <= largest {
-		*c.body = body[:0]
-		c.server.bodies.Put(c.body)
-	}
 }
 
 func (c *wsConn) finish(ctx context.Context, ex *exchange) {
 	sent := false
-	if ex.finish(ctx) != nil {
-		parts := ex.steal()
+	if parts := ex.finish(ctx); parts != nil {
 		sent = c.out.put(frame{opcode: opText, payload: parts[0], more: parts[1:], holding: ex.request.holding})
 	} else {
 		ex.request.holding.Close()
@@ -368,7 +352,6 @@ func (c *wsConn) finish(ctx context.Context, ex *exchange) {
 	ex.settle(sent)
 	ex.observeWS(ctx)
 	ex.request.span.End(nil)
-	ex.release()
 	c.server.d.wsInFlight.Dec()
 	<-c.slots
 }
