@@ -1,8 +1,6 @@
 package fetch
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,8 +15,7 @@ import (
 var errCrowded = errors.New("too many long answers of the mirror node at once")
 
 const (
-	// shortAnswer is the part of every answer that is not counted: most answers are shorter. It is also the
-	// longest buffer that is used again.
+	// shortAnswer is the part of every answer that is not counted: most answers are shorter.
 	shortAnswer = 128 << 10
 	// pieceOfAnswer is the first room for an answer whose length is not known.
 	pieceOfAnswer = 16 << 10
@@ -33,30 +30,21 @@ type answerBytes struct {
 // body is an answer while it is read, with the bytes that it takes from the limits of the process and of its
 // request.
 type body struct {
-	buffer   *bytes.Buffer
-	outgrown *bytes.Buffer // the largest buffer of ordinary size that was too short; nil: none
-	all      *answerBytes
-	request  *capacity.Holding // nil: nobody's
-	taken    int               // bytes that count
+	text    []byte
+	all     *answerBytes
+	request *capacity.Holding // nil: nobody's
+	taken   int               // bytes that count
 }
 
 // grow makes room for some more bytes, if the process and the request may hold them.
 func (b *body) grow(more int) error {
-	if b.buffer.Available() >= more {
-		return nil
-	}
-	length, before := b.buffer.Len(), b.taken
-	if more := length + more - shortAnswer; more > 0 { // the old room stays until the new one is filled
-		if err := b.take(more); err != nil {
+	length, before := len(b.text), b.taken
+	if counted := length + more - shortAnswer; counted > 0 { // the old room stays until the new one is filled
+		if err := b.take(counted); err != nil {
 			return err
 		}
 	}
-	larger := make([]byte, length, length+more)
-	copy(larger, b.buffer.Bytes())
-	if b.buffer.Cap() <= shortAnswer {
-		b.outgrown = b.buffer
-	}
-	b.buffer = bytes.NewBuffer(larger)
+	b.text = append(make([]byte, 0, length+more), b.text...)
 	b.give(before)
 	return nil
 }
@@ -93,15 +81,14 @@ func (b *body) read(answer *http.Response, longest int64) error {
 		room = int(length) + 1 // one more, to see the end
 	}
 	for {
-		if b.buffer.Available() == 0 || b.buffer.Len() == 0 {
+		if len(b.text) == cap(b.text) {
 			if err := b.grow(room); err != nil {
 				return err
 			}
 		}
-		free := b.buffer.AvailableBuffer()
-		n, err := answer.Body.Read(free[:cap(free)])
-		_, _ = b.buffer.Write(free[:n])
-		length := int64(b.buffer.Len())
+		n, err := answer.Body.Read(b.text[len(b.text):cap(b.text)])
+		b.text = b.text[:len(b.text)+n]
+		length := int64(len(b.text))
 		switch {
 		case length > longest:
 			return ErrTooLong
@@ -123,9 +110,4 @@ func aboutUs(err error) bool {
 func ofRequest(err error) bool {
 	var exceeded *capacity.Exceeded
 	return errors.As(err, &exceeded) || errors.Is(err, capacity.ErrClosed)
-}
-
-// newBody returns a body with a buffer that was used before, where possible.
-func (f *Fetcher) newBody(ctx context.Context) *body {
-	return &body{buffer: f.spare(), all: &f.answers, request: capacity.FromContext(ctx)}
 }

@@ -25,7 +25,6 @@ type Fetcher struct {
 	catchingUp  Flights
 	waiting     atomic.Int32 // requests that wait for mirror nodes that throttle
 	metrics     metrics
-	buffers     sync.Pool // of *bytes.Buffer
 	answers     answerBytes
 
 	wentBack     func(block uint64) // nil: nobody is told

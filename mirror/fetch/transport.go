@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"lockstep/internal/capacity"
 	"lockstep/internal/sleep"
 	"lockstep/internal/telemetry"
 )
@@ -111,8 +112,7 @@ func (f *Fetcher) attemptOnce(ctx context.Context, u *upstream, q Request, read 
 	defer func() { _ = answer.Body.Close() }()
 	status = answer.StatusCode
 
-	text := f.newBody(ctx)
-	defer f.recycle(text)
+	text := &body{all: &f.answers, request: capacity.FromContext(ctx)}
 	defer text.free()
 	longest := f.config.MaxBody
 	if q.MaxBytes > 0 {
@@ -128,14 +128,14 @@ func (f *Fetcher) attemptOnce(ctx context.Context, u *upstream, q Request, read 
 	case status == http.StatusNotFound && q.Body == nil:
 		return nil, ErrNotFound
 	case status < 200 || status > 299:
-		e := errorOf(status, text.buffer.Bytes())
+		e := errorOf(status, text.text)
 		e.retryAfter = sleep.RetryAfter(answer.Header.Get("Retry-After"), time.Now(), longestThrottle)
 		if status == http.StatusTooManyRequests && e.retryAfter == 0 {
 			e.retryAfter = usualThrottle
 		}
 		return nil, e
 	}
-	value, newest, err := read(text.buffer.Bytes())
+	value, newest, err := read(text.text)
 	if err != nil {
 		return nil, &Error{Status: StatusUnreadable, Message: "unreadable answer", Detail: err.Error(), cause: err}
 	}
@@ -254,26 +254,6 @@ func (f *Fetcher) unanswered(ctx context.Context, err error) error {
 		e.Status, e.Message = StatusUnreadable, "redirect refused"
 	}
 	return e
-}
-
-// spare returns a buffer for an answer, used before where possible.
-func (f *Fetcher) spare() *bytes.Buffer {
-	if b, ok := f.buffers.Get().(*bytes.Buffer); ok {
-		return b
-	}
-	return new(bytes.Buffer)
-}
-
-// recycle keeps the largest buffer of ordinary size that an answer was read into.
-func (f *Fetcher) recycle(b *body) {
-	kept := b.buffer
-	if kept.Cap() > shortAnswer {
-		kept = b.outgrown
-	}
-	if kept != nil {
-		kept.Reset()
-		f.buffers.Put(kept)
-	}
 }
 
 func statusLabel(status int, err error) string {
