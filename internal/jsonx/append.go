@@ -5,12 +5,11 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"math/big"
 	"strconv"
-	"unicode/utf8"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Appender is a result that writes its own JSON. AppendJSON returns dst with one
@@ -44,9 +43,8 @@ func Size(v any) (bytes int, known bool) {
 	return 0, false
 }
 
-// Append appends the JSON of a result. Already encoded text and the common
-// scalar types are written directly, everything else goes through encoding/json
-// without HTML escaping. On error dst is returned as it was.
+// Append appends the JSON of a result. What may be long, and what calls that do not wait return, is written directly:
+// a connection would keep the stack that encoding/json needs. That has the rest, without HTML escaping. On error dst is returned as it was.
 func Append(dst []byte, v any) ([]byte, error) {
 	switch v := v.(type) {
 	case nil:
@@ -66,16 +64,9 @@ func Append(dst []byte, v any) ([]byte, error) {
 	case bool:
 		return strconv.AppendBool(dst, v), nil
 	case hexutil.Uint64:
-		dst = append(dst, `"0x`...)
-		return append(strconv.AppendUint(dst, uint64(v), 16), '"'), nil
-	case *hexutil.Big:
-		if n := (*big.Int)(v); n != nil && n.Sign() >= 0 {
-			return append(n.Append(append(dst, `"0x`...), 16), '"'), nil
-		}
+		return append(strconv.AppendUint(append(dst, `"0x`...), uint64(v), 16), '"'), nil
 	case hexutil.Bytes:
-		return appendHex(dst, v), nil
-	case common.Hash:
-		return appendHex(dst, v[:]), nil
+		return append(hex.AppendEncode(append(dst, `"0x`...), v), '"'), nil
 	}
 	return appendReflected(dst, v)
 }
@@ -85,12 +76,6 @@ func appendRaw(dst, raw []byte) []byte {
 		return append(dst, "null"...)
 	}
 	return append(dst, raw...)
-}
-
-func appendHex(dst, data []byte) []byte {
-	dst = append(dst, `"0x`...)
-	dst = hex.AppendEncode(dst, data)
-	return append(dst, '"')
 }
 
 func appendReflected(dst []byte, v any) ([]byte, error) {
@@ -113,42 +98,6 @@ func (a *appending) Write(p []byte) (int, error) {
 
 // AppendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD.
 func AppendString(dst []byte, s string) []byte {
-	dst = append(dst, '"')
-	plain := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= utf8.RuneSelf {
-			r, size := utf8.DecodeRuneInString(s[i:])
-			if r == utf8.RuneError && size == 1 {
-				dst = append(append(dst, s[plain:i]...), "\uFFFD"...)
-				plain = i + 1
-			}
-			i += size
-			continue
-		}
-		if c >= ' ' && c != '"' && c != '\\' {
-			i++
-			continue
-		}
-		dst = append(dst, s[plain:i]...)
-		dst = appendEscape(dst, c)
-		i++
-		plain = i
-	}
-	return append(append(dst, s[plain:]...), '"')
-}
-
-func appendEscape(dst []byte, c byte) []byte {
-	switch c {
-	case '"', '\\':
-		return append(dst, '\\', c)
-	case '\n':
-		return append(dst, '\\', 'n')
-	case '\r':
-		return append(dst, '\\', 'r')
-	case '\t':
-		return append(dst, '\\', 't')
-	}
-	const digits = "0123456789abcdef"
-	return append(dst, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
+	dst, _ = jsontext.AppendQuote(dst, s) // the error is of invalid UTF-8
+	return dst
 }

@@ -92,21 +92,6 @@ func TestSameAsEncodingJSON(t *testing.T) {
 	}
 }
 
-// TestLongStrings: a string is read in pieces of several lengths, and no byte is taken for another at
-// any place in them.
-func TestLongStrings(t *testing.T) {
-	plain := []byte(`"` + strings.Repeat("0aF", 40) + `"`)
-	for place := 1; place < len(plain)-1; place++ {
-		for c := range 256 {
-			text := bytes.Clone(plain)
-			text[place] = byte(c)
-			if accepted := Valid(text); accepted != json.Valid(text) {
-				t.Errorf("byte %#x at %d: got %v", c, place, accepted)
-			}
-		}
-	}
-}
-
 func FuzzSameAsEncodingJSON(f *testing.F) {
 	for _, s := range seeds {
 		f.Add([]byte(s))

@@ -2,10 +2,8 @@ package jsonx
 
 import (
 	"bytes"
-	"encoding/binary"
-	"math/bits"
-	"unicode/utf16"
-	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // MaxDepth bounds the nesting of a text. It keeps the stack of the recursive scanner small.
@@ -58,11 +56,7 @@ func scanLiteral(b []byte, i int, word string) int {
 
 // ScanString reads the string that starts at b[i], a quote.
 func ScanString(b []byte, i int) int {
-	i++
-	for {
-		if i = skipPlain(b, i); i >= len(b) {
-			return -1
-		}
+	for i++; i < len(b); {
 		switch c := b[i]; {
 		case c == '"':
 			return i + 1
@@ -76,40 +70,7 @@ func ScanString(b []byte, i int) int {
 			i++
 		}
 	}
-}
-
-// skipPlain returns the position after a run of plain string text, or before it where fewer than eight
-// bytes are left. It reads eight bytes at a time, and 32 while they are letters and digits: most
-// names are short, and what is long is hex data.
-func skipPlain(b []byte, i int) int {
-	for first := true; i+8 <= len(b); first = false {
-		if marks := special(b[i : i+8]); marks != 0 {
-			return i + bits.TrailingZeros64(marks)/8
-		}
-		for i += 8; first && i+32 <= len(b); i += 32 {
-			if w := b[i : i+32]; other(w[:8])|other(w[8:16])|other(w[16:24])|other(w[24:]) != 0 {
-				break
-			}
-		}
-	}
-	return i
-}
-
-// other is 0 if eight bytes are letters and digits. It costs half of special: a byte below '0', or not
-// below '\\' or its lower case, leaves its highest bit set.
-func other(eight []byte) uint64 {
-	const ones, highs, lower = 0x0101010101010101, 0x8080808080808080, 0x2020202020202020
-	w := binary.LittleEndian.Uint64(eight)
-	return ((w - ones*'0') | ((w | lower) + ones*(0x80-('\\'|0x20)))) & highs
-}
-
-// special marks, by its highest bit, the first of eight bytes that ends a run of plain string text:
-// a control character, a quote or a backslash. Bytes after it may be marked without need. It is 0
-// if all are plain.
-func special(eight []byte) uint64 {
-	const ones, highs = 0x0101010101010101, 0x8080808080808080
-	w := binary.LittleEndian.Uint64(eight)
-	return ((w - ones*' ') | ((w ^ ones*'"') - ones) | ((w ^ ones*'\\') - ones)) &^ w & highs
+	return -1
 }
 
 func scanEscape(b []byte, i int) int {
@@ -266,91 +227,22 @@ func ScanKey(b []byte, i int) (key []byte, value int) {
 // escapes, the usual case, the result is a view of the input.
 func Unquote(quoted []byte) []byte {
 	inner := quoted[1 : len(quoted)-1]
-	i := bytes.IndexByte(inner, '\\')
-	if i < 0 {
+	if bytes.IndexByte(inner, '\\') < 0 {
 		return inner
 	}
-	text := append(make([]byte, 0, len(inner)), inner[:i]...)
-	for i < len(inner) {
-		if inner[i] != '\\' {
-			plain := bytes.IndexByte(inner[i:], '\\')
-			if plain < 0 {
-				plain = len(inner) - i
-			}
-			text = append(text, inner[i:i+plain]...)
-			i += plain
-			continue
-		}
-		r, size := unescape(inner[i:])
-		text = utf8.AppendRune(text, r)
-		i += size
-	}
+	text, _ := jsontext.AppendUnquote(make([]byte, 0, len(inner)), quoted) // the error is of halves of pairs, which become U+FFFD
 	return text
-}
-
-// unescape reads the escape that a valid text begins with, and returns its length. Halves of
-// a pair that stand alone are U+FFFD, as for encoding/json.
-func unescape(text []byte) (r rune, size int) {
-	switch c := text[1]; c {
-	case 'b':
-		return '\b', 2
-	case 'f':
-		return '\f', 2
-	case 'n':
-		return '\n', 2
-	case 'r':
-		return '\r', 2
-	case 't':
-		return '\t', 2
-	case 'u':
-	default:
-		return rune(c), 2
-	}
-	const short, long = len(`\u0000`), 2 * len(`\u0000`)
-	r = hexRune(text[2:short])
-	if !utf16.IsSurrogate(r) {
-		return r, short
-	}
-	if len(text) >= long && text[short] == '\\' && text[short+1] == 'u' {
-		if pair := utf16.DecodeRune(r, hexRune(text[short+2:long])); pair != utf8.RuneError {
-			return pair, long
-		}
-	}
-	return utf8.RuneError, short
-}
-
-func hexRune(digits []byte) (r rune) {
-	for _, c := range digits {
-		switch {
-		case c <= '9':
-			c -= '0'
-		default:
-			c = c | 0x20 - 'a' + 10
-		}
-		r = r<<4 | rune(c)
-	}
-	return r
 }
 
 // IsKey reports whether a key, which stands in its quotes, is name. It allocates nothing, even
 // if the key is written with escapes.
 func IsKey(quoted []byte, name string) bool {
+	const longest = len(`\u0000`) // that a byte of a name can be
 	inner := quoted[1 : len(quoted)-1]
-	for len(inner) > 0 {
-		if inner[0] != '\\' {
-			if name == "" || inner[0] != name[0] {
-				return false
-			}
-			inner, name = inner[1:], name[1:]
-			continue
-		}
-		r, size := unescape(inner)
-		var char [utf8.UTFMax]byte
-		n := utf8.EncodeRune(char[:], r)
-		if len(name) < n || name[:n] != string(char[:n]) {
-			return false
-		}
-		inner, name = inner[size:], name[n:]
+	if bytes.IndexByte(inner, '\\') < 0 || len(inner) > longest*len(name) {
+		return string(inner) == name
 	}
-	return name == ""
+	var room [64]byte
+	text, _ := jsontext.AppendUnquote(room[:0], quoted) // as in Unquote
+	return string(text) == name
 }
