@@ -99,47 +99,6 @@ func TestTraceOfAFailedCreation(t *testing.T) {
 	}
 }
 
-// The price of a unit of gas in a transaction that names a maximum: what was paid, for
-// clients of Ethereum; established relays show the record's, which is none.
-func TestGasPriceOfDynamicFees(t *testing.T) {
-	for name, change := range bothProfiles() {
-		t.Run(name, func(t *testing.T) {
-			n := newNetworkWith(t, ledger.Config{}, change)
-			price := big.NewInt(900_000_000_000)
-			tx := n.send(&types.DynamicFeeTx{To: &n.sender, Gas: 21_000, GasFeeCap: price})
-			legacy := n.send(&types.LegacyTx{Nonce: 1, To: &n.sender, Gas: 21_000, GasPrice: price})
-			want := map[string]string{"ethereum": `"0xa54f4c3c00"`, "hiero": `"0x0"`}[name]
-			for _, params := range []string{`["` + tx.Hash().Hex() + `"]`, `["0x1","0x0"]`} {
-				method := "eth_getTransactionByHash"
-				if strings.Contains(params, ",") {
-					method = "eth_getTransactionByBlockNumberAndIndex"
-				}
-				if got := fields(t, n.call(method, params), "gasPrice", "maxFeePerGas"); got[0] != want || got[1] != `"0xd18c2e2800"` {
-					t.Errorf("%s: %s, want %s", method, got, want)
-				}
-			}
-			if got := fields(t, n.call("eth_getTransactionByHash", `["`+legacy.Hash().Hex()+`"]`), "gasPrice"); got[0] != `"0xd18c2e2800"` {
-				t.Errorf("of a legacy transaction: %s", got)
-			}
-			if got := fields(t, n.call("eth_getTransactionReceipt", `["`+tx.Hash().Hex()+`"]`), "effectiveGasPrice"); got[0] != `"0xa54f4c3c00"` {
-				t.Errorf("of the receipt: %s", got)
-			}
-		})
-	}
-}
-
-// A synthetic transaction's receipt names the token as the contract for clients of
-// established relays.
-func TestContractAddressOfASyntheticReceipt(t *testing.T) {
-	for name, change := range bothProfiles() {
-		r, _ := populated(t, change)
-		got := fields(t, r.call("eth_getTransactionReceipt", `["`+synthetic+`"]`), "contractAddress", "to")
-		if want := map[string]string{"ethereum": "null", "hiero": got[1]}[name]; got[0] != want || got[1] == "null" {
-			t.Errorf("%s: %s", name, got)
-		}
-	}
-}
-
 // A native call with a negative amount has a contract result and a place in its block. Clients of
 // established relays find the amount there as 64 bits in two's complement; to those of Ethereum,
 // which knows no such amount, it shows what moved: nothing.

@@ -9,8 +9,6 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/google/go-cmp/cmp"
-
-	"lockstep/rpc"
 )
 
 // rangeWindow is the time from block 10 to block 17.
@@ -85,38 +83,6 @@ func TestLogs(t *testing.T) {
 	}
 }
 
-// Ethereum's nodes want a topic at each position that a filter has, be it any. Established
-// relays do not.
-func TestTopicOfAnyKind(t *testing.T) {
-	log := func(index int, topics ...string) member {
-		return logJSON(synthetic, tokenLog, "0x", 0, index, 17, topics...)
-	}
-	for profile, want := range map[rpc.Profile][]string{
-		rpc.ProfileEthereum: {"0x11:0x1", "0x11:0x2"},
-		rpc.ProfileHiero:    {"0x11:0x0", "0x11:0x1", "0x11:0x2"},
-	} {
-		relay, _ := populated(t, func(s *settings) { s.RPC.Profile = profile })
-		relay.node.set("contracts/results/logs?timestamp=gte:1767225600.000000001&timestamp=lte:1767225601.999999999&topic0="+transferID[2:]+"&limit=100&order=desc",
-			logList(log(0, transferID), log(1, transferID, transferID), log(2, transferID, transferID, transferID)))
-		filter := `[{"fromBlock":"0x11","topics":["` + transferID + `",null]}]`
-		if diff := cmp.Diff(want, indexes(t, relay.call("eth_getLogs", filter))); diff != "" {
-			t.Errorf("%s: %s", profile, diff)
-		}
-		if diff := cmp.Diff(want, indexes(t, relay.changes(relay.filter("eth_newFilter", filter)))); diff != "" {
-			t.Errorf("a filter, %s: %s", profile, diff)
-		}
-	}
-}
-
-// A block that is not there is an error for clients of Ethereum's nodes, and has no logs
-// for those of established relays.
-func TestLogsOfUnknownBlock(t *testing.T) {
-	filter := `[{"blockHash":"` + common.HexToHash("0x5").Hex() + `"}]`
-	node, drop := newMirrorNode(t), newMirrorNode(t)
-	newRelay(t, node).expect([3]string{"eth_getLogs", filter, "-39012 header not found"})
-	newRelay(t, drop, hiero).expect([3]string{"eth_getLogs", filter, "[]"})
-}
-
 func TestLogErrors(t *testing.T) {
 	relay, _ := populated(t, func(s *settings) { s.API.LogsBlockRange = 5 })
 	topics := func(n int) string { return strings.TrimSuffix(strings.Repeat(`"`+transferID+`",`, n), ",") }
@@ -151,12 +117,6 @@ func TestLogErrors(t *testing.T) {
 	log["index"] = nil
 	relay.node.set("contracts/results/logs?"+window+"&limit=100&order=desc", logList(log))
 	relay.expect([3]string{"eth_getLogs", `[{}]`, "-32015 Dependent service returned immature records"})
-}
-
-func TestPagesError(t *testing.T) {
-	relay, _ := populated(t, func(s *settings) { s.Mirror.MaxBlockLogPages = 1 })
-	relay.node.set("contracts/results/logs?"+window+"&limit=100&order=desc", `{"logs":[],"links":{"next":"/api/v1/contracts/results/logs?p=2"}}`)
-	relay.expect([3]string{"eth_getLogs", `[{}]`, "-32011 Exceeded maximum mirror node pagination count: 1"})
 }
 
 // grow makes block number the head, with one log of the contract in it.

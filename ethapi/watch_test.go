@@ -3,7 +3,6 @@ package ethapi
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,50 +26,6 @@ func TestWatchTellsEveryBlockOnce(t *testing.T) {
 		l.told("logs", conn, logs, span(3, 292)...)
 		if got := number(t, l.metrics.newest); got != 292 {
 			t.Errorf("newest block told: got %v, want 292", got)
-		}
-	})
-}
-
-// TestWatchOutages: the list of blocks fails, then what is in them, then single blocks.
-// Everything comes late, once and in order.
-func TestWatchOutages(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		chain := newFakeChain(1)
-		l, conn := newLive(t, chain), newFakeConn()
-		heads, logs := l.subscribe(conn, `["newHeads"]`), l.subscribe(conn, `["logs",{}]`)
-		down := &mirror.Error{Status: 503, Message: "down"}
-
-		chain.set(func() { chain.listFail = down })
-		chain.mine(20)
-		<-time.After(time.Minute)
-		l.told("while the list fails", conn, heads)
-		chain.set(func() {
-			chain.listFail = nil
-			chain.readFail = func(int) error { return down }
-		})
-		<-time.After(time.Minute)
-		synctest.Wait()
-		l.told("while the contents fail", conn, heads)
-		again := map[int]int{}
-		chain.set(func() {
-			chain.readFail = func(n int) error {
-				if n%7 == 0 && again[n] < 6 {
-					again[n]++
-					return down
-				}
-				return nil
-			}
-		})
-		for range 20 {
-			chain.mine(1)
-			<-time.After(pollInterval)
-		}
-		<-time.After(time.Minute)
-		synctest.Wait()
-		l.told("heads", conn, heads, span(1, 40)...)
-		l.told("logs", conn, logs, span(1, 40)...)
-		if number(t, l.metrics.failures) == 0 || number(t, l.metrics.skipped) != 0 {
-			t.Errorf("failures %v, skipped %v", number(t, l.metrics.failures), number(t, l.metrics.skipped))
 		}
 	})
 }
@@ -133,40 +88,6 @@ func TestWatchUnreadableBlock(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestWatchPanic: a mistake while a block is read ends neither the process nor the
-// blocks behind it.
-func TestWatchPanic(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		chain := newFakeChain(1)
-		chain.readFail = func(n int) error {
-			if n == 1 {
-				panic("mistake")
-			}
-			return nil
-		}
-		l, conn := newLive(t, chain), newFakeConn()
-		logs := l.subscribe(conn, `["logs",{}]`)
-		chain.mine(2)
-		<-time.After(time.Minute)
-		synctest.Wait()
-		l.told("logs", conn, logs, 2)
-	})
-}
-
-// TestWatchMissingBlocks: numbers that the mirror node does not have are passed over.
-func TestWatchMissingBlocks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		chain := newFakeChain(1)
-		l, conn := newLive(t, chain), newFakeConn()
-		heads := l.subscribe(conn, `["newHeads"]`)
-		chain.mine(4)
-		chain.set(func() { chain.blocks = slices.Delete(chain.blocks, 2, 4) })
-		<-time.After(2 * pollInterval)
-		synctest.Wait()
-		l.told("heads", conn, heads, 1, 4)
-	})
 }
 
 // TestWatchOnlyWhileWanted: without subscriptions to blocks the mirror node is not
