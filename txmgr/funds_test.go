@@ -40,9 +40,9 @@ func TestNobodyCanPay(t *testing.T) {
 	f := newFleet(t, "alice.test", "bob.test")
 	m := f.begin("one")
 	m.give("bob.test", -poolMoney/2)
-	dear := m.submit(value(2*poolMoney), func(r *txmgr.Request) { r.Gas = poolGas })
+	dear := m.submit(value(2*poolMoney), func(r *txmgr.Request) { r.Gas = wireGas })
 	absurd := m.submit(func(r *txmgr.Request) {
-		r.Gas, r.Value = poolGas, new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), 256), big.NewInt(1))
+		r.Gas, r.Value = wireGas, new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), 256), big.NewInt(1))
 	})
 	var ids []string
 	for range 6 {
@@ -106,7 +106,7 @@ func TestPoorIntentEnds(t *testing.T) {
 	f.settings.BumpAfter, f.settings.CancelAfter = envx.Millis(time.Second), envx.Millis(time.Second)
 	m := f.begin("one")
 	dear := value(2 * poolMoney)
-	gas := func(r *txmgr.Request) { r.Gas = poolGas }
+	gas := func(r *txmgr.Request) { r.Gas = wireGas }
 	old := m.submit(dear, gas)
 	kept := m.submit(dear, gas, keepTrying)
 	short := m.submit(dear, gas, keepTrying, func(r *txmgr.Request) { r.ValidUntil = time.Now().Add(time.Hour).UnixMicro() })
@@ -155,7 +155,7 @@ func TestHeadPatience(t *testing.T) {
 			m := f.begin("one")
 			first := request(keepTrying)
 			offers := 0
-			m.refusing(func(tx poolTx) *txmgr.SendError {
+			m.refusing(func(tx wireTx) *txmgr.SendError {
 				if string(tx.Data) == string(first.Data) {
 					if offers++; row.lost && offers%2 == 0 {
 						return &txmgr.SendError{Class: txmgr.ClassTransport, Text: "timeout"}
@@ -191,7 +191,7 @@ func TestPatienceOutlivesOwners(t *testing.T) {
 	f := newFleet(t, "alice.test")
 	f.settings.HeadPatience, f.settings.ResendAfter = envx.Millis(2*time.Second), envx.Millis(poll)
 	var offers atomic.Int64
-	f.refusing(func(poolTx) *txmgr.SendError {
+	f.refusing(func(wireTx) *txmgr.SendError {
 		offers.Add(1)
 		return &txmgr.SendError{Class: txmgr.ClassFunds, Text: "the node's own words"}
 	})
@@ -218,7 +218,7 @@ func TestRefusedBehindTheHead(t *testing.T) {
 	f.settings.HeadPatience, f.settings.ResendAfter = envx.Millis(600*time.Millisecond), envx.Millis(500*time.Millisecond)
 	m := f.begin("one")
 	var filled atomic.Bool
-	m.refusing(func(tx poolTx) *txmgr.SendError {
+	m.refusing(func(tx wireTx) *txmgr.SendError {
 		if filled.Store(filled.Load() || len(tx.Data) == 0); filled.Load() {
 			return nil
 		}
@@ -236,7 +236,7 @@ func TestOfferedAgainUnasked(t *testing.T) {
 	f.settings.ResendAfter = envx.Millis(poll)
 	m := f.begin("one")
 	var offers atomic.Int64
-	m.refusing(func(poolTx) *txmgr.SendError {
+	m.refusing(func(wireTx) *txmgr.SendError {
 		offers.Add(1)
 		return &txmgr.SendError{Class: txmgr.ClassPoolPolicy, Text: "the pool is full"}
 	})
@@ -399,7 +399,7 @@ func TestDeepQueue(t *testing.T) {
 	m := f.begin("one")
 	var dear []txmgr.Request
 	for range 500 {
-		dear = append(dear, request(value(2*poolMoney), func(r *txmgr.Request) { r.Gas, r.Simulate = poolGas, "off" }))
+		dear = append(dear, request(value(2*poolMoney), func(r *txmgr.Request) { r.Gas, r.Simulate = wireGas, "off" }))
 	}
 	for range 5 {
 		if _, err := m.m.SubmitBatch(t.Context(), "", dear); err != nil {

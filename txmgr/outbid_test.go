@@ -60,12 +60,12 @@ func TestForeignIsNotOutbid(t *testing.T) {
 		},
 		"one that comes while a second version is on its way": {
 			func(f *fleet) (hash string) {
-				f.refusing(func(tx poolTx) *txmgr.SendError {
+				f.refusing(func(tx wireTx) *txmgr.SendError {
 					if string(tx.Data) == "foreign" || f.waiting[account][0].hash() == tx.hash() {
 						return nil
 					}
 					f.refuse = nil
-					stranger := poolTx{From: account, To: account, Data: []byte("foreign"), Max: dear, Tip: dear}
+					stranger := wireTx{From: account, To: account, Data: []byte("foreign"), Max: dear, Tip: dear}
 					f.waiting[account][0] = stranger
 					hash = stranger.hash()
 					return &txmgr.SendError{Class: txmgr.ClassSlotTaken, Text: "replacement transaction underpriced"}
@@ -118,7 +118,7 @@ func TestOwnPredecessorIsOutbid(t *testing.T) {
 	m := f.begin("one")
 	id := m.submit()
 	first := m.reaches(id, txmgr.StatusBroadcast).Attempts[0]
-	m.refusing(func(tx poolTx) *txmgr.SendError {
+	m.refusing(func(tx wireTx) *txmgr.SendError {
 		if old := m.waiting["alice.test"][0]; old.hash() != tx.hash() && tx.Max*2 < old.Max*3 {
 			return &txmgr.SendError{Class: txmgr.ClassSlotTaken, Text: "replacement transaction underpriced"}
 		}

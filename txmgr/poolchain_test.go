@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math/big"
+	"regexp"
 	"sync"
 	"sync/atomic"
 
@@ -18,48 +19,135 @@ import (
 // takes it, one transaction waits at a nonce, and another one takes its place if it pays a tenth
 // more. Tests act on it as the rest of the world.
 type pool struct {
+	wire
 	mu        sync.Mutex
-	keys      map[string]ed25519.PublicKey
 	money     map[string]int64
 	next      map[string]uint64            // of an account, after the newest block
-	waiting   map[string]map[uint64]poolTx // by account and nonce
-	blocks    [][]poolTx
+	waiting   map[string]map[uint64]wireTx // by account and nonce
+	blocks    [][]wireTx
 	depth     uint64
 	delegated map[string]bool
 	dev       bool
 	first     string                        // tells its first block; "": the usual one
 	named     int                           // how often that was asked for
-	refuse    func(poolTx) *txmgr.SendError // what a node has against a transaction; nil: nothing
+	refuse    func(wireTx) *txmgr.SendError // what a node has against a transaction; nil: nothing
 }
 
-// poolTx is a transaction on its wire.
-type poolTx struct {
+// wireTx is a transaction on the wire of a chain in memory.
+type wireTx struct {
 	From, To  string
 	Nonce     uint64
 	Value     int64
 	Data      []byte
-	Max, Tip  int64
+	Max, Tip  int64  `json:",omitempty"`
+	Until     uint64 `json:",omitempty"`
 	Signature []byte `json:",omitempty"`
 }
 
-func (t poolTx) digest() []byte {
+func (t wireTx) digest() []byte {
 	t.Signature = nil
 	text, _ := json.Marshal(t)
 	sum := sha256.Sum256(text)
 	return sum[:]
 }
 
-func (t poolTx) hash() string { return hex.EncodeToString(t.digest()) }
+func (t wireTx) hash() string { return hex.EncodeToString(t.digest()) }
+
+// wire is the part of a chain in memory that asks nobody: accounts have names, and keys of ed25519.
+type wire struct {
+	keys map[string]ed25519.PublicKey
+}
+
+var wireName = regexp.MustCompile(`^[a-z0-9]+(\.[a-z0-9]+)*$`)
+
+func (w wire) Account(text string) (string, error) {
+	if !wireName.MatchString(text) {
+		return "", errors.New("not a name")
+	}
+	return text, nil
+}
+
+func (w wire) Seal(u txmgr.Unsigned, signature []byte) (txmgr.Signed, error) {
+	tx := u.Form.(wireTx)
+	tx.Signature = signature
+	raw, err := json.Marshal(tx)
+	if err != nil {
+		return txmgr.Signed{}, err
+	}
+	read, err := w.Decode(raw)
+	return read.Signed, err
+}
+
+func (w wire) Decode(raw []byte) (txmgr.Decoded, error) {
+	_, read, err := w.read(raw)
+	return read, err
+}
+
+func (w wire) read(raw []byte) (tx wireTx, read txmgr.Decoded, err error) {
+	if err := json.Unmarshal(raw, &tx); err != nil {
+		return tx, read, err
+	}
+	if key := w.keys[tx.From]; len(key) == 0 || !ed25519.Verify(key, tx.digest(), tx.Signature) {
+		return tx, read, errors.New("the signature is not the account's")
+	}
+	return tx, txmgr.Decoded{
+		Signed: txmgr.Signed{Hash: tx.hash(), Raw: raw}, Signer: tx.From, Nonce: tx.Nonce,
+		Call: txmgr.Call{From: tx.From, To: tx.To, Value: big.NewInt(tx.Value), Data: tx.Data, Gas: wireGas},
+		Fees: txmgr.Fees{Max: big.NewInt(tx.Max), Tip: big.NewInt(tx.Tip)},
+	}, nil
+}
+
+func (w wire) Renew(context.Context, txmgr.Signed, string) (txmgr.Signed, error) {
+	return txmgr.Signed{}, txmgr.ErrNotPossible
+}
+
+// each offers transactions one by one.
+func (w wire) each(ctx context.Context, c asker, list []txmgr.Signed, take func(wireTx) error) []error {
+	out := make([]error, len(list))
+	for n, s := range list {
+		tx, _, err := w.read(s.Raw)
+		if err != nil {
+			out[n] = &txmgr.SendError{Class: txmgr.ClassFatal, Text: err.Error()}
+			continue
+		}
+		answer, err := answered(ctx, c, func() error { return take(tx) })
+		if err != nil {
+			answer = &txmgr.SendError{Class: txmgr.ClassTransport, Text: err.Error()}
+		}
+		out[n] = answer
+	}
+	return out
+}
+
+// asker is a chain in memory that may be down.
+type asker interface {
+	ask(ctx context.Context) (unlock func(), err error)
+}
+
+// answered is what a chain in memory says, unless it does not answer.
+func answered[T any](ctx context.Context, c asker, say func() T) (answer T, err error) {
+	unlock, err := c.ask(ctx)
+	if err != nil {
+		return answer, err
+	}
+	defer unlock()
+	return say(), nil
+}
+
+// marketOf says that all speeds cost the same.
+func marketOf(base *big.Int, fees txmgr.Fees) txmgr.Market {
+	return txmgr.Market{BaseFee: base, At: 1 << 61, Tips: map[string]txmgr.Fees{txmgr.SpeedSlow: fees, txmgr.SpeedStandard: fees, txmgr.SpeedFast: fees}}
+}
 
 const (
 	poolMoney   = 1_000_000_000
 	poolBaseFee = 1000
-	poolGas     = 7
+	wireGas     = 7
 )
 
 func newPool(keys ...risingKey) *pool {
 	p := &pool{
-		keys: map[string]ed25519.PublicKey{}, money: map[string]int64{}, next: map[string]uint64{}, waiting: map[string]map[uint64]poolTx{}, blocks: [][]poolTx{nil},
+		wire: wire{map[string]ed25519.PublicKey{}}, money: map[string]int64{}, next: map[string]uint64{}, waiting: map[string]map[uint64]wireTx{}, blocks: [][]wireTx{nil},
 		delegated: map[string]bool{},
 	}
 	for _, k := range keys {
@@ -73,14 +161,14 @@ func (p *pool) add(k risingKey) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.keys[k.name], p.money[k.name] = k.key.Public().(ed25519.PublicKey), poolMoney
-	p.waiting[k.name] = map[uint64]poolTx{}
+	p.waiting[k.name] = map[uint64]wireTx{}
 }
 
 // mine makes a block of all that can be executed.
 func (p *pool) mine() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var block []poolTx
+	var block []wireTx
 	for account, waiting := range p.waiting {
 		for {
 			tx, found := waiting[p.next[account]]
@@ -105,10 +193,10 @@ func (p *pool) drop(account string, nonce uint64) {
 }
 
 // foreign puts somebody else's transaction in the place of what waits at a nonce.
-func (p *pool) foreign(account string, nonce uint64, price int64) poolTx {
+func (p *pool) foreign(account string, nonce uint64, price int64) wireTx {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	tx := poolTx{From: account, To: account, Nonce: nonce, Data: []byte("foreign"), Max: price, Tip: price}
+	tx := wireTx{From: account, To: account, Nonce: nonce, Data: []byte("foreign"), Max: price, Tip: price}
 	p.waiting[account][nonce] = tx
 	return tx
 }
@@ -136,7 +224,7 @@ func (p *pool) ran() map[string]int {
 	return out
 }
 
-func (p *pool) refusing(why func(poolTx) *txmgr.SendError) {
+func (p *pool) refusing(why func(wireTx) *txmgr.SendError) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.refuse = why
@@ -148,7 +236,7 @@ func (p *pool) head() txmgr.Head {
 }
 
 // executed finds a transaction in the blocks.
-func (p *pool) executed(is func(poolTx) bool) (poolTx, uint64, bool) {
+func (p *pool) executed(is func(wireTx) bool) (wireTx, uint64, bool) {
 	for n, block := range p.blocks {
 		for _, tx := range block {
 			if is(tx) {
@@ -156,7 +244,7 @@ func (p *pool) executed(is func(poolTx) bool) (poolTx, uint64, bool) {
 			}
 		}
 	}
-	return poolTx{}, 0, false
+	return wireTx{}, 0, false
 }
 
 // inLine is the nonce after all that waits without a gap.
@@ -170,7 +258,7 @@ func (p *pool) inLine(account string) uint64 {
 	}
 }
 
-func (p *pool) take(tx poolTx) error {
+func (p *pool) take(tx wireTx) error {
 	say := func(class txmgr.Class, text string) error {
 		return &txmgr.SendError{Class: class, Endpoint: "node", Text: text}
 	}
@@ -219,65 +307,37 @@ func (c *poolNode) Traits() txmgr.Traits {
 }
 
 func (c *poolNode) Identity(ctx context.Context) (string, error) {
-	unlock, err := c.ask(ctx)
-	if err != nil {
-		return "", err
-	}
-	defer unlock()
-	c.named++
-	if c.first != "" {
-		return c.first, nil
-	}
-	return "the pool's chain", nil
-}
-
-func (c *poolNode) Account(text string) (string, error) {
-	if !risingName.MatchString(text) {
-		return "", errors.New("not a name")
-	}
-	return text, nil
+	return answered(ctx, c, func() string {
+		c.named++
+		if c.first != "" {
+			return c.first
+		}
+		return "the pool's chain"
+	})
 }
 
 func (c *poolNode) Head(ctx context.Context) (txmgr.Head, error) {
-	unlock, err := c.ask(ctx)
-	if err != nil {
-		return txmgr.Head{}, err
-	}
-	defer unlock()
-	return c.head(), nil
+	return answered(ctx, c, func() txmgr.Head { return c.head() })
 }
 
 func (c *poolNode) BlockHash(ctx context.Context, number uint64) (string, error) {
-	unlock, err := c.ask(ctx)
-	if err != nil {
-		return "", err
-	}
-	defer unlock()
-	if number >= uint64(len(c.blocks)) {
-		return "", nil
-	}
-	return blockHash(number), nil
+	return answered(ctx, c, func() string {
+		if number >= uint64(len(c.blocks)) {
+			return ""
+		}
+		return blockHash(number)
+	})
 }
 
 func (c *poolNode) Nonces(ctx context.Context, account string) (txmgr.Nonces, error) {
 	if c.mute.Load() {
 		return txmgr.Nonces{}, errDown
 	}
-	unlock, err := c.ask(ctx)
-	if err != nil {
-		return txmgr.Nonces{}, err
-	}
-	defer unlock()
-	return txmgr.Nonces{Latest: c.next[account], Head: c.head()}, nil
+	return answered(ctx, c, func() txmgr.Nonces { return txmgr.Nonces{Latest: c.next[account], Head: c.head()} })
 }
 
 func (c *poolNode) HighestPending(ctx context.Context, account string) (uint64, error) {
-	unlock, err := c.ask(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer unlock()
-	return c.inLine(account), nil
+	return answered(ctx, c, func() uint64 { return c.inLine(account) })
 }
 
 func (c *poolNode) Pool(ctx context.Context, account string, list []txmgr.Signed) (uint64, []bool, error) {
@@ -288,7 +348,7 @@ func (c *poolNode) Pool(ctx context.Context, account string, list []txmgr.Signed
 	defer unlock()
 	held := make([]bool, len(list))
 	for n, s := range list {
-		is := func(tx poolTx) bool { return tx.hash() == s.Hash }
+		is := func(tx wireTx) bool { return tx.hash() == s.Hash }
 		_, _, held[n] = c.executed(is)
 		for _, tx := range c.waiting[account] {
 			held[n] = held[n] || is(tx)
@@ -298,104 +358,40 @@ func (c *poolNode) Pool(ctx context.Context, account string, list []txmgr.Signed
 }
 
 func (c *poolNode) Balance(ctx context.Context, account string) (*big.Int, error) {
-	unlock, err := c.ask(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	return big.NewInt(c.money[account]), nil
+	return answered(ctx, c, func() *big.Int { return big.NewInt(c.money[account]) })
 }
 
 func (c *poolNode) Delegated(ctx context.Context, account string) (bool, error) {
-	unlock, err := c.ask(ctx)
-	if err != nil {
-		return false, err
-	}
-	defer unlock()
-	return c.delegated[account], nil
+	return answered(ctx, c, func() bool { return c.delegated[account] })
 }
 
 func (c *poolNode) Market(ctx context.Context) (txmgr.Market, error) {
-	unlock, err := c.ask(ctx)
-	if err != nil {
-		return txmgr.Market{}, err
-	}
-	defer unlock()
-	fees := txmgr.Fees{Max: big.NewInt(2*poolBaseFee + 100), Tip: big.NewInt(100)}
-	return txmgr.Market{
-		BaseFee: big.NewInt(poolBaseFee), At: 1 << 61,
-		Tips: map[string]txmgr.Fees{txmgr.SpeedSlow: fees, txmgr.SpeedStandard: fees, txmgr.SpeedFast: fees},
-	}, nil
+	return answered(ctx, c, func() txmgr.Market {
+		return marketOf(big.NewInt(poolBaseFee), txmgr.Fees{Max: big.NewInt(2*poolBaseFee + 100), Tip: big.NewInt(100)})
+	})
 }
 
 func (c *poolNode) Simulate(ctx context.Context, call txmgr.Call) (txmgr.Simulation, error) {
-	unlock, err := c.ask(ctx)
-	if err != nil {
-		return txmgr.Simulation{}, err
-	}
-	defer unlock()
-	if call.To == "broken" {
-		return txmgr.Simulation{Reason: "it is broken"}, nil
-	}
-	if !call.Funded && call.Value != nil && call.Value.Cmp(big.NewInt(c.money[call.From])) > 0 {
-		return txmgr.Simulation{Reason: "insufficient funds for transfer"}, nil
-	}
-	return txmgr.Simulation{Success: true, Gas: poolGas}, nil
+	return answered(ctx, c, func() txmgr.Simulation {
+		if call.To == "broken" {
+			return txmgr.Simulation{Reason: "it is broken"}
+		}
+		if !call.Funded && call.Value != nil && call.Value.Cmp(big.NewInt(c.money[call.From])) > 0 {
+			return txmgr.Simulation{Reason: "insufficient funds for transfer"}
+		}
+		return txmgr.Simulation{Success: true, Gas: wireGas}
+	})
 }
 
 func (c *poolNode) Prepare(ctx context.Context, d txmgr.Draft) (txmgr.Unsigned, error) {
-	unlock, err := c.ask(ctx)
-	if err != nil {
-		return txmgr.Unsigned{}, err
-	}
-	defer unlock()
-	tx := poolTx{From: d.Signer, To: d.To, Nonce: d.Nonce, Value: d.Value.Int64(), Data: d.Data, Max: d.Fees.Max.Int64(), Tip: d.Fees.Tip.Int64()}
-	return txmgr.Unsigned{Bytes: tx.digest(), Form: tx}, nil
-}
-
-func (c *poolNode) Seal(u txmgr.Unsigned, signature []byte) (txmgr.Signed, error) {
-	tx := u.Form.(poolTx)
-	tx.Signature = signature
-	raw, err := json.Marshal(tx)
-	if err != nil {
-		return txmgr.Signed{}, err
-	}
-	read, err := c.Decode(raw)
-	return read.Signed, err
-}
-
-func (c *poolNode) Decode(raw []byte) (txmgr.Decoded, error) {
-	var tx poolTx
-	if err := json.Unmarshal(raw, &tx); err != nil {
-		return txmgr.Decoded{}, err
-	}
-	if key := c.keys[tx.From]; len(key) == 0 || !ed25519.Verify(key, tx.digest(), tx.Signature) {
-		return txmgr.Decoded{}, errors.New("the signature is not the account's")
-	}
-	return txmgr.Decoded{
-		Signed: txmgr.Signed{Hash: tx.hash(), Raw: raw}, Signer: tx.From, Nonce: tx.Nonce,
-		Call: txmgr.Call{From: tx.From, To: tx.To, Value: big.NewInt(tx.Value), Data: tx.Data, Gas: poolGas},
-		Fees: txmgr.Fees{Max: big.NewInt(tx.Max), Tip: big.NewInt(tx.Tip)},
-	}, nil
+	return answered(ctx, c, func() txmgr.Unsigned {
+		tx := wireTx{From: d.Signer, To: d.To, Nonce: d.Nonce, Value: d.Value.Int64(), Data: d.Data, Max: d.Fees.Max.Int64(), Tip: d.Fees.Tip.Int64()}
+		return txmgr.Unsigned{Bytes: tx.digest(), Form: tx}
+	})
 }
 
 func (c *poolNode) Send(ctx context.Context, list []txmgr.Signed) []error {
-	out := make([]error, len(list))
-	for n, s := range list {
-		read, err := c.Decode(s.Raw)
-		if err != nil {
-			out[n] = &txmgr.SendError{Class: txmgr.ClassFatal, Text: err.Error()}
-			continue
-		}
-		unlock, err := c.ask(ctx)
-		if err != nil {
-			out[n] = &txmgr.SendError{Class: txmgr.ClassTransport, Text: err.Error()}
-			continue
-		}
-		out[n] = c.take(poolTx{From: read.Signer, To: read.To, Nonce: read.Nonce, Value: read.Value.Int64(), Data: read.Data, Max: read.Fees.Max.Int64(), Tip: read.Fees.Tip.Int64()})
-		unlock()
-	}
-	return out
+	return c.each(ctx, c, list, func(tx wireTx) error { return c.take(tx) })
 }
 
 func (c *poolNode) Receipts(ctx context.Context, list []txmgr.Signed) (txmgr.Head, []txmgr.Lookup, error) {
@@ -413,28 +409,21 @@ func (c *poolNode) Receipts(ctx context.Context, list []txmgr.Signed) (txmgr.Hea
 	out := make([]txmgr.Lookup, len(list))
 	for n, s := range list {
 		out[n] = txmgr.Lookup{Hash: s.Hash, Tag: s.Tag}
-		if _, block, found := c.executed(func(tx poolTx) bool { return tx.hash() == s.Hash }); found && block <= head.Number {
-			out[n].Receipt = &txmgr.Receipt{Hash: s.Hash, Block: block, BlockHash: blockHash(block), Success: true, GasUsed: poolGas, GasPrice: big.NewInt(poolBaseFee)}
+		if _, block, found := c.executed(func(tx wireTx) bool { return tx.hash() == s.Hash }); found && block <= head.Number {
+			out[n].Receipt = &txmgr.Receipt{Hash: s.Hash, Block: block, BlockHash: blockHash(block), Success: true, GasUsed: wireGas, GasPrice: big.NewInt(poolBaseFee)}
 		}
 	}
 	return head, out, nil
 }
 
 func (c *poolNode) Consumer(ctx context.Context, account string, nonce uint64) (*txmgr.Consumer, error) {
-	unlock, err := c.ask(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	tx, block, found := c.executed(func(tx poolTx) bool { return tx.From == account && tx.Nonce == nonce })
-	if !found {
-		return nil, nil
-	}
-	return &txmgr.Consumer{Hash: tx.hash(), Block: block, BlockHash: blockHash(block), Head: c.head()}, nil
+	return answered(ctx, c, func() *txmgr.Consumer {
+		tx, block, found := c.executed(func(tx wireTx) bool { return tx.From == account && tx.Nonce == nonce })
+		if !found {
+			return nil
+		}
+		return &txmgr.Consumer{Hash: tx.hash(), Block: block, BlockHash: blockHash(block), Head: c.head()}
+	})
 }
 
 func (c *poolNode) Expired(context.Context, txmgr.Signed) (bool, error) { return false, nil }
-
-func (c *poolNode) Renew(context.Context, txmgr.Signed, string) (txmgr.Signed, error) {
-	return txmgr.Signed{}, txmgr.ErrNotPossible
-}

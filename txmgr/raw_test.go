@@ -27,7 +27,7 @@ func (f *fleet) outsider(name string) risingKey {
 // rawOf is a transaction that its caller signed.
 func (f *fleet) rawOf(k risingKey, nonce uint64, data string, price int64) []byte {
 	f.Helper()
-	tx := poolTx{From: k.name, To: "carol.test", Nonce: nonce, Data: []byte(data), Max: price, Tip: min(price, 100)}
+	tx := wireTx{From: k.name, To: "carol.test", Nonce: nonce, Data: []byte(data), Max: price, Tip: min(price, 100)}
 	signature, err := k.Sign(f.Context(), tx.digest())
 	if err != nil {
 		f.Fatal(err)
@@ -159,7 +159,7 @@ func noError(t *testing.T, err error) {
 
 // refusingData has every node refuse transactions with some data.
 func (f *fleet) refusingData(class txmgr.Class, data ...string) {
-	f.refusing(func(tx poolTx) *txmgr.SendError {
+	f.refusing(func(tx wireTx) *txmgr.SendError {
 		if slices.Contains(data, string(tx.Data)) {
 			return &txmgr.SendError{Class: class, Endpoint: "node", Text: "no"}
 		}
@@ -185,7 +185,7 @@ func TestFatalRaw(t *testing.T) {
 	m.mined(good, txmgr.StatusConfirmed)
 	// Ours fail in the same way.
 	var ours []string
-	f.refusing(func(tx poolTx) *txmgr.SendError {
+	f.refusing(func(tx wireTx) *txmgr.SendError {
 		if tx.Value == 13 {
 			return &txmgr.SendError{Class: txmgr.ClassFatal, Endpoint: "node", Text: "no"}
 		}

@@ -173,7 +173,7 @@ func TestPayloadExpires(t *testing.T) {
 	if len(again.Attempts) != 2 || again.Attempts[0].Hash == again.Attempts[1].Hash || again.Attempts[0].Hash != lost.Hash || again.Nonce != lost.Nonce {
 		t.Errorf("nonce %d, then %d; attempts %+v", lost.Nonce, again.Nonce, again.Attempts)
 	}
-	var void, signed risingTx
+	var void, signed wireTx
 	if err := errors.Join(json.Unmarshal(again.Attempts[0].Raw, &void), json.Unmarshal(again.Attempts[1].Raw, &signed)); err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func TestPayloadExpires(t *testing.T) {
 // failed, which is counted.
 func TestRawPayloadExpires(t *testing.T) {
 	r := startRisen(t)
-	tx := risingTx{From: "alice.test", To: "carol.test", Nonce: 1, Value: 1, Until: 5}
+	tx := wireTx{From: "alice.test", To: "carol.test", Nonce: 1, Value: 1, Until: 5}
 	tx.Signature, _ = risingKeyOf("alice.test").Sign(t.Context(), tx.digest())
 	raw, err := json.Marshal(tx)
 	if err != nil {

@@ -1,16 +1,13 @@
 package txmgr_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/big"
-	"regexp"
 	"strings"
 	"sync"
 
@@ -21,8 +18,8 @@ import (
 // keys are ed25519, a nonce above the next one is executed and ends those below it, and a
 // transaction names the block until which it can be executed. There are no fees and no pool.
 type rising struct {
+	wire
 	mu       sync.Mutex
-	keys     map[string]ed25519.PublicKey
 	money    map[string]int64
 	used     map[string]uint64 // the highest nonce that an account has used
 	executed []risingRecord
@@ -35,19 +32,9 @@ type rising struct {
 }
 
 type risingRecord struct {
-	tx    risingTx
+	tx    wireTx
 	hash  string
 	block uint64
-}
-
-// risingTx is a transaction on its wire.
-type risingTx struct {
-	From, To  string
-	Nonce     uint64
-	Value     int64
-	Data      []byte
-	Until     uint64
-	Signature []byte `json:",omitempty"`
 }
 
 // risingValid is how many blocks a transaction is valid.
@@ -56,7 +43,7 @@ const risingValid = 20
 var errDown = errors.New("nobody answers")
 
 func newRising(keys ...risingKey) *rising {
-	c := &rising{keys: map[string]ed25519.PublicKey{}, money: map[string]int64{}, used: map[string]uint64{}, blocks: 1}
+	c := &rising{wire: wire{map[string]ed25519.PublicKey{}}, money: map[string]int64{}, used: map[string]uint64{}, blocks: 1}
 	for _, k := range keys {
 		c.keys[k.name], c.money[k.name] = k.key.Public().(ed25519.PublicKey), 1_000_000_000
 	}
@@ -131,52 +118,25 @@ func (c *rising) Traits() txmgr.Traits {
 }
 
 func (c *rising) Identity(ctx context.Context) (string, error) {
-	unlock, err := c.ask(ctx)
-	if err != nil {
-		return "", err
-	}
-	defer unlock()
-	return "the rising chain", nil
-}
-
-var risingName = regexp.MustCompile(`^[a-z0-9]+(\.[a-z0-9]+)*$`)
-
-func (c *rising) Account(text string) (string, error) {
-	if !risingName.MatchString(text) {
-		return "", errors.New("not a name")
-	}
-	return text, nil
+	return answered(ctx, c, func() string { return "the rising chain" })
 }
 
 func (c *rising) Head(ctx context.Context) (txmgr.Head, error) {
-	unlock, err := c.ask(ctx)
-	if err != nil {
-		return txmgr.Head{}, err
-	}
-	defer unlock()
-	return c.head(), nil
+	return answered(ctx, c, func() txmgr.Head { return c.head() })
 }
 
 func (c *rising) BlockHash(ctx context.Context, number uint64) (string, error) {
-	unlock, err := c.ask(ctx)
-	if err != nil {
-		return "", err
-	}
-	defer unlock()
-	if number > c.blocks-c.behind {
-		c.vain++
-		return "", nil
-	}
-	return c.hash(number), nil
+	return answered(ctx, c, func() string {
+		if number > c.blocks-c.behind {
+			c.vain++
+			return ""
+		}
+		return c.hash(number)
+	})
 }
 
 func (c *rising) Nonces(ctx context.Context, account string) (txmgr.Nonces, error) {
-	unlock, err := c.ask(ctx)
-	if err != nil {
-		return txmgr.Nonces{}, err
-	}
-	defer unlock()
-	return txmgr.Nonces{Latest: c.used[account] + 1, Head: c.head()}, nil
+	return answered(ctx, c, func() txmgr.Nonces { return txmgr.Nonces{Latest: c.used[account] + 1, Head: c.head()} })
 }
 
 func (c *rising) HighestPending(ctx context.Context, account string) (uint64, error) {
@@ -185,124 +145,53 @@ func (c *rising) HighestPending(ctx context.Context, account string) (uint64, er
 }
 
 func (c *rising) Balance(ctx context.Context, account string) (*big.Int, error) {
-	unlock, err := c.ask(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	return big.NewInt(c.money[account]), nil
+	return answered(ctx, c, func() *big.Int { return big.NewInt(c.money[account]) })
 }
 
 func (c *rising) Delegated(ctx context.Context, _ string) (bool, error) {
-	unlock, err := c.ask(ctx)
-	if err != nil {
-		return false, err
-	}
-	defer unlock()
-	return false, nil
+	return answered(ctx, c, func() bool { return false })
 }
 
 func (c *rising) Market(ctx context.Context) (txmgr.Market, error) {
-	unlock, err := c.ask(ctx)
-	if err != nil {
-		return txmgr.Market{}, err
-	}
-	defer unlock()
-	free := txmgr.Fees{Max: new(big.Int)}
-	return txmgr.Market{Tips: map[string]txmgr.Fees{txmgr.SpeedSlow: free, txmgr.SpeedStandard: free, txmgr.SpeedFast: free}, At: 1 << 61}, nil
+	return answered(ctx, c, func() txmgr.Market { return marketOf(nil, txmgr.Fees{Max: new(big.Int)}) })
 }
 
 func (c *rising) Simulate(ctx context.Context, call txmgr.Call) (txmgr.Simulation, error) {
-	unlock, err := c.ask(ctx)
-	if err != nil {
-		return txmgr.Simulation{}, err
-	}
-	defer unlock()
-	if call.To == "broken" {
-		return txmgr.Simulation{Reason: "it is broken"}, nil
-	}
-	return txmgr.Simulation{Success: true, Gas: 7}, nil
+	return answered(ctx, c, func() txmgr.Simulation {
+		if call.To == "broken" {
+			return txmgr.Simulation{Reason: "it is broken"}
+		}
+		return txmgr.Simulation{Success: true, Gas: wireGas}
+	})
 }
 
 func (c *rising) Prepare(ctx context.Context, d txmgr.Draft) (txmgr.Unsigned, error) {
-	unlock, err := c.ask(ctx)
-	if err != nil {
-		return txmgr.Unsigned{}, err
-	}
-	defer unlock()
-	tx := risingTx{From: d.Signer, To: d.To, Nonce: d.Nonce, Value: d.Value.Int64(), Data: d.Data, Until: c.blocks + risingValid}
-	return txmgr.Unsigned{Bytes: tx.digest(), Form: tx}, nil
-}
-
-func (t risingTx) digest() []byte {
-	t.Signature = nil
-	text, _ := json.Marshal(t)
-	sum := sha256.Sum256(text)
-	return sum[:]
-}
-
-func (c *rising) Seal(u txmgr.Unsigned, signature []byte) (txmgr.Signed, error) {
-	tx := u.Form.(risingTx)
-	tx.Signature = signature
-	raw, err := json.Marshal(tx)
-	if err != nil {
-		return txmgr.Signed{}, err
-	}
-	read, err := c.Decode(raw)
-	return read.Signed, err
-}
-
-func (c *rising) Decode(raw []byte) (txmgr.Decoded, error) {
-	var tx risingTx
-	if err := json.Unmarshal(raw, &tx); err != nil {
-		return txmgr.Decoded{}, err
-	}
-	if key := c.keys[tx.From]; len(key) == 0 || !ed25519.Verify(key, tx.digest(), tx.Signature) {
-		return txmgr.Decoded{}, errors.New("the signature is not the account's")
-	}
-	return txmgr.Decoded{
-		Signed: txmgr.Signed{Hash: hex.EncodeToString(tx.digest()), Raw: raw}, Signer: tx.From, Nonce: tx.Nonce,
-		Call: txmgr.Call{From: tx.From, To: tx.To, Value: big.NewInt(tx.Value), Data: tx.Data, Gas: 7}, Fees: txmgr.Fees{Max: new(big.Int)},
-	}, nil
+	return answered(ctx, c, func() txmgr.Unsigned {
+		tx := wireTx{From: d.Signer, To: d.To, Nonce: d.Nonce, Value: d.Value.Int64(), Data: d.Data, Until: c.blocks + risingValid}
+		return txmgr.Unsigned{Bytes: tx.digest(), Form: tx}
+	})
 }
 
 func (c *rising) Send(ctx context.Context, list []txmgr.Signed) []error {
-	out := make([]error, len(list))
-	for n, s := range list {
-		out[n] = c.send(ctx, s)
-	}
-	return out
-}
-
-func (c *rising) send(ctx context.Context, s txmgr.Signed) error {
-	read, err := c.Decode(s.Raw)
-	if err != nil {
-		return &txmgr.SendError{Class: txmgr.ClassFatal, Text: err.Error()}
-	}
-	unlock, err := c.ask(ctx)
-	if err != nil {
-		return &txmgr.SendError{Class: txmgr.ClassTransport, Text: err.Error()}
-	}
-	defer unlock()
-	var tx risingTx
-	_ = json.Unmarshal(s.Raw, &tx) // Decode has read it
-	switch {
-	case c.find(s.Hash) != nil:
-		return &txmgr.SendError{Class: txmgr.ClassKnown, Text: "executed before"}
-	case tx.Until < c.blocks:
-		return &txmgr.SendError{Class: txmgr.ClassPoolPolicy, Text: "it is not valid any more"}
-	case read.Nonce <= c.used[tx.From]:
-		return &txmgr.SendError{Class: txmgr.ClassNonceUsed, Text: "a nonce must be above the highest"}
-	case c.lose > 0:
-		c.lose--
+	return c.each(ctx, c, list, func(tx wireTx) error {
+		switch {
+		case c.find(tx.hash()) != nil:
+			return &txmgr.SendError{Class: txmgr.ClassKnown, Text: "executed before"}
+		case tx.Until < c.blocks:
+			return &txmgr.SendError{Class: txmgr.ClassPoolPolicy, Text: "it is not valid any more"}
+		case tx.Nonce <= c.used[tx.From]:
+			return &txmgr.SendError{Class: txmgr.ClassNonceUsed, Text: "a nonce must be above the highest"}
+		case c.lose > 0:
+			c.lose--
+			return nil
+		}
+		c.used[tx.From] = tx.Nonce
+		c.money[tx.From] -= tx.Value
+		c.money[tx.To] += tx.Value
+		c.blocks++
+		c.executed = append(c.executed, risingRecord{tx, tx.hash(), c.blocks})
 		return nil
-	}
-	c.used[tx.From] = tx.Nonce
-	c.money[tx.From] -= tx.Value
-	c.money[tx.To] += tx.Value
-	c.blocks++
-	c.executed = append(c.executed, risingRecord{tx, s.Hash, c.blocks})
-	return nil
+	})
 }
 
 func (c *rising) find(hash string) *risingRecord {
@@ -331,34 +220,21 @@ func (c *rising) Receipts(ctx context.Context, list []txmgr.Signed) (txmgr.Head,
 }
 
 func (c *rising) Consumer(ctx context.Context, account string, nonce uint64) (*txmgr.Consumer, error) {
-	unlock, err := c.ask(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	for _, r := range c.executed { // in the order of their nonces
-		if r.tx.From == account && r.tx.Nonce >= nonce {
-			return &txmgr.Consumer{Hash: r.hash, Block: r.block, BlockHash: c.hash(r.block), Head: c.head()}, nil
+	return answered(ctx, c, func() *txmgr.Consumer {
+		for _, r := range c.executed { // in the order of their nonces
+			if r.tx.From == account && r.tx.Nonce >= nonce {
+				return &txmgr.Consumer{Hash: r.hash, Block: r.block, BlockHash: c.hash(r.block), Head: c.head()}
+			}
 		}
-	}
-	return nil, nil
+		return nil
+	})
 }
 
 func (c *rising) Expired(ctx context.Context, s txmgr.Signed) (bool, error) {
-	unlock, err := c.ask(ctx)
-	if err != nil {
-		return false, err
-	}
-	defer unlock()
-	var tx risingTx
-	if err := json.NewDecoder(bytes.NewReader(s.Raw)).Decode(&tx); err != nil {
-		return false, err
-	}
-	return c.blocks > tx.Until && c.find(s.Hash) == nil, nil
-}
-
-func (c *rising) Renew(context.Context, txmgr.Signed, string) (txmgr.Signed, error) {
-	return txmgr.Signed{}, txmgr.ErrNotPossible
+	return answered(ctx, c, func() bool {
+		tx, _, err := c.read(s.Raw)
+		return err == nil && c.blocks > tx.Until && c.find(s.Hash) == nil
+	})
 }
 
 // risingKey is an account's key.

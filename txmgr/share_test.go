@@ -92,7 +92,7 @@ func TestPassedOverSigners(t *testing.T) {
 		"errors in a row": {
 			settings: func(c *txmgr.Config) { c.ErrorStreak, c.ResendAfter = 3, envx.Millis(poll) },
 			exclude: func(m *member) error {
-				m.refusing(func(tx poolTx) *txmgr.SendError {
+				m.refusing(func(tx wireTx) *txmgr.SendError {
 					if tx.From == out {
 						return &txmgr.SendError{Class: txmgr.ClassPoolPolicy, Text: "not now"}
 					}

@@ -333,7 +333,7 @@ func TestFillIsCharged(t *testing.T) {
 	m.reaches(bad, txmgr.StatusAssigned)
 	m.reaches(good, txmgr.StatusAssigned)
 	data := string(m.get(bad).Data)
-	m.refusing(func(tx poolTx) *txmgr.SendError {
+	m.refusing(func(tx wireTx) *txmgr.SendError {
 		if string(tx.Data) == data {
 			return &txmgr.SendError{Class: txmgr.ClassFatal, Text: "never"}
 		}
@@ -353,7 +353,7 @@ func TestFillIsCharged(t *testing.T) {
 			}
 			return settled.Sign() > 0
 		})
-		if held.Sign() != 0 || settled.Int64() != poolGas*poolBaseFee {
+		if held.Sign() != 0 || settled.Int64() != wireGas*poolBaseFee {
 			t.Errorf("%s holds %s and has paid %s", scope, held, settled)
 		}
 	}
