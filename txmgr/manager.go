@@ -111,22 +111,28 @@ func (m *Manager) byAccount(pools map[string][]string) (map[string][]string, err
 }
 
 // Account spells an account as a chain does, or without one as the first chain that takes it. ErrUnknownChain, ErrInvalid.
-func (m *Manager) Account(chain, text string) (string, error) {
-	var name string
-	var err error
-	if chain == "" {
-		name, err = m.anyAccount(text)
-	} else {
-		c, unknown := m.Chain(chain)
-		if unknown != nil {
-			return "", unknown
-		}
-		name, err = c.Account(text)
+func (m *Manager) Account(chain, text string) (name string, err error) {
+	if chain != "" {
+		_, name, err = m.account(chain, "account", text)
+		return name, err
 	}
-	if err != nil {
+	if name, err = m.anyAccount(text); err != nil {
 		return "", invalid("account", err.Error())
 	}
 	return name, nil
+}
+
+// account returns a chain's driver and how it spells an account, which a caller has given in a field.
+func (m *Manager) account(chain, field, text string) (Chain, string, error) {
+	c, err := m.Chain(chain)
+	if err != nil {
+		return nil, "", err
+	}
+	name, err := c.Account(text)
+	if err != nil {
+		return nil, "", invalid(field, err.Error())
+	}
+	return c, name, nil
 }
 
 // anyAccount spells an account as the first chain that takes it does.

@@ -53,13 +53,9 @@ func (m *Manager) Reload(ctx context.Context, keys []Key, pools map[string][]str
 // AddAccount makes an account a signer of a chain: with the key if this process has it,
 // otherwise for callers who sign. It changes nothing of a signer that is there but adds pools.
 func (m *Manager) AddAccount(ctx context.Context, chain, account, actor string, pools ...string) (*Lane, error) {
-	c, err := m.Chain(chain)
+	_, name, err := m.account(chain, "address", account)
 	if err != nil {
 		return nil, err
-	}
-	name, err := c.Account(account)
-	if err != nil {
-		return nil, invalid("address", err.Error())
 	}
 	ours := m.key(name) != nil
 	if len(pools) > 0 && !ours {
@@ -105,13 +101,9 @@ func (m *Manager) SetMinBalance(ctx context.Context, chain, signer, actor string
 }
 
 func (m *Manager) operate(ctx context.Context, chain, signer, actor string, o Operation) (*Lane, error) {
-	c, err := m.Chain(chain)
+	_, name, err := m.account(chain, "signer", signer)
 	if err != nil {
 		return nil, err
-	}
-	name, err := c.Account(signer)
-	if err != nil {
-		return nil, invalid("signer", err.Error())
 	}
 	lane, err := m.store.Operate(ctx, chain, name, actor, o)
 	if err == nil {
@@ -132,13 +124,9 @@ type ReconcileOptions struct {
 // Reconcile ends a signer's halt after an operator has looked: a restored ledger, unknown
 // transactions on the chain, waiting transactions of somebody else, a chain that was reset.
 func (m *Manager) Reconcile(ctx context.Context, chain, signer, actor string, o ReconcileOptions) (*Lane, error) {
-	c, err := m.Chain(chain)
+	c, name, err := m.account(chain, "signer", signer)
 	if err != nil {
 		return nil, err
-	}
-	name, err := c.Account(signer)
-	if err != nil {
-		return nil, invalid("signer", err.Error())
 	}
 	lane, err := m.store.Lane(ctx, chain, name)
 	if err != nil {

@@ -12,13 +12,9 @@ import (
 
 // Acquire reserves the next nonce of an account for a caller who signs for itself. ErrLocked while another has it alone.
 func (m *Manager) Acquire(ctx context.Context, tenant, chain, account string) (*Reservation, error) {
-	c, err := m.Chain(chain)
+	c, name, err := m.account(chain, "address", account)
 	if err != nil {
 		return nil, err
-	}
-	name, err := c.Account(account)
-	if err != nil {
-		return nil, invalid("address", err.Error())
 	}
 	holds, err := m.mayHold(ctx, tenant, c, name)
 	if err != nil {
@@ -81,13 +77,9 @@ func (m *Manager) Recycle(ctx context.Context, tenant, id string) (bool, error) 
 // RecycleNonce does so by nonce, for callers without an id: only for the tenant's own
 // reservation, and only if the nonce was never issued twice.
 func (m *Manager) RecycleNonce(ctx context.Context, tenant, chain, account string, nonce uint64) (bool, error) {
-	c, err := m.Chain(chain)
+	_, name, err := m.account(chain, "address", account)
 	if err != nil {
 		return false, err
-	}
-	name, err := c.Account(account)
-	if err != nil {
-		return false, invalid("address", err.Error())
 	}
 	done, err := m.store.Recycle(ctx, tenant, "", chain, name, nonce)
 	m.rouse(chain)
@@ -110,13 +102,9 @@ func (m *Manager) Lock(ctx context.Context, tenant, chain, account, request stri
 
 // Unlock ends a lock if lockID is its holder's.
 func (m *Manager) Unlock(ctx context.Context, tenant, chain, account, lockID string) (bool, error) {
-	c, err := m.Chain(chain)
+	_, name, err := m.account(chain, "address", account)
 	if err != nil {
 		return false, err
-	}
-	name, err := c.Account(account)
-	if err != nil {
-		return false, invalid("address", err.Error())
 	}
 	done, err := m.store.UnlockLane(ctx, chain, name, tenant, lockID)
 	m.wake.wake(chain)
@@ -131,13 +119,9 @@ type NonceHealth struct {
 
 // Health compares a lane with its chain. It makes none: who only looks at accounts would make the owners follow them all.
 func (m *Manager) Health(ctx context.Context, chain, account string) (*NonceHealth, error) {
-	c, err := m.Chain(chain)
+	c, name, err := m.account(chain, "address", account)
 	if err != nil {
 		return nil, err
-	}
-	name, err := c.Account(account)
-	if err != nil {
-		return nil, invalid("address", err.Error())
 	}
 	nonces, err := c.Nonces(ctx, name)
 	if err != nil {
@@ -162,13 +146,9 @@ const laneWait = 30 * time.Second
 // callerLane makes sure that an account has a lane and that its owner has read its nonce.
 // Callers who want the same one at once share one look at the ledger.
 func (m *Manager) callerLane(ctx context.Context, tenant, chain, account string) (Chain, string, error) {
-	c, err := m.Chain(chain)
+	c, name, err := m.account(chain, "address", account)
 	if err != nil {
 		return nil, "", err
-	}
-	name, err := c.Account(account)
-	if err != nil {
-		return nil, "", invalid("address", err.Error())
 	}
 	shared := m.looking.DoChan(chain+"\x00"+name, func() (any, error) {
 		look, cancel := context.WithTimeout(context.WithoutCancel(ctx), laneWait)

@@ -43,10 +43,14 @@ func (s *Server) guard(next http.Handler) http.Handler {
 // needs is where an operation keeps the role that it wants.
 const needs = "role"
 
-// authorise refuses callers whose role is too low for the operation.
+// authorise refuses callers whose role is too low for the operation. What an administrator does is for all, so it's no tenant's.
 func (s *Server) authorise(ctx huma.Context, next func(huma.Context)) {
 	want, _ := ctx.Operation().Metadata[needs].(access.Role)
-	if err := access.Allowed(ctx.Context(), want); err != nil {
+	err := access.Allowed(ctx.Context(), want)
+	if want == access.RoleAdmin && caller(ctx.Context()).Tenant != "" {
+		err = access.ErrForbidden
+	}
+	if err != nil {
 		p := s.problem(ctx.Context(), err)
 		_ = huma.WriteErr(s.api, ctx, p.Status, p.Detail)
 		return

@@ -152,9 +152,6 @@ func (s *Server) operators() {
 	add := operation(access.RoleAdmin, http.MethodPost, "/v1/signers", "addSigner", "Make an account a signer of a chain")
 	add.Description = "A request never contains a key. If this process has the account's key, the manager signs for it on the chain and in the pools. Otherwise callers sign themselves."
 	register(s, add, func(ctx context.Context, in *addSignerInput) (*signerOut, error) {
-		if err := s.operator(ctx); err != nil {
-			return nil, err
-		}
 		return s.changed(ctx)(s.Manager.AddAccount(ctx, string(in.Body.Chain), in.Body.Address, caller(ctx).Name, in.Body.Pools...))
 	})
 	type change = func(context.Context, SignerPath, string) (*txmgr.Lane, error)
@@ -170,16 +167,10 @@ func (s *Server) operators() {
 		}},
 	} {
 		register(s, operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/"+verb.name, verb.name, verb.summary), func(ctx context.Context, in *SignerPath) (*signerOut, error) {
-			if err := s.operator(ctx); err != nil {
-				return nil, err
-			}
 			return s.changed(ctx)(verb.do(ctx, *in, caller(ctx).Name))
 		})
 	}
 	register(s, operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/pause", "pause", "Give a signer nothing new"), func(ctx context.Context, in *pauseInput) (*signerOut, error) {
-		if err := s.operator(ctx); err != nil {
-			return nil, err
-		}
 		reason := "by an operator"
 		if in.Body != nil && in.Body.Reason != "" {
 			reason = in.Body.Reason
@@ -187,9 +178,6 @@ func (s *Server) operators() {
 		return s.changed(ctx)(s.Manager.Pause(ctx, in.chain(), in.Address, caller(ctx).Name, reason))
 	})
 	register(s, operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/reconcile", "reconcile", "End a signer's halt after its cause was found"), func(ctx context.Context, in *reconcileInput) (*signerOut, error) {
-		if err := s.operator(ctx); err != nil {
-			return nil, err
-		}
 		var o txmgr.ReconcileOptions
 		if in.Body != nil {
 			o = txmgr.ReconcileOptions{Adopt: in.Body.Adopt, Reset: in.Body.Reset}
@@ -203,9 +191,6 @@ func (s *Server) operators() {
 		}
 	},
 	) (*signerOut, error) {
-		if err := s.operator(ctx); err != nil {
-			return nil, err
-		}
 		return s.changed(ctx)(s.Manager.SetMinBalance(ctx, in.chain(), in.Address, caller(ctx).Name, in.Body.MinBalance.Int))
 	})
 	topUp := operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/top-up", "topUp", "Fill a signer up from the treasury", 409)
@@ -217,9 +202,6 @@ func (s *Server) operators() {
 	reload := operation(access.RoleAdmin, http.MethodPost, "/v1/reload", "reload", "Read the keys and pools of the settings again", 409)
 	reload.Description = "A signer whose key left the settings gets nothing new; what it has signed is followed."
 	register(s, reload, func(ctx context.Context, _ *struct{}) (*struct{}, error) {
-		if err := s.operator(ctx); err != nil {
-			return nil, err
-		}
 		if s.Reload == nil {
 			return nil, txmgr.ErrNotPossible
 		}
@@ -227,9 +209,6 @@ func (s *Server) operators() {
 	})
 	kill := operation(access.RoleAdmin, http.MethodPost, "/v1/kill-switch", "kill", "Stop everything, a chain, a pool or a signer; the manager still follows what is signed")
 	register(s, kill, func(ctx context.Context, in *killInput) (*killsOut, error) {
-		if err := s.operator(ctx); err != nil {
-			return nil, err
-		}
 		if err := s.Manager.Kill(ctx, in.Body.Scope, caller(ctx).Name, in.Body.Reason, in.Body.On); err != nil {
 			return nil, err
 		}
@@ -260,9 +239,6 @@ func (s *Server) switches(ctx context.Context) (*killsOut, error) {
 }
 
 func (s *Server) topUp(ctx context.Context, in *SignerPath) (*one, error) {
-	if err := s.operator(ctx); err != nil {
-		return nil, err
-	}
 	if s.TopUp == nil {
 		return nil, txmgr.ErrNotPossible
 	}
