@@ -16,6 +16,7 @@ import (
 	"lockstep/internal/envx"
 	"lockstep/internal/lease"
 	"lockstep/internal/ledger"
+	"lockstep/internal/must"
 	"lockstep/txmgr"
 	"lockstep/txmgr/sqlstore"
 )
@@ -46,15 +47,9 @@ const poll = 30 * time.Millisecond
 // unless a test says so.
 func newFleet(t *testing.T, names ...string) *fleet {
 	t.Helper()
-	db, err := ledger.Open(t.Context(), "memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(ledger.Open(t.Context(), "memory:"))(t)
 	t.Cleanup(func() { _ = db.Close() })
-	store, err := sqlstore.New(t.Context(), db)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(sqlstore.New(t.Context(), db))(t)
 	f := &fleet{T: t, db: db, store: store, settings: txmgr.Defaults()}
 	for _, name := range names {
 		f.keys = append(f.keys, risingKeyOf(name))
@@ -88,10 +83,7 @@ func (f *fleet) open(name string) (*txmgr.Manager, *poolNode, error) {
 // start runs a manager until the test or stop ends it.
 func (f *fleet) start(name string) *member {
 	f.Helper()
-	m, node, err := f.open(name)
-	if err != nil {
-		f.Fatal(err)
-	}
+	m, node := must.Get2(f.open(name))(f)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(f.Context()))
 	done := make(chan error, 1)
 	go func() { done <- m.Run(ctx) }()
@@ -140,19 +132,13 @@ func (f *fleet) until(what string, holds func() bool) {
 
 func (f *fleet) lanes() []*txmgr.Lane {
 	f.Helper()
-	lanes, err := f.store.Lanes(f.Context(), "pool")
-	if err != nil {
-		f.Fatal(err)
-	}
+	lanes := must.Get(f.store.Lanes(f.Context(), "pool"))(f)
 	return lanes
 }
 
 func (f *fleet) lane(name string) *txmgr.Lane {
 	f.Helper()
-	lane, err := f.store.Lane(f.Context(), "pool", name)
-	if err != nil {
-		f.Fatal(err)
-	}
+	lane := must.Get(f.store.Lane(f.Context(), "pool", name))(f)
 	return lane
 }
 
@@ -165,23 +151,17 @@ func (f *fleet) broke(name string) bool {
 
 func (f *fleet) get(id string) *txmgr.Transaction {
 	f.Helper()
-	t, err := f.store.Get(f.Context(), "", id)
-	if err != nil {
-		f.Fatal(err)
-	}
+	t := must.Get(f.store.Get(f.Context(), "", id))(f)
 	return t
 }
 
 // exec changes the ledger behind the managers' backs, as time does.
 func (f *fleet) exec(statement string, args ...any) {
 	f.Helper()
-	err := f.db.Write(f.Context(), func(tx *ledger.Tx) error {
+	must.Do(f, f.db.Write(f.Context(), func(tx *ledger.Tx) error {
 		_, err := tx.Exec(f.Context(), statement, args...)
 		return err
-	})
-	if err != nil {
-		f.Fatal(err)
-	}
+	}))
 }
 
 func (f *fleet) reaches(id string, want txmgr.Status) *txmgr.Transaction {
@@ -260,10 +240,7 @@ func request(change ...func(*txmgr.Request)) txmgr.Request {
 
 func (m *member) submit(change ...func(*txmgr.Request)) string {
 	m.Helper()
-	intent, err := m.m.Submit(m.Context(), request(change...))
-	if err != nil {
-		m.Fatal(err)
-	}
+	intent := must.Get(m.m.Submit(m.Context(), request(change...)))(m)
 	return intent.ID
 }
 
@@ -272,10 +249,7 @@ func (m *member) counted(name string) (sum float64, n uint64) {
 	m.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(m.m.Collectors()...)
-	families, err := registry.Gather()
-	if err != nil {
-		m.Fatal(err)
-	}
+	families := must.Get(registry.Gather())(m)
 	for _, family := range families {
 		if family.GetName() != name {
 			continue

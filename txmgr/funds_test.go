@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/must"
 	"lockstep/txmgr"
 )
 
@@ -125,9 +126,7 @@ func TestPoorIntentEnds(t *testing.T) {
 func TestSimulatedFromWhoCanPay(t *testing.T) {
 	f := newFleet(t, "alice.test", "bob.test")
 	m := f.begin("one")
-	if _, err := m.m.Pause(t.Context(), "pool", "alice.test", "test", "rotated"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(m.m.Pause(t.Context(), "pool", "alice.test", "test", "rotated"))(t)
 	m.give("alice.test", -poolMoney)
 	m.until("it is swept", func() bool { return m.broke("alice.test") })
 	if got := m.mined(m.submit(value(1000)), txmgr.StatusConfirmed); got.Signer != "bob.test" {
@@ -164,10 +163,7 @@ func TestHeadPatience(t *testing.T) {
 				}
 				return nil
 			})
-			intent, err := m.m.Submit(t.Context(), first)
-			if err != nil {
-				t.Fatal(err)
-			}
+			intent := must.Get(m.m.Submit(t.Context(), first))(t)
 			var ids []string
 			for range 4 {
 				ids = append(ids, m.submit())
@@ -300,9 +296,7 @@ func TestChainWentBack(t *testing.T) {
 			m.pool.mu.Unlock()
 			if !dev {
 				m.until("it is halted", func() bool { return strings.Contains(m.lane("alice.test").Halted, "the chain went back") })
-				if _, err := m.m.Reconcile(t.Context(), "pool", "alice.test", "test", txmgr.ReconcileOptions{Reset: true}); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(m.m.Reconcile(t.Context(), "pool", "alice.test", "test", txmgr.ReconcileOptions{Reset: true}))(t)
 			}
 			m.until("it begins anew", func() bool { return m.lane("alice.test").Era == 1 })
 			if got := m.mined(m.submit(), txmgr.StatusConfirmed); got.Nonce != 1 {
@@ -330,9 +324,7 @@ func TestKeyThatLeft(t *testing.T) {
 		ids = append(ids, m.submit())
 	}
 	bob := []txmgr.Key{risingKeyOf("bob.test")}
-	if err := m.m.Reload(t.Context(), bob, map[string][]string{"vip": {"bob.test"}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.m.Reload(t.Context(), bob, map[string][]string{"vip": {"bob.test"}}))
 	if lane := m.lane(gone); !lane.Absent || len(lane.Pools) != 0 || !strings.HasPrefix(m.m.PassedOver(lane, nil), "absent: ") {
 		t.Errorf("the signer is %+v", lane)
 	}
@@ -347,9 +339,7 @@ func TestKeyThatLeft(t *testing.T) {
 	if pools := m.lane("bob.test").Pools; len(pools) != 2 || pools[1] != "vip" {
 		t.Errorf("the other one is in %v", pools)
 	}
-	if err := m.m.Reload(t.Context(), append(bob, risingKeyOf(gone)), nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.m.Reload(t.Context(), append(bob, risingKeyOf(gone)), nil))
 	m.mined(pinned, txmgr.StatusConfirmed)
 	if pools := m.lane("bob.test").Pools; len(pools) != 1 {
 		t.Errorf("the other one is still in %v", pools)
@@ -402,9 +392,7 @@ func TestDeepQueue(t *testing.T) {
 		dear = append(dear, request(value(2*poolMoney), func(r *txmgr.Request) { r.Gas, r.Simulate = wireGas, "off" }))
 	}
 	for range 5 {
-		if _, err := m.m.SubmitBatch(t.Context(), "", dear); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(m.m.SubmitBatch(t.Context(), "", dear))(t)
 	}
 	m.mined(m.submit(), txmgr.StatusConfirmed)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"lockstep/internal/must"
 	"lockstep/txmgr"
 )
 
@@ -25,9 +26,7 @@ func TestKillSwitchOfPool(t *testing.T) {
 	m.reaches(assigned, txmgr.StatusAssigned)
 	off := func(on bool) {
 		t.Helper()
-		if err := m.m.Kill(t.Context(), txmgr.PoolScope("pool", "vip"), "test", "a test", on); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.m.Kill(t.Context(), txmgr.PoolScope("pool", "vip"), "test", "a test", on))
 	}
 	off(true)
 	open.Store(true)
@@ -60,9 +59,7 @@ func TestKillSwitchOfSigner(t *testing.T) {
 	assigned := m.submit(pin)
 	m.reaches(assigned, txmgr.StatusAssigned)
 	scope := txmgr.SignerScope("pool", "alice.test")
-	if err := m.m.Kill(t.Context(), scope, "test", "a test", true); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.m.Kill(t.Context(), scope, "test", "a test", true))
 	open.Store(true)
 	if _, err := m.m.Submit(t.Context(), request(pin)); !errors.Is(err, txmgr.ErrKilled) {
 		t.Errorf("an intent for the signer: %v", err)
@@ -75,9 +72,7 @@ func TestKillSwitchOfSigner(t *testing.T) {
 	if got := m.get(assigned); len(got.Attempts) != 0 {
 		t.Errorf("the signer that is off has signed: the intent is %s", got.Status)
 	}
-	if err := m.m.Kill(t.Context(), scope, "test", "", false); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.m.Kill(t.Context(), scope, "test", "", false))
 	m.mined(assigned, txmgr.StatusConfirmed)
 	m.once(sent, assigned, other)
 }
@@ -103,9 +98,7 @@ func TestKillSwitchOfAll(t *testing.T) {
 	m, sent, assigned, open := signedAndAssigned(f)
 	off := func(on bool) {
 		t.Helper()
-		if err := m.m.Kill(t.Context(), txmgr.ScopeAll, "test", "a test", on); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.m.Kill(t.Context(), txmgr.ScopeAll, "test", "a test", on))
 	}
 	off(true)
 	open.Store(true)
@@ -136,9 +129,7 @@ func TestTimePassesWhileSignersAreOff(t *testing.T) {
 	m := f.begin("one")
 	soon := func(r *txmgr.Request) { r.ValidUntil = time.Now().Add(5 * time.Second).UnixMicro() }
 	assigned := m.submit(soon)
-	if err := m.m.Kill(t.Context(), txmgr.SignerScope("pool", "alice.test"), "test", "a test", true); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.m.Kill(t.Context(), txmgr.SignerScope("pool", "alice.test"), "test", "a test", true))
 	queued := m.submit(soon, func(r *txmgr.Request) { r.OrderKey = "a" })
 	follower := m.submit(func(r *txmgr.Request) { r.OrderKey, r.OnFailure = "a", txmgr.OnFailureStop })
 	m.reaches(assigned, txmgr.StatusExpired)
@@ -179,9 +170,7 @@ func TestWaitingSaysWhy(t *testing.T) {
 		m.until(id+" says "+want, func() bool { return m.get(id).Waiting == want })
 	}
 	f.exec("UPDATE signer_chains SET halted = 'a test' WHERE signer = 'alice.test'")
-	if _, err := m.m.Pause(t.Context(), "pool", "bob.test", "test", "rest"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(m.m.Pause(t.Context(), "pool", "bob.test", "test", "rest"))(t)
 	free, pinned := m.submit(), m.submit(func(r *txmgr.Request) { r.Pin = "alice.test" })
 	says(free, "halted: a test; paused: rest")
 	says(pinned, "halted: a test")

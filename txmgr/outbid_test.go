@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/must"
 	"lockstep/txmgr"
 	"lockstep/txmgr/chaintest"
 )
@@ -83,9 +84,7 @@ func TestForeignIsNotOutbid(t *testing.T) {
 		"a cancel waits too": {
 			func(f *fleet) string { defer f.age(); return f.foreign(account, 0, cheap).hash() }, 1,
 			func(m *member, id string) {
-				if _, err := m.m.Cancel(m.Context(), "", id); err != nil {
-					m.Fatal(err)
-				}
+				must.Get(m.m.Cancel(m.Context(), "", id))(m)
 				m.asksOn()
 				if got := m.get(id); len(got.Attempts) != 1 {
 					m.Errorf("a cancel was signed for somebody else's nonce: %d attempts", len(got.Attempts))

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/must"
 	"lockstep/txmgr"
 )
 
@@ -28,25 +29,16 @@ func (f *fleet) outsider(name string) risingKey {
 func (f *fleet) rawOf(k risingKey, nonce uint64, data string, price int64) []byte {
 	f.Helper()
 	tx := wireTx{From: k.name, To: "carol.test", Nonce: nonce, Data: []byte(data), Max: price, Tip: min(price, 100)}
-	signature, err := k.Sign(f.Context(), tx.digest())
-	if err != nil {
-		f.Fatal(err)
-	}
+	signature := must.Get(k.Sign(f.Context(), tx.digest()))(f)
 	tx.Signature = signature
-	raw, err := json.Marshal(tx)
-	if err != nil {
-		f.Fatal(err)
-	}
+	raw := must.Get(json.Marshal(tx))(f)
 	return raw
 }
 
 func (m *member) raw(r txmgr.RawRequest) *txmgr.Intent {
 	m.Helper()
 	r.Chain = "pool"
-	intent, err := m.m.Raw(m.Context(), r)
-	if err != nil {
-		m.Fatal(err)
-	}
+	intent := must.Get(m.m.Raw(m.Context(), r))(m)
 	return intent
 }
 
@@ -73,10 +65,7 @@ func TestKeyFirst(t *testing.T) {
 	old := m.submit(func(r *txmgr.Request) { r.KeepTrying = true })
 	m.reaches(old, txmgr.StatusBroadcast)
 	other := request(func(r *txmgr.Request) { r.IdempotencyKey = "other" })
-	replaced, err := m.m.Replace(t.Context(), "", old, other)
-	if err != nil {
-		t.Fatal(err)
-	}
+	replaced := must.Get(m.m.Replace(t.Context(), "", old, other))(t)
 
 	for name, use := range map[string]struct{ on, off func() }{
 		"switched on": {func() {}, func() {}},

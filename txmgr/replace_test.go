@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"lockstep/internal/must"
 	"lockstep/txmgr"
 )
 
@@ -12,10 +13,7 @@ func (m *member) replaced(old, other func(*txmgr.Request)) (oldID, otherID strin
 	m.Helper()
 	oldID = m.submit(old)
 	m.reaches(oldID, txmgr.StatusBroadcast)
-	intent, err := m.m.Replace(m.Context(), "", oldID, request(other))
-	if err != nil {
-		m.Fatal(err)
-	}
+	intent := must.Get(m.m.Replace(m.Context(), "", oldID, request(other)))(m)
 	m.reaches(intent.ID, txmgr.StatusBroadcast)
 	return oldID, intent.ID
 }

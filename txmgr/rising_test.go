@@ -16,6 +16,7 @@ import (
 	"lockstep/internal/envx"
 	"lockstep/internal/lease"
 	"lockstep/internal/ledger"
+	"lockstep/internal/must"
 	"lockstep/txmgr"
 	"lockstep/txmgr/chaintest"
 	"lockstep/txmgr/sqlstore"
@@ -43,10 +44,7 @@ type risen struct {
 func startRisen(t *testing.T, change ...func(*txmgr.Config)) *risen {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	db, err := ledger.Open(t.Context(), "memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(ledger.Open(t.Context(), "memory:"))(t)
 	store, err := sqlstore.New(t.Context(), db)
 	if err != nil {
 		t.Fatal(err)
@@ -58,13 +56,10 @@ func startRisen(t *testing.T, change ...func(*txmgr.Config)) *risen {
 	for _, c := range change {
 		c(&settings)
 	}
-	r.m, err = txmgr.New(txmgr.Options{
+	r.m = must.Get(txmgr.New(txmgr.Options{
 		Config: settings, Store: store, Chains: []txmgr.Chain{r.c}, Keys: []txmgr.Key{key}, Log: log,
 		Leases: lease.NewKeeper(db, "txm", "one", lease.Options{}, log),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
 	go func() { done <- r.m.Run(ctx) }()
@@ -100,10 +95,7 @@ func (r *risen) until(what string, holds func() bool) {
 
 func (r *risen) submit() string {
 	r.Helper()
-	intent, err := r.m.Submit(r.Context(), txmgr.Request{Chain: "rising", To: "carol.test", Value: big.NewInt(1), Data: fmt.Append(nil, time.Now().UnixNano())})
-	if err != nil {
-		r.Fatal(err)
-	}
+	intent := must.Get(r.m.Submit(r.Context(), txmgr.Request{Chain: "rising", To: "carol.test", Value: big.NewInt(1), Data: fmt.Append(nil, time.Now().UnixNano())}))(r)
 	return intent.ID
 }
 
@@ -174,9 +166,7 @@ func TestPayloadExpires(t *testing.T) {
 		t.Errorf("nonce %d, then %d; attempts %+v", lost.Nonce, again.Nonce, again.Attempts)
 	}
 	var void, signed wireTx
-	if err := errors.Join(json.Unmarshal(again.Attempts[0].Raw, &void), json.Unmarshal(again.Attempts[1].Raw, &signed)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(json.Unmarshal(again.Attempts[0].Raw, &void), json.Unmarshal(again.Attempts[1].Raw, &signed)))
 	if signed.Until <= void.Until+risingValid {
 		t.Errorf("another one was signed while the first could be executed until block %d", void.Until)
 	}
@@ -189,15 +179,9 @@ func TestRawPayloadExpires(t *testing.T) {
 	r := startRisen(t)
 	tx := wireTx{From: "alice.test", To: "carol.test", Nonce: 1, Value: 1, Until: 5}
 	tx.Signature, _ = risingKeyOf("alice.test").Sign(t.Context(), tx.digest())
-	raw, err := json.Marshal(tx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(json.Marshal(tx))(t)
 	r.c.losing()
-	intent, err := r.m.Raw(t.Context(), txmgr.RawRequest{Chain: "rising", Raw: raw})
-	if err != nil {
-		t.Fatal(err)
-	}
+	intent := must.Get(r.m.Raw(t.Context(), txmgr.RawRequest{Chain: "rising", Raw: raw}))(t)
 	r.reaches(intent.ID, txmgr.StatusBroadcast, false) // a node that is asked too late refuses it, and would lose the next one
 	failed := r.reaches(intent.ID, txmgr.StatusFailed, true)
 	if failed.Error == nil || failed.Error.Class != "expired" || len(failed.Attempts) != 1 {
@@ -224,10 +208,7 @@ func (r *risen) counted(status txmgr.Status) float64 {
 	r.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(r.m.Collectors()...)
-	families, err := registry.Gather()
-	if err != nil {
-		r.Fatal(err)
-	}
+	families := must.Get(registry.Gather())(r)
 	for _, family := range families {
 		for _, m := range family.GetMetric() {
 			labels := map[string]string{}
@@ -255,10 +236,7 @@ func (r *risen) lane() *txmgr.Lane {
 // noted waits until the ledger has the newest block, and returns its number.
 func (r *risen) noted() uint64 {
 	r.Helper()
-	head, err := r.c.Head(r.Context())
-	if err != nil {
-		r.Fatal(err)
-	}
+	head := must.Get(r.c.Head(r.Context()))(r)
 	r.until("the newest final block is noted", func() bool {
 		state, err := r.store.Chain(r.Context(), "rising")
 		return err == nil && state.FinalNumber == head.Number && state.FinalHash == head.Hash
@@ -314,8 +292,6 @@ func TestFork(t *testing.T) {
 	r.reaches(id, txmgr.StatusConfirmed, false)
 	r.noted()
 	id = halted(final)
-	if _, err := r.m.Reconcile(t.Context(), "rising", "alice.test", "test", txmgr.ReconcileOptions{Reset: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(r.m.Reconcile(t.Context(), "rising", "alice.test", "test", txmgr.ReconcileOptions{Reset: true}))(t)
 	r.reaches(id, txmgr.StatusConfirmed, false)
 }

@@ -13,6 +13,7 @@ import (
 	"lockstep/internal/envx"
 	"lockstep/internal/lease"
 	"lockstep/internal/ledger"
+	"lockstep/internal/must"
 	"lockstep/txmgr"
 )
 
@@ -122,9 +123,7 @@ func TestPassedOverSigners(t *testing.T) {
 				row.settings(&f.settings)
 			}
 			m := f.begin("one")
-			if err := row.exclude(m); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, row.exclude(m))
 			for range 4 {
 				if got := m.reaches(m.submit(), txmgr.StatusBroadcast); got.Signer != well {
 					t.Errorf("intent %s has signer %s", got.ID, got.Signer)
@@ -135,9 +134,7 @@ func TestPassedOverSigners(t *testing.T) {
 			if got := m.get(pinned); got.Signer != "" {
 				t.Errorf("what is pinned to the signer is %s", got.Status)
 			}
-			if err := row.again(m); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, row.again(m))
 			m.mined(pinned, txmgr.StatusConfirmed)
 		})
 	}
@@ -165,10 +162,7 @@ func TestDelegatedWindow(t *testing.T) {
 				ids = append(ids, m.submit())
 			}
 			broadcast := func() (n int) {
-				list, _, err := f.store.Find(t.Context(), txmgr.Query{Status: txmgr.StatusBroadcast})
-				if err != nil {
-					t.Fatal(err)
-				}
+				list, _ := must.Get2(f.store.Find(t.Context(), txmgr.Query{Status: txmgr.StatusBroadcast}))(t)
 				return len(list)
 			}
 			f.until("the window is full", func() bool { return broadcast() >= row.want })
@@ -197,9 +191,7 @@ func TestOrderByConfirmed(t *testing.T) {
 			signer := m.reaches(first, txmgr.StatusBroadcast).Signer
 			m.mine()
 			m.reaches(first, txmgr.StatusMined)
-			if _, err := m.m.Drain(t.Context(), "pool", signer, "test"); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(m.m.Drain(t.Context(), "pool", signer, "test"))(t)
 			second := m.submit(order)
 			if confirmed {
 				m.reaches(m.submit(), txmgr.StatusBroadcast) // it came later and was assigned with the second in sight
@@ -266,14 +258,9 @@ func (c counting) Lanes(ctx context.Context, chain string) ([]*txmgr.Lane, error
 // TestLeaseWait: the metric of the wait for a lease counts from the first wish, not from the last try.
 func TestLeaseWait(t *testing.T) {
 	f := newFleet(t, "alice.test")
-	if _, err := f.store.AddLane(t.Context(), txmgr.Lane{Chain: "pool", Signer: "alice.test", Ours: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(f.store.AddLane(t.Context(), txmgr.Lane{Chain: "pool", Signer: "alice.test", Ours: true}))(t)
 	other := lease.NewKeeper(f.db, "txm", "two", lease.Options{TTL: time.Hour}, slog.New(slog.DiscardHandler))
-	held, err := other.Acquire(t.Context(), "txm:pool:alice.test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	held := must.Get(other.Acquire(t.Context(), "txm:pool:alice.test"))(t)
 	var lists atomic.Int64
 	f.change = func(o *txmgr.Options) { o.Store = counting{f.store, &lists} }
 	m := f.start("one")
@@ -282,9 +269,7 @@ func TestLeaseWait(t *testing.T) {
 	wanted := time.Now()
 	f.until("some time has passed", func() bool { return time.Since(wanted) > 300*time.Millisecond })
 	waited := time.Since(wanted)
-	if err := held.Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, held.Release(t.Context()))
 	f.until("the lease is here", func() bool { _, n := m.counted("txm_lease_wait_seconds"); return n == 1 })
 	if sum, _ := m.counted("txm_lease_wait_seconds"); sum < waited.Seconds() {
 		t.Errorf("the wait was %v s and more, and %v s are counted", waited.Seconds(), sum)
@@ -314,12 +299,9 @@ func TestLateSignOfLife(t *testing.T) {
 // term is the newest of a signer.
 func (f *fleet) term(signer string) (term int64) {
 	f.Helper()
-	err := f.db.Read(f.Context(), func(tx *ledger.Tx) error {
+	must.Do(f, f.db.Read(f.Context(), func(tx *ledger.Tx) error {
 		_, err := tx.One(f.Context(), "SELECT term FROM leases WHERE name = $1 AND owner <> ''", []any{"txm:pool:" + signer}, &term)
 		return err
-	})
-	if err != nil {
-		f.Fatal(err)
-	}
+	}))
 	return term
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/must"
 	"lockstep/txmgr"
 )
 
@@ -34,9 +35,7 @@ func (m *member) halted(account, reason string) (waiting string) {
 
 func (m *member) reconcile(account string, o txmgr.ReconcileOptions) {
 	m.Helper()
-	if _, err := m.m.Reconcile(m.Context(), "pool", account, "test", o); err != nil {
-		m.Fatal(err)
-	}
+	must.Get(m.m.Reconcile(m.Context(), "pool", account, "test", o))(m)
 }
 
 // oneSilent is a node of a chain with another endpoint, which does not answer.
@@ -60,10 +59,7 @@ func TestSignerThatCannotBegin(t *testing.T) {
 	f.change = func(o *txmgr.Options) { o.Chains[0] = oneSilent{o.Chains[0].(*poolNode), &silent} }
 	m := f.start("one")
 	told := func() (reasons []txmgr.Reason) {
-		reasons, err := m.m.Ready(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		reasons = must.Get(m.m.Ready(t.Context()))(t)
 		return reasons
 	}
 	m.until("readiness tells of it", func() bool {

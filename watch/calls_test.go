@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep/internal/ledger"
+	"lockstep/internal/must"
 	"lockstep/watch"
 	"lockstep/watch/decode"
 	"lockstep/watch/watchtest"
@@ -89,9 +90,7 @@ func TestTransactions(t *testing.T) {
 	for _, m := range b.all() {
 		tx := m.Call
 		var body map[string]any
-		if err := json.Unmarshal(m.Body, &body); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(m.Body, &body))
 		switch m.Event.Event {
 		case "Approved":
 			if tx != nil || body["transaction"] != nil {

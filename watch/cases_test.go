@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep/internal/ledger"
+	"lockstep/internal/must"
 	"lockstep/watch/watchtest"
 )
 
@@ -46,10 +47,7 @@ type tally struct {
 func counter(t *testing.T, target string) (string, *tally) {
 	t.Helper()
 	var calls tally
-	u, err := url.Parse(target)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(url.Parse(target))(t)
 	proxy := httputil.NewSingleHostReverseProxy(u)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -134,17 +132,14 @@ func TestTenThousandContracts(t *testing.T) {
 		want[l.Address.Hex()] = append(want[l.Address.Hex()], fmt.Sprintf("%s:%d", strings.ToLower(l.TxHash.Hex()), l.Index))
 	}
 	got := map[string][]string{}
-	err = db.Read(t.Context(), func(tx *ledger.Tx) error {
+	must.Do(t, db.Read(t.Context(), func(tx *ledger.Tx) error {
 		return tx.Query(t.Context(), "SELECT contract_address, event_id FROM processed_events ORDER BY block_number, event_id", nil, func(r ledger.Row) error {
 			var address, id string
 			err := r.Scan(&address, &id)
 			got[address] = append(got[address], id)
 			return err
 		})
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	for _, list := range []map[string][]string{want, got} {
 		for address := range maps.Keys(list) {
 			slices.Sort(list[address])

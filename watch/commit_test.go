@@ -11,6 +11,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"lockstep/internal/ledger"
+	"lockstep/internal/must"
 	"lockstep/watch/decode"
 	"lockstep/watch/source"
 )
@@ -35,10 +36,7 @@ func TestTransactionsFollowTheTimeThatTheyTake(t *testing.T) {
 
 // TestALogThatIsSaidTwiceIsOne: an endpoint may repeat logs in an answer.
 func TestALogThatIsSaidTwiceIsOne(t *testing.T) {
-	s, err := decode.Parse("Approved(address)")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(decode.Parse("Approved(address)"))(t)
 	w := &worker{chain: Chain{ID: 1}, log: slog.New(slog.DiscardHandler), metrics: newMetrics()}
 	c := &contract{watch: &Watch{Name: "w", Events: []*decode.Signature{s}}}
 	said := source.Log{Topics: []common.Hash{s.Selector, {}}, BlockHash: common.Hash{1}, Index: 3}
@@ -51,14 +49,9 @@ func TestALogThatIsSaidTwiceIsOne(t *testing.T) {
 
 // TestAReorganisationCountsOnce: what a unit could not take into account is tried again, and it is one reorganisation nevertheless.
 func TestAReorganisationCountsOnce(t *testing.T) {
-	db, err := ledger.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "watch.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(ledger.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "watch.db")))(t)
 	t.Cleanup(func() { _ = db.Close() })
-	if err := db.Migrate(t.Context(), Schema); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, db.Migrate(t.Context(), Schema))
 	w := &worker{chain: Chain{ID: 1}, db: db, metrics: newMetrics(), units: map[string]*unit{headUnit(1): {name: headUnit(1), next: 5}}, owner: "a", reign: func() string { return "a" }}
 	if err := w.rollBack(t.Context(), chainState{fork: 1}); !errors.Is(err, errDeposed) {
 		t.Fatal(err) // nobody has a row for that unit
@@ -72,9 +65,7 @@ func TestAReorganisationCountsOnce(t *testing.T) {
 // TestNoNumberIsGivenTwice: what was read after a commit whose answer was lost can be older than that commit. Whoever goes on from it writes nothing.
 func TestNoNumberIsGivenTwice(t *testing.T) {
 	db := openLedger(t)
-	if err := db.Migrate(t.Context(), Schema); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, db.Migrate(t.Context(), Schema))
 	w := &worker{chain: Chain{ID: 1}}
 	c := &contract{watch: &Watch{Name: "w", Chain: 1}, address: common.Address{1}, text: addressText(common.Address{1}), merged: true}
 	w.contracts = map[contractKey]*contract{c.key(): c}
@@ -85,14 +76,10 @@ func TestNoNumberIsGivenTwice(t *testing.T) {
 			return w.storeSeqs(t.Context(), tx, seqs, 1)
 		})
 	}
-	if err := db.Write(t.Context(), func(tx *ledger.Tx) error {
+	must.Do(t, db.Write(t.Context(), func(tx *ledger.Tx) error {
 		return insertContracts(t.Context(), tx, []newContract{{watch: c.watch, address: c.address, kind: kindGiven}}, 1)
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if err := tell(); err != nil {
-		t.Fatal(err)
-	}
+	}))
+	must.Do(t, tell())
 	if err := tell(); !errors.Is(err, errStale) { // it has not heard of the first
 		t.Errorf("message 1 was written twice: %v", err)
 	}

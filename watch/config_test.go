@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"lockstep/internal/must"
 	"lockstep/internal/secret"
 	"lockstep/watch"
 	"lockstep/watch/watchtest"
@@ -35,16 +36,11 @@ func TestReadFile(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	write("escrow.json", `{"abi":[{"type":"event","name":"Released","inputs":[{"name":"to","type":"address","indexed":true},{"name":"amount","type":"uint256"}]},{"type":"event","name":"Other","inputs":[]}]}`)
-	plan, err := watch.ReadFile(write("watch.yaml", good))
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := must.Get(watch.ReadFile(write("watch.yaml", good)))(t)
 	w := plan.Watches[0]
 	got := []string{w.Name, w.Depth.String(), w.Events[0].String(), w.Events[1].String(), w.Status.Initial, w.Status.On["Released"], w.Factory.Event.String()}
 	if diff := cmp.Diff([]string{"escrows", "finalized", "Approved(address)", "Released(address,uint256)", "open", "released", "Made(address,uint256)"}, got); diff != "" {
@@ -57,18 +53,11 @@ func TestReadFile(t *testing.T) {
 
 // TestDocumentedFiles reads the files that docs/WATCH.md shows whole.
 func TestDocumentedFiles(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "docs", "WATCH.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join("..", "docs", "WATCH.md")))(t)
 	dir := t.TempDir()
 	abi := `[{"type":"event","name":"Refunded","inputs":[{"name":"to","type":"address","indexed":true}]},{"type":"function","name":"pay","inputs":[{"name":"to","type":"address"},{"name":"amount","type":"uint256"}]}]`
-	if err := os.WriteFile(filepath.Join(dir, "escrow.json"), []byte(abi), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "treasury.txt"), []byte("0x67d8d32e9bf1a9968a5ff53b87d777aa8ebbee69 # ours\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "escrow.json"), []byte(abi), 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "treasury.txt"), []byte("0x67d8d32e9bf1a9968a5ff53b87d777aa8ebbee69 # ours\n"), 0o600))
 	files := 0
 	for _, block := range strings.Split(string(text), "```yaml\n")[1:] {
 		block, _, _ = strings.Cut(block, "```")
@@ -155,9 +144,7 @@ func TestAFileOfRealLife(t *testing.T) {
 		"a.json": `[{"type":"event","name":"Paid","inputs":[{"name":"amount","type":"uint256"}]},{"type":"event","name":"Secret","anonymous":true,"inputs":[]}]`,
 		"b.json": `{"abi":[{"type":"event","name":"Made","inputs":[]},{"type":"event","name":"Lost","inputs":[]}]}`,
 	} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
 	}
 	path := filepath.Join(folder, "watch.yaml")
 	plan, err := watch.Read([]byte(`
@@ -235,10 +222,7 @@ func TestCheckShowsABlock(t *testing.T) {
 	c.Commit()    // 2
 	plan := escrows(t, c.URL)
 	for block, want := range map[uint64][]string{1: {"Deployed"}, 2: {"Approved"}} {
-		events, err := watch.Check(t.Context(), &plan, block, slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
+		events := must.Get(watch.Check(t.Context(), &plan, block, slog.New(slog.DiscardHandler)))(t)
 		var got []string
 		for _, e := range events {
 			got = append(got, e.Event)

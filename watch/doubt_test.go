@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"lockstep/internal/lease"
+	"lockstep/internal/must"
 	"lockstep/watch"
 	"lockstep/watch/watchtest"
 )
@@ -28,10 +29,7 @@ import (
 // silenced is an endpoint that names no logs while it is told not to.
 func silenced(t *testing.T, node string, silent *atomic.Bool) string {
 	t.Helper()
-	target, err := url.Parse(node)
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := must.Get(url.Parse(node))(t)
 	proxy := httputil.NewSingleHostReverseProxy(target)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -93,19 +91,13 @@ func TestADoubtIsSeenWhileItLasts(t *testing.T) {
 		c.Commit()
 		first = append(first, fmt.Sprintf("+%s Approved@%d", short(1), n))
 	}
-	s, err := watch.New(watch.Config{Plan: plan, Instance: "a", Lease: lease.Options{TTL: 2 * time.Minute}}, watch.Deps{
+	s := must.Get(watch.New(watch.Config{Plan: plan, Instance: "a", Lease: lease.Options{TTL: 2 * time.Minute}}, watch.Deps{
 		DB: db, Log: slog.New(slog.NewTextHandler(io.MultiWriter(log, t.Output()), nil)), Sinks: func(string) (watch.Sink, error) { return b, nil },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(s.Collectors()...)
 	doubts := func() (n float64) {
-		families, err := registry.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
+		families := must.Get(registry.Gather())(t)
 		for _, f := range families {
 			if f.GetName() == "watch_doubts_total" {
 				n = f.GetMetric()[0].GetCounter().GetValue()
@@ -158,12 +150,9 @@ func TestTwoProcessesOfOneName(t *testing.T) {
 	approve(c, 1)
 	c.Commit() // 1
 	want(t, b, "+"+short(1)+" Approved@1")
-	second, err := watch.New(watch.Config{Plan: plan, Instance: "a", Lease: lease.Options{TTL: time.Second}}, watch.Deps{
+	second := must.Get(watch.New(watch.Config{Plan: plan, Instance: "a", Lease: lease.Options{TTL: time.Second}}, watch.Deps{
 		DB: db, Log: slog.New(slog.DiscardHandler), Sinks: func(string) (watch.Sink, error) { return &book{t: t}, nil },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	if err := second.Run(t.Context()); err == nil || errors.Is(err, t.Context().Err()) || !strings.Contains(err.Error(), `another living process has the INSTANCE_ID "a"`) {
 		t.Errorf("the second one ends with %v", err)
 	}

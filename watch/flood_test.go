@@ -10,6 +10,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/internal/ledger"
+	"lockstep/internal/must"
 	"lockstep/internal/secret"
 	"lockstep/watch/decode"
 	"lockstep/watch/source"
@@ -38,15 +39,9 @@ func (f *flood) LogsOfRange(_ context.Context, from, to uint64, _ source.Query) 
 func BenchmarkCatchUp(b *testing.B) {
 	for _, tables := range []bool{false, true} {
 		b.Run(fmt.Sprintf("tables=%v", tables), func(b *testing.B) {
-			db, err := ledger.Open(b.Context(), "sqlite:"+filepath.Join(b.TempDir(), "watch.db"))
-			if err != nil {
-				b.Fatal(err)
-			}
+			db := must.Get(ledger.Open(b.Context(), "sqlite:"+filepath.Join(b.TempDir(), "watch.db")))(b)
 			defer func() { _ = db.Close() }()
-			released, err := decode.Parse("Released(address indexed to, uint256 amount)")
-			if err != nil {
-				b.Fatal(err)
-			}
+			released := must.Get(decode.Parse("Released(address indexed to, uint256 amount)"))(b)
 			contract := common.HexToAddress("0x5FbDB2315678afecb367f032d93F642f64180aa3")
 			plan := Plan{
 				Chains:  []Chain{{ID: 5, URLs: []secret.String{"http://127.0.0.1:1"}, MaxSpan: 1000}},
@@ -62,25 +57,19 @@ func BenchmarkCatchUp(b *testing.B) {
 			s.fleet.reign = "a/1"
 			w := s.worker(plan.Chains[0])
 			w.source = &flood{w.source, contract, released.Selector}
-			if err := db.Write(b.Context(), func(tx *ledger.Tx) error {
+			must.Do(b, db.Write(b.Context(), func(tx *ledger.Tx) error {
 				if _, err := tx.Exec(b.Context(), "UPDATE cursors SET owner = $1", s.fleet.owner()); err != nil {
 					return err
 				}
 				_, err := tx.Exec(b.Context(), "INSERT INTO watch_chains (chain, genesis, head, safe, says, fork, best, best_at, pace, owner) VALUES (5, '', 1000000, 1000000, 1, 0, 1000000, 0, 0, '')")
 				return err
-			}); err != nil {
-				b.Fatal(err)
-			}
-			if err := w.load(b.Context()); err != nil {
-				b.Fatal(err)
-			}
+			}))
+			must.Do(b, w.load(b.Context()))
 			defer w.dropAhead()
 			events := 0
 			for b.Loop() {
 				before := w.lowest()
-				if _, err := w.step(b.Context()); err != nil {
-					b.Fatal(err)
-				}
+				must.Get(w.step(b.Context()))(b)
 				events += int(10 * (w.lowest() - before))
 			}
 			rows := events

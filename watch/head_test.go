@@ -15,6 +15,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"lockstep/internal/ledger"
+	"lockstep/internal/must"
 	"lockstep/internal/secret"
 	"lockstep/internal/sleep"
 	"lockstep/watch/decode"
@@ -24,10 +25,7 @@ import (
 
 func approvals(t *testing.T, url string) Plan {
 	t.Helper()
-	approved, err := decode.Parse("Approved(address)")
-	if err != nil {
-		t.Fatal(err)
-	}
+	approved := must.Get(decode.Parse("Approved(address)"))(t)
 	return Plan{
 		Chains:  []Chain{{ID: watchtest.ChainID, URLs: []secret.String{secret.String(url)}, Finality: 4, MaxSpan: 100}},
 		Watches: []Watch{{Name: "w", Chain: watchtest.ChainID, Addresses: []common.Address{watchtest.Emitter(1)}, Events: []*decode.Signature{approved}, Sinks: []string{"book"}}},
@@ -37,18 +35,13 @@ func approvals(t *testing.T, url string) Plan {
 func gauge(t *testing.T, g prometheus.Metric) float64 {
 	t.Helper()
 	var m dto.Metric
-	if err := g.Write(&m); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, g.Write(&m))
 	return m.GetGauge().GetValue()
 }
 
 func openLedger(t *testing.T) *ledger.DB {
 	t.Helper()
-	db, err := ledger.Open(t.Context(), "sqlite:"+t.TempDir()+"/watch.db")
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(ledger.Open(t.Context(), "sqlite:"+t.TempDir()+"/watch.db"))(t)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }
@@ -96,13 +89,10 @@ func TestFinalityLagsFar(t *testing.T) {
 	}
 	p.step(t)
 	stored := func() (n int) {
-		err := p.db.Read(t.Context(), func(tx *ledger.Tx) error {
+		must.Do(t, p.db.Read(t.Context(), func(tx *ledger.Tx) error {
 			_, err := tx.One(t.Context(), "SELECT COUNT(*) FROM chain_events", nil, &n)
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 		return n
 	}
 	if lag := gauge(t, p.metrics.lag.WithLabelValues(chainLabel(watchtest.ChainID))); stored() != 1 || lag != blocks-final-walk {
@@ -185,9 +175,7 @@ func TestAPlanWhoseProcessesAreGone(t *testing.T) {
 	two.Watches[0].Addresses = []common.Address{watchtest.Emitter(2)}
 	balance := func(p *claimant) bool {
 		t.Helper()
-		if err := p.fleet.balance(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.fleet.balance(t.Context()))
 		return !p.older.Load()
 	}
 	before := newClaimant(t, db, one, "before")
@@ -196,13 +184,10 @@ func TestAPlanWhoseProcessesAreGone(t *testing.T) {
 	if balance(before) || balance(late) {
 		t.Fatal("the older plan counts while a process has the newest")
 	}
-	err := db.Write(t.Context(), func(tx *ledger.Tx) error {
+	must.Do(t, db.Write(t.Context(), func(tx *ledger.Tx) error {
 		_, err := tx.Exec(t.Context(), "UPDATE nodes SET last_heartbeat = 0 WHERE instance_id = 'new'")
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if balance(before) {
 		t.Error("a process that the newest plan found running took the fleet back")
 	}

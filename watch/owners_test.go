@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep/internal/ledger"
+	"lockstep/internal/must"
 	"lockstep/internal/secret"
 	"lockstep/watch/decode"
 	"lockstep/watch/watchtest"
@@ -26,13 +27,8 @@ type claimant struct {
 
 func newClaimant(t *testing.T, db *ledger.DB, plan Plan, name string) *claimant {
 	t.Helper()
-	s, err := New(Config{Plan: plan, Instance: name}, Deps{DB: db, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Sinks: func(string) (Sink, error) { return nil, nil }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.prepare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(New(Config{Plan: plan, Instance: name}, Deps{DB: db, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Sinks: func(string) (Sink, error) { return nil, nil }}))(t)
+	must.Do(t, s.prepare(t.Context()))
 	t.Cleanup(func() { s.sources[watchtest.ChainID].Close() })
 	s.fleet.reign = name + "/1"
 	chain := plan.Chains[0]
@@ -46,17 +42,13 @@ func (c *claimant) claim(t *testing.T) {
 		_, err := tx.Exec(t.Context(), "UPDATE cursors SET owner = $1", c.fleet.owner())
 		return err
 	})
-	if err := errors.Join(err, c.worker.load(t.Context()), c.head.load(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, c.worker.load(t.Context()), c.head.load(t.Context())))
 }
 
 // look has the head read, and step does all there is to do.
 func (c *claimant) look(t *testing.T) {
 	t.Helper()
-	if _, err := c.head.advance(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.head.advance(t.Context()))(t)
 }
 
 func (c *claimant) step(t *testing.T) {
@@ -82,27 +74,17 @@ func written(t *testing.T, db *ledger.DB) []string {
 	t.Helper()
 	var lines []string
 	for _, table := range []string{"watch_chains", "watch_blocks", "watch_forks", "cursors", "contracts", "chain_events", "outbox", "sink_cursors", "backfills"} {
-		rows, err := db.SQL().QueryContext(t.Context(), "SELECT * FROM "+table+" ORDER BY 1, 2")
-		if err != nil {
-			t.Fatal(err)
-		}
-		columns, err := rows.Columns()
-		if err != nil {
-			t.Fatal(err)
-		}
+		rows := must.Get(db.SQL().QueryContext(t.Context(), "SELECT * FROM "+table+" ORDER BY 1, 2"))(t)
+		columns := must.Get(rows.Columns())(t)
 		for rows.Next() {
 			values, places := make([]any, len(columns)), make([]any, len(columns))
 			for i := range values {
 				places[i] = &values[i]
 			}
-			if err := rows.Scan(places...); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, rows.Scan(places...))
 			lines = append(lines, fmt.Sprint(table, values))
 		}
-		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(rows.Err(), rows.Close()))
 	}
 	return lines
 }
@@ -112,10 +94,7 @@ func written(t *testing.T, db *ledger.DB) []string {
 func TestTwoOwnersTheOlderWritesNothing(t *testing.T) {
 	chain := watchtest.New(t, 3)
 	parse := func(text string) *decode.Signature {
-		s, err := decode.Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(decode.Parse(text))(t)
 		return s
 	}
 	plan := Plan{
@@ -185,13 +164,10 @@ func TestTwoOwnersTheOlderWritesNothing(t *testing.T) {
 	newer.claim(t)
 	newer.look(t)
 	state := chainState{}
-	err = db.Read(t.Context(), func(tx *ledger.Tx) (err error) {
+	must.Do(t, db.Read(t.Context(), func(tx *ledger.Tx) (err error) {
 		state, _, err = readChain(t.Context(), tx, watchtest.ChainID, 0)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	refused("events that are deep enough", func(ctx context.Context) error {
 		_, err := older.worker.mature(ctx, state)
 		if err == nil && len(older.worker.units) > 0 { // it looks for its own events alone, of which there are none
@@ -213,9 +189,7 @@ func TestTwoOwnersTheOlderWritesNothing(t *testing.T) {
 	older.look(t)
 	older.step(t)
 	one := uint64(1)
-	if _, err := older.StartBackfill(t.Context(), Backfill{Watch: "escrows", Repeat: true}, &one); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(older.StartBackfill(t.Context(), Backfill{Watch: "escrows", Repeat: true}, &one))(t)
 	fill, err := older.worker.nextFill(t.Context())
 	if err != nil || fill == nil {
 		t.Fatal(fill, err)

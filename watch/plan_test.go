@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep/internal/ledger"
+	"lockstep/internal/must"
 	"lockstep/watch"
 	"lockstep/watch/decode"
 	"lockstep/watch/watchtest"
@@ -27,10 +28,7 @@ func given(t *testing.T, name string, emitter int) watch.Watch {
 // differences are the lines that `lockstep watch plan` prints.
 func differences(t *testing.T, db *ledger.DB, plan watch.Plan) (lines []string) {
 	t.Helper()
-	changes, err := plan.Changes(t.Context(), db)
-	if err != nil {
-		t.Fatal(err)
-	}
+	changes := must.Get(plan.Changes(t.Context(), db))(t)
 	for _, c := range changes {
 		lines = append(lines, c.String())
 	}
@@ -209,7 +207,7 @@ func TestAnOlderPlanOwnsNothing(t *testing.T) {
 	start(t, db, newer, "b", b)
 	plans := 0
 	owners := func() (list []string) {
-		err := db.Read(t.Context(), func(tx *ledger.Tx) error {
+		must.Do(t, db.Read(t.Context(), func(tx *ledger.Tx) error {
 			list = nil
 			if _, err := tx.One(t.Context(), "SELECT COUNT(*) FROM watch_plans", nil, &plans); err != nil {
 				return err
@@ -220,10 +218,7 @@ func TestAnOlderPlanOwnsNothing(t *testing.T) {
 				list = append(list, strings.SplitN(owner, "/", 2)[0])
 				return err
 			})
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 		return list
 	}
 	alone := func() {
@@ -288,9 +283,7 @@ func TestReset(t *testing.T) {
 		t.Error(err)
 	}
 	stop()
-	if err := watch.Reset(t.Context(), db, watchtest.ChainID); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, watch.Reset(t.Context(), db, watchtest.ChainID))
 	rows(t, db, "SELECT block_hash FROM event_w_approved")
 	b.mu.Lock()
 	b.bodies, b.messages = nil, nil // numbers begin again

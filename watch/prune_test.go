@@ -10,6 +10,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/internal/ledger"
+	"lockstep/internal/must"
 	"lockstep/internal/pgtest"
 	"lockstep/internal/secret"
 	"lockstep/watch/decode"
@@ -23,10 +24,7 @@ func TestOutboxIsPrunedBehindTheSlowestSink(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			db, err := ledger.Open(t.Context(), database(t))
-			if err != nil {
-				t.Fatal(err)
-			}
+			db := must.Get(ledger.Open(t.Context(), database(t)))(t)
 			t.Cleanup(func() { _ = db.Close() })
 			approved, err := decode.Parse("Approved(address)")
 			if err != nil {
@@ -48,9 +46,7 @@ func TestOutboxIsPrunedBehindTheSlowestSink(t *testing.T) {
 				s.fleet.reign = "a/1"
 			}
 			with("fast", "slow")
-			if err := s.prepare(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.prepare(t.Context()))
 			write := func(query string, args ...any) {
 				t.Helper()
 				err := db.Write(t.Context(), func(tx *ledger.Tx) error {
@@ -66,10 +62,7 @@ func TestOutboxIsPrunedBehindTheSlowestSink(t *testing.T) {
 				write("INSERT INTO cursors (unit, chain, next_block, parent, fork, owner, parked, checked) VALUES ($1, 7, 0, '', 0, $2, 0, 0)", unit, owner)
 			}
 			var now int64
-			err = db.Write(t.Context(), func(tx *ledger.Tx) (err error) { now, err = tx.Now(t.Context()); return err })
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, db.Write(t.Context(), func(tx *ledger.Tx) (err error) { now, err = tx.Now(t.Context()); return err }))
 			old, young := now-2*time.Hour.Microseconds(), now
 			emit := func(topic, unit string, at int64) {
 				write("INSERT INTO outbox (topic, subject, kind, body, at) VALUES ($1, $2, 'w', '{}', $3)", topic, unit, at)
@@ -79,12 +72,10 @@ func TestOutboxIsPrunedBehindTheSlowestSink(t *testing.T) {
 			}
 			emit(topic, "theirs", old) // 5
 			emit("txm", "ours", old)   // 6
-			if _, err := db.Sequence(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(db.Sequence(t.Context()))(t)
 			emit(topic, "ours", old) // 7, without a cursor
 			left := func() (ids []int64) {
-				err := db.Read(t.Context(), func(tx *ledger.Tx) error {
+				must.Do(t, db.Read(t.Context(), func(tx *ledger.Tx) error {
 					ids = nil
 					return tx.Query(t.Context(), "SELECT id FROM outbox ORDER BY id", nil, func(r ledger.Row) error {
 						var id int64
@@ -92,17 +83,12 @@ func TestOutboxIsPrunedBehindTheSlowestSink(t *testing.T) {
 						ids = append(ids, id)
 						return err
 					})
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				}))
 				return ids
 			}
 			after := func(what string, want ...int64) {
 				t.Helper()
-				if _, err := s.prune(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(s.prune(t.Context()))(t)
 				if got := left(); !slices.Equal(got, want) {
 					t.Errorf("%s: %v are left, want %v", what, got, want)
 				}
@@ -119,9 +105,7 @@ func TestOutboxIsPrunedBehindTheSlowestSink(t *testing.T) {
 			position(1, "ours", 7)
 			after("both sinks", 4, 5, 6, 7)
 			emit(topic, "ours", old) // 8
-			if _, err := db.Sequence(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(db.Sequence(t.Context()))(t)
 			with()
 			after("no sinks", 4, 5, 6)
 			write("UPDATE outbox SET at = $1", old)

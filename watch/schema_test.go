@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"testing"
+
+	"lockstep/internal/must"
 )
 
 // TestFileSchemaHasEverySetting holds the schema against the reader: what the reader says it knows is what the schema has.
@@ -19,9 +21,7 @@ func TestFileSchemaHasEverySetting(t *testing.T) {
 		object
 		Defs map[string]json.RawMessage `json:"$defs"`
 	}
-	if err := json.Unmarshal(FileSchema, &schema); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(FileSchema, &schema))
 	known := regexp.MustCompile(`has no setting "unknown": want one of (.*)`)
 	for what, text := range map[string]string{
 		"": "unknown: 1", "chain": "chains: [{unknown: 1}]", "watch": "watches: [{unknown: 1}]",

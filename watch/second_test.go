@@ -9,6 +9,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/internal/ledger"
+	"lockstep/internal/must"
 	"lockstep/internal/secret"
 	"lockstep/watch/decode"
 	"lockstep/watch/source"
@@ -36,15 +37,9 @@ func (f *forgetful) Finalized(ctx context.Context) (source.Block, error) {
 // replaced any more.
 func TestTheSecondPassFindsWhatWasNotTold(t *testing.T) {
 	c := watchtest.New(t, 2)
-	db, err := ledger.Open(t.Context(), "sqlite:"+t.TempDir()+"/watch.db")
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(ledger.Open(t.Context(), "sqlite:"+t.TempDir()+"/watch.db"))(t)
 	t.Cleanup(func() { _ = db.Close() })
-	approved, err := decode.Parse("Approved(address)")
-	if err != nil {
-		t.Fatal(err)
-	}
+	approved := must.Get(decode.Parse("Approved(address)"))(t)
 	p := newClaimant(t, db, Plan{
 		Chains:  []Chain{{ID: watchtest.ChainID, URLs: []secret.String{secret.String(c.URL)}, Finality: 4, MaxSpan: 100}},
 		Watches: []Watch{{Name: "w", Chain: watchtest.ChainID, Addresses: []common.Address{watchtest.Emitter(1)}, Events: []*decode.Signature{approved}, Sinks: []string{"book"}}},
@@ -52,10 +47,7 @@ func TestTheSecondPassFindsWhatWasNotTold(t *testing.T) {
 	p.worker.source, p.head.source = &forgetful{chainReader: p.worker.source}, &forgetful{chainReader: p.head.source, final: source.ErrNotFound}
 	p.claim(t)
 	messages := func() int {
-		list, _, err := p.Latest(t.Context(), "", "", "", 100)
-		if err != nil {
-			t.Fatal(err)
-		}
+		list, _ := must.Get2(p.Latest(t.Context(), "", "", "", 100))(t)
 		return len(list)
 	}
 	c.Emit(watchtest.Emitter(1), "Approved(address)", watchtest.Word(watchtest.Emitter(1)))
@@ -68,9 +60,7 @@ func TestTheSecondPassFindsWhatWasNotTold(t *testing.T) {
 		p.look(t)
 		p.step(t)
 	}
-	if _, err := db.Sequence(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(db.Sequence(t.Context()))(t)
 	if n := messages(); n != 1 {
 		t.Errorf("%d messages of one event", n)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/internal/ledger"
+	"lockstep/internal/must"
 	"lockstep/internal/pgtest"
 	"lockstep/watch"
 	"lockstep/watch/decode"
@@ -37,10 +38,7 @@ func TestWhatStrangersWrite(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := watchtest.New(t, 2)
-			db, err := ledger.Open(t.Context(), database(t))
-			if err != nil {
-				t.Fatal(err)
-			}
+			db := must.Get(ledger.Open(t.Context(), database(t)))(t)
 			t.Cleanup(func() { _ = db.Close() })
 			b := &book{t: t}
 			plan := escrows(t, c.URL)
@@ -57,13 +55,10 @@ func TestWhatStrangersWrite(t *testing.T) {
 			told := []string{"+" + short(0) + " Named@1", "+" + short(1) + " Released@1", "+" + short(1) + " Released@2"}
 			want(t, b, told...)
 			fields := func() (status, text string) {
-				err := db.Read(t.Context(), func(tx *ledger.Tx) error {
+				must.Do(t, db.Read(t.Context(), func(tx *ledger.Tx) error {
 					_, err := tx.One(t.Context(), "SELECT status, fields FROM contracts WHERE kind = 'child'", nil, &status, &text)
 					return err
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				}))
 				return status, text
 			}
 			if status, text := fields(); status != "released" || text != `{"amount":"7","at":"1795372316","payer":"a\u0000�"}` {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep/internal/ledger"
+	"lockstep/internal/must"
 	"lockstep/internal/pgtest"
 	"lockstep/watch"
 	"lockstep/watch/decode"
@@ -76,10 +77,7 @@ func TestTables(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			db, err := ledger.Open(t.Context(), database(t))
-			if err != nil {
-				t.Fatal(err)
-			}
+			db := must.Get(ledger.Open(t.Context(), database(t)))(t)
 			t.Cleanup(func() { _ = db.Close() })
 			tables(t, db, name == "SQLite")
 		})
@@ -169,10 +167,7 @@ func tables(t *testing.T, db *ledger.DB, lite bool) {
 	c.Commit() // 7
 	rows(t, db, "SELECT amount, seq FROM event_escrows_released ORDER BY block_number", "8 8", "10 <nil>", "11 10")
 
-	text, err := os.ReadFile("../docs/WATCH.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../docs/WATCH.md"))(t)
 	queries := regexp.MustCompile("(?s)```sql\n(.*?);\n```").FindAllStringSubmatch(string(text), -1)
 	if len(queries) < 5 {
 		t.Errorf("the document has %d queries", len(queries))
@@ -200,12 +195,10 @@ func TestNamesOfTables(t *testing.T) {
 	for i := range plan.Watches {
 		plan.Watches[i].Tables, plan.Watches[i].Start = true, 1
 	}
-	if err := db.Write(t.Context(), func(tx *ledger.Tx) error {
+	must.Do(t, db.Write(t.Context(), func(tx *ledger.Tx) error {
 		_, err := tx.Exec(t.Context(), "CREATE TABLE Event_A_Drop (mine INTEGER)")
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	names := func() map[string]string {
 		m := map[string]string{}
 		for _, row := range ask(t, db, 3, "SELECT watch, signature, name FROM watch_tables WHERE watch <> '' ORDER BY watch, signature") {

@@ -25,6 +25,7 @@ import (
 
 	"lockstep/internal/lease"
 	"lockstep/internal/ledger"
+	"lockstep/internal/must"
 	"lockstep/internal/secret"
 	"lockstep/watch"
 	"lockstep/watch/decode"
@@ -89,10 +90,7 @@ func (b *book) lines() []string {
 
 func signature(t *testing.T, text string) *decode.Signature {
 	t.Helper()
-	s, err := decode.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(decode.Parse(text))(t)
 	return s
 }
 
@@ -113,10 +111,7 @@ func escrows(t *testing.T, url string) watch.Plan {
 
 func open(t *testing.T) *ledger.DB {
 	t.Helper()
-	db, err := ledger.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "watch.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(ledger.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "watch.db")))(t)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }
@@ -131,12 +126,9 @@ func start(t *testing.T, db *ledger.DB, plan watch.Plan, name string, sink watch
 func service(t *testing.T, db *ledger.DB, plan watch.Plan, name string, sink watch.Sink) (s *watch.Service, stop func()) {
 	t.Helper()
 	// However slow the machine is, a process that runs keeps its units.
-	s, err := watch.New(watch.Config{Plan: plan, Instance: name, Version: "test", Lease: lease.Options{TTL: 2 * time.Minute}}, watch.Deps{
+	s = must.Get(watch.New(watch.Config{Plan: plan, Instance: name, Version: "test", Lease: lease.Options{TTL: 2 * time.Minute}}, watch.Deps{
 		DB: db, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Sinks: func(string) (watch.Sink, error) { return sink, nil },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
@@ -266,17 +258,14 @@ func TestReorganisationTakesBackAndReplaces(t *testing.T) {
 	first = append(first, "-"+short(1)+" Released@4", "-"+short(2)+" Approved@3", "-"+short(0)+" Deployed@2")
 	want(t, b, first...)
 	registered := func() (list []string) {
-		err := db.Read(t.Context(), func(tx *ledger.Tx) error {
+		must.Do(t, db.Read(t.Context(), func(tx *ledger.Tx) error {
 			return tx.Query(t.Context(), "SELECT address || ' ' || status FROM escrow_registry ORDER BY address", nil, func(r ledger.Row) error {
 				var line string
 				err := r.Scan(&line)
 				list = append(list, line)
 				return err
 			})
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 		return list
 	}
 	if diff := cmp.Diff([]string{watchtest.Emitter(1).Hex() + " active"}, registered()); diff != "" {
@@ -418,10 +407,7 @@ func TestADevelopersChainBeginsAnew(t *testing.T) {
 	first, second := watchtest.New(t, 3), watchtest.New(t, 3)
 	var node atomic.Pointer[url.URL]
 	serve := func(c *watchtest.Chain) {
-		u, err := url.Parse(c.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
+		u := must.Get(url.Parse(c.URL))(t)
 		node.Store(u)
 	}
 	serve(first)
@@ -455,10 +441,7 @@ func TestADevelopersChainBeginsAnew(t *testing.T) {
 // renamed is a node that says that it serves chain 5.
 func renamed(t *testing.T, node string) string {
 	t.Helper()
-	target, err := url.Parse(node)
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := must.Get(url.Parse(node))(t)
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
@@ -481,7 +464,7 @@ func renamed(t *testing.T, node string) string {
 // are beside what they say, and one has no sinks, which is said.
 func TestTwoChainsInOneFile(t *testing.T) {
 	one, five := watchtest.New(t, 2), watchtest.New(t, 2)
-	plan, err := watch.Read(fmt.Appendf(nil, `
+	plan := must.Get(watch.Read(fmt.Appendf(nil, `
 chains:
   - {id: %d, urls: [%q]}
   - {id: 5, urls: [%q]}
@@ -489,20 +472,14 @@ watches:
   - {name: one, chain: %d, addresses: [%q], events: [Approved(address)], sinks: [stdout], raw: true}
   - {name: five, chain: 5, addresses: [%q], events: [Approved(address)], sinks: ["webhook:http://127.0.0.1:1/"]}
   - {name: silent, chain: 5, addresses: [%q], events: [Approved(address)]}
-`, watchtest.ChainID, one.URL, renamed(t, five.URL), watchtest.ChainID, watchtest.Emitter(1).Hex(), watchtest.Emitter(1).Hex(), watchtest.Emitter(1).Hex()), "watch.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+`, watchtest.ChainID, one.URL, renamed(t, five.URL), watchtest.ChainID, watchtest.Emitter(1).Hex(), watchtest.Emitter(1).Hex(), watchtest.Emitter(1).Hex()), "watch.yaml"))(t)
 	log, books := &logLines{}, map[string]*book{}
-	s, err := watch.New(watch.Config{Plan: *plan, Instance: "a", Lease: lease.Options{TTL: 2 * time.Minute}}, watch.Deps{
+	s := must.Get(watch.New(watch.Config{Plan: *plan, Instance: "a", Lease: lease.Options{TTL: 2 * time.Minute}}, watch.Deps{
 		DB: open(t), Log: slog.New(slog.NewTextHandler(io.MultiWriter(log, t.Output()), nil)), Sinks: func(spec string) (watch.Sink, error) {
 			books[spec] = &book{t: t}
 			return books[spec], nil
 		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	if !log.has("a watch has no sinks") || !log.has("watch=silent") || log.has("watch=five") {
 		t.Error("that a watch has no sinks is not said")
 	}
@@ -513,10 +490,7 @@ watches:
 	approve(five, 1)
 	five.Commit() // 2
 	stored := func() (list []string) {
-		events, _, err := s.Latest(t.Context(), "", "", "", 10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		events, _ := must.Get2(s.Latest(t.Context(), "", "", "", 10))(t)
 		for _, e := range events {
 			list = append(list, fmt.Sprintf("%s of %d: Approved@%d, %d topics and data %q", e.Event.Watch, e.Event.Chain, e.BlockNumber, len(e.Topics), e.Data))
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/google/go-cmp/cmp"
 
+	"lockstep/internal/must"
 	"lockstep/watch"
 	"lockstep/watch/watchtest"
 )
@@ -26,14 +27,9 @@ func planOf(t *testing.T, url, text string, files map[string]string) watch.Plan 
 	t.Helper()
 	folder := t.TempDir()
 	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600))
 	}
-	plan, err := watch.Read([]byte("chains: [{id: 1337, urls: [\""+url+"\"], finality: 8, maxSpan: 100}]\nwatches:\n  - name: w\n    chain: 1337\n    addresses: [\""+watchtest.Emitter(1).Hex()+"\"]\n"+text), filepath.Join(folder, "watch.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := must.Get(watch.Read([]byte("chains: [{id: 1337, urls: [\""+url+"\"], finality: 8, maxSpan: 100}]\nwatches:\n  - name: w\n    chain: 1337\n    addresses: [\""+watchtest.Emitter(1).Hex()+"\"]\n"+text), filepath.Join(folder, "watch.yaml")))(t)
 	for i := range plan.Watches {
 		plan.Watches[i].Sinks = []string{"book"}
 	}
@@ -43,10 +39,7 @@ func planOf(t *testing.T, url, text string, files map[string]string) watch.Plan 
 // TestWhere hands on what meets a condition, asks the node for no more where an indexed argument says so, and finds what another condition wants.
 func TestWhere(t *testing.T) {
 	c := watchtest.New(t, 2)
-	target, err := url.Parse(c.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := must.Get(url.Parse(c.URL))(t)
 	var narrow, wide atomic.Int64
 	proxy := httputil.NewSingleHostReverseProxy(target)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -4,16 +4,15 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"lockstep/internal/must"
 )
 
 // A second network has its page at a free port; a port that somebody asked for is not exchanged for another.
 func TestPageOfASecondNetwork(t *testing.T) {
 	var taken string
 	for range 2 {
-		listener, err := listenUI(t.Context(), devUI)
-		if err != nil {
-			t.Fatal(err)
-		}
+		listener := must.Get(listenUI(t.Context(), devUI))(t)
 		defer func() { _ = listener.Close() }()
 		if taken == listener.Addr().String() {
 			t.Errorf("both are at %s", taken)

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"lockstep/internal/must"
 )
 
 // freePorts are flags with which networks do not get in each other's way.
@@ -88,9 +90,7 @@ func TestDevBlocks(t *testing.T) {
 		`["anvil_dropTransaction",`+seed+`]`, `["hardhat_dropTransaction","$0"]`, `["anvil_dropAllTransactions"]`, `["anvil_nodeInfo"]`), "\n")
 	second := func(line int) uint64 {
 		var block struct{ Timestamp hexutil.Uint64 }
-		if err := json.Unmarshal([]byte(got[line]), &block); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(got[line]), &block))
 		return uint64(block.Timestamp)
 	}
 	if got[2] != "true" || second(7) != second(4)+1000 || got[8] != "true" || got[11] != "null" || got[13] != "null" {
@@ -119,10 +119,7 @@ func TestDevDeterministic(t *testing.T) {
 // ask starts a network with a command that asks its relay, and returns a line for each answer.
 func ask(t *testing.T, flags []string, requests ...string) string {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
 	args := append(append(append([]string{"dev"}, freePorts()...), flags...), "--", self, "-test.run", "TestAskingCommand")
 	code, out, errs := lockstep(t, append(os.Environ(), asking+"="+strings.Join(requests, "\n")), args...)
 	if code != 0 {
@@ -140,9 +137,7 @@ func TestAskingCommand(t *testing.T) {
 	var results []string
 	for request := range strings.Lines(os.Getenv(asking)) {
 		var call []json.RawMessage
-		if err := json.Unmarshal([]byte(request), &call); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(request), &call))
 		params := make([]json.RawMessage, 0, len(call))
 		for _, p := range call[1:] {
 			if string(p) == `"$0"` {
@@ -150,10 +145,7 @@ func TestAskingCommand(t *testing.T) {
 			}
 			params = append(params, p)
 		}
-		body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": call[0], "params": params})
-		if err != nil {
-			t.Fatal(err)
-		}
+		body := must.Get(json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": call[0], "params": params}))(t)
 		results = append(results, post(t, body))
 		fmt.Println(results[len(results)-1])
 	}
@@ -162,10 +154,7 @@ func TestAskingCommand(t *testing.T) {
 // post returns the result of a request, or the error object.
 func post(t *testing.T, body []byte) string {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, os.Getenv("RPC_URL"), bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, os.Getenv("RPC_URL"), bytes.NewReader(body)))(t)
 	request.Header.Set("Content-Type", "application/json")
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
@@ -173,8 +162,6 @@ func post(t *testing.T, body []byte) string {
 	}
 	defer response.Body.Close()
 	var answer struct{ Result, Error json.RawMessage }
-	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.NewDecoder(response.Body).Decode(&answer))
 	return string(answer.Result) + string(answer.Error)
 }

@@ -11,6 +11,7 @@ import (
 	"lockstep/devnet/ledger"
 	"lockstep/e2e/harness"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 // TestDevForks: the relay of a fork shows what the first network has, and changes it for itself alone.
@@ -23,9 +24,7 @@ func TestDevForks(t *testing.T) {
 		{Address: common.HexToAddress(contract), Balance: &balance, Code: &runtime, Storage: map[common.Hash]common.Hash{{}: common.HexToHash("0x5")}},
 		{Address: common.HexToAddress(from), Nonce: &nonce},
 	} {
-		if err := first.Ledger().Edit(e); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, first.Ledger().Edit(e))
 	}
 	word := func(n int) string { return fmt.Sprintf("%064x", n) }
 	call := `["eth_call",{"to":"` + contract + `","data":"0x` + word(0) + `"},"latest"]`

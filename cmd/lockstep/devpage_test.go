@@ -10,6 +10,7 @@ import (
 	"lockstep/config"
 	"lockstep/devnet"
 	"lockstep/devnet/ledger/devaccounts"
+	"lockstep/internal/must"
 )
 
 // The page of a network alone names every node, and gives a relay the settings that it needs, to be put into a file.
@@ -34,13 +35,8 @@ func TestPageOfANetworkHasTheSettingsOfARelay(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, ".env"), []byte(strings.Join(settings, "")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	environ, _, err := config.Environ(nil, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, ".env"), []byte(strings.Join(settings, "")), 0o600))
+	environ, _ := must.Get2(config.Environ(nil, dir))(t)
 	c, err := config.Load(environ)
 	const network = `{"127.0.0.1:18211":"0.0.3","127.0.0.1:18221":"0.0.4","127.0.0.1:18291":"0.0.11"}`
 	if err != nil || c.Consensus.Network != network || c.Consensus.OperatorID != devnet.OperatorID() || uint64(c.Server.ChainID) != 298 {
@@ -96,13 +92,8 @@ func TestSettingsOfANetworkAsAFile(t *testing.T) {
 	r := ready{Mirror: "http://127.0.0.1:15551", ChainID: 298, Nodes: map[string]string{"127.0.0.1:18211": "0.0.3"}}
 	dir := t.TempDir()
 	name := filepath.Join(dir, ".env")
-	if err := r.writeSettings(name); err != nil {
-		t.Fatal(err)
-	}
-	environ, _, err := config.Environ(nil, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.writeSettings(name))
+	environ, _ := must.Get2(config.Environ(nil, dir))(t)
 	if c, err := config.Load(environ); err != nil || c.Consensus.OperatorID != devnet.OperatorID() {
 		t.Errorf("%v", err)
 	}

@@ -16,6 +16,7 @@ import (
 	"lockstep/config"
 	"lockstep/devnet"
 	"lockstep/e2e/harness"
+	"lockstep/internal/must"
 	"lockstep/internal/secret"
 	"lockstep/txmgr"
 	"lockstep/txmgr/service"
@@ -38,10 +39,7 @@ func TestHederaOfItsOwn(t *testing.T) {
 				entry[field] = value
 			}
 		}
-		text, err := json.Marshal(map[string]any{"298": entry})
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(map[string]any{"298": entry}))(t)
 		// Elsewhere than the chain's entry says, so that every field of it counts.
 		cfg, err := config.LoadManager([]string{
 			"TXM_CHAINS=" + string(text), "DATABASE_URL=memory:", "RELAYER_PRIVATE_KEYS=" + strings.TrimPrefix(signer.PrivateKey, "0x"), "INSTANCE_ID=t",
@@ -53,15 +51,9 @@ func TestHederaOfItsOwn(t *testing.T) {
 		log := slog.New(slog.DiscardHandler)
 		return service.New(t.Context(), cfg.TXM, service.Deps{Drivers: drivers(cfg, log), Log: log})
 	}
-	s, err := open("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(open(""))(t)
 	defer func() { _ = s.Close() }()
-	chain, err := s.Manager.Chain("298")
-	if err != nil {
-		t.Fatal(err)
-	}
+	chain := must.Get(s.Manager.Chain("298"))(t)
 	if n := chain.Traits().InFlight; n != 3 {
 		t.Errorf("inFlight is %d", n)
 	}
@@ -117,27 +109,16 @@ func TestHederaOfItsOwn(t *testing.T) {
 
 // testWrongOperator: a manager whose operator's key is that of another account says so to a probe, which needs no key, and as a metric.
 func testWrongOperator(t *testing.T, network *devnet.Network) {
-	nodes, err := json.Marshal(network.Nodes())
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg, err := config.LoadManager([]string{
+	nodes := must.Get(json.Marshal(network.Nodes()))(t)
+	cfg := must.Get(config.LoadManager([]string{
 		`TXM_CHAINS={"298":{"driver":"hedera"}}`, "DATABASE_URL=memory:", "TXM_LOOPBACK_TOKEN=false", "TXM_ADDRESS=127.0.0.1:0", "INSTANCE_ID=t",
 		"HEDERA_NETWORK=" + string(nodes), "MIRROR_NODE_URL=" + network.Mirror(),
 		"RELAYER_PRIVATE_KEYS=" + strings.TrimPrefix(network.Signers()[0].PrivateKey, "0x"),
 		"OPERATOR_ID_MAIN=0.0.1003", "OPERATOR_KEY_MAIN=" + devnet.OperatorKey(), "OPERATOR_KEY_FORMAT=HEX_ECDSA",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	log := slog.New(slog.DiscardHandler)
-	s, err := service.New(t.Context(), cfg.TXM, service.Deps{Drivers: drivers(cfg, log), Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Listen(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(service.New(t.Context(), cfg.TXM, service.Deps{Drivers: drivers(cfg, log), Log: log}))(t)
+	must.Do(t, s.Listen(t.Context()))
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
@@ -161,10 +142,7 @@ func testWrongOperator(t *testing.T, network *devnet.Network) {
 			t.Fatalf("a probe is told %q %q", out, errs)
 		}
 	}
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/metrics", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/metrics", nil))(t)
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		t.Fatal(err)

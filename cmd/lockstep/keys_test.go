@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"lockstep/internal/apikey"
+	"lockstep/internal/must"
 )
 
 // What "keys new" prints second is a line of a file in which the key that it prints first is found.
@@ -17,16 +18,12 @@ func TestANewKeyFitsItsLine(t *testing.T) {
 		t.Fatalf("exit code %d\n%s%s", code, out, errs)
 	}
 	name := filepath.Join(t.TempDir(), "keys.txt")
-	if err := os.WriteFile(name, []byte(line+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, []byte(line+"\n"), 0o600))
 	if code, out, errs := lockstep(t, nil, "keys", "check", name); code != 0 || out != "the file is good; it has keys of 1 holders\n" {
 		t.Errorf("exit code %d\n%s%s", code, out, errs)
 	}
 	var f apikey.File
-	if err := f.UnmarshalText([]byte(name)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.UnmarshalText([]byte(name)))
 	h, ok := apikey.NewRing(f).Find(token)
 	if !ok || h.Name != "shop" || h.Calls != 600 || h.Weight != 1200 || !h.May("eth_call") || h.May("debug_traceCall") {
 		t.Errorf("%+v, %v", h, ok)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"lockstep/config"
+	"lockstep/internal/must"
 )
 
 // JSON lines have the field names of the TypeScript relay when that is asked for, and its numbers
@@ -21,16 +22,11 @@ func TestJSONLinesInTheFieldNamesOfTheOtherRelay(t *testing.T) {
 		config.LevelTrace: 10, slog.LevelDebug: 20, slog.LevelInfo: 30, slog.LevelWarn: 40, slog.LevelError: 50, config.LevelFatal: 60,
 	} {
 		var text bytes.Buffer
-		log, err := newLogger(&text, config.Log{Level: "trace", Fields: "hiero"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		log := must.Get(newLogger(&text, config.Log{Level: "trace", Fields: "hiero"}))(t)
 		before := time.Now().UnixMilli()
 		log.Log(context.Background(), level, "said", "request_id", "r1", "error", errors.New("why"))
 		var line map[string]any
-		if err := json.Unmarshal(text.Bytes(), &line); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(text.Bytes(), &line))
 		if at, ok := line["time"].(float64); !ok || int64(at) < before || int64(at) > time.Now().UnixMilli() {
 			t.Errorf("time %v", line["time"])
 		}
@@ -55,10 +51,7 @@ func TestNamesOfLevels(t *testing.T) {
 	} {
 		for form, want := range map[bool]string{true: " level=" + name + " ", false: `"level":"` + name + `"`} {
 			var text bytes.Buffer
-			log, err := newLogger(&text, config.Log{Level: "trace", Fields: "lockstep", Pretty: form})
-			if err != nil {
-				t.Fatal(err)
-			}
+			log := must.Get(newLogger(&text, config.Log{Level: "trace", Fields: "lockstep", Pretty: form}))(t)
 			log.Log(context.Background(), level, "said", slog.Group("of", "level", level)) // not every field of that name is the line's level
 			if line := text.String(); !strings.Contains(line, want) || level == config.LevelTrace && strings.Count(line, "TRACE") != 1 {
 				t.Errorf("pretty %v: %s has no %s", form, line, want)
@@ -71,10 +64,7 @@ func TestNamesOfLevels(t *testing.T) {
 func TestDurationsInJSONLines(t *testing.T) {
 	for fields, want := range map[string]any{"lockstep": "14.185095ms", "hiero": 14.185095} {
 		var text bytes.Buffer
-		log, err := newLogger(&text, config.Log{Level: "info", Fields: fields})
-		if err != nil {
-			t.Fatal(err)
-		}
+		log := must.Get(newLogger(&text, config.Log{Level: "info", Fields: fields}))(t)
 		const took = 14_185_095 * time.Nanosecond
 		log.Info("said", "took", took, slog.Group("of", "took", took))
 		var line struct {

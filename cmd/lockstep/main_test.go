@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"lockstep/config"
+	"lockstep/internal/must"
 )
 
 // lockstep runs one command line.
@@ -206,9 +207,7 @@ func TestWhereTheConsoleIs(t *testing.T) {
 	here := server.Listener.Addr().String()
 	_, port, _ := strings.Cut(here, ":")
 	settings := filepath.Join(t.TempDir(), "service.env")
-	if err := os.WriteFile(settings, []byte("ADMIN_ADDRESS="+here+"\nADMIN_TOKEN=sesame\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(settings, []byte("ADMIN_ADDRESS="+here+"\nADMIN_TOKEN=sesame\n"), 0o600))
 	inFile := config.EnvFile + "=" + settings
 	for name, test := range map[string]struct {
 		env, more []string
@@ -331,9 +330,7 @@ func TestTheEnvFileIsReadAgain(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write := func(tier string) {
 		text := "HEDERA_NETWORK=testnet\nMIRROR_NODE_URL=http://127.0.0.1:1\nREAD_ONLY=true\nTIER_1_RATE_LIMIT=" + tier + "\n"
-		if err := os.WriteFile("service.env", []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile("service.env", []byte(text), 0o600))
 	}
 	for tier, want := range map[string]int{"7": 7, "8": 8} {
 		write(tier)

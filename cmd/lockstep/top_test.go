@@ -17,6 +17,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/console"
+	"lockstep/internal/must"
 	"lockstep/lock"
 )
 
@@ -147,9 +148,7 @@ func TestTopOnce(t *testing.T) {
 	server := streaming(t, "secret", stateOf(1, 0), stateOf(5, 0))
 	var out bytes.Buffer
 	std := streams{in: strings.NewReader(""), out: &out, err: &out, env: []string{"ADMIN_TOKEN=secret"}}
-	if err := runTop(t.Context(), []string{"--once", "--admin", server.URL}, std); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, runTop(t.Context(), []string{"--once", "--admin", server.URL}, std))
 	if text := out.String(); !strings.Contains(text, "eth_sendRawTransaction") || strings.Contains(text, "\x1b") {
 		t.Errorf("%q", text)
 	}

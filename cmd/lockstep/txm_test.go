@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockstep/internal/must"
 	"lockstep/txmgr/client"
 )
 
@@ -21,9 +22,7 @@ func TestSignersSayWhyTheyArePassedOver(t *testing.T) {
 	} {
 		signer.Chain, signer.Address = "1", "0xaa"
 		var out strings.Builder
-		if err := printSigners(&out, []client.Signer{signer}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, printSigners(&out, []client.Signer{signer}))
 		_, row, _ := strings.Cut(out.String(), "\n")
 		if !strings.HasPrefix(row, "1      0xaa     "+want+"  ") {
 			t.Errorf("want %q in\n%s", want, out.String())

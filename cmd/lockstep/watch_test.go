@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"lockstep/internal/must"
 )
 
 // TestWatchCheck: a file without mistakes may still have sinks that a start would refuse.
@@ -14,9 +16,7 @@ func TestWatchCheck(t *testing.T) {
 		text := `chains: [{id: 1, urls: ["http://127.0.0.1:1"]}]
 watches: [{name: w, chain: 1, addresses: ["0x67D8d32E9Bf1a9968a5ff53B87d777Aa8EBBEe69"], events: [A()], sinks: ["webhook:https://` + host + `/hook"]}]
 `
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 		code, out, errs := lockstep(t, env, "watch", "check", file)
 		return code, out + errs
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	devnear "lockstep/devnet/near"
+	"lockstep/internal/must"
 	"lockstep/internal/near"
 	"lockstep/txmgr"
 	"lockstep/txmgr/chaintest"
@@ -40,16 +41,10 @@ type network struct {
 
 func startNetwork(t *testing.T, config devnear.Config) *network {
 	t.Helper()
-	developers, accounts, err := devnear.Developers()
-	if err != nil {
-		t.Fatal(err)
-	}
+	developers, accounts := must.Get2(devnear.Developers())(t)
 	n := &network{keys: map[string]accessKey{}, secrets: map[string]string{}}
 	for _, d := range developers {
-		secret, err := near.ParseSecretKey(d.SecretKey)
-		if err != nil {
-			t.Fatal(err)
-		}
+		secret := must.Get(near.ParseSecretKey(d.SecretKey))(t)
 		n.keys[d.ID], n.secrets[d.ID] = accessKey{d.ID, secret}, d.SecretKey
 	}
 	config.Accounts = append(accounts, config.Accounts...)
@@ -62,10 +57,7 @@ func startNetwork(t *testing.T, config devnear.Config) *network {
 
 func (n *network) driver(t *testing.T, url string) *nearchain.Chain {
 	t.Helper()
-	c, err := nearchain.New(nearchain.Config{ID: "near", URLs: []string{url}, Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(nearchain.New(nearchain.Config{ID: "near", URLs: []string{url}, Timeout: time.Minute}))(t)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -76,10 +68,7 @@ func TestContract(t *testing.T) {
 	for _, curve := range []string{"ed25519", "secp256k1"} {
 		t.Run(curve, func(t *testing.T) {
 			t.Parallel()
-			secret, err := near.ParseSecretKey(curve + ":" + near.EncodeBase58([]byte("32 bytes of a key of these tests")))
-			if err != nil {
-				t.Fatal(err)
-			}
+			secret := must.Get(near.ParseSecretKey(curve + ":" + near.EncodeBase58([]byte("32 bytes of a key of these tests"))))(t)
 			n := startNetwork(t, devnear.Config{Accounts: []devnear.Account{{ID: "fresh.test", Key: secret.Public(), NEAR: 1000}}})
 			for range 3 {
 				n.chain.Mine() // until something is final
@@ -100,39 +89,22 @@ func TestExpired(t *testing.T) {
 	t.Parallel()
 	const validity = 5
 	n := startNetwork(t, devnear.Config{Validity: validity})
-	c, err := nearchain.New(nearchain.Config{ID: "near", URLs: []string{n.url}, Validity: validity, Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(nearchain.New(nearchain.Config{ID: "near", URLs: []string{n.url}, Validity: validity, Timeout: time.Minute}))(t)
 	defer c.Close()
 	for range 3 {
 		n.chain.Mine()
 	}
 	key := n.keys["alice.test"]
 	sign := func(nonce uint64) txmgr.Signed {
-		unsigned, err := c.Prepare(t.Context(), txmgr.Draft{Signer: key.Account(), Nonce: nonce, Call: txmgr.Call{To: "bob.test", Value: big.NewInt(1)}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		signature, err := key.Sign(t.Context(), unsigned.Bytes)
-		if err != nil {
-			t.Fatal(err)
-		}
-		signed, err := c.Seal(unsigned, signature)
-		if err != nil {
-			t.Fatal(err)
-		}
+		unsigned := must.Get(c.Prepare(t.Context(), txmgr.Draft{Signer: key.Account(), Nonce: nonce, Call: txmgr.Call{To: "bob.test", Value: big.NewInt(1)}}))(t)
+		signature := must.Get(key.Sign(t.Context(), unsigned.Bytes))(t)
+		signed := must.Get(c.Seal(unsigned, signature))(t)
 		return signed
 	}
 	executed, never := sign(1), sign(2)
-	if err := c.Send(t.Context(), []txmgr.Signed{executed})[0]; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Send(t.Context(), []txmgr.Signed{executed})[0])
 	dead := func(attempt txmgr.Signed) bool {
-		expired, err := c.Expired(t.Context(), attempt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expired := must.Get(c.Expired(t.Context(), attempt))(t)
 		return expired
 	}
 	for block := range validity + 1 {

@@ -12,6 +12,7 @@ import (
 	"github.com/holiman/uint256"
 
 	devnear "lockstep/devnet/near"
+	"lockstep/internal/must"
 	"lockstep/internal/near"
 	"lockstep/internal/pgtest"
 	"lockstep/txmgr"
@@ -29,10 +30,7 @@ func (n *network) delegate(t *testing.T, nonce uint64, change func(*near.Delegat
 	if change != nil {
 		change(&d)
 	}
-	signed, err := d.Sign(n.keys["alice.test"].secret)
-	if err != nil {
-		t.Fatal(err)
-	}
+	signed := must.Get(d.Sign(n.keys["alice.test"].secret))(t)
 	return signed
 }
 
@@ -43,26 +41,14 @@ func TestDelegatesAreScreened(t *testing.T) {
 	for range 5 {
 		n.chain.Mine()
 	}
-	bounds, err := nearchain.NewDelegates([]string{"bob.test", "*.test"}, "7", 40e12)
-	if err != nil {
-		t.Fatal(err)
-	}
+	bounds := must.Get(nearchain.NewDelegates([]string{"bob.test", "*.test"}, "7", 40e12))(t)
 	open := func(d *nearchain.Delegates, url string) *nearchain.Chain {
-		c, err := nearchain.New(nearchain.Config{ID: "near", URLs: []string{url}, Delegates: d})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(nearchain.New(nearchain.Config{ID: "near", URLs: []string{url}, Delegates: d}))(t)
 		t.Cleanup(c.Close)
 		return c
 	}
-	narrow, err := nearchain.NewDelegates([]string{"bob.test"}, "", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secp, err := near.ParseSecretKey("secp256k1:" + near.EncodeBase58([]byte("32 bytes of a key of these tests")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	narrow := must.Get(nearchain.NewDelegates([]string{"bob.test"}, "", 0))(t)
+	secp := must.Get(near.ParseSecretKey("secp256k1:" + near.EncodeBase58([]byte("32 bytes of a key of these tests"))))(t)
 	carrying := open(bounds, n.url)
 	foreign := n.delegate(t, 7, nil)
 	foreign.Signature = n.delegate(t, 8, nil).Signature
@@ -105,10 +91,7 @@ func TestDelegatesAreScreened(t *testing.T) {
 		"no node":            {open(bounds, "http://127.0.0.1:1"), "alice.test", n.delegate(t, 1, nil), txmgr.ErrUnavailable, "the key of the delegate action"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			data, err := near.EncodeActions([]near.Action{near.Delegate{SignedDelegate: test.delegate}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			data := must.Get(near.EncodeActions([]near.Action{near.Delegate{SignedDelegate: test.delegate}}))(t)
 			claims, err := test.chain.Screen(t.Context(), txmgr.Call{To: test.to, Data: data})
 			hash, _ := test.delegate.Hash()
 			switch {
@@ -121,10 +104,7 @@ func TestDelegatesAreScreened(t *testing.T) {
 			}
 		})
 	}
-	two, err := near.EncodeActions([]near.Action{near.Delegate{SignedDelegate: n.delegate(t, 1, nil)}, near.Delegate{SignedDelegate: n.delegate(t, 2, nil)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	two := must.Get(near.EncodeActions([]near.Action{near.Delegate{SignedDelegate: n.delegate(t, 1, nil)}, near.Delegate{SignedDelegate: n.delegate(t, 2, nil)}}))(t)
 	if _, err := carrying.Screen(t.Context(), txmgr.Call{To: "alice.test", Data: two}); err == nil || !strings.Contains(err.Error(), "one delegate action") {
 		t.Errorf("two at once: %v", err)
 	}
@@ -132,14 +112,8 @@ func TestDelegatesAreScreened(t *testing.T) {
 	other := startNetwork(t, devnear.Config{Accounts: []devnear.Account{{ID: "fresh.test", Key: secp.Public(), NEAR: 10}}})
 	other.chain.Mine()
 	d := near.DelegateAction{Sender: "fresh.test", Receiver: "bob.test", Actions: []near.Action{near.Transfer{}}, Nonce: 1, MaxBlockHeight: 1 << 40, PublicKey: secp.Public()}
-	signed, err := d.Sign(secp)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := near.EncodeActions([]near.Action{near.Delegate{SignedDelegate: signed}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	signed := must.Get(d.Sign(secp))(t)
+	data := must.Get(near.EncodeActions([]near.Action{near.Delegate{SignedDelegate: signed}}))(t)
 	if _, err := open(bounds, other.url).Screen(t.Context(), txmgr.Call{To: "fresh.test", Data: data}); err != nil {
 		t.Errorf("secp256k1: %v", err)
 	}
@@ -234,14 +208,8 @@ func TestReasons(t *testing.T) {
 	failing := n.delegate(t, 1, func(d *near.DelegateAction) {
 		d.Receiver, d.Actions = "failing.test", []near.Action{near.FunctionCall{Method: "any", Gas: 30e12}}
 	})
-	bytes, err := failing.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	encoded, err := json.Marshal(bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	bytes := must.Get(failing.Encode())(t)
+	encoded := must.Get(json.Marshal(bytes))(t)
 	for name, test := range map[string]struct{ to, actions, want string }{
 		"an account that is there": {"alice.test", `["CreateAccount"]`, "action 0: AccountAlreadyExists"},
 		"a contract that panics":   {"failing.test", `[{"FunctionCall":{"method_name":"any","args":{},"gas":30000000000000,"deposit":"0"}}]`, "action 0: FunctionCallError: ExecutionError: Smart contract panicked"},

@@ -12,6 +12,7 @@ import (
 
 	devnear "lockstep/devnet/near"
 	"lockstep/e2e/harness"
+	"lockstep/internal/must"
 	"lockstep/internal/near"
 	"lockstep/txmgr/client"
 )
@@ -21,10 +22,7 @@ func moreKey(t *testing.T, number int) (secret string, public near.PublicKey) {
 	t.Helper()
 	seed := sha256.Sum256(fmt.Appendf(nil, "a further key of these tests: %d", number))
 	secret = "ed25519:" + near.EncodeBase58(seed[:])
-	key, err := near.ParseSecretKey(secret)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(near.ParseSecretKey(secret))(t)
 	return secret, key.Public()
 }
 
@@ -72,10 +70,7 @@ func TestLimitedKeys(t *testing.T) {
 			if fate := send(t, both, key, intent); fate != "confirmed" {
 				t.Errorf("%s beside a full-access key: %s", key, fate)
 			}
-			tx, err := both.Send(t.Context(), intent, client.Options{Key: key})
-			if err != nil {
-				t.Fatal(err)
-			}
+			tx := must.Get(both.Send(t.Context(), intent, client.Options{Key: key}))(t)
 			byLimited := strings.HasSuffix(tx.Signer, public.String())
 			if name == "transfer" && byLimited {
 				t.Errorf("%s was given to the limited key", key)
@@ -177,9 +172,6 @@ func TestManyKeys(t *testing.T) {
 // height is the newest block's.
 func (n *network) height(t *testing.T) uint64 {
 	t.Helper()
-	head, err := n.driver(t, n.url).Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	head := must.Get(n.driver(t, n.url).Head(t.Context()))(t)
 	return head.Number
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"lockstep/e2e/harness"
+	"lockstep/internal/must"
 )
 
 func TestMain(m *testing.M) {
@@ -31,10 +32,7 @@ func lookForClient() error {
 // script runs a task of near.mjs and decodes what it prints.
 func script(t *testing.T, input map[string]any, output any) {
 	t.Helper()
-	text, err := json.Marshal(input)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(input))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), harness.StartLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "node", "../clients/near.mjs")

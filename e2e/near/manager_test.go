@@ -12,6 +12,7 @@ import (
 
 	devnear "lockstep/devnet/near"
 	"lockstep/e2e/harness"
+	"lockstep/internal/must"
 	"lockstep/internal/near"
 	"lockstep/txmgr/client"
 )
@@ -58,10 +59,7 @@ func (n *network) process(t *testing.T, name, database string) (*harness.Process
 // signing is process, with keys of relayer.test, and with more about the chain.
 func (n *network) signing(t *testing.T, name, database, more string, keys ...string) (*harness.Process, *client.Client) {
 	t.Helper()
-	secrets, err := json.Marshal(map[string][]string{"relayer.test": keys})
-	if err != nil {
-		t.Fatal(err)
-	}
+	secrets := must.Get(json.Marshal(map[string][]string{"relayer.test": keys}))(t)
 	p := harness.Command{Name: name, Args: []string{"txm"}, Rough: true, Shown: 8000, Settings: []string{
 		"INSTANCE_ID=" + name, "TXM_LOOPBACK_TOKEN=false", "TXM_ADDRESS=127.0.0.1:0", "DATABASE_URL=" + database, "PRETTY_LOGS_ENABLED=false",
 		fmt.Sprintf(`TXM_CHAINS={"near":{"driver":"near","url":[%q],"delegates":{"receivers":["bob.test","counter.test","failing.test"],"maxDeposit":"5","maxGas":50000000000000}%s}}`, n.url, more), "TXM_NEAR_KEYS=" + string(secrets),
@@ -100,10 +98,7 @@ func TestActions(t *testing.T) {
 	c := n.manager(t, "actions", "memory:")
 	intent := func(to string, actions ...near.Action) client.Intent {
 		t.Helper()
-		data, err := near.EncodeActions(actions)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(near.EncodeActions(actions))(t)
 		value := near.Deposit(actions)
 		return client.Intent{Chain: "near", To: to, Value: value.Dec(), Data: "0x" + hex.EncodeToString(data)}
 	}
@@ -112,13 +107,10 @@ func TestActions(t *testing.T) {
 		"user.relayer.test", near.CreateAccount{}, near.Transfer{Deposit: *uint256.NewInt(77)},
 		near.AddKey{PublicKey: key, AccessKey: near.AccessKey{Permission: near.FullAccess{}}},
 	)
-	delegate, err := near.DelegateAction{
+	delegate := must.Get(near.DelegateAction{
 		Sender: "alice.test", Receiver: "bob.test", Actions: []near.Action{near.Transfer{Deposit: *uint256.NewInt(5)}}, Nonce: 1, MaxBlockHeight: 1_000_000,
 		PublicKey: key,
-	}.Sign(n.keys["alice.test"].secret)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}.Sign(n.keys["alice.test"].secret))(t)
 	call := near.FunctionCall{Method: "increment", Args: []byte(`{"by":3}`), Gas: 30e12}
 	for _, one := range []struct {
 		name   string

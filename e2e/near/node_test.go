@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep/e2e/harness"
+	"lockstep/internal/must"
 	"lockstep/internal/near"
 )
 
@@ -56,10 +57,7 @@ func TestNode(t *testing.T) {
 		accounts[a.ID] = a.SecretKey
 	}
 	seed := bytes.Repeat([]byte{6}, 32)
-	secp, err := near.ParseSecretKey("secp256k1:" + near.EncodeBase58(seed))
-	if err != nil {
-		t.Fatal(err)
-	}
+	secp := must.Get(near.ParseSecretKey("secp256k1:" + near.EncodeBase58(seed)))(t)
 	var got seen
 	script(t, map[string]any{
 		"task": "use", "rpc": ready.NEAR.RPC, "accounts": accounts,

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holiman/uint256"
 
+	"lockstep/internal/must"
 	"lockstep/internal/near"
 )
 
@@ -52,10 +53,7 @@ func TestWire(t *testing.T) {
 	keys := map[string]near.SecretKey{}
 	var public []near.PublicKey
 	for _, curve := range []string{"ed25519", "secp256k1"} {
-		key, err := near.ParseSecretKey(curve + ":" + near.EncodeBase58(bytes.Repeat([]byte{5}, 32)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		key := must.Get(near.ParseSecretKey(curve + ":" + near.EncodeBase58(bytes.Repeat([]byte{5}, 32))))(t)
 		// near-api-js wants the public key behind the seed.
 		texts = append(texts, curve+":"+near.EncodeBase58(append(bytes.Repeat([]byte{5}, 32), key.Public().Bytes()...)))
 		keys[key.Public().String()] = key
@@ -83,12 +81,9 @@ func TestWire(t *testing.T) {
 
 func delegateOf(t *testing.T, key near.SecretKey, action near.Action) near.SignedDelegate {
 	t.Helper()
-	signed, err := near.DelegateAction{
+	signed := must.Get(near.DelegateAction{
 		Sender: "alice.near", Receiver: "bob.near", Actions: []near.Action{action}, Nonce: 3, MaxBlockHeight: math.MaxUint64, PublicKey: key.Public(),
-	}.Sign(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}.Sign(key))(t)
 	return signed
 }
 
@@ -131,10 +126,7 @@ func checkTransaction(t *testing.T, name string, v vector, key near.SecretKey, a
 	case v.Name != "none":
 		tx.Actions = append(tx.Actions, actions[v.Name])
 	}
-	want, err := tx.Sign(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(tx.Sign(key))(t)
 	if !reflect.DeepEqual(got, want) || !got.Verify() {
 		t.Errorf("%s: decodes to %+v, want %+v", name, got, want)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"lockstep/internal/ledger"
+	"lockstep/internal/must"
 	"lockstep/txmgr"
 	"lockstep/txmgr/sqlstore"
 )
@@ -37,9 +38,7 @@ func newCaller(t testing.TB, n txmNode) *caller {
 	}
 	t.Cleanup(func() { _ = db.Close() })
 	for _, key := range n.Keys {
-		if err := m.AddSigner(t.Context(), signerOf(key)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.AddSigner(t.Context(), signerOf(key)))
 	}
 	return &caller{t: t, n: n, m: m, store: store, db: db, ids: map[string][]byte{}}
 }
@@ -86,10 +85,7 @@ func (c *caller) many(n int, change ...func(*txmgr.Request)) {
 
 func (c *caller) get(id string) *txmgr.Transaction {
 	c.t.Helper()
-	t, err := c.m.Get(context.WithoutCancel(c.t.Context()), "", id)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	t := must.Get(c.m.Get(context.WithoutCancel(c.t.Context()), "", id))(c.t)
 	return t
 }
 
@@ -240,31 +236,24 @@ func (c *caller) auditNonces(url string) {
 	}
 	for _, lane := range lanes {
 		var text string
-		if err := callRPC(url, "eth_getTransactionCount", &text, lane.Signer, "latest"); err != nil {
-			c.t.Fatal(err)
-		}
+		must.Do(c.t, callRPC(url, "eth_getTransactionCount", &text, lane.Signer, "latest"))
 		if got := number(text); got != lane.NextNonce {
 			c.t.Errorf("%s: the chain's nonce is %d, the ledger's %d", lane.Signer, got, lane.NextNonce)
 		}
 	}
 	type used struct{ hash, signer, nonce string }
 	var list []used
-	err = c.db.Read(context.WithoutCancel(c.t.Context()), func(tx *ledger.Tx) error {
+	must.Do(c.t, c.db.Read(context.WithoutCancel(c.t.Context()), func(tx *ledger.Tx) error {
 		return tx.Query(context.WithoutCancel(c.t.Context()), "SELECT consumed, signer, nonce FROM slots WHERE consumed <> ''", nil, func(r ledger.Row) error {
 			var u used
 			err := r.Scan(&u.hash, &u.signer, &u.nonce)
 			list = append(list, u)
 			return err
 		})
-	})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	}))
 	for _, u := range list {
 		var tx struct{ From, Nonce, BlockHash string }
-		if err := callRPC(url, "eth_getTransactionByHash", &tx, u.hash); err != nil {
-			c.t.Fatal(err)
-		}
+		must.Do(c.t, callRPC(url, "eth_getTransactionByHash", &tx, u.hash))
 		if !strings.EqualFold(tx.From, u.signer) || fmt.Sprint(number(tx.Nonce)) != u.nonce || tx.BlockHash == "" {
 			c.t.Errorf("slot %s of %s: the chain has %+v", u.nonce, u.signer, tx)
 		}
@@ -283,9 +272,7 @@ func number(text string) uint64 {
 func (c *caller) executions(url string) map[string]int {
 	c.t.Helper()
 	var logs []struct{ Topics []string }
-	if err := callRPC(url, "eth_getLogs", &logs, map[string]any{"fromBlock": "0x0", "toBlock": "latest", "address": counter}); err != nil {
-		c.t.Fatal(err)
-	}
+	must.Do(c.t, callRPC(url, "eth_getLogs", &logs, map[string]any{"fromBlock": "0x0", "toBlock": "latest", "address": counter}))
 	runs := map[string]int{}
 	for _, l := range logs {
 		runs[l.Topics[0]]++

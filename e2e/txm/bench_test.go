@@ -16,6 +16,7 @@ import (
 
 	"lockstep/e2e/harness"
 	"lockstep/internal/ledger"
+	"lockstep/internal/must"
 	"lockstep/internal/pgtest"
 	"lockstep/internal/proctest"
 	"lockstep/txmgr"
@@ -170,11 +171,8 @@ func writesOf(b *testing.B, database string) (w writes) {
 	db := openPlain(b, database)
 	until(b, "the figures of the database stand still", func() bool {
 		before := w
-		err := db.QueryRowContext(b.Context(), `SELECT (SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()),
-			(SELECT sum(n_tup_ins + n_tup_upd)::bigint FROM pg_stat_user_tables), wal_bytes::bigint, wal_sync FROM pg_stat_wal`).Scan(&w.commits, &w.rows, &w.bytes, &w.syncs)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, db.QueryRowContext(b.Context(), `SELECT (SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()),
+			(SELECT sum(n_tup_ins + n_tup_upd)::bigint FROM pg_stat_user_tables), wal_bytes::bigint, wal_sync FROM pg_stat_wal`).Scan(&w.commits, &w.rows, &w.bytes, &w.syncs))
 		return w.since(before).rows < 100 // the manager has work of its own every moment
 	})
 	return w
@@ -182,10 +180,7 @@ func writesOf(b *testing.B, database string) (w writes) {
 
 func openPlain(b *testing.B, database string) *sql.DB {
 	b.Helper()
-	db, err := sql.Open("pgx", database)
-	if err != nil {
-		b.Fatal(err)
-	}
+	db := must.Get(sql.Open("pgx", database))(b)
 	b.Cleanup(func() { _ = db.Close() })
 	return db
 }
@@ -200,9 +195,7 @@ func (b *bench) bare(database string, w writes, perSecond float64) {
 	rows := max(w.rows/commits, 1)
 	body := strings.Repeat("x", int(max(w.bytes/max(w.rows, 1), 1)))
 	db := openPlain(b.B, database)
-	if _, err := db.ExecContext(b.Context(), "CREATE TABLE bare (id bigserial PRIMARY KEY, body text NOT NULL)"); err != nil {
-		b.Fatal(err)
-	}
+	must.Get(db.ExecContext(b.Context(), "CREATE TABLE bare (id bigserial PRIMARY KEY, body text NOT NULL)"))(b)
 	began := time.Now()
 	var all sync.WaitGroup
 	for range writers {
@@ -277,17 +270,14 @@ func (b *bench) latency() {
 		})
 		var waits []float64
 		ctx := context.WithoutCancel(b.Context())
-		err := b.c.db.Read(ctx, func(tx *ledger.Tx) error {
+		must.Do(b, b.c.db.Read(ctx, func(tx *ledger.Tx) error {
 			return tx.Query(ctx, "SELECT first_sent - accepted_at FROM intents WHERE seq > $1", []any{before}, func(r ledger.Row) error {
 				var micros int64
 				err := r.Scan(&micros)
 				waits = append(waits, float64(micros)/1e3)
 				return err
 			})
-		})
-		if err != nil {
-			b.Fatal(err)
-		}
+		}))
 		slices.Sort(calls)
 		slices.Sort(waits)
 		b.ReportMetric(calls[len(calls)/2], "api-p50-ms")

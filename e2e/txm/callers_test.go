@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"lockstep/internal/must"
 	"lockstep/txmgr"
 )
 
@@ -43,9 +44,7 @@ func TestOneKeyManyPosts(t *testing.T) {
 	}
 	c.audit(chain.url)
 	// Past the retention the key is remembered, so that nothing runs again.
-	if _, err := c.store.Forget(t.Context(), 1<<62, 100); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.store.Forget(t.Context(), 1<<62, 100))(t)
 	if _, err := late.submit(keyed); !errors.Is(err, txmgr.ErrForgotten) {
 		t.Fatalf("a key past its retention: %v", err)
 	}

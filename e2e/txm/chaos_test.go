@@ -17,6 +17,7 @@ import (
 
 	"lockstep/e2e/harness"
 	"lockstep/internal/ledger"
+	"lockstep/internal/must"
 	"lockstep/internal/pgtest"
 	"lockstep/internal/proctest"
 	"lockstep/internal/redistest"
@@ -35,10 +36,7 @@ func stormOf(t testing.TB) storm {
 	if text == "" {
 		return storm{lasts: 15 * time.Second, kill: 5 * time.Second, flap: 3 * time.Second, database: 8 * time.Second, redis: 2 * time.Second, lease: 3 * time.Second, patience: 4 * time.Second, rate: 20}
 	}
-	lasts, err := time.ParseDuration(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	lasts := must.Get(time.ParseDuration(text))(t)
 	return storm{lasts: lasts, kill: 20 * time.Second, flap: 7 * time.Second, database: 90 * time.Second, redis: 15 * time.Second, lease: 10 * time.Second, patience: 10 * time.Second, rate: 100}
 }
 
@@ -65,10 +63,7 @@ func (m *managers) start(name string) {
 func startManagers(t testing.TB, s storm, database, redis string, nodes ...*proxy) *managers {
 	t.Helper()
 	spec := map[string]any{"31337": map[string]any{"url": []string{nodes[0].url, nodes[1].url}, "depth": 2}}
-	chains, err := json.Marshal(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	chains := must.Get(json.Marshal(spec))(t)
 	return newManagers(t, 3, "DATABASE_URL="+database, "TXM_REDIS_URL="+redis, "TXM_CHAINS="+string(chains), "RELAYER_PRIVATE_KEYS="+strings.Join(devKeys, ","),
 		"TXM_IN_FLIGHT=64", "TXM_LEASE="+s.lease.String(), "TXM_SEND_TIMEOUT="+(s.lease/3).String(), "TXM_RESEND_AFTER=2s", "TXM_RECONCILE=5s", "TXM_HEAD_PATIENCE="+s.patience.String(),
 		"TXM_BUMP_AFTER=20s", "PRETTY_LOGS_ENABLED=false")
@@ -267,17 +262,14 @@ func (c *caller) heads(chain *anvil, s storm, dry []spell) {
 	}
 	var list []slot
 	ctx := context.WithoutCancel(c.t.Context())
-	err := c.db.Read(ctx, func(tx *ledger.Tx) error {
+	must.Do(c.t, c.db.Read(ctx, func(tx *ledger.Tx) error {
 		return tx.Query(ctx, "SELECT signer, nonce, block, assigned_at / 1000000 FROM slots WHERE consumed <> '' ORDER BY signer, nonce", nil, func(r ledger.Row) error {
 			var one slot
 			err := r.Scan(&one.signer, &one.nonce, &one.block, &one.at)
 			list = append(list, one)
 			return err
 		})
-	})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	}))
 	type head struct {
 		slot
 		took uint64
@@ -314,7 +306,7 @@ func (c *caller) story(signer string, nonce uint64) string {
 	c.t.Helper()
 	var text strings.Builder
 	ctx := context.WithoutCancel(c.t.Context())
-	err := c.db.Read(ctx, func(tx *ledger.Tx) error {
+	must.Do(c.t, c.db.Read(ctx, func(tx *ledger.Tx) error {
 		return tx.Query(ctx, `SELECT purpose, state, offers, term, error_class, error, (signed_at / 1000000), (sent_at / 1000000) FROM attempts
 			WHERE signer = $1 AND nonce = $2 ORDER BY version`, []any{signer, nonce}, func(r ledger.Row) error {
 			var purpose, state, class, words string
@@ -324,10 +316,7 @@ func (c *caller) story(signer string, nonce uint64) string {
 			fmt.Fprintf(&text, "\n\t%s: %s, offered %d times, in term %d; signed %s, last offered %s; %s %.200q", purpose, state, offers, term, clock(signed), clock(sent), class, words)
 			return err
 		})
-	})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	}))
 	return text.String()
 }
 

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"lockstep/e2e/harness"
+	"lockstep/internal/must"
 	"lockstep/internal/proctest"
 )
 
@@ -33,10 +34,7 @@ func TestCommands(t *testing.T) {
 			"INSTANCE_ID=one", "TXM_LOOPBACK_TOKEN=false", "TXM_ADDRESS="+strings.TrimPrefix(url, "http://"))
 		return cmd
 	}
-	made, err := program("key", "--role", "admin", "--label", "ops").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := must.Get(program("key", "--role", "admin", "--label", "ops").Output())(t)
 	token := strings.TrimSpace(string(made))
 	harness.Run(t, program())
 	until(t, "the manager is ready", func() bool { return ask("GET", url+"/health/readiness", "", "", nil) == 200 })
@@ -105,9 +103,7 @@ func TestReload(t *testing.T) {
 	keys := filepath.Join(t.TempDir(), "keys")
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(keys, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(keys, []byte(text), 0o600))
 	}
 	write(devKeys[0])
 	url := fmt.Sprintf("http://127.0.0.1:%d", proctest.FreePort(t))
@@ -151,9 +147,7 @@ func TestReload(t *testing.T) {
 	followed := send(first, "broadcast")
 
 	write(devKeys[0] + "," + devKeys[1])
-	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Signal(syscall.SIGHUP))
 	are("both work", first+" ", second+" ")
 	send(second, "broadcast")
 

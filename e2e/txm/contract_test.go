@@ -12,6 +12,7 @@ import (
 	"lockstep/devnet"
 	"lockstep/devnet/ledger"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 	"lockstep/txmgr"
 	"lockstep/txmgr/chaintest"
 )
@@ -30,14 +31,8 @@ func TestContract(t *testing.T) {
 		chain := startAnvil(t)
 		chain.call("anvil_setCode", nil, reverting, revertingCode)
 		open := func(url string) txmNode { return txmNode{Chain: 31337, URLs: []string{url}, Timeout: time.Minute} }
-		alive, err := open(chain.url).open(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		dead, err := open("http://127.0.0.1:1").open(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		alive := must.Get(open(chain.url).open(nil))(t)
+		dead := must.Get(open("http://127.0.0.1:1").open(nil))(t)
 		chaintest.Run(t, chaintest.Harness{
 			Chain: alive, Dead: dead, Key: keyOf(newKey(t, chain)), Stranger: keyOf(devKeys[3]), To: receiver, Value: big.NewInt(1_000_000), Reverting: reverting,
 			Garbage: garbage, Mine: func() { chain.mine(1) },
@@ -59,9 +54,7 @@ func TestContract(t *testing.T) {
 func (h *hederanet) reverts() {
 	h.t.Helper()
 	code := hexutil.MustDecode(revertingCode)
-	if err := h.Ledger().Edit(ledger.Edit{Address: common.HexToAddress(reverting), Code: &code}); err != nil {
-		h.t.Fatal(err)
-	}
+	must.Do(h.t, h.Ledger().Edit(ledger.Edit{Address: common.HexToAddress(reverting), Code: &code}))
 }
 
 // harness opens a node's driver for the contract, and the same driver on nobody's address.
@@ -70,10 +63,7 @@ func (h *hederanet) harness(n txmNode, nobody string, garbage []string) chaintes
 	log := slog.New(slog.DiscardHandler)
 	lost := n
 	n.Timeout = time.Minute // an offer has to be answered, however slow the machine is
-	alive, err := n.open(log)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	alive := must.Get(n.open(log))(h.t)
 	until(h.t, "the mirror node shows the contract", func() bool {
 		tried, err := alive.Simulate(h.t.Context(), txmgr.Call{From: keyOf(n.Keys[0]).Account(), To: reverting, Value: new(big.Int), Data: []byte{1}})
 		return err == nil && !tried.Success
@@ -82,10 +72,7 @@ func (h *hederanet) harness(n txmNode, nobody string, garbage []string) chaintes
 	if lost.Network != "" {
 		lost.Network = `{"127.0.0.1:1":"0.0.3"}`
 	}
-	dead, err := lost.open(log)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	dead := must.Get(lost.open(log))(h.t)
 	return chaintest.Harness{
 		Chain: alive, Dead: dead, Key: keyOf(n.Keys[0]), Stranger: keyOf(n.Keys[1]), To: keyOf(n.Keys[1]).Account(), Reverting: reverting,
 		Value: big.NewInt(5 * hedera.WeibarPerTinybar), Garbage: garbage, Mine: func() {},

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"lockstep/e2e/harness"
+	"lockstep/internal/must"
 	"lockstep/internal/pgtest"
 	"lockstep/internal/proctest"
 )
@@ -32,10 +33,7 @@ func within(t testing.TB, limit time.Duration, what string, holds func() bool) {
 // start runs a node in a process of its own.
 func (n txmNode) start(t testing.TB) *harness.Process {
 	t.Helper()
-	text, err := json.Marshal(n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(n))(t)
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), nodeVariable+"="+string(text))
 	return harness.Run(t, cmd)

@@ -24,6 +24,7 @@ import (
 	"lockstep/internal/envx"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 	"lockstep/internal/secret"
 	"lockstep/mirror"
 	"lockstep/txmgr"
@@ -52,9 +53,7 @@ func startHedera(t *testing.T, cfg devnet.Config) *hederanet {
 	}
 	h.Network = harness.Network(t, cfg)
 	code := hexutil.MustDecode(counterCode)
-	if err := h.Ledger().Edit(ledger.Edit{Address: common.HexToAddress(hederaCounter), Code: &code}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.Ledger().Edit(ledger.Edit{Address: common.HexToAddress(hederaCounter), Code: &code}))
 	return h
 }
 
@@ -100,10 +99,7 @@ func (h *hederanet) fault(call node.Call) node.Fault {
 // node is the configuration of a process that sends from the network's signers.
 func (h *hederanet) node(ledger string) txmNode {
 	h.t.Helper()
-	network, err := json.Marshal(h.Nodes())
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	network := must.Get(json.Marshal(h.Nodes()))(h.t)
 	n := txmNode{
 		Ledger: ledger, Chain: 298, URLs: []string{h.Mirror()}, Network: string(network), Instance: "node",
 		Lease: 4 * time.Second, Resend: 2 * time.Second, Timeout: time.Second,
@@ -171,10 +167,7 @@ func (h *hederanet) audit(c *caller) {
 		}
 	}
 	c.judge(runs)
-	lanes, err := c.m.Signers(context.WithoutCancel(h.t.Context()), "")
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	lanes := must.Get(c.m.Signers(context.WithoutCancel(h.t.Context()), ""))(h.t)
 	for _, lane := range lanes {
 		a, ok := h.Ledger().Handled().AccountByAddress(common.HexToAddress(lane.Signer))
 		if !ok || uint64(a.Nonce) != lane.NextNonce {
@@ -289,9 +282,7 @@ func TestHederaStatusOfARun(t *testing.T) {
 	const destroyer = "0x52000000000000000000000000000000000c0de2"
 	h := startHedera(t, devnet.Config{ConsensusLatency: 100 * time.Millisecond, MirrorLag: 2 * time.Second, Nodes: 2})
 	code := program.New().Selfdestruct(common.HexToAddress("0xabcdef0000000000000000000000000000000001")).Bytes()
-	if err := h.Ledger().Edit(ledger.Edit{Address: common.HexToAddress(destroyer), Code: &code}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.Ledger().Edit(ledger.Edit{Address: common.HexToAddress(destroyer), Code: &code}))
 	n := h.node(fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir()))
 	c := newCaller(t, n)
 	n.start(t)

@@ -10,6 +10,7 @@ import (
 	"lockstep/devnet"
 	"lockstep/devnet/node"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 	"lockstep/txmgr"
 )
 
@@ -27,18 +28,9 @@ func (h *hederanet) signedBy(n txmNode, key localKey, nonce uint64) (txmgr.Chain
 		return err == nil
 	})
 	call := txmgr.Call{From: key.Account(), To: key.Account(), Value: big.NewInt(3 * hedera.WeibarPerTinybar), Gas: 60_000}
-	unsigned, err := chain.Prepare(h.t.Context(), txmgr.Draft{Signer: key.Account(), Nonce: nonce, Call: call, Fees: market.Tips[txmgr.SpeedFast]})
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	signature, err := key.Sign(h.t.Context(), unsigned.Bytes)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	signed, err := chain.Seal(unsigned, signature)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	unsigned := must.Get(chain.Prepare(h.t.Context(), txmgr.Draft{Signer: key.Account(), Nonce: nonce, Call: call, Fees: market.Tips[txmgr.SpeedFast]}))(h.t)
+	signature := must.Get(key.Sign(h.t.Context(), unsigned.Bytes))(h.t)
+	signed := must.Get(chain.Seal(unsigned, signature))(h.t)
 	return chain, signed
 }
 
@@ -54,9 +46,7 @@ func TestHederaForeign(t *testing.T) {
 	c.many(3)
 	c.settled()
 	chain, foreign := h.signedBy(n, keyOf(n.Keys[0]), 3)
-	if err := chain.Send(t.Context(), []txmgr.Signed{foreign})[0]; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, chain.Send(t.Context(), []txmgr.Signed{foreign})[0])
 	until(t, "somebody else's transaction is noted", func() bool {
 		return c.count("SELECT count(*) FROM slots WHERE holder = 'foreign' AND consumed = $1 AND nonce = 3", foreign.Hash) == 1
 	})

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	devnear "lockstep/devnet/near"
+	"lockstep/internal/must"
 	"lockstep/internal/near"
 	"lockstep/txmgr"
 	"lockstep/txmgr/nearchain"
@@ -58,10 +59,7 @@ type nearnet struct {
 
 func startNEAR(t testing.TB) *nearnet {
 	t.Helper()
-	developers, accounts, err := devnear.Developers()
-	if err != nil {
-		t.Fatal(err)
-	}
+	developers, accounts := must.Get2(devnear.Developers())(t)
 	n := &nearnet{t: t, chain: devnear.New(devnear.Config{Accounts: accounts})}
 	for _, d := range developers {
 		if d.ID == "relayer.test" {
@@ -116,28 +114,19 @@ func (n *nearnet) audit(c *caller) {
 	runs := map[string]int{}
 	var highest uint64
 	for _, tx := range n.chain.Executed() {
-		data, err := near.EncodeActions(tx.Actions)
-		if err != nil {
-			n.t.Fatal(err)
-		}
+		data := must.Get(near.EncodeActions(tx.Actions))(n.t)
 		runs["0x"+hex.EncodeToString(data)]++
 		if tx.Nonce <= highest {
 			n.t.Errorf("nonce %d was executed behind %d", tx.Nonce, highest)
 		}
 		highest = tx.Nonce
-		hash, err := tx.Hash()
-		if err != nil {
-			n.t.Fatal(err)
-		}
+		hash := must.Get(tx.Hash())(n.t)
 		if c.count("SELECT count(*) FROM slots WHERE consumed = $1 AND signer = $2 AND nonce = "+fmt.Sprint(tx.Nonce), hash.String(), accessKeyOf(n.key).Account()) != 1 {
 			n.t.Errorf("the chain executed %s with nonce %d, and the ledger does not know", hash, tx.Nonce)
 		}
 	}
 	c.judge(runs)
-	lane, err := c.store.Lane(context.WithoutCancel(n.t.Context()), fmt.Sprint(nearID), accessKeyOf(n.key).Account())
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	lane := must.Get(c.store.Lane(context.WithoutCancel(n.t.Context()), fmt.Sprint(nearID), accessKeyOf(n.key).Account()))(n.t)
 	if lane.NextNonce != highest+1 {
 		n.t.Errorf("the chain's nonce is %d, the ledger's next %d", highest, lane.NextNonce)
 	}
@@ -226,30 +215,13 @@ func TestNEAROvertaken(t *testing.T) {
 	c.many(5)
 	until(t, "bytes have left and nobody knows where they are", func() bool { return c.count("SELECT count(*) FROM attempts WHERE ambiguous") > 0 })
 	key := accessKeyOf(n.key)
-	driver, err := nearchain.New(nearchain.Config{ID: fmt.Sprint(nearID), URLs: []string{n.url}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	driver := must.Get(nearchain.New(nearchain.Config{ID: fmt.Sprint(nearID), URLs: []string{n.url}}))(t)
 	defer driver.Close()
-	nonces, err := driver.Nonces(t.Context(), key.Account())
-	if err != nil {
-		t.Fatal(err)
-	}
-	unsigned, err := driver.Prepare(t.Context(), txmgr.Draft{Signer: key.Account(), Nonce: nonces.Latest + 50, Call: txmgr.Call{To: "bob.test", Value: big.NewInt(1)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	signature, err := key.Sign(t.Context(), unsigned.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	foreign, err := driver.Seal(unsigned, signature)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := driver.Send(t.Context(), []txmgr.Signed{foreign})[0]; err != nil {
-		t.Fatal(err)
-	}
+	nonces := must.Get(driver.Nonces(t.Context(), key.Account()))(t)
+	unsigned := must.Get(driver.Prepare(t.Context(), txmgr.Draft{Signer: key.Account(), Nonce: nonces.Latest + 50, Call: txmgr.Call{To: "bob.test", Value: big.NewInt(1)}}))(t)
+	signature := must.Get(key.Sign(t.Context(), unsigned.Bytes))(t)
+	foreign := must.Get(driver.Seal(unsigned, signature))(t)
+	must.Do(t, driver.Send(t.Context(), []txmgr.Signed{foreign})[0])
 	until(t, "the foreign transaction is final", func() bool {
 		_, found, err := driver.Receipts(t.Context(), []txmgr.Signed{foreign})
 		return err == nil && found[0].Receipt != nil
@@ -258,10 +230,7 @@ func TestNEAROvertaken(t *testing.T) {
 	c.settled()
 	runs, highest := map[string]int{}, uint64(0)
 	for _, tx := range n.chain.Executed() {
-		data, err := near.EncodeActions(tx.Actions)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(near.EncodeActions(tx.Actions))(t)
 		runs["0x"+hex.EncodeToString(data)]++
 		highest = max(highest, tx.Nonce)
 	}

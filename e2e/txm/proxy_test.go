@@ -18,6 +18,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"lockstep/internal/ledger"
+	"lockstep/internal/must"
 )
 
 // How a proxy spoils an answer after the node has got the question.
@@ -215,10 +216,7 @@ func without(body, text []byte, method string) []byte {
 // newKey makes a key that the chain has given money to.
 func newKey(t testing.TB, chain *anvil) string {
 	t.Helper()
-	key, err := crypto.GenerateKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(crypto.GenerateKey())(t)
 	text := hex.EncodeToString(crypto.FromECDSA(key))
 	chain.call("anvil_setBalance", nil, keyOf(text).Account(), "0x3635c9adc5dea00000")
 	return text

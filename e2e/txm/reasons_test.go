@@ -15,6 +15,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/holiman/uint256"
 
+	"lockstep/internal/must"
 	"lockstep/txmgr"
 )
 
@@ -61,19 +62,10 @@ func TestDelegation(t *testing.T) {
 	// It returns 7 for whatever it is asked.
 	contract := common.HexToAddress("0x5200000000000000000000000000000000007702")
 	chain.call("anvil_setCode", nil, contract.Hex(), "0x600760005260206000f3")
-	authority, err := crypto.GenerateKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	authority := must.Get(crypto.GenerateKey())(t)
 	account := crypto.PubkeyToAddress(authority.PublicKey).Hex()
-	signed, err := types.SignSetCode(authority, types.SetCodeAuthorization{ChainID: *uint256.NewInt(31337), Address: contract})
-	if err != nil {
-		t.Fatal(err)
-	}
-	list, err := json.Marshal([]types.SetCodeAuthorization{signed})
-	if err != nil {
-		t.Fatal(err)
-	}
+	signed := must.Get(types.SignSetCode(authority, types.SetCodeAuthorization{ChainID: *uint256.NewInt(31337), Address: contract}))(t)
+	list := must.Get(json.Marshal([]types.SetCodeAuthorization{signed}))(t)
 	n := txmNode{
 		Ledger: fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir()), Chain: 31337, URLs: []string{chain.url}, Keys: devKeys[:1], Instance: "node", Reconcile: time.Second,
 	}

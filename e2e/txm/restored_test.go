@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lockstep/e2e/harness"
+	"lockstep/internal/must"
 	"lockstep/txmgr"
 )
 
@@ -33,24 +34,18 @@ func TestRestoredLedger(t *testing.T) {
 	c.settled()
 	stop(p)
 	copied := filepath.Join(t.TempDir(), "copy.db")
-	if _, err := c.db.SQL().ExecContext(t.Context(), "VACUUM INTO $1", copied); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.db.SQL().ExecContext(t.Context(), "VACUUM INTO $1", copied))(t)
 	before := mark()
 	p = n.start(t)
 	c.many(3)
 	c.settled()
 	until(t, "the ledger has moved on", func() bool { return mark() != before })
 	stop(p)
-	if err := c.db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.db.Close())
 	for _, suffix := range []string{"-wal", "-shm"} {
 		_ = os.Remove(path + suffix) // gone with the last connection, as a rule
 	}
-	if err := os.Rename(copied, path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(copied, path))
 	c = newCaller(t, n)
 	n.start(t)
 	waiting := c.must()
@@ -64,9 +59,7 @@ func TestRestoredLedger(t *testing.T) {
 	if got := c.get(waiting.ID); got.Status != txmgr.StatusAccepted || sent() != 6 {
 		t.Fatalf("on a restored ledger an intent became %s, and %d transactions were sent", got.Status, sent())
 	}
-	if _, err := c.m.Reconcile(t.Context(), "31337", signer, "test", txmgr.ReconcileOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.m.Reconcile(t.Context(), "31337", signer, "test", txmgr.ReconcileOptions{}))(t)
 	c.reaches(waiting.ID, txmgr.StatusConfirmed)
 	if runs := c.executions(chain.url); len(runs) != 7 || sent() != 7 {
 		t.Fatalf("%d intents ran in %d transactions, want 7: %s", len(runs), sent(), fmt.Sprint(runs))

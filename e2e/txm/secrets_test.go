@@ -19,6 +19,7 @@ import (
 
 	"lockstep/e2e/harness"
 	"lockstep/internal/ledger"
+	"lockstep/internal/must"
 	"lockstep/internal/pgtest"
 	"lockstep/internal/proctest"
 )
@@ -47,10 +48,7 @@ func TestNoSecretInPostgres(t *testing.T) {
 			"TXM_BASIC_USER=caller", "TXM_BASIC_PASSWORD="+basic)
 		return cmd
 	}
-	made, err := program("key", "--role", "admin").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := must.Get(program("key", "--role", "admin").Output())(t)
 	token := strings.TrimSpace(string(made))
 	running := harness.Run(t, program())
 	until(t, "the manager is ready", func() bool { return ask("GET", url+"/health/readiness", "", "", nil) == 200 })
@@ -86,13 +84,10 @@ func TestNoSecretInPostgres(t *testing.T) {
 	}
 	rows := 0
 	for _, table := range c.tables() {
-		err := c.rows(table, func(text string) {
+		must.Do(t, c.rows(table, func(text string) {
 			rows++
 			search(t, secrets, "the table "+table, text)
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	if rows < 30 {
 		t.Errorf("%d rows were looked at", rows)
@@ -145,10 +140,7 @@ func search(t *testing.T, secrets map[string]string, where, text string) {
 // The search finds a key in every form, wherever it stands.
 func TestSearchFindsKeys(t *testing.T) {
 	t.Parallel()
-	raw, err := hex.DecodeString(devKeys[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(hex.DecodeString(devKeys[0]))(t)
 	forms := formsOf(t, "key", devKeys[0])
 	found := func(text string) bool {
 		for _, form := range forms {
@@ -212,10 +204,7 @@ func TestNoSecretInFiles(t *testing.T) {
 // bearer gets a page with an API key.
 func bearer(t *testing.T, url, token string) (int, string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)
 	if token != "" {
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
@@ -224,10 +213,7 @@ func bearer(t *testing.T, url, token string) (int, string) {
 		t.Fatal(err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(io.ReadAll(response.Body))(t)
 	return response.StatusCode, string(text)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 
 	"lockstep/e2e/harness"
+	"lockstep/internal/must"
 	"lockstep/internal/pgtest"
 	"lockstep/txmgr"
 )
@@ -75,9 +76,7 @@ func TestStoppedBetweenSteps(t *testing.T) {
 			c.sameBytes()
 			for _, raw := range append(early.sent(), other.sent()...) {
 				var tx types.Transaction
-				if err := tx.UnmarshalBinary(hexutil.MustDecode(raw)); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, tx.UnmarshalBinary(hexutil.MustDecode(raw)))
 				if c.count("SELECT count(*) FROM attempts WHERE hash = $1 AND nonce = $2", tx.Hash().Hex(), int64(tx.Nonce())) != 1 {
 					t.Errorf("transaction %s with nonce %d was sent, and the ledger does not have it", tx.Hash(), tx.Nonce())
 				}

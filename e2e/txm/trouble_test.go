@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"lockstep/internal/must"
 	"lockstep/txmgr"
 )
 
@@ -29,10 +30,7 @@ func alone(t testing.TB, change func(*txmNode), args ...string) (*caller, *anvil
 
 func (c *caller) must(change ...func(*txmgr.Request)) *txmgr.Intent {
 	c.t.Helper()
-	intent, err := c.submit(change...)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	intent := must.Get(c.submit(change...))(c.t)
 	return intent
 }
 

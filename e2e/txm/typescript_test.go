@@ -10,27 +10,19 @@ import (
 	"testing"
 
 	"lockstep/e2e/harness"
+	"lockstep/internal/must"
 )
 
 // packed makes the package of clients/typescript as npm publishes it, and installs it beside ethers and viem. It returns the folder.
 func packed(t *testing.T) string {
 	t.Helper()
-	modules, err := filepath.Abs("../node_modules")
-	if err != nil {
-		t.Fatal(err)
-	}
+	modules := must.Get(filepath.Abs("../node_modules"))(t)
 	source, app := t.TempDir(), t.TempDir()
-	if err := os.CopyFS(source, os.DirFS("../../clients/typescript")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(source, os.DirFS("../../clients/typescript")))
 	_ = os.RemoveAll(filepath.Join(source, "node_modules")) // a developer's, which need not be ours
 	link := func(from, to string) {
-		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(from, to); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(to), 0o755))
+		must.Do(t, os.Symlink(from, to))
 	}
 	link(modules, filepath.Join(source, "node_modules"))
 	command(t, source, nil, "npm", "pack", "--silent", "--pack-destination", app)
@@ -39,9 +31,7 @@ func packed(t *testing.T) string {
 		t.Fatalf("npm pack made %q", found)
 	}
 	installed := filepath.Join(app, "node_modules", "lockstep-txm")
-	if err := os.MkdirAll(installed, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(installed, 0o755))
 	command(t, app, nil, "tar", "-xzf", found[0], "--strip-components=1", "-C", installed)
 	for _, name := range []string{"ethers", "viem"} {
 		link(filepath.Join(modules, name), filepath.Join(app, "node_modules", name))
@@ -68,9 +58,7 @@ func command(t *testing.T, dir string, env []string, name string, args ...string
 // and viem, and what its README tells newcomers to copy, which also has to be right for TypeScript.
 func TestTypeScriptClient(t *testing.T) {
 	app := packed(t)
-	if err := os.CopyFS(app, os.DirFS("../../clients/typescript/test")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(app, os.DirFS("../../clients/typescript/test")))
 	t.Run("trouble", func(t *testing.T) {
 		t.Parallel()
 		command(t, app, nil, "node", "--test", "trouble.test.mjs")
@@ -96,19 +84,14 @@ func TestTypeScriptClient(t *testing.T) {
 		harness.Command{Name: "dev", Args: []string{
 			"dev", "--json", "--tx", "--tx-address", "127.0.0.1:0", "--http", "127.0.0.1:0", "--ws", "127.0.0.1:0", "--mirror", "127.0.0.1:0", "--consensus", "127.0.0.1:0",
 		}}.Start(t).ReadReady(&ready)
-		text, err := os.ReadFile("../../clients/typescript/README.md")
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile("../../clients/typescript/README.md"))(t)
 		here := strings.NewReplacer("http://127.0.0.1:7550", ready.TX, "http://127.0.0.1:7546", ready.RPC).Replace(string(text))
 		wants := map[string]string{
 			"pay.mjs": "still one payment: true\n", "ethers.mjs": "executed: 5\n", "viem.mjs": "executed: success\n", "follow.mjs": " tx.confirmed ",
 		}
 		var names []string
 		for _, m := range regexp.MustCompile("(?s)`(\\w+\\.mjs)`:\n\n```js\n(.*?)```").FindAllStringSubmatch(here, -1) {
-			if err := os.WriteFile(filepath.Join(app, m[1]), []byte(m[2]), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(app, m[1]), []byte(m[2]), 0o600))
 			names = append(names, m[1])
 			if out := command(t, app, nil, "node", m[1]); !strings.Contains(out, wants[m[1]]) || wants[m[1]] == "" {
 				t.Errorf("%s prints %s", m[1], out)
@@ -117,10 +100,7 @@ func TestTypeScriptClient(t *testing.T) {
 		if len(names) != len(wants) {
 			t.Errorf("README has %q", names)
 		}
-		tsc, err := filepath.Abs("../node_modules/typescript/bin/tsc")
-		if err != nil {
-			t.Fatal(err)
-		}
+		tsc := must.Get(filepath.Abs("../node_modules/typescript/bin/tsc"))(t)
 		command(t, app, nil, "node", append([]string{tsc, "--noEmit", "--allowJs", "--checkJs", "--strict", "--skipLibCheck", "--module", "nodenext", "--target", "es2022", "--types", ""}, names...)...)
 	})
 }

@@ -20,6 +20,7 @@ import (
 
 	"lockstep/e2e/harness"
 	"lockstep/internal/ledger"
+	"lockstep/internal/must"
 	"lockstep/internal/pgtest"
 	"lockstep/internal/proctest"
 )
@@ -37,18 +38,13 @@ type indexer struct {
 func (x indexer) index(b *testing.B, server *pgtest.Server, events int64, kill bool) (took, cpu time.Duration, peak, distinct int64) {
 	b.Helper()
 	database := server.Database()
-	db, err := ledger.Open(b.Context(), database)
-	if err != nil {
-		b.Fatal(err)
-	}
+	db := must.Get(ledger.Open(b.Context(), database))(b)
 	defer func() { _ = db.Close() }()
 	log := new(proctest.Tail)
 	start := func() *exec.Cmd {
 		cmd := x.command(database)
 		cmd.Stdout, cmd.Stderr = log, log
-		if err := cmd.Start(); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, cmd.Start())
 		return cmd
 	}
 	end := func(cmd *exec.Cmd) {
@@ -113,10 +109,7 @@ func BenchmarkBesidePonder(b *testing.B) {
 	// n = CALLDATALOAD(0); do { LOG3(n, Transfer, CALLER, n) } while (--n)
 	topic := crypto.Keccak256Hash([]byte("Transfer(address,uint256,uint256)"))
 	chain.call("anvil_setCode", contract, "0x5f355b805f528033"+"7f"+topic.Hex()[2:]+"60205fa3"+"6001900380600257"+"00")
-	nonce, err := chain.PendingNonceAt(b.Context(), chain.payer())
-	if err != nil {
-		b.Fatal(err)
-	}
+	nonce := must.Get(chain.PendingNonceAt(b.Context(), chain.payer()))(b)
 	for first := 0; first < blocks; first += 100 {
 		batch := make([]rpc.BatchElem, 100)
 		for i := range batch {
@@ -124,9 +117,7 @@ func BenchmarkBesidePonder(b *testing.B) {
 				"from": chain.payer(), "to": contract, "nonce": hexutil.Uint64(nonce + uint64(first+i)), "gas": "0x100000", "data": common.BigToHash(big.NewInt(each)),
 			}}}
 		}
-		if err := chain.rpc.BatchCallContext(b.Context(), batch); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, chain.rpc.BatchCallContext(b.Context(), batch))
 		for _, one := range batch {
 			if one.Error != nil {
 				b.Fatal(one.Error)
@@ -138,9 +129,7 @@ func BenchmarkBesidePonder(b *testing.B) {
 	file := filepath.Join(b.TempDir(), "watch.yaml")
 	text := fmt.Sprintf("chains:\n  - {id: 31337, urls: [%q]}\ntables: true\nwatches:\n  - name: token\n    chain: 31337\n    start: 1\n    addresses: [%q]\n"+
 		"    events: [\"Transfer(address indexed from, uint256 indexed id, uint256 amount)\"]\n", chain.url, contract.Hex())
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, os.WriteFile(file, []byte(text), 0o600))
 	run := func(dir string, env []string, name string, args ...string) *exec.Cmd {
 		cmd := exec.CommandContext(context.WithoutCancel(b.Context()), name, args...) // killed by index
 		cmd.Dir, cmd.Env = dir, append(harness.Environment(), env...)

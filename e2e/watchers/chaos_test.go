@@ -19,6 +19,7 @@ import (
 
 	"lockstep/e2e/harness"
 	"lockstep/internal/ledger"
+	"lockstep/internal/must"
 	"lockstep/internal/pgtest"
 	"lockstep/internal/redistest"
 	"lockstep/watch"
@@ -37,10 +38,7 @@ func chaosTime(t *testing.T) (length, period time.Duration) {
 	if text == "" {
 		return 25 * time.Second, 0
 	}
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(time.ParseDuration(text))(t)
 	return d, 20 * time.Second
 }
 
@@ -75,7 +73,7 @@ type trouble struct {
 func (f *fleet) ownedBy(name string) map[string]int64 {
 	f.t.Helper()
 	units := map[string]int64{}
-	err := f.db.Read(f.t.Context(), func(tx *ledger.Tx) error {
+	must.Do(f.t, f.db.Read(f.t.Context(), func(tx *ledger.Tx) error {
 		return tx.Query(f.t.Context(), "SELECT unit, next_block FROM cursors WHERE owner LIKE $1", []any{name + "/%"}, func(r ledger.Row) error {
 			var unit string
 			var next int64
@@ -83,10 +81,7 @@ func (f *fleet) ownedBy(name string) map[string]int64 {
 			units[unit] = next
 			return err
 		})
-	})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	}))
 	return units
 }
 
@@ -94,7 +89,7 @@ func (f *fleet) ownedBy(name string) map[string]int64 {
 func (f *fleet) elsewhere(tr *trouble) bool {
 	f.t.Helper()
 	left := len(tr.units)
-	err := f.db.Read(f.t.Context(), func(tx *ledger.Tx) error {
+	must.Do(f.t, f.db.Read(f.t.Context(), func(tx *ledger.Tx) error {
 		left = len(tr.units)
 		return tx.Query(f.t.Context(), "SELECT unit, next_block FROM cursors WHERE owner <> '' AND owner NOT LIKE $1", []any{tr.victim + "/%"}, func(r ledger.Row) error {
 			var unit string
@@ -105,10 +100,7 @@ func (f *fleet) elsewhere(tr *trouble) bool {
 			}
 			return err
 		})
-	})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	}))
 	return left == 0
 }
 
@@ -116,13 +108,10 @@ func (f *fleet) elsewhere(tr *trouble) bool {
 func (f *fleet) leader() string {
 	f.t.Helper()
 	var owner string
-	err := f.db.Read(f.t.Context(), func(tx *ledger.Tx) error {
+	must.Do(f.t, f.db.Read(f.t.Context(), func(tx *ledger.Tx) error {
 		_, err := tx.One(f.t.Context(), "SELECT owner FROM cursors WHERE unit = 'factory:escrows'", nil, &owner)
 		return err
-	})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	}))
 	name, _, _ := strings.Cut(owner, "/")
 	return name
 }
@@ -156,16 +145,11 @@ func (f *fleet) cause(n int, names []string) *trouble {
 // roll gives all processes, one after the other, a file without the watch, and then the one that they had. Blocks go on meanwhile.
 func (f *fleet) roll(file string, names []string, block func()) {
 	f.t.Helper()
-	before, err := os.ReadFile(file)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	before := must.Get(os.ReadFile(file))(f.t)
 	began := time.Now()
 	without, _, _ := strings.Cut(string(before), "  - name: escrows\n")
 	for _, text := range []string{without, string(before)} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			f.t.Fatal(err)
-		}
+		must.Do(f.t, os.WriteFile(file, []byte(text), 0o600))
 		for _, name := range names {
 			f.members[name].Kill()
 			f.start(name)
@@ -194,26 +178,16 @@ func TestKilledWatchers(t *testing.T) {
 	chain := watchtest.New(t, children+1)
 	redis := redistest.Start(t)
 	database := pgtest.Start(t).Database()
-	db, err := ledger.Open(t.Context(), database)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(ledger.Open(t.Context(), database))(t)
 	defer func() { _ = db.Close() }()
-	if err := db.Migrate(t.Context(), watch.Schema); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, db.Migrate(t.Context(), watch.Schema))
 	line := watchtest.NewLine(t, chain.WS)
 	var told lies
 	file := plan(t, liar(t, chain.URL, 20, &told), "redis://"+redis.Addr()+"/events")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(file))(t)
 	more := strings.Replace(string(text), "]\n    finality", fmt.Sprintf(", %q]\n    finality", "ws://"+line.Addr), 1) // the liar is asked first; and a watch that stays when the other is taken out
 	more = strings.Replace(more, "watches:\n", fmt.Sprintf("watches:\n  - {name: other, chain: %d, addresses: [\"0x00000000000000000000000000000000000000ee\"], events: [Approved(address)]}\n", watchtest.ChainID), 1)
-	if err := os.WriteFile(file, []byte(more), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(more), 0o600))
 	f := &fleet{t: t, db: db, members: map[string]*harness.Process{}, settings: []string{"DATABASE_URL=" + database, "WATCH_FILE=" + file}}
 	names := []string{"a", "b", "c"}
 	for _, name := range names {
@@ -362,12 +336,9 @@ func stored(t *testing.T, db *ledger.DB, want map[string]bool) {
 // scan reads all events of the factory and its children from the chain, from first to last.
 func scan(t *testing.T, chain *watchtest.Chain) map[string]bool {
 	t.Helper()
-	logs, err := chain.Client().FilterLogs(t.Context(), ethereum.FilterQuery{
+	logs := must.Get(chain.Client().FilterLogs(t.Context(), ethereum.FilterQuery{
 		FromBlock: new(big.Int), Topics: [][]common.Hash{{crypto.Keccak256Hash([]byte(deployed)), crypto.Keccak256Hash([]byte(approved))}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	ids := map[string]bool{}
 	for _, l := range logs {
 		ids[fmt.Sprintf("%s:%d:%s", l.TxHash.Hex(), l.Index, l.BlockHash.Hex())] = true
@@ -393,8 +364,6 @@ watches:
     events: [Approved(address)]
     sinks: [%q]
 `, watchtest.ChainID, url, watchtest.ChainID, watchtest.Emitter(0).Hex(), sink)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }

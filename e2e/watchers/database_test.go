@@ -10,6 +10,7 @@ import (
 
 	"lockstep/e2e/harness"
 	"lockstep/internal/ledger"
+	"lockstep/internal/must"
 	"lockstep/internal/pgtest"
 	"lockstep/internal/redistest"
 	"lockstep/watch/watchtest"
@@ -21,10 +22,7 @@ func outage(t *testing.T) time.Duration {
 	if text == "" {
 		return 0
 	}
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(time.ParseDuration(text))(t)
 	return d
 }
 
@@ -50,10 +48,7 @@ func TestDatabaseAway(t *testing.T) {
 	}
 	chain.Emit(watchtest.Emitter(0), deployed, watchtest.Word(watchtest.Emitter(1)), watchtest.Number(1))
 	emit()
-	db, err := ledger.Open(t.Context(), database)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(ledger.Open(t.Context(), database))(t)
 	defer func() { _ = db.Close() }()
 	stored(t, db, scan(t, chain))
 

@@ -25,6 +25,7 @@ import (
 	"github.com/ethereum/go-ethereum/rpc"
 
 	"lockstep/e2e/harness"
+	"lockstep/internal/must"
 	"lockstep/internal/proctest"
 	"lockstep/watch/watchtest"
 )
@@ -77,15 +78,10 @@ func (a *anvil) call(method string, params ...any) {
 // send hands a transaction of the payer over. Nil to creates a contract.
 func (a *anvil) send(to *common.Address, value int64, data []byte) common.Hash {
 	a.t.Helper()
-	tx, err := types.SignNewTx(a.key, types.LatestSignerForChainID(big.NewInt(anvilID)), &types.DynamicFeeTx{
+	tx := must.Get(types.SignNewTx(a.key, types.LatestSignerForChainID(big.NewInt(anvilID)), &types.DynamicFeeTx{
 		ChainID: big.NewInt(anvilID), Nonce: a.nonce, GasTipCap: big.NewInt(1e9), GasFeeCap: big.NewInt(1e11), Gas: 2_000_000, To: to, Value: big.NewInt(value), Data: data,
-	})
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	if err := a.SendTransaction(a.t.Context(), tx); err != nil {
-		a.t.Fatal(err)
-	}
+	}))(a.t)
+	must.Do(a.t, a.SendTransaction(a.t.Context(), tx))
 	a.nonce++
 	return tx.Hash()
 }
@@ -114,21 +110,12 @@ type compiled struct {
 // compile compiles a file of the keeper's example.
 func compile(t *testing.T, file string) map[string]compiled {
 	t.Helper()
-	source, err := os.ReadFile(filepath.Join("..", "..", "examples", "keeper", file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	input, err := json.Marshal(map[string]any{
+	source := must.Get(os.ReadFile(filepath.Join("..", "..", "examples", "keeper", file)))(t)
+	input := must.Get(json.Marshal(map[string]any{
 		"language": "Solidity", "sources": map[string]any{file: map[string]string{"content": string(source)}},
 		"settings": map[string]any{"outputSelection": map[string]any{"*": map[string][]string{"*": {"abi", "evm.bytecode.object"}}}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiler, err := filepath.Abs("../clients/solc")
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
+	compiler := must.Get(filepath.Abs("../clients/solc"))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, compiler, "--standard-json")
@@ -154,10 +141,7 @@ func compile(t *testing.T, file string) map[string]compiled {
 	}
 	list := map[string]compiled{}
 	for name, c := range result.Contracts[file] {
-		parsed, err := abi.JSON(strings.NewReader(string(c.ABI)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		parsed := must.Get(abi.JSON(strings.NewReader(string(c.ABI))))(t)
 		list[name] = compiled{parsed, common.FromHex(c.EVM.Bytecode.Object)}
 	}
 	return list
@@ -170,22 +154,14 @@ func TestKeeperReleasesEscrowsOnce(t *testing.T) {
 	contracts := compile(t, "Escrow.sol")
 	chain := startAnvil(t, "--block-time", "1")
 	factory := chain.mined(chain.send(nil, 0, contracts["EscrowFactory"].code)).ContractAddress
-	keeper, err := crypto.HexToECDSA(keeperKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	keeper := must.Get(crypto.HexToECDSA(keeperKey))(t)
 	keeperAddress := crypto.PubkeyToAddress(keeper.PublicKey)
 	port, listener := strconv.Itoa(proctest.FreePort(t)), strconv.Itoa(proctest.FreePort(t))
-	example, err := os.ReadFile(filepath.Join("..", "..", "examples", "keeper", "watch.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	example := must.Get(os.ReadFile(filepath.Join("..", "..", "examples", "keeper", "watch.yaml")))(t)
 	text := strings.NewReplacer("http://127.0.0.1:8545", chain.url, "0x5FbDB2315678afecb367f032d93F642f64180aa3", factory.Hex(), "127.0.0.1:7550", "127.0.0.1:"+port).Replace(string(example))
 	dir := t.TempDir()
 	file := filepath.Join(dir, "watch.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 	commands := map[string]harness.Command{
 		"watch": {Name: "watch", Rough: true, Shown: 3000, Args: []string{"watch", file}, Settings: []string{
 			"INSTANCE_ID=keeper", "WATCH_LOOPBACK_TOKEN=false", "WATCH_ADDRESS=127.0.0.1:" + listener, "DATABASE_URL=sqlite:" + filepath.Join(dir, "watch.db"), "PRETTY_LOGS_ENABLED=false",
@@ -200,18 +176,12 @@ func TestKeeperReleasesEscrowsOnce(t *testing.T) {
 		running[name] = c.Start(t)
 	}
 	payee := common.HexToAddress("0x00000000000000000000000000000000000000ee")
-	deploy, err := contracts["EscrowFactory"].abi.Pack("deploy", payee, keeperAddress)
-	if err != nil {
-		t.Fatal(err)
-	}
+	deploy := must.Get(contracts["EscrowFactory"].abi.Pack("deploy", payee, keeperAddress))(t)
 	hashes := make([]common.Hash, escrows)
 	for i := range hashes {
 		hashes[i] = chain.send(&factory, 1000, deploy)
 	}
-	approve, err := contracts["Escrow"].abi.Pack("approve")
-	if err != nil {
-		t.Fatal(err)
-	}
+	approve := must.Get(contracts["Escrow"].abi.Pack("approve"))(t)
 	for i, hash := range hashes {
 		escrow := common.BytesToAddress(chain.mined(hash).Logs[0].Topics[1].Bytes())
 		chain.mined(chain.send(&escrow, 0, approve))

@@ -11,6 +11,7 @@ import (
 
 	"lockstep/e2e/harness"
 	"lockstep/internal/ledger"
+	"lockstep/internal/must"
 	"lockstep/internal/pgtest"
 	"lockstep/internal/redistest"
 	"lockstep/watch"
@@ -38,23 +39,15 @@ func TestKilledInTheMiddle(t *testing.T) {
 	}
 	redis := redistest.Start(t)
 	database := pgtest.Start(t).Database()
-	db, err := ledger.Open(t.Context(), database)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(ledger.Open(t.Context(), database))(t)
 	defer func() { _ = db.Close() }()
-	if err := db.Migrate(t.Context(), watch.Schema); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, db.Migrate(t.Context(), watch.Schema))
 	run := func(statement string) {
 		t.Helper()
-		err := db.Write(t.Context(), func(tx *ledger.Tx) error {
+		must.Do(t, db.Write(t.Context(), func(tx *ledger.Tx) error {
 			_, err := tx.Exec(t.Context(), statement)
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	run("CREATE TABLE hold (one INTEGER)")
 	run("INSERT INTO hold VALUES (1)")
@@ -63,13 +56,10 @@ func TestKilledInTheMiddle(t *testing.T) {
 	run(fmt.Sprintf("CREATE TRIGGER held BEFORE INSERT ON sink_cursors FOR EACH ROW WHEN (NEW.position > %d) EXECUTE FUNCTION held()", children))
 	count := func(query string) (n int64) {
 		t.Helper()
-		err := db.Read(t.Context(), func(tx *ledger.Tx) error {
+		must.Do(t, db.Read(t.Context(), func(tx *ledger.Tx) error {
 			_, err := tx.One(t.Context(), query, nil, &n)
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 		return n
 	}
 	f := &fleet{t: t, db: db, members: map[string]*harness.Process{}, settings: []string{"DATABASE_URL=" + database, "WATCH_FILE=" + plan(t, chain.URL, "redis://"+redis.Addr()+"/events")}}

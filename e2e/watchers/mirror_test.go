@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep/e2e/harness"
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 	"lockstep/watch"
 	"lockstep/watch/watchtest"
@@ -29,10 +30,7 @@ func TestMirrorNodeTellsWhatTheRelayTells(t *testing.T) {
 		Name: "dev", Settings: harness.Patient(),
 		Args: []string{"dev", "--json", "--http", "127.0.0.1:0", "--ws", "127.0.0.1:0", "--mirror", "127.0.0.1:0", "--consensus", "127.0.0.1:0"},
 	}.Start(t).ReadReady(&network)
-	client, err := rpc.DialContext(t.Context(), network.RPC)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(rpc.DialContext(t.Context(), network.RPC))(t)
 	t.Cleanup(client.Close)
 	var accounts []common.Address
 	if err := client.CallContext(t.Context(), &accounts, "eth_accounts"); err != nil || len(accounts) == 0 {
@@ -45,9 +43,7 @@ func TestMirrorNodeTellsWhatTheRelayTells(t *testing.T) {
 			tx["to"] = to
 		}
 		var hash common.Hash
-		if err := client.CallContext(t.Context(), &hash, "eth_sendTransaction", tx); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, client.CallContext(t.Context(), &hash, "eth_sendTransaction", tx))
 		var receipt *types.Receipt
 		harness.Until(t, patience, "a receipt", func() bool {
 			var err error
@@ -61,10 +57,7 @@ func TestMirrorNodeTellsWhatTheRelayTells(t *testing.T) {
 	}
 	pack := func(contract, method string, args ...any) []byte {
 		t.Helper()
-		data, err := contracts[contract].abi.Pack(method, args...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(contracts[contract].abi.Pack(method, args...))(t)
 		return data
 	}
 	factory := send(nil, 0, contracts["EscrowFactory"].code).ContractAddress

@@ -18,6 +18,7 @@ import (
 
 	"lockstep/e2e/harness"
 	"lockstep/internal/ledger"
+	"lockstep/internal/must"
 	"lockstep/internal/proctest"
 	"lockstep/internal/redistest"
 	"lockstep/watch"
@@ -37,18 +38,9 @@ func TestOlderEnvironment(t *testing.T) {
 		fmt.Sprintf("CHAIN_ID=%d", anvilID), "RPC_URL=" + chain.url, "FACTORY_ADDRESS=" + factory.Hex(), "START_BLOCK=1", "INSTANCE_ID=older", "DATABASE_URL=" + database,
 		"WATCH_SINKS=redis://" + redis.Addr() + "/events", "WATCH_LOOPBACK_TOKEN=false", "WATCH_ADDRESS=127.0.0.1:" + port, "PRETTY_LOGS_ENABLED=false",
 	}}.Start(t)
-	deploy, err := contracts["EscrowFactory"].abi.Pack("deploy", common.Address{0xee}, chain.payer())
-	if err != nil {
-		t.Fatal(err)
-	}
-	approve, err := contracts["Escrow"].abi.Pack("approve")
-	if err != nil {
-		t.Fatal(err)
-	}
-	release, err := contracts["Escrow"].abi.Pack("release")
-	if err != nil {
-		t.Fatal(err)
-	}
+	deploy := must.Get(contracts["EscrowFactory"].abi.Pack("deploy", common.Address{0xee}, chain.payer()))(t)
+	approve := must.Get(contracts["Escrow"].abi.Pack("approve"))(t)
+	release := must.Get(contracts["Escrow"].abi.Pack("release"))(t)
 	create := func() common.Address {
 		return common.BytesToAddress(chain.mined(chain.send(&factory, 1000, deploy)).Logs[0].Topics[1].Bytes())
 	}
@@ -111,10 +103,7 @@ func TestOlderEnvironment(t *testing.T) {
 	read(5)
 	chain.call("anvil_reorg", 3, []any{}) // 3 to 5 are empty now
 	wait("-Approved@4", "-EscrowDeployed@3")
-	nonce, err := chain.NonceAt(t.Context(), chain.payer(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	nonce := must.Get(chain.NonceAt(t.Context(), chain.payer(), nil))(t)
 	chain.nonce = nonce
 	registry := func(want ...string) {
 		t.Helper()
@@ -164,10 +153,7 @@ func TestOlderEnvironment(t *testing.T) {
 	}
 	heartbeat(t, database, "http://127.0.0.1:"+port)
 	process.Stop()
-	db, err := ledger.Open(t.Context(), database)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(ledger.Open(t.Context(), database))(t)
 	defer func() { _ = db.Close() }()
 	for query, want := range map[string]int64{
 		"SELECT COUNT(*) FROM processed_events WHERE event_type IN ('Approved', 'Released') AND processed_by_instance = 'older' AND processed_at > 0 AND block_number > 6":                                                2,
@@ -191,10 +177,7 @@ func TestOlderEnvironment(t *testing.T) {
 // more, and begins anew with the next row.
 func heartbeat(t *testing.T, database, url string) {
 	t.Helper()
-	db, err := ledger.Open(t.Context(), database)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(ledger.Open(t.Context(), database))(t)
 	defer func() { _ = db.Close() }()
 	var written int64
 	row := func() (at int64, err error) {

@@ -12,6 +12,7 @@ import (
 
 	"lockstep/e2e/harness"
 	"lockstep/internal/ledger"
+	"lockstep/internal/must"
 	"lockstep/internal/pgtest"
 	"lockstep/internal/redistest"
 	"lockstep/watch"
@@ -23,7 +24,7 @@ func owners(t *testing.T, db *ledger.DB, names []string) (map[string]string, boo
 	t.Helper()
 	list, used := map[string]string{}, map[string]bool{}
 	complete := true
-	err := db.Read(t.Context(), func(tx *ledger.Tx) error {
+	must.Do(t, db.Read(t.Context(), func(tx *ledger.Tx) error {
 		return tx.Query(t.Context(), "SELECT c.unit, COALESCE(l.owner, '') FROM cursors c LEFT JOIN leases l ON l.name = c.unit WHERE c.unit LIKE 'shard:%'", nil, func(r ledger.Row) error {
 			var unit, owner string
 			err := r.Scan(&unit, &owner)
@@ -31,10 +32,7 @@ func owners(t *testing.T, db *ledger.DB, names []string) (map[string]string, boo
 			list[unit], used[name] = name, true
 			return err
 		})
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	for name := range used {
 		complete = complete && strings.Contains(" "+strings.Join(names, " ")+" ", " "+name+" ")
 	}
@@ -52,7 +50,7 @@ type look struct {
 // all tells whether every process has looked since this was empty, and has found nothing to do.
 func (l looks) all(t *testing.T, db *ledger.DB, names []string) bool {
 	t.Helper()
-	err := db.Read(t.Context(), func(tx *ledger.Tx) error {
+	must.Do(t, db.Read(t.Context(), func(tx *ledger.Tx) error {
 		return tx.Query(t.Context(), "SELECT instance_id, last_heartbeat FROM nodes", nil, func(r ledger.Row) error {
 			var name string
 			var at int64
@@ -68,10 +66,7 @@ func (l looks) all(t *testing.T, db *ledger.DB, names []string) bool {
 			}
 			return nil
 		})
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	for _, name := range names {
 		if l[name] == nil || l[name].times < 2 { // the first row may be of an earlier look
 			return false
@@ -93,14 +88,9 @@ func TestFleetGrowsAndShrinks(t *testing.T) {
 		chain.Emit(watchtest.Emitter(0), deployed, watchtest.Word(watchtest.Emitter(n)), watchtest.Number(int64(n)))
 	}
 	chain.Commit()
-	db, err := ledger.Open(t.Context(), database)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(ledger.Open(t.Context(), database))(t)
 	defer func() { _ = db.Close() }()
-	if err := db.Migrate(t.Context(), watch.Schema); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, db.Migrate(t.Context(), watch.Schema))
 	var before map[string]string
 	for _, count := range []int{2, 3, 4, 5, 6, 7, 8, 9, 10, 9} {
 		processes := max(count, len(f.members)) // before or after, whichever is more
@@ -177,10 +167,7 @@ func TestFixedPartitions(t *testing.T) {
 		return f.members["a"].Log.Has("no living process has these partitions")
 	})
 	start("b", 1)
-	db, err := ledger.Open(t.Context(), database)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(ledger.Open(t.Context(), database))(t)
 	defer func() { _ = db.Close() }()
 	want := scan(t, chain)
 	stored(t, db, want)

@@ -17,6 +17,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/e2e/harness"
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 	"lockstep/watch"
 	"lockstep/watch/watchtest"
@@ -76,14 +77,9 @@ func TestSinksComeBack(t *testing.T) {
 	server := httptest.NewServer(hooks)
 	defer server.Close()
 	file := plan(t, chain.URL, "SINKS")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(file))(t)
 	text = []byte(strings.Replace(string(text), `["SINKS"]`, fmt.Sprintf(`["redis://%s/events", "webhook:%s/hook"]`, redis.Addr(), server.URL), 1))
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, text, 0o600))
 	f := &fleet{t: t, members: map[string]*harness.Process{}, settings: []string{
 		"DATABASE_URL=sqlite:" + filepath.Join(t.TempDir(), "watch.db"), "WATCH_FILE=" + file, "WATCH_WEBHOOK_ALLOW=127.0.0.1",
 		"WATCH_WEBHOOK_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo=",

@@ -20,6 +20,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/gorilla/websocket"
+
+	"lockstep/internal/must"
 )
 
 // asked is a call on the wire.
@@ -129,10 +131,7 @@ func clientOf(t *testing.T, log *slog.Logger, nodes ...*node) *Client {
 	for n := range nodes {
 		cfg.URLs = append(cfg.URLs, fmt.Sprintf("http://node:%d/secret", n+1))
 	}
-	c, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(New(cfg))(t)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -189,10 +188,7 @@ func TestNextEndpoint(t *testing.T) {
 			}
 			var number hexutil.Uint64
 			q := Ask(&number, "eth_getTransactionCount", "0x0", "latest")
-			by, err := c.Do(t.Context(), q)
-			if err != nil {
-				t.Fatal(err)
-			}
+			by := must.Get(c.Do(t.Context(), q))(t)
 			if got := by == c.endpoints[1]; got != row.next {
 				t.Errorf("the second answered: %t, want %t", got, row.next)
 			}
@@ -300,9 +296,7 @@ func TestRestOfTheLast(t *testing.T) {
 			return err
 		}
 		for range 200 {
-			if err := ask(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, ask())
 			time.Sleep(time.Second) //nolint:forbidigo // fake time
 		}
 		if n := len(nodes[0].exchanges()); n > 12 {
@@ -365,9 +359,7 @@ func TestBatches(t *testing.T) {
 					for i := range calls {
 						calls[i] = Ask(&results[i], "eth_call", fmt.Sprint(i))
 					}
-					if _, err := c.Do(t.Context(), calls...); err != nil {
-						t.Fatal(err)
-					}
+					must.Get(c.Do(t.Context(), calls...))(t)
 					for i := range results {
 						if results[i] != fmt.Sprint(i) {
 							t.Fatalf("call %d has the answer of %s", i, results[i])
@@ -444,10 +436,7 @@ func TestLag(t *testing.T) {
 		c := clientOf(t, nil, first, second)
 		head := func() (*Endpoint, uint64) {
 			var number hexutil.Uint64
-			e, err := c.Do(t.Context(), Ask(&number, "eth_blockNumber"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := must.Get(c.Do(t.Context(), Ask(&number, "eth_blockNumber")))(t)
 			return e, uint64(number)
 		}
 		pass := func(d time.Duration) {
@@ -488,10 +477,7 @@ func TestBound(t *testing.T) {
 // What an endpoint says in an error is kept as far as a person reads it, however it says it, and cut between two characters.
 func TestLongWords(t *testing.T) {
 	long := strings.Repeat("ü", 1<<16)
-	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "error": map[string]any{"code": -32000, "message": "execution reverted: " + long}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Get(json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "error": map[string]any{"code": -32000, "message": "execution reverted: " + long}}))(t)
 	for name, n := range map[string]*node{
 		"an error":      {say: func(asked) said { return refusal(-32000, "execution reverted: "+long) }},
 		"with HTTP 400": {whole: all(400, "", string(body))},
@@ -581,9 +567,7 @@ func TestHalfOpen(t *testing.T) {
 		_, err := c.Do(t.Context(), Ask(nil, "eth_blockNumber"))
 		return err
 	}
-	if err := ask(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, ask())
 	h.silence()
 	if err := ask(); ClassOf(err) != Lost {
 		t.Fatalf("a silent endpoint answers %v", err)
@@ -602,10 +586,7 @@ func TestRefusedHandshake(t *testing.T) {
 		w.WriteHeader(http.StatusTooManyRequests)
 	}))
 	defer server.Close()
-	c, err := New(Config{ChainID: 5, URLs: []string{"ws" + strings.TrimPrefix(server.URL, "http")}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(New(Config{ChainID: 5, URLs: []string{"ws" + strings.TrimPrefix(server.URL, "http")}}))(t)
 	defer c.Close()
 	for range 3 {
 		if _, err := c.Do(t.Context(), Ask(nil, "eth_blockNumber")); ClassOf(err) != Limited {

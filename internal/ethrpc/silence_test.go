@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"lockstep/internal/must"
 )
 
 // mute is how long an endpoint takes that accepts a question and does not answer it.
@@ -171,18 +173,13 @@ func TestManyAskASilentOne(t *testing.T) {
 func TestLeftWebSocket(t *testing.T) {
 	t.Parallel()
 	h := newHalfOpen(t)
-	c, err := New(Config{ChainID: 5, URLs: []string{h.url, "http://127.0.0.1:1"}, Timeout: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(New(Config{ChainID: 5, URLs: []string{h.url, "http://127.0.0.1:1"}, Timeout: time.Hour}))(t)
 	defer c.Close()
 	ask := func() error {
 		_, err := c.Do(t.Context(), Ask(nil, "eth_getBalance"))
 		return err
 	}
-	if err := ask(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, ask())
 	h.silence()
 	var all sync.WaitGroup
 	for range 8 {

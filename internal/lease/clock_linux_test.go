@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"lockstep/internal/must"
 )
 
 // suspended is set in a process whose machine seems to have slept for suspendedFor.
@@ -18,9 +20,7 @@ const (
 func clockOf(t *testing.T, id int32) time.Duration {
 	t.Helper()
 	var at unix.Timespec
-	if err := unix.ClockGettime(id, &at); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.ClockGettime(id, &at))
 	return time.Duration(at.Nano())
 }
 
@@ -49,10 +49,7 @@ func TestTrustCountsSuspendedTime(t *testing.T) {
 	if out, err := inNamespace("true").CombinedOutput(); err != nil {
 		t.Skipf("this machine gives no namespace of times: %v %s", err, out)
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
 	if out, err := inNamespace(self, "-test.run=^TestTrustCountsSuspendedTime$").CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

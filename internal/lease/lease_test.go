@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lockstep/internal/ledger"
+	"lockstep/internal/must"
 	"lockstep/internal/pgtest"
 	"lockstep/internal/sleep"
 )
@@ -17,10 +18,7 @@ func keepers(t *testing.T, url string, ttl time.Duration, names ...string) []*Ke
 	t.Helper()
 	var list []*Keeper
 	for _, name := range names {
-		db, err := ledger.Open(t.Context(), url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		db := must.Get(ledger.Open(t.Context(), url))(t)
 		t.Cleanup(func() { _ = db.Close() })
 		list = append(list, NewKeeper(db, "test", name, Options{TTL: ttl}, slog.New(slog.DiscardHandler)))
 	}
@@ -42,10 +40,7 @@ func both(t *testing.T, test func(t *testing.T, url string)) {
 func TestOneOwner(t *testing.T) {
 	both(t, func(t *testing.T, url string) {
 		k := keepers(t, url, time.Hour, "one", "two")
-		first, err := k[0].Acquire(t.Context(), "thing")
-		if err != nil {
-			t.Fatal(err)
-		}
+		first := must.Get(k[0].Acquire(t.Context(), "thing"))(t)
 		if _, err := k[1].Acquire(t.Context(), "thing"); !errors.Is(err, ErrHeld) {
 			t.Fatalf("a second owner: %v", err)
 		}
@@ -63,9 +58,7 @@ func TestOneOwner(t *testing.T) {
 		if err := fenced(t, k[0], first.Fence()); !errors.Is(err, ErrDeposed) {
 			t.Fatalf("the old term: %v", err)
 		}
-		if err := k[0].renew(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, k[0].renew(t.Context()))
 		select {
 		case <-first.Lost():
 		default:
@@ -74,9 +67,7 @@ func TestOneOwner(t *testing.T) {
 		if first.Trusted(0) {
 			t.Fatal("a lost lease is trusted")
 		}
-		if err := second.Release(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, second.Release(t.Context()))
 		third, err := k[0].Acquire(t.Context(), "thing")
 		if err != nil || third.Term() != second.Term()+1 {
 			t.Fatalf("after the release: %v", err)
@@ -87,22 +78,16 @@ func TestOneOwner(t *testing.T) {
 // expire lets all leases of a keeper expire by the database's clock.
 func expire(t *testing.T, k *Keeper) {
 	t.Helper()
-	err := k.db.Write(t.Context(), func(tx *ledger.Tx) error {
+	must.Do(t, k.db.Write(t.Context(), func(tx *ledger.Tx) error {
 		_, err := tx.Exec(t.Context(), "UPDATE leases SET expires_at = 1 WHERE owner = $1", k.owner)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // TestTrustEnds: a holder that cannot renew stops to trust its lease before it expires.
 func TestTrustEnds(t *testing.T) {
 	k := keepers(t, "memory:", time.Hour, "one")[0]
-	l, err := k.Acquire(t.Context(), "thing")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(k.Acquire(t.Context(), "thing"))(t)
 	if !l.Trusted(47*time.Minute) || l.Trusted(48*time.Minute) {
 		t.Fatal("an hour less a fifth is the time of trust")
 	}
@@ -111,14 +96,10 @@ func TestTrustEnds(t *testing.T) {
 // TestSameName: two living processes of one name are an error; one that has ended is not.
 func TestSameName(t *testing.T) {
 	k := keepers(t, "sqlite:"+filepath.Join(t.TempDir(), "ledger.db"), 200*time.Millisecond, "same", "same")
-	if err := k[0].Register(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k[0].Register(t.Context()))
 	hour := Options{TTL: time.Hour, Renew: time.Millisecond, Margin: time.Minute}
 	k[0].o = hour
-	if err := k[0].renew(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k[0].renew(t.Context()))
 	if err := k[1].Register(t.Context()); !errors.Is(err, ErrHeld) {
 		t.Fatalf("a second living process of the name: %v", err)
 	}
@@ -137,9 +118,7 @@ func TestSameName(t *testing.T) {
 // TestSlowAnswer: that a name was held when the database was asked, an answer that took long does not end a process, which asks again.
 func TestSlowAnswer(t *testing.T) {
 	k := keepers(t, pgtest.Start(t).Database(), time.Second, "same", "same")
-	if err := k[0].Register(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k[0].Register(t.Context()))
 	locked, release, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
 		ended <- k[0].db.Write(t.Context(), func(tx *ledger.Tx) error {
@@ -157,13 +136,10 @@ func TestSlowAnswer(t *testing.T) {
 		if !sleep.For(t.Context(), 10*time.Millisecond) {
 			t.Fatal("the question does not come")
 		}
-		err := k[0].db.Read(t.Context(), func(tx *ledger.Tx) error {
+		must.Do(t, k[0].db.Read(t.Context(), func(tx *ledger.Tx) error {
 			_, err := tx.One(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'", nil, &waiting)
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	close(release)
 	<-ended

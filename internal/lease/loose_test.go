@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lockstep/internal/ledger"
+	"lockstep/internal/must"
 	"lockstep/internal/pgtest"
 )
 
@@ -18,10 +19,7 @@ func TestReleaseFails(t *testing.T) {
 			"one":  func(ctx context.Context, l *Lease) error { return l.Release(ctx) },
 			"many": func(ctx context.Context, l *Lease) error { return k[0].ReleaseAll(ctx, []*Lease{l}) },
 		} {
-			l, err := k[0].Acquire(t.Context(), name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := must.Get(k[0].Acquire(t.Context(), name))(t)
 			ended, cancel := context.WithCancel(t.Context())
 			cancel()
 			if release(ended, l) == nil {
@@ -30,9 +28,7 @@ func TestReleaseFails(t *testing.T) {
 			if _, err := k[1].Acquire(t.Context(), name); !errors.Is(err, ErrHeld) {
 				t.Fatalf("%s: before the next renewal: %v", name, err)
 			}
-			if err := k[0].renew(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, k[0].renew(t.Context()))
 			if _, err := k[1].Acquire(t.Context(), name); err != nil {
 				t.Errorf("%s: nobody has it: %v", name, err)
 			}
@@ -47,10 +43,7 @@ func TestReleaseFails(t *testing.T) {
 func TestReleaseFailsAndComesBack(t *testing.T) {
 	both(t, func(t *testing.T, url string) {
 		k := keepers(t, url, time.Hour, "one", "two")
-		l, err := k[0].Acquire(t.Context(), "thing")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(k[0].Acquire(t.Context(), "thing"))(t)
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		if l.Release(ended) == nil {
@@ -60,9 +53,7 @@ func TestReleaseFailsAndComesBack(t *testing.T) {
 		if err != nil || again.Term() != l.Term()+1 {
 			t.Fatalf("again: %v", err)
 		}
-		if err := k[0].renew(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, k[0].renew(t.Context()))
 		if err := fenced(t, k[0], again.Fence()); err != nil || !again.Trusted(0) {
 			t.Errorf("the new term: %v", err)
 		}
@@ -107,26 +98,19 @@ func TestAcquireWithoutAnAnswer(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		// A renewal before the commit's end must not be the last word.
-		if err := k[0].renew(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, k[0].renew(t.Context()))
 		ended := false
 		for began := time.Now(); !ended; {
 			if time.Since(began) > time.Minute {
 				t.Fatalf("%s: the commit did not end", name)
 			}
-			err := k[1].db.Read(t.Context(), func(tx *ledger.Tx) (err error) {
+			must.Do(t, k[1].db.Read(t.Context(), func(tx *ledger.Tx) (err error) {
 				var owner string
 				ended, err = tx.One(t.Context(), "SELECT owner FROM leases WHERE name = $1", []any{name}, &owner)
 				return err
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))
 		}
-		if err := k[0].renew(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, k[0].renew(t.Context()))
 		if _, err := k[1].Acquire(t.Context(), name); err != nil {
 			t.Errorf("%s: nobody has it: %v", name, err)
 		}

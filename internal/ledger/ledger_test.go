@@ -15,16 +15,14 @@ import (
 	"testing/fstest"
 	"time"
 
+	"lockstep/internal/must"
 	"lockstep/internal/outage"
 	"lockstep/internal/pgtest"
 )
 
 func opened(t *testing.T, url string) *DB {
 	t.Helper()
-	db, err := Open(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(Open(t.Context(), url))(t)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }
@@ -49,9 +47,7 @@ var newer = fstest.MapFS{
 func TestMigrateOlder(t *testing.T) {
 	both(t, func(t *testing.T, url string) {
 		db := opened(t, url)
-		if err := db.Migrate(t.Context(), Schema{Name: "things", Files: older}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, db.Migrate(t.Context(), Schema{Name: "things", Files: older}))
 		write(t, db, "INSERT INTO things (name) VALUES ('a'), ('b')")
 		var group sync.WaitGroup
 		for range 4 {
@@ -78,24 +74,18 @@ func TestMigrateOlder(t *testing.T) {
 
 func write(t *testing.T, db *DB, statement string) {
 	t.Helper()
-	err := db.Write(t.Context(), func(tx *Tx) error {
+	must.Do(t, db.Write(t.Context(), func(tx *Tx) error {
 		_, err := tx.Exec(t.Context(), statement)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 func count(t *testing.T, db *DB, query string) (n int) {
 	t.Helper()
-	err := db.Read(t.Context(), func(tx *Tx) error {
+	must.Do(t, db.Read(t.Context(), func(tx *Tx) error {
 		_, err := tx.One(t.Context(), query, nil, &n)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return n
 }
 
@@ -108,9 +98,7 @@ func TestPostgresSchemes(t *testing.T) {
 		separator = "&"
 	}
 	db := opened(t, "postgres:"+rest)
-	if err := db.Migrate(t.Context(), Schema{Name: "things", Files: newer}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, db.Migrate(t.Context(), Schema{Name: "things", Files: newer}))
 	for n, url := range []string{
 		"postgres:" + rest, "postgresql:" + rest, "postgresql+psycopg:" + rest, "postgresql+asyncpg:" + rest, "postgresql+asyncpg:" + rest + separator + "ssl=disable",
 	} {
@@ -146,16 +134,12 @@ func TestOverlappingCommits(t *testing.T) {
 		})
 	}()
 	<-emitted
-	if err := db.Write(t.Context(), func(tx *Tx) error {
+	must.Do(t, db.Write(t.Context(), func(tx *Tx) error {
 		return tx.Emit(t.Context(), Event{Topic: "t", Subject: "quick", Kind: "k", Body: "{}"})
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	next := func(after int64, want string) int64 {
 		t.Helper()
-		if _, err := db.Sequence(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(db.Sequence(t.Context()))(t)
 		list, err := db.Events(t.Context(), "t", after, 10)
 		if err != nil || len(list) != 1 || list[0].Subject != want {
 			t.Fatalf("after %d: got %+v, %v; want %s", after, list, err, want)
@@ -164,9 +148,7 @@ func TestOverlappingCommits(t *testing.T) {
 	}
 	first := next(0, "quick")
 	close(finish)
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, <-done)
 	if second := next(first, "slow"); second != first+1 {
 		t.Fatalf("the cursors are %d and %d", first, second)
 	}
@@ -191,9 +173,7 @@ func TestSequencersAtOnce(t *testing.T) {
 			})
 		}
 		group.Wait()
-		if _, err := db.Sequence(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(db.Sequence(t.Context()))(t)
 		list, err := db.Events(t.Context(), "t", 0, 1000)
 		if err != nil || len(list) != writers*each {
 			t.Fatalf("%d events, %v; want %d", len(list), err, writers*each)
@@ -223,9 +203,7 @@ func TestMarksThatMoveOn(t *testing.T) {
 		moved <- nil
 	}()
 	for {
-		if err := other.CheckIdentity(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, other.CheckIdentity(t.Context()))
 		select {
 		case err := <-moved:
 			if err != nil {
@@ -244,34 +222,23 @@ func TestRestoredFile(t *testing.T) {
 		t.Helper()
 		db := opened(t, "sqlite:"+path)
 		for range times {
-			if err := db.Mark(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, db.Mark(t.Context()))
 		}
-		if err := errors.Join(db.CheckIdentity(t.Context()), db.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(db.CheckIdentity(t.Context()), db.Close()))
 	}
 	mark(2)
-	old, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	old := must.Get(os.ReadFile(path))(t)
 	mark(2)
 	for _, suffix := range []string{"-wal", "-shm"} {
 		_ = os.Remove(path + suffix) // a clean close has removed them already
 	}
-	if err := os.WriteFile(path, old, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, old, 0o600))
 	db := opened(t, "sqlite:"+path)
 	var restored *RestoredError
 	if err := db.CheckIdentity(t.Context()); !errors.As(err, &restored) {
 		t.Fatalf("an older copy was taken: %v", err)
 	}
-	if err := db.AcceptIdentity(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, db.AcceptIdentity(t.Context()))
 	if err := db.CheckIdentity(t.Context()); err != nil {
 		t.Fatalf("after an operator's word: %v", err)
 	}
@@ -284,9 +251,7 @@ func TestTimeline(t *testing.T) {
 	sees := func(db *DB) error {
 		return db.Write(t.Context(), func(tx *Tx) error { return tx.CheckIdentity(t.Context()) })
 	}
-	if err := errors.Join(db.CheckIdentity(t.Context()), sees(db)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(db.CheckIdentity(t.Context()), sees(db)))
 	server.Promote()
 	var restored *RestoredError
 	var err error
@@ -301,9 +266,7 @@ func TestTimeline(t *testing.T) {
 	if err := db.CheckIdentity(t.Context()); !errors.As(err, &restored) {
 		t.Fatalf("another timeline was taken: %v", err)
 	}
-	if err := errors.Join(db.AcceptIdentity(t.Context()), db.CheckIdentity(t.Context()), sees(db)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(db.AcceptIdentity(t.Context()), db.CheckIdentity(t.Context()), sees(db)))
 }
 
 // TestNoFsync refuses a server that may lose what it has committed.
@@ -317,18 +280,12 @@ func TestNoFsync(t *testing.T) {
 func TestOwnerLock(t *testing.T) {
 	path := "sqlite:" + filepath.Join(t.TempDir(), "ledger.db")
 	one, two := opened(t, path), opened(t, path)
-	if err := one.OwnerLock("a/1"); err != nil {
-		t.Fatal(err)
-	}
-	if err := two.OwnerLock("b/1"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, one.OwnerLock("a/1"))
+	must.Do(t, two.OwnerLock("b/1"))
 	if two.OwnerDead("a/1") {
 		t.Fatal("a living owner counts as dead")
 	}
-	if err := one.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, one.Close())
 	if !two.OwnerDead("a/1") {
 		t.Fatal("an owner whose process has ended is not known to be dead")
 	}
@@ -361,13 +318,10 @@ func TestLongLists(t *testing.T) {
 		for n := range rows {
 			args = append(args, int64(n), strconv.Itoa(n))
 		}
-		err := db.Write(t.Context(), func(tx *Tx) error {
+		must.Do(t, db.Write(t.Context(), func(tx *Tx) error {
 			_, err := tx.Exec(t.Context(), "INSERT INTO pairs (a, b) VALUES "+Rows(rows, 2), args...)
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 		if n := count(t, db, "SELECT count(*) FROM pairs WHERE CAST(a AS TEXT) = b"); n != rows {
 			t.Errorf("%d of %d rows have what was given", n, rows)
 		}
@@ -533,9 +487,7 @@ func TestNotify(t *testing.T) {
 	}
 	expect("")
 	for _, word := range []string{"one", "two"} {
-		if err := db.Notify(t.Context(), "a channel", word); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, db.Notify(t.Context(), "a channel", word))
 		expect(word)
 	}
 	server.Kill()
@@ -543,9 +495,7 @@ func TestNotify(t *testing.T) {
 	expect("")
 	for db.Ping(t.Context()) != nil { // connections that were open break first
 	}
-	if err := db.Notify(t.Context(), "a channel", "three"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, db.Notify(t.Context(), "a channel", "three"))
 	expect("three")
 	stop()
 	<-ended
@@ -580,7 +530,7 @@ func TestCommittedMeansDurable(t *testing.T) {
 			}
 		}
 		for question, want := range settings {
-			err := db.Write(t.Context(), func(tx *Tx) error {
+			must.Do(t, db.Write(t.Context(), func(tx *Tx) error {
 				var got string
 				if _, err := tx.One(t.Context(), question, nil, &got); err != nil {
 					return err
@@ -589,10 +539,7 @@ func TestCommittedMeansDurable(t *testing.T) {
 					t.Errorf("%s: %q, want %q", question, got, want)
 				}
 				return nil
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))
 		}
 	})
 }

@@ -8,29 +8,19 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/holiman/uint256"
+
+	"lockstep/internal/must"
 )
 
 const jsonKey = "ed25519:6E8sCci9badyRkXb3JoRpBj5p8C6Tw41ELDZoiihKEtp"
 
 func TestActionsAsJSON(t *testing.T) {
-	key, err := ParsePublicKey(jsonKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := ParseSecretKey("ed25519:" + EncodeBase58([]byte("32 bytes of a key of these tests")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	signed, err := DelegateAction{
+	key := must.Get(ParsePublicKey(jsonKey))(t)
+	secret := must.Get(ParseSecretKey("ed25519:" + EncodeBase58([]byte("32 bytes of a key of these tests"))))(t)
+	signed := must.Get(DelegateAction{
 		Sender: "alice.near", Receiver: "bob.near", Actions: []Action{Transfer{Deposit: *uint256.NewInt(9)}}, Nonce: 3, MaxBlockHeight: 1 << 60, PublicKey: secret.Public(),
-	}.Sign(secret)
-	if err != nil {
-		t.Fatal(err)
-	}
-	bytes, err := signed.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	}.Sign(secret))(t)
+	bytes := must.Get(signed.Encode())(t)
 	delegate := fmt.Sprintf(`{"delegate_action":{"sender_id":"alice.near","receiver_id":"bob.near","actions":[{"Transfer":{"deposit":"9"}}],"nonce":3,"max_block_height":1152921504606846976,"public_key":%q},"signature":%q}`,
 		secret.Public(), signed.Signature)
 	for name, test := range map[string]struct {
@@ -53,10 +43,7 @@ func TestActionsAsJSON(t *testing.T) {
 		"delegate, bytes": {`{"Delegate":"` + base64.StdEncoding.EncodeToString(bytes) + `"}`, Delegate{signed}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := ParseActions([]byte("[" + test.text + "]"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(ParseActions([]byte("[" + test.text + "]")))(t)
 			if diff := cmp.Diff([]Action{test.want}, got, cmp.AllowUnexported(PublicKey{}, Signature{})); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}

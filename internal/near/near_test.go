@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/holiman/uint256"
+
+	"lockstep/internal/must"
 )
 
 // testKeys are one secret key of each curve.
@@ -18,10 +20,7 @@ func testKeys(t testing.TB) []SecretKey {
 	seed := sha256.Sum256([]byte("a key of the tests"))
 	keys := make([]SecretKey, 0, 2)
 	for _, curve := range []Curve{Ed25519, Secp256k1} {
-		key, err := ParseSecretKey(curve.String() + ":" + EncodeBase58(seed[:]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		key := must.Get(ParseSecretKey(curve.String() + ":" + EncodeBase58(seed[:])))(t)
 		keys = append(keys, key)
 	}
 	return keys
@@ -32,13 +31,10 @@ func everyAction(t testing.TB) []Action {
 	t.Helper()
 	keys := testKeys(t)
 	highest := *new(uint256.Int).Sub(new(uint256.Int).Lsh(uint256.NewInt(1), 128), uint256.NewInt(1))
-	delegate, err := DelegateAction{
+	delegate := must.Get(DelegateAction{
 		Sender: "alice.near", Receiver: "bob.near", Nonce: 7, MaxBlockHeight: math.MaxUint64, PublicKey: keys[1].Public(),
 		Actions: []Action{Transfer{*uint256.NewInt(1)}, UseGlobalContract{Account: "code.near"}},
-	}.Sign(keys[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	}.Sign(keys[1]))(t)
 	return []Action{
 		CreateAccount{},
 		DeployContract{Code: []byte("code")},
@@ -58,21 +54,15 @@ func everyAction(t testing.TB) []Action {
 
 func signed(t testing.TB, key SecretKey, actions ...Action) SignedTransaction {
 	t.Helper()
-	tx, err := Transaction{
+	tx := must.Get(Transaction{
 		Signer: "alice.near", PublicKey: key.Public(), Nonce: 1 << 63, Receiver: "bob.near", BlockHash: Hash{9}, Actions: actions,
-	}.Sign(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}.Sign(key))(t)
 	return tx
 }
 
 func encoded(t testing.TB, value interface{ Encode() ([]byte, error) }) []byte {
 	t.Helper()
-	data, err := value.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(value.Encode())(t)
 	return data
 }
 
@@ -80,10 +70,7 @@ func TestTransactionsComeBack(t *testing.T) {
 	for _, key := range testKeys(t) {
 		tx := signed(t, key, everyAction(t)...)
 		data := encoded(t, tx)
-		got, err := DecodeTransaction(data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(DecodeTransaction(data))(t)
 		if !reflect.DeepEqual(got, tx) {
 			t.Errorf("%v: decoded %+v\nfrom %+v", key.Public().Curve, got, tx)
 		}
@@ -159,9 +146,7 @@ func encodedActions(list []Action) []byte {
 func TestWhatIsNotEncoded(t *testing.T) {
 	key := testKeys(t)[0]
 	good := Transaction{Signer: "alice.near", PublicKey: key.Public(), Receiver: "bob.near"}
-	if _, err := good.Encode(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(good.Encode())(t)
 	for name, change := range map[string]func(*Transaction){
 		"an empty signer":             func(tx *Transaction) { tx.Signer = "" },
 		"a receiver with a space":     func(tx *Transaction) { tx.Receiver = "bob near" },
@@ -190,10 +175,7 @@ func TestWhatIsNotEncoded(t *testing.T) {
 func TestDelegateActions(t *testing.T) {
 	keys := testKeys(t)
 	action := DelegateAction{Sender: "alice.near", Receiver: "bob.near", Actions: []Action{CreateAccount{}}, Nonce: 1, MaxBlockHeight: 2, PublicKey: keys[0].Public()}
-	delegate, err := action.Sign(keys[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	delegate := must.Get(action.Sign(keys[0]))(t)
 	got, err := DecodeDelegate(encoded(t, delegate))
 	if err != nil || !reflect.DeepEqual(got, delegate) || !got.Verify() {
 		t.Errorf("decoded %+v (%v), want %+v", got, err, delegate)
@@ -210,10 +192,7 @@ func TestDelegateActions(t *testing.T) {
 
 func TestActionLists(t *testing.T) {
 	list := everyAction(t)
-	data, err := EncodeActions(list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(EncodeActions(list))(t)
 	if got, err := DecodeActions(data); err != nil || !reflect.DeepEqual(got, list) {
 		t.Errorf("decoded %+v (%v)", got, err)
 	}

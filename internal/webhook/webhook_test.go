@@ -17,15 +17,13 @@ import (
 
 	standard "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"lockstep/internal/must"
 	"lockstep/internal/secret"
 )
 
 func sender(t *testing.T, networks ...string) *Sender {
 	t.Helper()
-	guard, err := NewGuard(networks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	guard := must.Get(NewGuard(networks))(t)
 	s := NewSender(guard, 2*time.Minute, "lockstep test")
 	t.Cleanup(s.Close)
 	return s
@@ -36,10 +34,7 @@ func sender(t *testing.T, networks ...string) *Sender {
 func TestReferenceLibraryAcceptsOurSignatures(t *testing.T) {
 	older, newer, stranger := NewSecret(), NewSecret(), NewSecret()
 	accepts := func(key secret.String, body []byte, header http.Header) bool {
-		hook, err := standard.NewWebhook(key.Reveal())
-		if err != nil {
-			t.Fatal(err)
-		}
+		hook := must.Get(standard.NewWebhook(key.Reveal()))(t)
 		return hook.Verify(body, header) == nil
 	}
 	seen := make(chan struct{}, 1)
@@ -97,10 +92,7 @@ func TestAddresses(t *testing.T) {
 			t.Errorf("%s allowed: %v, want %v", text, got, want)
 		}
 	}
-	some, err := NewGuard([]string{"10.0.0.0/8", "::1", "192.168.7.7"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	some := must.Get(NewGuard([]string{"10.0.0.0/8", "::1", "192.168.7.7"}))(t)
 	for text, want := range map[string]bool{"10.1.2.3": true, "::ffff:10.1.2.3": true, "::1": true, "192.168.7.7": true, "192.168.7.8": false, "127.0.0.1": false, "93.184.216.34": true} {
 		if got := some.Allows(netip.MustParseAddr(text)); got != want {
 			t.Errorf("%s allowed: %v, want %v", text, got, want)
@@ -189,10 +181,7 @@ type nameServer struct {
 // rebinding is a name server whose answer changes.
 func rebinding(t *testing.T) *nameServer {
 	t.Helper()
-	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(net.ListenPacket("udp", "127.0.0.1:0"))(t)
 	server := &nameServer{addr: conn.LocalAddr().String()}
 	var done sync.WaitGroup
 	t.Cleanup(func() { conn.Close(); done.Wait() })

@@ -18,6 +18,7 @@ import (
 	"github.com/ethereum/go-ethereum/ethclient/simulated"
 	"github.com/ethereum/go-ethereum/node"
 
+	"lockstep/internal/must"
 	"lockstep/txmgr"
 	"lockstep/txmgr/ethtx"
 )
@@ -227,21 +228,12 @@ func (c *simchain) Renew(context.Context, txmgr.Signed, string) (txmgr.Signed, e
 // executed counts the transactions of an account that are in blocks, by nonce.
 func (c *simchain) executed(t *testing.T, account common.Address) []*types.Transaction {
 	t.Helper()
-	head, err := c.Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	head := must.Get(c.Head(t.Context()))(t)
 	var list []*types.Transaction
 	for number := uint64(1); number <= head.Number; number++ {
-		block, err := c.backend.Client().BlockByNumber(t.Context(), new(big.Int).SetUint64(number))
-		if err != nil {
-			t.Fatal(err)
-		}
+		block := must.Get(c.backend.Client().BlockByNumber(t.Context(), new(big.Int).SetUint64(number)))(t)
 		for _, tx := range block.Transactions() {
-			from, err := types.Sender(types.LatestSignerForChainID(big.NewInt(1337)), tx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			from := must.Get(types.Sender(types.LatestSignerForChainID(big.NewInt(1337)), tx))(t)
 			if from == account {
 				if tx.Nonce() != uint64(len(list)) {
 					t.Errorf("nonce %d after %d transactions", tx.Nonce(), len(list))
@@ -256,16 +248,11 @@ func (c *simchain) executed(t *testing.T, account common.Address) []*types.Trans
 // give sends wei to an account from the caller's.
 func (c *simchain) give(t *testing.T, to common.Address, wei int64) {
 	t.Helper()
-	key, err := crypto.HexToECDSA(callerKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(crypto.HexToECDSA(callerKey))(t)
 	tx := types.MustSignNewTx(key, types.LatestSignerForChainID(big.NewInt(1337)), &types.DynamicFeeTx{
 		ChainID: big.NewInt(1337), GasTipCap: big.NewInt(1e9), GasFeeCap: big.NewInt(1e11), Gas: 21000, To: &to, Value: big.NewInt(wei),
 	})
-	if err := c.backend.Client().SendTransaction(t.Context(), tx); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.backend.Client().SendTransaction(t.Context(), tx))
 	c.mine()
 }
 

@@ -5,14 +5,13 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"lockstep/internal/must"
 )
 
 // TestBodiesOfTheDocument types the calls that docs/TXM.md shows, in its order.
 func TestBodiesOfTheDocument(t *testing.T) {
-	text, err := os.ReadFile("../../docs/TXM.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../docs/TXM.md"))(t)
 	_, block, found := strings.Cut(string(text), "\n```http\n")
 	if block, _, _ = strings.Cut(block, "\n```\n"); !found {
 		t.Fatal("the document has no calls")

@@ -12,6 +12,7 @@ import (
 	"lockstep/internal/envx"
 	"lockstep/internal/lease"
 	"lockstep/internal/ledger"
+	"lockstep/internal/must"
 	"lockstep/internal/pgtest"
 	"lockstep/internal/redistest"
 	"lockstep/internal/secret"
@@ -70,9 +71,7 @@ func TestOwnersElsewhereAreTold(t *testing.T) {
 		byRedis := func(c *service.Config) { c.Waker.RedisURL = secret.URL(server.URL()) }
 		postgres := pgtest.Start(t)
 		testTold(t, postgres.Pooled(postgres.Database()), byRedis, func() {
-			if err := server.Client().FlushAll(t.Context()).Err(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, server.Client().FlushAll(t.Context()).Err())
 		})
 	})
 }
@@ -164,15 +163,9 @@ func TestOneKeyOverProcesses(t *testing.T) {
 		}
 	}
 	// Past the retention nothing runs again, and the caller is told so.
-	db, err := ledger.Open(t.Context(), database)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(ledger.Open(t.Context(), database))(t)
 	defer db.Close()
-	store, err := sqlstore.New(t.Context(), db)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(sqlstore.New(t.Context(), db))(t)
 	if n, err := store.Forget(t.Context(), 1<<62, 100); err != nil || n != 1 {
 		t.Fatalf("forgot %d: %v", n, err)
 	}

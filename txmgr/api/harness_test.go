@@ -20,6 +20,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/must"
 	"lockstep/internal/secret"
 	"lockstep/txmgr"
 	"lockstep/txmgr/api"
@@ -103,16 +104,13 @@ func (w *world) build(change func(*service.Config)) *service.Service {
 	if change != nil {
 		change(&cfg)
 	}
-	s, err := service.New(t.Context(), cfg, service.Deps{
+	s := must.Get(service.New(t.Context(), cfg, service.Deps{
 		Drivers: map[string]service.Driver{
 			"sim":    func(context.Context, service.Spec) (txmgr.Chain, error) { return w.chain, nil },
 			"silent": func(context.Context, service.Spec) (txmgr.Chain, error) { return silent{w.chain}, nil },
 		},
 		Version: "test", Log: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return s
 }
 
@@ -120,9 +118,7 @@ func (w *world) run(change func(*service.Config)) {
 	t := w.t
 	t.Helper()
 	s := w.build(change)
-	if err := s.Listen(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Listen(t.Context()))
 	w.Service, w.url = s, s.URL()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -186,10 +182,7 @@ func (a answer) code(t *testing.T) string {
 // ask makes one request; headers are pairs.
 func (w *world) ask(method, path, body string, headers ...string) answer {
 	w.t.Helper()
-	request, err := http.NewRequestWithContext(w.t.Context(), method, w.url+path, strings.NewReader(body))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	request := must.Get(http.NewRequestWithContext(w.t.Context(), method, w.url+path, strings.NewReader(body)))(w.t)
 	if body != "" {
 		request.Header.Set("Content-Type", "application/json")
 	}

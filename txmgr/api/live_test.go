@@ -19,6 +19,7 @@ import (
 	standard "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/must"
 	"lockstep/internal/secret"
 	"lockstep/txmgr/api"
 	"lockstep/txmgr/client"
@@ -281,10 +282,7 @@ func TestTreasury(t *testing.T) {
 		c.Treasury = service.Treasury{Signer: signer.Hex(), Below: "1000000", To: "5000000", Every: envx.Millis(time.Hour)}
 	})
 	has := func(account common.Address) int64 {
-		balance, err := w.chain.Balance(t.Context(), account.Hex())
-		if err != nil {
-			t.Fatal(err)
-		}
+		balance := must.Get(w.chain.Balance(t.Context(), account.Hex()))(t)
 		return balance.Int64()
 	}
 	w.until("the poor signer is filled up", func() bool { return has(poor) != 0 })

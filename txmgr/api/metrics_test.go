@@ -16,6 +16,8 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
+
+	"lockstep/internal/must"
 )
 
 // scrape reads /metrics as Prometheus does: the value of each series. Of histograms it keeps counts and sums.
@@ -39,19 +41,14 @@ func (w *world) scrape() map[string]float64 {
 // abroad sends a transaction of the manager's signer that the manager does not know of.
 func (w *world) abroad(nonce uint64) {
 	w.t.Helper()
-	key, err := crypto.HexToECDSA(signerKey)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	key := must.Get(crypto.HexToECDSA(signerKey))(w.t)
 	to := common.HexToAddress(receiver)
 	tx := types.MustSignNewTx(key, types.LatestSignerForChainID(big.NewInt(1337)), &types.DynamicFeeTx{
 		ChainID: big.NewInt(1337), Nonce: nonce, GasTipCap: big.NewInt(1e9), GasFeeCap: big.NewInt(1e11), Gas: 21_000, To: &to, Value: big.NewInt(1),
 	})
 	w.chain.mu.Lock()
 	defer w.chain.mu.Unlock()
-	if err := w.chain.backend.Client().SendTransaction(w.t.Context(), tx); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, w.chain.backend.Client().SendTransaction(w.t.Context(), tx))
 	w.chain.backend.Commit()
 }
 
@@ -78,10 +75,7 @@ func TestEveryMetricTellsWhatHappened(t *testing.T) {
 	w.reserve(callerSigner.Hex())
 	w.reserve(callerSigner.Hex())
 	w.post("/v1/transactions/raw", fmt.Sprintf(`{"chain":1337,"rawTx":%q}`, signedFor(1, 7, 1e11))).transaction(t)
-	balance, err := w.chain.Balance(t.Context(), signer.Hex())
-	if err != nil {
-		t.Fatal(err)
-	}
+	balance := must.Get(w.chain.Balance(t.Context(), signer.Hex()))(t)
 	wei, _ := new(big.Float).SetInt(balance).Float64()
 	ours, callers := fmt.Sprintf(`{chain="1337",signer=%q}`, signer.Hex()), fmt.Sprintf(`{chain="1337",signer=%q}`, callerSigner.Hex())
 	expected := map[string]float64{
@@ -123,10 +117,7 @@ func TestEveryMetricTellsWhatHappened(t *testing.T) {
 			return got == want || want == some && got > 0
 		})
 	}
-	text, err := os.ReadFile("../../docs/METRICS.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../docs/METRICS.md"))(t)
 	_, part, _ := strings.Cut(string(text), "\n## The transaction manager\n")
 	part, _, _ = strings.Cut(part, "\n## ")
 	rows := regexp.MustCompile("(?m)^\\| `(txm_\\w+)` \\| ([^|]*) \\|").FindAllStringSubmatch(part, -1)

@@ -13,6 +13,7 @@ import (
 
 	"lockstep/internal/envx"
 	"lockstep/internal/ledger"
+	"lockstep/internal/must"
 	"lockstep/txmgr"
 	"lockstep/txmgr/api"
 	"lockstep/txmgr/service"
@@ -77,13 +78,10 @@ func (w *world) expire(id string) {
 		w.t.Fatal(err)
 	}
 	defer db.Close()
-	err = db.Write(w.t.Context(), func(tx *ledger.Tx) error {
+	must.Do(w.t, db.Write(w.t.Context(), func(tx *ledger.Tx) error {
 		_, err := tx.Exec(w.t.Context(), "UPDATE reservations SET expires_at = 1 WHERE id = $1", id)
 		return err
-	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	}))
 }
 
 type held struct {

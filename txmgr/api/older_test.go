@@ -14,6 +14,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 
+	"lockstep/internal/must"
 	"lockstep/txmgr/service"
 )
 
@@ -138,9 +139,7 @@ func member(t *testing.T, a answer, name string) string {
 func hashOf(t *testing.T, raw string) string {
 	t.Helper()
 	var tx types.Transaction
-	if err := tx.UnmarshalBinary(common.FromHex(raw)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tx.UnmarshalBinary(common.FromHex(raw)))
 	return tx.Hash().Hex()
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"lockstep/internal/access"
+	"lockstep/internal/must"
 	"lockstep/internal/secret"
 	"lockstep/txmgr/api"
 	"lockstep/txmgr/service"
@@ -202,10 +203,7 @@ func TestPage(t *testing.T) {
 	w := start(t, func(c *service.Config) { c.API.BasicUser, c.API.BasicPassword = "core", "sesame" })
 	var admin, acme api.Key
 	basic := []string{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte("core:sesame"))}
-	_, token, err := w.Keys.Create(t.Context(), "", access.RoleAdmin, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, token := must.Get2(w.Keys.Create(t.Context(), "", access.RoleAdmin, ""))(t)
 	admin.Token = token.Reveal()
 	w.post("/v1/api-keys", `{"role":"read","tenant":"acme"}`, "Authorization", "Bearer "+admin.Token).into(t, &acme)
 	for _, path := range []string{"/ui/", "/ui/app.js", "/ui/manager.js"} {

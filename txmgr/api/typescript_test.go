@@ -14,6 +14,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"lockstep/internal/must"
 	"lockstep/txmgr/api"
 )
 
@@ -23,20 +24,12 @@ const typesFile = "../../clients/typescript/src/openapi.ts"
 
 // TestTypeScript makes the types of the TypeScript client from the OpenAPI document, and compares them with the file.
 func TestTypeScript(t *testing.T) {
-	source, err := os.ReadFile("problem.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := must.Get(os.ReadFile("problem.go"))(t)
 	want := newForms(api.Document()).write(source)
 	if *update {
-		if err := os.WriteFile(typesFile, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(typesFile, want, 0o644))
 	}
-	got, err := os.ReadFile(typesFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(os.ReadFile(typesFile))(t)
 	if !bytes.Equal(got, want) {
 		t.Errorf("%s is stale; run `go test ./txmgr/api -run TestTypeScript -update`", typesFile)
 	}

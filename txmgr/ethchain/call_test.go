@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"lockstep/internal/ethrpc"
+	"lockstep/internal/must"
 	"lockstep/txmgr"
 )
 
@@ -59,10 +60,7 @@ func TestWorse(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{2, 0xc0})
-	c, err := New(Config{ID: 31337, URLs: []string{"http://127.0.0.1:1"}})
-	if err != nil {
-		f.Fatal(err)
-	}
+	c := must.Get(New(Config{ID: 31337, URLs: []string{"http://127.0.0.1:1"}}))(f)
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		if tx, err := c.Decode(raw); err == nil && (tx.Signer == "" || tx.Hash == "") {
 			t.Fatalf("decoded without a signer: %+v", tx)

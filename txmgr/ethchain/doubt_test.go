@@ -6,15 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"lockstep/internal/must"
 	"lockstep/txmgr"
 )
 
 func two(t *testing.T, first, second func(method string, params []any) (any, error)) *Chain {
 	t.Helper()
-	c, err := New(Config{ID: 5, URLs: []string{scripted(t, first), scripted(t, second)}, Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(New(Config{ID: 5, URLs: []string{scripted(t, first), scripted(t, second)}, Timeout: time.Minute}))(t)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -92,10 +90,7 @@ func TestReceiptElsewhere(t *testing.T) {
 // TestSilentAtTheFirstStart: an endpoint that does not answer delays a new signer for half a minute, which is said, and not for ever.
 func TestSilentAtTheFirstStart(t *testing.T) {
 	live := scripted(t, func(string, []any) (any, error) { return "0x7", nil })
-	c, err := New(Config{ID: 5, URLs: []string{live, "http://127.0.0.1:1"}, Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(New(Config{ID: 5, URLs: []string{live, "http://127.0.0.1:1"}, Timeout: time.Minute}))(t)
 	defer c.Close()
 	_, first := c.HighestPending(t.Context(), "0x0")
 	_, second := c.HighestPending(t.Context(), "0x0")
@@ -106,10 +101,7 @@ func TestSilentAtTheFirstStart(t *testing.T) {
 	if nonce, err := c.HighestPending(t.Context(), "0x0"); err != nil || nonce != 7 {
 		t.Errorf("later: %d, %v", nonce, err)
 	}
-	all, err := New(Config{ID: 5, URLs: []string{"http://127.0.0.1:1"}, Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(New(Config{ID: 5, URLs: []string{"http://127.0.0.1:1"}, Timeout: time.Minute}))(t)
 	defer all.Close()
 	all.patience = 0
 	_, _ = all.HighestPending(t.Context(), "0x0")

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"lockstep/internal/must"
 	"lockstep/txmgr"
 )
 
@@ -52,10 +53,7 @@ func TestIdentityUnknown(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(out)
 	}))
 	t.Cleanup(server.Close)
-	c, err := New(Config{ID: 5, URLs: []string{server.URL}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(New(Config{ID: 5, URLs: []string{server.URL}}))(t)
 	if got, err := c.Identity(t.Context()); err == nil {
 		t.Errorf("the identity is %q", got)
 	}
@@ -66,10 +64,7 @@ func TestIdentityUnknown(t *testing.T) {
 func TestBreaker(t *testing.T) {
 	var first, second int
 	good := answering(t, "nonce too low", &first)
-	c, err := New(Config{ID: 5, URLs: []string{good, answering(t, "already known", &second)}, Timeout: 2 * time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(New(Config{ID: 5, URLs: []string{good, answering(t, "already known", &second)}, Timeout: 2 * time.Minute}))(t)
 	for range 50 {
 		if got := txmgr.ClassOf(c.Send(t.Context(), []txmgr.Signed{{Hash: "0x1", Raw: []byte{1}}})[0]); got != txmgr.ClassNonceUsed {
 			t.Fatalf("got %s", got)
@@ -78,10 +73,7 @@ func TestBreaker(t *testing.T) {
 	if since, _ := c.client.All()[0].Down(); !since.IsZero() || first != 50 || second != 0 {
 		t.Fatalf("nonce errors moved the endpoint: asked %d and %d times, down since %v", first, second, since)
 	}
-	dead, err := New(Config{ID: 5, URLs: []string{"http://127.0.0.1:1", answering(t, "already known", &second)}, Timeout: 2 * time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	dead := must.Get(New(Config{ID: 5, URLs: []string{"http://127.0.0.1:1", answering(t, "already known", &second)}, Timeout: 2 * time.Minute}))(t)
 	if got := txmgr.ClassOf(dead.Send(t.Context(), []txmgr.Signed{{Hash: "0x1", Raw: []byte{1}}})[0]); got != txmgr.ClassKnown {
 		t.Fatalf("after an endpoint that does not answer: got %s", got)
 	}

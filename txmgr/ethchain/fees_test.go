@@ -8,6 +8,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
+	"lockstep/internal/must"
 	"lockstep/txmgr"
 )
 
@@ -77,15 +78,9 @@ func TestMarket(t *testing.T) {
 			for _, p := range row.endpoints {
 				cfg.URLs = append(cfg.URLs, scripted(t, p.say))
 			}
-			c, err := New(cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(New(cfg))(t)
 			defer c.Close()
-			market, err := c.Market(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			market := must.Get(c.Market(t.Context()))(t)
 			same := func(a, b *big.Int) bool { return a == nil && b == nil || a != nil && b != nil && a.Cmp(b) == 0 }
 			fees := market.Tips[txmgr.SpeedStandard]
 			if !same(market.BaseFee, row.base) || !same(fees.Tip, row.tip) || !same(fees.Max, row.most) {

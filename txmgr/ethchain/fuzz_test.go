@@ -6,16 +6,14 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
+	"lockstep/internal/must"
 	"lockstep/txmgr"
 )
 
 // chainSaying is a chain whose endpoint gives every question the same result.
 func chainSaying(t *testing.T, result string) *Chain {
 	t.Helper()
-	c, err := New(Config{ID: 5, URLs: []string{scripted(t, func(string, []any) (any, error) { return json.RawMessage(result), nil })}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(New(Config{ID: 5, URLs: []string{scripted(t, func(string, []any) (any, error) { return json.RawMessage(result), nil })}}))(t)
 	t.Cleanup(c.Close)
 	return c
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/crypto"
 
+	"lockstep/internal/must"
 	"lockstep/txmgr"
 )
 
@@ -67,34 +68,19 @@ func scripted(t *testing.T, say func(method string, params []any) (any, error)) 
 
 func inLine(t *testing.T, urls ...string) *Chain {
 	t.Helper()
-	c, err := New(Config{ID: 5, URLs: urls, NoPool: true, Timeout: 2 * time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(New(Config{ID: 5, URLs: urls, NoPool: true, Timeout: 2 * time.Minute}))(t)
 	return c
 }
 
 // signedAt makes a transaction of a new account.
 func signedAt(t *testing.T, c *Chain, nonce uint64) txmgr.Signed {
 	t.Helper()
-	key, err := crypto.GenerateKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(crypto.GenerateKey())(t)
 	from := crypto.PubkeyToAddress(key.PublicKey).Hex()
 	call := txmgr.Call{From: from, To: from, Value: new(big.Int), Gas: 21000}
-	unsigned, err := c.Prepare(t.Context(), txmgr.Draft{Signer: from, Nonce: nonce, Call: call, Fees: txmgr.Fees{Max: big.NewInt(9), Tip: big.NewInt(1)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	signature, err := crypto.Sign(crypto.Keccak256(unsigned.Bytes), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signed, err := c.Seal(unsigned, signature)
-	if err != nil {
-		t.Fatal(err)
-	}
+	unsigned := must.Get(c.Prepare(t.Context(), txmgr.Draft{Signer: from, Nonce: nonce, Call: call, Fees: txmgr.Fees{Max: big.NewInt(9), Tip: big.NewInt(1)}}))(t)
+	signature := must.Get(crypto.Sign(crypto.Keccak256(unsigned.Bytes), key))(t)
+	signed := must.Get(c.Seal(unsigned, signature))(t)
 	return signed
 }
 
@@ -188,10 +174,7 @@ func TestRefusedIsNoReceipt(t *testing.T) {
 			})
 			c = inLine(t, url)
 			tx = signedAt(t, c, 7)
-			_, list, err := c.Receipts(t.Context(), []txmgr.Signed{tx})
-			if err != nil {
-				t.Fatal(err)
-			}
+			_, list := must.Get2(c.Receipts(t.Context(), []txmgr.Signed{tx}))(t)
 			if got := list[0]; (got.Receipt != nil) != row.receipt || (got.Err != nil) != row.unknown {
 				t.Errorf("it is %+v, want a receipt: %t, unknown: %t", got, row.receipt, row.unknown)
 			}

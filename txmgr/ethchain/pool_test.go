@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"lockstep/internal/must"
 	"lockstep/txmgr"
 )
 
@@ -62,10 +63,7 @@ func TestPool(t *testing.T) {
 				_, _ = io.WriteString(w, "["+strings.Join(replies, ",")+"]")
 			}))
 			defer server.Close()
-			c, err := New(Config{ID: 5, URLs: []string{server.URL}, Timeout: 2 * time.Minute})
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(New(Config{ID: 5, URLs: []string{server.URL}, Timeout: 2 * time.Minute}))(t)
 			next, held, err := c.Pool(t.Context(), "0x00000000000000000000000000000000000000aa", []txmgr.Signed{{Hash: hash(1)}, {Hash: hash(2)}})
 			if (err == nil) != (row.held != nil) || next != row.next || !slices.Equal(held, row.held) {
 				t.Errorf("the next nonce is %d, held is %v, %v", next, held, err)

@@ -10,24 +10,17 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/holiman/uint256"
+
+	"lockstep/internal/must"
 )
 
 // TestConsumerByAuthorization: an authorization uses a nonce of the account that signed it, in somebody else's transaction.
 func TestConsumerByAuthorization(t *testing.T) {
-	account, err := crypto.GenerateKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	sender, err := crypto.GenerateKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	account := must.Get(crypto.GenerateKey())(t)
+	sender := must.Get(crypto.GenerateKey())(t)
 	signer := types.LatestSignerForChainID(big.NewInt(5))
 	carrying := func(nonce uint64) *types.Transaction {
-		auth, err := types.SignSetCode(account, types.SetCodeAuthorization{ChainID: *uint256.NewInt(5), Address: common.Address{9}, Nonce: nonce})
-		if err != nil {
-			t.Fatal(err)
-		}
+		auth := must.Get(types.SignSetCode(account, types.SetCodeAuthorization{ChainID: *uint256.NewInt(5), Address: common.Address{9}, Nonce: nonce}))(t)
 		return types.MustSignNewTx(sender, signer, &types.SetCodeTx{
 			ChainID: uint256.NewInt(5), Nonce: nonce, GasTipCap: uint256.NewInt(1), GasFeeCap: uint256.NewInt(9), Gas: 50_000, AuthList: []types.SetCodeAuthorization{auth},
 		})

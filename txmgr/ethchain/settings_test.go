@@ -8,6 +8,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
+	"lockstep/internal/must"
 	"lockstep/txmgr"
 )
 
@@ -41,14 +42,9 @@ func TestMargin(t *testing.T) {
 					return usual.say(method, params)
 				}
 			})}
-			chain, err := New(c.cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			chain := must.Get(New(c.cfg))(t)
 			defer chain.Close()
-			if _, err := chain.Market(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(chain.Market(t.Context()))(t)
 			got, err := chain.Simulate(t.Context(), txmgr.Call{From: "0x01", To: "0x02", Value: new(big.Int), Data: []byte{1}})
 			if got.Gas != c.want || (c.want == 0) != errors.Is(err, txmgr.ErrInvalid) {
 				t.Errorf("%d, %v; want %d", got.Gas, err, c.want)
@@ -61,19 +57,13 @@ func TestMargin(t *testing.T) {
 func TestPricesOfTheSettings(t *testing.T) {
 	usual := priced{next: gwei(20), base: gwei(20), price: gwei(21), suggested: gwei(1), tips: []int64{1}, used: []float64{0.5}}
 	yes := true
-	floor, err := New(Config{ID: 5, URLs: []string{scripted(t, usual.say)}, MinTip: gwei(30), Dev: &yes, Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	floor := must.Get(New(Config{ID: 5, URLs: []string{scripted(t, usual.say)}, MinTip: gwei(30), Dev: &yes, Timeout: time.Minute}))(t)
 	defer floor.Close()
 	market, err := floor.Market(t.Context())
 	if fees := market.Tips[txmgr.SpeedSlow]; err != nil || fees.Tip.Cmp(gwei(30)) != 0 || fees.Max.Cmp(gwei(70)) != 0 || !floor.Traits().Dev {
 		t.Errorf("with a floor: %+v, %v", market, err)
 	}
-	fixed, err := New(Config{ID: 5, URLs: []string{"http://127.0.0.1:1"}, GasPrice: new(big.Int)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fixed := must.Get(New(Config{ID: 5, URLs: []string{"http://127.0.0.1:1"}, GasPrice: new(big.Int)}))(t)
 	defer fixed.Close()
 	market, err = fixed.Market(t.Context())
 	if fees := market.Tips[txmgr.SpeedFast]; err != nil || fees.Max.Sign() != 0 || fees.Tip != nil || market.BaseFee != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockstep/internal/must"
 	"lockstep/txmgr"
 	"lockstep/txmgr/ethtx"
 )
@@ -50,9 +51,7 @@ func TestEncode(t *testing.T) {
 			call := txmgr.Calling{Function: c.function, ABI: json.RawMessage(c.abi)}
 			call.Bytecode, _ = hex.DecodeString(c.bytecode)
 			if c.args != "" {
-				if err := json.Unmarshal([]byte(c.args), &call.Args); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, json.Unmarshal([]byte(c.args), &call.Args))
 			}
 			data, _, err := ethtx.Form{ChainID: 1}.Encode(call)
 			if c.problem != "" {

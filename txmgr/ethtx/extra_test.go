@@ -13,25 +13,17 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/holiman/uint256"
 
+	"lockstep/internal/must"
 	"lockstep/txmgr"
 	"lockstep/txmgr/ethtx"
 )
 
 // TestTypes: what a request names besides the usual decides the type of its transaction, and is in it.
 func TestTypes(t *testing.T) {
-	key, err := crypto.HexToECDSA(strings.Repeat("17", 32))
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(crypto.HexToECDSA(strings.Repeat("17", 32)))(t)
 	form := ethtx.Form{ChainID: 5}
-	delegation, err := types.SignSetCode(key, types.SetCodeAuthorization{ChainID: *uint256.NewInt(5), Address: common.Address{9}, Nonce: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
-	delegations, err := json.Marshal([]types.SetCodeAuthorization{delegation})
-	if err != nil {
-		t.Fatal(err)
-	}
+	delegation := must.Get(types.SignSetCode(key, types.SetCodeAuthorization{ChainID: *uint256.NewInt(5), Address: common.Address{9}, Nonce: 3}))(t)
+	delegations := must.Get(json.Marshal([]types.SetCodeAuthorization{delegation}))(t)
 	accesses := json.RawMessage(`[{"address":"0x00000000000000000000000000000000000000aa","storageKeys":["0x0000000000000000000000000000000000000000000000000000000000000001"]}]`)
 	for name, c := range map[string]struct {
 		extra txmgr.Extra
@@ -57,10 +49,7 @@ func TestTypes(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		signature, err := crypto.Sign(crypto.Keccak256(u.Bytes), key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		signature := must.Get(crypto.Sign(crypto.Keccak256(u.Bytes), key))(t)
 		signed, err := form.Seal(u, signature)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -115,14 +104,8 @@ func TestGasThatIsTooLittle(t *testing.T) {
 			}
 		}
 	}
-	key, err := crypto.GenerateKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := types.MustSignNewTx(key, types.LatestSignerForChainID(big.NewInt(5)), &types.LegacyTx{Gas: 21_015, To: &common.Address{7}, Data: []byte{1}, GasPrice: big.NewInt(1)}).MarshalBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(crypto.GenerateKey())(t)
+	raw := must.Get(types.MustSignNewTx(key, types.LatestSignerForChainID(big.NewInt(5)), &types.LegacyTx{Gas: 21_015, To: &common.Address{7}, Data: []byte{1}, GasPrice: big.NewInt(1)}).MarshalBinary())(t)
 	if _, err := form.Decode(raw); err == nil || !strings.Contains(err.Error(), "want at least 21016") {
 		t.Errorf("what a caller has signed: %v", err)
 	}

@@ -11,22 +11,17 @@ import (
 	"github.com/ethereum/go-ethereum/crypto/kzg4844"
 	"github.com/holiman/uint256"
 
+	"lockstep/internal/must"
 	"lockstep/txmgr/ethtx"
 )
 
 // TestBlobsAreRefused: a blob has a fee of its own, which budgets and the fees of a replacement would leave
 // out. So nothing with blobs is taken, in neither of its two forms.
 func TestBlobsAreRefused(t *testing.T) {
-	key, err := crypto.GenerateKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(crypto.GenerateKey())(t)
 	form := ethtx.Form{ChainID: 1337}
 	sign := func(tx types.TxData) []byte {
-		raw, err := types.MustSignNewTx(key, types.LatestSignerForChainID(big.NewInt(1337)), tx).MarshalBinary()
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := must.Get(types.MustSignNewTx(key, types.LatestSignerForChainID(big.NewInt(1337)), tx).MarshalBinary())(t)
 		return raw
 	}
 	one := uint256.NewInt(1)

@@ -7,6 +7,7 @@ import (
 	"lockstep/consensus"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 	"lockstep/txmgr"
 )
 
@@ -90,10 +91,7 @@ func TestRefusals(t *testing.T) {
 
 // TestTag: what is stored is read back, and nothing else is read.
 func TestTag(t *testing.T) {
-	id, err := hedera.ParseTransactionID("0.0.2@1700000000.000000001")
-	if err != nil {
-		t.Fatal(err)
-	}
+	id := must.Get(hedera.ParseTransactionID("0.0.2@1700000000.000000001"))(t)
 	alone := tag{place: place{id, hedera.Entity(3)}}
 	behind := tag{place: place{id, hedera.Entity(3)}, before: &place{id, hedera.Entity(4)}}
 	for _, want := range []tag{alone, behind} {

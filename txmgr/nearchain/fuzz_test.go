@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockstep/internal/must"
 	"lockstep/internal/near"
 	"lockstep/txmgr"
 )
@@ -38,10 +39,7 @@ func (s saying) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func chainSaying(t testing.TB, s saying) *Chain {
 	t.Helper()
-	c, err := New(Config{ID: "near", URLs: []string{"http://127.0.0.1:1"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(New(Config{ID: "near", URLs: []string{"http://127.0.0.1:1"}}))(t)
 	c.endpoints[0].client = &http.Client{Transport: s}
 	return c
 }
@@ -49,24 +47,12 @@ func chainSaying(t testing.TB, s saying) *Chain {
 // transaction is a signed one.
 func transaction(t testing.TB) (near.SignedTransaction, txmgr.Signed) {
 	t.Helper()
-	key, err := near.ParseSecretKey("ed25519:" + near.EncodeBase58(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(near.ParseSecretKey("ed25519:" + near.EncodeBase58(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)))))(t)
 	tx := near.Transaction{Signer: "a.near", PublicKey: key.Public(), Nonce: 7, Receiver: "b.near", Actions: []near.Action{near.CreateAccount{}}}
-	hash, err := tx.Hash()
-	if err != nil {
-		t.Fatal(err)
-	}
-	signature, err := key.Sign(hash[:])
-	if err != nil {
-		t.Fatal(err)
-	}
+	hash := must.Get(tx.Hash())(t)
+	signature := must.Get(key.Sign(hash[:]))(t)
 	whole := near.SignedTransaction{Transaction: tx, Signature: signature}
-	one, err := signed(whole, "10")
-	if err != nil {
-		t.Fatal(err)
-	}
+	one := must.Get(signed(whole, "10"))(t)
 	return whole, one
 }
 
@@ -127,10 +113,7 @@ func TestAnswersThatProveNothing(t *testing.T) {
 
 func keyText(t testing.TB, one txmgr.Signed) string {
 	t.Helper()
-	tx, err := near.DecodeTransaction(one.Raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := must.Get(near.DecodeTransaction(one.Raw))(t)
 	return tx.PublicKey.String()
 }
 

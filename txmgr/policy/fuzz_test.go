@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"reflect"
 	"testing"
+
+	"lockstep/internal/must"
 )
 
 // Rules that are taken mean the same after they were stored and read again.
@@ -19,10 +21,7 @@ func FuzzRules(f *testing.F) {
 		if json.Unmarshal(raw, &r) != nil || r.normalise() != nil {
 			return
 		}
-		stored, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		stored := must.Get(json.Marshal(r))(t)
 		var again Rules
 		if err := json.Unmarshal(stored, &again); err != nil {
 			t.Fatalf("%s became %s: %v", raw, stored, err)

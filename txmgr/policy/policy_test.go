@@ -10,20 +10,16 @@ import (
 	"time"
 
 	"lockstep/internal/ledger"
+	"lockstep/internal/must"
 	"lockstep/txmgr"
 	"lockstep/txmgr/sqlstore"
 )
 
 func guard(t *testing.T) *Guard {
 	t.Helper()
-	db, err := ledger.Open(t.Context(), "memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(ledger.Open(t.Context(), "memory:"))(t)
 	t.Cleanup(func() { db.Close() })
-	if err := db.Migrate(t.Context(), sqlstore.Schema); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, db.Migrate(t.Context(), sqlstore.Schema))
 	return New(db)
 }
 
@@ -70,9 +66,7 @@ func TestRules(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := guard(t)
-			if _, err := g.Put(t.Context(), Policy{Tenant: test.tenant, Enabled: true, Rules: test.rules}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(g.Put(t.Context(), Policy{Tenant: test.tenant, Enabled: true, Rules: test.rules}))(t)
 			_, err := g.Allow(t.Context(), test.intent, test.cost)
 			switch {
 			case test.want == "" && err != nil:
@@ -112,9 +106,7 @@ func TestBudgetsAreHeldByTenantAndActor(t *testing.T) {
 	if got != want {
 		t.Errorf("holds %s, want %s", got, want)
 	}
-	if _, err := g.Put(t.Context(), Policy{ID: p.ID, Enabled: false, Rules: p.Rules}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(g.Put(t.Context(), Policy{ID: p.ID, Enabled: false, Rules: p.Rules}))(t)
 	if holds, err := g.Allow(t.Context(), intent("t", shop, "", 1), cost(21, 2)); err != nil || len(holds) != 0 {
 		t.Errorf("a policy that is off holds %v, %v", holds, err)
 	}
@@ -132,9 +124,7 @@ func TestBudgetsAreHeldByTenantAndActor(t *testing.T) {
 func TestRates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := guard(t)
-		if _, err := g.Put(t.Context(), Policy{Enabled: true, Rules: Rules{TenantPerMinute: 3, ActorPerMinute: 2}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(g.Put(t.Context(), Policy{Enabled: true, Rules: Rules{TenantPerMinute: 3, ActorPerMinute: 2}}))(t)
 		ask := func(tenant, actor string) error {
 			i := intent(tenant, shop, "", 1)
 			i.Actor = actor
@@ -168,9 +158,7 @@ func TestRates(t *testing.T) {
 // A ledger that does not answer allows nothing.
 func TestUnknownPoliciesAllowNothing(t *testing.T) {
 	g := guard(t)
-	if err := g.db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, g.db.Close())
 	if _, err := g.Allow(t.Context(), intent("t", shop, "", 1), cost(1, 1)); !errors.Is(err, txmgr.ErrUnavailable) {
 		t.Errorf("error %v", err)
 	}

@@ -6,15 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"lockstep/internal/must"
 	"lockstep/internal/secret"
 )
 
 // TestMembersOfTheDocument: the table of docs/TXM.md has every member of a chain's entry, and no other.
 func TestMembersOfTheDocument(t *testing.T) {
-	text, err := os.ReadFile("../../docs/TXM.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../docs/TXM.md"))(t)
 	_, table, _ := strings.Cut(string(text), "### The members of a chain")
 	table, _, _ = strings.Cut(table, "**Pools.**")
 	rows := map[string]bool{}

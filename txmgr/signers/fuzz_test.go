@@ -11,6 +11,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/crypto"
 
+	"lockstep/internal/must"
 	"lockstep/internal/secret"
 )
 
@@ -74,22 +75,13 @@ func FuzzNEARKeyLists(f *testing.F) {
 
 // Whatever a key service answers as its public key is a point of the curve, or refused.
 func FuzzPublicKey(f *testing.F) {
-	key, err := crypto.GenerateKey()
-	if err != nil {
-		f.Fatal(err)
-	}
-	curve, err := asn1.Marshal(oidSecp256k1)
-	if err != nil {
-		f.Fatal(err)
-	}
+	key := must.Get(crypto.GenerateKey())(f)
+	curve := must.Get(asn1.Marshal(oidSecp256k1))(f)
 	point := crypto.FromECDSAPub(&key.PublicKey)
-	der, err := asn1.Marshal(struct {
+	der := must.Get(asn1.Marshal(struct {
 		Algorithm pkix.AlgorithmIdentifier
 		Key       asn1.BitString
-	}{pkix.AlgorithmIdentifier{Algorithm: oidPublicKey, Parameters: asn1.RawValue{FullBytes: curve}}, asn1.BitString{Bytes: point, BitLength: 8 * len(point)}})
-	if err != nil {
-		f.Fatal(err)
-	}
+	}{pkix.AlgorithmIdentifier{Algorithm: oidPublicKey, Parameters: asn1.RawValue{FullBytes: curve}}, asn1.BitString{Bytes: point, BitLength: 8 * len(point)}}))(f)
 	if got, err := publicKey(der); err != nil || !got.Equal(&key.PublicKey) {
 		f.Fatalf("a good key gave %v", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockstep/internal/must"
 	"lockstep/internal/near"
 	"lockstep/internal/secret"
 )
@@ -14,10 +15,7 @@ import (
 func nearSecret(t *testing.T, curve string) (text string, public near.PublicKey) {
 	t.Helper()
 	text = curve + ":" + near.EncodeBase58(bytes.Repeat([]byte{8}, 32))
-	key, err := near.ParseSecretKey(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(near.ParseSecretKey(text))(t)
 	return text, key.Public()
 }
 
@@ -41,10 +39,7 @@ func TestNEARKeys(t *testing.T) {
 		if key.Account() != want.account+"/"+want.public.String() {
 			t.Errorf("key %d is %s", i, key.Account())
 		}
-		raw, err := key.Sign(t.Context(), unsigned)
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := must.Get(key.Sign(t.Context(), unsigned))(t)
 		if s, err := near.NewSignature(want.public.Curve, raw); err != nil || !want.public.Verify(digest[:], s) {
 			t.Errorf("key %d: its signature is not its own (%v)", i, err)
 		}

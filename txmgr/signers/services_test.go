@@ -23,6 +23,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/crypto"
+
+	"lockstep/internal/must"
 )
 
 // service holds one key and signs as key services do: DER, the low and the high s by
@@ -38,10 +40,7 @@ var secp256k1 = asn1.ObjectIdentifier{1, 3, 132, 0, 10}
 
 func newService(t *testing.T) *service {
 	t.Helper()
-	key, err := crypto.GenerateKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(crypto.GenerateKey())(t)
 	return &service{key: key, curve: secp256k1}
 }
 
@@ -157,19 +156,14 @@ func (s *service) google(t *testing.T) (endpoint string) {
 	})
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
-	login, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	login := must.Get(rsa.GenerateKey(rand.Reader, 2048))(t)
 	der, _ := x509.MarshalPKCS8PrivateKey(login)
 	account, _ := json.Marshal(map[string]string{
 		"type": "service_account", "project_id": "p", "client_email": "t@p.iam.gserviceaccount.com", "private_key_id": "1", "client_id": "1",
 		"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})), "token_uri": server.URL + "/token",
 	})
 	file := filepath.Join(t.TempDir(), "account.json")
-	if err := os.WriteFile(file, account, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, account, 0o600))
 	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", file)
 	return server.URL
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/must"
 	"lockstep/internal/secret"
 	"lockstep/txmgr/signers"
 )
@@ -38,19 +39,14 @@ const (
 
 func address(t *testing.T, key string) common.Address {
 	t.Helper()
-	k, err := crypto.HexToECDSA(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := must.Get(crypto.HexToECDSA(key))(t)
 	return crypto.PubkeyToAddress(k.PublicKey)
 }
 
 func write(t *testing.T, name, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }
 
@@ -61,9 +57,7 @@ func TestEveryWayToGiveAKey(t *testing.T) {
 	folder := t.TempDir()
 	parsed, _ := crypto.HexToECDSA(keyA)
 	store := keystore.NewKeyStore(folder, keystore.LightScryptN, keystore.LightScryptP)
-	if _, err := store.ImportECDSA(parsed, "open sesame"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(store.ImportECDSA(parsed, "open sesame"))(t)
 	for name, test := range map[string]struct {
 		config signers.Config
 		env    []string
@@ -84,10 +78,7 @@ func TestEveryWayToGiveAKey(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			test.config.Timeout = envx.Millis(time.Minute)
 			test.config.Numbered = signers.Numbered(test.env)
-			set, err := signers.Open(t.Context(), test.config)
-			if err != nil {
-				t.Fatal(err)
-			}
+			set := must.Get(signers.Open(t.Context(), test.config))(t)
 			if fmt.Sprint(set.Addresses()) != fmt.Sprint(test.want) {
 				t.Fatalf("addresses %v, want %v", set.Addresses(), test.want)
 			}
@@ -106,10 +97,7 @@ func checkSignature(t *testing.T, set *signers.Set, address common.Address) {
 	}
 	for i := range 4 {
 		unsigned := []byte{0xf8, byte(i)}
-		signature, err := signer.Sign(t.Context(), unsigned)
-		if err != nil {
-			t.Fatal(err)
-		}
+		signature := must.Get(signer.Sign(t.Context(), unsigned))(t)
 		key, err := crypto.SigToPub(crypto.Keccak256(unsigned), signature)
 		if err != nil || crypto.PubkeyToAddress(*key) != address {
 			t.Fatalf("the signature recovers to another key (%v)", err)
@@ -126,9 +114,7 @@ func TestWrongKeysAreRefusedWithoutShowingThem(t *testing.T) {
 	broken := keyA[:63] + "g"
 	parsed, _ := crypto.HexToECDSA(keyA)
 	folder, missing := t.TempDir(), filepath.Join(t.TempDir(), "missing")
-	if _, err := keystore.NewKeyStore(folder, keystore.LightScryptN, keystore.LightScryptP).ImportECDSA(parsed, "right"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(keystore.NewKeyStore(folder, keystore.LightScryptN, keystore.LightScryptP).ImportECDSA(parsed, "right"))(t)
 	for name, test := range map[string]struct {
 		config signers.Config
 		env    []string
@@ -168,10 +154,7 @@ func TestWrongKeysAreRefusedWithoutShowingThem(t *testing.T) {
 // No way of printing, logging or encoding a signer or the settings shows a key.
 func TestNothingShowsAKey(t *testing.T) {
 	config := signers.Config{Key: keyA, Keys: keyB, Timeout: envx.Millis(time.Minute), Numbered: map[string]secret.String{"RELAYER_PRIVATE_KEY_0": "3e1d968b041d84dd120a5860cee60cd83f9374ef527ca86996317ada3d0d03e7"}}
-	set, err := signers.Open(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must.Get(signers.Open(t.Context(), config))(t)
 	signer, _ := set.Get(address(t, keyA))
 	var out bytes.Buffer
 	log := slog.New(slog.NewJSONHandler(&out, nil))
@@ -214,10 +197,7 @@ func TestKeyServices(t *testing.T) {
 				return signers.Open(ctx, config)
 			}
 			good := newService(t)
-			set, err := open(t.Context(), good)
-			if err != nil {
-				t.Fatal(err)
-			}
+			set := must.Get(open(t.Context(), good))(t)
 			want := crypto.PubkeyToAddress(good.key.PublicKey)
 			if len(set.Addresses()) != 1 || set.Addresses()[0] != want {
 				t.Fatalf("addresses %v, want %s", set.Addresses(), want)
@@ -302,9 +282,7 @@ func TestKeyServicesOfEveryKind(t *testing.T) {
 			if test.change != nil {
 				test.change(&config)
 			}
-			if err := config.Validate(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, config.Validate())
 			set, err := signers.Open(t.Context(), config)
 			if test.want != "" {
 				if err == nil || !strings.Contains(err.Error(), test.want) || len(err.Error()) > 600 || strings.Contains(err.Error(), token) || strings.Contains(err.Error(), "another-token") {
@@ -350,19 +328,13 @@ func TestKeyServiceThatKnowsItsClients(t *testing.T) {
 	defer server.Close()
 	own := server.TLS.Certificates[0]
 	clients := x509.NewCertPool()
-	leaf, err := x509.ParseCertificate(own.Certificate[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	leaf := must.Get(x509.ParseCertificate(own.Certificate[0]))(t)
 	clients.AddCert(leaf)
 	server.TLS.ClientCAs, server.TLS.ClientAuth = clients, tls.RequireAnyClientCert
 	pemOf := func(kind string, der []byte) secret.String {
 		return secret.String(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(own.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	keyDER := must.Get(x509.MarshalPKCS8PrivateKey(own.PrivateKey))(t)
 	certificate, key := pemOf("CERTIFICATE", own.Certificate[0]), pemOf("PRIVATE KEY", keyDER)
 	with := func(roots, certificate, key secret.String) error {
 		config := signers.Config{
@@ -388,10 +360,7 @@ func TestKeyServiceThatKnowsItsClients(t *testing.T) {
 }
 
 func TestUnknownAddress(t *testing.T) {
-	set, err := signers.NewSet()
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must.Get(signers.NewSet())(t)
 	if signer, ok := set.Get(common.Address{1}); ok {
 		t.Errorf("an empty set has the signer %v", signer)
 	}

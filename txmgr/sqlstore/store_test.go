@@ -15,6 +15,7 @@ import (
 
 	"lockstep/internal/lease"
 	"lockstep/internal/ledger"
+	"lockstep/internal/must"
 	"lockstep/internal/pgtest"
 	"lockstep/txmgr"
 	"lockstep/txmgr/sqlstore"
@@ -37,15 +38,9 @@ type room struct {
 
 func newRoom(t *testing.T, url string) *room {
 	t.Helper()
-	db, err := ledger.Open(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(ledger.Open(t.Context(), url))(t)
 	t.Cleanup(func() { _ = db.Close() })
-	store, err := sqlstore.New(t.Context(), db)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(sqlstore.New(t.Context(), db))(t)
 	r := &room{t: t, Store: store, db: db}
 	r.must(r.AddLane(t.Context(), txmgr.Lane{Chain: chain, Signer: signer, Ours: true, Pools: []string{"default"}}))
 	r.keep = lease.NewKeeper(db, "txm", "one", lease.Options{}, slog.New(slog.DiscardHandler))

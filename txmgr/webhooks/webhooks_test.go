@@ -21,6 +21,7 @@ import (
 
 	"lockstep/internal/envx"
 	"lockstep/internal/ledger"
+	"lockstep/internal/must"
 	"lockstep/internal/pgtest"
 	"lockstep/txmgr"
 	"lockstep/txmgr/sqlstore"
@@ -28,14 +29,9 @@ import (
 
 func open(t *testing.T, url string) *ledger.DB {
 	t.Helper()
-	db, err := ledger.Open(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(ledger.Open(t.Context(), url))(t)
 	t.Cleanup(func() { db.Close() })
-	if err := db.Migrate(t.Context(), sqlstore.Schema); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, db.Migrate(t.Context(), sqlstore.Schema))
 	return db
 }
 
@@ -48,10 +44,7 @@ func config() Config {
 
 func service(t *testing.T, db *ledger.DB) *Service {
 	t.Helper()
-	s, err := New(config(), db, Options{Topic: "txm", Kinds: txmgr.EventKinds(), Agent: "test"}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(New(config(), db, Options{Topic: "txm", Kinds: txmgr.EventKinds(), Agent: "test"}, slog.New(slog.DiscardHandler)))(t)
 	return s
 }
 
@@ -72,7 +65,7 @@ func run(t *testing.T, s *Service) {
 // happen writes events of one tenant's intents into the stream.
 func happen(t *testing.T, db *ledger.DB, tenant string, events ...string) {
 	t.Helper()
-	err := db.Write(t.Context(), func(tx *ledger.Tx) error {
+	must.Do(t, db.Write(t.Context(), func(tx *ledger.Tx) error {
 		for _, e := range events {
 			subject, kind, _ := strings.Cut(e, " ")
 			body := fmt.Sprintf(`{"id":%q,"tenant":%q,"note":"%s"}`, subject, tenant, strings.Repeat("x", 10))
@@ -81,13 +74,8 @@ func happen(t *testing.T, db *ledger.DB, tenant string, events ...string) {
 			}
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.Sequence(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	}))
+	must.Get(db.Sequence(t.Context()))(t)
 }
 
 // receiver takes deliveries and refuses those that refuse says.
@@ -174,14 +162,8 @@ func TestDeliveriesAreOrderedBySubject(t *testing.T) {
 		first, second := service(t, db), service(t, db)
 		r := newReceiver(t)
 		happen(t, db, "acme", "old tx.accepted") // before the webhook: not its business
-		hook, key, err := first.Create(t.Context(), "acme", r.URL, []string{"tx.mined", "tx.c*"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		verifier, err := standard.NewWebhook(key.Reveal())
-		if err != nil {
-			t.Fatal(err)
-		}
+		hook, key := must.Get2(first.Create(t.Context(), "acme", r.URL, []string{"tx.mined", "tx.c*"}))(t)
+		verifier := must.Get(standard.NewWebhook(key.Reveal()))(t)
 		r.check = func(body []byte, header http.Header) {
 			if err := verifier.Verify(body, header); err != nil {
 				t.Errorf("signature: %v", err)
@@ -241,10 +223,7 @@ func TestAFailingSubjectWaitsAlone(t *testing.T) {
 			}
 			return http.StatusOK
 		}
-		hook, _, err := s.Create(t.Context(), "", r.URL, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		hook, _ := must.Get2(s.Create(t.Context(), "", r.URL, nil))(t)
 		run(t, s)
 		happen(t, db, "", "bad tx.a", "bad tx.b", "good tx.a", "good tx.b")
 		s.Wake()
@@ -267,9 +246,7 @@ func TestAFailingSubjectWaitsAlone(t *testing.T) {
 		r.mu.Lock()
 		bad = false
 		r.mu.Unlock()
-		if _, err := s.Redeliver(t.Context(), "", hook.ID, dead.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.Redeliver(t.Context(), "", hook.ID, dead.ID))(t)
 		r.until(t, "the redelivery", func(got []envelope) bool { return slices.Equal(sequences(got, "bad"), []int64{2, 1}) })
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -281,16 +258,13 @@ func TestAFailingSubjectWaitsAlone(t *testing.T) {
 
 func exec(t *testing.T, db *ledger.DB, query string, args ...any) {
 	t.Helper()
-	err := db.Write(t.Context(), func(tx *ledger.Tx) error {
+	must.Do(t, db.Write(t.Context(), func(tx *ledger.Tx) error {
 		n, err := tx.Exec(t.Context(), query, args...)
 		if err == nil && n == 0 {
 			return errors.New("nothing was changed")
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // waitFor polls the deliveries of a webhook for one that fits.
@@ -300,10 +274,7 @@ func waitFor(t *testing.T, s *Service, hook string, fits func(*Delivery) bool) *
 	defer tick.Stop()
 	limit := time.After(5 * time.Minute)
 	for {
-		list, err := s.Deliveries(t.Context(), "", hook, "", "", 500)
-		if err != nil {
-			t.Fatal(err)
-		}
+		list := must.Get(s.Deliveries(t.Context(), "", hook, "", "", 500))(t)
 		for _, d := range list {
 			if fits(d) {
 				return d
@@ -323,14 +294,9 @@ func TestTheLedgerFails(t *testing.T) {
 	s := service(t, db)
 	r := newReceiver(t)
 	for range 2 {
-		hook, _, err := s.Create(t.Context(), "", r.URL, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		hook, _ := must.Get2(s.Create(t.Context(), "", r.URL, nil))(t)
 		happen(t, db, "", "a tx.a")
-		if _, err := s.expand(t.Context(), hook.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.expand(t.Context(), hook.ID))(t)
 	}
 	exec(t, db, "UPDATE webhooks SET old_until = 'never' WHERE created_at = (SELECT max(created_at) FROM webhooks)") // no number
 	if _, _, err := s.claim(t.Context()); err == nil {
@@ -353,14 +319,9 @@ func TestAClaimEndsByItself(t *testing.T) {
 	db := open(t, "memory:")
 	s := service(t, db)
 	r := newReceiver(t)
-	hook, _, err := s.Create(t.Context(), "", r.URL, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	hook, _ := must.Get2(s.Create(t.Context(), "", r.URL, nil))(t)
 	happen(t, db, "", "a tx.a")
-	if _, err := s.expand(t.Context(), hook.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.expand(t.Context(), hook.ID))(t)
 	taken, _, err := s.claim(t.Context())
 	if err != nil || len(taken) != 1 {
 		t.Fatalf("claimed %d, %v", len(taken), err)
@@ -374,9 +335,7 @@ func TestAClaimEndsByItself(t *testing.T) {
 		t.Fatalf("not claimed after the claim's end: %v", err)
 	}
 	// The first claim's answer comes late and changes nothing.
-	if err := s.settle(t.Context(), taken[0].Delivery, StatusDead, 0, "late", 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.settle(t.Context(), taken[0].Delivery, StatusDead, 0, "late", 0))
 	if d := waitFor(t, s, hook.ID, func(*Delivery) bool { return true }); d.Status != StatusPending {
 		t.Errorf("the late answer made it %s", d.Status)
 	}
@@ -385,10 +344,7 @@ func TestAClaimEndsByItself(t *testing.T) {
 func TestRotation(t *testing.T) {
 	db := open(t, "memory:")
 	s := service(t, db)
-	hook, older, err := s.Create(t.Context(), "acme", "https://hooks.example/x", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	hook, older := must.Get2(s.Create(t.Context(), "acme", "https://hooks.example/x", nil))(t)
 	rotated, newer, err := s.Rotate(t.Context(), "acme", hook.ID, time.Hour)
 	if err != nil || newer == older {
 		t.Fatal(err)
@@ -411,10 +367,7 @@ func TestWhatCannotBeAWebhook(t *testing.T) {
 	db := open(t, "memory:")
 	cfg := config()
 	cfg.Networks = nil
-	s, err := New(cfg, db, Options{Topic: "txm", Kinds: txmgr.EventKinds()}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(New(cfg, db, Options{Topic: "txm", Kinds: txmgr.EventKinds()}, slog.New(slog.DiscardHandler)))(t)
 	for url, events := range map[string][]string{
 		"http://127.0.0.1/": nil, "http://169.254.169.254/latest": nil, "http://[::1]:80/": nil, "ftp://hooks.example": nil, "": nil,
 		"https://hooks.example": {"tx.mined, tx.failed"}, "https://hooks.example/" + strings.Repeat("x", 3000): nil,
@@ -453,27 +406,18 @@ func TestWhatCannotBeAWebhook(t *testing.T) {
 func TestPruneKeepsWhatIsPending(t *testing.T) {
 	db := open(t, "memory:")
 	s := service(t, db)
-	hook, _, err := s.Create(t.Context(), "", "http://127.0.0.1:1/", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	hook, _ := must.Get2(s.Create(t.Context(), "", "http://127.0.0.1:1/", nil))(t)
 	happen(t, db, "", "a tx.a", "b tx.a")
-	if _, err := s.expand(t.Context(), hook.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.expand(t.Context(), hook.ID))(t)
 	exec(t, db, "UPDATE deliveries SET status = 'delivered', done_at = 1 WHERE subject = 'a'")
 	exec(t, db, "UPDATE webhook_sequences SET at = 1")
-	if err := s.prune(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.prune(t.Context()))
 	list, err := s.Deliveries(t.Context(), "", hook.ID, "", "", 10)
 	if err != nil || len(list) != 1 || list[0].Subject != "b" {
 		t.Errorf("left: %v, %v", list, err)
 	}
 	happen(t, db, "", "b tx.b")
-	if _, err := s.expand(t.Context(), hook.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.expand(t.Context(), hook.ID))(t)
 	if d := waitFor(t, s, hook.ID, func(d *Delivery) bool { return d.Kind == "tx.b" }); d.Sequence != 2 {
 		t.Errorf("the next of a subject with a pending delivery has sequence %d", d.Sequence)
 	}
@@ -498,24 +442,16 @@ func TestWorkersAreShared(t *testing.T) {
 	db := open(t, "memory:")
 	s := service(t, db) // with 8 workers
 	for _, tenant := range []string{"acme", "other"} {
-		hook, _, err := s.Create(t.Context(), tenant, "http://127.0.0.1:1/", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		hook, _ := must.Get2(s.Create(t.Context(), tenant, "http://127.0.0.1:1/", nil))(t)
 		var events []string
 		for n := range 20 {
 			events = append(events, fmt.Sprintf("%s%d tx.a", tenant, n))
 		}
 		happen(t, db, tenant, events...)
-		if _, err := s.expand(t.Context(), hook.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.expand(t.Context(), hook.ID))(t)
 	}
 	counts := map[string]int{}
-	list, _, err := s.claim(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	list, _ := must.Get2(s.claim(t.Context()))(t)
 	for _, d := range list {
 		counts[d.hook.Tenant]++
 	}

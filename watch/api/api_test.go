@@ -25,6 +25,7 @@ import (
 	"lockstep/internal/access"
 	"lockstep/internal/lease"
 	"lockstep/internal/ledger"
+	"lockstep/internal/must"
 	"lockstep/internal/secret"
 	"lockstep/watch"
 	"lockstep/watch/api"
@@ -81,24 +82,16 @@ type world struct {
 
 func signature(t *testing.T, text string) *decode.Signature {
 	t.Helper()
-	s, err := decode.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(decode.Parse(text))(t)
 	return s
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	db, err := ledger.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "watch.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(ledger.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "watch.db")))(t)
 	t.Cleanup(func() { _ = db.Close() })
 	for _, schema := range []ledger.Schema{watch.Schema, access.Schema} {
-		if err := db.Migrate(t.Context(), schema); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, db.Migrate(t.Context(), schema))
 	}
 	chain := watchtest.New(t, 4)
 	return &world{t: t, chain: chain, db: db, keys: access.New(db, "", ""), book: &book{}, endpoints: []secret.String{secret.String(chain.URL)}}
@@ -125,16 +118,11 @@ func (w *world) process(name string, events ...string) (url string, stop func())
 	}
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	// However slow the machine is, the process keeps its units: it reads each block once, and hands each message on once.
-	service, err := watch.New(watch.Config{Plan: plan, Instance: name, Version: "test", Lease: lease.Options{TTL: 10 * time.Minute}}, watch.Deps{DB: w.db, Log: log, Sinks: func(string) (watch.Sink, error) { return w.book, nil }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	service := must.Get(watch.New(watch.Config{Plan: plan, Instance: name, Version: "test", Lease: lease.Options{TTL: 10 * time.Minute}}, watch.Deps{DB: w.db, Log: log, Sinks: func(string) (watch.Sink, error) { return w.book, nil }}))(t)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(service.Collectors()...)
 	surface := api.New(api.Deps{Watchers: service, Keys: w.keys, Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), Version: "test", Log: log})
-	if err := surface.Listen(t.Context(), "127.0.0.1:0", false); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, surface.Listen(t.Context(), "127.0.0.1:0", false))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 2)
 	go func() { done <- service.Run(ctx) }()
@@ -157,10 +145,7 @@ type answer struct {
 
 func (w *world) ask(method, path string, header ...string) answer {
 	w.t.Helper()
-	request, err := http.NewRequestWithContext(w.t.Context(), method, w.url+path, nil)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	request := must.Get(http.NewRequestWithContext(w.t.Context(), method, w.url+path, nil))(w.t)
 	for i := 0; i+1 < len(header); i += 2 {
 		if header[i] == "Host" {
 			request.Host = header[i+1]
@@ -172,10 +157,7 @@ func (w *world) ask(method, path string, header ...string) answer {
 		w.t.Fatal(err)
 	}
 	defer func() { _ = got.Body.Close() }()
-	body, err := io.ReadAll(got.Body)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	body := must.Get(io.ReadAll(got.Body))(w.t)
 	return answer{got.StatusCode, got.Header, string(body)}
 }
 
@@ -339,10 +321,7 @@ func TestStreamResumes(t *testing.T) {
 	read := func(path, last string, count int) (ids, kinds []string) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, w.url+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		request := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, w.url+path, nil))(t)
 		if last != "" {
 			request.Header.Set("Last-Event-ID", last)
 		}
@@ -359,9 +338,7 @@ func TestStreamResumes(t *testing.T) {
 			}
 			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
 				var e watch.Event
-				if err := json.Unmarshal([]byte(data), &e); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, json.Unmarshal([]byte(data), &e))
 				ids, kinds = append(ids, at), append(kinds, e.Event)
 			}
 		}
@@ -494,10 +471,7 @@ func TestSinks(t *testing.T) {
 	if _, _, err := w.keys.Create(t.Context(), "", access.RoleAdmin, ""); err != nil {
 		t.Fatal(err)
 	}
-	_, reader, err := w.keys.Create(t.Context(), "", access.RoleRead, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, reader := must.Get2(w.keys.Create(t.Context(), "", access.RoleRead, ""))(t)
 	if a := w.ask("GET", "/v1/sinks", "Authorization", "Bearer "+reader.Reveal()); a.status != http.StatusOK || strings.Contains(a.body, "full") || !strings.Contains(a.body, "failingSince") {
 		t.Errorf("a reader sees %s", a.body)
 	}
@@ -569,14 +543,8 @@ func TestPage(t *testing.T) {
 			}
 		}
 	}
-	_, admin, err := w.keys.Create(t.Context(), "", access.RoleAdmin, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, tenants, err := w.keys.Create(t.Context(), "acme", access.RoleAdmin, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, admin := must.Get2(w.keys.Create(t.Context(), "", access.RoleAdmin, ""))(t)
+	_, tenants := must.Get2(w.keys.Create(t.Context(), "acme", access.RoleAdmin, ""))(t)
 	for token, role := range map[string]string{admin.Reveal(): "admin", tenants.Reveal(): "", "lsk_x": ""} {
 		var about struct {
 			Parts               []string
@@ -612,22 +580,13 @@ var every = []struct {
 
 func TestRoles(t *testing.T) {
 	w := newWorld(t)
-	_, admin, err := w.keys.Create(t.Context(), "", access.RoleAdmin, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, admin := must.Get2(w.keys.Create(t.Context(), "", access.RoleAdmin, ""))(t)
 	tokens := map[access.Role]string{access.RoleAdmin: admin.Reveal()}
 	for _, role := range []access.Role{access.RoleRead, access.RoleSend} {
-		_, token, err := w.keys.Create(t.Context(), "", role, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, token := must.Get2(w.keys.Create(t.Context(), "", role, ""))(t)
 		tokens[role] = token.Reveal()
 	}
-	_, tenants, err := w.keys.Create(t.Context(), "acme", access.RoleAdmin, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, tenants := must.Get2(w.keys.Create(t.Context(), "acme", access.RoleAdmin, ""))(t)
 	w.run(approved)
 	paths := map[string]bool{}
 	for _, op := range every {
@@ -692,9 +651,7 @@ func TestNotReadyWithReasons(t *testing.T) {
 	})
 	w.stop()
 	surface := api.New(api.Deps{Watchers: stranded(t), Keys: w.keys, Log: slog.New(slog.DiscardHandler)})
-	if err := surface.Listen(t.Context(), "127.0.0.1:0", false); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, surface.Listen(t.Context(), "127.0.0.1:0", false))
 	w.url = "http://" + surface.Addr()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -711,21 +668,13 @@ func TestNotReadyWithReasons(t *testing.T) {
 // stranded is a process whose database is gone.
 func stranded(t *testing.T) *watch.Service {
 	t.Helper()
-	db, err := ledger.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "gone.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(ledger.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "gone.db")))(t)
 	plan := watch.Plan{
 		Chains:  []watch.Chain{{ID: 1, URLs: []secret.String{"http://127.0.0.1:1"}}},
 		Watches: []watch.Watch{{Name: "w", Chain: 1, Addresses: []common.Address{{1}}, Events: []*decode.Signature{signature(t, approved)}}},
 	}
-	service, err := watch.New(watch.Config{Plan: plan, Instance: "s"}, watch.Deps{DB: db, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	service := must.Get(watch.New(watch.Config{Plan: plan, Instance: "s"}, watch.Deps{DB: db, Log: slog.New(slog.DiscardHandler)}))(t)
+	must.Do(t, db.Close())
 	return service
 }
 

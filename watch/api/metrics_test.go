@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"lockstep/internal/must"
 	"lockstep/internal/secret"
 	"lockstep/watch/watchtest"
 )
@@ -107,10 +108,7 @@ func (b *book) setFull(full bool) {
 // A scraper sees what happened, in every metric that docs/METRICS.md has of the watchers.
 func TestEveryMetricTellsWhatHappened(t *testing.T) {
 	w := newWorld(t)
-	node, err := url.Parse(w.chain.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	node := must.Get(url.Parse(w.chain.URL))(t)
 	dead, alive := &gate{}, &gate{}
 	w.endpoints = []secret.String{dead.start(t, nil), alive.start(t, httputil.NewSingleHostReverseProxy(node))}
 	w.run(approved, released)
@@ -264,10 +262,7 @@ func TestEveryMetricTellsWhatHappened(t *testing.T) {
 // documented reads the metrics of the watchers and their labels in docs/METRICS.md.
 func documented(t *testing.T) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/METRICS.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../docs/METRICS.md"))(t)
 	_, part, _ := strings.Cut(string(text), "\n## The watchers\n")
 	part, _, _ = strings.Cut(part, "\n## ")
 	found := map[string]string{}

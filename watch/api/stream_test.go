@@ -11,6 +11,7 @@ import (
 
 	"lockstep/internal/access"
 	"lockstep/internal/ledger"
+	"lockstep/internal/must"
 	"lockstep/watch"
 )
 
@@ -53,12 +54,9 @@ func TestStreamTellsEveryReader(t *testing.T) {
 	}
 	opened.Wait()
 	for n := range deployments {
-		err := w.db.Write(t.Context(), func(tx *ledger.Tx) error {
+		must.Do(t, w.db.Write(t.Context(), func(tx *ledger.Tx) error {
 			return tx.Emit(t.Context(), ledger.Event{Topic: "another", Subject: "s", Kind: "k", Body: "{}"})
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 		w.deploy(n + 1)
 		w.chain.Commit()
 	}
@@ -75,19 +73,13 @@ func TestStreamsOfOneKey(t *testing.T) {
 	w := newWorld(t)
 	var tokens []string
 	for range 2 {
-		_, token, err := w.keys.Create(t.Context(), "", access.RoleAdmin, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, token := must.Get2(w.keys.Create(t.Context(), "", access.RoleAdmin, ""))(t)
 		tokens = append(tokens, token.Reveal())
 	}
 	w.run(approved)
 	client := &http.Client{Transport: &http.Transport{}}
 	open := func(token string) int {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.url+"/v1/events/stream", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, w.url+"/v1/events/stream", nil))(t)
 		request.Header.Set("Authorization", "Bearer "+token)
 		answer, err := client.Do(request)
 		if err != nil {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"lockstep/internal/must"
 )
 
 func TestCheck(t *testing.T) {
@@ -45,10 +47,7 @@ func FuzzReceivers(f *testing.F) {
 			if target == "" {
 				target = "https://x/"
 			}
-			m, err := New(kind, "", target)
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := must.Get(New(kind, "", target))(t)
 			event := `{"event":"E","watch":"w","chain":1,"args":{"note":"` + inJSON(note) + `","` + inJSON(name) + `x":["` + inJSON(note) + `"]}}`
 			text, err := m.Make([]byte(event))
 			if err != nil && !errors.Is(err, ErrTooLong) || errors.Is(err, ErrTooLong) && len(name)+len(note) < 500 {

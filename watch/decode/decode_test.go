@@ -13,15 +13,13 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
 
+	"lockstep/internal/must"
 	"lockstep/watch/decode"
 )
 
 func parse(t *testing.T, text string) *decode.Signature {
 	t.Helper()
-	s, err := decode.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(decode.Parse(text))(t)
 	return s
 }
 
@@ -76,16 +74,10 @@ func pack(t *testing.T, types string, values ...any) []byte {
 	t.Helper()
 	var args abi.Arguments
 	for name := range strings.SplitSeq(types, " ") {
-		typ, err := abi.NewType(name, "", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		typ := must.Get(abi.NewType(name, "", nil))(t)
 		args = append(args, abi.Argument{Type: typ})
 	}
-	data, err := args.Pack(values...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(args.Pack(values...))(t)
 	return data
 }
 
@@ -113,10 +105,7 @@ func TestDecode(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := parse(t, c.signature)
-			args, err := s.Decode(append([]common.Hash{s.Selector}, c.topics...), c.data)
-			if err != nil {
-				t.Fatal(err)
-			}
+			args := must.Get(s.Decode(append([]common.Hash{s.Selector}, c.topics...), c.data))(t)
 			got, err := json.Marshal(args.Args)
 			if err != nil || string(got) != c.want {
 				t.Errorf("got %s, %v, want %s", got, err, c.want)
@@ -175,9 +164,7 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("%d bytes of %s took %d bytes, the maximum is %d", len(data), s, taken, most)
 		}
 		if err == nil {
-			if _, err := json.Marshal(args); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(json.Marshal(args))(t)
 		}
 	})
 }
@@ -260,10 +247,7 @@ func TestBytesThatAreNoText(t *testing.T) {
 
 func encode(t *testing.T, v any) string {
 	t.Helper()
-	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(v))(t)
 	return string(text)
 }
 

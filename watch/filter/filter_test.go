@@ -10,15 +10,13 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/google/go-cmp/cmp"
 
+	"lockstep/internal/must"
 	"lockstep/watch/decode"
 )
 
 func event(t testing.TB, text string) *decode.Signature {
 	t.Helper()
-	s, err := decode.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(decode.Parse(text))(t)
 	return s
 }
 
@@ -152,14 +150,8 @@ func TestTopics(t *testing.T) {
 		"(to in treasury.txt && paused) || (to == " + ours[2] + " && from == to)": {2: 3},
 		"order.amount == 5 && note == \"x\"":                                      {},
 	} {
-		e, err := Parse(text, files)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f, err := e.Bind(event(t, everything))
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(Parse(text, files))(t)
+		f := must.Get(e.Bind(event(t, everything)))(t)
 		got := map[int]int{}
 		for place, topics := range f.Topics() {
 			got[place] = len(topics)
@@ -178,14 +170,8 @@ func TestTopics(t *testing.T) {
 		"F(uint8 indexed m, uint8 n) anonymous": {"m in [7, 7]", map[int][]common.Hash{0: {{31: 7}}}},
 		"F(uint8 n)":                            {"n == 7", map[int][]common.Hash{}},
 	} {
-		e, err := Parse(c.text, files)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f, err := e.Bind(event(t, signature))
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(Parse(c.text, files))(t)
+		f := must.Get(e.Bind(event(t, signature)))(t)
 		if diff := cmp.Diff(c.want, f.Topics()); diff != "" {
 			t.Errorf("%s: %s", signature, diff)
 		}
@@ -195,10 +181,7 @@ func TestTopics(t *testing.T) {
 // TestTextFollowsItsLists: another file is another condition.
 func TestTextFollowsItsLists(t *testing.T) {
 	said := func(content string) string {
-		e, err := Parse("to  in\ta.txt", func(string) (string, error) { return content, nil })
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(Parse("to  in\ta.txt", func(string) (string, error) { return content, nil }))(t)
 		return e.String()
 	}
 	if a, b := said("0x01"), said("0x02"); a == b || a != said("0x01") || !strings.HasPrefix(a, "to in a.txt ") {

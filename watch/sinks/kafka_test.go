@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"lockstep/internal/must"
 	"lockstep/internal/secret"
 	"lockstep/watch"
 	"lockstep/watch/sinks"
@@ -50,13 +51,10 @@ func (c deafConn) Write(b []byte) (int, error) {
 // kafka starts brokers of Kafka with a topic of four partitions.
 func kafka(t *testing.T, lose *atomic.Int32, options ...kfake.Opt) *kfake.Cluster {
 	t.Helper()
-	cluster, err := kfake.NewCluster(append(options, kfake.NumBrokers(3), kfake.SeedTopics(4, "events"), kfake.ListenFn(func(network, address string) (net.Listener, error) {
+	cluster := must.Get(kfake.NewCluster(append(options, kfake.NumBrokers(3), kfake.SeedTopics(4, "events"), kfake.ListenFn(func(network, address string) (net.Listener, error) {
 		l, err := net.Listen(network, address)
 		return deafListener{l, lose}, err
-	}))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))...))(t)
 	t.Cleanup(cluster.Close)
 	return cluster
 }
@@ -64,16 +62,11 @@ func kafka(t *testing.T, lose *atomic.Int32, options ...kfake.Opt) *kfake.Cluste
 // records reads a topic until it has had so many records.
 func records(t *testing.T, cluster *kfake.Cluster, n int) (list []*kgo.Record) {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.ConsumeTopics("events"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.ConsumeTopics("events")))(t)
 	defer client.Close()
 	for len(list) < n {
 		fetched := client.PollFetches(t.Context())
-		if err := fetched.Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, fetched.Err())
 		list = append(list, fetched.Records()...)
 	}
 	return list
@@ -108,22 +101,15 @@ func TestKafka(t *testing.T) {
 		}
 		return nil, nil, false
 	})
-	sink, err := sinks.New("kafka://"+strings.Join(cluster.ListenAddrs(), ",")+"/events", deps(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sink := must.Get(sinks.New("kafka://"+strings.Join(cluster.ListenAddrs(), ",")+"/events", deps(t)))(t)
 	defer sink.Close()
 	batch := messages(5, 12)
 	insist(t, sink, batch[:20])
 	for p := range int32(4) {
-		if err := cluster.MoveTopicPartition("events", p, (cluster.LeaderFor("events", p)+1)%3); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cluster.MoveTopicPartition("events", p, (cluster.LeaderFor("events", p)+1)%3))
 	}
 	insist(t, sink, batch[20:40])
-	if err := cluster.RemoveNode(cluster.LeaderFor("events", 0)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cluster.RemoveNode(cluster.LeaderFor("events", 0)))
 	insist(t, sink, batch[40:])
 	if trouble.Load() != 2 {
 		t.Errorf("there was trouble %d times in %d requests, want two times", trouble.Load(), produced.Load())
@@ -201,10 +187,7 @@ func TestKafkaLogsIn(t *testing.T) {
 		d := deps(t)
 		d.KafkaPassword = secret.String("p@ss/word")
 		publish(t, "kafka://us%3Aer@"+host, d, messages(1, 1))
-		sink, err := sinks.New("kafka://us%3Aer:hunter2@"+host, d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sink := must.Get(sinks.New("kafka://us%3Aer:hunter2@"+host, d))(t)
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		n, err := sink.Publish(ctx, messages(1, 1))
 		cancel()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"lockstep/internal/must"
 	"lockstep/watch"
 	"lockstep/watch/sinks"
 )
@@ -49,14 +50,8 @@ func TestManagerSink(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(map[string]any{"id": "t", "code": code, "status": "accepted"})
 	}))
 	defer server.Close()
-	plan, err := watch.Read([]byte(strings.ReplaceAll(actions, "URL", server.URL)), "watch.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	sink, err := sinks.New("manager:"+server.URL, sinks.Deps{Plan: plan, ManagerKey: "lsk_x", Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := must.Get(watch.Read([]byte(strings.ReplaceAll(actions, "URL", server.URL)), "watch.yaml"))(t)
+	sink := must.Get(sinks.New("manager:"+server.URL, sinks.Deps{Plan: plan, ManagerKey: "lsk_x", Log: slog.New(slog.DiscardHandler)}))(t)
 	defer sink.Close()
 	const contract, who = "0x05FbA803Be258049A27B820088bab1cAD2058871", "0x00000000000000000000000000000000000000Ee"
 	signatures := map[string]string{"Asked": "Asked(address,uint256)", "Told": "Told(uint256)", "Quiet": "Quiet()"}

@@ -192,13 +192,13 @@ func strangersEvents(t *testing.T) []watch.Message {
 			delete(args, "note")
 		}
 		m.ID = "w:31337:0x" + strings.Repeat("ab", 32) + ":7"
-		m.Timestamp, m.Args = 1795372316, json.RawMessage(must(json.Marshal(args)))
-		m.Body = must(json.Marshal(m.Event))
+		m.Timestamp, m.Args = 1795372316, json.RawMessage(mustBe(json.Marshal(args)))
+		m.Body = mustBe(json.Marshal(m.Event))
 	}
 	return batch
 }
 
-func must[T any](v T, err error) T {
+func mustBe[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
 	}
@@ -214,7 +214,7 @@ func TestReceivers(t *testing.T) {
 			var seen []string
 			var busyUntil time.Time
 			d := deps(t)
-			check := must(standard.NewWebhook(d.WebhookSecrets[0].Reveal()))
+			check := mustBe(standard.NewWebhook(d.WebhookSecrets[0].Reveal()))
 			service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				text, _ := io.ReadAll(r.Body)
 				mu.Lock()
@@ -287,7 +287,7 @@ func TestReceiversRefuse(t *testing.T) {
 			w.WriteHeader(c.status)
 			_, _ = io.WriteString(w, c.answer)
 		}))
-		sink := must(sinks.New(c.kind+":"+service.URL+c.path, deps(t)))
+		sink := mustBe(sinks.New(c.kind+":"+service.URL+c.path, deps(t)))
 		watchtest.Until(t, "the receiver answers", func() (bool, error) {
 			_, err := sink.Publish(t.Context(), messages(1, 1))
 			if !strings.Contains(fmt.Sprint(err), fmt.Sprint("answered ", c.status)) {
@@ -311,7 +311,7 @@ func TestTemplate(t *testing.T) {
 		"brief": `{"what": "{{.event}} of {{short .address}}", "amount": "{{units .args.amount 18}}", "at": "{{time .timestamp}}", "note": "{{.args.note}}", "none": "{{.args.other}}", "all": {{json .args}}}`,
 		"wrong": `{"note": {{.args.note}}}`,
 	}}
-	check := must(standard.NewWebhook(d.WebhookSecrets[0].Reveal()))
+	check := mustBe(standard.NewWebhook(d.WebhookSecrets[0].Reveal()))
 	service := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		text, _ := io.ReadAll(r.Body)
 		mu.Lock()
@@ -326,7 +326,7 @@ func TestTemplate(t *testing.T) {
 	m := messages(1, 1)[0]
 	m.Address, m.Timestamp = "0x5FbDB2315678afecb367f032d93F642f64180aa3", 1795372316
 	m.Args = json.RawMessage(`{"amount":"1500000000000000000","note":"a\",\"admin\":true,\"b\":\"\\"}`)
-	m.Body = must(json.Marshal(m.Event))
+	m.Body = mustBe(json.Marshal(m.Event))
 	publish(t, "webhook+brief:"+service.URL, d, []watch.Message{m})
 	mu.Lock()
 	defer mu.Unlock()
@@ -339,7 +339,7 @@ func TestTemplate(t *testing.T) {
 	if last["admin"] != nil || last["all"].(map[string]any)["amount"] != "1500000000000000000" {
 		t.Errorf("%v", last)
 	}
-	sink := must(sinks.New("webhook+wrong:"+service.URL, d))
+	sink := mustBe(sinks.New("webhook+wrong:"+service.URL, d))
 	if _, err := sink.Publish(t.Context(), []watch.Message{m}); !errors.Is(err, watch.ErrSettled) {
 		t.Errorf("what is no JSON: %v", err)
 	}

@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 	"lockstep/internal/secret"
 	"lockstep/internal/webhook"
@@ -69,19 +70,13 @@ func inOrder(t *testing.T, bodies [][]byte, contracts, n int) {
 
 func deps(t *testing.T) sinks.Deps {
 	t.Helper()
-	guard, err := webhook.NewGuard([]string{"127.0.0.0/8"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	guard := must.Get(webhook.NewGuard([]string{"127.0.0.0/8"}))(t)
 	return sinks.Deps{Stdout: io.Discard, Guard: guard, WebhookSecrets: []secret.String{webhook.NewSecret()}, Agent: "test"}
 }
 
 func publish(t *testing.T, spec string, d sinks.Deps, batch []watch.Message) {
 	t.Helper()
-	sink, err := sinks.New(spec, d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sink := must.Get(sinks.New(spec, d))(t)
 	defer sink.Close()
 	insist(t, sink, batch)
 }
@@ -128,10 +123,7 @@ func TestWebhook(t *testing.T) {
 		bodies = append(bodies, body)
 	}))
 	defer receiver.Close()
-	sink, err := sinks.New("webhook:"+receiver.URL+"/hook", deps(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sink := must.Get(sinks.New("webhook:"+receiver.URL+"/hook", deps(t)))(t)
 	batch := messages(3, 4)
 	watchtest.Until(t, "seven messages are taken", func() (bool, error) { // fewer where an answer is late
 		taken, err := sink.Publish(t.Context(), batch)
@@ -171,43 +163,25 @@ func TestRedisStream(t *testing.T) {
 }
 
 func TestNATS(t *testing.T) {
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true}))(t)
 	s.Start()
 	defer s.Shutdown()
 	if !s.ReadyForConnections(2 * time.Minute) {
 		t.Fatal("the server is not ready")
 	}
-	conn, err := nats.Connect(s.ClientURL(), nats.Timeout(2*time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(nats.Connect(s.ClientURL(), nats.Timeout(2*time.Minute)))(t)
 	defer conn.Close()
-	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := must.Get(jetstream.New(conn))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // without one the library has its own, which is short
 	defer cancel()
-	stream, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"events"}, Duplicates: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	stream := must.Get(js.CreateStream(ctx, jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"events"}, Duplicates: time.Hour}))(t)
 	batch := messages(5, 6)
 	publish(t, s.ClientURL()+"/events", deps(t), batch)
 	publish(t, s.ClientURL()+"/events", deps(t), batch) // again, as after a crash: the server drops them
 	var bodies [][]byte
-	info, err := stream.Info(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := must.Get(stream.Info(ctx))(t)
 	for seq := range info.State.LastSeq {
-		m, err := stream.GetMsg(ctx, seq+1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(stream.GetMsg(ctx, seq+1))(t)
 		bodies = append(bodies, m.Data)
 	}
 	inOrder(t, bodies, 5, 6)
@@ -216,9 +190,7 @@ func TestNATS(t *testing.T) {
 func TestPubSub(t *testing.T) {
 	fake := pstest.NewServer()
 	defer fake.Close()
-	if _, err := fake.GServer.CreateTopic(t.Context(), &pubsubpb.Topic{Name: "projects/p/topics/events"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fake.GServer.CreateTopic(t.Context(), &pubsubpb.Topic{Name: "projects/p/topics/events"}))(t)
 	d := deps(t)
 	d.PubSub = []option.ClientOption{option.WithEndpoint(fake.Addr), option.WithoutAuthentication(), option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials()))}
 	publish(t, "pubsub:p/events", d, messages(5, 6))
@@ -234,10 +206,7 @@ func TestPubSub(t *testing.T) {
 
 func TestNobodyThere(t *testing.T) {
 	for _, spec := range []string{"webhook:http://127.0.0.1:1/x", "redis://127.0.0.1:1/events", "nats://127.0.0.1:1/events", "kafka://127.0.0.1:1/events"} {
-		sink, err := sinks.New(spec, deps(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		sink := must.Get(sinks.New(spec, deps(t)))(t)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		if taken, err := sink.Publish(ctx, messages(1, 2)); taken != 0 || err == nil {
 			t.Errorf("%s: %d taken, %v", spec, taken, err)

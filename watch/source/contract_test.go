@@ -19,6 +19,7 @@ import (
 	"lockstep/devnet"
 	"lockstep/devnet/ledger"
 	"lockstep/e2e/harness"
+	"lockstep/internal/must"
 	"lockstep/watch/source"
 	"lockstep/watch/watchtest"
 )
@@ -59,9 +60,7 @@ func newMirrorNode(t *testing.T) *mirrorNode {
 	n := harness.Network(t, devnet.Config{})
 	m := &mirrorNode{t: t, network: n}
 	for _, address := range []common.Address{emitter, emitter2} {
-		if err := n.Ledger().Edit(ledger.Edit{Address: address, Code: &emitterCode}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, n.Ledger().Edit(ledger.Edit{Address: address, Code: &emitterCode}))
 	}
 	return m
 }
@@ -108,10 +107,7 @@ type counted struct {
 
 func newCounted(t *testing.T, c served) *counted {
 	t.Helper()
-	there, err := url.Parse("http://" + hostOf(t, c))
-	if err != nil {
-		t.Fatal(err)
-	}
+	there := must.Get(url.Parse("http://" + hostOf(t, c)))(t)
 	p := &counted{}
 	forward := httputil.NewSingleHostReverseProxy(there)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -129,10 +125,7 @@ func newCounted(t *testing.T, c served) *counted {
 
 func hostOf(t *testing.T, c served) string {
 	t.Helper()
-	u, err := url.Parse(c.where(""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(url.Parse(c.where("")))(t)
 	return u.Host
 }
 
@@ -177,10 +170,7 @@ func poolOf(t *testing.T, c served, deps source.Deps, hosts ...string) *source.P
 
 func headOf(t *testing.T, p *source.Pool) source.Block {
 	t.Helper()
-	head, err := p.Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	head := must.Get(p.Head(t.Context()))(t)
 	return head
 }
 
@@ -195,10 +185,7 @@ func logsOfBlockAndRange(t *testing.T, c served) {
 	if head.Number != before+4 {
 		t.Fatalf("head %d after %d and four blocks", head.Number, before)
 	}
-	first, err := p.Block(t.Context(), before+1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(p.Block(t.Context(), before+1))(t)
 	if next, err := p.Block(t.Context(), before+2); err != nil || next.Parent != first.Hash || next.Time < first.Time {
 		t.Errorf("block %+v does not follow %+v: %v", next, first, err)
 	}
@@ -215,10 +202,7 @@ func logsOfBlockAndRange(t *testing.T, c served) {
 		t.Errorf("logs of the range: %+v to %+v, %v", logs, last, err)
 	}
 	for number := before + 3; number <= before+4; number++ { // another event, and no transaction
-		b, err := p.Block(t.Context(), number)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(p.Block(t.Context(), number))(t)
 		if logs, err := p.LogsOfBlock(t.Context(), b, following(emitter, emitter2)); err != nil || len(logs) != 0 {
 			t.Errorf("logs of block %d: %+v, %v", number, logs, err)
 		}

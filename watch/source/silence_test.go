@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"lockstep/internal/must"
 	"lockstep/watch/source"
 	"lockstep/watch/watchtest"
 )
@@ -21,10 +22,7 @@ func TestSilentEndpoint(t *testing.T) {
 	silent := func(t *testing.T) string { return spoiler{hang: true}.proxy(t, c.url) }
 	empty := func(t *testing.T) string { return spoiler{once: &atomic.Bool{}}.proxy(t, c.url) } // its first list of logs
 	good := func(*testing.T) string { return c.url }
-	at, err := pool(t, source.Config{URLs: []string{c.url}}, source.Deps{}).Block(t.Context(), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	at := must.Get(pool(t, source.Config{URLs: []string{c.url}}, source.Deps{}).Block(t.Context(), 2))(t)
 	type urls []func(*testing.T) string
 	for name, row := range map[string]struct {
 		urls urls

@@ -16,6 +16,7 @@ import (
 	"github.com/ethereum/go-ethereum/ethclient/simulated"
 	"github.com/ethereum/go-ethereum/params"
 
+	"lockstep/internal/must"
 	"lockstep/watch/source"
 	"lockstep/watch/watchtest"
 )
@@ -42,10 +43,7 @@ type chain struct {
 
 func newChain(t *testing.T) *chain {
 	t.Helper()
-	key, err := crypto.GenerateKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(crypto.GenerateKey())(t)
 	c := &chain{t: t, key: key}
 	alloc := types.GenesisAlloc{
 		crypto.PubkeyToAddress(key.PublicKey): {Balance: new(big.Int).Mul(big.NewInt(params.Ether), big.NewInt(1000))},
@@ -78,15 +76,10 @@ func (c *chain) emitAll(events map[common.Address]common.Hash) {
 
 func (c *chain) send(to common.Address, e common.Hash) {
 	c.t.Helper()
-	signed, err := types.SignNewTx(c.key, types.LatestSignerForChainID(params.AllDevChainProtocolChanges.ChainID), &types.DynamicFeeTx{
+	signed := must.Get(types.SignNewTx(c.key, types.LatestSignerForChainID(params.AllDevChainProtocolChanges.ChainID), &types.DynamicFeeTx{
 		ChainID: params.AllDevChainProtocolChanges.ChainID, Nonce: c.nonce, To: &to, Gas: 100_000, GasFeeCap: big.NewInt(1e11), GasTipCap: big.NewInt(1e9), Data: e[:],
-	})
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	if err := c.Client().SendTransaction(c.t.Context(), signed); err != nil {
-		c.t.Fatal(err)
-	}
+	}))(c.t)
+	must.Do(c.t, c.Client().SendTransaction(c.t.Context(), signed))
 	c.nonce++
 }
 
@@ -101,10 +94,7 @@ func pool(t *testing.T, c source.Config, deps source.Deps) *source.Pool {
 	if deps.Log == nil {
 		deps.Log = slog.New(slog.DiscardHandler)
 	}
-	p, err := source.New(c, deps)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(source.New(c, deps))(t)
 	t.Cleanup(p.Close)
 	return p
 }
@@ -297,10 +287,7 @@ func TestAnotherBlock(t *testing.T) {
 			if !liar.astray {
 				continue
 			}
-			want, err := honest.Block(t.Context(), 6)
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := must.Get(honest.Block(t.Context(), 6))(t)
 			byNumber, err1 := p.Block(t.Context(), 6)
 			byHash, err2 := p.BlockByHash(t.Context(), want.Hash)
 			_, err3 := p.LogsOfBlock(t.Context(), want, following(emitter2))

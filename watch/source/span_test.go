@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/internal/must"
 )
 
 // TestTroubleLeavesTheSpan: an endpoint that is busy or down says nothing of the range; one that finds the answer too long does.
@@ -45,10 +47,7 @@ func TestTroubleLeavesTheSpan(t *testing.T) {
 			_, _ = fmt.Fprintf(w, "[%s]", strings.Join(answers, ","))
 		}))
 		defer server.Close()
-		p, err := New(Config{ChainID: 5, URLs: []string{server.URL}}, Deps{Log: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(New(Config{ChainID: 5, URLs: []string{server.URL}}, Deps{Log: slog.New(slog.DiscardHandler)}))(t)
 		defer p.Close()
 		e := p.endpoints[0]
 		e.span = 100

@@ -25,6 +25,7 @@ import (
 	"lockstep/devnet/ledger"
 	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 // sharedText is a terminal that a test may read.
@@ -50,18 +51,12 @@ func (s *sharedText) take() string {
 // TestShow sends transactions and reads what the terminal shows of them.
 func TestShow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, err := ledger.New(ledger.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(ledger.New(ledger.Config{}))(t)
 		var quiet atomic.Bool
 		var terminal sharedText
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
-		known, err := NewNames("testdata")
-		if err != nil {
-			t.Fatal(err)
-		}
+		known := must.Get(NewNames("testdata"))(t)
 		shown := New(l, &terminal, &quiet, known)
 		go func() { ended <- shown.Run(ctx) }()
 		defer func() {
@@ -74,12 +69,9 @@ func TestShow(t *testing.T) {
 		nonce := uint64(0)
 		send := func(to *common.Address, data []byte) *ledger.Record {
 			t.Helper()
-			r, err := l.Impersonate(types.NewTx(&types.DynamicFeeTx{
+			r := must.Get(l.Impersonate(types.NewTx(&types.DynamicFeeTx{
 				ChainID: big.NewInt(298), Nonce: nonce, To: to, Data: data, Gas: 1_000_000, GasFeeCap: hedera.Tinybar(100).Weibar(), GasTipCap: new(big.Int),
-			}), from)
-			if err != nil {
-				t.Fatal(err)
-			}
+			}), from))(t)
 			nonce++
 			synctest.Wait()
 			return r
@@ -99,9 +91,7 @@ func TestShow(t *testing.T) {
 		contractOf := func(code []byte) *common.Address {
 			t.Helper()
 			address := crypto.CreateAddress(from, uint64(l.View().LatestBlock().Number)+1000)
-			if err := l.Edit(ledger.Edit{Address: address, Code: &code}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, l.Edit(ledger.Edit{Address: address, Code: &code}))
 			return &address
 		}
 		// reverting reverts with Error("no\n"), and logging calls log(string,uint256) of the console.
@@ -166,39 +156,24 @@ func TestShowNamesAProject(t *testing.T) {
 		t.Run(project, func(t *testing.T) {
 			dir := t.TempDir()
 			config := map[string]string{"hardhat": "hardhat.config.js", "foundry": "foundry.toml"}[project]
-			if err := os.WriteFile(filepath.Join(dir, config), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(dir, config), nil, 0o600))
 			t.Chdir(dir)
-			known, err := NewNames("")
-			if err != nil {
-				t.Fatal(err)
-			}
+			known := must.Get(NewNames(""))(t)
 			known.again() // there is nothing yet
 			known.looked = time.Time{}
-			if err := os.CopyFS(dir, projects[project]); err != nil {
-				t.Fatal(err)
-			}
-			l, err := ledger.New(ledger.Config{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.CopyFS(dir, projects[project]))
+			l := must.Get(ledger.New(ledger.Config{}))(t)
 			from, nonce := devaccounts.All()[0].Address, uint64(0)
 			var terminal bytes.Buffer
 			shown := New(l, &terminal, new(atomic.Bool), known)
 			send := func(to *common.Address, gas uint64, data []byte, parts ...string) *ledger.Record {
 				t.Helper()
-				r, err := l.Impersonate(types.NewTx(&types.DynamicFeeTx{
+				r := must.Get(l.Impersonate(types.NewTx(&types.DynamicFeeTx{
 					ChainID: big.NewInt(298), Nonce: nonce, To: to, Data: data, Gas: gas, GasFeeCap: hedera.Tinybar(100).Weibar(), GasTipCap: new(big.Int),
-				}), from)
-				if err != nil {
-					t.Fatal(err)
-				}
+				}), from))(t)
 				nonce++
 				terminal.Reset()
-				if err := shown.blocks(); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, shown.blocks())
 				for _, part := range parts {
 					if !strings.Contains(terminal.String(), part) {
 						t.Errorf("%q is not in\n%s", part, terminal.String())
@@ -213,10 +188,7 @@ func TestShowNamesAProject(t *testing.T) {
 			}
 			pack := func(name string, values ...any) []byte {
 				t.Helper()
-				data, err := of.abi.Pack(name, values...)
-				if err != nil {
-					t.Fatal(err)
-				}
+				data := must.Get(of.abi.Pack(name, values...))(t)
 				return data
 			}
 			send(&till, 100_000, pack("take", big.NewInt(30), "lunch"), "to "+till.Hex()+" (Till)", `call Till.take(amount 30, why "lunch")`)
@@ -243,14 +215,9 @@ func absolute(path string) fs.FS {
 func tillCode(t *testing.T, project string) []byte {
 	t.Helper()
 	paths := map[string]string{"hardhat": "artifacts/contracts/Till.sol/Till.json", "foundry": "out/Till.sol/Till.json"}
-	text, err := fs.ReadFile(projects[project], paths[project])
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(fs.ReadFile(projects[project], paths[project]))(t)
 	var artifact struct{ Bytecode any }
-	if err := json.Unmarshal(text, &artifact); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &artifact))
 	if inner, ok := artifact.Bytecode.(map[string]any); ok {
 		artifact.Bytecode = inner["object"]
 	}
