@@ -38,28 +38,24 @@ work and whichever of them dies.
   lockstep watch key                 makes an API key for the listener (WATCH_ADDRESS); --role, --label`
 
 func runWatch(ctx context.Context, args []string, std streams) error {
-	if len(args) > 0 && args[0] == "check" {
-		return runWatchCheck(ctx, args[1:], std)
-	}
-	if len(args) > 0 && args[0] == "reset" {
-		return runWatchReset(ctx, args[1:], std)
-	}
-	if len(args) > 0 && args[0] == "plan" {
-		return runWatchPlan(ctx, args[1:], std)
-	}
 	if len(args) == 1 && args[0] == "schema" {
 		_, err := std.out.Write(watch.FileSchema)
 		return err
 	}
-	if len(args) > 0 && args[0] == "key" {
-		return makeWatchKey(ctx, args[1:], std)
+	if len(args) > 0 {
+		switch args[0] {
+		case "check":
+			return runWatchCheck(ctx, args[1:], std)
+		case "reset":
+			return runWatchReset(ctx, args[1:], std)
+		case "plan":
+			return runWatchPlan(ctx, args[1:], std)
+		case "key":
+			return makeWatchKey(ctx, args[1:], std)
+		}
 	}
 	flags := newFlags("watch", watchAbout, std)
-	words, err := parseAnywhere(flags, args)
-	if err != nil {
-		return err
-	}
-	settings, log, err := watchSettings(flags, std, words)
+	settings, log, err := watchSettings(flags, std, args, 1)
 	if err != nil {
 		return err
 	}
@@ -133,39 +129,42 @@ func makeWatchKey(ctx context.Context, args []string, std streams) error {
 	label := flags.String("label", "", "a note for people")
 	var networks envx.Strings
 	flags.TextVar(&networks, "networks", envx.Strings{}, "from where it may be used, such as 203.0.113.0/24,198.51.100.7; none for everywhere")
-	words, err := parseAnywhere(flags, args)
+	settings, _, err := watchSettings(flags, std, args, 0)
 	if err != nil {
 		return err
 	}
-	if len(words) > 0 {
-		flags.Usage()
-		return errUsage
-	}
-	settings, _, err := watchSettings(flags, std, nil)
-	if err != nil {
+	return onLedger(ctx, settings, func(db *ledger.DB) error {
+		if err := db.Migrate(ctx, access.Schema); err != nil {
+			return err
+		}
+		key, token, err := access.New(db, "", "").Create(ctx, "", access.Role(*role), *label, networks...)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(std.err, "key %s, role %s; it is shown this once:\n", key.ID, key.Role)
+		_, err = fmt.Fprintln(std.out, token.Reveal())
 		return err
-	}
+	})
+}
+
+// onLedger opens the watchers' database for as long as do takes.
+func onLedger(ctx context.Context, settings watch.Settings, do func(*ledger.DB) error) error {
 	db, err := ledger.Open(ctx, settings.DatabaseURL())
 	if err != nil {
 		return err
 	}
-	if err := db.Migrate(ctx, access.Schema); err != nil {
-		return errors.Join(err, db.Close())
-	}
-	key, token, err := access.New(db, "", "").Create(ctx, "", access.Role(*role), *label, networks...)
-	if err != nil {
-		return errors.Join(err, db.Close())
-	}
-	fmt.Fprintf(std.err, "key %s, role %s; it is shown this once:\n", key.ID, key.Role)
-	_, err = fmt.Fprintln(std.out, token.Reveal())
-	return errors.Join(err, db.Close())
+	return errors.Join(do(db), db.Close())
 }
 
-// watchSettings reads the settings of this process. A word of the command line names the file.
-func watchSettings(flags *flag.FlagSet, std streams, words []string) (watch.Settings, *slog.Logger, error) {
+// watchSettings reads a command line of at most so many words, and the settings of this process. The first word names the file.
+func watchSettings(flags *flag.FlagSet, std streams, args []string, most int) (watch.Settings, *slog.Logger, error) {
 	var s watch.Settings
-	if len(words) > 1 {
-		fmt.Fprintf(flags.Output(), "%s: unexpected argument %q\n", flags.Name(), words[1])
+	words, err := parseAnywhere(flags, args)
+	if err != nil {
+		return s, nil, err
+	}
+	if len(words) > most {
+		fmt.Fprintf(flags.Output(), "%s: unexpected argument %q\n", flags.Name(), words[most])
 		return s, nil, errUsage
 	}
 	environ, _, err := completed(std)
@@ -235,23 +234,15 @@ func checkWatch(std streams, settings watch.Settings) error {
 func runWatchReset(ctx context.Context, args []string, std streams) error {
 	flags := newFlags("watch reset", "Forgets all that was read of a chain, for one that was reset itself and begins with another block. No process of watchers may run on the database.", std)
 	chain := flags.Uint64("chain", 0, "the chain's id")
-	words, err := parseAnywhere(flags, args)
+	settings, _, err := watchSettings(flags, std, args, 0)
 	if err != nil {
 		return err
 	}
-	if len(words) > 0 || *chain == 0 {
+	if *chain == 0 {
 		flags.Usage()
 		return errUsage
 	}
-	settings, _, err := watchSettings(flags, std, nil)
-	if err != nil {
-		return err
-	}
-	db, err := ledger.Open(ctx, settings.DatabaseURL())
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(watch.Reset(ctx, db, *chain), db.Close()); err != nil {
+	if err := onLedger(ctx, settings, func(db *ledger.DB) error { return watch.Reset(ctx, db, *chain) }); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(std.out, "chain %d is read from the beginning by the next process that starts\n", *chain)
@@ -261,11 +252,7 @@ func runWatchReset(ctx context.Context, args []string, std streams) error {
 // runWatchPlan compares a file with what the ledger remembers. It changes nothing.
 func runWatchPlan(ctx context.Context, args []string, std streams) error {
 	flags := newFlags("watch plan", "Prints the differences between a file and what is followed, and what a start with the file does about each.", std)
-	words, err := parseAnywhere(flags, args)
-	if err != nil {
-		return err
-	}
-	settings, _, err := watchSettings(flags, std, words)
+	settings, _, err := watchSettings(flags, std, args, 1)
 	if err != nil {
 		return err
 	}
@@ -273,12 +260,8 @@ func runWatchPlan(ctx context.Context, args []string, std streams) error {
 	if err != nil {
 		return err
 	}
-	db, err := ledger.Open(ctx, settings.DatabaseURL())
-	if err != nil {
-		return err
-	}
-	changes, err := plan.Changes(ctx, db)
-	if err := errors.Join(err, db.Close()); err != nil {
+	var changes []watch.Change
+	if err := onLedger(ctx, settings, func(db *ledger.DB) (err error) { changes, err = plan.Changes(ctx, db); return err }); err != nil {
 		return err
 	}
 	refused := 0
@@ -300,11 +283,7 @@ func runWatchPlan(ctx context.Context, args []string, std streams) error {
 func runWatchCheck(ctx context.Context, args []string, std streams) error {
 	flags := newFlags("watch check", "Checks a file with what to follow; all mistakes are listed with their lines.", std)
 	block := flags.Int64("block", -1, "print what would be handed on of this block")
-	words, err := parseAnywhere(flags, args)
-	if err != nil {
-		return err
-	}
-	settings, log, err := watchSettings(flags, std, words)
+	settings, log, err := watchSettings(flags, std, args, 1)
 	if err != nil {
 		return err
 	}
