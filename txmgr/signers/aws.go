@@ -24,15 +24,7 @@ func (c Config) aws(ctx context.Context) ([]Signer, error) {
 			o.BaseEndpoint = &c.AWSEndpoint
 		}
 	})
-	var list []Signer
-	for _, id := range c.AWSKeys {
-		s, err := c.awsKey(ctx, client, id)
-		if err != nil {
-			return nil, fmt.Errorf("TXM_AWS_KMS_KEYS: %s: %w", id, err)
-		}
-		list = append(list, s)
-	}
-	return list, nil
+	return each("TXM_AWS_KMS_KEYS", c.AWSKeys, func(id string) (Signer, error) { return c.awsKey(ctx, client, id) })
 }
 
 func (c Config) awsKey(ctx context.Context, client *kms.Client, id string) (Signer, error) {

@@ -29,15 +29,7 @@ func (c Config) google(ctx context.Context) ([]Signer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("TXM_GOOGLE_KMS_KEYS: %w", err)
 	}
-	var list []Signer
-	for _, name := range c.GoogleKeys {
-		s, err := c.googleKey(ctx, client, name)
-		if err != nil {
-			return nil, fmt.Errorf("TXM_GOOGLE_KMS_KEYS: %s: %w", name, err)
-		}
-		list = append(list, s)
-	}
-	return list, nil
+	return each("TXM_GOOGLE_KMS_KEYS", c.GoogleKeys, func(name string) (Signer, error) { return c.googleKey(ctx, client, name) })
 }
 
 func (c Config) googleKey(ctx context.Context, client *kms.KeyManagementClient, name string) (Signer, error) {

@@ -33,6 +33,18 @@ func signsDigest(ask func(context.Context, common.Hash) ([]byte, error)) sign {
 	}
 }
 
+// each opens every key that a setting names, or says which it cannot open.
+func each(setting string, keys []string, open func(string) (Signer, error)) (list []Signer, err error) {
+	for _, key := range keys {
+		s, err := open(key)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", setting, key, err)
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
 func newRemote(source string, key *ecdsa.PublicKey, timeout time.Duration, sign sign) *remote {
 	return &remote{address: crypto.PubkeyToAddress(*key), source: source, timeout: timeout, sign: sign}
 }

@@ -31,15 +31,7 @@ func (c Config) vault(ctx context.Context) ([]Signer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("TXM_VAULT_KEYS: %w", err)
 	}
-	var list []Signer
-	for _, text := range c.VaultKeys {
-		s, err := c.vaultKey(ctx, service, text)
-		if err != nil {
-			return nil, fmt.Errorf("TXM_VAULT_KEYS: %s: %w", text, err)
-		}
-		list = append(list, s)
-	}
-	return list, nil
+	return each("TXM_VAULT_KEYS", c.VaultKeys, func(text string) (Signer, error) { return c.vaultKey(ctx, service, text) })
 }
 
 // vaultService reads the variables of Vault's own tools, which say where Vault is and who we are to it.

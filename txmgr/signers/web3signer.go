@@ -29,9 +29,8 @@ func (c Config) web3signer(ctx context.Context) ([]Signer, error) {
 	if err != nil {
 		return nil, err
 	}
-	var list []Signer
 	var listed map[common.Address]*ecdsa.PublicKey
-	for _, text := range c.Web3SignerKeys {
+	return each("TXM_WEB3SIGNER_KEYS", c.Web3SignerKeys, func(text string) (Signer, error) {
 		address, key, err := web3signerKey(text)
 		if err == nil && key == nil { // a key is asked for by its public key alone
 			if listed == nil {
@@ -42,11 +41,10 @@ func (c Config) web3signer(ctx context.Context) ([]Signer, error) {
 			}
 		}
 		if err != nil {
-			return nil, fmt.Errorf("TXM_WEB3SIGNER_KEYS: %s: %w", text, err)
+			return nil, err
 		}
-		list = append(list, newRemote("web3signer", key, c.timeout(), signsData(service, key)))
-	}
-	return list, nil
+		return newRemote("web3signer", key, c.timeout(), signsData(service, key)), nil
+	})
 }
 
 // web3signerService reads the settings that say where the service is, and who we are to it.
