@@ -231,7 +231,7 @@ func (k *Keys) Create(ctx context.Context, tenant string, role Role, label strin
 	for _, network := range read {
 		key.Networks = append(key.Networks, network.String())
 	}
-	err = k.db.Write(ctx, func(tx *ledger.Tx) error {
+	err = k.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
 		var count int
 		if _, err := tx.One(ctx, "SELECT count(*) FROM api_keys", nil, &count); err != nil {
 			return err
@@ -239,11 +239,8 @@ func (k *Keys) Create(ctx context.Context, tenant string, role Role, label strin
 		if count == 0 && !k.basic && (role != RoleAdmin || tenant != "") {
 			return ErrFirst
 		}
-		var err error
-		if key.Created, err = tx.Now(ctx); err != nil {
-			return err
-		}
-		_, err = tx.Exec(ctx, "INSERT INTO api_keys (id, tenant, hash, role, label, networks, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)",
+		key.Created = now
+		_, err := tx.Exec(ctx, "INSERT INTO api_keys (id, tenant, hash, role, label, networks, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)",
 			key.ID, tenant, hashOf(token.Reveal()), string(role), label, strings.Join(key.Networks, ","), key.Created)
 		return err
 	})
@@ -256,28 +253,19 @@ func (k *Keys) Create(ctx context.Context, tenant string, role Role, label strin
 
 // List returns all keys, the oldest first.
 func (k *Keys) List(ctx context.Context) ([]Key, error) {
-	var list []Key
-	err := k.db.Read(ctx, func(tx *ledger.Tx) error {
-		list = nil
-		return tx.Query(ctx, "SELECT id, tenant, label, role, networks, created_at, last_used, revoked_at FROM api_keys ORDER BY created_at, id", nil, func(row ledger.Row) error {
-			var key Key
+	return ledger.ReadOf(ctx, k.db, func(tx *ledger.Tx) ([]Key, error) {
+		return ledger.All(ctx, tx, "SELECT id, tenant, label, role, networks, created_at, last_used, revoked_at FROM api_keys ORDER BY created_at, id", nil, func(row ledger.Row) (key Key, err error) {
 			var networks string
-			err := row.Scan(&key.ID, &key.Tenant, &key.Label, &key.Role, &networks, &key.Created, &key.LastUsed, &key.Revoked)
+			err = row.Scan(&key.ID, &key.Tenant, &key.Label, &key.Role, &networks, &key.Created, &key.LastUsed, &key.Revoked)
 			key.Networks = split(networks)
-			list = append(list, key)
-			return err
+			return key, err
 		})
 	})
-	return list, err
 }
 
 // Revoke ends a key. The row stays, so that revoking every key does not open the door.
 func (k *Keys) Revoke(ctx context.Context, id string) error {
-	err := k.db.Write(ctx, func(tx *ledger.Tx) error {
-		now, err := tx.Now(ctx)
-		if err != nil {
-			return err
-		}
+	err := k.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
 		changed, err := tx.Exec(ctx, "UPDATE api_keys SET revoked_at = $1 WHERE id = $2 AND revoked_at = 0", now, id)
 		if err == nil && changed == 0 {
 			return ErrNotFound
