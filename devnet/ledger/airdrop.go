@@ -89,8 +89,8 @@ func (h *handling) tokenAirdrop(body *hapi.TokenAirdropTransactionBody) hedera.S
 	case nfts > maxTransfers:
 		return hapi.ResponseCodeEnum_BATCH_SIZE_LIMIT_EXCEEDED
 	}
-	before := len(h.o.creations())
-	p := &plan{h: h, airdrop: true}
+	p := newPlan(h)
+	p.airdrop = true
 	for _, list := range body.GetTokenTransfers() {
 		if status := h.airdropSender(list); status != okay {
 			return status
@@ -113,15 +113,7 @@ func (h *handling) tokenAirdrop(body *hapi.TokenAirdropTransactionBody) hedera.S
 			return status
 		}
 	}
-	for _, step := range []func() hedera.Status{p.moveHbar, p.moveTokens} {
-		if status := step(); status != okay {
-			return status
-		}
-	}
-	for _, a := range h.o.creations()[before:] {
-		h.createdByTransfer(a)
-	}
-	return okay
+	return p.do(p.moveHbar, p.moveTokens)
 }
 
 // airdropSender checks that a sender could send what it gives, wherever it goes.

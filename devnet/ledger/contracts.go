@@ -63,11 +63,16 @@ func pureCreation(body *hapi.ContractCreateTransactionBody) hedera.Status {
 	return firstFault(validPeriod(body.GetAutoRenewPeriod()), slots(body.GetMaxAutomaticTokenAssociations(), 0), validMemo(body.GetMemo()), key)
 }
 
-// renewer finds the account that is to renew a new entity, and that it agrees. 0.0.0 stands for none.
+// renewer finds the account that is to renew an entity, and that it agrees. 0.0.0 stands for none.
 func (h *handling) renewer(id *hapi.AccountID) (hedera.ID, hedera.Status) {
 	if id == nil || isNobody(id) {
 		return hedera.ID{}, okay
 	}
+	return h.someRenewer(id)
+}
+
+// someRenewer is [handling.renewer] where 0.0.0 is as wrong as any other account that is not there.
+func (h *handling) someRenewer(id *hapi.AccountID) (hedera.ID, hedera.Status) {
 	a, status := h.party(id)
 	switch {
 	case status != okay:
@@ -312,19 +317,12 @@ func (h *handling) changeContract(m *Description, a *ovAccount, body *hapi.Contr
 		}
 		m.MaxAutoAssociations = n.GetValue()
 	}
-	switch renew := body.GetAutoRenewAccountId(); {
-	case renew == nil:
-	case isNobody(renew):
-		m.AutoRenewAccount = hedera.ID{}
-	default:
-		by, status := h.party(renew)
-		switch {
-		case status != okay:
-			return hapi.ResponseCodeEnum_INVALID_AUTORENEW_ACCOUNT
-		case !h.signedBy(by):
-			return hapi.ResponseCodeEnum_INVALID_SIGNATURE
+	if id := body.GetAutoRenewAccountId(); id != nil {
+		renew, status := h.renewer(id)
+		if status != okay {
+			return status
 		}
-		m.AutoRenewAccount = hedera.Entity(by.num)
+		m.AutoRenewAccount = renew
 	}
 	if decline := body.GetDeclineReward(); decline != nil {
 		m.DeclineReward = decline.GetValue()

@@ -91,7 +91,7 @@ func (l *Ledger) handle(sub *Submission, at int64) *handling {
 			Consensus: hedera.FromNanos(at), ID: sub.ID, Hash: sub.Hash, Node: sub.Node,
 			Memo: body.GetMemo(), MaxFee: hedera.Tinybar(body.GetTransactionFee()),
 			ValidDuration: body.GetTransactionValidDuration().GetSeconds(),
-			seed:          l.chain.seed(),
+			Seed:          l.chain.seed(),
 		},
 	}
 }
@@ -138,7 +138,7 @@ func (h *handling) run() {
 	h.r.Status = h.serve()
 	if h.r.Status != hapi.ResponseCodeEnum_SUCCESS && h.r.Result == nil {
 		h.o.revertTo(snapshot)
-		h.files, h.following, h.r.effects = nil, nil, h.failure
+		h.files, h.following, h.r.Effects = nil, nil, h.failure
 		h.preceding = h.preceding[:before]
 	}
 }
@@ -166,7 +166,7 @@ func (h *handling) reset() {
 	r := h.r
 	h.r = &Record{
 		Consensus: r.Consensus, ID: r.ID, Hash: r.Hash, Node: r.Node, Kind: r.Kind,
-		Memo: r.Memo, MaxFee: r.MaxFee, ValidDuration: r.ValidDuration, seed: r.seed,
+		Memo: r.Memo, MaxFee: r.MaxFee, ValidDuration: r.ValidDuration, Seed: r.Seed,
 	}
 }
 
@@ -310,8 +310,8 @@ func (l *Ledger) place(r *Record) {
 	}
 	if r.Result != nil {
 		r.Result.Index = results
-	} else if r.effects != nil {
-		r.effects.Index = results
+	} else if r.Effects != nil {
+		r.Effects.Index = results
 	}
 	for i, log := range r.Logs() {
 		log.Index = logs + i

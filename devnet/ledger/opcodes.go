@@ -65,7 +65,7 @@ func (v *View) Opcodes(ctx context.Context, r *Record, with OpcodeOptions) (*Opc
 
 // envOf is the block a transaction ran in.
 func (v *View) envOf(r *Record) blockEnv {
-	env := blockEnv{number: r.Block, time: r.Consensus.Seconds, seed: r.seed}
+	env := blockEnv{number: r.Block, time: r.Consensus.Seconds, seed: r.Seed}
 	v.l.mu.RLock()
 	defer v.l.mu.RUnlock()
 	if b := v.l.chain.number(r.Block); b != nil {

@@ -110,8 +110,8 @@ type Record struct {
 	Result   *EVMResult
 	Children []*Record `state:"-"` // in consensus order; nil for a child
 
-	seed    Hash48   // the randomness it saw
-	effects *Effects // nil: none
+	Seed    Hash48   // the randomness it saw
+	Effects *Effects // nil: none; see [Record.Did]
 }
 
 // IsChild tells whether the record was caused by another transaction.

@@ -134,10 +134,10 @@ var noEffects Effects
 
 // Did returns the effects of a record; they are empty for most. They must not be changed.
 func (r *Record) Did() *Effects {
-	if r.effects == nil {
+	if r.Effects == nil {
 		return &noEffects
 	}
-	return r.effects
+	return r.Effects
 }
 
 // Logs returns the events of a record: those that contracts emitted, or else those that
@@ -151,10 +151,10 @@ func (r *Record) Logs() []*Log {
 
 // did returns the effects of the transaction to add to.
 func (h *handling) did() *Effects {
-	if h.r.effects == nil {
-		h.r.effects = &Effects{}
+	if h.r.Effects == nil {
+		h.r.Effects = &Effects{}
 	}
-	return h.r.effects
+	return h.r.Effects
 }
 
 // sorted puts transfers into the order in which records list them, and sums those that

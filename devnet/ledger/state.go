@@ -52,17 +52,10 @@ type header struct {
 	Block    int64 // the newest one
 }
 
-// savedRecord is a record with what others do not see of it.
-type savedRecord struct {
-	Record  *Record
-	Seed    Hash48
-	Effects *Effects
-}
-
 // savedBlock is a block, whose records follow it.
 type savedBlock struct {
 	Block   *Block
-	Records []savedRecord
+	Records []*Record
 }
 
 // savedRow is a row of a table with its history.
@@ -253,11 +246,7 @@ func (s *saving) blocks() error {
 	end := sort.Search(len(blocks), func(i int) bool { return blocks[i].Number > s.header.Block })
 	s.encoder.Put(end)
 	for _, b := range blocks[:end] {
-		saved := savedBlock{Block: b}
-		for _, r := range b.Records {
-			saved.Records = append(saved.Records, savedRecord{Record: r, Seed: r.seed, Effects: r.effects})
-		}
-		s.encoder.Put(saved)
+		s.encoder.Put(savedBlock{b, b.Records})
 		if err := s.flush(); err != nil {
 			return err
 		}
@@ -425,13 +414,11 @@ func (s *loading) block(in *savedBlock) {
 	made := c.newBlock(b.From)
 	b.weight = made.weight
 	byTime := map[hedera.Timestamp]*Record{}
-	for _, saved := range in.Records {
-		r := saved.Record
+	for _, r := range in.Records {
 		if r == nil {
 			s.Fail(codec.ErrMalformed)
 			return
 		}
-		r.seed, r.effects = saved.Seed, saved.Effects
 		b.Records = append(b.Records, r)
 		byTime[r.Consensus] = r
 		b.count(r)

@@ -234,7 +234,7 @@ func (c *serviceCall) dispatch(data proto.Message) (*Record, hedera.Status) {
 		if child.Status == okay {
 			child.Status = hapi.ResponseCodeEnum_REVERTED_SUCCESS
 		}
-		child.effects, child.Transfers = nil, nil
+		child.Effects, child.Transfers = nil, nil
 	})
 	h := &handling{
 		l: c.x.l, at: o.asOf, o: o, r: child, child: true, authorizes: c.authorizes,
@@ -247,7 +247,7 @@ func (c *serviceCall) dispatch(data proto.Message) (*Record, hedera.Status) {
 	}
 	if child.Status != okay {
 		o.revertTo(snapshot)
-		child.effects, child.Transfers = nil, nil
+		child.Effects, child.Transfers = nil, nil
 	}
 	if child.Status == hapi.ResponseCodeEnum_INVALID_SIGNATURE {
 		child.Status = hapi.ResponseCodeEnum_INVALID_FULL_PREFIX_SIGNATURE_FOR_PRECOMPILE

@@ -123,11 +123,13 @@ type holding interface {
 	GetAccount() *hapi.AccountID
 }
 
-func pureAssociate[B interface {
+// someTokens names an account and tokens.
+type someTokens interface {
 	GetAccount() *hapi.AccountID
 	GetTokens() []*hapi.TokenID
-}](body B,
-) hedera.Status {
+}
+
+func pureAssociate[B someTokens](body B) hedera.Status {
 	if body.GetAccount() == nil {
 		return hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
 	}
@@ -142,14 +144,7 @@ func pureAssociate[B interface {
 }
 
 func (h *handling) tokenAssociate(body *hapi.TokenAssociateTransactionBody) hedera.Status {
-	a, status := h.party(body.GetAccount())
-	switch {
-	case status != okay:
-		return status
-	case !h.signedBy(a):
-		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
-	}
-	for _, id := range body.GetTokens() {
+	return h.eachToken(body, func(a *ovAccount, id *hapi.TokenID) hedera.Status {
 		t, status := h.usable(id)
 		switch {
 		case status != okay:
@@ -158,21 +153,13 @@ func (h *handling) tokenAssociate(body *hapi.TokenAssociateTransactionBody) hede
 			return hapi.ResponseCodeEnum_TOKEN_ALREADY_ASSOCIATED_TO_ACCOUNT
 		}
 		h.associate(t, a.num, false)
-	}
-	h.r.Entity = hedera.Entity(a.num)
-	return okay
+		return okay
+	})
 }
 
 // tokenDissociate ends relations. Of a deleted token, what is left of a balance goes with it.
 func (h *handling) tokenDissociate(body *hapi.TokenDissociateTransactionBody) hedera.Status {
-	a, status := h.party(body.GetAccount())
-	switch {
-	case status != okay:
-		return status
-	case !h.signedBy(a):
-		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
-	}
-	for _, id := range body.GetTokens() {
+	return h.eachToken(body, func(a *ovAccount, id *hapi.TokenID) hedera.Status {
 		t := h.o.tokens.get(tokenNum(id))
 		r := h.relation(a.num, tokenNum(id))
 		switch {
@@ -192,6 +179,23 @@ func (h *handling) tokenDissociate(body *hapi.TokenDissociateTransactionBody) he
 			return hapi.ResponseCodeEnum_TRANSACTION_REQUIRES_ZERO_TOKEN_BALANCES
 		}
 		h.dissolve(t, a.num, r)
+		return okay
+	})
+}
+
+// eachToken changes the relations of an account that agrees to some tokens.
+func (h *handling) eachToken(of someTokens, change func(*ovAccount, *hapi.TokenID) hedera.Status) hedera.Status {
+	a, status := h.party(of.GetAccount())
+	switch {
+	case status != okay:
+		return status
+	case !h.signedBy(a):
+		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
+	}
+	for _, id := range of.GetTokens() {
+		if status := change(a, id); status != okay {
+			return status
+		}
 	}
 	h.r.Entity = hedera.Entity(a.num)
 	return okay
@@ -199,7 +203,6 @@ func (h *handling) tokenDissociate(body *hapi.TokenDissociateTransactionBody) he
 
 // dissolve ends a relation, with the balance where there is one.
 func (h *handling) dissolve(t *Token, account int64, r *Relation) {
-	did := h.did()
 	if r.Balance != 0 {
 		changed := *t
 		changed.Supply -= r.Balance
@@ -207,15 +210,13 @@ func (h *handling) dissolve(t *Token, account int64, r *Relation) {
 	}
 	switch {
 	case r.Balance != 0 && t.NonFungible:
-		for key, nft := range h.o.nfts.between(nftKey{t.ID.Num, 0}, nftKey{t.ID.Num, every}) {
+		for _, nft := range h.o.nfts.between(nftKey{t.ID.Num, 0}, nftKey{t.ID.Num, every}) {
 			if nft.Owner.Num == account && !nft.Deleted {
-				gone := *nft
-				gone.Deleted, gone.Owner, gone.Spender, gone.Delegating, gone.Modified = true, hedera.ID{}, hedera.ID{}, hedera.ID{}, h.r.Consensus
-				h.o.nfts.set(key, &gone)
-				did.NFTs = append(did.NFTs, NFTTransfer{Token: t.ID, Serial: nft.Serial, Sender: nft.Owner})
+				h.end(t, nft)
 			}
 		}
 	case r.Balance != 0:
+		did := h.did()
 		did.Tokens = append(did.Tokens, TokenTransfer{Token: t.ID, Account: r.Account, Amount: -r.Balance})
 	}
 	h.o.setRelation(account, t.ID.Num, nil)

@@ -177,7 +177,6 @@ func (h *handling) destroy(t *Token, owner int64, serials []int64, foreign, none
 	case len(serials) > maxTokenBatch:
 		return hapi.ResponseCodeEnum_BATCH_SIZE_LIMIT_EXCEEDED
 	}
-	did := h.did()
 	for _, serial := range serials {
 		nft := h.o.nfts.get(nftKey{t.ID.Num, serial})
 		switch {
@@ -186,16 +185,22 @@ func (h *handling) destroy(t *Token, owner int64, serials []int64, foreign, none
 		case nft.Owner.Num != owner:
 			return foreign
 		}
-		gone := *nft
-		gone.Deleted, gone.Owner, gone.Spender, gone.Delegating, gone.Modified = true, hedera.ID{}, hedera.ID{}, hedera.ID{}, h.r.Consensus
-		h.o.nfts.set(nftKey{t.ID.Num, serial}, &gone)
-		did.NFTs = append(did.NFTs, NFTTransfer{Token: t.ID, Serial: serial, Sender: nft.Owner})
+		h.end(t, nft)
 		t.Supply--
 	}
 	h.count(t, owner, -int64(len(serials)))
-	did.TokenSupply = t.Supply
+	h.did().TokenSupply = t.Supply
 	h.putToken(t)
 	return okay
+}
+
+// end takes an NFT away from its owner for good.
+func (h *handling) end(t *Token, nft *NFT) {
+	gone := *nft
+	gone.Deleted, gone.Owner, gone.Spender, gone.Delegating, gone.Modified = true, hedera.ID{}, hedera.ID{}, hedera.ID{}, h.r.Consensus
+	h.o.nfts.set(nftKey{t.ID.Num, nft.Serial}, &gone)
+	did := h.did()
+	did.NFTs = append(did.NFTs, NFTTransfer{Token: t.ID, Serial: nft.Serial, Sender: nft.Owner})
 }
 
 // tokenUpdateNFTs replaces the metadata of NFTs. The supply key may do so for those in

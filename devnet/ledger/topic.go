@@ -129,19 +129,11 @@ func (h *handling) topicRenewal(t *Topic, id *hapi.AccountID) hedera.Status {
 	if id == nil || id.GetAccount() == nil {
 		return okay
 	}
-	if id.GetAccountNum() == 0 && id.GetAlias() == nil { // 0.0.0 removes it
-		t.AutoRenewAccount = hedera.ID{}
-		return okay
+	renew, status := h.renewer(id)
+	if status == okay {
+		t.AutoRenewAccount = renew
 	}
-	a, status := h.party(id)
-	switch {
-	case status != okay:
-		return hapi.ResponseCodeEnum_INVALID_AUTORENEW_ACCOUNT
-	case !h.signedBy(a):
-		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
-	}
-	t.AutoRenewAccount = hedera.Entity(a.num)
-	return okay
+	return status
 }
 
 // topicFees sets what a message costs whoever submits it.
@@ -332,7 +324,7 @@ func (h *handling) chargeTopic(t *Topic) hedera.Status {
 	if status := h.allowsFees(due); status != okay {
 		return status
 	}
-	p := &plan{h: h}
+	p := newPlan(h)
 	for _, fee := range due {
 		collector := h.o.entityAccount(fee.GetFeeCollectorAccountId().GetAccountNum())
 		if status := p.charge(&Token{}, payer, fee.GetFixedFee(), collector, 1); status != okay {
@@ -402,7 +394,7 @@ func (h *handling) utilPrng(body *hapi.UtilPrngTransactionBody) hedera.Status {
 	if body.GetRange() < 0 {
 		return hapi.ResponseCodeEnum_INVALID_PRNG_RANGE
 	}
-	seed := h.r.seed
+	seed := h.r.Seed
 	if body.GetRange() == 0 {
 		h.r.PRNG = seed[:]
 		return okay

@@ -16,7 +16,10 @@ type plan struct {
 	hbar    []*entry
 	tokens  []*tokenPlan
 	airdrop bool // receivers are not asked to sign
+	before  int  // how many accounts the transaction had made
 }
+
+func newPlan(h *handling) *plan { return &plan{h: h, before: len(h.o.creations())} }
 
 // tokenPlan is the part of a plan for one token.
 type tokenPlan struct {
@@ -98,8 +101,7 @@ func pureTokenLists(lists []*hapi.TokenTransferList) (amounts, nfts int, _ heder
 // cryptoTransfer moves hbar, tokens and NFTs. Credits to addresses that nothing is at
 // create accounts.
 func (h *handling) cryptoTransfer(body *hapi.CryptoTransferTransactionBody) hedera.Status {
-	before := len(h.o.creations())
-	p := &plan{h: h}
+	p := newPlan(h)
 	for _, entry := range body.GetTransfers().GetAccountAmounts() {
 		if status := p.addHbar(entry); status != okay {
 			return status
@@ -110,13 +112,18 @@ func (h *handling) cryptoTransfer(body *hapi.CryptoTransferTransactionBody) hede
 			return status
 		}
 	}
-	for _, step := range []func() hedera.Status{p.associate, p.assess, p.moveHbar, p.moveTokens} {
+	return p.do(p.associate, p.assess, p.moveHbar, p.moveTokens)
+}
+
+// do takes the steps of a plan, and records the accounts that came to be.
+func (p *plan) do(steps ...func() hedera.Status) hedera.Status {
+	for _, step := range steps {
 		if status := step(); status != okay {
 			return status
 		}
 	}
-	for _, a := range h.o.creations()[before:] {
-		h.createdByTransfer(a)
+	for _, a := range p.h.o.creations()[p.before:] {
+		p.h.createdByTransfer(a)
 	}
 	return okay
 }
