@@ -54,15 +54,7 @@ func positive(n int64) *int64 {
 }
 
 // getAccount answers accounts/{idOrAliasOrEvmAddress}.
-func getAccount(r *request) (any, error) {
-	q, err := r.query(params{
-		"timestamp":       isTime,
-		"transactions":    isFlag,
-		"transactiontype": isTransactionType,
-	}, descending)
-	if err != nil {
-		return nil, err
-	}
+func getAccount(r *request, q *query) (any, error) {
 	times := q.timestamps()
 	r.view = r.asOf(times)
 	a, err := r.accountArg()
@@ -140,16 +132,7 @@ func (r *request) contractArg() (int64, error) {
 }
 
 // listAccounts answers accounts.
-func listAccounts(r *request) (any, error) {
-	q, err := r.query(params{
-		"account.balance":   isCount,
-		"account.id":        isParty,
-		"account.publickey": isPublicKey,
-		"balance":           isFlag,
-	}, ascending)
-	if err != nil {
-		return nil, err
-	}
+func listAccounts(r *request, q *query) (any, error) {
 	return list(r, q, "accounts", r.accounts(q), func(a ledger.Account) any {
 		account := accountOf(a, r.view)
 		if !q.flag("balance", true) {
@@ -161,16 +144,7 @@ func listAccounts(r *request) (any, error) {
 
 // listBalances answers balances. Where a real mirror node has a snapshot every
 // quarter of an hour, this one knows the balance at any moment.
-func listBalances(r *request) (any, error) {
-	q, err := r.query(params{
-		"account.balance":   isCount,
-		"account.id":        isParty,
-		"account.publickey": isPublicKey,
-		"timestamp":         isTime,
-	}, descending)
-	if err != nil {
-		return nil, err
-	}
+func listBalances(r *request, q *query) (any, error) {
 	r.view = r.asOf(q.timestamps())
 	out := list(r, q, "balances", r.accounts(q), func(a ledger.Account) any {
 		return object{"account": a.ID.String(), "balance": a.Balance, "tokens": tokenBalances(r.view, a.ID)}

@@ -18,22 +18,18 @@ func airdropOf(a *ledger.Airdrop) any {
 
 // listOutstandingAirdrops answers accounts/{id}/airdrops/outstanding: what the account sent
 // and others have not claimed.
-func listOutstandingAirdrops(r *request) (any, error) {
-	return r.listAirdrops(false, "receiver.id", func(a *ledger.Airdrop) hedera.ID { return a.Receiver })
+func listOutstandingAirdrops(r *request, q *query) (any, error) {
+	return r.airdrops(q, false, "receiver.id", func(a *ledger.Airdrop) hedera.ID { return a.Receiver })
 }
 
 // listPendingAirdrops answers accounts/{id}/airdrops/pending: what the account may claim.
-func listPendingAirdrops(r *request) (any, error) {
-	return r.listAirdrops(true, "sender.id", func(a *ledger.Airdrop) hedera.ID { return a.Sender })
+func listPendingAirdrops(r *request, q *query) (any, error) {
+	return r.airdrops(q, true, "sender.id", func(a *ledger.Airdrop) hedera.ID { return a.Sender })
 }
 
-// listAirdrops lists by the other party, the token and the serial number, which is 0 for a
+// airdrops lists by the other party, the token and the serial number, which is 0 for a
 // fungible token.
-func (r *request) listAirdrops(received bool, party string, other func(*ledger.Airdrop) hedera.ID) (any, error) {
-	q, err := r.query(params{party: isParty, "serialnumber": isCount, "token.id": isParty}, ascending)
-	if err != nil {
-		return nil, err
-	}
+func (r *request) airdrops(q *query, received bool, party string, other func(*ledger.Airdrop) hedera.ID) (any, error) {
 	account, err := r.accountArg()
 	if err != nil {
 		return nil, err

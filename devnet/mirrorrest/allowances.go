@@ -21,11 +21,7 @@ func (r *request) spenders() column[*ledger.Allowance] {
 }
 
 // listCryptoAllowances answers accounts/{id}/allowances/crypto.
-func listCryptoAllowances(r *request) (any, error) {
-	q, err := r.query(params{"spender.id": isParty}, descending)
-	if err != nil {
-		return nil, err
-	}
+func listCryptoAllowances(r *request, q *query) (any, error) {
 	owner, err := r.accountArg()
 	if err != nil {
 		return nil, err
@@ -35,11 +31,7 @@ func listCryptoAllowances(r *request) (any, error) {
 }
 
 // listTokenAllowances answers accounts/{id}/allowances/tokens, by spender and token.
-func listTokenAllowances(r *request) (any, error) {
-	q, err := r.query(params{"spender.id": isParty, "token.id": isParty}, descending)
-	if err != nil {
-		return nil, err
-	}
+func listTokenAllowances(r *request, q *query) (any, error) {
 	owner, err := r.accountArg()
 	if err != nil {
 		return nil, err
@@ -51,11 +43,7 @@ func listTokenAllowances(r *request) (any, error) {
 
 // listNFTAllowances answers accounts/{id}/allowances/nfts: what the account gave, or with
 // owner=false what it got.
-func listNFTAllowances(r *request) (any, error) {
-	q, err := r.query(params{"account.id": isParty, "owner": isFlag, "token.id": isParty}, ascending)
-	if err != nil {
-		return nil, err
-	}
+func listNFTAllowances(r *request, q *query) (any, error) {
 	party, err := r.accountArg()
 	if err != nil {
 		return nil, err

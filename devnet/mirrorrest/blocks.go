@@ -39,11 +39,7 @@ func recordFileName(first hedera.Timestamp) string {
 }
 
 // listBlocks answers blocks.
-func listBlocks(r *request) (any, error) {
-	q, err := r.query(params{"block.number": isBlockNumber, "timestamp": isTime}, descending)
-	if err != nil {
-		return nil, err
-	}
+func listBlocks(r *request, q *query) (any, error) {
 	numbers, times := q.bounds("block.number", parseBlockNumber), q.timestamps()
 	blocks := r.view.Blocks()
 	low, high := numbers.span()
@@ -60,10 +56,7 @@ func listBlocks(r *request) (any, error) {
 }
 
 // getBlock answers blocks/{hashOrNumber}.
-func getBlock(r *request) (any, error) {
-	if _, err := r.query(nil, single); err != nil {
-		return nil, err
-	}
+func getBlock(r *request, _ *query) (any, error) {
 	block, ok, valid := r.findBlock(r.args[0])
 	switch {
 	case !valid:

@@ -27,11 +27,7 @@ func contractOf(a ledger.Account) object {
 }
 
 // getContract answers contracts/{contractIdOrAddress}.
-func getContract(r *request) (any, error) {
-	q, err := r.query(params{"timestamp": isTime}, single)
-	if err != nil {
-		return nil, err
-	}
+func getContract(r *request, q *query) (any, error) {
 	num, err := r.contractArg()
 	if err != nil {
 		return nil, err
@@ -49,11 +45,7 @@ func getContract(r *request) (any, error) {
 }
 
 // listContracts answers contracts.
-func listContracts(r *request) (any, error) {
-	q, err := r.query(params{"contract.id": isParty}, descending)
-	if err != nil {
-		return nil, err
-	}
+func listContracts(r *request, q *query) (any, error) {
 	ids := q.bounds("contract.id", r.party)
 	low, high := ids.span()
 	return list(r, q, "contracts", where(r.view.Accounts(low, high, q.desc), ledger.Account.IsContract), func(a ledger.Account) any { return contractOf(a) },

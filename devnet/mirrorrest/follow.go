@@ -27,11 +27,7 @@ func (s *server) sayGeneration(h http.Header) {
 // the blocks from number N on, oldest first, as soon as there is one. After MS
 // milliseconds without one the list is empty. Asking again from the number after the
 // last one gives every block once, in order, without polling.
-func (s *server) followBlocks(r *request) (any, error) {
-	q, err := r.query(params{"from": isExactCount, "wait": isExactCount}, single)
-	if err != nil {
-		return nil, err
-	}
+func (s *server) followBlocks(r *request, q *query) (any, error) {
 	from := q.count("from", 0)
 	s.awaitBlock(r, from, time.Duration(min(q.count("wait", 0), longestWait.Milliseconds()))*time.Millisecond)
 	view, blocks := s.view(), []any{}
@@ -79,11 +75,7 @@ const maxConsensusPage = 1000
 // listConsensus answers /devnet/consensus: the Ethereum transactions in the order
 // in which consensus saw them, whatever became of them, from since on. Next is the
 // since of the following page; it stays when there is nothing new.
-func listConsensus(r *request) (any, error) {
-	q, err := r.query(params{"since": isExactCount, "limit": isExactCount}, single)
-	if err != nil {
-		return nil, err
-	}
+func listConsensus(r *request, q *query) (any, error) {
 	entries, next := []any{}, q.count("since", 0)
 	for _, e := range r.view.ConsensusLog(next, int(max(1, min(q.count("limit", maxConsensusPage), maxConsensusPage)))) {
 		entries = append(entries, object{

@@ -57,7 +57,7 @@ func New(cfg Config) http.Handler {
 		view: cfg.View, changed: cfg.Changed, closing: cfg.Closing, fault: cfg.Fault,
 		log: cfg.Log, maxBody: cfg.MaxBody, routes: table(), index: newIndex(), origin: cfg.Origin,
 	}
-	s.routes.add(http.MethodGet, "devnet/blocks", s.followBlocks)
+	s.routes.add(http.MethodGet, "devnet/blocks", takes(single, params{"from": isExactCount, "wait": isExactCount}, s.followBlocks))
 	return s
 }
 
@@ -81,11 +81,6 @@ type request struct {
 	args   []string // the variable parts of the path
 	status int      // of the answer; handlers change it for a success other than 200
 	header http.Header
-}
-
-// query checks and parses the query string.
-func (r *request) query(accepted params, l listing) (*query, error) {
-	return parseQuery(r.URL.RawQuery, accepted, l)
 }
 
 // self is the request's path as links repeat it.

@@ -30,11 +30,7 @@ var logParams = func() params {
 }()
 
 // listLogs answers contracts/results/logs.
-func listLogs(r *request) (any, error) {
-	q, err := r.query(logParams, descending)
-	if err != nil {
-		return nil, err
-	}
+func listLogs(r *request, q *query) (any, error) {
 	f, err := newLogFilter(q)
 	if err != nil {
 		return nil, err
@@ -57,11 +53,7 @@ func listLogs(r *request) (any, error) {
 }
 
 // listContractLogs answers contracts/{id}/results/logs.
-func listContractLogs(r *request) (any, error) {
-	q, err := r.query(contractLogParams, descending)
-	if err != nil {
-		return nil, err
-	}
+func listContractLogs(r *request, q *query) (any, error) {
 	f, err := newLogFilter(q)
 	if err != nil {
 		return nil, err

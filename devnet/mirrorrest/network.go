@@ -11,11 +11,7 @@ import (
 
 // getFees answers network/fees: the price of gas for each type of transaction
 // that pays it. The devnet's price never changes.
-func getFees(r *request) (any, error) {
-	q, err := r.query(params{"timestamp": isTime, "order": oneOf("asc", "desc")}, single)
-	if err != nil {
-		return nil, err
-	}
+func getFees(r *request, q *query) (any, error) {
 	fees := []any{}
 	for _, kind := range []string{"ContractCall", "ContractCreate", "EthereumTransaction"} {
 		fees = append(fees, object{"gas": r.view.GasPrice(), "transaction_type": kind})
@@ -27,22 +23,14 @@ func getFees(r *request) (any, error) {
 }
 
 // getExchangeRate answers network/exchangerate.
-func getExchangeRate(r *request) (any, error) {
-	q, err := r.query(params{"timestamp": isTime}, single)
-	if err != nil {
-		return nil, err
-	}
+func getExchangeRate(r *request, q *query) (any, error) {
 	rate := r.view.ExchangeRate()
 	current := object{"cent_equivalent": rate.Cents, "expiration_time": rate.Expires, "hbar_equivalent": rate.Hbar}
 	return object{"current_rate": current, "next_rate": current, "timestamp": r.asOf(q.timestamps()).Time().String()}, nil
 }
 
 // getSupply answers network/supply; with q it gives one number of ℏ as text.
-func getSupply(r *request) (any, error) {
-	q, err := r.query(params{"timestamp": isTime, "q": oneOf("totalcoins", "circulating")}, single)
-	if err != nil {
-		return nil, err
-	}
+func getSupply(r *request, q *query) (any, error) {
 	view := r.asOf(q.timestamps())
 	total, released := view.Supply()
 	if total == 0 {
@@ -64,14 +52,7 @@ func endpoint(host string, port int) object {
 }
 
 // listNodes answers network/nodes: the address book.
-func listNodes(r *request) (any, error) {
-	q, err := r.query(params{
-		"file.id": func(op operator, v string) bool { return op == eq && isEntity(op, v) },
-		"node.id": isCount,
-	}, ascending)
-	if err != nil {
-		return nil, err
-	}
+func listNodes(r *request, q *query) (any, error) {
 	file := hedera.Entity(addressBook)
 	if text, given := q.last("file.id"); given {
 		num, _ := parseEntity(text)
@@ -118,10 +99,7 @@ const (
 
 // getStake answers network/stake: nothing is staked on a devnet. A staking period
 // is a day.
-func getStake(r *request) (any, error) {
-	if _, err := r.query(nil, single); err != nil {
-		return nil, err
-	}
+func getStake(r *request, _ *query) (any, error) {
 	const day = 24 * 60 * 60
 	now := r.view.Time().Seconds
 	from := hedera.Timestamp{Seconds: now - now%day}

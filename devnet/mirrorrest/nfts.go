@@ -21,11 +21,7 @@ func serials() column[*ledger.NFT] {
 }
 
 // listTokenNFTs answers tokens/{tokenId}/nfts.
-func listTokenNFTs(r *request) (any, error) {
-	q, err := r.query(params{"account.id": isParty, "serialnumber": isCount}, descending)
-	if err != nil {
-		return nil, err
-	}
+func listTokenNFTs(r *request, q *query) (any, error) {
 	num, err := r.tokenNumber()
 	if err != nil {
 		return nil, err
@@ -61,11 +57,7 @@ func getNFT(r *request) (any, error) {
 }
 
 // listNFTTransactions answers tokens/{tokenId}/nfts/{serialNumber}/transactions.
-func listNFTTransactions(r *request) (any, error) {
-	q, err := r.query(params{"timestamp": isTime}, descending)
-	if err != nil {
-		return nil, err
-	}
+func listNFTTransactions(r *request, q *query) (any, error) {
 	n, err := r.nftArg()
 	if err != nil {
 		return nil, err
@@ -99,11 +91,7 @@ func moves(records iter.Seq[*ledger.Record], n *ledger.NFT) iter.Seq[nftMove] {
 }
 
 // listAccountNFTs answers accounts/{id}/nfts, by token and serial.
-func listAccountNFTs(r *request) (any, error) {
-	q, err := r.query(params{"serialnumber": isCount, "spender.id": isParty, "token.id": isParty}, descending)
-	if err != nil {
-		return nil, err
-	}
+func listAccountNFTs(r *request, q *query) (any, error) {
 	a, err := r.accountArg()
 	if err != nil {
 		return nil, err

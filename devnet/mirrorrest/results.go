@@ -24,9 +24,8 @@ var resultParams = params{
 }
 
 // listResults answers contracts/results.
-func listResults(r *request) (any, error) {
-	q, err := r.resultQuery()
-	if err != nil {
+func listResults(r *request, q *query) (any, error) {
+	if err := oneBlock(q); err != nil {
 		return nil, err
 	}
 	return r.results(q, func(times *bounds) iter.Seq[*ledger.Record] {
@@ -35,9 +34,8 @@ func listResults(r *request) (any, error) {
 }
 
 // listContractResults answers contracts/{id}/results.
-func listContractResults(r *request) (any, error) {
-	q, err := r.resultQuery()
-	if err != nil {
+func listContractResults(r *request, q *query) (any, error) {
+	if err := oneBlock(q); err != nil {
 		return nil, err
 	}
 	id, err := r.contractArg()
@@ -50,21 +48,18 @@ func listContractResults(r *request) (any, error) {
 	})
 }
 
-func (r *request) resultQuery() (*query, error) {
-	q, err := r.query(resultParams, descending)
-	if err != nil {
-		return nil, err
-	}
+// oneBlock checks that a query names a block in one way at most, and does where it wants a place in it.
+func oneBlock(q *query) error {
 	_, number := q.last("block.number")
 	_, hash := q.last("block.hash")
 	_, index := q.last("transaction.index")
 	switch {
 	case index && !number && !hash:
-		return nil, badRequest("Invalid parameter usage: transaction.index - transaction.index requires block.number or block.hash filter to be specified")
+		return badRequest("Invalid parameter usage: transaction.index - transaction.index requires block.number or block.hash filter to be specified")
 	case number && hash:
-		return nil, badRequest("Invalid parameter usage: block.hash - cannot combine block.number and block.hash")
+		return badRequest("Invalid parameter usage: block.hash - cannot combine block.number and block.hash")
 	}
-	return q, nil
+	return nil
 }
 
 // results lists the executed results among the records that from yields for the
@@ -127,11 +122,7 @@ func (f *blockFinder) of(rec *ledger.Record) (*ledger.Block, bool) {
 }
 
 // getResult answers contracts/results/{transactionIdOrHash}.
-func getResult(r *request) (any, error) {
-	q, err := r.query(params{"hbar": isFlag, "nonce": isExactCount}, single)
-	if err != nil {
-		return nil, err
-	}
+func getResult(r *request, q *query) (any, error) {
 	rec, err := r.evmRecord(r.args[0], q.count("nonce", 0))
 	if err != nil {
 		return nil, err
@@ -143,15 +134,11 @@ func getResult(r *request) (any, error) {
 }
 
 // getResultAt answers contracts/{id}/results/{timestamp}.
-func getResultAt(r *request) (any, error) {
+func getResultAt(r *request, q *query) (any, error) {
 	if !isTime(eq, r.args[1]) {
 		return nil, invalidParameter("timestamp")
 	}
 	id, err := r.contractArg()
-	if err != nil {
-		return nil, err
-	}
-	q, err := r.query(params{"hbar": isFlag}, single)
 	if err != nil {
 		return nil, err
 	}

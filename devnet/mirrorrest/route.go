@@ -10,6 +10,17 @@ import (
 // that is a *problem becomes its answer, any other one a 500.
 type handler func(*request) (any, error)
 
+// takes is a handler of requests whose query string is in order.
+func takes(l listing, accepted params, answer func(*request, *query) (any, error)) handler {
+	return func(r *request) (any, error) {
+		q, err := parseQuery(r.URL.RawQuery, accepted, l)
+		if err != nil {
+			return nil, err
+		}
+		return answer(r, q)
+	}
+}
+
 // A route is a method and a path under the base, already split. A segment in
 // braces matches anything and becomes the next entry of request.args.
 type route struct {
@@ -68,60 +79,90 @@ func table() routes {
 	var rs routes
 	get := func(path string, h handler) { rs.add(http.MethodGet, base[1:]+path, h) }
 
-	get("blocks", listBlocks)
-	get("blocks/{hashOrNumber}", getBlock)
+	get("blocks", takes(descending, params{"block.number": isBlockNumber, "timestamp": isTime}, listBlocks))
+	get("blocks/{hashOrNumber}", takes(single, nil, getBlock))
 
-	get("contracts/results", listResults)
-	get("contracts/results/logs", listLogs)
-	get("contracts/results/{transactionIdOrHash}", getResult)
-	get("contracts/results/{transactionIdOrHash}/actions", listActions)
-	get("contracts/results/{transactionIdOrHash}/opcodes", listOpcodes)
-	get("contracts", listContracts)
-	get("contracts/{contractIdOrAddress}", getContract)
-	get("contracts/{contractIdOrAddress}/results", listContractResults)
-	get("contracts/{contractIdOrAddress}/results/logs", listContractLogs)
-	get("contracts/{contractIdOrAddress}/results/{timestamp}", getResultAt)
-	get("contracts/{contractIdOrAddress}/state", listState)
+	get("contracts/results", takes(descending, resultParams, listResults))
+	get("contracts/results/logs", takes(descending, logParams, listLogs))
+	get("contracts/results/{transactionIdOrHash}", takes(single, params{"hbar": isFlag, "nonce": isExactCount}, getResult))
+	get("contracts/results/{transactionIdOrHash}/actions", takes(ascending, params{"index": func(op operator, v string) bool { return op != ne && isCount(op, v) }}, listActions))
+	get("contracts/results/{transactionIdOrHash}/opcodes", takes(single, params{"memory": isFlag, "stack": isFlag, "storage": isFlag}, listOpcodes))
+	get("contracts", takes(descending, params{"contract.id": isParty}, listContracts))
+	get("contracts/{contractIdOrAddress}", takes(single, params{"timestamp": isTime}, getContract))
+	get("contracts/{contractIdOrAddress}/results", takes(descending, resultParams, listContractResults))
+	get("contracts/{contractIdOrAddress}/results/logs", takes(descending, contractLogParams, listContractLogs))
+	get("contracts/{contractIdOrAddress}/results/{timestamp}", takes(single, params{"hbar": isFlag}, getResultAt))
+	get("contracts/{contractIdOrAddress}/state", takes(ascending, params{"slot": isSlot, "timestamp": isTime}, listState))
 	rs.add(http.MethodPost, base[1:]+"contracts/call", callContract)
 
-	get("accounts", listAccounts)
-	get("accounts/{idOrAliasOrEvmAddress}", getAccount)
-	get("balances", listBalances)
-	get("transactions", listTransactions)
-	get("transactions/{transactionIdOrHash}", getTransaction)
+	get("accounts", takes(ascending, params{
+		"account.balance":   isCount,
+		"account.id":        isParty,
+		"account.publickey": isPublicKey,
+		"balance":           isFlag,
+	}, listAccounts))
+	get("accounts/{idOrAliasOrEvmAddress}", takes(descending, params{
+		"timestamp":       isTime,
+		"transactions":    isFlag,
+		"transactiontype": isTransactionType,
+	}, getAccount))
+	get("balances", takes(descending, params{
+		"account.balance":   isCount,
+		"account.id":        isParty,
+		"account.publickey": isPublicKey,
+		"timestamp":         isTime,
+	}, listBalances))
+	get("transactions", takes(descending, params{
+		"account.id":      isEntity,
+		"result":          oneOf("success", "fail"),
+		"timestamp":       isTime,
+		"transactiontype": isTransactionType,
+		"type":            oneOf("credit", "debit"),
+	}, listTransactions))
+	get("transactions/{transactionIdOrHash}", takes(single, params{"nonce": isExactCount, "scheduled": isFlag}, getTransaction))
 
-	get("network/exchangerate", getExchangeRate)
-	get("network/fees", getFees)
-	get("network/nodes", listNodes)
+	get("network/exchangerate", takes(single, params{"timestamp": isTime}, getExchangeRate))
+	get("network/fees", takes(single, params{"timestamp": isTime, "order": oneOf("asc", "desc")}, getFees))
+	get("network/nodes", takes(ascending, params{
+		"file.id": func(op operator, v string) bool { return op == eq && isEntity(op, v) },
+		"node.id": isCount,
+	}, listNodes))
 	get("network/registered-nodes", emptyList("registered_nodes", "registerednode.id", "type"))
-	get("network/stake", getStake)
-	get("network/supply", getSupply)
+	get("network/stake", takes(single, nil, getStake))
+	get("network/supply", takes(single, params{"timestamp": isTime, "q": oneOf("totalcoins", "circulating")}, getSupply))
 
 	const account = "accounts/{idOrAliasOrEvmAddress}/"
-	get(account+"airdrops/outstanding", listOutstandingAirdrops)
-	get(account+"airdrops/pending", listPendingAirdrops)
-	get(account+"allowances/crypto", listCryptoAllowances)
-	get(account+"allowances/nfts", listNFTAllowances)
-	get(account+"allowances/tokens", listTokenAllowances)
+	get(account+"airdrops/outstanding", takes(ascending, params{"receiver.id": isParty, "serialnumber": isCount, "token.id": isParty}, listOutstandingAirdrops))
+	get(account+"airdrops/pending", takes(ascending, params{"sender.id": isParty, "serialnumber": isCount, "token.id": isParty}, listPendingAirdrops))
+	get(account+"allowances/crypto", takes(descending, params{"spender.id": isParty}, listCryptoAllowances))
+	get(account+"allowances/nfts", takes(ascending, params{"account.id": isParty, "owner": isFlag, "token.id": isParty}, listNFTAllowances))
+	get(account+"allowances/tokens", takes(descending, params{"spender.id": isParty, "token.id": isParty}, listTokenAllowances))
 	get(account+"hooks", emptyListOfAccount("hooks", "hook.id"))
-	get(account+"nfts", listAccountNFTs)
+	get(account+"nfts", takes(descending, params{"serialnumber": isCount, "spender.id": isParty, "token.id": isParty}, listAccountNFTs))
 	get(account+"rewards", emptyListOfAccount("rewards", "timestamp"))
-	get(account+"tokens", listRelationships)
-	get("tokens", listTokens)
-	get("tokens/{tokenId}", getToken)
-	get("tokens/{tokenId}/balances", listHolders)
-	get("tokens/{tokenId}/nfts", listTokenNFTs)
+	get(account+"tokens", takes(ascending, params{"token.id": isParty}, listRelationships))
+	get("tokens", takes(ascending, params{
+		"account.id": isParty, "name": isText, "publickey": isPublicKey, "token.id": isParty,
+		"type": oneOf("all", fungible, nonFungible),
+	}, listTokens))
+	get("tokens/{tokenId}", takes(single, params{"timestamp": isTime}, getToken))
+	get("tokens/{tokenId}/balances", takes(descending, params{
+		"account.balance": isCount, "account.id": isParty, "account.publickey": isPublicKey, "timestamp": isTime,
+	}, listHolders))
+	get("tokens/{tokenId}/nfts", takes(descending, params{"account.id": isParty, "serialnumber": isCount}, listTokenNFTs))
 	get("tokens/{tokenId}/nfts/{serialNumber}", getNFT)
-	get("tokens/{tokenId}/nfts/{serialNumber}/transactions", listNFTTransactions)
+	get("tokens/{tokenId}/nfts/{serialNumber}/transactions", takes(descending, params{"timestamp": isTime}, listNFTTransactions))
 
-	get("schedules", listSchedules)
+	get("schedules", takes(ascending, params{"account.id": isEntity, "schedule.id": isEntity}, listSchedules))
 	get("schedules/{scheduleId}", getSchedule)
 	get("topics/messages/{timestamp}", getMessageAt)
 	get("topics/{topicId}", getTopic)
-	get("topics/{topicId}/messages", listMessages)
+	get("topics/{topicId}/messages", takes(ascending, params{
+		"encoding": oneOf("base64", "utf-8"), "sequencenumber": isCount, "timestamp": isTime,
+	}, listMessages))
 	get("topics/{topicId}/messages/{sequenceNumber}", getMessage)
 
-	rs.add(http.MethodGet, "devnet/consensus", listConsensus)
+	rs.add(http.MethodGet, "devnet/consensus", takes(single, params{"since": isExactCount, "limit": isExactCount}, listConsensus))
 	rs.add(http.MethodGet, "health/liveness", health)
 	rs.add(http.MethodGet, "health/readiness", health)
 	return rs
@@ -138,12 +179,9 @@ func emptyList(name string, accepted ...string) handler {
 	for _, parameter := range accepted {
 		allowed[parameter] = func(operator, string) bool { return true }
 	}
-	return func(r *request) (any, error) {
-		if _, err := r.query(allowed, ascending); err != nil {
-			return nil, err
-		}
+	return takes(ascending, allowed, func(*request, *query) (any, error) {
 		return object{name: []any{}, "links": links{}}, nil
-	}
+	})
 }
 
 // emptyListOfAccount is an empty list below an account, which must exist.

@@ -58,11 +58,7 @@ func getSchedule(r *request) (any, error) {
 }
 
 // listSchedules answers schedules.
-func listSchedules(r *request) (any, error) {
-	q, err := r.query(params{"account.id": isEntity, "schedule.id": isEntity}, ascending)
-	if err != nil {
-		return nil, err
-	}
+func listSchedules(r *request, q *query) (any, error) {
 	ids, creators := q.bounds("schedule.id", parseEntity), q.bounds("account.id", parseEntity)
 	low, high := ids.span()
 	rows := where(r.view.Schedules(low, high, q.desc), func(s *ledger.Schedule) bool { return creators.allows(s.Creator.Num) })

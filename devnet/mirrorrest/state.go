@@ -11,11 +11,7 @@ import (
 
 // listState answers contracts/{id}/state: every word the contract ever stored,
 // those that are zero again included, now or as of a timestamp.
-func listState(r *request) (any, error) {
-	q, err := r.query(params{"slot": isSlot, "timestamp": isTime}, ascending)
-	if err != nil {
-		return nil, err
-	}
+func listState(r *request, q *query) (any, error) {
 	if slices.ContainsFunc(q.filters, func(f filter) bool { return f.name == "timestamp" && f.op == ne }) {
 		return nil, badRequest("Not equals (ne) operator is not supported for timestamp")
 	}

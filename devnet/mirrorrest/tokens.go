@@ -116,11 +116,7 @@ func tokenNumber(text string) (int64, bool) {
 }
 
 // getToken answers tokens/{tokenId}.
-func getToken(r *request) (any, error) {
-	q, err := r.query(params{"timestamp": isTime}, single)
-	if err != nil {
-		return nil, err
-	}
+func getToken(r *request, q *query) (any, error) {
 	r.view = r.asOf(q.timestamps())
 	t, err := r.tokenArg()
 	if err != nil {
@@ -130,14 +126,7 @@ func getToken(r *request) (any, error) {
 }
 
 // listTokens answers tokens.
-func listTokens(r *request) (any, error) {
-	q, err := r.query(params{
-		"account.id": isParty, "name": isText, "publickey": isPublicKey, "token.id": isParty,
-		"type": oneOf("all", fungible, nonFungible),
-	}, ascending)
-	if err != nil {
-		return nil, err
-	}
+func listTokens(r *request, q *query) (any, error) {
 	ids := q.bounds("token.id", tokenNumber)
 	allows := r.tokenFilter(q)
 	low, high := ids.span()
@@ -190,11 +179,7 @@ func tokenBalances(v *ledger.View, account hedera.ID) []any {
 }
 
 // listRelationships answers accounts/{id}/tokens.
-func listRelationships(r *request) (any, error) {
-	q, err := r.query(params{"token.id": isParty}, ascending)
-	if err != nil {
-		return nil, err
-	}
+func listRelationships(r *request, q *query) (any, error) {
 	a, err := r.accountArg()
 	if err != nil {
 		return nil, err
@@ -219,13 +204,7 @@ func (r *request) relationshipOf(rel *ledger.Relation) any {
 }
 
 // listHolders answers tokens/{tokenId}/balances.
-func listHolders(r *request) (any, error) {
-	q, err := r.query(params{
-		"account.balance": isCount, "account.id": isParty, "account.publickey": isPublicKey, "timestamp": isTime,
-	}, descending)
-	if err != nil {
-		return nil, err
-	}
+func listHolders(r *request, q *query) (any, error) {
 	r.view = r.asOf(q.timestamps())
 	num, err := r.tokenNumber()
 	if err != nil {

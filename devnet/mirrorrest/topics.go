@@ -65,13 +65,7 @@ func messageOf(rec *ledger.Record, encoding string) object {
 }
 
 // listMessages answers topics/{topicId}/messages.
-func listMessages(r *request) (any, error) {
-	q, err := r.query(params{
-		"encoding": oneOf("base64", "utf-8"), "sequencenumber": isCount, "timestamp": isTime,
-	}, ascending)
-	if err != nil {
-		return nil, err
-	}
+func listMessages(r *request, q *query) (any, error) {
 	t, err := r.topicArg()
 	if err != nil {
 		return nil, err

@@ -15,11 +15,7 @@ import (
 
 // listActions answers contracts/results/{transactionIdOrHash}/actions: the tree of
 // calls, in the order they were entered.
-func listActions(r *request) (any, error) {
-	q, err := r.query(params{"index": func(op operator, v string) bool { return op != ne && isCount(op, v) }}, ascending)
-	if err != nil {
-		return nil, err
-	}
+func listActions(r *request, q *query) (any, error) {
 	rec, err := r.evmRecord(r.args[0], 0)
 	if err != nil {
 		return nil, err
@@ -100,11 +96,7 @@ type opcodeJSON struct {
 // listOpcodes answers contracts/results/{transactionIdOrHash}/opcodes: it replays
 // the transaction on the state it had and lists the steps. Traces are long, so
 // like other mirror nodes it insists on clients that could take them compressed.
-func listOpcodes(r *request) (any, error) {
-	q, err := r.query(params{"memory": isFlag, "stack": isFlag, "storage": isFlag}, single)
-	if err != nil {
-		return nil, err
-	}
+func listOpcodes(r *request, q *query) (any, error) {
 	if !strings.Contains(strings.ToLower(r.Request.Header.Get("Accept-Encoding")), "gzip") {
 		return nil, detailed(http.StatusNotAcceptable, "Accept-Encoding must include gzip")
 	}

@@ -53,17 +53,7 @@ func transactionOf(rec *ledger.Record) object {
 }
 
 // listTransactions answers transactions.
-func listTransactions(r *request) (any, error) {
-	q, err := r.query(params{
-		"account.id":      isEntity,
-		"result":          oneOf("success", "fail"),
-		"timestamp":       isTime,
-		"transactiontype": isTransactionType,
-		"type":            oneOf("credit", "debit"),
-	}, descending)
-	if err != nil {
-		return nil, err
-	}
+func listTransactions(r *request, q *query) (any, error) {
 	times := q.timestamps()
 	records := everything(r.view, &times, q.desc)
 	if ids := q.bounds("account.id", parseEntity); ids.exact() {
@@ -113,11 +103,7 @@ func transactionFilter(q *query) func(*ledger.Record) bool {
 
 // getTransaction answers transactions/{transactionIdOrHash}: the transaction, its
 // duplicates and its children, by consensus time.
-func getTransaction(r *request) (any, error) {
-	q, err := r.query(params{"nonce": isExactCount, "scheduled": isFlag}, single)
-	if err != nil {
-		return nil, err
-	}
+func getTransaction(r *request, q *query) (any, error) {
 	records, err := r.transactionArg()
 	if err != nil {
 		return nil, err
