@@ -109,7 +109,7 @@ func (s *Submitter) newEntry(tx *eth.Tx) *Entry {
 func (e *Entry) enterLine() error {
 	if e.s.Locks.Enabled(e.tx.From()) {
 		if err := e.s.gates.enter(e); err != nil {
-			return lockError(err)
+			return clientError(err)
 		}
 	}
 	return nil
@@ -238,7 +238,7 @@ func (e *Entry) takeUp(ctx context.Context) {
 		err = e.enterLine()
 	}
 	if err != nil {
-		e.finish(notSent(factError(err)))
+		e.finish(notSent(err))
 		return
 	}
 	if e.way == direct && !e.s.cfg.SkipLookUps {

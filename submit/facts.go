@@ -282,27 +282,6 @@ func (e *Entry) readSender(ctx context.Context, known *known) {
 	known.at = time.Now()
 }
 
-// factError translates a failed look-up or precheck for the client. What already
-// is a client's error stays as it is.
-func factError(err error) error {
-	var client *eth.Error
-	var coded interface{ ErrorCode() int }
-	switch {
-	case errors.As(err, &client):
-		return client
-	case errors.As(err, &coded):
-		return err
-	case errors.Is(err, lock.ErrLost):
-		return eth.ErrTurnLost()
-	case errors.Is(err, lock.ErrClosed):
-		return eth.ErrShuttingDown()
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return eth.ErrRequestTimeout()
-	default:
-		return eth.ErrInternal("looking up the sender failed")
-	}
-}
-
 // freshness is how old the look-ups may be when a decision depends on the nonce alone.
 const freshness = 250 * time.Millisecond
 

@@ -379,10 +379,8 @@ func fileError(err error) error {
 		return eth.ErrConsensusNode(refused.Status.String(), int(refused.Status), detail)
 	case errors.As(err, &failed):
 		return eth.ErrConsensusNode(failed.Status.String(), int(failed.Status), detail)
-	case errors.Is(err, consensus.ErrNoOperator):
-		return eth.ErrReadOnly()
-	case errors.Is(err, consensus.ErrClosed):
-		return eth.ErrShuttingDown()
+	case errors.Is(err, consensus.ErrNoOperator), errors.Is(err, consensus.ErrClosed):
+		return clientError(err)
 	default:
 		return eth.ErrNoNode()
 	}

@@ -81,26 +81,39 @@ func (r Result) status(none string) string {
 }
 
 // notSent is the result of a transaction of which no byte left this process.
-func notSent(err error) Result { return Result{Outcome: NotSent, Err: err} }
+func notSent(err error) Result { return Result{Outcome: NotSent, Err: clientError(err)} }
 
 // failedCheck is the result of a transaction that a precheck refused; expected is the nonce that
 // the check went by.
 func (e *Entry) failedCheck(err error, expected uint64) Result {
-	return Result{Outcome: NotSent, Err: factError(err), nonceSpent: e.tx.Nonce() < expected}
+	r := notSent(err)
+	r.nonceSpent = e.tx.Nonce() < expected
+	return r
 }
 
-// lockError translates what package lock answers to Enter and Wait.
-func lockError(err error) error {
+// clientError is what the client is told of an error before its transaction was sent: of the lock, of a look-up, of
+// a precheck, or of the client of the nodes. What is a client's error stays as it is.
+func clientError(err error) error {
+	var client *eth.Error
+	var coded interface{ ErrorCode() int }
 	var full *lock.QueueFullError
 	switch {
+	case errors.As(err, &client):
+		return client
+	case errors.As(err, &coded):
+		return err
 	case errors.As(err, &full):
 		return eth.ErrQueueFull(full.Length)
-	case errors.Is(err, lock.ErrClosed):
-		return eth.ErrShuttingDown()
 	case errors.Is(err, lock.ErrLost):
 		return eth.ErrTurnLost()
-	default:
+	case errors.Is(err, lock.ErrClosed), errors.Is(err, consensus.ErrClosed):
+		return eth.ErrShuttingDown()
+	case errors.Is(err, consensus.ErrNoOperator):
+		return eth.ErrReadOnly()
+	case errors.Is(err, lock.ErrLeft), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return eth.ErrRequestTimeout() // the caller gave up waiting
+	default:
+		return eth.ErrInternal("looking up the sender failed")
 	}
 }
 
@@ -110,19 +123,15 @@ func (s *Submitter) submissionError(err error) Result {
 	var refused *consensus.StatusError
 	var client *eth.Error
 	switch {
-	case errors.As(err, &client): // the budget's
-		return notSent(client)
-	case errors.Is(err, lock.ErrLost): // whatever a node had said before
-		return notSent(eth.ErrTurnLost())
+	case errors.As(err, &client), errors.Is(err, lock.ErrLost): // the budget's; or the turn was lost, whatever a node had said before
+		return notSent(err)
 	case errors.As(err, &refused):
 		return Result{
 			Outcome: Rejected, Status: refused.Status, TransactionID: refused.TransactionID, Node: refused.Node,
 			Err: s.refusal(refused.Status), passing: consensus.NotNow(refused.Status),
 		}
-	case errors.Is(err, consensus.ErrNoOperator):
-		return notSent(eth.ErrReadOnly())
-	case errors.Is(err, consensus.ErrClosed):
-		return notSent(eth.ErrShuttingDown())
+	case errors.Is(err, consensus.ErrNoOperator), errors.Is(err, consensus.ErrClosed):
+		return notSent(err)
 	default:
 		return Result{Outcome: NotSent, Err: eth.ErrNoNode(), passing: true}
 	}

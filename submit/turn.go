@@ -44,7 +44,7 @@ func (e *Entry) attempt(ctx context.Context, err error) (r Result, again bool) {
 		err = e.wait(ctx)
 	}
 	if cause := e.facts.failure(); cause != nil {
-		return notSent(factError(cause)), false
+		return notSent(cause), false
 	}
 	var t turn
 	switch {
@@ -85,7 +85,7 @@ func (e *Entry) notReached(err error) Result {
 	case errors.Is(err, lock.ErrLeft) && errors.As(err, &cause): // what it follows was not sent
 		return Result{Outcome: NotSent, Err: cause, passing: true}
 	case !errors.Is(err, lock.ErrInVain):
-		return notSent(lockError(err))
+		return notSent(err)
 	case e.returned:
 		return Result{Outcome: NotSent, Err: eth.ErrPredecessorMissing(e.tx.Nonce()), passing: true}
 	default:
@@ -176,7 +176,7 @@ func (e *Entry) decide(ctx context.Context) (t turn, goes bool) {
 	if e.known == nil {
 		known, err := e.facts.get(ctx)
 		if err != nil {
-			return turn{result: notSent(factError(err))}, false
+			return turn{result: notSent(err)}, false
 		}
 		e.known = &known
 	}
@@ -190,7 +190,7 @@ func (e *Entry) decide(ctx context.Context) (t turn, goes bool) {
 		}
 	}
 	if err != nil {
-		return turn{failed: true, result: notSent(factError(err))}, false
+		return turn{failed: true, result: notSent(err)}, false
 	}
 	if e.ahead != nil && (e.next.Step == lock.Go || e.next.Step == lock.Refuse) && e.next.Gap > 0 {
 		e.next.Step = lock.PutBack // the network has said what would come of it
@@ -337,7 +337,7 @@ func (e *Entry) handOver(ctx context.Context) turn {
 	s := e.s
 	submission, err := e.newSubmission(ctx)
 	if err != nil {
-		return turn{failed: true, result: notSent(factError(err))}
+		return turn{failed: true, result: notSent(err)}
 	}
 	if wait, err := e.takeRisk(ctx); err != nil {
 		if wait && e.putBack(lock.Next{Step: lock.PutBack}) {
