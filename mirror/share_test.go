@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,7 +14,6 @@ import (
 
 	"lockstep/internal/envx"
 	"lockstep/internal/hedera"
-	"lockstep/mirror/fetch"
 )
 
 // held is a node whose answers wait until they are released.
@@ -52,16 +50,6 @@ func TestAllCallersGiveUp(t *testing.T) {
 	close(release)
 	if block, err := client.BlockByNumber(t.Context(), 17); err != nil || block.Number != 17 {
 		t.Errorf("%v, %v", block, err)
-	}
-}
-
-func TestDecoderPanicFailsOneRead(t *testing.T) {
-	n := newNode(t)
-	n.set("x", `{}`)
-	client := connect(t, n.URL)
-	_, err := sharedWith(t.Context(), client, "x", fetch.Request{Label: "x", Path: "x"}, func([]byte, *int) error { panic("a mistake") })
-	if !errors.Is(err, fetch.ErrPanic) || strings.Contains(err.Error(), "a mistake") {
-		t.Errorf("%v", err)
 	}
 }
 

@@ -365,25 +365,6 @@ func TestBreakerOfASingleOne(t *testing.T) {
 	})
 }
 
-// What asks not to be asked for a while is not asked.
-func TestRetryAfter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		chain := newWiredChain(t)
-		only := chain.face()
-		only.spoiled(mirrorrest.Fault{Status: 429, RetryAfter: time.Hour})
-		client := over(t, func(c *Config) { c.Timeout = envx.Millis(10 * time.Second) }, only)
-		for range 3 {
-			var e *Error
-			if _, err := client.LatestBlock(t.Context()); !errors.As(err, &e) || e.Status != 429 {
-				t.Fatal(err)
-			}
-		}
-		if asked := only.asked.Load(); asked != 1 {
-			t.Errorf("it was asked %d times", asked)
-		}
-	})
-}
-
 // throttledOnce has the mirror node answer one request with 429.
 func (f *face) throttledOnce(wait time.Duration) {
 	var answered atomic.Bool

@@ -1,11 +1,9 @@
 package fleet
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -117,57 +115,4 @@ func unjustified(got answer, log []decision, others []answer, a allowance) []str
 		found = append(found, fmt.Sprintf("answered too late: %v", got))
 	}
 	return found
-}
-
-// TestChecker shows the checker every kind of failure it exists for.
-func TestChecker(t *testing.T) {
-	alice := common.HexToAddress("0xa1")
-	hash := func(n int) common.Hash { return common.BytesToHash([]byte{1, byte(n)}) }
-	tx := func(nonce int) *transaction {
-		return &transaction{sender: alice, nonce: uint64(nonce), hash: hash(nonce)}
-	}
-	fine := func(nonce int) answer { return answer{tx: tx(nonce), hash: hash(nonce)} }
-	refused := func(nonce int) answer { return answer{tx: tx(nonce), refusal: &refusal{Message: "no"}} }
-	entry := func(nonce int, status string) decision {
-		return decision{Sender: alice, Nonce: uint64(nonce), Hash: hash(nonce), Status: status}
-	}
-	for name, tc := range map[string]struct {
-		log     []decision
-		answers []answer
-		allow   allowance
-		want    string // part of the one problem; empty for none
-	}{
-		"in order":    {[]decision{entry(0, success), entry(1, success)}, []answer{fine(0), fine(1)}, allowance{}, ""},
-		"wrong nonce": {[]decision{entry(1, wrongNonce), entry(0, success)}, []answer{fine(0)}, allowance{}, "out of turn"},
-		"again, allowed": {
-			[]decision{entry(0, success), entry(0, wrongNonce)}, []answer{fine(0)}, allowance{resent: true}, "",
-		},
-		"again, but first": {
-			[]decision{entry(0, wrongNonce), entry(0, success)}, []answer{fine(0)}, allowance{resent: true}, "out of turn",
-		},
-		"gap":                {[]decision{entry(0, success), entry(2, success)}, []answer{fine(0), fine(2)}, allowance{}, "nonce 1 was next"},
-		"lost":               {[]decision{entry(0, success)}, []answer{fine(0), fine(1)}, allowance{}, "never executed"},
-		"another hash":       {[]decision{entry(0, success)}, []answer{{tx: tx(0), hash: hash(7)}}, allowance{}, "another hash"},
-		"refused":            {nil, []answer{refused(0)}, allowance{}, "refused"},
-		"refused, allowed":   {nil, []answer{refused(0)}, allowance{refused: anybody}, ""},
-		"refused, executed":  {[]decision{entry(0, success)}, []answer{refused(0)}, allowance{refused: anybody}, "and yet submitted"},
-		"refused after once": {[]decision{entry(0, success)}, []answer{fine(0), refused(0)}, allowance{refused: anybody}, ""},
-		"no answer":          {nil, []answer{{tx: tx(0), lost: errors.New("reset")}}, allowance{}, "not answered"},
-		"no answer, allowed": {[]decision{entry(0, success)}, []answer{{tx: tx(0), lost: errors.New("reset")}}, allowance{lost: anybody}, ""},
-		"late":               {[]decision{entry(0, success)}, []answer{{tx: tx(0), hash: hash(0), took: 2 * normal}}, allowance{}, "too late"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := problems(tc.log, tc.answers, tc.allow)
-			switch {
-			case tc.want == "" && len(got) > 0:
-				t.Errorf("unexpected: %q", got)
-			case tc.want != "" && (len(got) != 1 || !strings.Contains(got[0], tc.want)):
-				t.Errorf("got %q, want one about %q", got, tc.want)
-			}
-		})
-	}
-	twice := problems([]decision{entry(0, success), entry(0, "DUPLICATE_TRANSACTION")}, []answer{fine(0)}, allowance{})
-	if len(twice) != 2 || !strings.Contains(twice[1], "2 times") {
-		t.Errorf("got %q, want one about two times", twice)
-	}
 }

@@ -153,21 +153,3 @@ func (r *readdress) replace(data []byte) (all, rest []byte) {
 	}
 	return data, nil
 }
-
-// An address is found however an answer is cut into pieces.
-func TestReaddress(t *testing.T) {
-	r := &readdress{To: "127.0.0.7"}
-	const answer = "*2\r\n$9\r\n127.0.0.1\r\n$5\r\n12127\r\n-MOVED 1 127.0.0.1:127\r\n"
-	want := strings.ReplaceAll(answer, serversHost, r.To)
-	for size := 1; size <= len(answer); size++ {
-		var got, rest []byte
-		for from := 0; from < len(answer); from += size {
-			var all []byte
-			all, rest = r.replace(append(rest, answer[from:min(from+size, len(answer))]...))
-			got = append(got, all...)
-		}
-		if string(got) != want || len(rest) > 0 {
-			t.Errorf("pieces of %d: %q and %q, want %q", size, got, rest, want)
-		}
-	}
-}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -133,44 +132,6 @@ func (b *tollBook) write(path string) error {
 	}
 	measured := fmt.Sprintf("Measured on %s/%s with %d processors.\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
 	return os.WriteFile(path, []byte(before+tableBegins+measured+table(lines)+tableEnds+after), 0o600) //nolint:gosec // the caller's own file
-}
-
-// A run replaces the lines of its faults and keeps the others.
-func TestTollBook(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "doc.md")
-	if err := os.WriteFile(path, []byte("before\n"+tableBegins+tableEnds+"after\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	write := func(kind, fault string, sent ...int) {
-		t.Helper()
-		var b tollBook
-		for _, n := range sent {
-			b.add(kind, fault, toll{sent: n, executed: n, slowest: time.Second})
-		}
-		if err := b.write(path); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("one", "x", 1)
-	write("two", "x", 2)
-	write("one", "y", 3)
-	write("one", "x", 4, 5)
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := readTable(string(text))
-	var shown []string
-	for _, l := range got {
-		shown = append(shown, l.kind+" "+strings.Join(strings.Fields(l.text)[:8], " "))
-	}
-	want := []string{"one | x | 2 | 9 | 9", "one | y | 1 | 3 | 3", "two | x | 1 | 2 | 2"}
-	if !slices.Equal(shown, want) {
-		t.Errorf("got %q, want %q in\n%s", shown, want, text)
-	}
-	if !strings.HasPrefix(string(text), "before\n") || !strings.HasSuffix(string(text), "after\n") {
-		t.Errorf("what is around the table is gone:\n%s", text)
-	}
 }
 
 // TestJudge shows the judge of faults each thing that must not be.

@@ -3,10 +3,7 @@ package chart
 import (
 	"context"
 	"fmt"
-	"os"
 	"path"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -136,53 +133,4 @@ func (c secretClient) Get(_ context.Context, name string, _ meta.GetOptions, _ .
 		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "secrets"}, name)
 	}
 	return &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{"KEY": value}}}, nil
-}
-
-// What this chart does not have, another time: a schema of the values, a hook, a definition of a kind, a version of Kubernetes that is too new.
-func TestTemplate(t *testing.T) {
-	dir := t.TempDir()
-	for name, text := range map[string]string{
-		"Chart.yaml":              "{apiVersion: v2, name: other, version: 1.0.0}",
-		"values.schema.json":      `{"properties": {"replicas": {"type": "integer"}}}`,
-		"crds/kind.yaml":          "kind: CustomResourceDefinition",
-		"templates/_part.yaml":    "kind: Part",
-		"templates/hook.yaml":     `{kind: Job, metadata: {annotations: {helm.sh/hook: pre-install}}}`,
-		"templates/pod.yaml":      "{kind: Pod, replicas: {{ .Values.replicas }}}",
-		"templates/NOTES.txt":     "{{ .Release.Name }} in {{ .Release.Namespace }}",
-		"templates/nothing.yaml":  "{{ if false }}kind: Nothing{{ end }}",
-		"templates/requires.yaml": `{{ required "say what" .Values.replicas | quote | printf "# %s" }}`,
-	} {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	text, notes, err := template(dir, "replicas: 2", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var kinds []string
-	for line := range strings.Lines(text) {
-		if _, kind, ok := strings.Cut(line, "kind: "); ok {
-			kinds = append(kinds, strings.TrimRight(kind, "\n"))
-		}
-	}
-	want := []string{"CustomResourceDefinition", "Pod, replicas: 2}", "Job, metadata: {annotations: {helm.sh/hook: pre-install}}}"}
-	if !slices.Equal(kinds, want) || notes != "mine in relays" {
-		t.Errorf("notes %q, kinds %q of\n%s", notes, kinds, text)
-	}
-	for values, want := range map[string]string{"replicas: two": "values don't meet the specifications of the schema", "": "say what", "replicas: [": "error converting YAML"} {
-		if _, _, err := template(dir, values, nil); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("values %q: %v, want %q", values, err, want)
-		}
-	}
-	chart := "{apiVersion: v2, name: other, version: 1.0.0, kubeVersion: '>=1.99.0'}"
-	if err := os.WriteFile(filepath.Join(dir, "Chart.yaml"), []byte(chart), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := template(dir, "replicas: 2", nil); err == nil || !strings.Contains(err.Error(), "needs Kubernetes >=1.99.0") {
-		t.Errorf("too old a Kubernetes: %v", err)
-	}
 }
