@@ -105,7 +105,7 @@ func (r *remote) force(ctx context.Context, sender common.Address) (bool, error)
 	if owner.session == "" {
 		return false, nil
 	}
-	removed, err := r.drop(ctx, keys, owner.instance, owner.fence, false)
+	v, err := r.svc.calls.sync(ctx, keys, statement{by: "operator", take: r.mayTake(), ends: owner.instance, endsUpTo: owner.fence})
 	if err != nil {
 		return fail(err)
 	}
@@ -113,5 +113,5 @@ func (r *remote) force(ctx context.Context, sender common.Address) (bool, error)
 	defer l.unlock()
 	l.link.dirty = !l.empty() || l.link.dirty
 	l.dispatch(r.svc.now())
-	return removed > 0, nil
+	return v.removed > 0, nil
 }

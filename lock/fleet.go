@@ -15,8 +15,6 @@ import (
 // transport carries what lanes say to Redis. Each call is one script and may be repeated without harm.
 type transport interface {
 	sync(ctx context.Context, keys []string, s statement) (view, error)
-	// drop ends the turns of an instance up to a fence, and takes its claim away if it is dead.
-	drop(ctx context.Context, keys []string, instance string, fence uint64, dead bool) (removed int, err error)
 }
 
 // claim is what a process says of its tickets that wait.
@@ -29,6 +27,7 @@ type claim struct {
 
 // statement is all that a process wants to be true of a lane in Redis.
 type statement struct {
+	by       string // empty = this process
 	claim    claim
 	again    int // 1: the claim is there already, as far as this process knows; 2: and its oldest ticket is the same
 	turn     uint64
@@ -40,6 +39,9 @@ type statement struct {
 	bad      uint64        // newest turn with a bad verdict; 0 = none
 	missing  string        // a nonce that is proven to be missing, or empty
 	take     bool          // a free lock may be given to whoever waits
+	ends     string        // instance whose turns end, by force; empty = none
+	endsUpTo uint64        // … those up to this fence
+	dead     bool          // … and it is dead: its claim goes, too
 
 	at   time.Duration // when this was so
 	told []chan struct{}
@@ -53,6 +55,7 @@ type view struct {
 	refused bool          // the turn is over: there was a later one, or another process has it
 	lost    bool          // the claim was not there
 	cleared int           // how many values of somebody else were in the lane's keys, and are removed
+	removed int           // how many turns and claims were taken from the instance that the statement named
 	claimed time.Duration // since when somebody waited here, by the claim that it answers
 }
 
@@ -200,19 +203,11 @@ func (l *lane) send(ctx context.Context) {
 			l.unlock()
 			return
 		}
-		epoch, wait := r.epoch.Load(), false
-		if dead, fence := f.dead, f.deadFence; dead != "" {
-			f.dead, f.deadFence = "", 0
-			l.unlock()
-			wait = l.sendDrop(ctx, epoch, dead, fence)
-		} else {
-			s := l.statement(now)
-			l.unlock()
-			v, err := l.svc.calls.sync(ctx, l.keys, s)
-			r.noteStall(s.at)
-			wait = l.answered(epoch, s, v, err)
-		}
-		if wait { // a call failed: nothing is sent before a heartbeat has told whether Redis is out
+		epoch, s := r.epoch.Load(), l.statement(now)
+		l.unlock()
+		v, err := l.svc.calls.sync(ctx, l.keys, s)
+		r.noteStall(s.at)
+		if l.answered(epoch, s, v, err) { // a call failed: nothing is sent before a heartbeat has told whether Redis is out
 			select {
 			case <-r.nextBeat():
 			case <-ctx.Done():
@@ -250,7 +245,10 @@ func (l *lane) statement(now time.Duration) statement {
 	if !s.take {
 		l.planLook(takes)
 	}
-	f.dirty, f.waiters = false, nil
+	if f.dead != "" {
+		s.ends, s.endsUpTo, s.dead = f.dead, f.deadFence, true
+	}
+	f.dirty, f.waiters, f.dead, f.deadFence = false, nil, "", 0
 	return s
 }
 
@@ -276,6 +274,9 @@ func (l *lane) answered(epoch uint64, s statement, v view, err error) (wait bool
 		again, wait := l.callFailed(epoch, err)
 		if f.dirty = f.dirty || again; again {
 			f.waiters = append(f.waiters, s.told...)
+			if s.dead {
+				f.dead, f.deadFence = s.ends, s.endsUpTo
+			}
 		} else {
 			wake(s.told)
 		}
@@ -303,6 +304,12 @@ func (l *lane) answered(epoch uint64, s statement, v view, err error) (wait bool
 	if v.cleared > 0 {
 		l.note(func() {
 			l.svc.log.Warn("removed values that no relay has written from the keys of a lane", "sender", l.sender, "count", v.cleared)
+		})
+	}
+	if v.removed > 0 && s.dead {
+		l.svc.metrics.zombies.Add(float64(v.removed))
+		l.note(func() {
+			l.svc.log.Warn("removed the turn or the claim of a dead process", "sender", l.sender, "instance", s.ends, "count", v.removed)
 		})
 	}
 	if l.svc.tracing() {
@@ -441,26 +448,6 @@ func (l *lane) lose(t *Ticket, why string) {
 	l.lost = t.lease
 	l.end(t, ErrLost)
 	l.noteLost(t, why)
-}
-
-// sendDrop removes a dead instance from the lane. wait: as with answered.
-func (l *lane) sendDrop(ctx context.Context, epoch uint64, dead string, fence uint64) (wait bool) {
-	removed, err := l.svc.calls.drop(ctx, l.keys, dead, fence, true)
-	if removed > 0 {
-		l.svc.metrics.zombies.Add(float64(removed))
-		l.svc.log.WarnContext(ctx, "removed the turn or the claim of a dead process", "sender", l.sender, "instance", dead, "count", removed)
-	}
-	l.mu.Lock()
-	defer l.unlock()
-	l.link.dirty = true
-	if err != nil {
-		var again bool
-		if again, wait = l.callFailed(epoch, err); again {
-			l.link.dead, l.link.deadFence = dead, fence
-		}
-	}
-	l.dispatch(l.svc.now())
-	return wait
 }
 
 // callFailed handles the error of a script of this lane, and returns whether it is to be sent again, and whether only after a heartbeat.

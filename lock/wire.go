@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	_ "embed" // the scripts
 	"encoding/hex"
@@ -14,32 +15,27 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-//go:embed lua/lane.lua
-var laneLua string
-
 //go:embed lua/sync.lua
 var syncLua string
-
-//go:embed lua/drop.lua
-var dropLua string
 
 //go:embed lua/beat.lua
 var beatLua string
 
 // scripts runs the Lua scripts. Each call is one EVALSHA; EVAL follows only where the
 // server has lost its script cache.
-type scripts struct{ sync, drop, beat *redis.Script }
+type scripts struct{ sync, beat *redis.Script }
 
 func newScripts() scripts {
-	onLane := func(body string) *redis.Script { return redis.NewScript(laneLua + "\n" + body) }
-	return scripts{sync: onLane(syncLua), drop: onLane(dropLua), beat: redis.NewScript(beatLua)}
+	return scripts{sync: redis.NewScript(syncLua), beat: redis.NewScript(beatLua)}
 }
 
 // errReply means that no script of this package returns such an answer.
 var errReply = errors.New("unexpected reply of a lock script")
 
 func (r *remote) sync(ctx context.Context, keys []string, s statement) (view, error) {
-	args := append(r.args(21), s.claim.session, s.claim.nonce, max(s.claim.since+time.Duration(r.clock.Load()), 0).Microseconds())
+	cfg := r.svc.cfg
+	args := append(make([]any, 0, 24), cmp.Or(s.by, r.process), cfg.MaxHold.Duration().Milliseconds(), cfg.Memory.Duration().Milliseconds(), r.lifetime.Milliseconds(),
+		s.claim.session, s.claim.nonce, max(s.claim.since+time.Duration(r.clock.Load()), 0).Microseconds())
 	if s.claim.until == 0 {
 		args = append(args, "")
 	} else { // rounded up, so that no window ends early
@@ -57,48 +53,20 @@ func (r *remote) sync(ctx context.Context, keys []string, s statement) (view, er
 	} else {
 		args = append(args, "", "", "", "")
 	}
-	reply, err := r.run(ctx, r.scripts.sync, keys, append(args, s.observed, s.bad, s.missing, flag(s.take)))
-	if err != nil {
-		return view{}, err
-	}
-	return parseView(reply)
-}
-
-func (r *remote) drop(ctx context.Context, keys []string, instance string, fence uint64, dead bool) (removed int, err error) {
-	return r.count(ctx, r.scripts.drop, keys, append(r.args(8), instance, fence, flag(dead), flag(r.mayTake())))
-}
-
-// args starts the arguments that every script of a lane takes.
-func (r *remote) args(n int) []any {
-	cfg := r.svc.cfg
-	return append(make([]any, 0, n), r.process, cfg.MaxHold.Duration().Milliseconds(), cfg.Memory.Duration().Milliseconds(),
-		r.lifetime.Milliseconds())
-}
-
-// run runs a script on a lane.
-func (r *remote) run(ctx context.Context, s *redis.Script, keys []string, args []any) (any, error) {
+	args = append(args, s.observed, s.bad, s.missing, flag(s.take), s.ends, s.endsUpTo, flag(s.dead))
 	leave, err := r.enterSlot(ctx)
 	if err != nil {
-		return nil, err
+		return view{}, err
 	}
 	defer leave()
 	ctx, cancel := r.deadline(ctx)
 	defer cancel()
-	reply, err := s.Run(ctx, r.client, keys, args...).Result()
-	if err == nil {
-		r.answered.Store(int64(r.svc.now()))
-	}
-	return reply, err
-}
-
-// count is run for a script that returns a number.
-func (r *remote) count(ctx context.Context, s *redis.Script, keys []string, args []any) (int, error) {
-	reply, err := r.run(ctx, s, keys, args)
+	reply, err := r.scripts.sync.Run(ctx, r.client, keys, args...).Result()
 	if err != nil {
-		return 0, err
+		return view{}, err
 	}
-	n, err := replyInt(reply)
-	return int(n), err
+	r.answered.Store(int64(r.svc.now()))
+	return parseView(reply)
 }
 
 // errNotSent means that Redis went away while the call waited for its connection.
@@ -149,10 +117,10 @@ func flag(b bool) string {
 	return "0"
 }
 
-// parseView reads owner, ms left, ms to wait, refused, lost, cleared.
+// parseView reads owner, ms left, ms to wait, refused, lost, cleared, removed.
 func parseView(reply any) (v view, err error) {
 	fields, ok := reply.([]any)
-	if !ok || len(fields) != 6 {
+	if !ok || len(fields) != 7 {
 		return view{}, errReply
 	}
 	text, ok := fields[0].(string)
@@ -162,14 +130,14 @@ func parseView(reply any) (v view, err error) {
 	if v.owner, err = parseLockValue(text); err != nil {
 		return view{}, fmt.Errorf("%w: %w", errReply, err)
 	}
-	var n [5]int64
+	var n [6]int64
 	for i := range n {
 		if n[i], err = replyInt(fields[i+1]); err != nil {
 			return view{}, err
 		}
 	}
 	v.left, v.wait, v.refused, v.lost = milliseconds(n[0]), milliseconds(n[1]), n[2] == 1, n[3] == 1
-	v.cleared = int(n[4])
+	v.cleared, v.removed = int(n[4]), int(n[5])
 	return v, nil
 }
 

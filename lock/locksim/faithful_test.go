@@ -26,7 +26,7 @@ func TestFaithful(t *testing.T) {
 	defer sim.close()
 	random := rand.New(rand.NewPCG(1, 2))
 	scripts := map[string]string{}
-	for _, name := range []string{"lane", "sync", "drop", "beat"} {
+	for _, name := range []string{"sync", "beat"} {
 		text, err := os.ReadFile(filepath.Join("..", "lua", name+".lua"))
 		if err != nil {
 			t.Fatal(err)
@@ -64,7 +64,7 @@ func TestFaithful(t *testing.T) {
 		instance := func() string { return one("p", "q", "r") }
 		number := func() string { return fmt.Sprint(random.IntN(6)) }
 		fence := func() string { return fmt.Sprint(micros - random.Int64N(4_000_000)) }
-		name, with := one("sync", "sync", "sync", "sync", "sync", "drop", "beat"), []string{instance(), hour, hour, hour}
+		name, with := one("sync", "sync", "sync", "sync", "sync", "beat"), []string{instance(), hour, hour, hour}
 		switch name {
 		case "sync":
 			if random.IntN(3) > 0 {
@@ -84,14 +84,17 @@ func TestFaithful(t *testing.T) {
 				with = append(with, "", "", "", "")
 			}
 			with = append(with, one("", "", number()), one("0", "0", fence(), turnOf(s)), one("", number()), one("1", "1", "0"))
-		case "drop":
-			with = append(with, instance(), one("0", turnOf(s), fmt.Sprint(micros)), one("0", "1"), one("0", "1"))
+			if random.IntN(6) == 0 {
+				with = append(with, instance(), one("0", turnOf(s), fmt.Sprint(micros)), one("0", "1"))
+			} else {
+				with = append(with, "", "0", "0")
+			}
 		case "beat":
 			with = []string{"settings", hour, "channel"}
 		}
-		text, on := scripts["lane"]+"\n"+scripts[name], keys
+		text, on := scripts[name], keys
 		if name == "beat" {
-			text, on = scripts[name], []string{"lock:heartbeat:" + instance()}
+			on = []string{"lock:heartbeat:" + instance()}
 		}
 		switch random.IntN(60) {
 		case 0:

@@ -37,8 +37,8 @@ func (s *server) execute(from *relay, at time.Duration, words []string) (any, er
 	return reply, err
 }
 
-// What a sync script has: three keys and 21 arguments.
-const syncWords = 3 + 3 + 21
+// What a sync script has: three keys and 24 arguments.
+const syncWords = 3 + 3 + 24
 
 // noteJoins notes whom a claim speaks for.
 func (s *server) noteJoins(from *relay, at time.Duration, words []string) {
@@ -52,7 +52,7 @@ func (s *server) noteTurn(words []string) {
 	if s.w.scenario.Window == 0 || !strings.HasPrefix(words[0], "eval") || words[2] != "3" {
 		return
 	}
-	// The value of the lock key begins with session|instance|fence: lua/lane.lua.
+	// The value of the lock key begins with session|instance|fence: lua/sync.lua.
 	if v := s.store.data[words[3]]; v != nil {
 		if fields := strings.SplitN(v.text, "|", 4); len(fields) == 4 {
 			s.w.gave(fields[2])

@@ -136,9 +136,9 @@ var mutations = []struct{ name, file, rule, broken string }{
 	{"a turn is ended by another relay", "lua/sync.lua", "if owner == me and tonumber(fence) <=", "if owner and tonumber(fence) <="},
 	{"grant without the heartbeat rule", "health.go", "return at < time.Duration(r.ackedAt.Load())+r.ttl", "return true"},
 	{"the newest goes first", "lane.go", "oldest := l.queue[0]", "oldest := l.queue[len(l.queue)-1]"},
-	{"the relay that came last goes first", "lua/lane.lua", "return tonumber(a.since) < tonumber(b.since)", "return tonumber(a.since) > tonumber(b.since)"},
+	{"the relay that came last goes first", "lua/sync.lua", "return tonumber(a.since) < tonumber(b.since)", "return tonumber(a.since) > tonumber(b.since)"},
 	{"what nobody can use is kept", "fleet.go", "l.link.ended, l.link.dirty = max(l.link.ended, o.fence), true", "l.link.ended = max(l.link.ended, 0)"},
-	{"the next nonce is not looked for", "lua/lane.lua", "c.low = tonumber(c.nonce) <= (tonumber(expected) or -1)", "c.low = false"},
+	{"the next nonce is not looked for", "lua/sync.lua", "c.low = tonumber(c.nonce) <= (tonumber(expected) or -1)", "c.low = false"},
 }
 
 // TestMutations builds this test with a lock that is broken, and demands that the simulation finds it as soon as docs/internals/PROOF.md says. Seeds
