@@ -133,7 +133,7 @@ const foundWithin = 1000
 
 // The simulation can fail: each of these breaks one rule of the lock. The last can only be found with a window.
 var mutations = []struct{ name, file, rule, broken string }{
-	{"a turn is ended by another relay", "lua/sync.lua", "if owner == me and tonumber(fence) <=", "if owner and tonumber(fence) <="},
+	{"a turn is ended by another relay", "lua/sync.lua", "if owner == me and fence <= ended", "if owner and fence <= ended"},
 	{"grant without the heartbeat rule", "health.go", "return at < time.Duration(r.ackedAt.Load())+r.ttl", "return true"},
 	{"the newest goes first", "lane.go", "oldest := l.queue[0]", "oldest := l.queue[len(l.queue)-1]"},
 	{"the relay that came last goes first", "lua/sync.lua", "return tonumber(a.since) < tonumber(b.since)", "return tonumber(a.since) > tonumber(b.since)"},

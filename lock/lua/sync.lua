@@ -8,22 +8,23 @@
 --         a = one that was ahead of expected is judged by the network; g = the network has refused it, so expected is missing
 -- since, until: when its oldest began to wait, and the first window ends, in µs by this clock; until is 0 without a window
 --
--- ARGV[1] the caller's instance  ARGV[2] hold limit  ARGV[3] memory of an idle lane  ARGV[4] life of an untouched queue, all in ms
--- ARGV[5..9]   its claim: session (empty = nobody waits there), lowest nonce, since, and how long its first window lasts, in µs (empty = no
---              window); 1 = the claim has been stated before, 2 = with the same oldest
--- ARGV[10..12] the turn that it has: fence (empty = none), session, ms left
--- ARGV[13..17] every turn of its own up to this fence has ended; the state that the last one leaves: expected, base, sure, last (empty = as it is)
--- ARGV[18] a nonce seen outside the lane, or empty  ARGV[19] newest turn with a bad verdict, or 0  ARGV[20] a nonce proven missing, or empty
--- ARGV[21] 1 = a free lock may be given; 0 = its owner may still have to state that it has it, and so if the claim was lost
--- ARGV[22..24] another relay whose turns up to this fence end, by force (empty = none); 1 = it is dead, and its claim goes, too
---
 -- Returns the owner's value, ms left of it if it is the caller's and news, ms until somebody may go (or -1), 1 if the turn was
--- refused, 1 if the claim was lost, how many values of somebody else were removed, and how many turns and claims of that other relay.
+-- refused, 1 if the claim was lost, how many values of somebody else were removed, and how many turns and claims of the other relay.
 
-local me = ARGV[1]
+local me, hold, memory, life, -- the caller's instance; in ms the hold limit, how long an idle lane is remembered, and an untouched queue kept
+  claimed, lowest, since, window, known, -- its claim: session (empty = nobody waits there), lowest nonce, since, µs that its first window still
+  -- lasts (empty = it has none); 1 = the claim has been stated before, 2 = with the same oldest
+  turn, key, left, -- the turn that it has: fence (empty = none), session, ms left
+  ended, leaves, leavesBase, leavesSure, leavesLast, -- every turn of its own up to this fence has ended; the state that the last one leaves:
+  -- expected, base, sure, last (empty = as it is)
+  observed, bad, missing, -- a nonce seen outside the lane, or empty; the newest turn with a bad verdict, or 0; a nonce proven missing, or empty
+  take, -- 1 = a free lock may be given; 0 = its owner may still have to state that it has it, and so if the claim was lost
+  other, upTo, dead = unpack(ARGV) -- another relay whose turns up to this fence end, by force (empty = none); 1 = it is dead, and its claim goes, too
+turn, ended, bad = tonumber(turn), tonumber(ended), tonumber(bad)
+
 local session, owner, fence, expected, base, sure, last -- owner is an instance, nil while the lock is free
-local locked, remembered, changed -- what is in the keys, and whether the state differs from it
-local claims, wait, given, broken, cleared = {}, -1, false, false, 0
+local changed = false -- whether the state differs from what is in the keys
+local wait, refused, lost, cleared, removed = -1, 0, 0, 0, 0
 
 local function int(n) return string.format('%.0f', n) end
 
@@ -39,41 +40,35 @@ end
 local function not_ours() return { err = "WRONGTYPE somebody else's value is in the keys of a lane" } end
 
 -- clear removes somebody else's value that would stay for ever. What is ours has an end of life, and so has what another version wrote.
-local function clear(key)
-  local left = redis.call('PTTL', key) == -1
-  if left then cleared = cleared + redis.call('DEL', key) end
-  return left
+local function clear(name)
+  local stays = redis.call('PTTL', name) == -1
+  if stays then cleared = cleared + redis.call('DEL', name) end
+  return stays
 end
 
--- load returns false where somebody else has written the lock; where that has written the queue, a turn can still end, and nobody is
--- given the next.
-local function load()
-  local v = redis.call('MGET', KEYS[1], KEYS[3])
-  locked, remembered = v[1], v[2]
-  if locked then
-    session, owner, fence, expected, base, sure, last = string.match(locked, '^([^|]+)|([^|]+)|(%d+)|(%d*)|(%d*)|(%w?)|(.*)$')
-    if not owner then
-      if not clear(KEYS[1]) then return false end
-      locked = nil
-    end
-  end
-  if remembered and not locked then
-    fence, expected, base, sure, last = string.match(remembered, '^(%d+)|(%d*)|(%d*)|(%w?)|(.*)$')
-  end
-  if not fence then fence, expected, base, sure, last = '0', '', '', '', '||' end
-  local list = redis.pcall('LRANGE', KEYS[2], 0, -1)
-  broken = list.err
-  for i, text in ipairs(list) do
-    local c = { text = text, stored = true }
-    c.instance, c.session, c.nonce, c.since, c.till = string.match(text, '^([^|]+)|([^|]+)|(%d+)|(%d+)|(%d+)$')
-    if not c.till then broken = true break end
-    claims[i] = c
-  end
-  if broken and clear(KEYS[2]) then claims, broken = {}, false end
-  return true
+-- Read. Where somebody else has written the lock there is nothing to be done; where that has written the queue, a turn can still end, and
+-- nobody is given the next.
+local values = redis.call('MGET', KEYS[1], KEYS[3])
+local locked, remembered = values[1], values[2]
+if locked then
+  session, owner, fence, expected, base, sure, last = string.match(locked, '^([^|]+)|([^|]+)|(%d+)|(%d*)|(%d*)|(%w?)|(.*)$')
+  if not owner and not clear(KEYS[1]) then return not_ours() end
+  if not owner then locked = nil end
 end
+if remembered and not locked then fence, expected, base, sure, last = string.match(remembered, '^(%d+)|(%d*)|(%d*)|(%w?)|(.*)$') end
+if not fence then fence, expected, base, sure, last = 0, '', '', '', '||' end
+fence = tonumber(fence)
+local list, claims = redis.pcall('LRANGE', KEYS[2], 0, -1), {}
+local broken = list.err
+for i, text in ipairs(list) do
+  local c = { text = text, stored = true }
+  c.instance, c.session, c.nonce, c.since, c.till = string.match(text, '^([^|]+)|([^|]+)|(%d+)|(%d+)|(%d+)$')
+  if not c.till then broken = true break end
+  claims[i] = c
+end
+if broken and clear(KEYS[2]) then claims, broken = {}, nil end
 
-local function state() return fence .. '|' .. expected .. '|' .. base .. '|' .. sure .. '|' .. last end
+local function state() return int(fence) .. '|' .. expected .. '|' .. base .. '|' .. sure .. '|' .. last end
 
 -- hint asks an instance to look at the lane. Where that is not permitted, those who wait find out by looking.
 local function hint(instance) redis.pcall('PUBLISH', 'lock:grants:' .. instance, KEYS[1]) end
@@ -88,133 +83,119 @@ local function own(its, instance, px)
   return set
 end
 
+-- free takes the claim of an instance out of the queue.
+local function free(instance)
+  for i, c in ipairs(broken and {} or claims) do
+    if c.instance == instance then
+      redis.call('LREM', KEYS[2], 1, table.remove(claims, i).text)
+      return c
+    end
+  end
+end
+
+-- The other relay. What it has sent is not known, so the expected nonce is forgotten, and the lane recovers. A later turn of it stays.
+if dead == '1' and free(other) then removed, sure, changed = 1, owner and 'R' or 'r', true end
+if owner and owner == other and fence <= tonumber(upTo) then
+  hint(owner)
+  removed, owner, fence, changed = removed + 1, nil, fence + 1, true
+  expected, base, sure = '', '', 'r'
+end
+
+-- The turn that has ended.
+if owner == me and fence <= ended and fence ~= turn then
+  local recovers = sure == 'R'
+  if leavesLast ~= '' then
+    local mine = tonumber(leaves)
+    if not mine and leavesSure == 'r' then mine = 0 end -- nothing is proven
+    local more = mine and mine < (tonumber(expected) or 0)
+    local raised = base == '' or tonumber(base) >= fence -- since the turn began, by another process
+    -- What began before a verdict was bad does not count, nor does what another process has seen more of meanwhile. A holder
+    -- that recovers knows less than was known before its turn, and is right.
+    if expected == '' and base ~= '' and (tonumber(leavesBase) or 0) < tonumber(base) then
+      base = ''
+    elseif not more or leavesSure == 'r' and not raised then
+      -- That a nonce is missing may have been proven meanwhile.
+      local gap = sure == 'g' and mine == tonumber(expected) and (leavesSure == '' or leavesSure == 'a')
+      expected, base, sure = leaves, leavesBase, gap and 'g' or leavesSure
+    elseif leavesSure == 'r' then
+      sure = 'r'
+    end
+    last = leavesLast
+  end
+  if recovers then sure = 'r' end
+  owner, fence, changed = nil, fence + 1, true -- a late request does not begin it once more
+end
+
+-- The turn that it has.
+if turn and not broken then
+  if owner ~= me and (owner or turn < fence) then
+    refused = 1
+  elseif owner ~= me or turn > fence or session ~= key then
+    fence = math.max(turn, fence)
+    if not own(key, me, left) then return not_ours() end
+  end
+end
+
+-- What it has seen. What comes from outside the lane ends the lane's own chain.
+if observed ~= '' and tonumber(observed) > (tonumber(expected) or -1) then
+  expected, base, sure, changed = observed, owner and int(fence) or '', (sure == 'r' or sure == 'R') and sure or '', true
+end
+-- A bad verdict makes the expected nonce void if the turn contributed to it. While it is unknown, base says from which turn on
+-- a holder's knowledge counts again.
+if expected ~= '' and base ~= '' and bad >= tonumber(base) then
+  expected, base, sure, changed = '', int(bad + 1), 'r', true
+elseif expected ~= '' and expected == missing and (sure == '' or sure == 'a') then
+  sure, changed = 'g', true
+end
+
+-- Its claim. It did not come later than it is stated: so whoever comes after that is behind it, however wrong its relay is about this clock.
+local former = free(me)
+if claimed ~= '' and owner ~= me then -- the end of a turn states it anew
+  lost = not former and known ~= '0' and 1 or 0
+  since = math.min(tonumber(since), former and known == '2' and tonumber(former.since) or now(), now())
+  local c = { instance = me, session = claimed, nonce = lowest, since = int(since), till = window ~= '' and int(now() + tonumber(window)) or '0' }
+  c.text = me .. '|' .. claimed .. '|' .. lowest .. '|' .. c.since .. '|' .. c.till
+  claims[#claims + 1] = c
+end
+
+-- Who is next: the lowest nonce that is not above the expected one, else the oldest claim that has no window any more.
 local function before(a, b)
   if a.low ~= b.low then return a.low end
   if a.low and a.nonce ~= b.nonce then return tonumber(a.nonce) < tonumber(b.nonce) end
   return tonumber(a.since) < tonumber(b.since)
 end
-
--- finish gives a free lock to a claim, if take, and writes what has changed: last, so that nothing is done by halves.
--- The lowest nonce that is not above the expected one goes first, else the oldest claim that has no window any more.
-local function finish(take)
-  local best
-  if owner or not take or broken then claims.none = true end
-  for _, c in ipairs(claims.none and {} or claims) do
-    local left = c.till == '0' and 0 or tonumber(c.till) - now()
-    c.low = tonumber(c.nonce) <= (tonumber(expected) or -1)
-    if c.low or left <= 0 then
-      if not best or before(c, best) then best = c end
-    elseif wait < 0 or left < wait * 1000 then
-      wait = math.ceil(left / 1000)
-    end
-  end
-  if best then
-    fence = int(math.max(now(), tonumber(fence) + 1))
-    if expected ~= '' and base == '' then base = fence end
-    if not own(best.session, best.instance, ARGV[2]) then return not_ours() end
-    given = true
-    if best.stored then redis.call('LREM', KEYS[2], 1, best.text) end
-    if best.instance ~= me then hint(best.instance) end
-  elseif owner and changed then
-    redis.call('SET', KEYS[1], session .. '|' .. owner .. '|' .. state(), 'XX', 'KEEPTTL')
-  elseif not owner then
-    if locked then redis.call('DEL', KEYS[1]) end
-    if changed or locked or remembered then redis.call('SET', KEYS[3], state(), 'PX', #claims > 0 and ARGV[4] or ARGV[3]) end
-  end
-  if broken then return not_ours() end
-  for _, c in ipairs(claims) do
-    if not c.stored and c ~= best then
-      redis.call('RPUSH', KEYS[2], c.text)
-      redis.call('PEXPIRE', KEYS[2], ARGV[4])
-    end
+local best
+for _, c in ipairs((owner or broken or take ~= '1' or lost == 1) and {} or claims) do
+  local still = c.till == '0' and 0 or tonumber(c.till) - now()
+  c.low = tonumber(c.nonce) <= (tonumber(expected) or -1)
+  if c.low or still <= 0 then
+    if not best or before(c, best) then best = c end
+  elseif wait < 0 or still < wait * 1000 then
+    wait = math.ceil(still / 1000)
   end
 end
 
-if not load() then return not_ours() end
-local turn, refused, lost, removed = tonumber(ARGV[10]), 0, 0, 0
-
--- What that other relay has sent is not known, so the expected nonce is forgotten, and the lane recovers. A later turn of it stays.
-for i, c in ipairs(ARGV[24] == '1' and claims or {}) do
-  if c.instance == ARGV[22] then
-    redis.call('LREM', KEYS[2], 1, table.remove(claims, i).text)
-    removed, sure, changed = 1, owner and 'R' or 'r', true
-    break
-  end
+-- Write what has changed.
+if best then
+  fence = math.max(now(), fence + 1)
+  if expected ~= '' and base == '' then base = int(fence) end
+  if not own(best.session, best.instance, hold) then return not_ours() end
+  if best.stored then redis.call('LREM', KEYS[2], 1, best.text) end
+  if best.instance ~= me then hint(best.instance) end
+elseif owner and changed then
+  redis.call('SET', KEYS[1], session .. '|' .. owner .. '|' .. state(), 'XX', 'KEEPTTL')
+elseif not owner then
+  if locked then redis.call('DEL', KEYS[1]) end
+  if changed or locked or remembered then redis.call('SET', KEYS[3], state(), 'PX', #claims > 0 and life or memory) end
 end
-if owner and owner == ARGV[22] and tonumber(fence) <= tonumber(ARGV[23]) then
-  hint(owner)
-  removed, owner, fence, changed = removed + 1, nil, int(tonumber(fence) + 1), true
-  expected, base, sure = '', '', 'r'
-end
-
-if owner == me and tonumber(fence) <= tonumber(ARGV[13]) and tonumber(fence) ~= turn then
-  if ARGV[17] ~= '' then
-    local mine = tonumber(ARGV[14])
-    if not mine and ARGV[16] == 'r' then mine = 0 end -- nothing is proven
-    local more = mine and mine < (tonumber(expected) or 0)
-    local raised = base == '' or tonumber(base) >= tonumber(fence) -- since the turn began, by another process
-    -- What began before a verdict was bad does not count, nor does what another process has seen more of meanwhile. A holder
-    -- that recovers knows less than was known before its turn, and is right.
-    local found = sure == 'R'
-    if expected == '' and base ~= '' and (tonumber(ARGV[15]) or 0) < tonumber(base) then
-      base = ''
-    elseif not more or ARGV[16] == 'r' and not raised then
-      -- That a nonce is missing may have been proven meanwhile.
-      local gap = sure == 'g' and mine == tonumber(expected) and (ARGV[16] == '' or ARGV[16] == 'a')
-      expected, base, sure = ARGV[14], ARGV[15], gap and 'g' or ARGV[16]
-    elseif ARGV[16] == 'r' then
-      sure = 'r'
-    end
-    if found then sure = 'r' end
-    last = ARGV[17]
-  elseif sure == 'R' then
-    sure = 'r'
-  end
-  owner, fence, changed = nil, int(tonumber(fence) + 1), true -- a late request does not begin it once more
-end
-
-if turn and not broken then
-  if owner == me or not owner and turn >= tonumber(fence) then
-    if owner ~= me or turn > tonumber(fence) or session ~= ARGV[11] then
-      fence = int(math.max(turn, tonumber(fence)))
-      if not own(ARGV[11], me, ARGV[12]) then return not_ours() end
-    end
-  else
-    refused = 1
+if broken then return not_ours() end
+for _, c in ipairs(claims) do
+  if not c.stored and c ~= best then
+    redis.call('RPUSH', KEYS[2], c.text)
+    redis.call('PEXPIRE', KEYS[2], life)
   end
 end
 
-if ARGV[18] ~= '' and tonumber(ARGV[18]) > (tonumber(expected) or -1) then
-  -- It comes from outside the lane: the lane's own chain ends here.
-  expected, base, sure, changed = ARGV[18], owner and fence or '', (sure == 'r' or sure == 'R') and sure or '', true
-end
--- A bad verdict makes the expected nonce void if the turn contributed to it. While it is unknown, base says from which turn on
--- a holder's knowledge counts again.
-if expected ~= '' and base ~= '' and tonumber(ARGV[19]) >= tonumber(base) then
-  expected, base, sure, changed = '', int(tonumber(ARGV[19]) + 1), 'r', true
-elseif expected ~= '' and expected == ARGV[20] and (sure == '' or sure == 'a') then
-  sure, changed = 'g', true
-end
-
-local since = tonumber(ARGV[7])
-for i, c in ipairs(broken and {} or claims) do
-  if c.instance == me then
-    lost = -1 -- it is here
-    if ARGV[9] == '2' then since = math.min(since, tonumber(c.since)) end
-    redis.call('LREM', KEYS[2], 1, table.remove(claims, i).text)
-    break
-  end
-end
-if ARGV[5] ~= '' and owner ~= me then -- the end of a turn states the claim anew
-  lost = lost + math.min(tonumber(ARGV[9]), 1) > 0 and 1 or 0
-  -- It did not come later than its claim: so whoever comes after that is behind it, however wrong its relay is about this clock.
-  local c = { instance = me, session = ARGV[5], nonce = ARGV[6], since = int(math.min(since, now())) }
-  c.till = ARGV[8] ~= '' and int(now() + tonumber(ARGV[8])) or '0'
-  c.text = me .. '|' .. c.session .. '|' .. c.nonce .. '|' .. c.since .. '|' .. c.till
-  claims[#claims + 1] = c
-end
-local trouble = finish(ARGV[21] == '1' and lost < 1)
-if trouble then return trouble end
-local left = -1
-if given then left = tonumber(ARGV[2]) elseif owner == me and not turn then left = redis.call('PTTL', KEYS[1]) end
-return { owner and session .. '|' .. owner .. '|' .. state() or '', owner == me and left or -1, wait, refused, math.max(lost, 0), cleared, removed }
+local news = -1
+if owner == me then news = best and tonumber(hold) or not turn and redis.call('PTTL', KEYS[1]) or -1 end
+return { owner and session .. '|' .. owner .. '|' .. state() or '', news, wait, refused, lost, cleared, removed }
