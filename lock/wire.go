@@ -54,14 +54,18 @@ func (r *remote) sync(ctx context.Context, keys []string, s statement) (view, er
 		args = append(args, "", "", "", "")
 	}
 	args = append(args, s.observed, s.bad, s.missing, flag(s.take), s.ends, s.endsUpTo, flag(s.dead))
-	leave, err := r.enterSlot(ctx)
-	if err != nil {
-		return view{}, err
+	select { // or the calls of a burst would wait for connections until their deadlines, which looks like a Redis that is down
+	case r.slots <- struct{}{}:
+		defer func() { <-r.slots }()
+	case <-ctx.Done():
+		return view{}, errNotSent
 	}
-	defer leave()
+	if !r.up.Load() {
+		return view{}, errNotSent
+	}
 	ctx, cancel := r.deadline(ctx)
 	defer cancel()
-	reply, err := r.scripts.sync.Run(ctx, r.client, keys, args...).Result()
+	reply, err := r.scripts.sync.Run(ctx, r.client, keys, args...).Slice()
 	if err != nil {
 		return view{}, err
 	}
@@ -71,22 +75,6 @@ func (r *remote) sync(ctx context.Context, keys []string, s statement) (view, er
 
 // errNotSent means that Redis went away while the call waited for its connection.
 var errNotSent = errors.New("not sent")
-
-// enterSlot waits for a free connection. Otherwise the calls of a burst of senders would wait for
-// connections until their deadlines, which looks like a Redis that is down.
-func (r *remote) enterSlot(ctx context.Context) (leave func(), err error) {
-	select {
-	case r.slots <- struct{}{}:
-	case <-ctx.Done():
-		return nil, errNotSent
-	}
-	leave = func() { <-r.slots }
-	if !r.up.Load() {
-		leave()
-		return nil, errNotSent
-	}
-	return leave, nil
-}
 
 func (r *remote) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, r.svc.cfg.RedisTimeout.Duration())
@@ -118,12 +106,11 @@ func flag(b bool) string {
 }
 
 // parseView reads owner, ms left, ms to wait, refused, lost, cleared, removed.
-func parseView(reply any) (v view, err error) {
-	fields, ok := reply.([]any)
-	if !ok || len(fields) != 7 {
+func parseView(reply []any) (v view, err error) {
+	if len(reply) != 7 {
 		return view{}, errReply
 	}
-	text, ok := fields[0].(string)
+	text, ok := reply[0].(string)
 	if !ok {
 		return view{}, errReply
 	}
@@ -132,8 +119,8 @@ func parseView(reply any) (v view, err error) {
 	}
 	var n [6]int64
 	for i := range n {
-		if n[i], err = replyInt(fields[i+1]); err != nil {
-			return view{}, err
+		if n[i], ok = reply[i+1].(int64); !ok {
+			return view{}, errReply
 		}
 	}
 	v.left, v.wait, v.refused, v.lost = milliseconds(n[0]), milliseconds(n[1]), n[2] == 1, n[3] == 1
@@ -144,20 +131,6 @@ func parseView(reply any) (v view, err error) {
 // milliseconds limits the time that a server claims to one day.
 func milliseconds(n int64) time.Duration {
 	return time.Duration(min(max(n, -1), 86_400_000)) * time.Millisecond
-}
-
-func replyInt(v any) (int64, error) {
-	switch n := v.(type) {
-	case int64:
-		return n, nil
-	case string:
-		i, err := strconv.ParseInt(n, 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("%w: %w", errReply, err)
-		}
-		return i, nil
-	}
-	return 0, errReply
 }
 
 // What follows reads everything that comes from Redis. An older version or another program may have
