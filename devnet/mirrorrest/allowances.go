@@ -21,21 +21,13 @@ func (r *request) spenders() column[*ledger.Allowance] {
 }
 
 // listCryptoAllowances answers accounts/{id}/allowances/crypto.
-func listCryptoAllowances(r *request, q *query) (any, error) {
-	owner, err := r.accountArg()
-	if err != nil {
-		return nil, err
-	}
+func listCryptoAllowances(r *request, q *query, owner ledger.Account) (any, error) {
 	hbar := where(r.view.Allowances(owner.ID, q.desc), func(a *ledger.Allowance) bool { return a.Token.IsZero() })
 	return list(r, q, "allowances", hbar, allowanceOf, r.spenders()), nil
 }
 
 // listTokenAllowances answers accounts/{id}/allowances/tokens, by spender and token.
-func listTokenAllowances(r *request, q *query) (any, error) {
-	owner, err := r.accountArg()
-	if err != nil {
-		return nil, err
-	}
+func listTokenAllowances(r *request, q *query, owner ledger.Account) (any, error) {
 	tokens := where(r.view.Allowances(owner.ID, q.desc), func(a *ledger.Allowance) bool { return !a.Token.IsZero() })
 	return list(r, q, "allowances", tokens, allowanceOf,
 		r.spenders(), byID("token.id", tokenNumber, func(a *ledger.Allowance) hedera.ID { return a.Token })), nil
@@ -43,11 +35,7 @@ func listTokenAllowances(r *request, q *query) (any, error) {
 
 // listNFTAllowances answers accounts/{id}/allowances/nfts: what the account gave, or with
 // owner=false what it got.
-func listNFTAllowances(r *request, q *query) (any, error) {
-	party, err := r.accountArg()
-	if err != nil {
-		return nil, err
-	}
+func listNFTAllowances(r *request, q *query, party ledger.Account) (any, error) {
 	gave := q.flag("owner", true)
 	from, other := party.ID, func(a *ledger.NFTAllowance) hedera.ID { return a.Spender }
 	if !gave {

@@ -27,11 +27,7 @@ func contractOf(a ledger.Account) object {
 }
 
 // getContract answers contracts/{contractIdOrAddress}.
-func getContract(r *request, q *query) (any, error) {
-	num, err := r.contractArg()
-	if err != nil {
-		return nil, err
-	}
+func getContract(r *request, q *query, num int64) (any, error) {
 	a, ok := r.asOf(q.timestamps()).Account(hedera.Entity(num))
 	if !ok || !a.IsContract() {
 		return nil, notFound()

@@ -21,11 +21,7 @@ func serials() column[*ledger.NFT] {
 }
 
 // listTokenNFTs answers tokens/{tokenId}/nfts.
-func listTokenNFTs(r *request, q *query) (any, error) {
-	num, err := r.tokenNumber()
-	if err != nil {
-		return nil, err
-	}
+func listTokenNFTs(r *request, q *query, num int64) (any, error) {
 	t, known := r.view.Token(hedera.Entity(num))
 	owners, numbers := q.bounds("account.id", r.party), q.bounds("serialnumber", parseCount)
 	low, high := numbers.span()
@@ -57,11 +53,7 @@ func getNFT(r *request) (any, error) {
 }
 
 // listNFTTransactions answers tokens/{tokenId}/nfts/{serialNumber}/transactions.
-func listNFTTransactions(r *request, q *query) (any, error) {
-	n, err := r.nftArg()
-	if err != nil {
-		return nil, err
-	}
+func listNFTTransactions(r *request, q *query, n ledger.NFT) (any, error) {
 	times := q.timestamps()
 	return list(r, q, "transactions", moves(everything(r.view, &times, q.desc), &n), func(m nftMove) any {
 		return object{
@@ -91,11 +83,7 @@ func moves(records iter.Seq[*ledger.Record], n *ledger.NFT) iter.Seq[nftMove] {
 }
 
 // listAccountNFTs answers accounts/{id}/nfts, by token and serial.
-func listAccountNFTs(r *request, q *query) (any, error) {
-	a, err := r.accountArg()
-	if err != nil {
-		return nil, err
-	}
+func listAccountNFTs(r *request, q *query, a ledger.Account) (any, error) {
 	spenders := q.bounds("spender.id", r.party)
 	rows := where(r.owned(a.ID, q.desc), func(n *ledger.NFT) bool { return spenders.allows(n.Spender.Num) })
 	return list(r, q, "nfts", rows, func(n *ledger.NFT) any {

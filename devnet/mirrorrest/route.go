@@ -21,6 +21,17 @@ func takes(l listing, accepted params, answer func(*request, *query) (any, error
 	}
 }
 
+// of is what answers about the one that the path names.
+func of[T any](named func(*request) (T, error), answer func(*request, *query, T) (any, error)) func(*request, *query) (any, error) {
+	return func(r *request, q *query) (any, error) {
+		it, err := named(r)
+		if err != nil {
+			return nil, err
+		}
+		return answer(r, q, it)
+	}
+}
+
 // A route is a method and a path under the base, already split. A segment in
 // braces matches anything and becomes the next entry of request.args.
 type route struct {
@@ -88,7 +99,7 @@ func table() routes {
 	get("contracts/results/{transactionIdOrHash}/actions", takes(ascending, params{"index": func(op operator, v string) bool { return op != ne && isCount(op, v) }}, listActions))
 	get("contracts/results/{transactionIdOrHash}/opcodes", takes(single, params{"memory": isFlag, "stack": isFlag, "storage": isFlag}, listOpcodes))
 	get("contracts", takes(descending, params{"contract.id": isParty}, listContracts))
-	get("contracts/{contractIdOrAddress}", takes(single, params{"timestamp": isTime}, getContract))
+	get("contracts/{contractIdOrAddress}", takes(single, params{"timestamp": isTime}, of((*request).contractArg, getContract)))
 	get("contracts/{contractIdOrAddress}/results", takes(descending, resultParams, listContractResults))
 	get("contracts/{contractIdOrAddress}/results/logs", takes(descending, contractLogParams, listContractLogs))
 	get("contracts/{contractIdOrAddress}/results/{timestamp}", takes(single, params{"hbar": isFlag}, getResultAt))
@@ -134,13 +145,13 @@ func table() routes {
 	const account = "accounts/{idOrAliasOrEvmAddress}/"
 	get(account+"airdrops/outstanding", takes(ascending, params{"receiver.id": isParty, "serialnumber": isCount, "token.id": isParty}, listOutstandingAirdrops))
 	get(account+"airdrops/pending", takes(ascending, params{"sender.id": isParty, "serialnumber": isCount, "token.id": isParty}, listPendingAirdrops))
-	get(account+"allowances/crypto", takes(descending, params{"spender.id": isParty}, listCryptoAllowances))
-	get(account+"allowances/nfts", takes(ascending, params{"account.id": isParty, "owner": isFlag, "token.id": isParty}, listNFTAllowances))
-	get(account+"allowances/tokens", takes(descending, params{"spender.id": isParty, "token.id": isParty}, listTokenAllowances))
+	get(account+"allowances/crypto", takes(descending, params{"spender.id": isParty}, of((*request).accountArg, listCryptoAllowances)))
+	get(account+"allowances/nfts", takes(ascending, params{"account.id": isParty, "owner": isFlag, "token.id": isParty}, of((*request).accountArg, listNFTAllowances)))
+	get(account+"allowances/tokens", takes(descending, params{"spender.id": isParty, "token.id": isParty}, of((*request).accountArg, listTokenAllowances)))
 	get(account+"hooks", emptyListOfAccount("hooks", "hook.id"))
-	get(account+"nfts", takes(descending, params{"serialnumber": isCount, "spender.id": isParty, "token.id": isParty}, listAccountNFTs))
+	get(account+"nfts", takes(descending, params{"serialnumber": isCount, "spender.id": isParty, "token.id": isParty}, of((*request).accountArg, listAccountNFTs)))
 	get(account+"rewards", emptyListOfAccount("rewards", "timestamp"))
-	get(account+"tokens", takes(ascending, params{"token.id": isParty}, listRelationships))
+	get(account+"tokens", takes(ascending, params{"token.id": isParty}, of((*request).accountArg, listRelationships)))
 	get("tokens", takes(ascending, params{
 		"account.id": isParty, "name": isText, "publickey": isPublicKey, "token.id": isParty,
 		"type": oneOf("all", fungible, nonFungible),
@@ -149,9 +160,9 @@ func table() routes {
 	get("tokens/{tokenId}/balances", takes(descending, params{
 		"account.balance": isCount, "account.id": isParty, "account.publickey": isPublicKey, "timestamp": isTime,
 	}, listHolders))
-	get("tokens/{tokenId}/nfts", takes(descending, params{"account.id": isParty, "serialnumber": isCount}, listTokenNFTs))
+	get("tokens/{tokenId}/nfts", takes(descending, params{"account.id": isParty, "serialnumber": isCount}, of((*request).tokenNumber, listTokenNFTs)))
 	get("tokens/{tokenId}/nfts/{serialNumber}", getNFT)
-	get("tokens/{tokenId}/nfts/{serialNumber}/transactions", takes(descending, params{"timestamp": isTime}, listNFTTransactions))
+	get("tokens/{tokenId}/nfts/{serialNumber}/transactions", takes(descending, params{"timestamp": isTime}, of((*request).nftArg, listNFTTransactions)))
 
 	get("schedules", takes(ascending, params{"account.id": isEntity, "schedule.id": isEntity}, listSchedules))
 	get("schedules/{scheduleId}", getSchedule)
@@ -159,7 +170,7 @@ func table() routes {
 	get("topics/{topicId}", getTopic)
 	get("topics/{topicId}/messages", takes(ascending, params{
 		"encoding": oneOf("base64", "utf-8"), "sequencenumber": isCount, "timestamp": isTime,
-	}, listMessages))
+	}, of((*request).topicArg, listMessages)))
 	get("topics/{topicId}/messages/{sequenceNumber}", getMessage)
 
 	rs.add(http.MethodGet, "devnet/consensus", takes(single, params{"since": isExactCount, "limit": isExactCount}, listConsensus))

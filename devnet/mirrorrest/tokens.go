@@ -179,11 +179,7 @@ func tokenBalances(v *ledger.View, account hedera.ID) []any {
 }
 
 // listRelationships answers accounts/{id}/tokens.
-func listRelationships(r *request, q *query) (any, error) {
-	a, err := r.accountArg()
-	if err != nil {
-		return nil, err
-	}
+func listRelationships(r *request, q *query, a ledger.Account) (any, error) {
 	return list(r, q, "tokens", r.view.Relations(a.ID, q.desc), r.relationshipOf,
 		byID("token.id", tokenNumber, func(rel *ledger.Relation) hedera.ID { return rel.Token })), nil
 }

@@ -65,11 +65,7 @@ func messageOf(rec *ledger.Record, encoding string) object {
 }
 
 // listMessages answers topics/{topicId}/messages.
-func listMessages(r *request, q *query) (any, error) {
-	t, err := r.topicArg()
-	if err != nil {
-		return nil, err
-	}
+func listMessages(r *request, q *query, t ledger.Topic) (any, error) {
 	times, numbers := q.timestamps(), q.bounds("sequencenumber", parseCount)
 	encoding, _ := q.last("encoding")
 	rows := where(ordered(r.about(submitted, t.ID.Num), &times, q.desc), func(rec *ledger.Record) bool { return numbers.allows(rec.Did().Message.Sequence) })
