@@ -3,44 +3,10 @@
 package rpc
 
 import (
-	"bytes"
-	"io"
 	"net"
 	"runtime"
 	"testing"
 )
-
-// What telling one more subscriber of an event may allocate: its place in the queue of frames, and a writer. All share the event.
-func TestAllocationBudgetOfNotifications(t *testing.T) {
-	const subscribers, each, beside = 50, 5, 25
-	s := NewWSServer(testDispatcher(t, testConfig(), Options{}))
-	conns, clients := make([]*wsConn, subscribers), make([]net.Conn, subscribers)
-	for i := range conns {
-		conns[i], clients[i] = connected(t, s)
-	}
-	event := bytes.Repeat([]byte("7"), 2<<10)
-	const id = "0x00000000000000000000000000000001"
-	answer := make([]byte, conns[0].heard(id, event))
-	got := testing.AllocsPerRun(200, func() {
-		told := NewEvent(event)
-		for _, c := range conns {
-			if !c.Notify(id, told) {
-				t.Fatal("a notification was not taken")
-			}
-		}
-		for _, client := range clients {
-			if _, err := io.ReadFull(client, answer); err != nil {
-				t.Fatal(err)
-			}
-		}
-	})
-	if !bytes.HasSuffix(answer, []byte(noticeMiddle+id+noticeTail)) {
-		t.Fatalf("the client read %.100q", answer)
-	}
-	if got > subscribers*each+beside {
-		t.Errorf("an event for %d subscribers: %v allocations, the budget is %d for each and %d beside", subscribers, got, each, beside)
-	}
-}
 
 // memory is what the process uses after a thorough collection, in bytes.
 func memory() uint64 {

@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"net"
@@ -9,8 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"lockstep/internal/capacity"
 )
 
 // manyFields is a head of many short fields, without its end.
@@ -79,32 +76,4 @@ func TestHeadsAreCounted(t *testing.T) {
 			})
 		}
 	}
-}
-
-// TestUsualHeadsCostNothing: one connection with many requests through net/http, the bodies of which have many lines.
-func TestUsualHeadsCostNothing(t *testing.T) {
-	memory := capacity.NewMemory(capacity.Config{Limit: 512, Requests: 8, Client: 8, Request: 8, RequestTime: 1e9, HeavyReads: 16})
-	url := serveHTTP(t, withLongAnswers(t, memory), HTTPOptions{})
-	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	in := bufio.NewReader(conn)
-	body := strings.Repeat("\n", 50_000) + call1("eth_chainId")
-	for range 50 {
-		if _, err := fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Encoding: identity\r\n%sContent-Length: %d\r\n\r\n%s", strings.Repeat("A: b\r\n", 60), len(body), body); err != nil {
-			t.Fatal(err)
-		}
-		answer, err := http.ReadResponse(in, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(answer.Body)
-		_ = answer.Body.Close()
-		if err != nil || answer.StatusCode != http.StatusOK {
-			t.Fatalf("%d %s, %v", answer.StatusCode, text, err)
-		}
-	}
-	eventually(t, func() bool { return memory.Used() == 0 })
 }

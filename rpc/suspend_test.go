@@ -93,30 +93,6 @@ func TestLoneCallOutlivesItsConnection(t *testing.T) {
 	eventually(t, func() bool { return value(met.inFlight) == 0 })
 }
 
-// TestLoneCallKeepsItsID: messages that come while a call waits are read into the
-// memory that the call was read into.
-func TestLoneCallKeepsItsID(t *testing.T) {
-	const n = 100
-	q := newQueued(func() (any, error) { return true, nil })
-	url, _ := serveWS(t, testDispatcher(t, testConfig(), Options{}, q.method()))
-	ws := dial(t, url, nil)
-	want := make(map[string]bool, n)
-	for i := range n {
-		id := fmt.Sprintf(`"%s%d"`, strings.Repeat("x", i), i)
-		want[`{"result":true,"jsonrpc":"2.0","id":`+id+`}`] = true
-		send(t, ws, `{"jsonrpc":"2.0","id":`+id+`,"method":"eth_queued"}`)
-		<-q.begun
-	}
-	close(q.release)
-	for range n {
-		answer := receive(t, ws)
-		if !want[answer] {
-			t.Errorf("got %s", answer)
-		}
-		delete(want, answer)
-	}
-}
-
 // TestLoneCallFails: errors and panics of the second half are answers, and a call that
 // wants no answer gets none.
 func TestLoneCallFails(t *testing.T) {
