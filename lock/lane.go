@@ -277,7 +277,6 @@ func (l *lane) grant(t *Ticket, now time.Duration, g turn) {
 	l.unlink(t)
 	l.holder = t
 	t.lease = &Lease{ticket: t, turn: g, granted: now, parent: t.parent}
-	telemetry.Observe(t.request(), l.svc.metrics.wait[g.by], (now - t.entered).Seconds())
 	l.chain.begin(g.fence)
 	l.svc.metrics.success[g.by].Inc()
 	l.arm(g.deadline, now)
@@ -305,6 +304,9 @@ func (l *lane) vacate(lease *Lease, cause error) {
 	lease.held = l.svc.now() - lease.granted
 	if lease.cancel != nil {
 		lease.cancel(cause) // before the next one starts
+	}
+	if lease.parent == nil { // nobody took the turn
+		lease.countWait(nobody())
 	}
 	telemetry.Observe(t.request(), l.svc.metrics.hold[lease.turn.by], lease.held.Seconds())
 	lost := !errors.Is(cause, ErrReleased)

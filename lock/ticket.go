@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"lockstep/internal/telemetry"
 )
 
 // Ticket is a place in a sender's queue, taken by Service.Enter. Its order is fixed at
@@ -83,12 +85,18 @@ func (t *Ticket) wait(ctx context.Context, limit <-chan time.Time) (*Lease, erro
 	length, lease := len(l.queue), t.lease
 	if first {
 		lease.parent = ctx
+		lease.countWait(ctx)
 	}
 	l.unlock()
 	if first {
 		l.svc.logAcquired(ctx, lease, length)
 	}
 	return lease, nil
+}
+
+// countWait counts how long the turn was waited for. The metric names the trace of the request that takes it.
+func (l *Lease) countWait(ctx context.Context) {
+	telemetry.Observe(ctx, l.ticket.lane.svc.metrics.wait[l.turn.by], (l.granted - l.ticket.entered).Seconds())
 }
 
 // Notify calls f, once and in a goroutine of its own, when the ticket stops waiting, so that a Wait does not
