@@ -7,7 +7,7 @@ import (
 	"runtime/metrics"
 	"time"
 
-	"lockstep/internal/capacity"
+	"lockstep/internal/relay/capacity"
 )
 
 // A relay keeps little memory and allocates much. By default the garbage collector lets the heap

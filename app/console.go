@@ -20,7 +20,7 @@ import (
 	"lockstep/console/page"
 	"lockstep/internal/access"
 	"lockstep/internal/httpserve"
-	"lockstep/internal/lifecycle"
+	"lockstep/internal/relay/lifecycle"
 )
 
 // listenAdmin opens the port of the console, if there is to be one. Without a token it

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"lockstep/config"
-	"lockstep/internal/apikey"
+	"lockstep/internal/relay/apikey"
 )
 
 // A running relay takes another file of keys. A file with a mistake changes nothing.

@@ -7,9 +7,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"lockstep/ethapi"
-	"lockstep/internal/apikey"
 	"lockstep/internal/hedera"
-	"lockstep/internal/limit"
+	"lockstep/internal/relay/apikey"
+	"lockstep/internal/relay/limit"
 	"lockstep/mirror"
 	"lockstep/rpc"
 	"lockstep/submit"

@@ -18,7 +18,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"lockstep/ethapi"
-	"lockstep/internal/capacity"
+	"lockstep/internal/relay/capacity"
 	"lockstep/rpc"
 )
 

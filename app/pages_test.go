@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
-	"lockstep/internal/capacity"
-	"lockstep/internal/telemetry"
+	"lockstep/internal/relay/capacity"
+	"lockstep/internal/relay/telemetry"
 )
 
 // slowReader takes nothing until it is released.

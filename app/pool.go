@@ -1,8 +1,8 @@
 package app
 
 import (
-	"lockstep/internal/lifecycle"
-	"lockstep/internal/pending"
+	"lockstep/internal/relay/lifecycle"
+	"lockstep/internal/relay/pending"
 	"lockstep/rpc"
 	"lockstep/submit"
 )

@@ -7,8 +7,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"lockstep/ethapi"
-	"lockstep/internal/cache"
 	"lockstep/internal/redisx"
+	"lockstep/internal/relay/cache"
 	"lockstep/internal/secret"
 )
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"log/slog"
 
-	"lockstep/internal/telemetry"
+	"lockstep/internal/relay/telemetry"
 	"lockstep/rpc"
 )
 

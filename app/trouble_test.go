@@ -18,8 +18,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep/devnet/mirrorrest"
-	"lockstep/internal/apikey"
 	"lockstep/internal/redistest"
+	"lockstep/internal/relay/apikey"
 )
 
 // documentedMetrics reads the relay's part of docs/METRICS.md: the labels of each metric.
@@ -417,7 +417,7 @@ func TestTroubleIsTold(t *testing.T) {
 
 // toldElsewhere are the metrics whose values other tests compare: in which file, and by which words.
 func toldElsewhere() map[string][2]string {
-	budget, lock := "../internal/limit/budget_test.go", "../lock/service_test.go"
+	budget, lock := "../internal/relay/limit/budget_test.go", "../lock/service_test.go"
 	told := map[string][2]string{}
 	for _, tier := range []string{"basic", "extended", "operator", "privileged"} {
 		for _, name := range []string{"average_spending_plan_amount_spent_gauge_", "unique_spending_plans_counter_"} {
@@ -441,10 +441,10 @@ func toldElsewhere() map[string][2]string {
 		"lockstep_operator_ok":                                 {"announce_test.go", "lockstep_operator_ok"},
 		"lockstep_ordering_settings_differ":                    {"../lock/faults_test.go", "lockstep_ordering_settings_differ"},
 		"lockstep_chain_id_ok":                                 {"announce_test.go", "lockstep_chain_id_ok"},
-		"lockstep_promises_alone_total":                        {"../internal/pending/promises_test.go", "lockstep_promises_alone_total"},
+		"lockstep_promises_alone_total":                        {"../internal/relay/pending/promises_test.go", "lockstep_promises_alone_total"},
 		"lockstep_promises_taken_over_total":                   {"../e2e/fleet/promise_test.go", "lockstep_promises_taken_over_total"},
 		"lockstep_read_your_writes_waiting":                    {"trouble_test.go", "lockstep_read_your_writes_waiting"},
-		"rpc_relay_budget_refusals_total":                      {"../internal/capacity/memory_test.go", "m.metrics.refused"},
+		"rpc_relay_budget_refusals_total":                      {"../internal/relay/capacity/memory_test.go", "m.metrics.refused"},
 		"rpc_relay_connections_refused_total":                  {"../rpc/admission_test.go", "m.refusedConnections"},
 		"rpc_relay_files_left_total":                           {"../submit/budget_test.go", "rpc_relay_files_left_total"},
 		"rpc_relay_method_abandoned_total":                     {"../rpc/dispatch_test.go", "m.abandoned"},
@@ -460,8 +460,8 @@ func toldElsewhere() map[string][2]string {
 		"lockstep_submissions_with_stale_facts_total":          {"mirrorless_test.go", "lockstep_submissions_with_stale_facts_total"},
 		"lockstep_wrong_nonce_budget_refusals_total":           {"wrongnonce_test.go", "lockstep_wrong_nonce_budget_refusals_total"},
 		"lockstep_trace_spans_total":                           {"traces_test.go", "lockstep_trace_spans_total"},
-		"lockstep_txpool_full_total":                           {"../internal/pending/table_test.go", "lockstep_txpool_full_total"},
-		"lockstep_tx_tracing_redis_errors_total":               {"../internal/lifecycle/service_test.go", "redisErrors("},
+		"lockstep_txpool_full_total":                           {"../internal/relay/pending/table_test.go", "lockstep_txpool_full_total"},
+		"lockstep_tx_tracing_redis_errors_total":               {"../internal/relay/lifecycle/service_test.go", "redisErrors("},
 		"rpc_relay_mirror_waiting_requests_total":              {"classes_test.go", "rpc_relay_mirror_waiting_requests_total"},
 	})
 	return told

@@ -13,8 +13,8 @@ import (
 
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/relay/telemetry"
 	"lockstep/internal/sleep"
-	"lockstep/internal/telemetry"
 )
 
 // One attempt: the transaction is offered to one node, and what came of it is judged.

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"lockstep/internal/hedera"
-	"lockstep/internal/telemetry"
+	"lockstep/internal/relay/telemetry"
 )
 
 // metrics are the client's own; Client.Collectors hands them out for registration.

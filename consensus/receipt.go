@@ -9,8 +9,8 @@ import (
 
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/relay/telemetry"
 	"lockstep/internal/sleep"
-	"lockstep/internal/telemetry"
 )
 
 const (

@@ -11,8 +11,8 @@ import (
 
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/relay/telemetry"
 	"lockstep/internal/sleep"
-	"lockstep/internal/telemetry"
 )
 
 // Submission is an Ethereum transaction to hand to the network.

@@ -16,8 +16,8 @@ import (
 
 	"lockstep/console/page"
 	"lockstep/internal/access"
-	"lockstep/internal/capacity"
-	"lockstep/internal/lifecycle"
+	"lockstep/internal/relay/capacity"
+	"lockstep/internal/relay/lifecycle"
 	"lockstep/lock"
 )
 

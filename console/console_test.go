@@ -21,7 +21,7 @@ import (
 	"lockstep/console"
 	"lockstep/console/page"
 	"lockstep/internal/access"
-	"lockstep/internal/lifecycle"
+	"lockstep/internal/relay/lifecycle"
 	"lockstep/internal/secret"
 	"lockstep/lock"
 )

@@ -12,7 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
-	"lockstep/internal/capacity"
+	"lockstep/internal/relay/capacity"
 	"lockstep/watch/decode"
 )
 

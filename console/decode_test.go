@@ -11,7 +11,7 @@ import (
 	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/google/go-cmp/cmp"
 
-	"lockstep/internal/capacity"
+	"lockstep/internal/relay/capacity"
 	"lockstep/watch/decode"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"lockstep/internal/lifecycle"
+	"lockstep/internal/relay/lifecycle"
 )
 
 // maxSteps is how many steps one answer has; who wants more asks again.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/internal/lifecycle"
+	"lockstep/internal/relay/lifecycle"
 )
 
 // The page hears of the steps of all transactions, from where it has heard of them.

@@ -8,7 +8,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/eth/tracers/logger"
 
-	"lockstep/internal/evm"
+	"lockstep/internal/relay/evm"
 	"lockstep/rpc"
 )
 

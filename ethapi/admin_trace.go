@@ -7,7 +7,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/internal/eth"
-	"lockstep/internal/lifecycle"
+	"lockstep/internal/relay/lifecycle"
 	"lockstep/mirror"
 	"lockstep/rpc"
 )

@@ -11,11 +11,11 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/internal/capacity"
 	"lockstep/internal/eth"
 	"lockstep/internal/hedera"
-	"lockstep/internal/lifecycle"
-	"lockstep/internal/pending"
+	"lockstep/internal/relay/capacity"
+	"lockstep/internal/relay/lifecycle"
+	"lockstep/internal/relay/pending"
 	"lockstep/mirror"
 	"lockstep/rpc"
 )

@@ -7,10 +7,10 @@ import (
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
-	"lockstep/internal/capacity"
 	"lockstep/internal/eth"
 	"lockstep/internal/hedera"
 	"lockstep/internal/jsonx"
+	"lockstep/internal/relay/capacity"
 	"lockstep/mirror"
 	"lockstep/rpc"
 )

@@ -4,7 +4,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"lockstep/internal/eth"
-	"lockstep/internal/evm"
+	"lockstep/internal/relay/evm"
 	"lockstep/rpc"
 )
 

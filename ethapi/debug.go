@@ -8,10 +8,10 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/internal/capacity"
 	"lockstep/internal/eth"
 	"lockstep/internal/hedera"
 	"lockstep/internal/jsonx"
+	"lockstep/internal/relay/capacity"
 	"lockstep/mirror"
 	"lockstep/rpc"
 )

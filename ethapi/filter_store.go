@@ -13,8 +13,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/internal/capacity"
 	"lockstep/internal/eth"
+	"lockstep/internal/relay/capacity"
 )
 
 // FilterStore keeps the filters of clients: in this process, or for a fleet. A filter that was not used for its

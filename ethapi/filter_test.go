@@ -15,10 +15,10 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/google/go-cmp/cmp"
 
-	"lockstep/internal/cache"
 	"lockstep/internal/eth"
 	"lockstep/internal/redistest"
 	"lockstep/internal/redisx"
+	"lockstep/internal/relay/cache"
 )
 
 // redisFilters opens a store as another relay of the same fleet would.

@@ -18,8 +18,8 @@ import (
 	"github.com/caarlos0/env/v11"
 	"github.com/google/go-cmp/cmp"
 
-	"lockstep/internal/capacity"
 	"lockstep/internal/envx"
+	"lockstep/internal/relay/capacity"
 	"lockstep/internal/secret"
 	"lockstep/mirror"
 	"lockstep/rpc"

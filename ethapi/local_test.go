@@ -14,9 +14,9 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/google/go-cmp/cmp"
 
-	"lockstep/internal/capacity"
 	"lockstep/internal/envx"
 	"lockstep/internal/jsonx"
+	"lockstep/internal/relay/capacity"
 )
 
 // callOf is the transaction object of a transaction.

@@ -8,9 +8,9 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
-	"lockstep/internal/capacity"
 	"lockstep/internal/eth"
 	"lockstep/internal/jsonx"
+	"lockstep/internal/relay/capacity"
 	"lockstep/mirror"
 	"lockstep/rpc"
 )

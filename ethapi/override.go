@@ -6,10 +6,10 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
-	"lockstep/internal/capacity"
 	"lockstep/internal/eth"
 	"lockstep/internal/hedera"
 	"lockstep/internal/jsonx"
+	"lockstep/internal/relay/capacity"
 )
 
 // accountOverride is what a simulation assumes of an account, in the mirror node's form: lists instead of

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"lockstep/internal/capacity"
 	"lockstep/internal/jsonx"
+	"lockstep/internal/relay/capacity"
 )
 
 func TestStateOverrides(t *testing.T) {

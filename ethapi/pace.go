@@ -4,7 +4,7 @@ import (
 	"context"
 	"math"
 
-	"lockstep/internal/capacity"
+	"lockstep/internal/relay/capacity"
 )
 
 // pace makes a simulation share the processor and the memory with others. It leaves the processor while it reads

@@ -23,7 +23,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"lockstep/internal/eth"
-	"lockstep/internal/pending"
+	"lockstep/internal/relay/pending"
 	"lockstep/rpc"
 )
 

@@ -8,11 +8,11 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 
-	"lockstep/internal/capacity"
 	"lockstep/internal/eth"
-	"lockstep/internal/evm"
 	"lockstep/internal/hedera"
 	"lockstep/internal/jsonx"
+	"lockstep/internal/relay/capacity"
+	"lockstep/internal/relay/evm"
 	"lockstep/rpc"
 )
 

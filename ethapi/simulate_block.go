@@ -14,7 +14,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"lockstep/internal/eth"
-	"lockstep/internal/evm"
+	"lockstep/internal/relay/evm"
 )
 
 // simulatedBlock is a block that a simulation makes.

@@ -12,7 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 
-	"lockstep/internal/pending"
+	"lockstep/internal/relay/pending"
 	"lockstep/rpc"
 )
 

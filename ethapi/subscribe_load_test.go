@@ -29,8 +29,8 @@ import (
 
 	"lockstep/devnet/ledger"
 	"lockstep/devnet/mirrorrest"
-	"lockstep/internal/capacity"
 	"lockstep/internal/envx"
+	"lockstep/internal/relay/capacity"
 	"lockstep/rpc"
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"lockstep/internal/eth"
-	"lockstep/internal/evm"
+	"lockstep/internal/relay/evm"
 	"lockstep/mirror"
 	"lockstep/rpc"
 )

@@ -12,8 +12,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/internal/capacity"
 	"lockstep/internal/eth"
+	"lockstep/internal/relay/capacity"
 	"lockstep/mirror"
 )
 

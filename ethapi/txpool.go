@@ -9,7 +9,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"lockstep/internal/eth"
-	"lockstep/internal/pending"
+	"lockstep/internal/relay/pending"
 	"lockstep/rpc"
 )
 

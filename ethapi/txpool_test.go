@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep/internal/eth"
-	"lockstep/internal/pending"
+	"lockstep/internal/relay/pending"
 )
 
 // pooled signs a transaction of the usual sender.

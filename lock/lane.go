@@ -9,7 +9,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/internal/telemetry"
+	"lockstep/internal/relay/telemetry"
 )
 
 // lane is the queue of one sender in this process, and its turn. Tickets stand in it in

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"lockstep/internal/telemetry"
+	"lockstep/internal/relay/telemetry"
 )
 
 // Ticket is a place in a sender's queue, taken by Service.Enter. Its order is fixed at

@@ -11,8 +11,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"lockstep/internal/capacity"
 	"lockstep/internal/hedera"
+	"lockstep/internal/relay/capacity"
 	"lockstep/mirror/fetch"
 )
 

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"lockstep/internal/capacity"
 	"lockstep/internal/hedera"
+	"lockstep/internal/relay/capacity"
 )
 
 // TestWhatWasReadIsHeld: values that were decoded count while their request lasts, those from

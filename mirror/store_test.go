@@ -11,10 +11,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	dto "github.com/prometheus/client_model/go"
 
-	rediscache "lockstep/internal/cache"
 	"lockstep/internal/envx"
 	"lockstep/internal/redistest"
 	"lockstep/internal/redisx"
+	rediscache "lockstep/internal/relay/cache"
 	"lockstep/internal/secret"
 )
 

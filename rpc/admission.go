@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"lockstep/internal/capacity"
 	"lockstep/internal/clientip"
 	"lockstep/internal/eth"
+	"lockstep/internal/relay/capacity"
 )
 
 // admission lets connections in, up to a total limit and a limit for each client. A client may not have more than are

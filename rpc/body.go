@@ -11,7 +11,7 @@ import (
 	"net/http"
 	"strings"
 
-	"lockstep/internal/capacity"
+	"lockstep/internal/relay/capacity"
 )
 
 var (

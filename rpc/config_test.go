@@ -9,8 +9,8 @@ import (
 	"github.com/caarlos0/env/v11"
 	"github.com/google/go-cmp/cmp"
 
-	"lockstep/internal/apikey"
 	"lockstep/internal/envx"
+	"lockstep/internal/relay/apikey"
 )
 
 func load(environ map[string]string) (Config, error) {

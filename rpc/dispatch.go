@@ -9,12 +9,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"lockstep/internal/apikey"
-	"lockstep/internal/capacity"
 	"lockstep/internal/clientip"
 	"lockstep/internal/eth"
 	"lockstep/internal/jsonx"
-	"lockstep/internal/telemetry"
+	"lockstep/internal/relay/apikey"
+	"lockstep/internal/relay/capacity"
+	"lockstep/internal/relay/telemetry"
 )
 
 // unknownMethod stands for every name that is not in the table, in labels and in limits: clients choose those

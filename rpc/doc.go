@@ -76,7 +76,7 @@
 //
 // Bodies are bounded before and after decompression, batches by item count, nesting by depth; an oversized batch
 // is never executed in part. A WebSocket connection has a bounded number of messages in progress, beyond which it
-// is not read, and a bounded queue of answers. The memory of a request is counted (internal/capacity), from the
+// is not read, and a bounded queue of answers. The memory of a request is counted (internal/relay/capacity), from the
 // room for its body to the last bytes of its answer. What a call reads counts until its answer is encoded. An
 // answer of known length counts before it is encoded, and the answers of a batch count until the last one is sent. A message of one call over
 // WebSocket that waits has a goroutine that is not counted: WS_CONNECTION_LIMIT times WS_MAX_IN_FLIGHT bound
@@ -89,7 +89,7 @@
 //
 // # API keys
 //
-// A request or an upgrade request may bring an API key (internal/apikey, keys.go). A key that is not known is refused
+// A request or an upgrade request may bring an API key (internal/relay/apikey, keys.go). A key that is not known is refused
 // before any call is read, with status 401; a missing one only if keys are required. Calls with a key have the
 // key's methods and limits, and none of their address's. A WebSocket connection has the key that it was opened with; it
 // ends when that key is revoked.
@@ -149,7 +149,7 @@
 //	shared event  what all who subscribed to the same are notified of, in the same bytes: an Event
 //	notification  what a connection is sent without having asked at that moment; also a call without an id
 //	admission     the limits of connections
-//	holding       see package internal/capacity; what a request holds of this process's memory
-//	permit        see package internal/capacity
+//	holding       see package internal/relay/capacity; what a request holds of this process's memory
+//	permit        see package internal/relay/capacity
 //	heavy         of a method: it has a Weight, so its calls wait for a permit
 package rpc

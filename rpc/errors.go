@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"net/http"
 
-	"lockstep/internal/capacity"
 	"lockstep/internal/eth"
+	"lockstep/internal/relay/capacity"
 )
 
 // coded is an error with its own JSON-RPC code. The client gets it as it is. It may also have ErrorData() any.

@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"lockstep/internal/capacity"
 	"lockstep/internal/eth"
 	"lockstep/internal/jsonx"
+	"lockstep/internal/relay/capacity"
 )
 
 var errNoFinish = errors.New("the first phase returned no second one")

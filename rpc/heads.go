@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"lockstep/internal/capacity"
 	"lockstep/internal/clientip"
+	"lockstep/internal/relay/capacity"
 )
 
 const (

@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"lockstep/internal/capacity"
 	"lockstep/internal/eth"
+	"lockstep/internal/relay/capacity"
 )
 
 // HTTPOptions are what a HTTPServer serves besides JSON-RPC.

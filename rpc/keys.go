@@ -9,8 +9,8 @@ import (
 
 	"github.com/gorilla/websocket"
 
-	"lockstep/internal/apikey"
 	"lockstep/internal/eth"
+	"lockstep/internal/relay/apikey"
 )
 
 // KeysConfig says who may call.

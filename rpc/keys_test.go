@@ -14,7 +14,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
-	"lockstep/internal/apikey"
+	"lockstep/internal/relay/apikey"
 )
 
 // keyFile writes a file of keys, one for each name, with what follows the hash. It returns the keys by name.

@@ -15,9 +15,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"lockstep/internal/capacity"
 	"lockstep/internal/envx"
 	"lockstep/internal/eth"
+	"lockstep/internal/relay/capacity"
 )
 
 // littleMemory is for requests of 8 MB, clients of 16 MB and all of 24 MB.

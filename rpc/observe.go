@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"lockstep/internal/telemetry"
+	"lockstep/internal/relay/telemetry"
 )
 
 // observeHTTP counts a finished HTTP request and writes its log line.

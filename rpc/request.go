@@ -6,9 +6,9 @@ import (
 	"encoding/hex"
 	"math/rand/v2"
 
-	"lockstep/internal/apikey"
-	"lockstep/internal/capacity"
-	"lockstep/internal/telemetry"
+	"lockstep/internal/relay/apikey"
+	"lockstep/internal/relay/capacity"
+	"lockstep/internal/relay/telemetry"
 )
 
 // Transport is the way a call came in.

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"net/netip"
 
-	"lockstep/internal/telemetry"
+	"lockstep/internal/relay/telemetry"
 )
 
 // beginSpan begins the span of a request, which goes on the trace of a trusted proxy if that names one. A stranger's

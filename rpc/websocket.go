@@ -14,8 +14,8 @@ import (
 
 	"github.com/gorilla/websocket"
 
-	"lockstep/internal/capacity"
 	"lockstep/internal/clientip"
+	"lockstep/internal/relay/capacity"
 )
 
 // WSServer serves JSON-RPC over WebSocket. It is a http.Handler for

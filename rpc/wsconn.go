@@ -17,9 +17,9 @@ import (
 
 	"github.com/gorilla/websocket"
 
-	"lockstep/internal/apikey"
-	"lockstep/internal/capacity"
 	"lockstep/internal/jsonx"
+	"lockstep/internal/relay/apikey"
+	"lockstep/internal/relay/capacity"
 )
 
 // Close codes of this server's own, and the reasons that go with them.

@@ -3,7 +3,7 @@ package rpc
 import (
 	"sync"
 
-	"lockstep/internal/capacity"
+	"lockstep/internal/relay/capacity"
 )
 
 // Event is what subscribers are notified of. All who subscribed to the same get one Event and share its bytes. These

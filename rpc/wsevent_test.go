@@ -15,8 +15,8 @@ import (
 
 	"github.com/gorilla/websocket"
 
-	"lockstep/internal/capacity"
 	"lockstep/internal/envx"
+	"lockstep/internal/relay/capacity"
 )
 
 func notification(e *Event, h *capacity.Holding) frame {

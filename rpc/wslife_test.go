@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/gorilla/websocket"
 
-	"lockstep/internal/capacity"
 	"lockstep/internal/envx"
+	"lockstep/internal/relay/capacity"
 )
 
 // TestWebSocketOrder: messages of one connection enter in the order in which they

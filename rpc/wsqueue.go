@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"sync"
 
-	"lockstep/internal/capacity"
+	"lockstep/internal/relay/capacity"
 )
 
 // WebSocket opcodes (RFC 6455, 5.2).

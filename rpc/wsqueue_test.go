@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"lockstep/internal/capacity"
+	"lockstep/internal/relay/capacity"
 )
 
 // A flush writes what waited when it began, and tells of what has come meanwhile.

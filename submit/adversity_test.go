@@ -17,7 +17,7 @@ import (
 	"lockstep/internal/envx"
 	"lockstep/internal/eth"
 	"lockstep/internal/hedera"
-	"lockstep/internal/pending"
+	"lockstep/internal/relay/pending"
 	"lockstep/submit"
 )
 

@@ -13,7 +13,7 @@ import (
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
-	"lockstep/internal/limit"
+	"lockstep/internal/relay/limit"
 	"lockstep/internal/sleep"
 )
 

@@ -21,8 +21,8 @@ import (
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
-	"lockstep/internal/limit"
-	"lockstep/internal/pending"
+	"lockstep/internal/relay/limit"
+	"lockstep/internal/relay/pending"
 	"lockstep/submit"
 )
 

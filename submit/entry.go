@@ -8,9 +8,9 @@ import (
 
 	"lockstep/consensus"
 	"lockstep/internal/eth"
-	"lockstep/internal/lifecycle"
-	"lockstep/internal/limit"
-	"lockstep/internal/telemetry"
+	"lockstep/internal/relay/lifecycle"
+	"lockstep/internal/relay/limit"
+	"lockstep/internal/relay/telemetry"
 	"lockstep/lock"
 	"lockstep/precheck"
 )

@@ -14,7 +14,7 @@ import (
 	"lockstep/consensus"
 	"lockstep/internal/eth"
 	"lockstep/internal/hedera"
-	"lockstep/internal/limit"
+	"lockstep/internal/relay/limit"
 	"lockstep/internal/sleep"
 	"lockstep/lock"
 )

@@ -15,7 +15,7 @@ import (
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
-	"lockstep/internal/lifecycle"
+	"lockstep/internal/relay/lifecycle"
 )
 
 // diary writes down what a pool and a trace are told.

@@ -20,8 +20,8 @@ import (
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
-	"lockstep/internal/limit"
 	"lockstep/internal/redistest"
+	"lockstep/internal/relay/limit"
 	"lockstep/lock"
 	"lockstep/submit"
 )

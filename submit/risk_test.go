@@ -15,7 +15,7 @@ import (
 	"lockstep/internal/envx"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
-	"lockstep/internal/limit"
+	"lockstep/internal/relay/limit"
 	"lockstep/lock"
 	"lockstep/submit"
 )

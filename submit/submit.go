@@ -12,8 +12,8 @@ import (
 	"lockstep/consensus"
 	"lockstep/internal/eth"
 	"lockstep/internal/hedera"
-	"lockstep/internal/lifecycle"
-	"lockstep/internal/limit"
+	"lockstep/internal/relay/lifecycle"
+	"lockstep/internal/relay/limit"
 	"lockstep/lock"
 	"lockstep/precheck"
 )

@@ -10,9 +10,9 @@ import (
 	"lockstep/consensus"
 	"lockstep/internal/eth"
 	"lockstep/internal/hedera"
-	"lockstep/internal/lifecycle"
+	"lockstep/internal/relay/lifecycle"
+	"lockstep/internal/relay/telemetry"
 	"lockstep/internal/sleep"
-	"lockstep/internal/telemetry"
 	"lockstep/lock"
 	"lockstep/precheck"
 )

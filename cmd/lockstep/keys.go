@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"lockstep/internal/apikey"
+	"lockstep/internal/relay/apikey"
 )
 
 const keysAbout = `Makes and checks API keys of the relay. docs/KEYS.md says how to use them.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"lockstep/internal/apikey"
 	"lockstep/internal/must"
+	"lockstep/internal/relay/apikey"
 )
 
 // What "keys new" prints second is a line of a file in which the key that it prints first is found.

@@ -158,8 +158,8 @@ func forbidden(from, to room) string {
 var thirdParty = []struct{ module, allowed, reason string }{
 	{"google.golang.org/grpc", `^(consensus|devnet(/.*)?)$`, "consensus is the only door to a consensus node"},
 	{"github.com/gorilla/websocket", `^(rpc|bench(/attack)?)$`, "rpc is the only WebSocket server, bench and its attacks are clients"},
-	{"github.com/redis/go-redis/v9", `^(internal/redis.*|lock(/.*)?|internal/(cache|limit|pending|lifecycle)|watch/sinks|app|bench/.*)$`, "only stores and sinks talk to Redis, and what measures them"},
-	{"go.opentelemetry.io/otel", `^internal/telemetry$`, "all others ask telemetry for spans"},
+	{"github.com/redis/go-redis/v9", `^(internal/redis.*|lock(/.*)?|internal/relay/(cache|limit|pending|lifecycle)|watch/sinks|app|bench/.*)$`, "only stores and sinks talk to Redis, and what measures them"},
+	{"go.opentelemetry.io/otel", `^internal/relay/telemetry$`, "all others ask telemetry for spans"},
 	{"github.com/yuin/gopher-lua", `^lock/locksim$`, "only the simulated Redis runs Lua"},
 	{"github.com/anishathalye/porcupine", `^lock/locksim$`, "only the simulation judges histories"},
 	{"github.com/caarlos0/env/v11", `^(config|lock)$`, "settings are read in one place; lock only reads the defaults of its own"},
@@ -173,14 +173,15 @@ var thirdParty = []struct{ module, allowed, reason string }{
 	{"github.com/pressly/goose/v3", `^internal/ledger$`, "the ledger applies every migration"},
 	{"lockstep/mirror/fetch", `^mirror$`, "mirror is the only door to a mirror node"},
 	{"lockstep/mirror/feed", `^(ethapi|app)$`, "feed follows blocks that are never replaced, for faces; what is below them knows no follower, and watchers have their own"},
-	{"lockstep/internal/evm", `^ethapi$`, "only simulations run in this process"},
+	{"lockstep/internal/relay", `^(app|cmd/.*|config|console|consensus|ethapi|internal/relay/.*|lock|mirror(/.*)?|rpc|submit)$`, "these rooms are the relay's own"},
+	{"lockstep/internal/relay/evm", `^ethapi$`, "only simulations run in this process"},
 	{"lockstep/lock", `^(submit|app|config|console|cmd/lockstep|lock/.*|bench/.*)$`, "submit is the one user of the lock, which fails open, and the console shows it; what must fail closed stands on internal/lease"},
 	{"lockstep/console", `^(app|console|txmgr/(api|service)|watch/api|cmd/lockstep(/show)?)$`, "the page is what listeners show; nothing else knows it"},
 	{"lockstep/txmgr", `^(txmgr(/.*)?|app|config|watch/sinks|cmd/lockstep|bench/.*)$`, "others ask a manager by its client, and nobody shows its state but itself"},
 	{"lockstep/submit", `^(ethapi|app|config)$`, "raw transactions of clients come through ethapi alone"},
 	{"lockstep/internal/lease", `^(txmgr|watch)(/.*)?$`, "owners of the ledger's things are in the manager and the watchers"},
 	{"github.com/ethereum/go-ethereum/rpc", `^(internal/ethrpc|e2e/harness)$`, "ethrpc is the one client of Ethereum endpoints, and knows what their answers mean"},
-	{"github.com/ethereum/go-ethereum/core/vm", `^(internal/evm|devnet/.*)$`, "evm is the only place where the relay executes anything itself"},
+	{"github.com/ethereum/go-ethereum/core/vm", `^(internal/relay/evm|devnet/.*)$`, "evm is the only place where the relay executes anything itself"},
 }
 
 func TestThirdPartyImports(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"sync/atomic"
 
-	"lockstep/internal/capacity"
+	"lockstep/internal/relay/capacity"
 )
 
 // errCrowded says that too many long answers are being read at once. The cause is in this process, not in the

@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"lockstep/internal/capacity"
 	"lockstep/internal/envx"
+	"lockstep/internal/relay/capacity"
 	"lockstep/internal/secret"
 )
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"lockstep/internal/capacity"
+	"lockstep/internal/relay/capacity"
 )
 
 // reads counts what is read and lets it end when it is told to.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"lockstep/internal/telemetry"
+	"lockstep/internal/relay/telemetry"
 )
 
 type metrics struct {

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"net/url"
 
-	"lockstep/internal/capacity"
+	"lockstep/internal/relay/capacity"
 )
 
 // errNoSlot says that as many requests as are allowed are under way at a mirror node, and that none of them ended in

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"lockstep/internal/capacity"
+	"lockstep/internal/relay/capacity"
 	"lockstep/internal/secret"
 )
 

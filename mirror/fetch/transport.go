@@ -14,9 +14,9 @@ import (
 	"syscall"
 	"time"
 
-	"lockstep/internal/capacity"
+	"lockstep/internal/relay/capacity"
+	"lockstep/internal/relay/telemetry"
 	"lockstep/internal/sleep"
-	"lockstep/internal/telemetry"
 )
 
 // longestHeader bounds an answer's status line and headers, in bytes.

@@ -12,8 +12,8 @@ import (
 
 	"lockstep/internal/envx"
 	"lockstep/internal/eth"
-	"lockstep/internal/pending"
 	"lockstep/internal/redistest"
+	"lockstep/internal/relay/pending"
 )
 
 func contains(text, part string) bool { return strings.Contains(text, part) }

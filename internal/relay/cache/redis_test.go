@@ -10,10 +10,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"lockstep/internal/cache"
 	"lockstep/internal/envx"
 	"lockstep/internal/redistest"
 	"lockstep/internal/redisx"
+	"lockstep/internal/relay/cache"
 )
 
 const eventually = 2 * time.Minute

@@ -15,8 +15,8 @@ import (
 
 	"lockstep/internal/envx"
 	"lockstep/internal/eth"
-	"lockstep/internal/pending"
 	"lockstep/internal/redisx"
+	"lockstep/internal/relay/pending"
 )
 
 // patience is how long anything may take that does happen, on a machine that is busy.

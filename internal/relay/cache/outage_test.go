@@ -7,9 +7,9 @@ import (
 	"sync"
 	"testing"
 
-	"lockstep/internal/cache"
 	"lockstep/internal/outage"
 	"lockstep/internal/redistest"
+	"lockstep/internal/relay/cache"
 )
 
 // text is a log that may be read while it is written.

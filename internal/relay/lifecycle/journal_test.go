@@ -5,7 +5,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/internal/lifecycle"
+	"lockstep/internal/relay/lifecycle"
 )
 
 // A journal tells the steps in their order, some at a time, and forgets the oldest; a service that keeps no records has one, too.

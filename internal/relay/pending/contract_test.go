@@ -7,8 +7,8 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/internal/eth"
-	"lockstep/internal/pending"
 	"lockstep/internal/redistest"
+	"lockstep/internal/relay/pending"
 )
 
 // TestContract holds for a pool by itself, for one on Redis, and for two on one Redis,

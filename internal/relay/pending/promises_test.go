@@ -12,8 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"lockstep/internal/eth"
-	"lockstep/internal/pending"
 	"lockstep/internal/redistest"
+	"lockstep/internal/relay/pending"
 )
 
 // heir is a process that keeps promises and takes those of dead ones over.

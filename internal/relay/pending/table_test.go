@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"lockstep/internal/pending"
+	"lockstep/internal/relay/pending"
 )
 
 // alone is a pool without Redis.

@@ -9,10 +9,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"lockstep/internal/cache"
 	"lockstep/internal/envx"
 	"lockstep/internal/redistest"
 	"lockstep/internal/redisx"
+	"lockstep/internal/relay/cache"
 )
 
 // locksCanWrite tells whether Redis still takes what a lock writes. The locks' scripts say

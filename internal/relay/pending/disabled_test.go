@@ -3,7 +3,7 @@ package pending_test
 import (
 	"testing"
 
-	"lockstep/internal/pending"
+	"lockstep/internal/relay/pending"
 )
 
 // TestDisabled: a pool that is off knows nothing, objects to nothing, and announces all the same.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/internal/lifecycle"
+	"lockstep/internal/relay/lifecycle"
 )
 
 // TestDisabled: a service that is off takes everything and keeps nothing.

@@ -4,7 +4,7 @@ import (
 	"log/slog"
 	"testing"
 
-	"lockstep/internal/cache"
+	"lockstep/internal/relay/cache"
 )
 
 // TestDisabled: a store that is off takes everything and keeps nothing.

@@ -17,9 +17,9 @@ import (
 
 	"lockstep/internal/envx"
 	"lockstep/internal/hedera"
-	"lockstep/internal/lifecycle"
 	"lockstep/internal/redistest"
 	"lockstep/internal/redisx"
+	"lockstep/internal/relay/lifecycle"
 )
 
 // patience is how long anything may take that does happen, on a machine that is busy.

@@ -9,9 +9,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"lockstep/internal/cache"
 	"lockstep/internal/envx"
 	"lockstep/internal/redistest"
+	"lockstep/internal/relay/cache"
 )
 
 // has waits until what was put can be had. It puts again: a store may lose anything.
