@@ -179,7 +179,6 @@ func TestLaneFollowsRedisInOneStep(t *testing.T) {
 
 // slowRedis answers each statement when it is told to: somebody else has the turn.
 type slowRedis struct {
-	transport
 	asked, answer chan struct{}
 }
 
