@@ -105,7 +105,7 @@ func (r *remote) force(ctx context.Context, sender common.Address) (bool, error)
 	if owner.session == "" {
 		return false, nil
 	}
-	v, err := r.svc.calls.sync(ctx, keys, statement{by: "operator", take: r.mayTake(), ends: owner.instance, endsUpTo: owner.fence})
+	v, err := r.svc.sync(ctx, keys, statement{by: "operator", take: r.mayTake(), ends: owner.instance, endsUpTo: owner.fence})
 	if err != nil {
 		return fail(err)
 	}

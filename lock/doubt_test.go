@@ -10,13 +10,13 @@ import (
 
 // lostAnswer loses the answer to one statement.
 type lostAnswer struct {
-	transport
+	sync  func(context.Context, []string, statement) (view, error)
 	armed atomic.Bool
 	lose  chan struct{} // closed when the caller is to hear that it has failed
 }
 
-func (c *lostAnswer) sync(ctx context.Context, keys []string, call statement) (view, error) {
-	v, err := c.transport.sync(ctx, keys, call)
+func (c *lostAnswer) state(ctx context.Context, keys []string, call statement) (view, error) {
+	v, err := c.sync(ctx, keys, call)
 	if c.armed.CompareAndSwap(true, false) {
 		<-c.lose
 		return view{}, context.DeadlineExceeded
@@ -30,8 +30,8 @@ func TestIdleLaneInDoubt(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	svc := startedOn(t, server.URL(), arrivalOrder())
-	calls := &lostAnswer{transport: svc.calls, lose: make(chan struct{})}
-	svc.calls = calls
+	calls := &lostAnswer{sync: svc.sync, lose: make(chan struct{})}
+	svc.sync = calls.state
 
 	lease := mustWait(t, mustEnter(t, svc, bob, 4))
 	calls.armed.Store(true)

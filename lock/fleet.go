@@ -12,11 +12,6 @@ import (
 // What a lane and Redis tell each other. A lane has one claim in Redis, however many of its tickets wait. Each call states
 // everything that is to be true there, so it may be repeated, lost or late; a message says "look", and nothing else.
 
-// transport carries what lanes say to Redis. Each call is one script and may be repeated without harm.
-type transport interface {
-	sync(ctx context.Context, keys []string, s statement) (view, error)
-}
-
 // claim is what a process says of its tickets that wait.
 type claim struct {
 	session string        // empty = nobody waits
@@ -205,7 +200,7 @@ func (l *lane) send(ctx context.Context) {
 		}
 		epoch, s := r.epoch.Load(), l.statement(now)
 		l.unlock()
-		v, err := l.svc.calls.sync(ctx, l.keys, s)
+		v, err := l.svc.sync(ctx, l.keys, s)
 		r.noteStall(s.at)
 		if l.answered(epoch, s, v, err) { // a call failed: nothing is sent before a heartbeat has told whether Redis is out
 			select {

@@ -202,7 +202,7 @@ func TestWindowEndsWhileItsClaimIsOnItsWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	wire := &slowRedis{asked: make(chan struct{}), answer: make(chan struct{})}
-	svc.calls, svc.work = wire, t.Context()
+	svc.sync, svc.work = wire.sync, t.Context()
 	svc.remote.up.Store(true)
 	k := mustEnter(t, svc, bob, 1)
 	now.Store(int64(60 * time.Millisecond)) // the claim waits for half of the window

@@ -179,8 +179,8 @@ func TestLostReplyIsAdopted(t *testing.T) {
 	cfg := arrivalOrder()
 	cfg.RedisTimeout = ms(150)
 	a, b := startedOn(t, server.URL(), cfg), startedOn(t, server.URL(), arrivalOrder())
-	calls := &lostAnswer{transport: a.calls, lose: make(chan struct{})}
-	a.calls = calls
+	calls := &lostAnswer{sync: a.sync, lose: make(chan struct{})}
+	a.sync = calls.state
 	mustWait(t, mustEnter(t, a, bob, 4)).Release() // teaches the server the scripts
 	until(t, "idle", func() bool { n, _ := a.reg.sizes(); return n == 0 })
 	c := server.Client()

@@ -36,8 +36,8 @@ type Service struct {
 	metrics *metrics
 	rollout atomic.Pointer[rollout]
 	reg     *registry
-	remote  *remote   // nil without Redis
-	calls   transport // likewise; it is remote
+	remote  *remote                                                             // nil without Redis
+	sync    func(ctx context.Context, keys []string, s statement) (view, error) // likewise; remote.sync, which may be repeated without harm
 	margin  time.Duration
 	now     func() time.Duration // what time it is, by the monotonic clock, since the service was made
 	fences  atomic.Uint64        // last fence handed out by this process
@@ -84,7 +84,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		if s.remote, err = newRemote(s, deps.Redis); err != nil {
 			return nil, err
 		}
-		s.calls = s.remote
+		s.sync = s.remote.sync
 	}
 	return s, nil
 }
