@@ -10,6 +10,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"lockstep/internal/eth"
+	"lockstep/internal/must"
 	"lockstep/mirror"
 )
 
@@ -17,10 +18,7 @@ import (
 // record does not hold what was signed.
 func TestSigner(t *testing.T) {
 	b := builder{chainID: big.NewInt(298)}
-	key, err := crypto.GenerateKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(crypto.GenerateKey())(t)
 	for i, r := range signedResults(key) {
 		shown := b.transaction(r)
 		if got, ok := signer(shown); !ok || got != crypto.PubkeyToAddress(key.PublicKey) {

@@ -7,6 +7,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"lockstep/internal/jsonx"
+	"lockstep/internal/must"
 	"lockstep/rpc"
 )
 
@@ -82,12 +83,7 @@ func BenchmarkLogs(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		p, _ := rpc.NewParams([]byte(`[{"fromBlock":"0xa","toBlock":"0x11"}]`))
-		result, err := relay.api.getLogs(b.Context(), p)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if _, err := result.(jsonx.Appender).AppendJSON(nil); err != nil {
-			b.Fatal(err)
-		}
+		result := must.Get(relay.api.getLogs(b.Context(), p))(b)
+		must.Get(result.(jsonx.Appender).AppendJSON(nil))(b)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"lockstep/devnet/ledger"
 	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/mirrorrest"
+	"lockstep/internal/must"
 )
 
 // archive is a real ledger whose blocks are full, behind a real mirror node interface.
@@ -68,16 +69,11 @@ func newArchive(t *testing.T, blocks, size int) *archive {
 func ask(t testing.TB, url, method, params string) string {
 	t.Helper()
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params)
-	answer, err := http.Post(url, "application/json", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(http.Post(url, "application/json", strings.NewReader(body)))(t)
 	defer answer.Body.Close()
 	text := new(strings.Builder)
 	text.Grow(int(max(answer.ContentLength, 0)))
-	if _, err := io.Copy(text, answer.Body); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.Copy(text, answer.Body))(t)
 	return text.String()
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/ethereum/go-ethereum/rlp"
 
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 func debugging(s *settings) { s.API.Debug.Enabled = true }
@@ -220,9 +221,7 @@ func TestRaw(t *testing.T) {
 			t.Errorf("header: %v\n got %+v\nwant %+v", err, header, shown)
 		}
 		var block types.Block
-		if err := rlp.DecodeBytes(s.bytes("debug_getRawBlock", ref), &block); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, rlp.DecodeBytes(s.bytes("debug_getRawBlock", ref), &block))
 		if block.Header().Hash() != shown.Hash() || len(block.Transactions()) != 1 || block.Transactions()[0].Hash() != tx.Hash() || len(block.Withdrawals()) != 0 {
 			t.Errorf("block %+v", block.Header())
 		}
@@ -254,9 +253,7 @@ func (n *network) bytes(method, params string) (raw hexutil.Bytes) {
 	if answer.Error != nil {
 		n.t.Fatalf("%s%s: %s", method, params, answer)
 	}
-	if err := json.Unmarshal(answer.Result, &raw); err != nil {
-		n.t.Fatal(err)
-	}
+	must.Do(n.t, json.Unmarshal(answer.Result, &raw))
 	return raw
 }
 

@@ -26,6 +26,7 @@ import (
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 // network is the development network's ledger behind a real mirror node interface,
@@ -50,10 +51,7 @@ func newNetworkOf(t *testing.T, c ledger.Config) *network {
 
 func newNetworkWith(t *testing.T, c ledger.Config, change ...func(*settings)) *network {
 	t.Helper()
-	l, err := ledger.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(ledger.New(c))(t)
 	done := make(chan error, 1)
 	go func() { done <- l.Run(t.Context()) }()
 	t.Cleanup(func() { <-done })
@@ -73,10 +71,7 @@ func newNetworkOver(t testing.TB, l *ledger.Ledger, server *httptest.Server, cha
 // newSender can bring transactions to a ledger; nobody reads it yet.
 func newSender(t testing.TB, l *ledger.Ledger) *network {
 	t.Helper()
-	key, err := crypto.HexToECDSA(devaccounts.All()[0].PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(crypto.HexToECDSA(devaccounts.All()[0].PrivateKey))(t)
 	return &network{relay: &relay{t: t}, ledger: l, key: key, sender: crypto.PubkeyToAddress(key.PublicKey)}
 }
 
@@ -90,14 +85,8 @@ func (n *network) send(data types.TxData) *types.Transaction {
 func (n *network) sendFor(signer types.Signer, data types.TxData) *types.Transaction {
 	n.t.Helper()
 	tx := types.MustSignNewTx(n.key, signer, data)
-	raw, err := tx.MarshalBinary()
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	decoded, err := eth.DecodeTx(raw)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	raw := must.Get(tx.MarshalBinary())(n.t)
+	decoded := must.Get(eth.DecodeTx(raw))(n.t)
 	n.handle(&hapi.TransactionBody{
 		Data: &hapi.TransactionBody_EthereumTransaction{EthereumTransaction: &hapi.EthereumTransactionBody{EthereumData: raw, MaxGasAllowance: 100_000_000}},
 	}, decoded)
@@ -116,18 +105,9 @@ func (n *network) handle(body *hapi.TransactionBody, tx *eth.Tx) *ledger.Record 
 		AccountID: account(2), TransactionValidStart: &hapi.Timestamp{Seconds: start.Seconds, Nanos: start.Nanos},
 	}
 	body.NodeAccountID, body.TransactionFee, body.TransactionValidDuration = account(3), 1_000_000_000, &hapi.Duration{Seconds: 120}
-	signed, err := proto.Marshal(body)
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	operator, err := hedera.ParsePrivateKey(devaccounts.OperatorKey, hedera.FormatHexEd25519)
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	signature, err := operator.Sign(signed)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	signed := must.Get(proto.Marshal(body))(n.t)
+	operator := must.Get(hedera.ParsePrivateKey(devaccounts.OperatorKey, hedera.FormatHexEd25519))(n.t)
+	signature := must.Get(operator.Sign(signed))(n.t)
 	return n.ledger.Handle(&ledger.Submission{
 		Body: body, ID: hedera.TransactionID{Payer: hedera.Entity(2), ValidStart: start}, Payer: hedera.Entity(2),
 		Hash: sha512.Sum384(signed), Size: len(signed) + 100, Node: hedera.Entity(3), Ethereum: tx,
@@ -152,9 +132,7 @@ func (n *network) quantity(method, params string) *big.Int {
 	if answer.Error != nil {
 		n.t.Fatalf("%s%s: %s", method, params, answer)
 	}
-	if err := json.Unmarshal(answer.Result, &q); err != nil {
-		n.t.Fatal(err)
-	}
+	must.Do(n.t, json.Unmarshal(answer.Result, &q))
 	return q.ToInt()
 }
 
@@ -165,9 +143,7 @@ func (n *network) receipt(tx *types.Transaction) *types.Receipt {
 		n.t.Fatalf("receipt: %s", answer)
 	}
 	receipt := new(types.Receipt)
-	if err := json.Unmarshal(answer.Result, receipt); err != nil {
-		n.t.Fatal(err)
-	}
+	must.Do(n.t, json.Unmarshal(answer.Result, receipt))
 	return receipt
 }
 
@@ -311,14 +287,8 @@ func TestDevnetAuthorizationsAreEstimated(t *testing.T) {
 	n.receipt(n.dynamic(1, &contract, 0, 200_000, nil)) // what is zero costs more to write
 	var list []types.SetCodeAuthorization
 	for _, account := range devaccounts.All()[1:3] {
-		key, err := crypto.HexToECDSA(account.PrivateKey)
-		if err != nil {
-			t.Fatal(err)
-		}
-		authorization, err := types.SignSetCode(key, types.SetCodeAuthorization{ChainID: *uint256.NewInt(298), Address: contract})
-		if err != nil {
-			t.Fatal(err)
-		}
+		key := must.Get(crypto.HexToECDSA(account.PrivateKey))(t)
+		authorization := must.Get(types.SignSetCode(key, types.SetCodeAuthorization{ChainID: *uint256.NewInt(298), Address: contract}))(t)
 		list = append(list, authorization)
 	}
 	var entries []string

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep/internal/eth"
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 	"lockstep/internal/redisx"
 	"lockstep/internal/relay/cache"
@@ -24,10 +25,7 @@ import (
 // redisFilters opens a store as another relay of the same fleet would.
 func redisFilters(t *testing.T, url string, most, bytes int, ttl time.Duration) *cache.Filters {
 	t.Helper()
-	client, err := redisx.Open(url, redisx.Options{Timeout: patience})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(redisx.Open(url, redisx.Options{Timeout: patience}))(t)
 	t.Cleanup(func() { _ = client.Close() })
 	return cache.NewFilters(client, cache.FilterBounds{Count: most, Bytes: bytes, TTL: ttl, Timeout: patience})
 }
@@ -69,7 +67,7 @@ func storeContract(t *testing.T, open func(most int, ttl time.Duration) FilterSt
 		text, next, ok, err := s.Use(ctx, id)
 		return fmt.Sprintf("%s %d %v %v", text, next, ok, err)
 	}
-	must := func(ok bool, err error) func(want bool, what string) {
+	same := func(ok bool, err error) func(want bool, what string) {
 		return func(want bool, what string) {
 			t.Helper()
 			if ok != want || err != nil {
@@ -79,29 +77,27 @@ func storeContract(t *testing.T, open func(most int, ttl time.Duration) FilterSt
 	}
 	add := func(s FilterStore, id, text string, next uint64) {
 		t.Helper()
-		if err := s.Add(ctx, "192.0.2.1", id, []byte(text), next); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Add(ctx, "192.0.2.1", id, []byte(text), next))
 	}
 	s := open(3, time.Hour)
 	if got := state(s, "0x1"); got != " 0 false <nil>" {
 		t.Errorf("nothing: %s", got)
 	}
-	must(s.Advance(ctx, "0x1", 0, 1))(false, "nothing is advanced")
-	must(s.Delete(ctx, "0x1"))(false, "nothing is deleted")
+	same(s.Advance(ctx, "0x1", 0, 1))(false, "nothing is advanced")
+	same(s.Delete(ctx, "0x1"))(false, "nothing is deleted")
 	const far = 1<<63 + 1
 	add(s, "0x1", `{"a":"b"}`, far)
 	if got := state(s, "0x1"); got != fmt.Sprintf(`{"a":"b"} %d true <nil>`, uint64(far)) {
 		t.Errorf("kept: %s", got)
 	}
-	must(s.Advance(ctx, "0x1", 5, 6))(false, "the cursor was elsewhere")
-	must(s.Advance(ctx, "0x1", far, far+7))(true, "advance")
-	must(s.Advance(ctx, "0x1", far, far+9))(false, "advance from where it was")
+	same(s.Advance(ctx, "0x1", 5, 6))(false, "the cursor was elsewhere")
+	same(s.Advance(ctx, "0x1", far, far+7))(true, "advance")
+	same(s.Advance(ctx, "0x1", far, far+9))(false, "advance from where it was")
 	if got := state(s, "0x1"); got != fmt.Sprintf(`{"a":"b"} %d true <nil>`, uint64(far+7)) {
 		t.Errorf("advanced: %s", got)
 	}
-	must(s.Delete(ctx, "0x1"))(true, "delete")
-	must(s.Delete(ctx, "0x1"))(false, "delete again")
+	same(s.Delete(ctx, "0x1"))(true, "delete")
+	same(s.Delete(ctx, "0x1"))(false, "delete again")
 
 	// The one that was not used for longest makes room. Redis tells times by the
 	// millisecond.
@@ -201,14 +197,9 @@ func TestKeptFilters(t *testing.T) {
 		{from: ref(7), addresses: []common.Address{{1}, {2}}, topics: topicQuery{[maxTopics][]common.Hash{{{1}, {2}}, nil, {{3}}}, 4}},
 		{blockHash: &common.Hash{9}},
 	} {
-		text, err := json.Marshal(stored(q))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(stored(q)))(t)
 		var k storedFilter
-		if err := json.Unmarshal(text, &k); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(text, &k))
 		if got := k.query(); fmt.Sprintf("%+v", show(got)) != fmt.Sprintf("%+v", show(q)) {
 			t.Errorf("%s: %+v, want %+v", text, show(got), show(q))
 		}

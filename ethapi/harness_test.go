@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/must"
 	"lockstep/internal/relay/capacity"
 	"lockstep/internal/secret"
 	"lockstep/mirror"
@@ -109,10 +110,7 @@ type settings struct {
 
 func newRelay(t testing.TB, node *mirrorNode, change ...func(*settings)) *relay {
 	t.Helper()
-	s, err := env.ParseAsWithOptions[settings](env.Options{Environment: map[string]string{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(env.ParseAsWithOptions[settings](env.Options{Environment: map[string]string{}}))(t)
 	s.RPC.Profile = rpc.ProfileEthereum
 	s.Mirror.URL = secret.URL(node.URL)
 	s.Mirror.ImmatureAttempts = 2
@@ -124,23 +122,11 @@ func newRelay(t testing.TB, node *mirrorNode, change ...func(*settings)) *relay 
 	for _, c := range change {
 		c(&s)
 	}
-	client, err := mirror.New(s.Mirror, mirror.Options{Transport: s.transport})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(mirror.New(s.Mirror, mirror.Options{Transport: s.transport}))(t)
 	s.deps.Mirror, s.deps.Profile = client, s.RPC.Profile
-	api, err := New(s.API, s.deps)
-	if err != nil {
-		t.Fatal(err)
-	}
-	registry, err := rpc.NewRegistry(api.Methods()...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dispatcher, err := rpc.NewDispatcher(s.RPC, registry, rpc.Options{Logger: slog.New(slog.DiscardHandler), Metrics: rpc.NewMetrics(), Unknown: UnknownMethod, NotInBatches: s.API.NotInBatches})
-	if err != nil {
-		t.Fatal(err)
-	}
+	api := must.Get(New(s.API, s.deps))(t)
+	registry := must.Get(rpc.NewRegistry(api.Methods()...))(t)
+	dispatcher := must.Get(rpc.NewDispatcher(s.RPC, registry, rpc.Options{Logger: slog.New(slog.DiscardHandler), Metrics: rpc.NewMetrics(), Unknown: UnknownMethod, NotInBatches: s.API.NotInBatches}))(t)
 	handler := rpc.NewHTTPServer(dispatcher, rpc.HTTPOptions{})
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
@@ -176,10 +162,7 @@ func (r response) String() string {
 func (r *relay) call(method, params string) response {
 	r.t.Helper()
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params)
-	answer, err := http.Post(r.url, "application/json", strings.NewReader(body))
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	answer := must.Get(http.Post(r.url, "application/json", strings.NewReader(body)))(r.t)
 	defer answer.Body.Close()
 	var response response
 	if err := json.NewDecoder(answer.Body).Decode(&response); err != nil {
@@ -208,23 +191,16 @@ func (r *relay) golden(name, method, params string) {
 		return
 	}
 	var pretty bytes.Buffer
-	if err := json.Indent(&pretty, got.Result, "", "  "); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, json.Indent(&pretty, got.Result, "", "  "))
 	pretty.WriteByte('\n')
 	// A bloom of all zeros says as much in short.
 	text := strings.ReplaceAll(pretty.String(), `"0x`+strings.Repeat("00", 256)+`"`, `"empty bloom"`)
 	file := filepath.Join("testdata", name+".json")
 	if *update {
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			r.t.Fatal(err)
-		}
+		must.Do(r.t, os.WriteFile(file, []byte(text), 0o644))
 		return
 	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(file))(r.t)
 	if diff := cmp.Diff(string(want), text); diff != "" {
 		r.t.Errorf("%s (-want +got)\n%s", name, diff)
 	}

@@ -15,6 +15,7 @@ import (
 	"lockstep/devnet/ledger"
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
+	"lockstep/internal/must"
 )
 
 // A transaction with a type that was signed for chain id 0 is shown on the chain that it is
@@ -32,10 +33,7 @@ func TestSignedForChainZeroIsShownWhole(t *testing.T) {
 		if diff := cmp.Diff(want, fields(t, n.call("eth_getTransactionByHash", hash), "chainId", "from", "nonce")); diff != "" {
 			t.Errorf("type %d (-want +got):\n%s", tx.Type(), diff)
 		}
-		raw, err := tx.MarshalBinary()
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := must.Get(tx.MarshalBinary())(t)
 		n.expect([3]string{"debug_getRawTransaction", hash, `"` + hexutil.Encode(raw) + `"`})
 		if got := fields(t, n.call("eth_getTransactionReceipt", hash), "status"); got[0] != `"0x1"` {
 			t.Errorf("type %d: status %s", tx.Type(), got)

@@ -16,6 +16,7 @@ import (
 
 	"lockstep/internal/envx"
 	"lockstep/internal/jsonx"
+	"lockstep/internal/must"
 	"lockstep/internal/relay/capacity"
 )
 
@@ -184,10 +185,7 @@ func (n *network) call1(method, call, block string) response {
 // TestALongParameterWaitsForAPermit, and a short one at once.
 func TestALongParameterWaitsForAPermit(t *testing.T) {
 	a := &API{processors: capacity.NewPermits(1, 1)}
-	permit, err := a.processors.Enter(t.Context(), nil, 1, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	permit := must.Get(a.processors.Enter(t.Context(), nil, 1, false))(t)
 	short, long := jsonx.Value("{}"), jsonx.Value(strings.Repeat(" ", 40<<10))
 	read := 0
 	count := func() error { read++; return nil }

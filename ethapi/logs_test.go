@@ -9,6 +9,8 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/google/go-cmp/cmp"
+
+	"lockstep/internal/must"
 )
 
 // rangeWindow is the time from block 10 to block 17.
@@ -137,9 +139,7 @@ func (r *relay) filter(method, params string) string {
 	if answer.Error != nil {
 		r.t.Fatal(answer)
 	}
-	if err := json.Unmarshal(answer.Result, &id); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, json.Unmarshal(answer.Result, &id))
 	return id
 }
 

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"lockstep/internal/must"
 )
 
 const (
@@ -36,18 +38,13 @@ func TestMethodsDocument(t *testing.T) {
 		}
 		want += fmt.Sprintf("| `%s` | %s | %s |\n", m.Name, strings.Join(params, ", "), strings.ReplaceAll(says, "|", "\\|"))
 	}
-	content, err := os.ReadFile(methodsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(methodsFile))(t)
 	before, got, found := strings.Cut(string(content), methodsStart)
 	if !found {
 		t.Fatalf("%s has no table", methodsFile)
 	}
 	if *update {
-		if err := os.WriteFile(methodsFile, []byte(before+want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(methodsFile, []byte(before+want), 0o644))
 		return
 	}
 	if diff := cmp.Diff(want, methodsStart+got); diff != "" {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep/internal/eth"
+	"lockstep/internal/must"
 )
 
 var kinds = []string{"legacy", "unprotected", "accessList", "creation", "reverted", "setCode"}
@@ -149,10 +150,7 @@ func TestRoots(t *testing.T) {
 	unmarshal(t, relay.call("eth_getBlockByNumber", `["0x11",true]`), &header)
 	leaves := make([][]byte, len(block))
 	for i, tx := range block {
-		raw, err := tx.MarshalBinary()
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := must.Get(tx.MarshalBinary())(t)
 		leaves[i] = raw
 	}
 	if want := eth.ListRoot(leaves); header.TxHash != want {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"lockstep/internal/must"
 	"lockstep/rpc"
 )
 
@@ -130,14 +131,8 @@ func TestServeOpenRPC(t *testing.T) {
 		status int
 		body   string
 	}{"GET": {200, want}, "HEAD": {200, ""}, "POST": {405, ""}} {
-		request, err := http.NewRequestWithContext(t.Context(), method, server.URL, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		answer, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		request := must.Get(http.NewRequestWithContext(t.Context(), method, server.URL, nil))(t)
+		answer := must.Get(http.DefaultClient.Do(request))(t)
 		body, err := io.ReadAll(answer.Body)
 		answer.Body.Close()
 		if err != nil || answer.StatusCode != expect.status || string(body) != expect.body {

@@ -23,6 +23,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"lockstep/internal/eth"
+	"lockstep/internal/must"
 	"lockstep/internal/relay/pending"
 	"lockstep/rpc"
 )
@@ -50,15 +51,9 @@ func (d *deviant) member(method, params, name string) string {
 // posts sends a body and returns status and answer.
 func (d *deviant) posts(body string) (int, string) {
 	d.t.Helper()
-	answer, err := http.Post(d.url, "application/json", strings.NewReader(body))
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	answer := must.Get(http.Post(d.url, "application/json", strings.NewReader(body)))(d.t)
 	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	text := must.Get(io.ReadAll(answer.Body))(d.t)
 	return answer.StatusCode, string(text)
 }
 
@@ -103,18 +98,9 @@ func (d *deviant) connects() *websocket.Conn {
 	d.t.Helper()
 	config := d.settings.RPC
 	config.WebSocket.PingInterval = 20
-	registry, err := rpc.NewRegistry(d.api.Methods()...)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	dispatcher, err := rpc.NewDispatcher(config, registry, rpc.Options{Logger: slog.New(slog.DiscardHandler), Metrics: rpc.NewMetrics(), Unknown: UnknownMethod})
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	registry := must.Get(rpc.NewRegistry(d.api.Methods()...))(d.t)
+	dispatcher := must.Get(rpc.NewDispatcher(config, registry, rpc.Options{Logger: slog.New(slog.DiscardHandler), Metrics: rpc.NewMetrics(), Unknown: UnknownMethod}))(d.t)
+	ln := must.Get(net.Listen("tcp", "127.0.0.1:0"))(d.t)
 	done := make(chan error, 1)
 	go func() { done <- rpc.NewWSServer(dispatcher).Run(d.t.Context(), ln) }()
 	d.t.Cleanup(func() {
@@ -122,10 +108,7 @@ func (d *deviant) connects() *websocket.Conn {
 			d.t.Error(err)
 		}
 	})
-	conn, answer, err := websocket.DefaultDialer.DialContext(d.t.Context(), "ws://"+ln.Addr().String(), nil)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	conn, answer := must.Get2(websocket.DefaultDialer.DialContext(d.t.Context(), "ws://"+ln.Addr().String(), nil))(d.t)
 	_ = answer.Body.Close()
 	d.t.Cleanup(func() { _ = conn.Close() })
 	return conn
@@ -135,9 +118,7 @@ func (d *deviant) connects() *websocket.Conn {
 func (d *deviant) rawItems(method string) []rlp.RawValue {
 	d.t.Helper()
 	var list []rlp.RawValue
-	if err := rlp.DecodeBytes((&network{relay: d.relay}).bytes(method, `["0x11"]`), &list); err != nil {
-		d.t.Fatal(err)
-	}
+	must.Do(d.t, rlp.DecodeBytes((&network{relay: d.relay}).bytes(method, `["0x11"]`), &list))
 	return list
 }
 
@@ -372,14 +353,9 @@ func differences() map[string]difference {
 		"`eth_unsubscribe` with an id that there is not":           {func(d *deviant) string { return d.subscribes("eth_unsubscribe", `["0x1"]`) }, "false", "-32000"},
 		"A message that is not JSON": {func(d *deviant) string {
 			conn := d.connects()
-			if err := conn.WriteMessage(websocket.TextMessage, []byte("{")); err != nil {
-				d.t.Fatal(err)
-			}
+			must.Do(d.t, conn.WriteMessage(websocket.TextMessage, []byte("{")))
 			for {
-				_, answer, err := conn.ReadMessage()
-				if err != nil {
-					d.t.Fatal(err)
-				}
+				_, answer := must.Get2(conn.ReadMessage())(d.t)
 				if found := codes(string(answer)); found != "" {
 					return found
 				}
@@ -406,10 +382,7 @@ const callGas = 1_000_000
 // others, and the two answers of a row are never the same.
 func TestWhereTheProfilesDiffer(t *testing.T) {
 	rows := differences()
-	content, err := os.ReadFile(methodsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(methodsFile))(t)
 	_, section, _ := strings.Cut(string(content), "## Where the profiles differ\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	documented, tested := map[string]bool{}, map[string]bool{}

@@ -15,6 +15,7 @@ import (
 
 	"lockstep/internal/eth"
 	"lockstep/internal/jsonx"
+	"lockstep/internal/must"
 	"lockstep/rpc"
 )
 
@@ -131,20 +132,11 @@ func TestRulesScript(t *testing.T) {
 			return []int{}, nil
 		}, false
 	}
-	registry, err := rpc.NewRegistry(methods...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dispatcher, err := rpc.NewDispatcher(relay.settings.RPC, registry, rpc.Options{Logger: slog.New(slog.DiscardHandler), Metrics: rpc.NewMetrics(), Unknown: UnknownMethod})
-	if err != nil {
-		t.Fatal(err)
-	}
+	registry := must.Get(rpc.NewRegistry(methods...))(t)
+	dispatcher := must.Get(rpc.NewDispatcher(relay.settings.RPC, registry, rpc.Options{Logger: slog.New(slog.DiscardHandler), Metrics: rpc.NewMetrics(), Unknown: UnknownMethod}))(t)
 	server := httptest.NewServer(rpc.NewHTTPServer(dispatcher, rpc.HTTPOptions{}))
 	defer server.Close()
-	script, err := os.ReadFile("testdata/rules.io")
-	if err != nil {
-		t.Fatal(err)
-	}
+	script := must.Get(os.ReadFile("testdata/rules.io"))(t)
 	id := regexp.MustCompile(`\[Request ID: [0-9a-z-]+\]`)
 	sent := ""
 	exchanges := 0
@@ -158,10 +150,7 @@ func TestRulesScript(t *testing.T) {
 			continue
 		}
 		exchanges++
-		answer, err := http.Post(server.URL, "application/json", strings.NewReader(sent))
-		if err != nil {
-			t.Fatal(err)
-		}
+		answer := must.Get(http.Post(server.URL, "application/json", strings.NewReader(sent)))(t)
 		got, err := io.ReadAll(answer.Body)
 		answer.Body.Close()
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 
+	"lockstep/internal/must"
 	"lockstep/internal/relay/pending"
 	"lockstep/rpc"
 )
@@ -353,9 +354,7 @@ func TestParameters(t *testing.T) {
 
 func TestMethodTable(t *testing.T) {
 	relay, _ := populated(t)
-	if _, err := rpc.NewRegistry(relay.api.Methods()...); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(rpc.NewRegistry(relay.api.Methods()...))(t)
 	// Without parameter rules nothing is refused.
 	relay.expect([3]string{"eth_blockNumber", `[1,{"a":2}]`, `"0x11"`}, [3]string{"eth_chainId", `[null]`, `"0x12a"`})
 }
@@ -363,9 +362,7 @@ func TestMethodTable(t *testing.T) {
 func TestConfigValidate(t *testing.T) {
 	relay, _ := populated(t)
 	good := relay.api.cfg
-	if err := good.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, good.Validate())
 	for name, change := range map[string]func(*Config){
 		"FILTER_TTL": func(c *Config) { c.FilterTTL = 0 }, "FILTER_MAX_COUNT": func(c *Config) { c.MaxFilters = 0 },
 		"FILTER_MAX_BYTES": func(c *Config) { c.MaxFilterBytes = 0 },

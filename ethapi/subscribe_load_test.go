@@ -30,6 +30,7 @@ import (
 	"lockstep/devnet/ledger"
 	"lockstep/devnet/mirrorrest"
 	"lockstep/internal/envx"
+	"lockstep/internal/must"
 	"lockstep/internal/relay/capacity"
 	"lockstep/rpc"
 )
@@ -53,9 +54,7 @@ type stage struct {
 // failures is how often the relay failed to read the mirror node.
 func (s *stage) failures() float64 {
 	var m dto.Metric
-	if err := s.subs.metrics.failures.Write(&m); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, s.subs.metrics.failures.Write(&m))
 	return m.GetCounter().GetValue()
 }
 
@@ -94,10 +93,7 @@ func (s *stoppable) kill() {
 
 func newStage(t testing.TB, connections int, change ...func(*settings)) *stage {
 	t.Helper()
-	l, err := ledger.New(ledger.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(ledger.New(ledger.Config{}))(t)
 	node := &stoppable{t: t, addr: "127.0.0.1:0", handler: mirrorrest.New(mirrorrest.Config{
 		View: l.View, Log: slog.New(slog.DiscardHandler), Changed: l.Subscribe,
 	})}
@@ -118,18 +114,9 @@ func (s *stage) serve(t testing.TB) {
 	t.Helper()
 	subs := NewSubscriptions(s.api)
 	s.subs = subs
-	registry, err := rpc.NewRegistry(subs.Methods()...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dispatcher, err := rpc.NewDispatcher(s.settings.RPC, registry, rpc.Options{Logger: slog.New(slog.DiscardHandler), Metrics: rpc.NewMetrics(), Unknown: UnknownMethod, Notification: Notification, Memory: s.settings.Memory})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	registry := must.Get(rpc.NewRegistry(subs.Methods()...))(t)
+	dispatcher := must.Get(rpc.NewDispatcher(s.settings.RPC, registry, rpc.Options{Logger: slog.New(slog.DiscardHandler), Metrics: rpc.NewMetrics(), Unknown: UnknownMethod, Notification: Notification, Memory: s.settings.Memory}))(t)
+	ln := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s.ws = ln.Addr().String()
 	group, ctx := errgroup.WithContext(t.Context()) // ends before cleanups begin
 	group.Go(func() error { return subs.Run(ctx) })
@@ -147,9 +134,7 @@ func (s *stage) deploy() {
 	tx := s.dynamic(s.nonce, nil, 0, 200_000, common.FromHex("6d"+runtime+"600052600e6012f3"))
 	s.nonce++
 	var receipt struct{ ContractAddress common.Address }
-	if err := json.Unmarshal(s.call("eth_getTransactionReceipt", fmt.Sprintf("[%q]", tx.Hash().Hex())).Result, &receipt); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, json.Unmarshal(s.call("eth_getTransactionReceipt", fmt.Sprintf("[%q]", tx.Hash().Hex())).Result, &receipt))
 	s.to = receipt.ContractAddress
 }
 
@@ -342,9 +327,7 @@ func (s *stage) crowd(n int, filter func(i int) string) *crowd {
 			return err
 		})
 	}
-	if err := dialing.Wait(); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, dialing.Wait())
 	s.t.Cleanup(func() {
 		for _, l := range c.listeners {
 			l.conn.Close()
@@ -367,13 +350,9 @@ func (c *crowd) read(first, last uint64) {
 func raiseFiles(t testing.TB, need uint64) {
 	t.Helper()
 	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
 	limit.Cur = limit.Max
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit))
 	if limit.Cur < need {
 		t.Fatalf("%d files are needed and %d allowed: raise the limit, or use fewer -subscribers", need, limit.Cur)
 	}
@@ -399,9 +378,7 @@ func TestSubscribeLoad(t *testing.T) {
 	for range *loadBlocks {
 		s.block()
 	}
-	if err := c.group.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.group.Wait())
 	t.Logf("%d connections, %d subscriptions, %d blocks, %d notifications in %v", connections, 2*connections, *loadBlocks,
 		2*connections**loadBlocks, time.Since(began).Round(time.Millisecond))
 }
@@ -432,9 +409,7 @@ func TestSubscribeMirrorRestart(t *testing.T) {
 				}
 				s.mirror.start()
 			}
-			if err := c.group.Wait(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.group.Wait())
 		})
 	}
 }
@@ -455,9 +430,7 @@ func TestBlocksAfterAnOutageEndNobody(t *testing.T) {
 		s.block()
 	}
 	s.mirror.start()
-	if err := c.group.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.group.Wait())
 }
 
 // BenchmarkSubscribeLatency reports the time from a block to the client, when the
@@ -511,9 +484,7 @@ func latency(t testing.TB, push bool, poll time.Duration) time.Duration {
 		mu.Unlock()
 		s.block()
 	}
-	if err := c.group.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.group.Wait())
 	slices.Sort(took)
 	return took[len(took)/2]
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep/internal/eth"
+	"lockstep/internal/must"
 	"lockstep/rpc"
 )
 
@@ -230,9 +231,7 @@ func TestSubscribeLimit(t *testing.T) {
 		t.Errorf("got %v, want %v", err, want)
 	}
 	l.subscribe(newFakeConn(), `["logs",{}]`)
-	if _, err := l.try(conn, l.unsubscribe, fmt.Sprintf(`[%q]`, last)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(l.try(conn, l.unsubscribe, fmt.Sprintf(`[%q]`, last)))(t)
 	l.subscribe(conn, `["logs",{}]`)
 }
 
@@ -324,10 +323,7 @@ func TestSubscribePending(t *testing.T) {
 		l, conn := newLive(t, newFakeChain(1)), newFakeConn()
 		send := func(nonce uint64) *types.Transaction {
 			tx := sign(&types.DynamicFeeTx{ChainID: big.NewInt(298), Nonce: nonce, GasFeeCap: big.NewInt(9), GasTipCap: big.NewInt(2), Gas: 21000, To: &contract})
-			raw, err := tx.MarshalBinary()
-			if err != nil {
-				t.Fatal(err)
-			}
+			raw := must.Get(tx.MarshalBinary())(t)
 			l.Accepted(raw)
 			return tx
 		}
@@ -377,10 +373,7 @@ func BenchmarkTellLog(b *testing.B) {
 	zero := uint64(0)
 	for i := range 50_000 {
 		topics := topicQuery{at: [maxTopics][]common.Hash{{{1}}, nil, {common.BigToHash(big.NewInt(int64(i)))}}}
-		sub, _, err := h.add(newFakeConn(), interest{event: eventLogs, logs: newLogFilter([]common.Address{contract}, nil, topics)}, &zero)
-		if err != nil {
-			b.Fatal(err)
-		}
+		sub, _ := must.Get2(h.add(newFakeConn(), interest{event: eventLogs, logs: newLogFilter([]common.Address{contract}, nil, topics)}, &zero))(b)
 		h.answer(sub, true)
 	}
 	log := &eth.Log{Address: contract, Topics: []common.Hash{{1}, {2}, common.BigToHash(big.NewInt(777))}}

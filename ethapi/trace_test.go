@@ -11,6 +11,7 @@ import (
 	"github.com/ethereum/go-ethereum/rlp"
 
 	"lockstep/internal/eth"
+	"lockstep/internal/must"
 	"lockstep/mirror"
 )
 
@@ -39,9 +40,7 @@ func TestRawSynthetic(t *testing.T) {
 	r, transactions := populated(t, debugging)
 	n := &network{relay: r}
 	var block types.Block
-	if err := rlp.DecodeBytes(n.bytes("debug_getRawBlock", `["0x11"]`), &block); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, rlp.DecodeBytes(n.bytes("debug_getRawBlock", `["0x11"]`), &block))
 	if got := len(block.Transactions()); got != len(transactions)+1 {
 		t.Fatalf("%d transactions", got)
 	}
@@ -155,9 +154,7 @@ func TestPlaceBySteps(t *testing.T) {
 	steps := func(list ...string) (steps []mirror.Step) {
 		for _, s := range list {
 			var step mirror.Step
-			if _, err := fmt.Sscan(s, &step.Depth, &step.Op); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(fmt.Sscan(s, &step.Depth, &step.Op))(t)
 			steps = append(steps, step)
 		}
 		return steps

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep/internal/eth"
+	"lockstep/internal/must"
 	"lockstep/internal/relay/pending"
 )
 
@@ -19,14 +20,8 @@ import (
 func pooled(t *testing.T, data types.TxData) *eth.Tx {
 	t.Helper()
 	_, sign := senderKey()
-	raw, err := sign(data).MarshalBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	tx, err := eth.DecodeTx(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(sign(data).MarshalBinary())(t)
+	tx := must.Get(eth.DecodeTx(raw))(t)
 	return tx
 }
 

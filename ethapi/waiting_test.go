@@ -24,6 +24,7 @@ import (
 	"lockstep/consensus"
 	"lockstep/internal/envx"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 	"lockstep/internal/relay/lifecycle"
 	"lockstep/internal/relay/limit"
 	"lockstep/internal/relay/pending"
@@ -79,10 +80,7 @@ func gauge(t *testing.T, collectors []prometheus.Collector, name string) float64
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors...)
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := must.Get(registry.Gather())(t)
 	for _, f := range families {
 		if f.GetName() == name && f.GetType() == dto.MetricType_GAUGE {
 			return f.GetMetric()[0].GetGauge().GetValue()
@@ -95,19 +93,10 @@ func gauge(t *testing.T, collectors []prometheus.Collector, name string) float64
 // sendServer is a WebSocket server with the one method.
 func sendServer(t *testing.T, s Sender, inFlight int) *rpc.WSServer {
 	t.Helper()
-	config, err := env.ParseAsWithOptions[rpc.Config](env.Options{Environment: map[string]string{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := must.Get(env.ParseAsWithOptions[rpc.Config](env.Options{Environment: map[string]string{}}))(t)
 	config.WebSocket.MaxInFlight = inFlight
-	registry, err := rpc.NewRegistry(SendRawTransaction(s))
-	if err != nil {
-		t.Fatal(err)
-	}
-	dispatcher, err := rpc.NewDispatcher(config, registry, rpc.Options{Logger: slog.New(slog.DiscardHandler), Metrics: rpc.NewMetrics(), Unknown: UnknownMethod})
-	if err != nil {
-		t.Fatal(err)
-	}
+	registry := must.Get(rpc.NewRegistry(SendRawTransaction(s)))(t)
+	dispatcher := must.Get(rpc.NewDispatcher(config, registry, rpc.Options{Logger: slog.New(slog.DiscardHandler), Metrics: rpc.NewMetrics(), Unknown: UnknownMethod}))(t)
 	return rpc.NewWSServer(dispatcher)
 }
 
@@ -145,15 +134,9 @@ func waitingMemory(t *testing.T, window time.Duration) {
 	log := slog.New(slog.DiscardHandler)
 	ordering := lock.DefaultConfig()
 	ordering.MaxQueue, ordering.MaxHold, ordering.Window = 0, envx.Millis(time.Hour), envx.Millis(window)
-	locks, err := lock.New(ordering, lock.Deps{Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	unlimited, err := limit.New(limit.Config{}, limit.Deps{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	submitter, err := submit.New(submit.Config{Returns: submit.ReturnsConsensus, MaxInProgress: waiting}, submit.Deps{
+	locks := must.Get(lock.New(ordering, lock.Deps{Log: log}))(t)
+	unlimited := must.Get(limit.New(limit.Config{}, limit.Deps{}))(t)
+	submitter := must.Get(submit.New(submit.Config{Returns: submit.ReturnsConsensus, MaxInProgress: waiting}, submit.Deps{
 		Rules: precheck.Rules{ChainID: 298, Config: precheck.Config{
 			CallDataSizeLimit: 131072, TransactionSizeLimit: 133120, MaxGasLimit: 15_000_000, GasPriceTolerance: 10_000_000_000, Jumbo: true,
 		}},
@@ -161,32 +144,20 @@ func waitingMemory(t *testing.T, window time.Duration) {
 		Pool: pending.Disabled(nil), Promises: pending.NoPromises(), Trace: lifecycle.Disabled(), Budget: unlimited, Nonces: limit.NewWrongNonces(limit.Config{}, nil),
 		Charged: submit.TellNobody, Asker: func(context.Context) submit.Asker { return submit.Asker{} },
 		Subsidy: func(*common.Address) (consensus.Subsidy, bool) { return consensus.Subsidy{}, false },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	stopped := make(chan error, 2)
 	go func() { stopped <- locks.Run(ctx) }()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	go func() { stopped <- sendServer(t, submitter, waiting).Run(ctx, ln) }()
 	conn := upgrade(t, ln.Addr().String())
 
-	key, err := crypto.GenerateKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(crypto.GenerateKey())(t)
 	sign := func(nonce uint64) []byte {
 		to := common.Address{1}
-		raw, err := types.MustSignNewTx(key, types.LatestSignerForChainID(big.NewInt(298)), &types.DynamicFeeTx{
+		raw := must.Get(types.MustSignNewTx(key, types.LatestSignerForChainID(big.NewInt(298)), &types.DynamicFeeTx{
 			ChainID: big.NewInt(298), Nonce: nonce, Gas: 21000, GasFeeCap: big.NewInt(710_000_000_000), To: &to, Value: big.NewInt(1e10),
-		}).MarshalBinary()
-		if err != nil {
-			t.Fatal(err)
-		}
+		}).MarshalBinary())(t)
 		return raw
 	}
 	holder, err := submitter.Enter(sign(0)) // has the turn, and does not go on
@@ -197,9 +168,7 @@ func waitingMemory(t *testing.T, window time.Duration) {
 	for i := range waiting {
 		call := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"eth_sendRawTransaction","params":["0x%s"]}`, i, hex.EncodeToString(sign(uint64(i+1))))
 		head := []byte{0x81, 0x80 | 126, byte(len(call) >> 8), byte(len(call)), 0, 0, 0, 0}
-		if _, err := conn.Write(append(head, call...)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(conn.Write(append(head, call...)))(t)
 	}
 	deadline := time.Now().Add(patience)
 	for gauge(t, submitter.Collectors(), "rpc_relay_tx_in_progress") < waiting {

@@ -17,6 +17,7 @@ import (
 
 	"lockstep/internal/eth"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 	"lockstep/mirror"
 	"lockstep/rpc"
 )
@@ -188,13 +189,8 @@ func (c *fakeConn) numbers(t *testing.T, id string) (numbers []int) {
 	defer c.mu.Unlock()
 	for _, text := range c.got[id] {
 		var event struct{ Number, BlockNumber string }
-		if err := json.Unmarshal([]byte(text), &event); err != nil {
-			t.Fatal(err)
-		}
-		n, err := strconv.ParseInt(event.Number+event.BlockNumber, 0, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(text), &event))
+		n := must.Get(strconv.ParseInt(event.Number+event.BlockNumber, 0, 64))(t)
 		numbers = append(numbers, int(n))
 	}
 	return numbers
@@ -226,18 +222,12 @@ func newLive(t *testing.T, chain *fakeChain, change ...func(*Config, *Deps)) *li
 
 func idle(t *testing.T, chain *fakeChain, change ...func(*Config, *Deps)) *live {
 	t.Helper()
-	cfg, err := env.ParseAsWithOptions[Config](env.Options{Environment: map[string]string{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := must.Get(env.ParseAsWithOptions[Config](env.Options{Environment: map[string]string{}}))(t)
 	deps := Deps{ChainID: 298, Mirror: chain, Profile: rpc.ProfileEthereum}
 	for _, c := range change {
 		c(&cfg, &deps)
 	}
-	api, err := New(cfg, deps)
-	if err != nil {
-		t.Fatal(err)
-	}
+	api := must.Get(New(cfg, deps))(t)
 	return &live{Subscriptions: NewSubscriptions(api), t: t, chain: chain}
 }
 
@@ -287,9 +277,7 @@ func number(t *testing.T, c prometheus.Collector) float64 {
 	sum := 0.0
 	for m := range ch {
 		var d dto.Metric
-		if err := m.Write(&d); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.Write(&d))
 		sum += d.GetCounter().GetValue() + d.GetGauge().GetValue() + float64(d.GetHistogram().GetSampleCount())
 	}
 	return sum

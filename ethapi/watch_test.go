@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lockstep/internal/must"
 	"lockstep/mirror"
 )
 
@@ -107,9 +108,7 @@ func TestWatchOnlyWhileWanted(t *testing.T) {
 		synctest.Wait()
 		l.told("from the very first block", conn, heads, 0, 1)
 
-		if _, err := l.try(conn, l.unsubscribe, fmt.Sprintf(`[%q]`, heads)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(l.try(conn, l.unsubscribe, fmt.Sprintf(`[%q]`, heads)))(t)
 		<-time.After(2 * pollInterval)
 		chain.set(func() { chain.asked = 0 })
 		chain.mine(5)

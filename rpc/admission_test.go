@@ -12,16 +12,14 @@ import (
 	"time"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/must"
 )
 
 // connect opens a connection that has had an answer, and so is let in, or returns what it
 // was told instead.
 func connect(t *testing.T, url string) (conn net.Conn, refusal string) {
 	t.Helper()
-	opened, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	opened := must.Get(net.Dial("tcp", strings.TrimPrefix(url, "http://")))(t)
 	conn = opened
 	t.Cleanup(func() { _ = opened.Close() })
 	if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 60\r\n\r\n"+chainIDCall+strings.Repeat(" ", 60-len(chainIDCall))); err != nil {
@@ -32,10 +30,7 @@ func connect(t *testing.T, url string) (conn net.Conn, refusal string) {
 		return nil, err.Error()
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Get(io.ReadAll(response.Body))(t)
 	if response.StatusCode == http.StatusOK {
 		return conn, ""
 	}
@@ -76,9 +71,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 				t.Errorf("one too many was told %q", refusal)
 			}
 			// One that net/http has counts as well.
-			if _, err := io.WriteString(open[0], "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(io.WriteString(open[0], "GET / HTTP/1.1\r\nHost: x\r\n\r\n"))(t)
 			if _, err := http.ReadResponse(bufio.NewReader(open[0]), nil); err != nil { //nolint:bodyclose // the connection is closed as a whole
 				t.Fatal(err)
 			}
@@ -157,10 +150,7 @@ func TestManyRefusalsAreShort(t *testing.T) {
 		t.Fatal(refusal)
 	}
 	for range 200 {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(net.Dial("tcp", strings.TrimPrefix(url, "http://")))(t)
 		defer conn.Close()
 		d.admission.mu.Lock()
 		if d.admission.refusing > 64 || d.admission.open != 1 {

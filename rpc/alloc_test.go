@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"lockstep/internal/must"
 )
 
 // TestWaitingRequestMemory: an HTTP connection whose call waits for its turn costs a maximum of 28 KB of heap and stacks, all that
@@ -28,14 +30,9 @@ func TestWaitingRequestMemory(t *testing.T) {
 	var conns []net.Conn
 	before := used()
 	for range n {
-		conn, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(net.Dial("tcp", address))(t)
 		defer conn.Close()
-		if _, err := fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(queuedCall), queuedCall); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(queuedCall), queuedCall))(t)
 		conns = append(conns, conn)
 	}
 	eventually(t, func() bool { return value(met.inFlight) == n })

@@ -6,6 +6,8 @@ import (
 	"net"
 	"runtime"
 	"testing"
+
+	"lockstep/internal/must"
 )
 
 // memory is what the process uses after a thorough collection, in bytes.
@@ -33,13 +35,9 @@ func TestWebSocketIdleMemory(t *testing.T) {
 	for i := range conns {
 		conns[i] = rawDial(t, url)
 		for _, method := range []string{"eth_accounts", "eth_chainId"} {
-			if _, err := conns[i].Write(maskedFrame(`{"jsonrpc":"2.0","id":1,"method":"` + method + `"}`)); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(conns[i].Write(maskedFrame(`{"jsonrpc":"2.0","id":1,"method":"` + method + `"}`)))(t)
 			var answer [40]byte
-			if _, err := conns[i].Read(answer[:]); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(conns[i].Read(answer[:]))(t)
 		}
 	}
 	eventually(t, func() bool { return value(met.inFlight) == 0 })

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+
+	"lockstep/internal/must"
 )
 
 const chainIDCall = `{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}`
@@ -76,19 +78,14 @@ func BenchmarkHTTP(b *testing.B) {
 			} else {
 				url = serveHTTP(b, testDispatcher(b, testConfig(), Options{}), HTTPOptions{})
 			}
-			conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-			if err != nil {
-				b.Fatal(err)
-			}
+			conn := must.Get(net.Dial("tcp", strings.TrimPrefix(url, "http://")))(b)
 			defer conn.Close()
 			request := fmt.Appendf(nil, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\nContent-Type: application/json\r\n\r\n%s", len(bench.body), bench.body)
 			in := bufio.NewReaderSize(conn, 64<<10)
 			before := cpuTime(b)
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := conn.Write(request); err != nil {
-					b.Fatal(err)
-				}
+				must.Get(conn.Write(request))(b)
 				skipResponse(b, in)
 			}
 			b.ReportMetric(float64(cpuTime(b)-before)/float64(time.Microsecond)/float64(b.N), "cpu-µs/op")
@@ -136,10 +133,7 @@ func BenchmarkWebSocket(b *testing.B) {
 func skipResponse(b *testing.B, in *bufio.Reader) {
 	length := 0
 	for {
-		line, err := in.ReadSlice('\n')
-		if err != nil {
-			b.Fatal(err)
-		}
+		line := must.Get(in.ReadSlice('\n'))(b)
 		if len(line) <= 2 {
 			break
 		}
@@ -147,16 +141,12 @@ func skipResponse(b *testing.B, in *bufio.Reader) {
 			fmt.Sscan(text, &length)
 		}
 	}
-	if _, err := in.Discard(length); err != nil {
-		b.Fatal(err)
-	}
+	must.Get(in.Discard(length))(b)
 }
 
 func cpuTime(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/must"
 	"lockstep/internal/relay/apikey"
 )
 
@@ -18,10 +19,7 @@ func load(environ map[string]string) (Config, error) {
 }
 
 func TestConfigDefaults(t *testing.T) {
-	c, err := load(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(load(nil))(t)
 	if err := c.Validate(); err != nil {
 		t.Errorf("the defaults are not valid: %v", err)
 	}
@@ -34,13 +32,10 @@ func TestConfigDefaults(t *testing.T) {
 }
 
 func TestConfigFromEnvironment(t *testing.T) {
-	c, err := load(map[string]string{
+	c := must.Get(load(map[string]string{
 		"RELAY_PROFILE": "ethereum", "RPC_HTTP_API": `["eth","net"]`, "SERVER_REQUEST_TIMEOUT_MS": "1500",
 		"WS_PING_INTERVAL": "0", "WS_INPUT_SIZE_LIMIT": "-1",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	if c.Profile != ProfileEthereum || len(c.HTTP.APIs) != 2 || c.HTTP.RequestTimeout.Duration() != 1500*time.Millisecond ||
 		c.WebSocket.PingInterval != 0 || c.WebSocket.InputSizeLimit != -1 {
 		t.Errorf("got %+v", c)
@@ -87,10 +82,7 @@ func TestConfigValidate(t *testing.T) {
 
 // By default loopback and private networks are trusted proxies, and nobody else.
 func TestDefaultOfTrustedProxies(t *testing.T) {
-	c, err := load(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(load(nil))(t)
 	for address, want := range map[string]string{
 		"127.0.0.1": "127.0.0.0/8", "127.255.0.1": "127.0.0.0/8", "::1": "::1/128", "10.1.2.3": "10.0.0.0/8", "172.16.0.1": "172.16.0.0/12", "172.31.255.255": "172.16.0.0/12",
 		"192.168.1.1": "192.168.0.0/16", "169.254.1.1": "169.254.0.0/16", "fd00::1": "fc00::/7", "fe80::1": "fe80::/10",
@@ -98,10 +90,7 @@ func TestDefaultOfTrustedProxies(t *testing.T) {
 	} {
 		var trusted []string
 		for _, network := range c.TrustedProxies {
-			prefix, err := netip.ParsePrefix(network)
-			if err != nil {
-				t.Fatal(err)
-			}
+			prefix := must.Get(netip.ParsePrefix(network))(t)
 			if prefix.Contains(netip.MustParseAddr(address)) {
 				trusted = append(trusted, network)
 			}

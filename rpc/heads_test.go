@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lockstep/internal/must"
 )
 
 // manyFields is a head of many short fields, without its end.
@@ -42,10 +44,7 @@ func TestHeadsAreCounted(t *testing.T) {
 				var conns []net.Conn
 				refused := make(chan bool, heads)
 				for range heads {
-					conn, err := net.Dial("tcp", address)
-					if err != nil {
-						t.Fatal(err)
-					}
+					conn := must.Get(net.Dial("tcp", address))(t)
 					defer conn.Close()
 					conns = append(conns, conn)
 					go func() {

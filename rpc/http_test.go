@@ -22,6 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/must"
 )
 
 func call1(method string) string {
@@ -187,9 +188,7 @@ func compress(t *testing.T, encoding string, data []byte) []byte {
 	case "flate":
 		w, _ = flate.NewWriter(&buf, flate.BestCompression)
 	}
-	if _, err := w.Write(data); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.Write(data))(t)
 	w.Close()
 	return buf.Bytes()
 }
@@ -405,17 +404,11 @@ func TestHTTPSlowBody(t *testing.T) {
 		ln := newPipes()
 		go server.Serve(ln)
 		defer server.Close()
-		conn, err := ln.dial(t.Context(), "", "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(ln.dial(t.Context(), "", ""))(t)
 		defer conn.Close()
 		io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n{")
 		conn.SetReadDeadline(time.Now().Add(patience))
-		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := must.Get(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 		if res.StatusCode != http.StatusBadRequest {
 			t.Errorf("status: got %d, want 400", res.StatusCode)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
+	"lockstep/internal/must"
 	"lockstep/internal/relay/apikey"
 )
 
@@ -32,22 +33,15 @@ func keyFile(t *testing.T, holders map[string]string) (f apikey.File, tokens map
 
 func newKey(t *testing.T, name string) (token, line string) {
 	t.Helper()
-	key, line, err := apikey.New(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key, line := must.Get2(apikey.New(name))(t)
 	return key.Reveal(), line
 }
 
 func fileOf(t *testing.T, lines ...string) (f apikey.File) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "keys")
-	if err := os.WriteFile(name, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.UnmarshalText([]byte(name)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, []byte(strings.Join(lines, "\n")), 0o600))
+	must.Do(t, f.UnmarshalText([]byte(name)))
 	return f
 }
 
@@ -127,10 +121,7 @@ func TestKeysAreKnownByEitherHeader(t *testing.T) {
 			t.Errorf("%s: %d %s", name, status, answer)
 		}
 	}
-	res, err := http.Post(url, jsonType, strings.NewReader(ask("eth_chainId")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(http.Post(url, jsonType, strings.NewReader(ask("eth_chainId"))))(t)
 	res.Body.Close()
 	if got := res.Header.Get("WWW-Authenticate"); got != "Bearer" || res.Header.Get("Content-Type") != jsonType {
 		t.Errorf("asked to authenticate by %q, as %q", got, res.Header.Get("Content-Type"))
@@ -215,15 +206,9 @@ func TestAKeyHasItsLimits(t *testing.T) {
 			t.Errorf("call %d: %+v: %d", i, test, got)
 		}
 	}
-	req, err := http.NewRequest(http.MethodPost, url, strings.NewReader(ask("eth_chainId")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequest(http.MethodPost, url, strings.NewReader(ask("eth_chainId"))))(t)
 	req.Header = bearer(tokens["few"])
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(http.DefaultClient.Do(req))(t)
 	res.Body.Close()
 	if res.StatusCode != 429 || res.Header.Get("Retry-After") != "60" {
 		t.Errorf("%d, again after %q", res.StatusCode, res.Header.Get("Retry-After"))

@@ -17,6 +17,7 @@ import (
 
 	"lockstep/internal/envx"
 	"lockstep/internal/eth"
+	"lockstep/internal/must"
 	"lockstep/internal/relay/capacity"
 )
 
@@ -29,15 +30,9 @@ func littleMemory() *capacity.Memory {
 func withLongAnswers(t *testing.T, memory *capacity.Memory) *Dispatcher {
 	t.Helper()
 	long := strings.Repeat("a", megabyte)
-	r, err := NewRegistry(append(testMethods(), Method{Name: "eth_long", AnyParams: true, Handler: func(context.Context, *Params) (any, error) { return long, nil }})...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(NewRegistry(append(testMethods(), Method{Name: "eth_long", AnyParams: true, Handler: func(context.Context, *Params) (any, error) { return long, nil }})...))(t)
 	d := testDispatcher(t, testConfig(), Options{Memory: memory})
-	longer, err := NewDispatcher(d.config, r, Options{Logger: d.log, Metrics: NewMetrics(), Memory: memory, Heavy: capacity.NewPermits(8, 4)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	longer := must.Get(NewDispatcher(d.config, r, Options{Logger: d.log, Metrics: NewMetrics(), Memory: memory, Heavy: capacity.NewPermits(8, 4)}))(t)
 	return longer
 }
 
@@ -85,10 +80,7 @@ func TestUnfinishedBodiesHoldNoMoreThanAClientMay(t *testing.T) {
 			refused := make(chan string, 24)
 			var conns []net.Conn
 			for range 24 {
-				conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-				if err != nil {
-					t.Fatal(err)
-				}
+				conn := must.Get(net.Dial("tcp", strings.TrimPrefix(url, "http://")))(t)
 				defer conn.Close()
 				conns = append(conns, conn)
 				go func() {
@@ -132,9 +124,7 @@ func TestWhatWaitsForSlowReadersIsCounted(t *testing.T) {
 	var holding capacity.Holding
 	holding.Begin(memory, "9.9.9.9")
 	answer := memory.Open("9.9.9.9")
-	if err := answer.Take(megabyte); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, answer.Take(megabyte))
 	out.put(frame{opcode: opText, payload: make([]byte, megabyte), holding: answer})
 	taken := 0
 	for range 100 {
@@ -176,16 +166,10 @@ func (s sized) AppendJSON(dst []byte) ([]byte, error) {
 func TestAnAnswerIsCountedBeforeItIsWritten(t *testing.T) {
 	memory := littleMemory()
 	var written atomic.Int64
-	r, err := NewRegistry(Method{Name: "eth_sized", AnyParams: true, Handler: func(context.Context, *Params) (any, error) {
+	r := must.Get(NewRegistry(Method{Name: "eth_sized", AnyParams: true, Handler: func(context.Context, *Params) (any, error) {
 		return sized{3 * megabyte, &written}, nil
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := NewDispatcher(testConfig(), r, Options{Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(), Memory: memory})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))(t)
+	d := must.Get(NewDispatcher(testConfig(), r, Options{Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(), Memory: memory}))(t)
 	text := exchangeOnce(t.Context(), d, "["+strings.TrimSuffix(strings.Repeat(call1("eth_sized")+",", 10), ",")+"]")
 	if refused := strings.Count(text, `"error"`); refused != 8 || written.Load() != 2 {
 		t.Errorf("of ten answers of 3 MB %d were written and %d refused where 8 MB may be held", written.Load(), refused)
@@ -200,16 +184,10 @@ func TestACallGivesBackWhatItRead(t *testing.T) {
 			memory := littleMemory()
 			c := testConfig()
 			c.Batch.Concurrency = 1
-			r, err := NewRegistry(Method{Name: "eth_reads", AnyParams: true, Weight: weight, Handler: func(ctx context.Context, _ *Params) (any, error) {
+			r := must.Get(NewRegistry(Method{Name: "eth_reads", AnyParams: true, Weight: weight, Handler: func(ctx context.Context, _ *Params) (any, error) {
 				return true, capacity.FromContext(ctx).Take(megabyte)
-			}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			d, err := NewDispatcher(c, r, Options{Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(), Memory: memory, Heavy: capacity.NewPermits(8, 4)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}}))(t)
+			d := must.Get(NewDispatcher(c, r, Options{Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(), Memory: memory, Heavy: capacity.NewPermits(8, 4)}))(t)
 			text := exchangeOnce(t.Context(), d, "["+strings.TrimSuffix(strings.Repeat(call1("eth_reads")+",", 100), ",")+"]")
 			if strings.Contains(text, `"error"`) {
 				t.Errorf("calls were refused: %.200s", text)
@@ -245,19 +223,10 @@ func TestManyBatchesAtOnceAreCounted(t *testing.T) {
 
 // TestALongTextWaitsForAPermit, and a short one does not.
 func TestALongTextWaitsForAPermit(t *testing.T) {
-	r, err := NewRegistry(testMethods()...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(NewRegistry(testMethods()...))(t)
 	processors := capacity.NewPermits(1, 1)
-	d, err := NewDispatcher(testConfig(), r, Options{Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(), Processors: processors})
-	if err != nil {
-		t.Fatal(err)
-	}
-	permit, err := processors.Enter(t.Context(), littleMemory().Open("8.8.8.8"), 1, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(NewDispatcher(testConfig(), r, Options{Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(), Processors: processors}))(t)
+	permit := must.Get(processors.Enter(t.Context(), littleMemory().Open("8.8.8.8"), 1, false))(t)
 	long := strings.Repeat(" ", longText) + call1("eth_chainId")
 	answer := make(chan string, 1)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -3,14 +3,14 @@ package rpc
 import (
 	"slices"
 	"testing"
+
+	"lockstep/internal/must"
 )
 
 func TestMethodLimits(t *testing.T) {
 	var c RateLimitConfig
 	c.Tier1, c.Tier2, c.Default = 11, 22, 44
-	if err := c.Methods.UnmarshalText([]byte(" eth_getLogs=50, debug_*=5,debug_traceTransaction = 0,debug_trace*=7")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Methods.UnmarshalText([]byte(" eth_getLogs=50, debug_*=5,debug_traceTransaction = 0,debug_trace*=7")))
 	for method, want := range map[string]int{
 		"eth_getLogs": 50, "debug_getRawBlock": 5, "debug_traceTransaction": 0, "debug_traceCall": 7, // of the longest pattern
 		"eth_getLogsX": 22, "eth_call": 22, "debu_": 22,

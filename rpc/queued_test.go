@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/must"
 )
 
 // addresses is a limiter that remembers who called.
@@ -98,19 +99,14 @@ func TestHTTPClientGoneWhileQueued(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			q, met := newQueued(func() (any, error) { return true, nil }), NewMetrics()
 			url := serveHTTP(t, testDispatcher(t, testConfig(), Options{Metrics: met}, q.method()), HTTPOptions{})
-			conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			conn := must.Get(net.Dial("tcp", strings.TrimPrefix(url, "http://")))(t)
 			defer conn.Close()
 			fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(queuedCall), queuedCall)
 			ctx := <-q.begun
 			if ctx.Err() != nil {
 				t.Error("the context has ended while the client was there")
 			}
-			if err := end(conn.(*net.TCPConn)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, end(conn.(*net.TCPConn)))
 			<-ctx.Done()
 			close(q.release)
 			eventually(t, func() bool { return value(met.connections) == 0 && value(met.inFlight) == 0 })
@@ -128,17 +124,12 @@ func TestHTTPHalfCloseDropsNothing(t *testing.T) {
 		text += fmt.Sprintf("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	}
 	for _, cut := range []int{0, 1, 20, len(text) / 3, len(text)/3 + 1, len(text) - 1} {
-		conn, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(net.Dial("tcp", address))(t)
 		defer conn.Close()
 		conn.SetDeadline(time.Now().Add(patience))
 		io.WriteString(conn, text[:cut])
 		io.WriteString(conn, text[cut:])
-		if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, conn.(*net.TCPConn).CloseWrite())
 		in := bufio.NewReader(conn)
 		for i := range 3 {
 			res, err := http.ReadResponse(in, nil)

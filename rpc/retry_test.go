@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"lockstep/internal/must"
 )
 
 // TestTooManyRequestsSayWhenToTryAgain: status 429 comes with Retry-After, over both ways that
@@ -15,17 +17,11 @@ func TestTooManyRequestsSayWhenToTryAgain(t *testing.T) {
 		c.RateLimit.Disabled = false
 		url := serveHTTP(t, testDispatcher(t, c, Options{Limiter: newTally(1)}), HTTPOptions{})
 		for i, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
-			request, err := http.NewRequest(http.MethodPost, url, strings.NewReader(chainIDCall))
-			if err != nil {
-				t.Fatal(err)
-			}
+			request := must.Get(http.NewRequest(http.MethodPost, url, strings.NewReader(chainIDCall)))(t)
 			if encoding != "" {
 				request.Header.Set("Content-Encoding", encoding)
 			}
-			response, err := http.DefaultClient.Do(request)
-			if err != nil {
-				t.Fatal(err)
-			}
+			response := must.Get(http.DefaultClient.Do(request))(t)
 			_ = response.Body.Close()
 			if response.StatusCode != want {
 				t.Errorf("%s: answer %d has status %d", name, i, response.StatusCode)

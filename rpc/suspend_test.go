@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/must"
 )
 
 // queued is a two-phase method that waits as long as the test wants, whatever its
@@ -213,13 +214,8 @@ func TestSuspendedRequest(t *testing.T) {
 		<-p.begun
 	})
 	t.Run("client gone", func(t *testing.T) {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(queuedCall), queuedCall); err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(net.Dial("tcp", strings.TrimPrefix(url, "http://")))(t)
+		must.Get(fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(queuedCall), queuedCall))(t)
 		turn := <-p.told
 		conn.Close()
 		eventually(t, func() bool { return value(met.inFlight) == 0 })

@@ -22,6 +22,7 @@ import (
 	"lockstep/internal/envx"
 	"lockstep/internal/eth"
 	"lockstep/internal/jsonx"
+	"lockstep/internal/must"
 )
 
 // testConfig is the configuration that the defaults of the tags give, with more patience.
@@ -160,10 +161,7 @@ func testDispatcher(t testing.TB, c Config, o Options, methods ...Method) *Dispa
 	if methods == nil {
 		methods = testMethods()
 	}
-	r, err := NewRegistry(methods...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(NewRegistry(methods...))(t)
 	if o.Unknown == nil {
 		o.Unknown = testUnknown
 	}
@@ -179,19 +177,13 @@ func testDispatcher(t testing.TB, c Config, o Options, methods ...Method) *Dispa
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics()
 	}
-	d, err := NewDispatcher(c, r, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(NewDispatcher(c, r, o))(t)
 	return d
 }
 
 func listen(t testing.TB) net.Listener {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	return ln
 }
 
@@ -265,10 +257,7 @@ func postUntilAnswered(t testing.TB, url, body string) (answer string) {
 		res, err := http.Post(url, jsonType, strings.NewReader(body))
 		if err == nil {
 			defer res.Body.Close()
-			answer, err := io.ReadAll(res.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			answer := must.Get(io.ReadAll(res.Body))(t)
 			return string(answer)
 		}
 		if time.Now().After(end) {
@@ -279,23 +268,14 @@ func postUntilAnswered(t testing.TB, url, body string) (answer string) {
 
 func postWith(t testing.TB, url string, body io.Reader, header http.Header) (int, string) {
 	t.Helper()
-	req, err := http.NewRequest(http.MethodPost, url, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequest(http.MethodPost, url, body))(t)
 	req.Header.Set("Request-Id", "test")
 	for name, values := range header {
 		req.Header[name] = values
 	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(http.DefaultClient.Do(req))(t)
 	defer res.Body.Close()
-	answer, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(io.ReadAll(res.Body))(t)
 	return res.StatusCode, string(answer)
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/must"
 )
 
 // patience is how long a test waits for what must happen; machines that test are busy.
@@ -68,10 +69,7 @@ func dial(t testing.TB, url string, header http.Header) *websocket.Conn {
 
 func dialWith(t testing.TB, dialer *websocket.Dialer, url string, header http.Header) *websocket.Conn {
 	t.Helper()
-	ws, res, err := dialer.Dial(url, header)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ws, res := must.Get2(dialer.Dial(url, header))(t)
 	res.Body.Close()
 	t.Cleanup(func() { ws.Close() })
 	ws.SetReadDeadline(time.Now().Add(patience))
@@ -80,17 +78,12 @@ func dialWith(t testing.TB, dialer *websocket.Dialer, url string, header http.He
 
 func send(t testing.TB, ws *websocket.Conn, text string) {
 	t.Helper()
-	if err := ws.WriteMessage(websocket.TextMessage, []byte(text)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, ws.WriteMessage(websocket.TextMessage, []byte(text)))
 }
 
 func receive(t testing.TB, ws *websocket.Conn) string {
 	t.Helper()
-	_, text, err := ws.ReadMessage()
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, text := must.Get2(ws.ReadMessage())(t)
 	return string(text)
 }
 
@@ -210,10 +203,7 @@ func TestWebSocketMetricsNameNoAddress(t *testing.T) {
 	clients := [...]string{"10.0.0.1", "10.0.0.2", "10.0.0.2", "2001:db8::7", "10.0.0.3"}
 	scrape := func(when string) {
 		t.Helper()
-		families, err := registry.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
+		families := must.Get(registry.Gather())(t)
 		for _, f := range families {
 			for _, series := range f.Metric {
 				text := series.String()
@@ -315,10 +305,7 @@ func TestWebSocketBadMessages(t *testing.T) {
 	compareJSON(t, "binary, not UTF-8", receive(t, binary), `{"error":{"code":-32600,"message":"[Request ID: test] Invalid request"},"jsonrpc":"2.0","id":null}`)
 
 	// A message in many fragments.
-	w, err := binary.NextWriter(websocket.TextMessage)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(binary.NextWriter(websocket.TextMessage))(t)
 	for _, c := range chainIDCall {
 		fmt.Fprintf(w, "%c", c)
 	}
@@ -328,10 +315,7 @@ func TestWebSocketBadMessages(t *testing.T) {
 
 func TestWebSocketPlainHTTP(t *testing.T) {
 	url, _ := serveWS(t, testDispatcher(t, testConfig(), Options{}))
-	res, err := http.Get("http" + strings.TrimPrefix(url, "ws"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(http.Get("http" + strings.TrimPrefix(url, "ws")))(t)
 	res.Body.Close()
 	if res.StatusCode != http.StatusNotFound {
 		t.Errorf("status: got %d, want 404", res.StatusCode)

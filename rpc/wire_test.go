@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"lockstep/internal/must"
 )
 
 // script is a file of wire exchanges: ">>" lines are sent, the "<<" line after
@@ -43,10 +45,7 @@ func scripts(t *testing.T) []script {
 
 func readScript(t *testing.T, path string) script {
 	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open(path))(t)
 	defer f.Close()
 	s := script{name: filepath.Base(path), profile: ProfileHiero}
 	lines := bufio.NewScanner(f)
@@ -66,9 +65,7 @@ func readScript(t *testing.T, path string) script {
 			t.Fatalf("%s:%d: not a line of a script", path, n)
 		}
 	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, lines.Err())
 	return s
 }
 

@@ -15,15 +15,13 @@ import (
 	"github.com/gorilla/websocket"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/must"
 )
 
 // rawDial is a client that keeps no buffers: what it costs this process is the socket.
 func rawDial(t testing.TB, url string) net.Conn {
 	t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "ws://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(net.Dial("tcp", strings.TrimPrefix(url, "ws://")))(t)
 	t.Cleanup(func() { conn.Close() })
 	conn.SetDeadline(time.Now().Add(patience))
 	fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: relay\r\nUser-Agent: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
@@ -31,9 +29,7 @@ func rawDial(t testing.TB, url string) net.Conn {
 	var head []byte
 	for !bytes.HasSuffix(head, []byte("\r\n\r\n")) {
 		var one [1]byte
-		if _, err := io.ReadFull(conn, one[:]); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.ReadFull(conn, one[:]))(t)
 		head = append(head, one[0])
 	}
 	if !bytes.HasPrefix(head, []byte("HTTP/1.1 101 ")) {

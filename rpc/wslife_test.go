@@ -14,6 +14,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/must"
 	"lockstep/internal/relay/capacity"
 )
 
@@ -40,10 +41,7 @@ func TestWebSocketOrderBehindALongText(t *testing.T) {
 	o := newOrderMethod()
 	processors := capacity.NewPermits(1, 1)
 	url, _ := serveWS(t, testDispatcher(t, testConfig(), Options{Processors: processors}, append(testMethods(), o.method())...))
-	permit, err := processors.Enter(t.Context(), littleMemory().Open("8.8.8.8"), 1, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	permit := must.Get(processors.Enter(t.Context(), littleMemory().Open("8.8.8.8"), 1, false))(t)
 	ws, other := dial(t, url, nil), dial(t, url, nil)
 	send(t, ws, "["+strings.Repeat(" ", longText)+o.call(0)+"]")
 	for i := range n - 1 {

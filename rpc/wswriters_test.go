@@ -6,16 +6,15 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"lockstep/internal/must"
 )
 
 // connected is a connection over loopback, and its client's end.
 func connected(t *testing.T, s *WSServer) (c *wsConn, client net.Conn) {
 	ln := listen(t)
 	defer ln.Close()
-	client, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	client = must.Get(net.Dial("tcp", ln.Addr().String()))(t)
 	t.Cleanup(func() { client.Close() })
 	conn, err := ln.Accept()
 	if err != nil {
@@ -143,9 +142,7 @@ func TestWritersAreFew(t *testing.T) {
 		_ = clients[i].SetReadDeadline(time.Now().Add(patience))
 	}
 	for i, client := range clients {
-		if _, err := io.ReadFull(client, make([]byte, conns[i].heard(id, event))); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.ReadFull(client, make([]byte, conns[i].heard(id, event))))(t)
 	}
 	if most > maximum || most == 0 {
 		t.Errorf("%d writers at a time, want 1 to %d", most, maximum)

@@ -13,6 +13,7 @@ import (
 
 	"lockstep/internal/clientip"
 	"lockstep/internal/ledger"
+	"lockstep/internal/must"
 	"lockstep/internal/secret"
 )
 
@@ -23,14 +24,9 @@ func keys(t *testing.T, db *ledger.DB, user string, password secret.String) *Key
 
 func open(t *testing.T) *ledger.DB {
 	t.Helper()
-	db, err := ledger.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "ledger.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(ledger.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "ledger.db")))(t)
 	t.Cleanup(func() { db.Close() })
-	if err := db.Migrate(t.Context(), Schema); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, db.Migrate(t.Context(), Schema))
 	return db
 }
 
@@ -43,17 +39,11 @@ func TestKeysHaveRoleAndTenant(t *testing.T) {
 	if _, _, err := k.Create(t.Context(), "acme", RoleSend, ""); !errors.Is(err, ErrFirst) {
 		t.Fatalf("the first key is no administrator's: %v", err)
 	}
-	admin, adminToken, err := k.Create(t.Context(), "", RoleAdmin, "me")
-	if err != nil {
-		t.Fatal(err)
-	}
+	admin, adminToken := must.Get2(k.Create(t.Context(), "", RoleAdmin, "me"))(t)
 	if open, err := k.Open(t.Context()); err != nil || open {
 		t.Errorf("open with a key: %v, %v", open, err)
 	}
-	_, token, err := k.Create(t.Context(), "acme", RoleSend, "shop")
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, token := must.Get2(k.Create(t.Context(), "acme", RoleSend, "shop"))(t)
 	who, _, err := k.bearer(t.Context(), token.Reveal())
 	if err != nil || who.Tenant != "acme" || who.Role != RoleSend {
 		t.Errorf("caller %+v, %v", who, err)
@@ -63,9 +53,7 @@ func TestKeysHaveRoleAndTenant(t *testing.T) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
-	if err := k.Revoke(t.Context(), admin.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.Revoke(t.Context(), admin.ID))
 	if _, _, err := k.bearer(t.Context(), adminToken.Reveal()); !errors.Is(err, ErrUnauthorized) {
 		t.Errorf("a revoked key: %v", err)
 	}
@@ -82,7 +70,7 @@ func TestKeysHaveRoleAndTenant(t *testing.T) {
 		}
 	}
 	// The ledger has no token in it.
-	err = db.Read(t.Context(), func(tx *ledger.Tx) error {
+	must.Do(t, db.Read(t.Context(), func(tx *ledger.Tx) error {
 		return tx.Query(t.Context(), "SELECT id, tenant, hash, role, label FROM api_keys", nil, func(row ledger.Row) error {
 			var id, tenant, hash, role, label string
 			err := row.Scan(&id, &tenant, &hash, &role, &label)
@@ -91,10 +79,7 @@ func TestKeysHaveRoleAndTenant(t *testing.T) {
 			}
 			return err
 		})
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	for _, bad := range []struct {
 		tenant string
 		role   Role
@@ -150,16 +135,11 @@ func TestRevocationByAnotherProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := open(t)
 		here, there := New(db, "", ""), New(db, "", "")
-		key, token, err := here.Create(t.Context(), "", RoleAdmin, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		key, token := must.Get2(here.Create(t.Context(), "", RoleAdmin, ""))(t)
 		if _, _, err := there.bearer(t.Context(), token.Reveal()); err != nil {
 			t.Fatal(err)
 		}
-		if err := here.Revoke(t.Context(), key.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, here.Revoke(t.Context(), key.ID))
 		if _, _, err := there.bearer(t.Context(), token.Reveal()); err != nil {
 			t.Errorf("not remembered: %v", err)
 		}
@@ -167,9 +147,7 @@ func TestRevocationByAnotherProcess(t *testing.T) {
 		if _, _, err := there.bearer(t.Context(), token.Reveal()); !errors.Is(err, ErrUnauthorized) {
 			t.Errorf("after %s: %v", remembered, err)
 		}
-		if err := db.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, db.Close())
 		<-time.After(remembered + time.Second)
 		if _, _, err := there.bearer(t.Context(), token.Reveal()); err == nil || errors.Is(err, ErrUnauthorized) {
 			t.Errorf("a ledger that does not answer says of a key: %v", err)
@@ -183,10 +161,7 @@ func TestNetworks(t *testing.T) {
 	if _, _, err := k.Create(t.Context(), "", RoleAdmin, "ops"); err != nil {
 		t.Fatal(err)
 	}
-	trusted, err := clientip.Read([]string{"10.0.0.1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	trusted := must.Get(clientip.Read([]string{"10.0.0.1"}))(t)
 	k.Proxies = trusted
 	made, token, err := k.Create(t.Context(), "acme", RoleSend, "", "203.0.113.9/24", "2001:db8::7")
 	if err != nil || fmt.Sprint(made.Networks) != "[203.0.113.0/24 2001:db8::7/128]" {

@@ -15,6 +15,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"lockstep/internal/must"
 )
 
 // pipes is a port in memory, so that its deadlines are of a test's own clock.
@@ -104,10 +106,7 @@ func TestWaitsOutliveTheReadDeadline(t *testing.T) {
 		for _, call := range []struct{ method, path, body string }{
 			{http.MethodPost, "/wait", `{"Wish":"x"}`}, {http.MethodPost, "/plain", "x"}, {http.MethodPost, "/plain", ""}, {http.MethodGet, "/plain", ""},
 		} {
-			request, err := http.NewRequestWithContext(t.Context(), call.method, "http://localhost"+call.path, strings.NewReader(call.body))
-			if err != nil {
-				t.Fatal(err)
-			}
+			request := must.Get(http.NewRequestWithContext(t.Context(), call.method, "http://localhost"+call.path, strings.NewReader(call.body)))(t)
 			response, err := client.Do(request)
 			if err != nil {
 				t.Errorf("%+v: %v", call, err)
@@ -119,14 +118,8 @@ func TestWaitsOutliveTheReadDeadline(t *testing.T) {
 				t.Errorf("%+v: %d %s", call, response.StatusCode, text)
 			}
 		}
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/stream", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		response, err := client.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/stream", nil))(t)
+		response := must.Get(client.Do(request))(t)
 		defer response.Body.Close()
 		begin := time.Now()
 		for lines := bufio.NewScanner(response.Body); time.Since(begin) < 10*time.Minute; {
@@ -141,10 +134,7 @@ func TestWaitsOutliveTheReadDeadline(t *testing.T) {
 func TestSlowBodyIsCut(t *testing.T) {
 	served(t, surface(), func(t *testing.T, port *pipes) {
 		for _, path := range []string{"/wait", "/plain"} {
-			conn, err := port.dial(t.Context(), "", "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			conn := must.Get(port.dial(t.Context(), "", ""))(t)
 			begin := time.Now()
 			fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{", path)
 			response, err := http.ReadResponse(bufio.NewReader(conn), nil)

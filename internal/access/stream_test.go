@@ -7,6 +7,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"lockstep/internal/must"
 )
 
 // A reader whose key is revoked gets no further event.
@@ -15,10 +17,7 @@ func TestAStreamEndsWithItsKey(t *testing.T) {
 	if _, _, err := k.Create(t.Context(), "", RoleAdmin, "me"); err != nil {
 		t.Fatal(err)
 	}
-	key, token, err := k.Create(t.Context(), "", RoleRead, "reader")
-	if err != nil {
-		t.Fatal(err)
-	}
+	key, token := must.Get2(k.Create(t.Context(), "", RoleRead, "reader"))(t)
 	events := make(chan string)
 	ended := make(chan error, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -36,23 +35,15 @@ func TestAStreamEndsWithItsKey(t *testing.T) {
 		})
 	}))
 	t.Cleanup(server.Close)
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil))(t)
 	request.Header.Set("Authorization", "Bearer "+token.Reveal())
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := must.Get(http.DefaultClient.Do(request))(t)
 	defer response.Body.Close()
 	lines := bufio.NewScanner(response.Body)
 	events <- "data: before\n\n"
 	for lines.Scan() && lines.Text() != "data: before" {
 	}
-	if err := k.Revoke(t.Context(), key.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.Revoke(t.Context(), key.ID))
 	events <- "data: after\n\n"
 	for lines.Scan() {
 		if strings.Contains(lines.Text(), "after") {

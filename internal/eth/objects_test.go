@@ -7,6 +7,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
+
+	"lockstep/internal/must"
 )
 
 // A transaction that is not in a block yet says so with nulls.
@@ -17,9 +19,7 @@ func TestPendingTransactionJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	var members map[string]any
-	if err := json.Unmarshal(raw, &members); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(raw, &members))
 	for name, want := range map[string]any{
 		"blockHash": nil, "blockNumber": nil, "transactionIndex": nil, "to": nil, "gas": "0x5208", "maxFeePerGas": "0x5", "maxPriorityFeePerGas": "0x0",
 		"value": "0x10000000000", "input": "0x", "chainId": "0x12a", "yParity": "0x0", "from": "0x0000000000000000000000000000000000000000",
@@ -36,9 +36,7 @@ func TestPendingTransactionJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	var again map[string]any
-	if err := json.Unmarshal(raw, &again); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(raw, &again))
 	for _, name := range []string{"chainId", "accessList", "maxFeePerGas", "yParity"} {
 		if _, ok := again[name]; ok {
 			t.Errorf("a legacy transaction has %s", name)
@@ -55,10 +53,7 @@ func TestAppendJSON(t *testing.T) {
 		"transaction": &Transaction{}, "log": &Log{Topics: []common.Hash{{1}, {2}}}, "logs": Logs{{}, {}}, "no logs": Logs(nil), "receipt": &Receipt{Logs: []*Log{{}}, RevertReason: []byte{}},
 		"receipts": Receipts{{}, {}}, "block": &Block{Transactions: []*Transaction{{}, {}}}, "full block": &Block{Transactions: []*Transaction{{}, {}}, Full: true},
 	} {
-		appended, err := object.AppendJSON([]byte("before "))
-		if err != nil {
-			t.Fatal(err)
-		}
+		appended := must.Get(object.AppendJSON([]byte("before ")))(t)
 		alone, err := object.MarshalJSON()
 		if err != nil || string(appended) != "before "+string(alone) || !json.Valid(alone) {
 			t.Errorf("%s: %s, alone %s, %v", name, appended, alone, err)

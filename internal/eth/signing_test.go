@@ -8,6 +8,8 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/holiman/uint256"
+
+	"lockstep/internal/must"
 )
 
 // A typed transaction that names chain id 0 is signed for any chain.
@@ -16,10 +18,7 @@ func TestTypedTransactionForChainZero(t *testing.T) {
 		if name == "legacy" {
 			continue
 		}
-		raw, err := types.MustSignNewTx(testKey, AnyChain{}, data).MarshalBinary()
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := must.Get(types.MustSignNewTx(testKey, AnyChain{}, data).MarshalBinary())(t)
 		tx, err := DecodeTx(raw)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -9,6 +9,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 
 	"lockstep/internal/jsonx"
+	"lockstep/internal/must"
 )
 
 // No object is longer than its JSONSize, with numbers as long as they can be; and objects of
@@ -33,10 +34,7 @@ func TestJSONSizeIsNeverTooShort(t *testing.T) {
 		"log": log, "logs": Logs{log, log, log}, "transaction": tx, "receipt": receipt, "receipts": Receipts{receipt, receipt},
 		"block": &block, "full block": &full, "no logs": Logs(nil), "nothing of a transaction": &Transaction{},
 	} {
-		text, err := object.AppendJSON(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(object.AppendJSON(nil))(t)
 		size := object.JSONSize()
 		if size < len(text) {
 			t.Errorf("%s: %d bytes where there may be %d", name, len(text), size)

@@ -11,15 +11,13 @@ import (
 	"github.com/holiman/uint256"
 
 	"lockstep/internal/eth"
+	"lockstep/internal/must"
 )
 
 // Everything but the data survives, byte for byte, and putting the data back gives the
 // transaction that was signed.
 func TestWithoutData(t *testing.T) {
-	key, err := crypto.GenerateKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(crypto.GenerateKey())(t)
 	id, to, data := big.NewInt(298), common.Address{7}, bytes.Repeat([]byte{0xab}, 6000)
 	list := types.AccessList{{Address: to}}
 	tests := map[string]struct {
@@ -39,14 +37,8 @@ func TestWithoutData(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			raw, err := types.MustSignNewTx(key, types.LatestSignerForChainID(id), test.tx).MarshalBinary()
-			if err != nil {
-				t.Fatal(err)
-			}
-			whole, err := eth.DecodeTx(raw)
-			if err != nil {
-				t.Fatal(err)
-			}
+			raw := must.Get(types.MustSignNewTx(key, types.LatestSignerForChainID(id), test.tx).MarshalBinary())(t)
+			whole := must.Get(eth.DecodeTx(raw))(t)
 			bare, err := whole.WithoutData()
 			if (err == nil) != test.ok {
 				t.Fatalf("error %v", err)
@@ -55,9 +47,7 @@ func TestWithoutData(t *testing.T) {
 				return
 			}
 			got := new(types.Transaction)
-			if err := got.UnmarshalBinary(bare); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, got.UnmarshalBinary(bare))
 			if len(got.Data()) != 0 {
 				t.Errorf("%d bytes of data are left", len(got.Data()))
 			}

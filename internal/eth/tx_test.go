@@ -12,6 +12,8 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/rlp"
 	"github.com/holiman/uint256"
+
+	"lockstep/internal/must"
 )
 
 var (
@@ -46,10 +48,7 @@ func everyType() map[string]types.TxData {
 func TestDecodeTxOfEveryType(t *testing.T) {
 	for name, data := range everyType() {
 		signed := types.MustSignNewTx(testKey, types.LatestSignerForChainID(chain), data)
-		raw, err := signed.MarshalBinary()
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := must.Get(signed.MarshalBinary())(t)
 		tx, err := DecodeTx(raw)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -70,10 +69,7 @@ func TestDecodeTxOfEveryType(t *testing.T) {
 func TestDecodeUnprotectedLegacy(t *testing.T) {
 	signed := types.MustSignNewTx(testKey, types.HomesteadSigner{}, &types.LegacyTx{Nonce: 9, GasPrice: big.NewInt(1), Gas: 21000, To: &testTo})
 	raw, _ := signed.MarshalBinary()
-	tx, err := DecodeTx(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := must.Get(DecodeTx(raw))(t)
 	if tx.From() != testFrom || tx.Protected() || tx.ChainID().Sign() != 0 {
 		t.Errorf("from %s, protected %v, chain %d", tx.From(), tx.Protected(), tx.ChainID())
 	}
@@ -88,10 +84,7 @@ func TestDecodeAcceptsHighS(t *testing.T) {
 		ChainID: chain, Nonce: 3, GasFeeCap: big.NewInt(71e10), GasTipCap: big.NewInt(1e10), Gas: 21000, Data: []byte{1, 0},
 		V: new(big.Int).Xor(v, big.NewInt(1)), R: r, S: new(big.Int).Sub(order, s),
 	}
-	raw, err := types.NewTx(mirrored).MarshalBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(types.NewTx(mirrored).MarshalBinary())(t)
 	tx, err := DecodeTx(raw)
 	if err != nil || tx.From() != testFrom {
 		t.Fatalf("DecodeTx = %v, %v", tx, err)
@@ -135,10 +128,7 @@ func TestDecodeTxErrors(t *testing.T) {
 func TestCost(t *testing.T) {
 	signed := types.MustSignNewTx(testKey, types.LatestSignerForChainID(chain), everyType()["legacy"])
 	raw, _ := signed.MarshalBinary()
-	tx, err := DecodeTx(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := must.Get(DecodeTx(raw))(t)
 	want := new(big.Int).Add(big.NewInt(1e10), new(big.Int).Mul(big.NewInt(71e10), big.NewInt(21000)))
 	if tx.Cost().Cmp(want) != 0 {
 		t.Errorf("Cost = %d, want %d", tx.Cost(), want)
@@ -163,10 +153,7 @@ func TestIntrinsicGas(t *testing.T) {
 	}
 	for name, test := range tests {
 		tx := types.NewTx(test.data)
-		raw, err := tx.MarshalBinary()
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := must.Get(tx.MarshalBinary())(t)
 		if got := IntrinsicGas(txOf(raw, tx, common.Address{})); got != test.want {
 			t.Errorf("%s: %d, want %d", name, got, test.want)
 		}

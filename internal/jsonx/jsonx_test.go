@@ -14,6 +14,8 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/google/go-cmp/cmp"
+
+	"lockstep/internal/must"
 )
 
 var seeds = []string{
@@ -41,9 +43,7 @@ func same(t *testing.T, text []byte) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
 	var want any
-	if err := decoder.Decode(&want); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, decoder.Decode(&want))
 	start := SkipSpace(text, 0)
 	value := Value(text[start:ScanValue(text, start, 0)])
 	if got := plain(value); !reflect.DeepEqual(got, want) {
@@ -150,9 +150,7 @@ func FuzzUnquote(f *testing.F) {
 			t.Skip()
 		}
 		var want string
-		if err := json.Unmarshal(quoted, &want); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(quoted, &want))
 		if got := Unquote(quoted); !bytes.Equal(got, []byte(want)) {
 			t.Errorf("%s is %q, want %q", quoted, got, want)
 		}
