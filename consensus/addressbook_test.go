@@ -9,6 +9,7 @@ import (
 	"lockstep/internal/envx"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 // A node that denies its account has the address book fetched again, soon and once, and the
@@ -62,9 +63,7 @@ func TestRefresh(t *testing.T) {
 			t.Errorf("%s: %v, %d nodes", name, err, len(after))
 		}
 	}
-	if err := c.Refresh(t.Context(), func(context.Context) ([]NodeAddress, error) { return []NodeAddress{entry}, nil }); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Refresh(t.Context(), func(context.Context) ([]NodeAddress, error) { return []NodeAddress{entry}, nil }))
 	if got := c.nodes.all(); len(got) != 1 || len(got[0].certHash) != 48 {
 		t.Errorf("the pin is lost: %v", got)
 	}
@@ -73,10 +72,7 @@ func TestRefresh(t *testing.T) {
 // Only networks that are given by name follow a book.
 func TestWhoFollows(t *testing.T) {
 	for network, want := range map[string]bool{"testnet": true, " MainNet": true, ` {"127.0.0.1:1":"0.0.3"}`: false} {
-		c, err := New(Config{Network: network, MaxAttempts: 1, AttemptTimeout: 1, RequestTimeout: 1, BookRefresh: envx.Millis(1)}, quickLog(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(New(Config{Network: network, MaxAttempts: 1, AttemptTimeout: 1, RequestTimeout: 1, BookRefresh: envx.Millis(1)}, quickLog(t)))(t)
 		c.Follow(func(context.Context) ([]NodeAddress, error) { return nil, nil })
 		if got := c.book != nil; got != want {
 			t.Errorf("%s follows a book: %v", network, got)

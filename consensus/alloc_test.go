@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 // What making and signing one transaction may allocate, with the signatures of the published binary, which are in Go. The
@@ -15,9 +16,7 @@ func TestAllocationBudgets(t *testing.T) {
 	signer := &Operator{ID: hedera.Entity(1002), Key: mustKey(t, devECDSA, hedera.FormatHexECDSA)}
 	got := testing.AllocsPerRun(100, func() {
 		d := draft{operation: ethereumOperation(raw, nil, 0), id: goldenID(), maxFee: 1_065_000_000, signer: signer}
-		if _, err := d.sign(hedera.Entity(3)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(d.sign(hedera.Entity(3)))(t)
 	})
 	if got > 60 {
 		t.Errorf("a signed transaction: %v allocations, the budget is 60", got)

@@ -28,6 +28,7 @@ import (
 
 	"lockstep/internal/envx"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 	"lockstep/internal/secret"
 )
 
@@ -111,15 +112,9 @@ func (l *lines) String() string {
 // selfSigned makes a node's certificate and its pin.
 func selfSigned(t *testing.T) (tls.Certificate, string) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must.Get(x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key))(t)
 	sum := sha512.Sum384(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, hex.EncodeToString(sum[:])
 }
@@ -145,9 +140,7 @@ func TestRunBringsNodesBack(t *testing.T) {
 	c := quick(t, a, b)
 	sender := senderOf(t, c, a.id)
 	startRun(t, c)
-	if _, err := c.Submit(t.Context(), Submission{Ethereum: []byte{1}, Sender: sender}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Submit(t.Context(), Submission{Ethereum: []byte{1}, Sender: sender}))(t)
 	a.stop()
 	eventually(t, "the loss is noticed without a submission", func() bool { return c.nodeFor(sender) == b.id })
 	a.listen(a.endpoint)
@@ -163,13 +156,8 @@ func TestRunKeepsConnectionsWarm(t *testing.T) {
 	a := startNode(t, 3)
 	c := quick(t, a)
 	startRun(t, c)
-	if _, err := c.Submit(t.Context(), Submission{Ethereum: []byte{1}}); err != nil {
-		t.Fatal(err)
-	}
-	conn, err := c.nodes.all()[0].connection(forTransactions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Submit(t.Context(), Submission{Ethereum: []byte{1}}))(t)
+	conn := must.Get(c.nodes.all()[0].connection(forTransactions))(t)
 	a.cut()
 	eventually(t, "the cut is noticed and mended", func() bool {
 		a.mu.Lock()
@@ -218,10 +206,7 @@ func TestMetrics(t *testing.T) {
 // gather returns the registry's values by name and labels; a histogram's is its count.
 func gather(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	t.Helper()
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := must.Get(registry.Gather())(t)
 	values := make(map[string]float64)
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {
@@ -239,13 +224,10 @@ func gather(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 // whose share of the time is included.
 func BenchmarkSubmit(b *testing.B) {
 	server := benchServer(b)
-	c, err := New(Config{
+	c := must.Get(New(Config{
 		Network: fmt.Sprintf(`{%q:"0.0.3"}`, server), OperatorID: "0.0.1002", OperatorKey: secret.String(devECDSA),
 		OperatorKeyFormat: "HEX_ECDSA", MaxAttempts: 1, AttemptTimeout: 5e9, RequestTimeout: 5e9,
-	}, quickLog(b))
-	if err != nil {
-		b.Fatal(err)
-	}
+	}, quickLog(b)))(b)
 	defer c.Close()
 	raw := unhex(b, goldenRaw)
 	b.ReportAllocs()

@@ -14,6 +14,7 @@ import (
 
 	"lockstep/internal/envx"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 func parseEnv(t *testing.T, environ map[string]string) (Config, error) {
@@ -22,10 +23,7 @@ func parseEnv(t *testing.T, environ map[string]string) (Config, error) {
 }
 
 func TestConfigDefaults(t *testing.T) {
-	cfg, err := parseEnv(t, map[string]string{"HEDERA_NETWORK": "testnet"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := must.Get(parseEnv(t, map[string]string{"HEDERA_NETWORK": "testnet"}))(t)
 	if err := cfg.Validate(); err != nil {
 		t.Errorf("the defaults with a network: %v", err)
 	}
@@ -65,9 +63,7 @@ func TestConfigTimeouts(t *testing.T) {
 func TestOperatorKeys(t *testing.T) {
 	const derEd25519 = "302e020100300506032b657004220420" + devEd25519
 	file := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(file, []byte(derEd25519+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(derEd25519+"\n"), 0o600))
 	tests := []struct {
 		name    string
 		environ map[string]string
@@ -82,14 +78,8 @@ func TestOperatorKeys(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			test.environ["OPERATOR_ID_MAIN"], test.environ["HEDERA_NETWORK"] = "0.0.1002", "previewnet"
-			cfg, err := parseEnv(t, test.environ)
-			if err != nil {
-				t.Fatal(err)
-			}
-			c, err := New(cfg, quickLog(t))
-			if err != nil {
-				t.Fatal(err)
-			}
+			cfg := must.Get(parseEnv(t, test.environ))(t)
+			c := must.Get(New(cfg, quickLog(t)))(t)
 			address, hasAddress := c.OperatorAddress()
 			if wantAddress, want := c.operators.main().Key.Address(); address != wantAddress || hasAddress != want {
 				t.Errorf("operator address %s, %v", address, hasAddress)
@@ -185,10 +175,7 @@ func TestBuiltinNetworks(t *testing.T) {
 }
 
 func TestNetworkMap(t *testing.T) {
-	nodes, err := ParseNetwork(` {"b.example:50212":"0.0.4", "127.0.0.1:50211":"0.0.3", "A.example:50211":"0.0.4", "[::1]:9":"1.2.3"} `)
-	if err != nil {
-		t.Fatal(err)
-	}
+	nodes := must.Get(ParseNetwork(` {"b.example:50212":"0.0.4", "127.0.0.1:50211":"0.0.3", "A.example:50211":"0.0.4", "[::1]:9":"1.2.3"} `))(t)
 	want := []NodeAddress{
 		{ID: hedera.Entity(3), Endpoints: []string{"127.0.0.1:50211"}},
 		{ID: hedera.Entity(4), Endpoints: []string{"a.example:50211", "b.example:50212"}},

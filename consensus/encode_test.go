@@ -10,6 +10,7 @@ import (
 
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 // The keys are the public development keys of local Hedera networks.
@@ -33,20 +34,12 @@ func goldenID() hedera.TransactionID {
 
 func mustKey(tb testing.TB, text string, format hedera.KeyFormat) *hedera.PrivateKey {
 	tb.Helper()
-	key, err := hedera.ParsePrivateKey(text, format)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return key
+	return must.Get(hedera.ParsePrivateKey(text, format))(tb)
 }
 
 func unhex(tb testing.TB, text string) []byte {
 	tb.Helper()
-	b, err := hex.DecodeString(strings.TrimPrefix(text, "0x"))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return b
+	return must.Get(hex.DecodeString(strings.TrimPrefix(text, "0x")))(tb)
 }
 
 func TestGoldenTransactions(t *testing.T) {
@@ -78,10 +71,7 @@ func TestGoldenTransactions(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			d := draft{operation: test.op, id: goldenID(), maxFee: 1_065_000_000, signer: &Operator{ID: hedera.Entity(1002), Key: test.key}}
-			sent, err := d.sign(hedera.Entity(3))
-			if err != nil {
-				t.Fatal(err)
-			}
+			sent := must.Get(d.sign(hedera.Entity(3)))(t)
 			transaction := encoded(t, sent)
 			if got := hex.EncodeToString(transaction); got != test.transaction {
 				t.Errorf("transaction\n got %s\nwant %s", got, test.transaction)
@@ -113,23 +103,15 @@ func TestGoldenReceiptQuery(t *testing.T) {
 
 func encoded(t *testing.T, m proto.Message) []byte {
 	t.Helper()
-	b, err := proto.Marshal(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return must.Get(proto.Marshal(m))(t)
 }
 
 func decodeSigned(t *testing.T, transaction []byte) (body []byte, pair *hapi.SignaturePair) {
 	t.Helper()
 	var outer hapi.Transaction
 	var signed hapi.SignedTransaction
-	if err := proto.Unmarshal(transaction, &outer); err != nil {
-		t.Fatal(err)
-	}
-	if err := proto.Unmarshal(outer.GetSignedTransactionBytes(), &signed); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, proto.Unmarshal(transaction, &outer))
+	must.Do(t, proto.Unmarshal(outer.GetSignedTransactionBytes(), &signed))
 	pairs := signed.GetSigMap().GetSigPair()
 	if len(pairs) != 1 {
 		t.Fatalf("%d signature pairs, want 1", len(pairs))
@@ -143,8 +125,6 @@ func BenchmarkSign(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		d := draft{operation: ethereumOperation(raw, nil, 0), id: goldenID(), maxFee: 1_065_000_000, signer: signer}
-		if _, err := d.sign(hedera.Entity(3)); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(d.sign(hedera.Entity(3)))(b)
 	}
 }

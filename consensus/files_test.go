@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 // FuzzPieces cuts contents: nothing is lost, added or moved, no piece is too long, and
@@ -60,10 +61,7 @@ func TestFileOperations(t *testing.T) {
 
 // Without an operator nothing is tried.
 func TestStoreFileNeedsAnOperator(t *testing.T) {
-	c, err := New(Config{Network: `{"127.0.0.1:1":"0.0.3"}`, MaxAttempts: 1, AttemptTimeout: 1e9, RequestTimeout: 1e9}, quickLog(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(New(Config{Network: `{"127.0.0.1:1":"0.0.3"}`, MaxAttempts: 1, AttemptTimeout: 1e9, RequestTimeout: 1e9}, quickLog(t)))(t)
 	defer c.Close()
 	if file, err := c.StoreFile(t.Context(), [20]byte{1}, []byte("00"), 1); file != nil || err != ErrNoOperator { //nolint:errorlint // not wrapped
 		t.Errorf("StoreFile = %v, %v", file, err)

@@ -8,6 +8,7 @@ import (
 
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 // forgetful is a node that knows what it has accepted, until it is killed.
@@ -64,10 +65,7 @@ func TestWhatFollowsALostTransaction(t *testing.T) {
 				c.pace.lost = 100 * time.Millisecond
 			}
 			s := Submission{Ethereum: unhex(t, goldenRaw), MaxFee: 100}
-			first, err := c.Submit(t.Context(), s)
-			if err != nil {
-				t.Fatal(err)
-			}
+			first := must.Get(c.Submit(t.Context(), s))(t)
 			a.kill()
 			next := s
 			next.Node, next.SameNodeOnly, next.After = a.id, true, first.ID()
@@ -110,10 +108,7 @@ func TestNobodyAsksWhileTheConnectionLives(t *testing.T) {
 	c := quick(t, a.scriptedNode)
 	s := Submission{Ethereum: unhex(t, goldenRaw), MaxFee: 100}
 	for range 5 {
-		p, err := c.Submit(t.Context(), s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(c.Submit(t.Context(), s))(t)
 		s.Node, s.SameNodeOnly, s.After = a.id, true, p.ID()
 	}
 	a.scriptedNode.mu.Lock()
@@ -128,10 +123,7 @@ func TestDenied(t *testing.T) {
 	t.Parallel()
 	a := startForgetful(t)
 	c := quick(t, a.scriptedNode)
-	p, err := c.Submit(t.Context(), Submission{Ethereum: unhex(t, goldenRaw), MaxFee: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(c.Submit(t.Context(), Submission{Ethereum: unhex(t, goldenRaw), MaxFee: 100}))(t)
 	go func() { _, _ = p.Receipt(t.Context()) }()
 	asked := func() int {
 		a.scriptedNode.mu.Lock()

@@ -10,15 +10,13 @@ import (
 
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 // envelope wraps a transaction for a node under a fresh id.
 func offered(t *testing.T, c *Client, node hedera.ID) Submission {
 	t.Helper()
-	id, err := c.NewID(node.LongZero())
-	if err != nil {
-		t.Fatal(err)
-	}
+	id := must.Get(c.NewID(node.LongZero()))(t)
 	return Submission{Ethereum: unhex(t, goldenRaw), ID: id, Node: node, MaxFee: 100}
 }
 
@@ -123,9 +121,7 @@ func TestOfferIsRepeatable(t *testing.T) {
 		}
 	}
 	e.Node = b.id
-	if _, err := c.Offer(t.Context(), e); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Offer(t.Context(), e))(t)
 	first, second, third := a.received()[0].body, a.received()[1].body, b.received()[0].body
 	if !proto.Equal(first, second) {
 		t.Errorf("the second offer differs:\n%v\n%v", first, second)

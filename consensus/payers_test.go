@@ -10,6 +10,7 @@ import (
 
 	"lockstep/internal/envx"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 	"lockstep/internal/secret"
 )
 
@@ -17,10 +18,7 @@ import (
 func TestPaymasterAccountsAreChecked(t *testing.T) {
 	const key = "0x0000000000000000000000000000000000000000000000000000000000000001"
 	entry := func(items ...any) string {
-		text, err := json.Marshal([][]any{{"0.0.5", "HEX_ECDSA", key, "80"}, items})
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal([][]any{{"0.0.5", "HEX_ECDSA", key, "80"}, items}))(t)
 		return string(text)
 	}
 	for _, test := range []struct{ text, want string }{
@@ -104,10 +102,7 @@ func TestWhoSubsidises(t *testing.T) {
 		Paymaster:           true, PaymasterWhitelist: envx.Strings{c.Hex(), a.Hex()}, MaxGasAllowance: 9,
 	}
 	main := &Operator{ID: hedera.Entity(2)}
-	p, err := config.paymasters(main)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(config.paymasters(main))(t)
 	for address, want := range map[common.Address]int64{a: 5, b: 6, c: 2} {
 		got, ok := p.find(&address)
 		allowance := want

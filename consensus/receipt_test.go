@@ -10,6 +10,7 @@ import (
 
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 // pendingAt is a transaction that a node accepted, of a given age.
@@ -44,14 +45,8 @@ func TestReceiptAfterAWhile(t *testing.T) {
 		}
 	}
 	c := quick(t, a)
-	pending, err := c.Submit(t.Context(), Submission{Ethereum: []byte{1}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	receipt, err := pending.Receipt(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	pending := must.Get(c.Submit(t.Context(), Submission{Ethereum: []byte{1}}))(t)
+	receipt := must.Get(pending.Receipt(t.Context()))(t)
 	want := Receipt{
 		TransactionID: pending.ID(), Status: hapi.ResponseCodeEnum_CONTRACT_REVERT_EXECUTED, Node: a.id, Contract: hedera.Entity(4711),
 	}
@@ -165,12 +160,9 @@ func TestReadReceipt(t *testing.T) {
 // FuzzReadReceipt feeds a node's bytes to the decoder and the reader of receipts:
 // whatever they are, there is no panic, and a receipt comes only with certainty.
 func FuzzReadReceipt(f *testing.F) {
-	good, err := proto.Marshal(&hapi.Response{Response: &hapi.Response_TransactionGetReceipt{TransactionGetReceipt: &hapi.TransactionGetReceiptResponse{
+	good := must.Get(proto.Marshal(&hapi.Response{Response: &hapi.Response_TransactionGetReceipt{TransactionGetReceipt: &hapi.TransactionGetReceiptResponse{
 		Header: &hapi.ResponseHeader{}, Receipt: &hapi.TransactionReceipt{Status: statusSuccess},
-	}}})
-	if err != nil {
-		f.Fatal(err)
-	}
+	}}}))(f)
 	f.Add(good)
 	f.Add([]byte{0x72, 0x00})
 	f.Add([]byte{})

@@ -8,6 +8,7 @@ import (
 
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 func (s *scriptedNode) nodeAddress() NodeAddress {
@@ -40,9 +41,7 @@ func TestNodesThatComeAndGo(t *testing.T) {
 		done <- result{pending, err}
 	}()
 	<-arrived
-	if err := c.SetNodes([]NodeAddress{b.nodeAddress(), d.nodeAddress()}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.SetNodes([]NodeAddress{b.nodeAddress(), d.nodeAddress()}))
 	if got := c.nodeFor(sender); got == a.id {
 		t.Error("a sender still goes to the node that left")
 	}
@@ -89,9 +88,7 @@ func TestSetNodesRefuses(t *testing.T) {
 	if _, err := c.Submit(context.Background(), Submission{Ethereum: []byte{1}}); err != nil {
 		t.Errorf("after refused lists: %v", err)
 	}
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Close())
 	if err := c.SetNodes([]NodeAddress{a.nodeAddress()}); !errors.Is(err, ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
@@ -102,14 +99,10 @@ func TestSetNodesRefuses(t *testing.T) {
 func TestCertificateChangeMakesANewNode(t *testing.T) {
 	address := NodeAddress{ID: hedera.Entity(3), Endpoints: []string{"127.0.0.1:50212"}, CertHash: make([]byte, 48)}
 	c := quickNetwork(t, `{"127.0.0.1:1":"0.0.9"}`)
-	if err := c.SetNodes([]NodeAddress{address}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.SetNodes([]NodeAddress{address}))
 	first := c.nodes.find(address.ID)
 	address.CertHash = append([]byte{1}, make([]byte, 47)...)
-	if err := c.SetNodes([]NodeAddress{address}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.SetNodes([]NodeAddress{address}))
 	if c.nodes.find(address.ID) == first {
 		t.Error("the node kept connections that were made with the old pin")
 	}

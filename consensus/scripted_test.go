@@ -20,6 +20,7 @@ import (
 	"lockstep/internal/envx"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 	"lockstep/internal/secret"
 )
 
@@ -295,10 +296,7 @@ func quickLog(tb testing.TB) *slog.Logger {
 // benchServer accepts whatever it is sent, without looking.
 func benchServer(b *testing.B) (endpoint string) {
 	b.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(b)
 	server := grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
 		if err := stream.RecvMsg(new(hapi.Transaction)); err != nil {
 			return err
@@ -312,13 +310,10 @@ func benchServer(b *testing.B) (endpoint string) {
 
 func quickNetwork(t *testing.T, network string) *Client {
 	t.Helper()
-	c, err := New(Config{
+	c := must.Get(New(Config{
 		Network: network, OperatorID: "0.0.1002", OperatorKey: secret.String(devECDSA), OperatorKeyFormat: "HEX_ECDSA",
 		MaxAttempts: 6, AttemptTimeout: envx.Millis(patience), RequestTimeout: envx.Millis(patience),
-	}, quickLog(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, quickLog(t)))(t)
 	c.pace = pace{
 		retryMin: time.Millisecond, retryMax: 5 * time.Millisecond, wake: 50 * time.Millisecond, connect: patience, query: patience, probe: 2 * time.Millisecond, bookRest: time.Millisecond, source: time.Millisecond, restart: patience, lost: patience,
 		receipt: []time.Duration{0, time.Millisecond, 5 * time.Millisecond},
@@ -411,10 +406,7 @@ func senderOf(t *testing.T, c *Client, want hedera.ID) common.Address {
 func connect(t *testing.T, c *Client) {
 	t.Helper()
 	for _, n := range c.nodes.all() {
-		conn, err := n.connection(forTransactions)
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(n.connection(forTransactions))(t)
 		conn.Connect()
 		eventually(t, "a connection", func() bool { return conn.GetState() == connectivity.Ready })
 	}

@@ -15,6 +15,7 @@ import (
 
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 // certainty names the class of Submit's result.
@@ -339,9 +340,7 @@ func TestExpiredMovesTheClock(t *testing.T) {
 			submit := func() (offers int) {
 				t.Helper()
 				before := len(a.received())
-				if _, err := c.Submit(t.Context(), Submission{Ethereum: []byte{1}}); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(c.Submit(t.Context(), Submission{Ethereum: []byte{1}}))(t)
 				return len(a.received()) - before
 			}
 			if got := submit(); got < 2 {
@@ -400,10 +399,7 @@ func TestAllNodesDownThenUp(t *testing.T) {
 }
 
 func TestNoNodeAtStart(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	endpoint := listener.Addr().String()
 	_ = listener.Close()
 	c := quickNetwork(t, fmt.Sprintf(`{%q:"0.0.3"}`, endpoint))
@@ -605,10 +601,7 @@ func TestConnectionsThatAge(t *testing.T) {
 }
 
 func TestNothingToSend(t *testing.T) {
-	c, err := New(Config{Network: `{"127.0.0.1:1":"0.0.3"}`, MaxAttempts: 1, AttemptTimeout: 1e9, RequestTimeout: 1e9}, quickLog(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(New(Config{Network: `{"127.0.0.1:1":"0.0.3"}`, MaxAttempts: 1, AttemptTimeout: 1e9, RequestTimeout: 1e9}, quickLog(t)))(t)
 	if _, ok := c.OperatorAddress(); ok {
 		t.Error("the address of no operator")
 	}
@@ -622,9 +615,7 @@ func TestNothingToSend(t *testing.T) {
 		t.Errorf("without a transaction: %v", err)
 	}
 	payer := &Operator{ID: hedera.Entity(9), Key: mustKey(t, devECDSA, hedera.FormatHexECDSA)}
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Close())
 	if _, err := c.Submit(t.Context(), Submission{Ethereum: []byte{1}, Payer: payer}); !errors.Is(err, ErrClosed) || certainty(err) != "not sent" {
 		t.Errorf("after Close: %v", err)
 	}
@@ -634,10 +625,7 @@ func TestPayerOfASubmission(t *testing.T) {
 	a := startNode(t, 3)
 	c := quick(t, a)
 	payer := &Operator{ID: hedera.Entity(77), Key: mustKey(t, devECDSA, hedera.FormatHexECDSA)}
-	pending, err := c.Submit(t.Context(), Submission{Ethereum: []byte{1}, Payer: payer, MaxGasAllowance: 5, MaxFee: 6})
-	if err != nil {
-		t.Fatal(err)
-	}
+	pending := must.Get(c.Submit(t.Context(), Submission{Ethereum: []byte{1}, Payer: payer, MaxGasAllowance: 5, MaxFee: 6}))(t)
 	o := a.received()[0]
 	if o.id.Payer != payer.ID || pending.ID() != o.id {
 		t.Errorf("transaction id %s, pending %s, want payer %s", o.id, pending.ID(), payer.ID)

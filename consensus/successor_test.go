@@ -26,6 +26,7 @@ import (
 	"lockstep/internal/envx"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 	"lockstep/internal/secret"
 )
 
@@ -106,10 +107,7 @@ func network(t *testing.T, latency time.Duration, fault func(nth int) node.Fault
 			return fault(int(calls.Add(1)))
 		},
 	})
-	nodes, err := json.Marshal(n.Nodes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	nodes := must.Get(json.Marshal(n.Nodes()))(t)
 	return n, string(nodes)
 }
 
@@ -152,16 +150,10 @@ func TestSuccessorOffersTheSame(t *testing.T) {
 			try := func(latency time.Duration) (inTime bool) {
 				begun := time.Now()
 				n, nodes := network(t, latency, first(test.fault))
-				client, err := newClient(nodes)
-				if err != nil {
-					t.Fatal(err)
-				}
+				client := must.Get(newClient(nodes))(t)
 				defer client.Close()
 				raw, sender := transfer(t, n)
-				id, err := client.NewID(sender)
-				if err != nil {
-					t.Fatal(err)
-				}
+				id := must.Get(client.NewID(sender))(t)
 				at := client.NodesFor(sender)
 				e := consensus.Submission{Ethereum: raw, MaxFee: 10 * hedera.Hbar, ID: id, Node: at[0]}
 				if got := offer(t, nodes, e, test.hold); got != test.want[0] {
@@ -170,9 +162,7 @@ func TestSuccessorOffersTheSame(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				defer cancel()
 				if test.known {
-					if _, err := client.Pending(id, at[0]).Receipt(ctx); err != nil {
-						t.Fatal(err)
-					}
+					must.Get(client.Pending(id, at[0]).Receipt(ctx))(t)
 				}
 				if test.otherNode {
 					e.Node = at[1]
@@ -242,12 +232,9 @@ func transfer(t *testing.T, n *devnet.Network) (raw []byte, sender common.Addres
 		t.Fatal(err)
 	}
 	chainID, to := big.NewInt(298), common.HexToAddress(n.Accounts()[2].Address)
-	raw, err = types.MustSignNewTx(key, types.LatestSignerForChainID(chainID), &types.DynamicFeeTx{
+	raw = must.Get(types.MustSignNewTx(key, types.LatestSignerForChainID(chainID), &types.DynamicFeeTx{
 		ChainID: chainID, Gas: 100_000, GasFeeCap: big.NewInt(2_000_000_000_000), To: &to, Value: big.NewInt(1e10),
-	}).MarshalBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	}).MarshalBinary())(t)
 	return raw, crypto.PubkeyToAddress(key.PublicKey)
 }
 
@@ -255,10 +242,7 @@ func transfer(t *testing.T, n *devnet.Network) (raw []byte, sender common.Addres
 // nobody has is ErrNoAccount.
 func TestAccountAt(t *testing.T) {
 	n, nodes := network(t, 0, func(int) node.Fault { return node.Fault{} })
-	client, err := newClient(nodes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(newClient(nodes))(t)
 	defer client.Close()
 	raw, sender := transfer(t, n)
 	at := client.NodesFor(sender)[0]
@@ -266,13 +250,8 @@ func TestAccountAt(t *testing.T) {
 	if err != nil || before.Nonce != 0 || before.Balance <= 0 || before.ID.String() != n.Accounts()[1].ID {
 		t.Fatalf("AccountAt = %+v, %v", before, err)
 	}
-	pending, err := client.Submit(t.Context(), consensus.Submission{Ethereum: raw, Sender: sender, MaxFee: 10 * hedera.Hbar})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := pending.Receipt(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	pending := must.Get(client.Submit(t.Context(), consensus.Submission{Ethereum: raw, Sender: sender, MaxFee: 10 * hedera.Hbar}))(t)
+	must.Get(pending.Receipt(t.Context()))(t)
 	for _, address := range []common.Address{sender, before.ID.LongZero()} {
 		after, err := client.AccountAt(t.Context(), address, at)
 		if err != nil || after.Nonce != 1 || after.ID != before.ID || after.Balance >= before.Balance {
@@ -305,16 +284,10 @@ func TestAccountAt(t *testing.T) {
 // A record is paid for and asked of one node; one that does not exist is unknown.
 func TestRecordThatIsNotThere(t *testing.T) {
 	n, nodes := network(t, 0, func(int) node.Fault { return node.Fault{} })
-	client, err := newClient(nodes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(newClient(nodes))(t)
 	defer client.Close()
 	_, sender := transfer(t, n)
-	id, err := client.NewID(sender)
-	if err != nil {
-		t.Fatal(err)
-	}
+	id := must.Get(client.NewID(sender))(t)
 	at := client.NodesFor(sender)[0]
 	if _, err := client.RecordAt(t.Context(), id, at); !errors.Is(err, consensus.ErrUnknownID) {
 		t.Errorf("RecordAt = %v", err)

@@ -13,6 +13,7 @@ import (
 
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 // refusingServer speaks just enough HTTP/2 to take a request and refuse its stream
@@ -26,10 +27,7 @@ type refusingServer struct {
 
 func startRefusing(t *testing.T) *refusingServer {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s := &refusingServer{endpoint: listener.Addr().String()}
 	var group sync.WaitGroup
 	group.Go(func() {

@@ -27,6 +27,7 @@ import (
 	"lockstep/devnet/node"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 // world is a network that random operations are done to, and the three ways to ask it.
@@ -47,10 +48,7 @@ type world struct {
 
 func newWorld(t *testing.T, seed uint64, fees bool) *world {
 	t.Helper()
-	n, err := New(t.Context(), Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", Fees: fees})
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(New(t.Context(), Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", Fees: fees}))(t)
 	t.Cleanup(n.Close)
 	w := &world{t: t, fees: fees, random: rand.New(rand.NewPCG(seed, 7)), parties: devaccounts.All()[:4]}
 	w.use(n)
@@ -103,11 +101,7 @@ func (w *world) token(id hedera.ID) *hapi.TokenID { return &hapi.TokenID{TokenNu
 
 func (w *world) key(i int) *ecdsa.PrivateKey {
 	w.t.Helper()
-	key, err := crypto.HexToECDSA(w.parties[i].PrivateKey)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return key
+	return must.Get(crypto.HexToECDSA(w.parties[i].PrivateKey))(w.t)
 }
 
 // submit signs a body with every party's key, hands it to the node and returns its record.
@@ -138,24 +132,15 @@ func (w *world) sign(payer int, to int64, body *hapi.TransactionBody) ([]byte, h
 	}
 	body.NodeAccountID = &hapi.AccountID{Account: &hapi.AccountID_AccountNum{AccountNum: to}}
 	body.TransactionFee, body.TransactionValidDuration = 1_000_000_000, &hapi.Duration{Seconds: 120}
-	raw, err := proto.Marshal(body)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	raw := must.Get(proto.Marshal(body))(w.t)
 	signed := &hapi.SignedTransaction{BodyBytes: raw, SigMap: &hapi.SignatureMap{}}
 	for i := range w.parties {
-		signature, err := crypto.Sign(crypto.Keccak256(raw), w.key(i))
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		signature := must.Get(crypto.Sign(crypto.Keccak256(raw), w.key(i)))(w.t)
 		signed.SigMap.SigPair = append(signed.SigMap.SigPair, &hapi.SignaturePair{
 			PubKeyPrefix: w.parties[i].PublicKey, Signature: &hapi.SignaturePair_ECDSASecp256K1{ECDSASecp256K1: signature[:64]},
 		})
 	}
-	outer, err := proto.Marshal(signed)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	outer := must.Get(proto.Marshal(signed))(w.t)
 	return outer, hedera.TransactionID{Payer: w.parties[payer].ID, ValidStart: hedera.Timestamp{Seconds: start, Nanos: w.starts}}
 }
 
@@ -163,17 +148,11 @@ func (w *world) sign(payer int, to int64, body *hapi.TransactionBody) ([]byte, h
 func (w *world) call(from int, to common.Address, value hedera.Tinybar, data []byte) *ledger.Record {
 	w.t.Helper()
 	a, _ := w.ledger.Handled().Account(w.parties[from].ID)
-	tx, err := types.SignNewTx(w.key(from), types.LatestSignerForChainID(big.NewInt(ledger.DefaultChainID)), &types.DynamicFeeTx{
+	tx := must.Get(types.SignNewTx(w.key(from), types.LatestSignerForChainID(big.NewInt(ledger.DefaultChainID)), &types.DynamicFeeTx{
 		ChainID: big.NewInt(ledger.DefaultChainID), Nonce: uint64(a.Nonce), To: &to, Value: value.Weibar(), Gas: 200_000, Data: data,
 		GasFeeCap: (2 * ledger.DefaultGasPrice).Weibar(), GasTipCap: new(big.Int),
-	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	raw, err := tx.MarshalBinary()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	}))(w.t)
+	raw := must.Get(tx.MarshalBinary())(w.t)
 	return w.submit(from, &hapi.TransactionBody{Data: &hapi.TransactionBody_EthereumTransaction{
 		EthereumTransaction: &hapi.EthereumTransactionBody{EthereumData: raw},
 	}})
@@ -348,9 +327,7 @@ func (w *world) ask(method, path, body string, into any) {
 	if answer.Code != http.StatusOK {
 		w.t.Fatalf("%s: %d %s", path, answer.Code, answer.Body)
 	}
-	if err := json.NewDecoder(bytes.NewReader(answer.Body.Bytes())).Decode(into); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, json.NewDecoder(bytes.NewReader(answer.Body.Bytes())).Decode(into))
 }
 
 // evm calls a view of a contract and returns the word that it answers.
@@ -358,10 +335,7 @@ func (w *world) evm(to common.Address, data []byte) int64 {
 	w.t.Helper()
 	var answer struct{ Result string }
 	w.ask(http.MethodPost, "contracts/call", fmt.Sprintf(`{"to":%q,"data":"0x%x"}`, to.Hex(), data), &answer)
-	word, err := hex.DecodeString(strings.TrimPrefix(answer.Result, "0x"))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	word := must.Get(hex.DecodeString(strings.TrimPrefix(answer.Result, "0x")))(w.t)
 	return new(big.Int).SetBytes(word).Int64()
 }
 
@@ -380,12 +354,9 @@ func (w *world) agree() told {
 	held := map[hedera.ID]int64{}
 	var sent, received []string // airdrops, which the mirror node lists on both sides
 	for i, p := range w.parties {
-		response, err := w.node.Query(w.t.Context(), &hapi.Query{Query: &hapi.Query_CryptogetAccountBalance{
+		response := must.Get(w.node.Query(w.t.Context(), &hapi.Query{Query: &hapi.Query_CryptogetAccountBalance{
 			CryptogetAccountBalance: &hapi.CryptoGetAccountBalanceQuery{BalanceSource: &hapi.CryptoGetAccountBalanceQuery_AccountID{AccountID: w.account(i)}},
-		}})
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		}}))(w.t)
 		answer := response.GetCryptogetAccountBalance()
 		var mirrored struct {
 			Balance struct {

@@ -16,15 +16,13 @@ import (
 	"lockstep/devnet/ledger"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 func start(t *testing.T, cfg Config) *Network {
 	t.Helper()
 	cfg.Consensus, cfg.Mirror = "127.0.0.1:0", "127.0.0.1:0"
-	n, err := New(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(New(t.Context(), cfg))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- n.Run(ctx) }()
@@ -39,23 +37,15 @@ func start(t *testing.T, cfg Config) *Network {
 
 func get(t *testing.T, url string) string {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() {
 		if err := response.Body.Close(); err != nil {
 			t.Error(err)
 		}
 	}()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Get(io.ReadAll(response.Body))(t)
 	if response.StatusCode != http.StatusOK {
 		t.Fatalf("%s: %s: %s", url, response.Status, body)
 	}
@@ -86,10 +76,7 @@ func TestAccounts(t *testing.T) {
 		t.Fatalf("accounts %+v", accounts[:1])
 	}
 	for _, a := range accounts {
-		id, err := hedera.ParseID(a.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		id := must.Get(hedera.ParseID(a.ID))(t)
 		if held, ok := n.Ledger().View().Account(id); !ok || int64(held.Balance/hedera.Hbar) != a.Balance || held.Address.Hex() != a.Address {
 			t.Errorf("account %s: %+v", a.ID, held)
 		}
@@ -104,10 +91,7 @@ func TestSigners(t *testing.T) {
 		wallets[a.Address] = true
 	}
 	for i, a := range n.Signers() {
-		id, err := hedera.ParseID(a.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		id := must.Get(hedera.ParseID(a.ID))(t)
 		held, ok := n.Ledger().View().Account(id)
 		if !ok || int64(held.Balance/hedera.Hbar) != a.Balance || held.Address.Hex() != a.Address || wallets[a.Address] {
 			t.Errorf("signer %d, %s: %+v", i, a.Address, held)
@@ -160,10 +144,7 @@ func TestMirrorLag(t *testing.T) {
 // transfer submits a transfer over the wire.
 func transfer(t *testing.T, n *Network) {
 	t.Helper()
-	key, err := hedera.ParsePrivateKey(OperatorKey(), hedera.FormatHexECDSA)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(hedera.ParsePrivateKey(OperatorKey(), hedera.FormatHexECDSA))(t)
 	account := func(num int64) *hapi.AccountID {
 		return &hapi.AccountID{Account: &hapi.AccountID_AccountNum{AccountNum: num}}
 	}
@@ -179,19 +160,13 @@ func transfer(t *testing.T, n *Network) {
 			}},
 		}},
 	})
-	signature, err := key.Sign(body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	signature := must.Get(key.Sign(body))(t)
 	tx := &hapi.Transaction{SignedTransactionBytes: marshal(t, &hapi.SignedTransaction{
 		BodyBytes: body, SigMap: &hapi.SignatureMap{SigPair: []*hapi.SignaturePair{{
 			PubKeyPrefix: key.Public(), Signature: &hapi.SignaturePair_ECDSASecp256K1{ECDSASecp256K1: signature},
 		}}},
 	})}
-	conn, err := grpc.NewClient(n.Consensus()[0], grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(grpc.NewClient(n.Consensus()[0], grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	defer func() {
 		if err := conn.Close(); err != nil {
 			t.Error(err)
@@ -206,20 +181,14 @@ func transfer(t *testing.T, n *Network) {
 
 func marshal(t *testing.T, m proto.Message) []byte {
 	t.Helper()
-	b, err := proto.Marshal(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return must.Get(proto.Marshal(m))(t)
 }
 
 // A ledger is made for every test of many, so it must not do much work: the memory that it takes tells.
 func TestStartIsCheap(t *testing.T) {
 	const most = 30_000 // pieces of memory; it is about 5,000
 	got := testing.AllocsPerRun(5, func() {
-		if _, err := ledger.New(ledger.Config{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(ledger.New(ledger.Config{}))(t)
 	})
 	if got > most {
 		t.Errorf("a ledger takes %.0f pieces of memory", got)

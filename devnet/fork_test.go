@@ -19,6 +19,7 @@ import (
 	"lockstep/devnet/upstream"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 // adder is the init code of a contract that adds what it is called with to its slot 0, and returns the sum.
@@ -89,10 +90,7 @@ func (f *forked) fork(cfg upstream.Config) (*world, *Network) {
 	if cfg.URL == "" {
 		cfg.URL = f.url
 	}
-	n, err := New(f.t.Context(), Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", Fork: cfg})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	n := must.Get(New(f.t.Context(), Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", Fork: cfg}))(f.t)
 	f.t.Cleanup(n.Close)
 	w := *f.world
 	w.starts += 1 << 20 // ids of its own
@@ -187,9 +185,7 @@ func TestForkGoesOn(t *testing.T) {
 	if diff := cmp.Diff(kept, second.agree(), cmp.AllowUnexported(told{})); diff != "" {
 		t.Errorf("after a revert (-want +got)\n%s", diff)
 	}
-	if err := second.ledger.Reset(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, second.ledger.Reset())
 	if got := second.sum(contract); got != 12 || second.ledger.View().LatestBlock().Number != before.block {
 		t.Errorf("after a reset %d, block %d", got, second.ledger.View().LatestBlock().Number)
 	}

@@ -11,15 +11,13 @@ import (
 
 	"lockstep/devnet/ledger"
 	"lockstep/devnet/ledger/devaccounts"
+	"lockstep/internal/must"
 )
 
 // kept makes a network with a file of state and runs it until stop is called.
 func kept(t *testing.T, path string, interval time.Duration) (n *Network, stop func()) {
 	t.Helper()
-	n, err := New(t.Context(), Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", State: path, StateInterval: interval})
-	if err != nil {
-		t.Fatal(err)
-	}
+	n = must.Get(New(t.Context(), Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", State: path, StateInterval: interval}))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- n.Run(ctx) }()
@@ -53,9 +51,7 @@ func TestStateIsKept(t *testing.T) {
 func edit(t *testing.T, l *ledger.Ledger) {
 	t.Helper()
 	nonce := uint64(77)
-	if err := l.Edit(ledger.Edit{Address: devaccounts.All()[0].Address, Nonce: &nonce}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Edit(ledger.Edit{Address: devaccounts.All()[0].Address, Nonce: &nonce}))
 }
 
 // TestStateIsSavedMeanwhile: what happened is in the file soon, so that little is lost when the
@@ -71,13 +67,8 @@ func TestStateIsSavedMeanwhile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(copied, state, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		other, err := New(t.Context(), Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", State: copied})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(copied, state, 0o600))
+		other := must.Get(New(t.Context(), Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", State: copied}))(t)
 		a, _ := other.Ledger().View().Account(devaccounts.All()[0].ID)
 		other.Close()
 		if a.Nonce == 77 {
@@ -93,9 +84,7 @@ func TestStateIsSavedMeanwhile(t *testing.T) {
 func TestStateThatCannotBeLoaded(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "state")
-	if err := os.WriteFile(path, []byte("something else"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte("something else"), 0o600))
 	for _, tt := range []struct{ path, says string }{
 		{path, "--state " + path + " cannot be loaded: it is no saved state"},
 		{filepath.Join(dir, "none", "state"), "--state"},
@@ -117,23 +106,12 @@ func TestStateThatCannotBeLoaded(t *testing.T) {
 // reloaded is a network with the state of this one.
 func (w *world) reloaded() *world {
 	w.t.Helper()
-	state, err := w.ledger.Dump(1 << 30)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	n, err := New(w.t.Context(), Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", Fees: w.fees})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	state := must.Get(w.ledger.Dump(1 << 30))(w.t)
+	n := must.Get(New(w.t.Context(), Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", Fees: w.fees}))(w.t)
 	w.t.Cleanup(n.Close)
 	n.Ledger().SetNodes(w.ledger.View().Nodes()) // their ports are in a file
-	if err := n.Ledger().Load(strings.NewReader(string(state)), 1<<30); err != nil {
-		w.t.Fatal(err)
-	}
-	again, err := n.Ledger().Dump(1 << 30)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, n.Ledger().Load(strings.NewReader(string(state)), 1<<30))
+	again := must.Get(n.Ledger().Dump(1 << 30))(w.t)
 	if string(state) != string(again) {
 		w.t.Fatalf("state of %d bytes became other %d bytes", len(state), len(again))
 	}
@@ -151,10 +129,7 @@ func TestStateIsOneNetworks(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	stop()
-	second, err := New(t.Context(), Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", State: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	second := must.Get(New(t.Context(), Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", State: path}))(t)
 	second.Close()
 	_, stop = kept(t, path, time.Hour)
 	stop()

@@ -12,14 +12,12 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"lockstep/internal/hapi"
+	"lockstep/internal/must"
 )
 
 // TestSubscription: messages come once and in order, over a turn back too; what cannot be is refused.
 func TestSubscription(t *testing.T) {
-	n, err := New(t.Context(), Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", MirrorGRPC: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(New(t.Context(), Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", MirrorGRPC: "127.0.0.1:0"}))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- n.Run(ctx) }()
@@ -42,10 +40,7 @@ func TestSubscription(t *testing.T) {
 			TopicID: topic, Message: []byte(text),
 		}}}))
 	}
-	conn, err := grpc.NewClient(n.MirrorGRPC(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(grpc.NewClient(n.MirrorGRPC(), grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	defer func() {
 		if err := conn.Close(); err != nil {
 			t.Error(err)
@@ -53,16 +48,9 @@ func TestSubscription(t *testing.T) {
 	}()
 	subscribe := func(query *hapi.ConsensusTopicQuery) grpc.ClientStream {
 		t.Helper()
-		stream, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true}, hapi.MethodSubscribeTopic)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := stream.SendMsg(query); err != nil {
-			t.Fatal(err)
-		}
-		if err := stream.CloseSend(); err != nil {
-			t.Fatal(err)
-		}
+		stream := must.Get(conn.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true}, hapi.MethodSubscribeTopic))(t)
+		must.Do(t, stream.SendMsg(query))
+		must.Do(t, stream.CloseSend())
 		return stream
 	}
 	hears := func(stream grpc.ClientStream, want string, sequence uint64) {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 // traceNode answers by path what the mirror node would of one transaction.
@@ -42,10 +43,7 @@ func TestActions(t *testing.T) {
 		path + "?limit=100&order=asc":            `{"actions":[` + first + `],"links":{"next":"/api/v1/` + path + `?limit=100&order=asc&index=gt:0"}}`,
 		path + "?limit=100&order=asc&index=gt:0": `{"actions":[` + second + `],"links":{"next":null}}`,
 	})
-	got, err := client.Actions(t.Context(), hash)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(client.Actions(t.Context(), hash))(t)
 	receiver := hedera.Entity(1003).LongZero()
 	want := []*Action{
 		{Operation: "CALL", Class: "CALL", From: hedera.Entity(1010).LongZero(), To: &receiver, Value: 7, Gas: 100, GasUsed: 60, Input: []byte{1}, Outcome: "OUTPUT", Result: []byte{2}},
@@ -65,10 +63,7 @@ func TestStateChanges(t *testing.T) {
 	client, _ := traceNode(t, map[string]string{path: `{"logs":[{"index":0}],"state_changes":[` +
 		`{"address":"0x00000000000000000000000000000000000003eb","contract_id":"0.0.1003","slot":"0x1","value_read":"0x02","value_written":null},` +
 		`{"address":"0x00000000000000000000000000000000000003eb","contract_id":"0.0.1003","slot":"0x2","value_read":"0x","value_written":"0x0"}],"x":1}`})
-	got, err := client.StateChanges(t.Context(), hash)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(client.StateChanges(t.Context(), hash))(t)
 	at := hedera.Entity(1003).LongZero()
 	want := []StateChange{
 		{Address: at, Slot: common.Hash{31: 1}, Read: common.Hash{31: 2}},
@@ -112,10 +107,7 @@ func TestOpcodes(t *testing.T) {
 		`{"depth":1,"gas":96,"gas_cost":0,"memory":null,"op":"SSTORE","pc":2,"reason":"0x6f6f","stack":["0x1","02"],"storage":{"0x1":"0x2"}}]}`
 	client, asked := traceNode(t, map[string]string{path: body})
 	query := OpcodesQuery{Stack: true, Storage: true}
-	got, err := client.Opcodes(t.Context(), hash, query)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(client.Opcodes(t.Context(), hash, query))(t)
 	want := &Opcodes{Gas: 21064, Failed: true, Return: []byte{42}, Steps: []Step{
 		{Op: "PUSH1", Gas: 99, Cost: 3, Depth: 1, Stack: []common.Hash{}, Storage: []Word{}},
 		{PC: 2, Op: "SSTORE", Gas: 96, Depth: 1, Stack: []common.Hash{{31: 1}, {31: 2}}, Storage: []Word{{common.Hash{31: 1}, common.Hash{31: 2}}}, Reason: "0x6f6f"},

@@ -21,6 +21,7 @@ import (
 
 	"lockstep/internal/envx"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 	"lockstep/internal/secret"
 )
 
@@ -35,9 +36,7 @@ func TestBlockIsAskedForOnce(t *testing.T) {
 		if err != nil || block.Number != 17 || block.Hash.Hex() != blockHash || block.ParentHash.Hex() != parentHash || block.GasUsed != 21000 || block.HAPI != "0.75.0" {
 			t.Fatalf("%+v, %v", block, err)
 		}
-		if _, err := client.BlockByHash(t.Context(), common.HexToHash(blockHash)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(client.BlockByHash(t.Context(), common.HexToHash(blockHash)))(t)
 	}
 	if diff := cmp.Diff([]string{"blocks/17"}, n.requests()); diff != "" {
 		t.Error(diff)
@@ -239,15 +238,9 @@ func TestFailures(t *testing.T) {
 // the near end of a connection.
 func nobodyListens(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { listener.Close() })
-	conn, err := net.Dial("tcp", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(net.Dial("tcp", listener.Addr().String()))(t)
 	t.Cleanup(func() { conn.Close() })
 	return conn.LocalAddr().String()
 }
@@ -333,13 +326,8 @@ func TestHeaders(t *testing.T) {
 	config := defaults(t)
 	config.URL, config.AuthHeader, config.APIKey, config.Modularized = secret.URL(n.URL), "Bearer s3cret", "k3y", "true"
 	for ip, want := range map[string]string{"10.0.0.1": `for="10.0.0.1"`, "::1": `for="[::1]"`, "not an address": "", "": ""} {
-		client, err := New(config, Options{Origin: func(context.Context) Origin { return Origin{RequestID: "abc", ClientIP: ip} }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := client.BlockByNumber(t.Context(), 17); err != nil {
-			t.Fatal(err)
-		}
+		client := must.Get(New(config, Options{Origin: func(context.Context) Origin { return Origin{RequestID: "abc", ClientIP: ip} }}))(t)
+		must.Get(client.BlockByNumber(t.Context(), 17))(t)
 		got := <-headers
 		for name, value := range map[string]string{
 			"Authorization": "Bearer s3cret", "X-Api-Key": "k3y", "Is-Modularized": "true", "Requestid": "abc", "Forwarded": want,
@@ -427,9 +415,7 @@ func TestPreload(t *testing.T) {
 	client := connect(t, n.URL)
 	load := func(first, last uint64, pages ...string) {
 		t.Helper()
-		if err := client.Preload(t.Context(), first, last); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, client.Preload(t.Context(), first, last))
 		asked := n.requests()
 		for i := range asked {
 			asked[i] = strings.TrimPrefix(asked[i], "/prefix/api/v1/")
@@ -477,11 +463,7 @@ type blocked struct {
 func (b *blocked) client(t *testing.T) *Client {
 	config := defaults(t)
 	config.URL = "http://mirror"
-	client, err := New(config, Options{Transport: b})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client
+	return must.Get(New(config, Options{Transport: b}))(t)
 }
 
 func (b *blocked) RoundTrip(*http.Request) (*http.Response, error) {

@@ -16,6 +16,7 @@ import (
 
 	"lockstep/internal/eth"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -26,9 +27,7 @@ var compareBig = cmp.Comparer(func(a, b *big.Int) bool {
 
 func TestDecodeContractResult(t *testing.T) {
 	var got ContractResult
-	if err := unmarshal([]byte(resultJSON()), &got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unmarshal([]byte(resultJSON()), &got))
 	to := address(receiver)
 	amount, _ := new(big.Int).SetString("10000000000000000000000", 10)
 	want := ContractResult{
@@ -99,12 +98,9 @@ func TestDecodeForms(t *testing.T) {
 		Data               [][]byte
 		Words, None, Empty []Word
 	}
-	err := unmarshal([]byte(`{"Number":17,"Text":"18446744073709551615","Hex":"0x1f","Big":[-7,"12","0x12","0x",null,"0x`+strings.Repeat("f", 64)+`"],
+	must.Do(t, unmarshal([]byte(`{"Number":17,"Text":"18446744073709551615","Hex":"0x1f","Big":[-7,"12","0x12","0x",null,"0x`+strings.Repeat("f", 64)+`"],
 		"Hash":["0x1","123","0x`+strings.Repeat("ab", 48)+`","",null],"Address":["0x1","0x","",null],"Data":["0x","0x123","\u0030x12",null],
-		"Words":{"0x1":"0x2"},"None":null,"Empty":{},"Number":18}`), &got)
-	if err != nil {
-		t.Fatal(err)
-	}
+		"Words":{"0x1":"0x2"},"None":null,"Empty":{},"Number":18}`), &got))
 	one := common.HexToAddress("0x1")
 	want := got
 	want.Number, want.Text, want.Hex = 18, math.MaxUint64, 31
@@ -161,9 +157,7 @@ func FuzzDecode(f *testing.F) {
 func TestRecords(t *testing.T) {
 	full, block, empty := new(ContractResult), new(Block), new(Block)
 	for text, to := range map[string]any{resultJSON(`"created_contract_ids":[]`, `"created_contract_ids":["0.0.1003"]`): full, blockJSON(17): block} {
-		if err := stdunmarshal(text, to); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, stdunmarshal(text, to))
 	}
 	odd := *full
 	odd.Amount, odd.Input, odd.Output, odd.GasPrice, odd.Contract = big.NewInt(-7), []byte{}, nil, new(big.Int), hedera.ID{Shard: 1, Realm: 2, Num: 1 << 62}

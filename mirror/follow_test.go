@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"lockstep/internal/must"
 )
 
 func numbersOf(blocks []*Block) (numbers []uint64) {
@@ -53,9 +55,7 @@ func TestNextBlocksOutdatesHead(t *testing.T) {
 		t.Fatal(head, err)
 	}
 	n.set(latestPath, blocksJSON(`null`, 7))
-	if _, err := client.NextBlocks(t.Context(), 7); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(client.NextBlocks(t.Context(), 7))(t)
 	if head, err := client.LatestBlock(t.Context()); err != nil || head.Number != 7 {
 		t.Errorf("newest block after block 7 was told: %v, %v", head, err)
 	}

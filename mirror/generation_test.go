@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/must"
 	"lockstep/internal/secret"
 )
 
@@ -41,10 +42,7 @@ func TestGenerations(t *testing.T) {
 	config := defaults(t)
 	config.URL, config.RetryDelay, config.Timeout = secret.URL(n.URL), 0, envx.Millis(patience)
 	var told []uint64
-	client, err := New(config, Options{Log: slog.New(slog.DiscardHandler), WentBack: func(block uint64) { told = append(told, block) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(New(config, Options{Log: slog.New(slog.DiscardHandler), WentBack: func(block uint64) { told = append(told, block) }}))(t)
 	t.Cleanup(client.fetch.CloseIdleConnections)
 	read := func(requests int) {
 		t.Helper()

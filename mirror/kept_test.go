@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 	"lockstep/internal/redisx"
 )
@@ -34,10 +35,7 @@ func nothing(c *Config) { c.CacheEntries = 0 }
 // and a process keeps no more than it may. Nothing but that is asked for.
 func TestKept(t *testing.T) {
 	open := func(t *testing.T, url string) redis.UniversalClient {
-		client, err := redisx.Open(url, redisx.Options{Timeout: patience})
-		if err != nil {
-			t.Fatal(err)
-		}
+		client := must.Get(redisx.Open(url, redisx.Options{Timeout: patience}))(t)
 		t.Cleanup(func() { _ = client.Close() })
 		return client
 	}
@@ -133,10 +131,7 @@ func keptContract(t *testing.T, rt *rapid.T, run int, n *node, k keeping) {
 		actions["spoil"] = func(rt *rapid.T) {
 			record := keptRecord(now, someKey.Draw(rt, "key"))
 			key := "lockstep:cache:" + chainHash(run, now)[2:18] + ":" + kindResult + ":" + record.Hash.Hex()
-			raw, err := encodeRecord(record)
-			if err != nil {
-				rt.Fatal(err)
-			}
+			raw := must.Get(encodeRecord(record))(t)
 			spoilt := spoil(raw, rapid.IntRange(0, 3).Draw(rt, "how"))
 			until(t, "a spoilt record", func() bool { // a cluster that had no time may be down for a moment
 				return k.redis.Set(t.Context(), key, spoilt, 0).Err() == nil

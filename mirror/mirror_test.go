@@ -14,6 +14,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/must"
 	"lockstep/internal/secret"
 )
 
@@ -79,11 +80,7 @@ func (n *node) requests() []string {
 // defaults are the settings as an empty environment gives them.
 func defaults(t testing.TB) Config {
 	t.Helper()
-	config, err := env.ParseAsWithOptions[Config](env.Options{Environment: map[string]string{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return config
+	return must.Get(env.ParseAsWithOptions[Config](env.Options{Environment: map[string]string{}}))(t)
 }
 
 func connect(t testing.TB, url string, change ...func(*Config)) *Client {
@@ -100,10 +97,7 @@ func connectOver(t testing.TB, transport http.RoundTripper, url string, change .
 	for _, c := range change {
 		c(&config)
 	}
-	client, err := New(config, Options{Log: slog.New(slog.DiscardHandler), Transport: transport})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(New(config, Options{Log: slog.New(slog.DiscardHandler), Transport: transport}))(t)
 	t.Cleanup(client.fetch.CloseIdleConnections)
 	return client
 }

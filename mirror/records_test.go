@@ -14,6 +14,7 @@ import (
 
 	"lockstep/internal/eth"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 // answers is a node that gives one answer after the other, the last one for ever.
@@ -84,9 +85,7 @@ func TestBlockResults(t *testing.T) {
 		return `{"results":[` + strings.Join(items, ",") + `],"links":{"next":null}}`
 	}
 	var block Block
-	if err := unmarshal([]byte(blockJSON(17)), &block); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unmarshal([]byte(blockJSON(17)), &block))
 	n := newNode(t)
 	client := connect(t, n.URL, func(c *Config) { c.ImmatureAttempts = 2 })
 	n.set(window, results(resultJSON(), immature))

@@ -14,6 +14,7 @@ import (
 
 	"lockstep/internal/envx"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 // held is a node whose answers wait until they are released.
@@ -71,9 +72,7 @@ func TestFreshHead(t *testing.T) {
 	n.set(latestPath, blocksJSON("null", 20))
 	n.set("blocks/20", blockJSON(20))
 	head(18)
-	if _, err := client.BlockByNumber(t.Context(), 20); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(client.BlockByNumber(t.Context(), 20))(t)
 	head(20) // an answer told of a newer block
 	if diff := cmp.Diff([]string{latestPath, latestPath, "blocks/20", latestPath}, n.requests()); diff != "" {
 		t.Error(diff)

@@ -12,6 +12,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 	"lockstep/internal/redisx"
 	rediscache "lockstep/internal/relay/cache"
@@ -21,10 +22,7 @@ import (
 // sharing is a client of a mirror node that shares what Redis keeps with others.
 func sharing(t *testing.T, redisURL, url string, change ...func(*Config)) *Client {
 	t.Helper()
-	redis, err := redisx.Open(redisURL, redisx.Options{Timeout: patience})
-	if err != nil {
-		t.Fatal(err)
-	}
+	redis := must.Get(redisx.Open(redisURL, redisx.Options{Timeout: patience}))(t)
 	t.Cleanup(func() { _ = redis.Close() })
 	log := slog.New(slog.DiscardHandler)
 	store := rediscache.New(rediscache.Config{TTL: envx.Millis(time.Hour), MaxValue: 1 << 18, MaxBytes: 1 << 30, Timeout: envx.Millis(patience)}, redis, log)
@@ -43,10 +41,7 @@ func sharing(t *testing.T, redisURL, url string, change ...func(*Config)) *Clien
 	for _, c := range change {
 		c(&config)
 	}
-	client, err := New(config, Options{Log: log, Store: store})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(New(config, Options{Log: log, Store: store}))(t)
 	t.Cleanup(client.fetch.CloseIdleConnections)
 	return client
 }
@@ -63,9 +58,7 @@ type keptRead struct {
 func keptReads(t *testing.T) []keptRead {
 	t.Helper()
 	block := new(Block)
-	if err := unmarshal([]byte(blockJSON(17)), block); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unmarshal([]byte(blockJSON(17)), block))
 	return []keptRead{
 		{"block", func(ctx context.Context, c *Client) (any, error) { return c.BlockByNumber(ctx, 17) }},
 		{"block by hash", func(ctx context.Context, c *Client) (any, error) {
@@ -150,9 +143,7 @@ func TestDamagedRecordsAreIgnored(t *testing.T) {
 	server, n := redistest.Start(t), populated(t)
 	one := everything(t, sharing(t, server.URL(), n.URL))
 	for _, key := range written(t, server, recordsOfEverything) {
-		if err := server.Client().SetRange(t.Context(), key, 3, "damage").Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, server.Client().SetRange(t.Context(), key, 3, "damage").Err())
 	}
 	client := sharing(t, server.URL(), n.URL)
 	if diff := sameRecord(one, everything(t, client)); diff != "" {
@@ -171,9 +162,7 @@ func TestWhatIsNotShared(t *testing.T) {
 	if _, err := client.BlockByNumber(t.Context(), 18); err == nil {
 		t.Fatal("there is no block 18")
 	}
-	if _, err := client.BlockByNumber(t.Context(), 17); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(client.BlockByNumber(t.Context(), 17))(t)
 	for _, key := range written(t, server, 2) {
 		if strings.Contains(key, ":b:18") {
 			t.Errorf("%s is kept", key)

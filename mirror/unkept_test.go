@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 )
 
@@ -83,10 +84,7 @@ func TestErrorsAreNotKept(t *testing.T) {
 				flushed(t, relay)
 				populate(n)
 				n.set(earliestPath, oldest)
-				want, err := read.from(t.Context(), connect(t, good.URL))
-				if err != nil {
-					t.Fatal(err)
-				}
+				want := must.Get(read.from(t.Context(), connect(t, good.URL)))(t)
 				for name, reader := range map[string]*Client{"the same relay": relay, "another one": sharing(t, server.URL(), n.URL)} {
 					got, err := read.from(t.Context(), reader)
 					if err != nil {

@@ -26,6 +26,7 @@ import (
 	"lockstep/internal/envx"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 	"lockstep/mirror/fetch"
 )
 
@@ -39,10 +40,7 @@ type chain struct {
 
 func newChain(t *testing.T) *chain {
 	t.Helper()
-	l, err := ledger.New(ledger.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(ledger.New(ledger.Config{}))(t)
 	return &chain{t: t, ledger: l}
 }
 
@@ -251,10 +249,7 @@ func until(t *testing.T, what string, condition func() bool) {
 
 func latest(t *testing.T, c *Client) uint64 {
 	t.Helper()
-	b, err := c.LatestBlock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(c.LatestBlock(t.Context()))(t)
 	return b.Number
 }
 
@@ -323,9 +318,7 @@ func TestBreaker(t *testing.T) {
 		before := first.asked.Load()
 		first.spoiled(mirrorrest.Fault{Status: 503})
 		for range 10 {
-			if _, err := client.BlockByNumber(t.Context(), 1); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(client.BlockByNumber(t.Context(), 1))(t)
 		}
 		if asked := first.asked.Load() - before; asked != 3 {
 			t.Errorf("the broken one was asked %d times", asked)
@@ -334,9 +327,7 @@ func TestBreaker(t *testing.T) {
 		look(t, client)
 		before = first.asked.Load()
 		until(t, "the first one is used again", func() bool {
-			if _, err := client.BlockByNumber(t.Context(), 1); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(client.BlockByNumber(t.Context(), 1))(t)
 			return client.Upstreams()[0].Open && first.asked.Load() > before
 		})
 	})
@@ -440,10 +431,7 @@ func lags(t *testing.T, client *Client) (all []float64) {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(client.Collectors()...)
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := must.Get(registry.Gather())(t)
 	for _, f := range families {
 		if f.GetName() != "rpc_relay_mirror_upstream_lag_blocks" {
 			continue

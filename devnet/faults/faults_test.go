@@ -14,6 +14,7 @@ import (
 	"lockstep/devnet/mirrorrest"
 	"lockstep/devnet/node"
 	"lockstep/internal/hapi"
+	"lockstep/internal/must"
 )
 
 var (
@@ -46,9 +47,7 @@ func TestWhichCallsAreSpoiled(t *testing.T) {
 		{`{"at":"submit","skip":1,"times":1`, []node.Call{ethereum, ethereum, ethereum}, ".x."},
 	} {
 		var rules Rules
-		if err := rules.Set([]byte("[" + test.rule + "," + spoiled + "}]")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, rules.Set([]byte("["+test.rule+","+spoiled+"}]")))
 		got := ""
 		for _, call := range test.calls {
 			if rules.Node(call) == (node.Fault{DropBefore: true}) {
@@ -65,16 +64,14 @@ func TestWhichCallsAreSpoiled(t *testing.T) {
 
 func TestWhatRulesDo(t *testing.T) {
 	var rules Rules
-	if err := rules.Set([]byte(`[
+	must.Do(t, rules.Set([]byte(`[
 		{"at":"submit","times":1,"status":"BUSY","delay":"1.5s"},
 		{"at":"submit","times":1,"grpc":"PERMISSION_DENIED"},
 		{"at":"submit","times":1,"outcome":"THROTTLED_AT_CONSENSUS","goAway":true},
 		{"at":"submit","vanish":true,"lose":true,"dropAfter":true},
 		{"at":"mirror","path":"/blocks","httpStatus":429,"retryAfter":"2s"},
 		{"at":"mirror","cut":true}
-	]`)); err != nil {
-		t.Fatal(err)
-	}
+	]`)))
 	for i, want := range []node.Fault{
 		{Status: hapi.ResponseCodeEnum_BUSY, Delay: 1500 * time.Millisecond},
 		{Code: codes.PermissionDenied},
@@ -90,10 +87,7 @@ func TestWhatRulesDo(t *testing.T) {
 		"/api/v1/blocks":     {Status: 429, RetryAfter: 2 * time.Second},
 		"/api/v1/accounts/2": {Cut: true},
 	} {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1"+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1"+path, nil))(t)
 		if got := rules.Mirror(request); got != want {
 			t.Errorf("%s: %+v, want %+v", path, got, want)
 		}
@@ -102,9 +96,7 @@ func TestWhatRulesDo(t *testing.T) {
 
 func TestBadRules(t *testing.T) {
 	var rules Rules
-	if err := rules.Set([]byte(`[{"at":"submit","dropBefore":true}]`)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, rules.Set([]byte(`[{"at":"submit","dropBefore":true}]`)))
 	for _, bad := range []string{
 		"", "{}", `[{"at":"here"}]`, `[{"at":"submit","status":"TIRED"}]`, `[{"at":"submit","grpc":"TIRED"}]`, `[{"at":"submit","chance":2}]`, `[{"at":"submit","delay":"-1s"}]`,
 		`[{"at":"submit","delay":5}]`, `[{"at":"submit","colour":"red"}]`, `[{"at":"mirror","httpStatus":200}]`, `[] []`,
@@ -125,31 +117,20 @@ func TestControlPort(t *testing.T) {
 			t.Errorf("listens on %s", address)
 		}
 	}
-	l, err := Listen(t.Context(), "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(Listen(t.Context(), "127.0.0.1:0"))(t)
 	var rules Rules
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- rules.Serve(ctx, l) }()
 	ask := func(method, path, host, body string) (int, string) {
-		request, err := http.NewRequestWithContext(t.Context(), method, "http://"+l.Addr().String()+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		request := must.Get(http.NewRequestWithContext(t.Context(), method, "http://"+l.Addr().String()+path, strings.NewReader(body)))(t)
 		if host != "" {
 			request.Host = host
 		}
 		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer response.Body.Close()
-		text, err := io.ReadAll(response.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(io.ReadAll(response.Body))(t)
 		return response.StatusCode, string(text)
 	}
 	for _, step := range []struct {

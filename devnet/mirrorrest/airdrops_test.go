@@ -9,6 +9,7 @@ import (
 	"lockstep/devnet/ledger"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 // airdropScene has the treasury send coins to two accounts and NFTs to one, none of which
@@ -91,10 +92,7 @@ func TestAirdrops(t *testing.T) {
 		spec.check(t, http.MethodGet, "accounts/{idOrAliasOrEvmAddress}/airdrops/"+side, n.do(http.MethodGet, "/api/v1/"+path, ""))
 	}
 	// A claim ends one.
-	receiver, err := hedera.ParseID(to[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	receiver := must.Get(hedera.ParseID(to[1]))(t)
 	n.mustSucceed(n.handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenClaimAirdrop{TokenClaimAirdrop: &hapi.TokenClaimAirdropTransactionBody{
 		PendingAirdrops: []*hapi.PendingAirdropId{{
 			SenderId: accountID(2), ReceiverId: accountID(receiver.Num),

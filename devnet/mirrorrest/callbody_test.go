@@ -10,6 +10,7 @@ import (
 
 	"lockstep/devnet/ledger"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 const (
@@ -52,10 +53,7 @@ func TestCallBody(t *testing.T) {
 		{name: "data too long", body: `{"to":"` + bob + `","data":"0x` + strings.Repeat("00", maxCallLen+1) + `"}`, problems: []string{"data field invalid hexadecimal string"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			body, err := parseCall([]byte(test.body))
-			if err != nil {
-				t.Fatal(err)
-			}
+			body := must.Get(parseCall([]byte(test.body)))(t)
 			got, problems := body.call()
 			if diff := cmp.Diff(test.problems, problems); diff != "" {
 				t.Fatalf("problems (-want +got):\n%s", diff)
@@ -72,13 +70,10 @@ func TestCallBody(t *testing.T) {
 
 func TestCallOverrides(t *testing.T) {
 	slot := func(n string) string { return "0x" + strings.Repeat("0", 64-len(n)) + n }
-	body, err := parseCall(fmt.Appendf(nil, `{"to":%q,"state_overrides":[
+	body := must.Get(parseCall(fmt.Appendf(nil, `{"to":%q,"state_overrides":[
 		{"address":%q,"balance":"0x10","nonce":"0x2","code":"0x6001","state_diff":[{"key":%q,"value":%q}]},
 		{"address":%q,"code":"0x","state":[{"key":%q,"value":%q}]}]}`,
-		bob, alice, slot("1"), slot("2"), bob, slot("3"), slot("4")))
-	if err != nil {
-		t.Fatal(err)
-	}
+		bob, alice, slot("1"), slot("2"), bob, slot("3"), slot("4"))))(t)
 	call, problems := body.call()
 	if len(problems) > 0 {
 		t.Fatal(problems)
@@ -106,10 +101,7 @@ func TestCallOverrides(t *testing.T) {
 		"too many accounts":  `[` + strings.Repeat(`{"address":"`+bob+`"},`, maxOverrides) + `{"address":"` + bob + `"}]`,
 		"too many slots":     `[{"address":"` + bob + `","state":[` + strings.Repeat(entry+",", maxOverrideSlots) + entry + `]}]`,
 	} {
-		body, err := parseCall([]byte(`{"to":"` + bob + `","state_overrides":` + bad + `}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		body := must.Get(parseCall([]byte(`{"to":"` + bob + `","state_overrides":` + bad + `}`)))(t)
 		if _, problems := body.call(); len(problems) != 1 {
 			t.Errorf("%s: problems %v", name, problems)
 		}

@@ -14,15 +14,13 @@ import (
 
 	"lockstep/devnet/ledger"
 	"lockstep/devnet/mirrorrest"
+	"lockstep/internal/must"
 )
 
 // faulty serves a ledger over a socket, where connections can break.
 func faulty(t *testing.T, closing <-chan struct{}, fault func(*http.Request) mirrorrest.Fault) *httptest.Server {
 	t.Helper()
-	l, err := ledger.New(ledger.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(ledger.New(ledger.Config{}))(t)
 	server := httptest.NewServer(mirrorrest.New(mirrorrest.Config{
 		View: l.View, Log: slog.New(slog.DiscardHandler), Closing: closing, Fault: fault,
 	}))
@@ -40,10 +38,7 @@ type fetched struct {
 
 func fetch(ctx context.Context, t *testing.T, url string) (f fetched) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/api/v1/blocks", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, url+"/api/v1/blocks", nil))(t)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	answer, err := client.Do(request)
 	if err != nil {

@@ -26,6 +26,7 @@ import (
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 // A network is a real ledger with the API over it.
@@ -39,10 +40,7 @@ type network struct {
 
 func newNetwork(t testing.TB, cfg ledger.Config) *network {
 	t.Helper()
-	l, err := ledger.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(ledger.New(cfg))(t)
 	n := &network{t: t, ledger: l, genesis: l.View().Time()}
 	n.handler = mirrorrest.New(mirrorrest.Config{View: l.View, Log: slog.New(slog.DiscardHandler)})
 	return n
@@ -108,22 +106,10 @@ func (n *network) signAndHandle(i int, fields types.TxData) *ledger.Record {
 // signFor is signAndHandle for any chain.
 func (n *network) signFor(signer types.Signer, i int, fields types.TxData) *ledger.Record {
 	n.t.Helper()
-	key, err := crypto.HexToECDSA(account(i).PrivateKey)
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	tx, err := types.SignNewTx(key, signer, fields)
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	raw, err := tx.MarshalBinary()
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	decoded, err := eth.DecodeTx(raw)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	key := must.Get(crypto.HexToECDSA(account(i).PrivateKey))(n.t)
+	tx := must.Get(types.SignNewTx(key, signer, fields))(n.t)
+	raw := must.Get(tx.MarshalBinary())(n.t)
+	decoded := must.Get(eth.DecodeTx(raw))(n.t)
 	return n.handle(&hapi.TransactionBody{
 		Data: &hapi.TransactionBody_EthereumTransaction{EthereumTransaction: &hapi.EthereumTransactionBody{
 			EthereumData: raw, MaxGasAllowance: 100_000_000,
@@ -161,18 +147,9 @@ func (n *network) handle(body *hapi.TransactionBody, ethereum *eth.Tx) *ledger.R
 	body.TransactionFee = 1_000_000_000
 	body.TransactionValidDuration = &hapi.Duration{Seconds: 120}
 	body.Memo = proto.String("Grüße")
-	raw, err := proto.Marshal(body)
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	private, err := hedera.ParsePrivateKey(devaccounts.OperatorKey, hedera.FormatHexEd25519)
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	signature, err := private.Sign(raw)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	raw := must.Get(proto.Marshal(body))(n.t)
+	private := must.Get(hedera.ParsePrivateKey(devaccounts.OperatorKey, hedera.FormatHexEd25519))(n.t)
+	signature := must.Get(private.Sign(raw))(n.t)
 	return n.ledger.Handle(&ledger.Submission{
 		Body:  body,
 		ID:    hedera.TransactionID{Payer: hedera.Entity(2), ValidStart: start},

@@ -18,6 +18,7 @@ import (
 
 	"lockstep/devnet/ledger"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 // A specification is the published description of the API.
@@ -25,14 +26,8 @@ type specification struct{ doc *openapi3.T }
 
 func loadSpecification(t *testing.T) *specification {
 	t.Helper()
-	raw, err := os.ReadFile("testdata/mirror-openapi.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc, err := openapi3.NewLoader().LoadFromData(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(os.ReadFile("testdata/mirror-openapi.yml"))(t)
+	doc := must.Get(openapi3.NewLoader().LoadFromData(raw))(t)
 	s := &specification{doc}
 	s.amend(t)
 	return s

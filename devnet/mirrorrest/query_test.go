@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"lockstep/internal/must"
 )
 
 var testParams = params{"timestamp": isTime, "block.number": isBlockNumber, "hbar": isFlag}
@@ -111,10 +113,7 @@ func TestBounds(t *testing.T) {
 		{"n=gt:9223372036854775807", nil},
 		{"n=lt:0", nil},
 	} {
-		q, err := parseQuery(test.raw, params{"n": isCount}, ascending)
-		if err != nil {
-			t.Fatal(err)
-		}
+		q := must.Get(parseQuery(test.raw, params{"n": isCount}, ascending))(t)
 		b := q.bounds("n", parseCount)
 		var got []int64
 		low, high := b.span()
@@ -147,10 +146,7 @@ func TestNextLink(t *testing.T) {
 		{"m=a%26b", []cursor{{name: "n", value: "7"}}, "/p?m=a%26b&n=gt:7"},
 	} {
 		anything := func(operator, string) bool { return true }
-		q, err := parseQuery(test.raw, params{"n": anything, "m": anything}, ascending)
-		if err != nil {
-			t.Fatal(err)
-		}
+		q := must.Get(parseQuery(test.raw, params{"n": anything, "m": anything}, ascending))(t)
 		if got := *q.next("/p", test.cursors).Next; got != test.want {
 			t.Errorf("after %q: %s, want %s", test.raw, got, test.want)
 		}

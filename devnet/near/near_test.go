@@ -11,6 +11,7 @@ import (
 
 	"github.com/holiman/uint256"
 
+	"lockstep/internal/must"
 	"lockstep/internal/near"
 )
 
@@ -48,12 +49,9 @@ func (w *world) tx(signer string, nonce uint64, receiver string, actions ...near
 	w.chain.mu.Lock()
 	hash := w.chain.head().hash
 	w.chain.mu.Unlock()
-	signed, err := near.Transaction{
+	signed := must.Get(near.Transaction{
 		Signer: signer, PublicKey: w.keys[signer].Public(), Nonce: nonce, Receiver: receiver, BlockHash: hash, Actions: actions,
-	}.Sign(w.keys[signer])
-	if err != nil {
-		w.Fatal(err)
-	}
+	}.Sign(w.keys[signer]))(w)
 	return signed
 }
 
@@ -68,62 +66,39 @@ type answer struct {
 // post calls the node; ok is false if the connection broke.
 func (w *world) post(method string, params any) (got answer, ok bool) {
 	w.Helper()
-	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
-	if err != nil {
-		w.Fatal(err)
-	}
-	request, err := http.NewRequestWithContext(w.Context(), http.MethodPost, w.url, bytes.NewReader(body))
-	if err != nil {
-		w.Fatal(err)
-	}
+	body := must.Get(json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params}))(w)
+	request := must.Get(http.NewRequestWithContext(w.Context(), http.MethodPost, w.url, bytes.NewReader(body)))(w)
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return got, false
 	}
 	defer response.Body.Close()
-	if err := json.NewDecoder(response.Body).Decode(&got); err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, json.NewDecoder(response.Body).Decode(&got))
 	return got, true
 }
 
 // offer sends without waiting for a block, and returns what the node has against it.
 func (w *world) offer(tx near.SignedTransaction) string {
 	w.Helper()
-	data, err := tx.Encode()
-	if err != nil {
-		w.Fatal(err)
-	}
-	decoded, err := near.DecodeTransaction(data)
-	if err != nil {
-		w.Fatal(err)
-	}
+	data := must.Get(tx.Encode())(w)
+	decoded := must.Get(near.DecodeTransaction(data))(w)
 	refusal := w.chain.send(decoded)
 	if refusal == nil {
 		return ""
 	}
-	text, err := json.Marshal(refusal)
-	if err != nil {
-		w.Fatal(err)
-	}
+	text := must.Get(json.Marshal(refusal))(w)
 	return string(text)
 }
 
 // status is what the node says of a transaction.
 func (w *world) status(tx near.SignedTransaction) (level, status string) {
 	w.Helper()
-	hash, err := tx.Hash()
-	if err != nil {
-		w.Fatal(err)
-	}
+	hash := must.Get(tx.Hash())(w)
 	got, _ := w.post("tx", map[string]any{"tx_hash": hash.String(), "sender_account_id": tx.Signer, "wait_until": "NONE"})
 	if got.Error != nil {
 		return got.Error.Cause.Name, ""
 	}
-	text, err := json.Marshal(got.Result["status"])
-	if err != nil {
-		w.Fatal(err)
-	}
+	text := must.Get(json.Marshal(got.Result["status"]))(w)
 	return got.Result["final_execution_status"].(string), string(text)
 }
 
@@ -259,12 +234,9 @@ func TestAllOrNothing(t *testing.T) {
 // TestDelegate carries alice's action twice: the second time her key's nonce is used.
 func TestDelegate(t *testing.T) {
 	w := newWorld(t, Config{})
-	signed, err := near.DelegateAction{
+	signed := must.Get(near.DelegateAction{
 		Sender: "alice.test", Receiver: "bob.test", Actions: []near.Action{give(5)}, Nonce: 1, MaxBlockHeight: 100, PublicKey: w.keys["alice.test"].Public(),
-	}.Sign(w.keys["alice.test"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	}.Sign(w.keys["alice.test"]))(t)
 	alice, bob := w.balance("alice.test"), w.balance("bob.test")
 	first := w.tx("relayer.test", 1, "alice.test", near.Delegate{SignedDelegate: signed})
 	second := w.tx("relayer.test", 2, "alice.test", near.Delegate{SignedDelegate: signed})
@@ -301,10 +273,7 @@ func TestDelegate(t *testing.T) {
 func TestFaults(t *testing.T) {
 	w := newWorld(t, Config{})
 	send := func(tx near.SignedTransaction) (answer, bool) {
-		data, err := tx.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(tx.Encode())(t)
 		return w.post("send_tx", map[string]any{"signed_tx_base64": base64.StdEncoding.EncodeToString(data), "wait_until": "NONE"})
 	}
 	lost, never := w.tx("alice.test", 1, "bob.test", give(1)), w.tx("alice.test", 2, "bob.test", give(1))

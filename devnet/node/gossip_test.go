@@ -14,6 +14,7 @@ import (
 	"lockstep/devnet/ledger"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 // run starts the gossip of a network in a bubble of fake time.
@@ -223,12 +224,10 @@ func FuzzSubmit(f *testing.F) {
 		{Data: &hapi.TransactionBody_FileCreate{FileCreate: &hapi.FileCreateTransactionBody{Contents: []byte("x")}}},
 		{Data: &hapi.TransactionBody_CryptoCreateAccount{CryptoCreateAccount: &hapi.CryptoCreateTransactionBody{}}},
 	} {
-		raw, err := proto.Marshal(o.sign(o.body(p, b), p.key))
-		f.Add(must(f, raw, err))
+		f.Add(must.Get(proto.Marshal(o.sign(o.body(p, b), p.key)))(f))
 	}
-	l, err := ledger.New(ledger.Config{})
-	network := newNetwork(f, Config{Ledger: must(f, l, err)})
-	n := network.Nodes()[0]
+	l := must.Get(ledger.New(ledger.Config{}))(f)
+	n := newNetwork(f, Config{Ledger: l}).Nodes()[0]
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		tx := new(hapi.Transaction)
 		if proto.Unmarshal(raw, tx) != nil {
@@ -259,12 +258,10 @@ func FuzzBody(f *testing.F) {
 			DeleteAccountID: hedera.Entity(1003).AccountID(), TransferAccountID: p.id.AccountID(),
 		}}},
 	} {
-		raw, err := proto.Marshal(b)
-		f.Add(must(f, raw, err))
+		f.Add(must.Get(proto.Marshal(b))(f))
 	}
-	l, err := ledger.New(ledger.Config{History: 16})
-	network := newNetwork(f, Config{Ledger: must(f, l, err)})
-	n := network.Nodes()[0]
+	l := must.Get(ledger.New(ledger.Config{History: 16}))(f)
+	n := newNetwork(f, Config{Ledger: l}).Nodes()[0]
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		b := new(hapi.TransactionBody)
 		if proto.Unmarshal(raw, b) != nil {

@@ -16,6 +16,7 @@ import (
 
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 func TestPrecheck(t *testing.T) {
@@ -106,8 +107,7 @@ func TestPrecheck(t *testing.T) {
 func TestUnsupportedBody(t *testing.T) {
 	n := newNetwork(t, Config{}).Nodes()[0]
 	o, p := &order{t: t}, dev(t, 0)
-	raw, err := proto.Marshal(o.body(p, &hapi.TransactionBody{}))
-	raw = append(must(t, raw, err), 0xba, 0x01, 0x00) // field 23, freeze, empty
+	raw := append(must.Get(proto.Marshal(o.body(p, &hapi.TransactionBody{})))(t), 0xba, 0x01, 0x00) // field 23, freeze, empty
 	if got := submit(t, n, o.envelope(raw, p.key)); got != hapi.ResponseCodeEnum_NOT_SUPPORTED {
 		t.Errorf("precheck %s", got)
 	}
@@ -236,9 +236,7 @@ func TestEnvelopesOfTheOfficialSDK(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			tx := new(hapi.Transaction)
-			if err := proto.Unmarshal(bytesOf(t, tt.tx), tx); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, proto.Unmarshal(bytesOf(t, tt.tx), tx))
 			sub, code := Decode(tx)
 			if code != hapi.ResponseCodeEnum_OK {
 				t.Fatal(code)
@@ -261,9 +259,7 @@ func TestEnvelopesOfTheOfficialSDK(t *testing.T) {
 			spoilt := bytesOf(t, tt.tx)
 			at := bytes.Index(spoilt, bytesOf(t, tt.body)) + len(tt.body)/2 - 1
 			spoilt[at] ^= 1
-			if err := proto.Unmarshal(spoilt, tx); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, proto.Unmarshal(spoilt, tx))
 			if sub, _ := Decode(tx); sub.Signatures.Signed(key) {
 				t.Error("the signature verifies over another body")
 			}
@@ -273,23 +269,17 @@ func TestEnvelopesOfTheOfficialSDK(t *testing.T) {
 
 func bytesOf(t testing.TB, text string) []byte {
 	t.Helper()
-	b, err := hex.DecodeString(text)
-	return must(t, b, err)
+	return must.Get(hex.DecodeString(text))(t)
 }
 
 // dial starts the network and connects to its first node.
 func dial(t testing.TB, n *Network) *grpc.ClientConn {
 	t.Helper()
-	if err := n.Listen(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, n.Listen(t.Context()))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- n.Run(ctx) }()
-	conn, err := grpc.NewClient(n.Addrs()[0], grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(grpc.NewClient(n.Addrs()[0], grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	t.Cleanup(func() {
 		if err := conn.Close(); err != nil {
 			t.Error(err)
@@ -309,9 +299,7 @@ func TestOverGRPC(t *testing.T) {
 	fresh := common.HexToAddress("0x00112233445566778899aabbccddeeff00112233")
 	b := o.body(p, transfer(p.id.AccountID(), alias(fresh), 700))
 	response := new(hapi.TransactionResponse)
-	if err := conn.Invoke(t.Context(), hapi.MethodCryptoTransfer, o.sign(b, p.key), response); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, conn.Invoke(t.Context(), hapi.MethodCryptoTransfer, o.sign(b, p.key), response))
 	if response.GetNodeTransactionPrecheckCode() != hapi.ResponseCodeEnum_OK {
 		t.Fatal(response)
 	}
@@ -320,9 +308,7 @@ func TestOverGRPC(t *testing.T) {
 	ask := func(method string, query *hapi.Query) *hapi.Response {
 		t.Helper()
 		answer = new(hapi.Response)
-		if err := conn.Invoke(t.Context(), method, query, answer); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, conn.Invoke(t.Context(), method, query, answer))
 		return answer
 	}
 	kind := hapi.ResponseType_COST_ANSWER
@@ -392,9 +378,7 @@ func TestPanicIsContained(t *testing.T) {
 
 func TestPortTaken(t *testing.T) {
 	first := newNetwork(t, Config{Listen: "127.0.0.1:0"})
-	if err := first.Listen(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, first.Listen(t.Context()))
 	defer first.Close()
 	second := newNetwork(t, Config{Listen: first.Addrs()[0]})
 	if err := second.Listen(t.Context()); err == nil {

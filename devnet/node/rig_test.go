@@ -15,24 +15,15 @@ import (
 	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
-
-func must[T any](t testing.TB, v T, err error) T {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
-}
 
 func newNetwork(t testing.TB, cfg Config) *Network {
 	t.Helper()
 	if cfg.Ledger == nil {
-		l, err := ledger.New(ledger.Config{Nodes: NodeAccounts(max(cfg.Nodes, 1))})
-		cfg.Ledger = must(t, l, err)
+		cfg.Ledger = must.Get(ledger.New(ledger.Config{Nodes: NodeAccounts(max(cfg.Nodes, 1))}))(t)
 	}
-	n, err := New(cfg)
-	return must(t, n, err)
+	return must.Get(New(cfg))(t)
 }
 
 // payer is dev account n with its key.
@@ -50,11 +41,9 @@ func dev(t testing.TB, n int) payer {
 	if len(a.PublicKey) == 32 {
 		format = hedera.FormatHexEd25519
 	}
-	key, err := hedera.ParsePrivateKey(a.PrivateKey, format)
-	p := payer{id: a.ID, key: must(t, key, err), at: a.EVMAddress()}
+	p := payer{id: a.ID, key: must.Get(hedera.ParsePrivateKey(a.PrivateKey, format))(t), at: a.EVMAddress()}
 	if format == hedera.FormatHexECDSA {
-		ec, err := crypto.HexToECDSA(a.PrivateKey)
-		p.ec = must(t, ec, err)
+		p.ec = must.Get(crypto.HexToECDSA(a.PrivateKey))(t)
 	}
 	return p
 }
@@ -89,16 +78,14 @@ func (o *order) body(p payer, b *hapi.TransactionBody) *hapi.TransactionBody {
 
 func (o *order) sign(b *hapi.TransactionBody, keys ...*hedera.PrivateKey) *hapi.Transaction {
 	o.t.Helper()
-	raw, err := proto.Marshal(b)
-	return o.envelope(must(o.t, raw, err), keys...)
+	return o.envelope(must.Get(proto.Marshal(b))(o.t), keys...)
 }
 
 func (o *order) envelope(raw []byte, keys ...*hedera.PrivateKey) *hapi.Transaction {
 	o.t.Helper()
 	sigs := &hapi.SignatureMap{}
 	for _, key := range keys {
-		s, err := key.Sign(raw)
-		s = must(o.t, s, err)
+		s := must.Get(key.Sign(raw))(o.t)
 		pair := &hapi.SignaturePair{PubKeyPrefix: key.Public()}
 		if key.Kind() == hedera.Ed25519 {
 			pair.Signature = &hapi.SignaturePair_Ed25519{Ed25519: s}
@@ -107,8 +94,7 @@ func (o *order) envelope(raw []byte, keys ...*hedera.PrivateKey) *hapi.Transacti
 		}
 		sigs.SigPair = append(sigs.SigPair, pair)
 	}
-	signed, err := proto.Marshal(&hapi.SignedTransaction{BodyBytes: raw, SigMap: sigs})
-	return &hapi.Transaction{SignedTransactionBytes: must(o.t, signed, err)}
+	return &hapi.Transaction{SignedTransactionBytes: must.Get(proto.Marshal(&hapi.SignedTransaction{BodyBytes: raw, SigMap: sigs}))(o.t)}
 }
 
 func transfer(from, to *hapi.AccountID, amount int64) *hapi.TransactionBody {
@@ -125,26 +111,23 @@ func alias(a common.Address) *hapi.AccountID {
 
 func ethereum(t testing.TB, from payer, nonce uint64, to *common.Address, gas uint64) *hapi.TransactionBody {
 	t.Helper()
-	tx, err := types.SignNewTx(from.ec, types.LatestSignerForChainID(big.NewInt(298)), &types.DynamicFeeTx{
+	tx := types.MustSignNewTx(from.ec, types.LatestSignerForChainID(big.NewInt(298)), &types.DynamicFeeTx{
 		ChainID: big.NewInt(298), Nonce: nonce, To: to, Gas: gas, Value: hedera.Tinybar(1).Weibar(),
 		GasFeeCap: hedera.Tinybar(100).Weibar(), GasTipCap: new(big.Int),
 	})
-	raw, err2 := must(t, tx, err).MarshalBinary()
 	return &hapi.TransactionBody{Data: &hapi.TransactionBody_EthereumTransaction{
-		EthereumTransaction: &hapi.EthereumTransactionBody{EthereumData: must(t, raw, err2)},
+		EthereumTransaction: &hapi.EthereumTransactionBody{EthereumData: must.Get(tx.MarshalBinary())(t)},
 	}}
 }
 
 func submit(t testing.TB, n *Node, tx *hapi.Transaction) hedera.Status {
 	t.Helper()
-	response, err := n.Submit(t.Context(), tx)
-	return must(t, response, err).GetNodeTransactionPrecheckCode()
+	return must.Get(n.Submit(t.Context(), tx))(t).GetNodeTransactionPrecheckCode()
 }
 
 func receipt(t testing.TB, n *Node, id *hapi.TransactionID) *hapi.TransactionGetReceiptResponse {
 	t.Helper()
-	response, err := n.Query(t.Context(), &hapi.Query{Query: &hapi.Query_TransactionGetReceipt{
+	return must.Get(n.Query(t.Context(), &hapi.Query{Query: &hapi.Query_TransactionGetReceipt{
 		TransactionGetReceipt: &hapi.TransactionGetReceiptQuery{TransactionID: id, IncludeChildReceipts: true, IncludeDuplicates: true},
-	}})
-	return must(t, response, err).GetTransactionGetReceipt()
+	}}))(t).GetTransactionGetReceipt()
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/internal/must"
 )
 
 func TestIDTextAndLongZero(t *testing.T) {
@@ -187,10 +189,7 @@ func TestPrivateKeyFormats(t *testing.T) {
 }
 
 func TestPrivateKeyErrorsAndPrintsHideTheSecret(t *testing.T) {
-	key, err := ParsePrivateKey(devECDSA, FormatHexECDSA)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(ParsePrivateKey(devECDSA, FormatHexECDSA))(t)
 	for _, text := range []string{fmt.Sprint(key), fmt.Sprintf("%v %+v %#v %s", key, key, key, key)} {
 		if strings.Contains(text, devECDSA) {
 			t.Errorf("the secret is in %q", text)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/must"
 )
 
 // slow is a mirror node that answers after a time.
@@ -39,9 +40,7 @@ func (s *slow) hedge(t *testing.T, f *Fetcher, takes time.Duration) time.Duratio
 	s.mu.Lock()
 	s.takes, s.arrivals = takes, nil
 	s.mu.Unlock()
-	if _, err := f.Do(t.Context(), Request{Label: "x", Path: "x"}, ignored); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(f.Do(t.Context(), Request{Label: "x", Path: "x"}, ignored))(t)
 	synctest.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,26 +15,20 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/must"
 	"lockstep/internal/secret"
 )
 
 // defaults are the settings as an empty environment gives them.
 func defaults(t testing.TB) Config {
 	t.Helper()
-	config, err := env.ParseAsWithOptions[Config](env.Options{Environment: map[string]string{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return config
+	return must.Get(env.ParseAsWithOptions[Config](env.Options{Environment: map[string]string{}}))(t)
 }
 
 func newFetcher(t *testing.T, config Config, deps Deps) *Fetcher {
 	t.Helper()
 	deps.Log = slog.New(slog.DiscardHandler)
-	f, err := New(config, deps)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(New(config, deps))(t)
 	t.Cleanup(f.CloseIdleConnections)
 	return f
 }
@@ -110,10 +104,7 @@ func TestBaseURL(t *testing.T) {
 func TestAddresses(t *testing.T) {
 	config := defaults(t)
 	config.URL, config.Web3URL = "http://a:1/key, b ,http://a:1/other", "http://w"
-	all, err := config.upstreams()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(config.upstreams())(t)
 	var got []string
 	for _, u := range all {
 		got = append(got, u.name+" "+u.rest.base+" "+u.web3.base)
