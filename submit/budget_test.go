@@ -33,11 +33,11 @@ const (
 
 // newBudget runs a budget to which every transaction costs the fee. asked are the ids that
 // it wants to know the fee of.
-func newBudget(t *testing.T, total hedera.Tinybar) (b *limit.Budget, asked func() []hedera.TransactionID) {
+func newBudget(t *testing.T, total, perIP hedera.Tinybar) (b *limit.Budget, asked func() []hedera.TransactionID) {
 	t.Helper()
 	var mu sync.Mutex
 	var ids []hedera.TransactionID
-	b, err := limit.New(limit.Config{Total: total, Basic: total, PerIP: total, Window: envx.Millis(24 * time.Hour), Plans: "[]"}, limit.Deps{
+	b, err := limit.New(limit.Config{Total: total, Basic: total, PerIP: perIP, Window: envx.Millis(24 * time.Hour), Plans: "[]"}, limit.Deps{
 		Fee: func(_ context.Context, id hedera.TransactionID) (hedera.Tinybar, bool, error) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -106,7 +106,7 @@ func TestBudgetIsSettledOnEveryPath(t *testing.T) {
 				if test.fault != nil {
 					test.fault(n)
 				}
-				budget, asked := newBudget(t, wholeBudget)
+				budget, asked := newBudget(t, wholeBudget, wholeBudget)
 				s := newSubmitter(t, n, func(o *options) { o.budget = budget })
 				func() {
 					defer func() { _ = recover() }()
@@ -139,7 +139,7 @@ func TestBudgetIsSettledOnEveryPath(t *testing.T) {
 func TestBudgetRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
-		budget, _ := newBudget(t, 100_000) // room for one reservation
+		budget, _ := newBudget(t, 100_000, 100_000) // room for one reservation
 		s := newSubmitter(t, n, func(o *options) { o.budget = budget })
 		hold := make(chan struct{})
 		n.hold = hold
@@ -176,15 +176,7 @@ func TestBudgetRefuses(t *testing.T) {
 func TestBudgetOfAnAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type address struct{}
-		budget, err := limit.New(limit.Config{
-			Total: wholeBudget, Basic: wholeBudget, PerIP: 100_000, Window: envx.Millis(24 * time.Hour), Plans: "[]",
-		}, limit.Deps{
-			Fee: func(context.Context, hedera.TransactionID) (hedera.Tinybar, bool, error) { return 0, false, nil },
-			Log: slog.New(slog.DiscardHandler),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		budget, _ := newBudget(t, wholeBudget, 100_000)
 		s := newSubmitter(t, newNetwork(), func(o *options) {
 			o.budget = budget
 			o.clientIP = func(ctx context.Context) string { return ctx.Value(address{}).(string) }
@@ -270,7 +262,7 @@ func TestBudgetOfFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				budget, asked := newBudget(t, test.total)
+				budget, asked := newBudget(t, test.total, test.total)
 				files := &cabinet{failure: test.failure}
 				s := newSubmitter(t, newNetwork(), func(o *options) { o.budget, o.files = budget, files })
 				err := s.Submit(t.Context(), deployment(t, newKey(t), 6000)).Err

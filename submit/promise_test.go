@@ -150,7 +150,7 @@ func TestRetriesReserveOnce(t *testing.T) {
 			}
 			return true, nil
 		}
-		budget, _ := newBudget(t, wholeBudget)
+		budget, _ := newBudget(t, wholeBudget, wholeBudget)
 		s := newSubmitter(t, n, func(o *options) { o.submit.Async, o.budget = true, budget })
 		key := newKey(t)
 		for nonce := range uint64(3) {

@@ -7,8 +7,6 @@ import (
 	"log/slog"
 	"net/netip"
 	"slices"
-	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,23 +15,33 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"lockstep/internal/hedera"
+	"lockstep/internal/sleep"
 )
 
-// lapse is how long a claim lives that nobody settles. A living process settles in far
-// less: a submission, its receipt and the search for its fee take some minutes, not more.
-const lapse = 15 * time.Minute
+// Looking for a fee: the mirror node shows it some seconds after consensus.
+const (
+	firstLook = time.Second
+	looks     = 6 // each wait is twice the one before: a minute in all
+
+	maxLookers  = 16_384 // reservations whose fees are looked for
+	looksAtOnce = 16
+	lookTimeout = 30 * time.Second
+)
 
 // Budget decides what may be spent. Its methods are safe for concurrent use.
 type Budget struct {
 	cfg     Config
 	plans   *plans
 	ledger  *ledger
-	settler *settler
+	fee     func(context.Context, hedera.TransactionID) (hedera.Tinybar, bool, error)
+	log     *slog.Logger
 	metrics *metrics
 	rates   rates
-	name    string // of this process, in claims
-	claims  atomic.Uint64
-	now     func() time.Time // replaced in tests
+
+	begun   chan struct{}   // closed by Run
+	running context.Context // of Run, once it has begun
+	places  chan struct{}   // has a token for each look that is being made
+	lookers atomic.Int64
 }
 
 // Deps are what a Budget works with.
@@ -52,27 +60,20 @@ type Deps struct {
 // New makes a budget and reads the plans. With HBAR_RATE_LIMIT_TINYBAR=0 it reads
 // nothing and limits nothing.
 func New(cfg Config, deps Deps) (*Budget, error) {
-	id, err := uuid.NewRandom()
-	if err != nil {
-		return nil, fmt.Errorf("name this process: %w", err)
-	}
-	b := &Budget{cfg: cfg, plans: &plans{}, name: id.String(), now: time.Now}
+	b := &Budget{cfg: cfg, plans: &plans{}, fee: deps.Fee, log: deps.Log, begun: make(chan struct{}), places: make(chan struct{}, looksAtOnce)}
 	b.metrics = newMetrics(b)
-	b.ledger = newLedger(nil, newLocal(maxBooks), b.name, b.metrics.redisFailures.Inc)
+	b.rates.ask = deps.Rate
+	b.ledger = newLedger(deps.Redis, deps.Scope, uuid.NewString(), cfg.RedisTimeout.Duration(), deps.Log, b.metrics.redisFailures.Inc)
 	if !b.On() {
 		return b, nil
 	}
+	var err error
 	if b.plans, err = loadPlans(cfg.Plans); err != nil {
 		return nil, err
 	}
 	if deps.Fee == nil || deps.Log == nil {
 		return nil, errors.New("a budget needs to know fees and where to log")
 	}
-	if deps.Redis != nil {
-		b.ledger.far = newRemote(deps.Redis, deps.Scope, cfg.RedisTimeout.Duration(), deps.Log)
-	}
-	b.rates.ask = deps.Rate
-	b.settler = newSettler(b.ledger, deps.Fee, deps.Log)
 	return b, nil
 }
 
@@ -85,15 +86,9 @@ func (b *Budget) Run(ctx context.Context) error {
 	if !b.On() {
 		return nil
 	}
-	telling, told := context.WithCancel(context.WithoutCancel(ctx))
-	defer told()
-	var teller sync.WaitGroup
-	if b.ledger.far != nil {
-		teller.Go(func() { b.ledger.run(telling) })
-	}
-	b.settler.run(ctx)
-	told() // Redis is told last what the settler still had to say
-	teller.Wait()
+	b.running = ctx
+	close(b.begun)
+	b.ledger.run(ctx)
 	return nil
 }
 
@@ -114,18 +109,12 @@ func (b *Budget) Reserve(ctx context.Context, s Spending) (r *Reservation, ok bo
 	if !b.On() {
 		return nil, true
 	}
-	c := claim{
-		id:     b.name + "." + strconv.FormatUint(b.claims.Add(1), 36),
-		window: windowAt(b.now(), b.cfg.Window.Duration()),
-		amount: min(max(int64(s.Amount), 0), greatest/4),
-		books:  b.books(s),
-	}
-	g, ok := b.ledger.reserve(ctx, c)
-	if !ok {
+	g, a := b.ledger.reserve(ctx, windowAt(time.Now(), b.cfg.Window.Duration()), min(max(int64(s.Amount), 0), greatest/4), b.books(s))
+	if a.refused != granted {
 		b.metrics.refused.WithLabelValues("TRANSACTION", s.Method).Inc()
 		return nil, false
 	}
-	return &Reservation{settler: b.settler, grant: g}, true
+	return &Reservation{budget: b, grant: g}, true
 }
 
 // Names of books. What follows the colon is the plan's id or who the book is for.
@@ -175,25 +164,70 @@ func lowerHex(a common.Address) string { return fmt.Sprintf("0x%x", a[:]) }
 // Reservation is an amount that was set aside. It ends with one call of Release or
 // Settle; further ones do nothing, and so do calls on nil. Neither blocks.
 type Reservation struct {
-	settler *settler
-	grant   grant
-	ended   atomic.Bool
+	budget *Budget
+	grant  grant
+	ended  atomic.Bool
 }
 
 // Release gives the whole amount back: nothing was spent.
 func (r *Reservation) Release() {
 	if r.end() {
-		r.settler.add(r.grant, nil, false)
+		r.budget.ledger.settle(r.grant, 0)
 	}
 }
 
 // Settle replaces the amount by what the transactions cost, as soon as that is known. If
 // it does not become known within a minute or so, and for no transactions, the reserved
-// amount counts as spent.
+// amount counts as spent; so it does when too many are looked for.
 func (r *Reservation) Settle(ids ...hedera.TransactionID) {
-	if r.end() {
-		r.settler.add(r.grant, slices.Clone(ids), len(ids) == 0)
+	if !r.end() || len(ids) == 0 {
+		return
 	}
+	if r.budget.lookers.Add(1) > maxLookers {
+		r.budget.lookers.Add(-1)
+		return
+	}
+	go func() {
+		defer r.budget.lookers.Add(-1)
+		r.budget.lookFor(r.grant, slices.Clone(ids))
+	}()
 }
 
 func (r *Reservation) end() bool { return r != nil && r.ended.CompareAndSwap(false, true) }
+
+// lookFor settles a reservation once all of its fees are known, or will not be.
+func (b *Budget) lookFor(g grant, ids []hedera.TransactionID) {
+	<-b.begun
+	var spent int64
+	for look := 0; len(ids) > 0 && look < looks; look++ {
+		if !sleep.For(b.running, firstLook<<look) {
+			return // the process stops
+		}
+		ids = slices.DeleteFunc(ids, func(id hedera.TransactionID) bool {
+			fee, known := b.askFee(id)
+			spent += int64(min(max(fee, 0), greatest/4))
+			return known
+		})
+	}
+	if len(ids) > 0 {
+		b.log.Warn("the cost of a transaction stayed unknown; the estimate counts as spent", "transaction", ids[0].String())
+		spent = max(spent, g.amount)
+	}
+	b.ledger.settle(g, spent)
+}
+
+// askFee asks once what a transaction cost, and whether that is known.
+func (b *Budget) askFee(id hedera.TransactionID) (hedera.Tinybar, bool) {
+	b.places <- struct{}{}
+	defer func() { <-b.places }()
+	ctx, cancel := context.WithTimeout(b.running, lookTimeout)
+	defer cancel()
+	fee, known, err := b.fee(ctx, id)
+	if err != nil {
+		b.log.Debug("asking for the fee of a transaction failed", "transaction", id.String(), "error", err)
+	}
+	if err != nil || !known {
+		return 0, false
+	}
+	return fee, true
+}

@@ -13,9 +13,9 @@ import (
 	"lockstep/internal/redistest"
 )
 
-func newTestCalls(t *testing.T, url string, window time.Duration) (*Calls, *commands) {
+func newTestCalls(t *testing.T, url string, window time.Duration) (*Calls, *redistest.Sent) {
 	t.Helper()
-	client, log := connect(t, url), &commands{}
+	client, log := connect(t, url), new(redistest.Sent)
 	client.AddHook(log)
 	return NewCalls(client, patience, window, func(method string) int { return map[string]int{"eth_call": 10, "net_version": 1}[method] }), log
 }
@@ -102,11 +102,11 @@ func TestCallsAreCountedTogether(t *testing.T) {
 		}
 	}
 	// Who is known to be over the limit costs Redis nothing.
-	before := log.count()
+	before := log.Load()
 	for range 100 {
 		c.Allow(t.Context(), "192.0.2.1", "eth_call")
 	}
-	if n := log.count() - before; n != 0 {
+	if n := log.Load() - before; n != 0 {
 		t.Errorf("%d commands for somebody who is over the limit", n)
 	}
 }
@@ -155,7 +155,7 @@ func TestCallsWithoutRedis(t *testing.T) {
 	if allowed != 10 {
 		t.Errorf("the process allowed %d calls", allowed)
 	}
-	if n := log.count(); n < 1 || n > calls/10 {
+	if n := log.Load(); n < 1 || n > calls/10 {
 		t.Errorf("%d commands were tried for %d calls", n, calls)
 	}
 	registry := prometheus.NewPedanticRegistry()

@@ -58,28 +58,26 @@
 //
 // # Stores
 //
-// A claim that is not settled in a quarter of an hour lapses: its process has died. A maximum of
-// 100,000 books is kept per window; senders and addresses for whom there is no room share
+// A maximum of 100,000 books is kept per window; senders and addresses for whom there is no room share
 // one book of theirs, with the limit of one. Books without spending are dropped.
 //
 // In Redis, {scope} being the chain id:
 //
 //	hbarlimit:{scope}:<window>:spent   hash, tinybars by book; and #process, its last message
-//	hbarlimit:{scope}:<window>:claims  hash, claim to amount and books
-//	hbarlimit:{scope}:<window>:lapses  sorted set, claims by the time of their lapse
 //	ratelimit:<address>:<method>       number, calls; expires with its window
 //	quota:{<holder>}:<what>            number, what the holder of a key has used; expires with its window
 //
-// A reservation is one script, and so is its settlement. The keys of a window are in one
-// slot of a cluster and expire a quarter of an hour after it. No key is ever searched for.
+// A reservation is one script. What becomes of it is told a second later at the most, with all else that changed
+// meanwhile. A window's key expires a quarter of an hour after it. No key is ever searched for. What a process had
+// reserved when it was killed counts as spent.
 //
 // # When Redis does not answer
 //
 // Nobody waits for it longer than LIMIT_REDIS_TIMEOUT_MS, and while it is known to be away one caller a second tries; see
 // redisx.Asker. Each process then goes on from the sums it saw last: it can spend
 // what was left for the fleet, not more. What it spends is entered in Redis when that is
-// back. A claim that was made before Redis went away stays there until it lapses. Until then it may be counted
-// twice, in Redis and by the process, but it is always counted. A Redis that has lost its data has lost the window's sums.
+// back. A reservation whose answer was lost may be counted twice in its window, but it is always
+// counted. A Redis that has lost its data has lost the window's sums.
 //
 // # Calls
 //
@@ -91,10 +89,8 @@
 //
 //	book           the tinybars that have been counted against one limit of spending
 //	settle         to put what the network charged in the place of what was set aside
-//	lapse          of what was set aside: to end without having been settled
 //	budget         what may be used in a window: tinybars, or, of wrong nonces, a number of transactions
 //	window         the time that a limit is for, after which it begins again
 //	risk           see package submit; its number is the budget of wrong nonces
-//	claim          what a reservation has set aside, as it stands in Redis
 //	spending plan  the limit of spending that the operator gives to some senders and addresses
 package limit

@@ -2,6 +2,7 @@ package limit
 
 import (
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -81,7 +82,7 @@ func (s *sumCollector) Collect(out chan<- prometheus.Metric) {
 // OPERATOR.
 func (b *Budget) perTier() (plans, spent map[tier]int64) {
 	plans, spent = map[tier]int64{}, map[tier]int64{}
-	b.ledger.near.each(windowAt(b.now(), b.cfg.Window.Duration()), func(name string, amount int64) {
+	b.ledger.each(windowAt(time.Now(), b.cfg.Window.Duration()), func(name string, amount int64) {
 		t := tierBasic
 		switch id, planned := strings.CutPrefix(name, bookPlan); {
 		case name == bookTotal:
