@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 )
 
@@ -154,9 +155,7 @@ func TestCheckAfterAStandstill(t *testing.T) {
 			lease := mustWait(t, mustEnter(t, svc, bob, 1))
 			defer lease.Release()
 			if lapsed {
-				if err := r.client.Del(t.Context(), heartbeatPrefix+svc.Instance()).Err(); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, r.client.Del(t.Context(), heartbeatPrefix+svc.Instance()).Err())
 			}
 			r.ackedAt.Store(int64(svc.now() - r.ttl)) // as if it had just woken up
 			if err := lease.Check(); errors.Is(err, ErrLost) != lapsed || err != nil != lapsed {
@@ -174,10 +173,7 @@ func TestCheckInDoubtEndsWithItsContext(t *testing.T) {
 	wire := &beatWire{}
 	svc := startedWith(t, wire.client(redistest.Start(t).Addr()), cfg)
 	ctx, cancel := context.WithCancel(t.Context())
-	lease, err := mustEnter(t, svc, bob, 1).Wait(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	lease := must.Get(mustEnter(t, svc, bob, 1).Wait(ctx))(t)
 	defer lease.Release()
 	passedBy := wire.holdBack(t)
 	defer passedBy()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 	"lockstep/lock"
 )
@@ -17,14 +18,8 @@ func BenchmarkLocalUncontended(b *testing.B) {
 	ctx := context.Background()
 	b.ReportAllocs()
 	for b.Loop() {
-		ticket, err := svc.Enter(alice, 1)
-		if err != nil {
-			b.Fatal(err)
-		}
-		lease, err := ticket.Wait(ctx)
-		if err != nil {
-			b.Fatal(err)
-		}
+		ticket := must.Get(svc.Enter(alice, 1))(b)
+		lease := must.Get(ticket.Wait(ctx))(b)
 		lease.Release()
 	}
 }
@@ -36,18 +31,10 @@ func BenchmarkLocalWithContext(b *testing.B) {
 	defer cancel()
 	b.ReportAllocs()
 	for b.Loop() {
-		ticket, err := svc.Enter(alice, 1)
-		if err != nil {
-			b.Fatal(err)
-		}
-		lease, err := ticket.Wait(ctx)
-		if err != nil {
-			b.Fatal(err)
-		}
+		ticket := must.Get(svc.Enter(alice, 1))(b)
+		lease := must.Get(ticket.Wait(ctx))(b)
 		_ = lease.Context()
-		if err := lease.Check(); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, lease.Check())
 		lease.Report(lock.Report{Submission: lock.Submission{Node: "0.0.3"}})
 		lease.Release()
 	}
@@ -125,9 +112,7 @@ func (p *pinger) ping(b *testing.B) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	start := time.Now()
-	if err := p.client.Ping(ctx).Err(); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, p.client.Ping(ctx).Err())
 	p.took = append(p.took, time.Since(start))
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/redis/go-redis/v9"
 
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 	"lockstep/internal/redisx"
 	"lockstep/lock"
@@ -40,15 +41,9 @@ func running(t testing.TB, svc *lock.Service) (stop func()) {
 // onRedis starts a service on the Redis of a URL, and waits until it uses it.
 func onRedis(t testing.TB, url string, cfg lock.Config, deps lock.Deps) (*lock.Service, func()) {
 	t.Helper()
-	client, err := redisx.Open(url, redisx.Options{Timeout: cfg.RedisTimeout.Duration()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(redisx.Open(url, redisx.Options{Timeout: cfg.RedisTimeout.Duration()}))(t)
 	deps.Redis = client
-	svc, err := lock.New(cfg, deps)
-	if err != nil {
-		t.Fatal(err)
-	}
+	svc := must.Get(lock.New(cfg, deps))(t)
 	stop := running(t, svc)
 	stopAll := func() {
 		stop()
@@ -122,10 +117,7 @@ func leftovers(ctx context.Context, t *testing.T, c redis.UniversalClient) []str
 
 func redisHarness(t *testing.T, url string) locktest.Harness {
 	t.Helper()
-	client, err := redisx.Open(url, redisx.Options{Timeout: 20 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(redisx.Open(url, redisx.Options{Timeout: 20 * time.Second}))(t)
 	t.Cleanup(func() { _ = client.Close() })
 	var svcs []*lock.Service
 	begun := time.Now()
@@ -159,10 +151,7 @@ func TestContractLocal(t *testing.T) {
 		Check:     (*lock.Service).CheckLanes,
 		Start: func(t *testing.T, cfg lock.Config) (*lock.Service, func()) {
 			t.Helper()
-			svc, err := lock.New(cfg, lock.Deps{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			svc := must.Get(lock.New(cfg, lock.Deps{}))(t)
 			current = svc
 			return svc, running(t, svc)
 		},

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 	"lockstep/lock"
 )
@@ -31,18 +32,12 @@ var statLine = regexp.MustCompile(`cmdstat_([^:]+):calls=(\d+)`)
 // reset, in all and those that are scripts, but for those of the test itself.
 func commands(t testing.TB, c *redis.Client) (all, scripts int) {
 	t.Helper()
-	info, err := c.Info(context.Background(), "commandstats").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := must.Get(c.Info(context.Background(), "commandstats").Result())(t)
 	for _, m := range statLine.FindAllStringSubmatch(info, -1) {
 		if m[1] == "info" || m[1] == "lindex" || strings.HasPrefix(m[1], "config") {
 			continue
 		}
-		n, err := strconv.Atoi(m[2])
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := must.Get(strconv.Atoi(m[2]))(t)
 		all += n
 		if strings.HasPrefix(m[1], "eval") {
 			scripts += n
@@ -53,9 +48,7 @@ func commands(t testing.TB, c *redis.Client) (all, scripts int) {
 
 func resetStats(t testing.TB, c *redis.Client) {
 	t.Helper()
-	if err := c.ConfigResetStat(context.Background()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.ConfigResetStat(context.Background()).Err())
 }
 
 // drain takes the turns of all tickets, one after the other.
@@ -147,10 +140,7 @@ func TestFirstOfASenderIsTwoRoundTrips(t *testing.T) {
 	c := server.Client()
 	first := func(sender common.Address) (inTime bool) {
 		begun := time.Now()
-		ticket, err := svc.Enter(sender, 7)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ticket := must.Get(svc.Enter(sender, 7))(t)
 		<-time.After(10 * time.Millisecond) // the look-up
 		ticket.Observe(7)
 		took := time.Since(begun)
@@ -277,10 +267,7 @@ func TestOffCostsNothing(t *testing.T) {
 	resetStats(t, c)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer client.Close()
-	svc, err := lock.New(cfg, lock.Deps{Redis: client})
-	if err != nil {
-		t.Fatal(err)
-	}
+	svc := must.Get(lock.New(cfg, lock.Deps{Redis: client}))(t)
 	if n := testing.AllocsPerRun(100, func() {
 		if svc.Enabled(alice) {
 			t.Error("on")

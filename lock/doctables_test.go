@@ -9,15 +9,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"lockstep/internal/must"
 )
 
 // table returns the lines of a table in a file's comments, from the line that begins with first, without comment signs.
 func table(t *testing.T, file, first string) []string {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(file))(t)
 	_, rest, found := strings.Cut(string(text), "//\t"+first)
 	if !found {
 		t.Fatalf("%s has no table that begins with %q", file, first)
@@ -30,18 +29,12 @@ func table(t *testing.T, file, first string) []string {
 func TestWhoLocksALaneIsDocumented(t *testing.T) {
 	t.Parallel()
 	got := map[string][]string{} // functions by the type that they are methods of
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob("*.go"))(t)
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must.Get(parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution))(t)
 		for _, d := range file.Decls {
 			f, ok := d.(*ast.FuncDecl)
 			if !ok || !locksLane(f) {

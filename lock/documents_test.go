@@ -7,16 +7,15 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"lockstep/internal/must"
 )
 
 // Every schedule of docs/internals/SCHEDULES.md has its number, in order, and names tests that exist; every
 // number that a test of this folder mentions is there.
 func TestSchedulesNameTheirTests(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../docs/internals/SCHEDULES.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../docs/internals/SCHEDULES.md"))(t)
 	named := regexp.MustCompile("`([a-z0-9/]+) ([Tt]est[A-Za-z0-9]+)`")
 	sources := map[string]string{}
 	rows := 0
@@ -51,16 +50,10 @@ func TestSchedulesNameTheirTests(t *testing.T) {
 // goText returns the sources of a folder.
 func goText(t *testing.T, folder string) string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob(filepath.Join(folder, "*.go")))(t)
 	var all strings.Builder
 	for _, name := range files {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(name))(t)
 		all.Write(text)
 	}
 	return all.String()
@@ -100,9 +93,6 @@ func TestProofRowsAreDocumented(t *testing.T) {
 
 func textOf(t *testing.T, path string) string {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(path))(t)
 	return string(text)
 }

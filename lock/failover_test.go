@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 )
 
@@ -19,9 +20,7 @@ func TestEndOfATurnIsLost(t *testing.T) {
 	before := c.Get(t.Context(), keys(bob)[0]).Val()
 	lease.Release()
 	until(t, "the turn has ended", func() bool { return c.Exists(t.Context(), keys(bob)[0]).Val() == 0 })
-	if err := c.Set(t.Context(), keys(bob)[0], before, time.Hour).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Set(t.Context(), keys(bob)[0], before, time.Hour).Err())
 	mustWait(t, mustEnter(t, svc, bob, 6)).Release()
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 	"lockstep/lock"
 )
@@ -88,9 +89,7 @@ func testFlushAll(t *testing.T, holds int) {
 		tickets = append(tickets, enter(t, svc, uint64(i+1)))
 	}
 	eventually(t, "all are queued", func() bool { return queued(t.Context(), c, alice, a, b) == 20 })
-	if err := c.FlushAll(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.FlushAll(t.Context()).Err())
 	eventually(t, "all are queued again", func() bool { return queued(t.Context(), c, alice, a, b) == 20 })
 	for _, ticket := range tickets {
 		if svcHolds(a, ticket.Nonce()) || svcHolds(b, ticket.Nonce()) {
@@ -219,9 +218,7 @@ func TestForeignValuesAreRepaired(t *testing.T) {
 		}
 		eventually(t, name+" is gone", shared)
 	}
-	if err := c.Set(t.Context(), key, text, time.Hour).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Set(t.Context(), key, text, time.Hour).Err())
 	for began := time.Now(); time.Since(began) < 2*time.Second; {
 		if shared() {
 			t.Fatal("what has an end of life was removed")
@@ -240,9 +237,7 @@ func TestScriptFlush(t *testing.T) {
 	a, _ := process(t, server.Addr(), steady(), nil)
 	c := server.Client()
 	for i := range 5 {
-		if err := c.ScriptFlush(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.ScriptFlush(t.Context()).Err())
 		lease := wait(t, enter(t, a, uint64(i)))
 		if lease.Turn().Strategy != "redis" {
 			t.Error("fell back to the order of the process")
@@ -284,9 +279,7 @@ func TestOtherProtocolIsWarnedOf(t *testing.T) {
 		return mine != ""
 	})
 	at, settings, _ := strings.Cut(mine, " protocol=2 ")
-	if err := c.HSet(t.Context(), "lock:instances", "b4b9a5a6-0000-4000-8000-000000000000", at+" "+settings).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.HSet(t.Context(), "lock:instances", "b4b9a5a6-0000-4000-8000-000000000000", at+" "+settings).Err())
 	eventually(t, "a warning", func() bool { return strings.Contains(out.String(), "no order is shared with it") })
 	eventually(t, "the other one is counted", func() bool { return series(t, svc)["lockstep_ordering_settings_differ"] == 1 })
 }
@@ -315,9 +308,7 @@ func TestSettingsThatAreTheSameAgain(t *testing.T) {
 func TestNeverLetInIsLogged(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	if err := server.Client().ConfigSet(t.Context(), "requirepass", "secret").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, server.Client().ConfigSet(t.Context(), "requirepass", "secret").Err())
 	var out lines
 	startLogged(t, server, &out)
 	eventually(t, "an error", func() bool {
@@ -332,9 +323,7 @@ func TestSilentPubSubIsLogged(t *testing.T) {
 		t.Run(rule, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
-			if err := server.Client().Do(t.Context(), "ACL", "SETUSER", "default", rule).Err(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, server.Client().Do(t.Context(), "ACL", "SETUSER", "default", rule).Err())
 			var out lines
 			startLogged(t, server, &out)
 			eventually(t, "a warning", func() bool { return strings.Contains(out.String(), "redis delivers no messages") })

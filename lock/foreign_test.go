@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 	"lockstep/lock"
 )
@@ -58,9 +59,7 @@ func TestForeignQueueLeavesNoLock(t *testing.T) {
 			"in a turn that is adopted": func() {
 				lease := wait(t, enter(t, a, 1))
 				replace()
-				if err := c.Del(t.Context(), owner).Err(); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, c.Del(t.Context(), owner).Err())
 				elsewhere := enter(t, b, 2)
 				lease.Release()
 				wait(t, elsewhere).Release()

@@ -10,6 +10,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/must"
 	"lockstep/lock"
 )
 
@@ -50,19 +51,13 @@ func newLocal(t testing.TB, change func(*lock.Config)) *lock.Service {
 	if change != nil {
 		change(&cfg)
 	}
-	svc, err := lock.New(cfg, lock.Deps{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	svc := must.Get(lock.New(cfg, lock.Deps{}))(t)
 	return svc
 }
 
 func enter(t testing.TB, svc *lock.Service, nonce uint64) *lock.Ticket {
 	t.Helper()
-	ticket, err := svc.Enter(alice, nonce)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ticket := must.Get(svc.Enter(alice, nonce))(t)
 	return ticket
 }
 
@@ -103,10 +98,7 @@ func TestHoldLimitIsFreshForEveryHolder(t *testing.T) {
 		svc := newLocal(t, func(c *lock.Config) { c.MaxHold = envx.Millis(30 * time.Second) })
 		start := time.Now()
 		first, second, third := enter(t, svc, 1), enter(t, svc, 2), enter(t, svc, 3)
-		a, err := first.Wait(context.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(first.Wait(context.Background()))(t)
 		b, err := second.Wait(context.Background())
 		if err != nil || time.Since(start) != 30*time.Second {
 			t.Fatalf("the second turn came after %v: %v", time.Since(start), err)
@@ -173,17 +165,11 @@ func TestGapWithoutAWindow(t *testing.T) {
 			}
 			ahead := enter(t, svc, 9)
 			if c.before != nil {
-				lease, err := first.Wait(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				lease := must.Get(first.Wait(t.Context()))(t)
 				c.before(lease)
 				lease.Release()
 			}
-			lease, err := ahead.Wait(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			lease := must.Get(ahead.Wait(t.Context()))(t)
 			defer lease.Release()
 			if n := lease.Next(shows(5)); n.Step != c.want {
 				t.Errorf("step %d, want %d: %+v", n.Step, c.want, n)

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 )
 
@@ -49,18 +50,14 @@ func TestMain(m *testing.M) {
 func proxy(t *testing.T, server *redistest.Server) *toxiproxy.Proxy {
 	t.Helper()
 	p := toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop()), "redis", "127.0.0.1:0", server.Addr())
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Start())
 	t.Cleanup(p.Stop)
 	return p
 }
 
 func toxic(t *testing.T, p *toxiproxy.Proxy, json string) {
 	t.Helper()
-	if _, err := p.Toxics.AddToxicJson(strings.NewReader(json)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(p.Toxics.AddToxicJson(strings.NewReader(json)))(t)
 }
 
 // L7, L8: slow, half-open and dropped connections.
@@ -93,9 +90,7 @@ func TestBadNetwork(t *testing.T) {
 				t.Errorf("%d overlaps", tr.overlaps.Load())
 			}
 			wait(t, enter(t, a, 1)).Release()
-			if err := p.Toxics.RemoveToxic(t.Context(), "x"); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, p.Toxics.RemoveToxic(t.Context(), "x"))
 			sharedAgain(t, server, a, b)
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 )
 
@@ -22,10 +23,7 @@ func TestProofsOutliveABadVerdict(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			svc, err := start(t)
-			if err != nil {
-				t.Fatal(err)
-			}
+			svc := must.Get(start(t))(t)
 			lease := mustWait(t, mustEnter(t, svc, bob, 5))
 			before := lease.Report(Report{Submission: Submission{Node: "0.0.3", TxID: "0.0.2@1.0", Open: true}})
 			before.nonce = 4
@@ -47,10 +45,7 @@ func TestProofsOutliveABadVerdict(t *testing.T) {
 // told that their nonces are spent.
 func TestAcceptanceDoesNotMendAHole(t *testing.T) {
 	t.Parallel()
-	svc, err := New(arrivalOrder(), Deps{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	svc := must.Get(New(arrivalOrder(), Deps{}))(t)
 	first := mustWait(t, mustEnter(t, svc, bob, 5))
 	first.Next(shows(5))
 	missing := first.Report(Report{Submission: Submission{Node: "0.0.3", TxID: "0.0.2@1.0", Open: true}})
@@ -73,10 +68,7 @@ func TestAcceptanceDoesNotMendAHole(t *testing.T) {
 // gone back to its place: it has its turn at once, and doesn't wait for what has come.
 func TestAVerdictWhileATransactionIsPutBack(t *testing.T) {
 	t.Parallel()
-	svc, err := New(arrivalOrder(), Deps{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	svc := must.Get(New(arrivalOrder(), Deps{}))(t)
 	first := mustWait(t, mustEnter(t, svc, bob, 3))
 	if n := first.Next(shows(0)); n.Step != Go {
 		t.Fatalf("next %+v", n)
@@ -102,10 +94,7 @@ func TestWhatComesLateFindsRoom(t *testing.T) {
 	t.Parallel()
 	cfg := DefaultConfig()
 	cfg.Window, cfg.MaxQueue, cfg.MaxHold = ms(20), 1, ms(hour)
-	svc, err := New(cfg, Deps{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	svc := must.Get(New(cfg, Deps{}))(t)
 	// turn returns the turn of a transaction that follows nonce 0 and is ahead.
 	turn := func(nonce uint64) *Lease {
 		first := mustEnter(t, svc, bob, 0)
@@ -149,10 +138,7 @@ func TestWhatComesLateFindsRoom(t *testing.T) {
 // A holder whose turn was lost still hears how its nonce stands.
 func TestLostTurnHasAGap(t *testing.T) {
 	t.Parallel()
-	svc, err := New(arrivalOrder(), Deps{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	svc := must.Get(New(arrivalOrder(), Deps{}))(t)
 	lease := mustWait(t, mustEnter(t, svc, bob, 7))
 	if was, err := svc.ForceRelease(t.Context(), bob); !was || err != nil {
 		t.Fatal(was, err)
@@ -192,10 +178,7 @@ func TestARecoveryReachesOtherProcesses(t *testing.T) {
 	}
 	lease.Release()
 
-	waiting, err := two.EnterFor(bob, 8, Stay{Window: time.Hour, OutlastsGap: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	waiting := must.Get(two.EnterFor(bob, 8, Stay{Window: time.Hour, OutlastsGap: true}))(t)
 	until(t, "its place is taken", func() bool { return server.Client().LLen(t.Context(), keys(bob)[1]).Val() == 1 })
 	unclear.Conclude(t.Context(), Verdict{Reached: true, Executed: true}) // at a process that has nothing of the sender any more
 	mustWait(t, waiting).Release()
@@ -231,10 +214,7 @@ func TestWithoutRecoveryNothingWaitsForWhatComesLate(t *testing.T) {
 	for recovery, want := range map[int]Step{0: Go, hour: PutBack} {
 		cfg := DefaultConfig()
 		cfg.Window, cfg.Recovery, cfg.MaxHold = ms(20), ms(recovery), ms(hour)
-		svc, err := New(cfg, Deps{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		svc := must.Get(New(cfg, Deps{}))(t)
 		first := mustEnter(t, svc, bob, 1)
 		first.Observe(0)
 		lease := mustWait(t, first)
@@ -272,10 +252,7 @@ func TestWindowsBeginAnewWhileABurstComesOutOfOrder(t *testing.T) {
 			cfg := arrivalOrder()
 			cfg.Window, cfg.Memory = envx.Millis(window), envx.Millis(memory)
 			var now atomic.Int64
-			svc, err := New(cfg, Deps{Clock: func() time.Duration { return time.Duration(now.Load()) }})
-			if err != nil {
-				t.Fatal(err)
-			}
+			svc := must.Get(New(cfg, Deps{Clock: func() time.Duration { return time.Duration(now.Load()) }}))(t)
 			first := mustEnter(t, svc, bob, c.arrive[0])
 			first.Observe(2)
 			for _, nonce := range c.arrive[1:] {
@@ -300,10 +277,7 @@ func downFrom(nonce uint64) (all []uint64) {
 // has let the former go first, not the latter: it gives way to that, too.
 func TestGivesWayToTheNonceThatItWasTold(t *testing.T) {
 	t.Parallel()
-	svc, err := New(arrivalOrder(), Deps{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	svc := must.Get(New(arrivalOrder(), Deps{}))(t)
 	ahead := mustEnter(t, svc, bob, 5)
 	lease := mustWait(t, ahead)
 	former := mustEnter(t, svc, bob, 3)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 	"lockstep/internal/redisx"
 )
@@ -12,19 +13,11 @@ import (
 func TestPublishingIsForbidden(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	if err := server.Client().Do(t.Context(), "ACL", "SETUSER", "mute", "on", ">secret", "~*", "&*", "+@all", "-publish").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, server.Client().Do(t.Context(), "ACL", "SETUSER", "mute", "on", ">secret", "~*", "&*", "+@all", "-publish").Err())
 	start := func() *Service {
 		cfg := arrivalOrder()
-		client, err := redisx.Open("redis://mute:secret@"+server.Addr(), redisx.Options{Timeout: cfg.RedisTimeout.Duration()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		svc, err := New(cfg, Deps{Redis: client})
-		if err != nil {
-			t.Fatal(err)
-		}
+		client := must.Get(redisx.Open("redis://mute:secret@"+server.Addr(), redisx.Options{Timeout: cfg.RedisTimeout.Duration()}))(t)
+		svc := must.Get(New(cfg, Deps{Redis: client}))(t)
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan error, 1)
 		go func() { done <- svc.Run(ctx) }()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 )
 
@@ -142,10 +143,7 @@ func TestLaneFollowsRedisInOneStep(t *testing.T) {
 	now := time.Second
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // nothing is sent to it
 	defer func() { _ = client.Close() }()
-	svc, err := New(cfg, Deps{Redis: client, Clock: func() time.Duration { return now }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	svc := must.Get(New(cfg, Deps{Redis: client, Clock: func() time.Duration { return now }}))(t)
 	r := svc.remote
 	r.up.Store(true)
 	k := mustEnter(t, svc, bob, 1)
@@ -197,10 +195,7 @@ func TestWindowEndsWhileItsClaimIsOnItsWay(t *testing.T) {
 	var now atomic.Int64
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // nothing is sent to it
 	defer func() { _ = client.Close() }()
-	svc, err := New(cfg, Deps{Redis: client, Clock: func() time.Duration { return time.Duration(now.Load()) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	svc := must.Get(New(cfg, Deps{Redis: client, Clock: func() time.Duration { return time.Duration(now.Load()) }}))(t)
 	wire := &slowRedis{asked: make(chan struct{}), answer: make(chan struct{})}
 	svc.sync, svc.work = wire.sync, t.Context()
 	svc.remote.up.Store(true)
@@ -265,16 +260,12 @@ func TestStarvedReaderDeclaresNobodyDead(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := svc.remote
-	if err := r.beat(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.beat(t.Context()))
 	look := func() bool {
 		dead := map[string]bool{"somebody.1": false}
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
-		if err := r.findDead(ctx, dead); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.findDead(ctx, dead))
 		return dead["somebody.1"]
 	}
 	long := cfg.HeartbeatInterval.Duration()
@@ -311,10 +302,7 @@ func TestWaitHasItsLimit(t *testing.T) {
 				cfg := arrivalOrder()
 				svc, sender := startedOn(t, server.URL(), cfg), strangerNo(100+2*uint64(i)+uint64(mode))
 				if stands == "without Redis" {
-					local, err := New(cfg, Deps{})
-					if err != nil {
-						t.Fatal(err)
-					}
+					local := must.Get(New(cfg, Deps{}))(t)
 					svc = local
 				}
 				holder := mustWait(t, mustEnter(t, svc, sender, 0))

@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 	"lockstep/internal/redisx"
 )
@@ -54,13 +55,9 @@ func TestBurstOfSenders(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	p := toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop()), "redis", "127.0.0.1:0", server.Addr())
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Start())
 	t.Cleanup(p.Stop)
-	if _, err := p.Toxics.AddToxicJson(strings.NewReader(`{"type":"latency","attributes":{"latency":5}}`)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(p.Toxics.AddToxicJson(strings.NewReader(`{"type":"latency","attributes":{"latency":5}}`)))(t)
 	// A third of what the burst takes, and more than a machine needs that is not too slow.
 	slowly(t, 1500*time.Millisecond, func(t *testing.T, timeout time.Duration) bool {
 		return testBurst(t, "redis://"+p.Listen, timeout)
@@ -103,10 +100,7 @@ func testBurst(t *testing.T, url string, timeout time.Duration) bool {
 // slowestCall calls the server all the time, over a connection of its own, until it is asked how long the slowest call took.
 func slowestCall(t *testing.T, url string) func() time.Duration {
 	t.Helper()
-	client, err := redisx.Open(url, redisx.Options{Timeout: patience})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(redisx.Open(url, redisx.Options{Timeout: patience}))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
 	result := make(chan time.Duration, 1)
@@ -129,9 +123,7 @@ func TestOneShardOut(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	for _, n := range cluster.Nodes {
-		if err := n.Client().ConfigSet(t.Context(), "cluster-require-full-coverage", "no").Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, n.Client().ConfigSet(t.Context(), "cluster-require-full-coverage", "no").Err())
 	}
 	cfg := arrivalOrder()
 	cfg.RedisTimeout = ms(15_000) // a node that is out refuses connections at once
@@ -186,10 +178,7 @@ func TestOneShardOut(t *testing.T) {
 func TestFloodKeepsNoMemory(t *testing.T) {
 	cfg := arrivalOrder()
 	cfg.LocalEntries = 10
-	svc, err := New(cfg, Deps{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	svc := must.Get(New(cfg, Deps{}))(t)
 	heap := func() uint64 {
 		runtime.GC()
 		runtime.GC()
@@ -202,14 +191,8 @@ func TestFloodKeepsNoMemory(t *testing.T) {
 	for try := range uint64(5) { // what else goes on in the process may take memory meanwhile
 		before := heap()
 		for i := range uint64(n) {
-			k, err := svc.Enter(strangerNo(try*n+i), 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			l, err := k.Wait(context.Background())
-			if err != nil {
-				t.Fatal(err)
-			}
+			k := must.Get(svc.Enter(strangerNo(try*n+i), 0))(t)
+			l := must.Get(k.Wait(context.Background()))(t)
 			l.Release()
 		}
 		if per = min(per, float64(int64(heap())-int64(before))/n); per <= 50 {
@@ -232,9 +215,7 @@ func TestForceReleaseSticks(t *testing.T) {
 	lease := mustWait(t, mustEnter(t, a, bob, 5))
 	c := server.Client()
 	// a's subscription is cut and comes back 100 ms later: the "lost" message falls into the gap.
-	if err := c.Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub").Err())
 	released, err := b.ForceRelease(t.Context(), bob)
 	t.Logf("released %v %v", released, err)
 	// Else the lock is its former holder's again.

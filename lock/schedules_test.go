@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 	"lockstep/internal/redisx"
 )
@@ -56,10 +57,7 @@ func until(t *testing.T, what string, ok func() bool) {
 
 func startedOn(t *testing.T, url string, cfg Config, change ...func(*Service)) *Service {
 	t.Helper()
-	client, err := redisx.Open(url, redisx.Options{Timeout: cfg.RedisTimeout.Duration()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(redisx.Open(url, redisx.Options{Timeout: cfg.RedisTimeout.Duration()}))(t)
 	return startedWith(t, client, cfg, change...)
 }
 
@@ -67,10 +65,7 @@ func startedOn(t *testing.T, url string, cfg Config, change ...func(*Service)) *
 // What is to be changed in it is changed before it runs.
 func startedWith(t *testing.T, client redis.UniversalClient, cfg Config, change ...func(*Service)) *Service {
 	t.Helper()
-	svc, err := New(cfg, Deps{Redis: client})
-	if err != nil {
-		t.Fatal(err)
-	}
+	svc := must.Get(New(cfg, Deps{Redis: client}))(t)
 	for _, f := range change {
 		f(svc)
 	}
@@ -91,10 +86,7 @@ func startedWith(t *testing.T, client redis.UniversalClient, cfg Config, change 
 
 func mustEnter(t *testing.T, s *Service, sender common.Address, nonce uint64) *Ticket {
 	t.Helper()
-	k, err := s.Enter(sender, nonce)
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := must.Get(s.Enter(sender, nonce))(t)
 	checkLane(t, k)
 	return k
 }
@@ -135,10 +127,7 @@ func TestTimerOfADroppedLane(t *testing.T) {
 	t.Parallel()
 	cfg := arrivalOrder()
 	cfg.LocalEntries = 1
-	svc, err := New(cfg, Deps{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	svc := must.Get(New(cfg, Deps{}))(t)
 	first := mustEnter(t, svc, bob, 7)
 	mustWait(t, first).Release()
 	for i := range uint64(4) {
@@ -315,14 +304,11 @@ func TestLapseShowsAfterALostAnswer(t *testing.T) {
 	server := redistest.Start(t)
 	svc := startedOn(t, server.URL(), arrivalOrder())
 	key := heartbeatPrefix + svc.remote.process
-	_, err := server.Client().TxPipelined(t.Context(), func(p redis.Pipeliner) error {
+	must.Get(server.Client().TxPipelined(t.Context(), func(p redis.Pipeliner) error {
 		p.Del(t.Context(), key)
 		p.Eval(t.Context(), beatLua, []string{key}, "settings", svc.remote.ttl.Milliseconds(), "nobody")
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	until(t, "it knows", func() bool { return svc.remote.lapsed.Load() != 0 })
 }
 

@@ -20,6 +20,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 	"lockstep/lock"
 )
@@ -38,10 +39,7 @@ func TestFlood(t *testing.T) {
 	next := enter(t, svc, 2)
 	var more []*lock.Ticket // in use at once, and more than may be idle
 	for i := range uint64(5000) {
-		ticket, err := svc.Enter(stranger(i), 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ticket := must.Get(svc.Enter(stranger(i), 0))(t)
 		switch {
 		case i%100 == 0:
 			more = append(more, ticket)
@@ -181,10 +179,7 @@ func series(t testing.TB, svc *lock.Service) map[string]float64 {
 	t.Helper()
 	reg := prometheus.NewPedanticRegistry()
 	reg.MustRegister(svc.Collectors()...)
-	families, err := reg.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := must.Get(reg.Gather())(t)
 	out := map[string]float64{}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
@@ -214,10 +209,7 @@ func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := newLocal(t, nil)
 		for i := range uint64(3) {
-			lease, err := enter(t, svc, i).Wait(context.Background())
-			if err != nil {
-				t.Fatal(err)
-			}
+			lease := must.Get(enter(t, svc, i).Wait(context.Background()))(t)
 			lease.Release()
 			lease.Release()
 		}
@@ -226,9 +218,7 @@ func TestMetrics(t *testing.T) {
 		left.Leave()
 		left.Leave()
 		last := enter(t, svc, 5)
-		if _, err := last.Wait(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(last.Wait(context.Background()))(t)
 		lost.Leave()
 		got := series(t, svc)
 		want := map[string]float64{
@@ -320,10 +310,7 @@ func TestMetricsAcrossAnOutage(t *testing.T) {
 // A log line tells sender, nonce and fence; nothing at all is logged below the level.
 func TestLogs(t *testing.T) {
 	var out lines
-	svc, err := lock.New(arrivalOrder(), lock.Deps{Log: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	svc := must.Get(lock.New(arrivalOrder(), lock.Deps{Log: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))}))(t)
 	wait(t, enter(t, svc, 7)).Release()
 	for _, word := range []string{"lock acquired", "lock released", "nonce=7", "fence=", "held=", "waited=", "queue=0", alice.Hex()} {
 		if !strings.Contains(out.String(), word) {
@@ -349,10 +336,7 @@ func TestTraceLogs(t *testing.T) {
 	server := redistest.Start(t)
 	var out lines
 	log := &curious{Handler: slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug - 4})}
-	svc, err := lock.New(arrivalOrder(), lock.Deps{Redis: server.Client(), Log: slog.New(log)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	svc := must.Get(lock.New(arrivalOrder(), lock.Deps{Redis: server.Client(), Log: slog.New(log)}))(t)
 	log.svc = svc
 	defer running(t, svc)()
 	ready(t, svc)
@@ -386,14 +370,8 @@ func (h naming) Handle(ctx context.Context, r slog.Record) error {
 // Lines about a ticket that somebody waits for, or about its turn, are written with the context of that wait.
 func TestLogsWithTheContextOfTheRequest(t *testing.T) {
 	var out lines
-	svc, err := lock.New(arrivalOrder(), lock.Deps{Log: slog.New(naming{slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug - 4})})})
-	if err != nil {
-		t.Fatal(err)
-	}
-	holder, err := enter(t, svc, 7).Wait(context.WithValue(t.Context(), requestKey{}, "first"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	svc := must.Get(lock.New(arrivalOrder(), lock.Deps{Log: slog.New(naming{slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug - 4})})}))(t)
+	holder := must.Get(enter(t, svc, 7).Wait(context.WithValue(t.Context(), requestKey{}, "first")))(t)
 	gone, leave := context.WithCancel(context.WithValue(t.Context(), requestKey{}, "second"))
 	leave()
 	if _, err := enter(t, svc, 8).Wait(gone); err == nil {
@@ -416,10 +394,7 @@ func TestLogsWithTheContextOfTheRequest(t *testing.T) {
 func TestChangesOfTheRolloutAreTold(t *testing.T) {
 	var out bytes.Buffer
 	cfg := lock.DefaultConfig()
-	svc, err := lock.New(cfg, lock.Deps{Log: slog.New(slog.NewTextHandler(&out, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	svc := must.Get(lock.New(cfg, lock.Deps{Log: slog.New(slog.NewTextHandler(&out, nil))}))(t)
 	for _, step := range []struct {
 		on      bool
 		percent float64

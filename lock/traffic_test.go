@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 	"lockstep/internal/redisx"
 	"lockstep/lock"
@@ -108,10 +109,7 @@ func wired(t testing.TB, addr string, cfg lock.Config, log *slog.Logger) (*lock.
 		ReadTimeout: cfg.RedisTimeout.Duration(), WriteTimeout: cfg.RedisTimeout.Duration(),
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
-	svc, err := lock.New(cfg, lock.Deps{Clock: sameClock, Redis: client, Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
+	svc := must.Get(lock.New(cfg, lock.Deps{Clock: sameClock, Redis: client, Log: log}))(t)
 	return svc, w, client
 }
 

@@ -17,6 +17,7 @@ import (
 	"lockstep/internal/envx"
 	"lockstep/internal/eth"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 	"lockstep/internal/relay/pending"
 	"lockstep/submit"
 )
@@ -95,9 +96,7 @@ func TestProvedNonceIsNotSentAgain(t *testing.T) {
 			n.shows = behind(0, time.Hour)
 			s := newSubmitter(t, n, change)
 			for nonce := range uint64(3) {
-				if err := s.Submit(t.Context(), transfer(t, key, nonce)).Err; err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, s.Submit(t.Context(), transfer(t, key, nonce)).Err)
 			}
 			var told *eth.Error
 			if err := s.Submit(t.Context(), transfer(t, key, 1)).Err; !errors.As(err, &told) || !strings.Contains(told.Message, "Nonce too low. Provided nonce: 1, current nonce: 3") {
@@ -202,12 +201,9 @@ func TestOldLookUpIsRenewed(t *testing.T) {
 // in vain, for ten seconds more.
 func unanswered(t *testing.T) error {
 	t.Helper()
-	client, err := consensus.New(consensus.Config{
+	client := must.Get(consensus.New(consensus.Config{
 		Network: `{"127.0.0.1:1":"0.0.3"}`, AttemptTimeout: 1e9, RequestTimeout: 1e9, MaxAttempts: 1,
-	}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, slog.New(slog.DiscardHandler)))(t)
 	t.Cleanup(func() { _ = client.Close() })
 	id := hedera.TransactionID{Payer: hedera.Entity(2), ValidStart: hedera.TimestampOf(time.Now().Add(-160 * time.Second))}
 	return &consensus.SentError{Pending: client.Pending(id, hedera.Entity(3)), Err: context.DeadlineExceeded}
@@ -285,9 +281,7 @@ func TestIdleLaneRefusesNoGap(t *testing.T) {
 		n, key := newNetwork(), newKey(t)
 		n.shows = behind(0, time.Hour)
 		s := newSubmitter(t, n, nil)
-		if err := s.Submit(t.Context(), transfer(t, key, 0)).Err; err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Submit(t.Context(), transfer(t, key, 0)).Err)
 		n.change(func() { n.nonces[senderOf(key)]++ }) // nonce 1 goes another way
 		time.Sleep(time.Second)                        //nolint:forbidigo // fake time
 		if err := s.Submit(t.Context(), transfer(t, key, 2)).Err; err != nil {

@@ -4,6 +4,8 @@ package submit_test
 
 import (
 	"testing"
+
+	"lockstep/internal/must"
 )
 
 // What one raw transaction may allocate from its bytes to its result, with the checks, the turn, the look-ups and the
@@ -19,9 +21,7 @@ func TestAllocationBudget(t *testing.T) {
 	}
 	next := 0
 	if got := testing.AllocsPerRun(runs, func() {
-		if err := s.Submit(t.Context(), raw[next]).Err; err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Submit(t.Context(), raw[next]).Err)
 		next++
 	}); got > budget {
 		t.Errorf("one raw transaction: %v allocations, the budget is %d", got, budget)

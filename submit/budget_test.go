@@ -21,6 +21,7 @@ import (
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 	"lockstep/internal/relay/limit"
 	"lockstep/internal/relay/pending"
 	"lockstep/submit"
@@ -37,7 +38,7 @@ func newBudget(t *testing.T, total, perIP hedera.Tinybar) (b *limit.Budget, aske
 	t.Helper()
 	var mu sync.Mutex
 	var ids []hedera.TransactionID
-	b, err := limit.New(limit.Config{Total: total, Basic: total, PerIP: perIP, Window: envx.Millis(24 * time.Hour), Plans: "[]"}, limit.Deps{
+	b = must.Get(limit.New(limit.Config{Total: total, Basic: total, PerIP: perIP, Window: envx.Millis(24 * time.Hour), Plans: "[]"}, limit.Deps{
 		Fee: func(_ context.Context, id hedera.TransactionID) (hedera.Tinybar, bool, error) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -45,10 +46,7 @@ func newBudget(t *testing.T, total, perIP hedera.Tinybar) (b *limit.Budget, aske
 			return fee, true, nil
 		},
 		Log: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- b.Run(ctx) }()
@@ -379,9 +377,6 @@ func deploymentAt(t *testing.T, key *ecdsa.PrivateKey, nonce uint64, tinybars in
 
 func signed(t *testing.T, key *ecdsa.PrivateKey, tx *types.DynamicFeeTx) []byte {
 	t.Helper()
-	raw, err := types.MustSignNewTx(key, types.LatestSignerForChainID(chainID), tx).MarshalBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(types.MustSignNewTx(key, types.LatestSignerForChainID(chainID), tx).MarshalBinary())(t)
 	return raw
 }

@@ -21,6 +21,7 @@ import (
 	"lockstep/consensus"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 	"lockstep/internal/relay/lifecycle"
 	"lockstep/internal/relay/limit"
 	"lockstep/internal/relay/pending"
@@ -305,17 +306,14 @@ func newSubmitter(t *testing.T, n *network, change func(*options)) *submit.Submi
 		change(&o)
 	}
 	log := slog.New(slog.DiscardHandler)
-	locks, err := lock.New(o.lock, lock.Deps{Redis: o.redis, Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
+	locks := must.Get(lock.New(o.lock, lock.Deps{Redis: o.redis, Log: log}))(t)
 	if o.locked != nil {
 		o.locked(locks)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped := make(chan error, 1)
 	go func() { stopped <- locks.Run(ctx) }()
-	s, err := submit.New(o.submit, submit.Deps{
+	s := must.Get(submit.New(o.submit, submit.Deps{
 		Rules: precheck.Rules{ChainID: 298, Config: precheck.Config{
 			CallDataSizeLimit: 131072, TransactionSizeLimit: 133120, MaxGasLimit: 15_000_000, GasPriceTolerance: 10_000_000_000,
 			Jumbo: o.files == nil, FileChunkSize: 5120, FileMaxChunks: 20,
@@ -323,10 +321,7 @@ func newSubmitter(t *testing.T, n *network, change func(*options)) *submit.Submi
 		Locks: locks, Ordering: o.lock, Nodes: n, Chain: o.chain, Pool: o.pool, Promises: o.promises, Trace: o.trace, Files: o.files, Budget: o.budget, Nonces: o.nonces,
 		Subsidy: func(*common.Address) (consensus.Subsidy, bool) { return consensus.Subsidy{}, false }, Log: log, WaitTime: o.waitTime,
 		Charged: submit.TellNobody, Asker: func(ctx context.Context) submit.Asker { return submit.Asker{IP: o.clientIP(ctx)} },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	t.Cleanup(func() {
 		if left := s.Drain(context.Background()); left != 0 {
 			t.Errorf("%d transactions left after the drain", left)
@@ -340,10 +335,7 @@ func newSubmitter(t *testing.T, n *network, change func(*options)) *submit.Submi
 // unlimited is a budget that limits nothing.
 func unlimited(t *testing.T) *limit.Budget {
 	t.Helper()
-	budget, err := limit.New(limit.Config{}, limit.Deps{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	budget := must.Get(limit.New(limit.Config{}, limit.Deps{}))(t)
 	return budget
 }
 
@@ -351,22 +343,16 @@ func senderOf(key *ecdsa.PrivateKey) common.Address { return crypto.PubkeyToAddr
 
 func newKey(t *testing.T) *ecdsa.PrivateKey {
 	t.Helper()
-	key, err := crypto.GenerateKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(crypto.GenerateKey())(t)
 	return key
 }
 
 // transfer signs a transfer of one tinybar with a nonce.
 func transfer(t *testing.T, key *ecdsa.PrivateKey, nonce uint64) []byte {
 	t.Helper()
-	raw, err := types.MustSignNewTx(key, types.LatestSignerForChainID(chainID), &types.DynamicFeeTx{
+	raw := must.Get(types.MustSignNewTx(key, types.LatestSignerForChainID(chainID), &types.DynamicFeeTx{
 		ChainID: chainID, Nonce: nonce, Gas: 21000, GasFeeCap: price, To: &receiver, Value: big.NewInt(1e10),
-	}).MarshalBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	}).MarshalBinary())(t)
 	return raw
 }
 
@@ -397,10 +383,7 @@ func bubble(t *testing.T, name string, test func(t *testing.T)) {
 // enter gives a transfer its place in line.
 func enter(t *testing.T, s *submit.Submitter, key *ecdsa.PrivateKey, nonce uint64) *submit.Entry {
 	t.Helper()
-	entry, err := s.Enter(transfer(t, key, nonce))
-	if err != nil {
-		t.Fatal(err)
-	}
+	entry := must.Get(s.Enter(transfer(t, key, nonce)))(t)
 	return entry
 }
 

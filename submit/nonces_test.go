@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"lockstep/internal/must"
 )
 
 // comparers are the files that may compare nonces, and why.
@@ -22,10 +24,7 @@ var comparers = map[string]string{
 
 // Package lock has the nonce policy: which nonce is next, and what the holder of a turn is to do.
 func TestLockHasTheNoncePolicy(t *testing.T) {
-	files, err := os.ReadDir(".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(os.ReadDir("."))(t)
 	nonce := regexp.MustCompile(`(?i)nonce|\bmine\b|\bexpected\b|\bproven\b`)
 	compares := []token.Token{token.LSS, token.GTR, token.LEQ, token.GEQ, token.EQL, token.NEQ}
 	seen := map[string]int{}
@@ -35,19 +34,14 @@ func TestLockHasTheNoncePolicy(t *testing.T) {
 			continue
 		}
 		set := token.NewFileSet()
-		file, err := parser.ParseFile(set, name, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must.Get(parser.ParseFile(set, name, nil, 0))(t)
 		ast.Inspect(file, func(n ast.Node) bool {
 			b, ok := n.(*ast.BinaryExpr)
 			if !ok || !slices.Contains(compares, b.Op) {
 				return true
 			}
 			var text strings.Builder
-			if err := printer.Fprint(&text, set, b); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, printer.Fprint(&text, set, b))
 			if nonce.MatchString(text.String()) {
 				seen[name]++
 				if comparers[name] == "" {

@@ -13,6 +13,7 @@ import (
 
 	"lockstep/consensus"
 	"lockstep/internal/eth"
+	"lockstep/internal/must"
 	"lockstep/submit"
 )
 
@@ -82,10 +83,7 @@ func TestPromisesOfAnotherRelayAreKeptHere(t *testing.T) {
 			t.Fatal(r.Err)
 		}
 		for _, nonce := range []uint64{3, 1, 0, 2} {
-			tx, err := eth.DecodeTx(transfer(t, key, nonce))
-			if err != nil {
-				t.Fatal(err)
-			}
+			tx := must.Get(eth.DecodeTx(transfer(t, key, nonce)))(t)
 			if !s.TakeOver(tx, time.Now().Add(time.Minute)) {
 				t.Fatalf("nonce %d was not taken over", nonce)
 			}

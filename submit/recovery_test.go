@@ -20,6 +20,7 @@ import (
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 	"lockstep/internal/relay/limit"
 	"lockstep/lock"
@@ -37,10 +38,7 @@ func counted(t *testing.T, name string, collectors []prometheus.Collector) int {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(collectors...)
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := must.Get(registry.Gather())(t)
 	total := 0.0
 	for _, f := range families {
 		if f.GetName() == name {
@@ -573,9 +571,7 @@ func TestPromisedHashesAreExecuted(t *testing.T) {
 			s := newSubmitter(t, n, func(o *options) { o.submit.Async, o.lock.Window = true, envx.Millis(window) })
 			const count = 20
 			for i := range uint64(count) {
-				if err := s.Submit(t.Context(), transfer(t, key, count-1-i)).Err; err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, s.Submit(t.Context(), transfer(t, key, count-1-i)).Err)
 				time.Sleep(time.Second) //nolint:forbidigo // fake time: far beyond the window
 			}
 			if left := s.Drain(t.Context()); left != 0 {

@@ -11,6 +11,7 @@ import (
 
 	"lockstep/consensus"
 	"lockstep/internal/envx"
+	"lockstep/internal/must"
 	"lockstep/submit"
 )
 
@@ -91,9 +92,7 @@ func TestNotify(t *testing.T) {
 			s := newSubmitter(t, n, func(o *options) { o.lock.Window = envx.Millis(window) })
 			results := make(chan submit.Result, count)
 			for _, entry := range enterAll(t, s, newKey(t), upTo(count)...) {
-				if err := entry.Begin(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, entry.Begin(t.Context()))
 				finish := func() { results <- entry.Finish(t.Context()) }
 				if !entry.Notify(t.Context(), finish) {
 					go finish()
@@ -117,9 +116,7 @@ func TestNotifyRefuses(t *testing.T) {
 			key := newKey(t)
 			first := enter(t, s, key, 0)
 			second := enter(t, s, key, 1) // would wait
-			if err := second.Begin(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, second.Begin(t.Context()))
 			if second.Notify(t.Context(), func() { t.Error("called") }) {
 				t.Error("it waits")
 			}

@@ -15,6 +15,7 @@ import (
 	"lockstep/internal/envx"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 	"lockstep/internal/relay/limit"
 	"lockstep/lock"
 	"lockstep/submit"
@@ -74,16 +75,10 @@ func TestBurstBeyondTheBalanceIsNotSent(t *testing.T) {
 		s := newSubmitter(t, n, nil)
 		results := make(chan submit.Result, count)
 		for nonce := range uint64(count) {
-			raw, err := types.MustSignNewTx(key, types.LatestSignerForChainID(chainID), &types.DynamicFeeTx{
+			raw := must.Get(types.MustSignNewTx(key, types.LatestSignerForChainID(chainID), &types.DynamicFeeTx{
 				ChainID: chainID, Nonce: nonce, Gas: 21000, GasFeeCap: price, To: &receiver, Value: (3 * hedera.Hbar / 10 * 9).Weibar(),
-			}).MarshalBinary()
-			if err != nil {
-				t.Fatal(err)
-			}
-			entry, err := s.Enter(raw)
-			if err != nil {
-				t.Fatal(err)
-			}
+			}).MarshalBinary())(t)
+			entry := must.Get(s.Enter(raw))(t)
 			go func() { results <- entry.Finish(t.Context()) }()
 		}
 		executed := 0
@@ -117,12 +112,9 @@ func TestRefusalsForWantOfFundsTakeRisks(t *testing.T) {
 		n.delay = 100 * time.Millisecond
 		var all sync.WaitGroup
 		for value := range int64(count) {
-			raw, err := types.MustSignNewTx(key, types.LatestSignerForChainID(chainID), &types.DynamicFeeTx{
+			raw := must.Get(types.MustSignNewTx(key, types.LatestSignerForChainID(chainID), &types.DynamicFeeTx{
 				ChainID: chainID, Gas: 21000, GasFeeCap: price, To: &receiver, Value: big.NewInt(value * 1e10),
-			}).MarshalBinary()
-			if err != nil {
-				t.Fatal(err)
-			}
+			}).MarshalBinary())(t)
 			all.Go(func() {
 				time.Sleep(time.Duration(value/budget) * 2 * n.delay) //nolint:forbidigo // fake time: each wave finds the risks free again
 				if r := s.Submit(t.Context(), raw); r.Err == nil {

@@ -10,6 +10,7 @@ import (
 
 	"lockstep/internal/eth"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 	"lockstep/precheck"
 )
 
@@ -17,19 +18,10 @@ import (
 // every second one only. What has its verdict at another relay counts no more.
 func TestSpendingsCountWhatOtherRelaysHandedOver(t *testing.T) {
 	t.Parallel()
-	key, err := crypto.GenerateKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(crypto.GenerateKey())(t)
 	tx := func(nonce uint64) *eth.Tx {
-		raw, err := types.MustSignNewTx(key, types.HomesteadSigner{}, &types.LegacyTx{Nonce: nonce, To: &common.Address{1}}).MarshalBinary()
-		if err != nil {
-			t.Fatal(err)
-		}
-		decoded, err := eth.DecodeTx(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := must.Get(types.MustSignNewTx(key, types.HomesteadSigner{}, &types.LegacyTx{Nonce: nonce, To: &common.Address{1}}).MarshalBinary())(t)
+		decoded := must.Get(eth.DecodeTx(raw))(t)
 		return decoded
 	}
 	one := hedera.Hbar.Weibar()

@@ -10,6 +10,7 @@ import (
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 	"lockstep/submit"
 )
 
@@ -28,9 +29,7 @@ func TestMirrorOutageRefusesOnlyWhatNeedsTheMirror(t *testing.T) {
 			n, key, stranger := newNetwork(), newKey(t), newKey(t)
 			s := newSubmitter(t, n, func(o *options) { o.submit.StaleFacts = envx.Millis(test.stale) })
 			for nonce := range uint64(2) {
-				if err := s.Submit(t.Context(), transfer(t, key, nonce)).Err; err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, s.Submit(t.Context(), transfer(t, key, nonce)).Err)
 			}
 			<-time.After(time.Second)
 			n.change(func() { n.mirrorErr = eth.ErrUpstream(503, "away") })
@@ -87,9 +86,7 @@ func TestLookUpsArePersistent(t *testing.T) {
 			n, key := newNetwork(), newKey(t)
 			s := newSubmitter(t, n, func(o *options) { o.submit.StaleFacts = envx.Millis(time.Minute) })
 			for nonce := range test.first {
-				if err := s.Submit(t.Context(), transfer(t, key, nonce)).Err; err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, s.Submit(t.Context(), transfer(t, key, nonce)).Err)
 			}
 			n.mu.Lock()
 			n.nonces[senderOf(key)] += test.elsewhere
@@ -121,9 +118,7 @@ func TestManyLookUpsHaveFewGoroutines(t *testing.T) {
 			if entries[i], err = s.Enter(transfer(t, key, uint64(i))); err != nil {
 				t.Fatal(err)
 			}
-			if err := entries[i].Begin(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, entries[i].Begin(t.Context()))
 		}
 		synctest.Wait()
 		if more := runtime.NumGoroutine() - before; more < count || more > count+few {
@@ -143,9 +138,7 @@ func TestLaneRecoversWithoutTheMirror(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, key := newNetwork(), newKey(t)
 		s := newSubmitter(t, n, func(o *options) { o.submit.StaleFacts = envx.Millis(time.Minute) })
-		if err := s.Submit(t.Context(), transfer(t, key, 0)).Err; err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Submit(t.Context(), transfer(t, key, 0)).Err)
 		n.mu.Lock()
 		n.mirrorErr = eth.ErrUpstream(503, "away")
 		n.vanish = func(uint64) bool { return n.attempts == 3 } // nonce 2, the first time

@@ -18,6 +18,7 @@ import (
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 	"lockstep/lock"
 	"lockstep/submit"
 )
@@ -159,12 +160,9 @@ func TestRejectionCarriesTheStatus(t *testing.T) {
 // "Failed but it happened": the node took the transaction and the answer was lost.
 // That is unknown, not rejected, and it is not sent again.
 func TestUnclearSubmissionIsUnknown(t *testing.T) {
-	client, err := consensus.New(consensus.Config{
+	client := must.Get(consensus.New(consensus.Config{
 		Network: `{"127.0.0.1:1":"0.0.3"}`, AttemptTimeout: 1e9, RequestTimeout: 1e9, MaxAttempts: 1,
-	}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, slog.New(slog.DiscardHandler)))(t)
 	defer client.Close()
 	n := newNetwork()
 	n.before = func(uint64, consensus.Submission) (bool, error) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 )
 
@@ -27,10 +28,7 @@ func TestFaithful(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	scripts := map[string]string{}
 	for _, name := range []string{"sync", "beat"} {
-		text, err := os.ReadFile(filepath.Join("..", "lua", name+".lua"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(filepath.Join("..", "lua", name+".lua")))(t)
 		scripts[name] = string(text)
 	}
 	one := func(list ...string) string { return list[random.IntN(len(list))] }
@@ -128,9 +126,7 @@ func TestFaithful(t *testing.T) {
 
 func limitMemory(ctx context.Context, t *testing.T, client *redis.Client, most string) {
 	t.Helper()
-	if err := client.ConfigSet(ctx, "maxmemory", most).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, client.ConfigSet(ctx, "maxmemory", most).Err())
 }
 
 func code(err error) string {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"lockstep/internal/must"
 	"lockstep/lock/locksim"
 )
 
@@ -146,14 +147,8 @@ var mutations = []struct{ name, file, rule, broken string }{
 func TestMutations(t *testing.T) {
 	for _, m := range mutations {
 		t.Run(m.name, func(t *testing.T) {
-			file, err := filepath.Abs(filepath.Join("..", m.file))
-			if err != nil {
-				t.Fatal(err)
-			}
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			file := must.Get(filepath.Abs(filepath.Join("..", m.file)))(t)
+			text := must.Get(os.ReadFile(file))(t)
 			if strings.Count(string(text), m.rule) != 1 {
 				t.Fatalf("%s does not have the rule %q once", m.file, m.rule)
 			}
@@ -163,9 +158,7 @@ func TestMutations(t *testing.T) {
 			for name, content := range map[string]string{
 				mutant: strings.Replace(string(text), m.rule, m.broken, 1), filepath.Join(dir, "overlay.json"): overlay,
 			} {
-				if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(name, []byte(content), 0o600))
 			}
 			binary := filepath.Join(dir, "broken.test")
 			build := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", filepath.Join(dir, "overlay.json"), "-o", binary, ".")
