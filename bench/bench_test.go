@@ -15,6 +15,8 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
+
+	"lockstep/internal/must"
 )
 
 // TestMain looks for goroutines that outlive the tests. Those of closed connections may need a while to
@@ -49,10 +51,7 @@ func base(f *fakeChain) Config {
 
 func mustRun(t *testing.T, cfg Config) Report {
 	t.Helper()
-	report, err := Run(t.Context(), cfg, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := must.Get(Run(t.Context(), cfg, io.Discard))(t)
 	return report
 }
 
@@ -369,10 +368,7 @@ func TestCompare(t *testing.T) {
 	cfg.Runs = 3
 	cfg.Compare = &Target{Name: "the other", URLs: []string{slow.server.URL}}
 	var out bytes.Buffer
-	report, err := Run(t.Context(), cfg, &out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := must.Get(Run(t.Context(), cfg, &out))(t)
 	if !report.Clean() {
 		t.Fatalf("not clean: %+v", report)
 	}
@@ -406,9 +402,7 @@ func TestJSON(t *testing.T) {
 	cfg.JSON = true
 	cfg.URLs = []string{strings.Replace(f.server.URL, "http://", "http://user:hunter2@", 1) + "/v1/apikey?token=hunter3"}
 	var out bytes.Buffer
-	if _, err := Run(t.Context(), cfg, &out); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(Run(t.Context(), cfg, &out))(t)
 	for _, secret := range []string{"hunter2", "hunter3", "apikey", common.Bytes2Hex(crypto.FromECDSA(f.funder))} {
 		if strings.Contains(out.String(), secret) {
 			t.Errorf("the report contains the secret %q", secret)
@@ -428,9 +422,7 @@ func TestJSON(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(out.Bytes(), &got))
 	run := got.Targets[0].Runs[0]
 	if run.Accepted != 36 || run.Latency.Count != 36 || run.Latency.P99 <= 0 || run.Chain.Executed != 36 || got.Partial {
 		t.Errorf("JSON: %+v", got)

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"lockstep/internal/must"
 )
 
 // Reads are repeated when the target is busy, and only then.
@@ -39,10 +41,7 @@ func TestReadRetries(t *testing.T) {
 				}
 				echo(w, r)
 			})
-			c, err := newClient(t.Context(), url)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(newClient(t.Context(), url))(t)
 			defer c.close()
 			v, err := c.quantity(t.Context(), "eth_blockNumber")
 			if (err == nil) != test.ok || calls.Load() != test.calls {

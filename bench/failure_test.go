@@ -13,6 +13,8 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"lockstep/internal/must"
 )
 
 // The end of the context stops sending, keeps what is known and says so.
@@ -29,10 +31,7 @@ func TestCancel(t *testing.T) {
 	cfg := base(f)
 	cfg.Runs, cfg.Count, cfg.Spacing = 4, 400, 200*time.Millisecond // the load would take more than a minute
 	var out bytes.Buffer
-	report, err := Run(ctx, cfg, &out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := must.Get(Run(ctx, cfg, &out))(t)
 	runs := report.Targets[0].Runs
 	if !report.Partial || len(runs) != 1 || !runs[0].Partial || report.Clean() {
 		t.Fatalf("not a partial report of one run: partial %v, %d runs", report.Partial, len(runs))
@@ -119,10 +118,7 @@ func TestChainCannotBeAsked(t *testing.T) {
 	t.Parallel()
 	f := newFakeChain(t)
 	cfg := base(f).withDefaults()
-	s, err := openSession(t.Context(), cfg, 0, &TargetReport{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(openSession(t.Context(), cfg, 0, &TargetReport{}, nil))(t)
 	s.state.close() // every later question fails
 	v := &verifier{
 		state: s.state, senders: s.senders, quiet: time.Millisecond,
@@ -148,19 +144,14 @@ func TestChainCannotBeAsked(t *testing.T) {
 func TestWaitingIsTold(t *testing.T) {
 	t.Parallel()
 	f := newFakeChain(t)
-	s, err := openSession(t.Context(), base(f).withDefaults(), 0, &TargetReport{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(openSession(t.Context(), base(f).withDefaults(), 0, &TargetReport{}, nil))(t)
 	defer s.state.close()
 	var told strings.Builder
 	v := &verifier{
 		state: s.state, senders: s.senders, quiet: 300 * time.Millisecond, p: newProgress(&told), nonces: make([]uint64, len(s.senders)), receipts: make([]*receipt, 1),
 		txs: []transfer{{verdict: accepted}}, // which the chain has never seen
 	}
-	if err := v.settle(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.settle(t.Context()))
 	if got := told.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "transactions whose fate is open; waiting for ") {
 		t.Errorf("it told %q", got)
 	}
@@ -173,10 +164,7 @@ func TestAnotherTargetTellsTheState(t *testing.T) {
 	first := httptest.NewServer(f)
 	cfg := base(f)
 	cfg.URLs = []string{first.URL, "http://127.0.0.1:1", f.server.URL}
-	s, err := openSession(t.Context(), cfg.withDefaults(), 0, &TargetReport{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(openSession(t.Context(), cfg.withDefaults(), 0, &TargetReport{}, nil))(t)
 	defer s.state.close()
 	first.CloseClientConnections()
 	first.Close()

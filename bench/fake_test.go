@@ -19,6 +19,8 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/gorilla/websocket"
+
+	"lockstep/internal/must"
 )
 
 // fakeChain is a chain and a relay in one, kept in memory: it recovers senders, moves
@@ -74,10 +76,7 @@ type arrival struct {
 
 func newFakeChain(t *testing.T) *fakeChain {
 	t.Helper()
-	key, err := crypto.GenerateKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(crypto.GenerateKey())(t)
 	f := &fakeChain{
 		chainID: big.NewInt(298), funder: key,
 		seen: map[seenKey]bool{}, nonces: map[common.Address]uint64{}, balances: map[common.Address]*big.Int{},

@@ -7,6 +7,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/google/go-cmp/cmp"
+
+	"lockstep/internal/must"
 )
 
 func TestSchedule(t *testing.T) {
@@ -81,14 +83,8 @@ func TestShuffle(t *testing.T) {
 }
 
 func TestDeriveSenders(t *testing.T) {
-	key, err := crypto.GenerateKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, err := crypto.GenerateKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(crypto.GenerateKey())(t)
+	other := must.Get(crypto.GenerateKey())(t)
 	base := deriveSenders(key, "seed", 0, 0, 3)
 	if base[0].addr != deriveSenders(key, "seed", 0, 0, 1)[0].addr {
 		t.Error("not reproducible")

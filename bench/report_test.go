@@ -11,6 +11,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/google/go-cmp/cmp"
+
+	"lockstep/internal/must"
 )
 
 func runWith(tps float64, latency time.Duration, partial bool) RunReport {
@@ -185,10 +187,7 @@ func TestProgress(t *testing.T) {
 	if newProgress(nil) != nil {
 		t.Error("a progress without a writer")
 	}
-	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(os.Create(filepath.Join(t.TempDir(), "file")))(t)
 	defer func() { _ = file.Close() }()
 	plain := newProgress(file) // no bar in a file, but notes
 	plain.begin("send", 1)
@@ -251,9 +250,7 @@ func TestUnknownIsNotZero(t *testing.T) {
 		r := Report{Targets: []TargetReport{{Name: "relay", Runs: runs, Summary: summarise(runs)}}}
 		for asJSON, wants := range map[bool][]string{false: c.text, true: c.json} {
 			var out strings.Builder
-			if err := r.Write(&out, asJSON); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, r.Write(&out, asJSON))
 			text := out.String()
 			if !asJSON {
 				text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == ' ' }), " ")
@@ -279,9 +276,7 @@ func TestTextOfReport(t *testing.T) {
 		{Name: "relay", Runs: []RunReport{run}, Summary: summarise([]RunReport{run})},
 	}}
 	var out strings.Builder
-	if err := r.Write(&out, false); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Write(&out, false))
 	for _, want := range []string{
 		"1 sender × 100 transactions, spacing 1ms", "over 1 run ", "accepted rate, tx/s  ", "18.4", "latency p50, ms ", "38 ",
 		"wrong nonce, tx ", "run 1: 1 × -32000 Nonce too high", "run 1: 2 × no answer in time", "run 1: a note",

@@ -19,6 +19,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/gorilla/websocket"
+
+	"lockstep/internal/must"
 )
 
 // exchangeAll sends n calls one after the other, each when the one before is answered,
@@ -101,10 +103,7 @@ func TestHTTPConnections(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			url, conns := countedServer(t, test.handler)
-			l, err := dial(t.Context(), url, test.conns, test.perRequest, generous)
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := must.Get(dial(t.Context(), url, test.conns, test.perRequest, generous))(t)
 			got := exchangeAll(t, l, 10)
 			if diff := cmp.Diff(repeat("ok", 10), got); diff != "" {
 				t.Error(diff)
@@ -136,10 +135,7 @@ func TestHTTPIdleClose(t *testing.T) {
 			}
 		}
 		s.Start()
-		l, err := dial(t.Context(), s.URL, 3, perRequest, generous)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(dial(t.Context(), s.URL, 3, perRequest, generous))(t)
 		h := l.(*httpLink)
 		accepted := func() int { // by the server, which may be behind
 			mu.Lock()
@@ -200,10 +196,7 @@ func TestHTTPFailures(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			url, _ := countedServer(t, test.handler)
-			l, err := dial(t.Context(), url, 1, 0, generous)
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := must.Get(dial(t.Context(), url, 1, 0, generous))(t)
 			got := exchangeAll(t, l, 1)
 			l.close()
 			if diff := cmp.Diff([]string{test.want}, got); diff != "" {
@@ -249,10 +242,7 @@ func TestTLSOfAStranger(t *testing.T) {
 // A server that goes away in the middle fails the requests behind it at once, one each.
 func TestHTTPServerGoesAway(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(echo))
-	l, err := dial(t.Context(), s.URL, 2, 0, generous)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(dial(t.Context(), s.URL, 2, 0, generous))(t)
 	defer l.close()
 	if got := exchangeAll(t, l, 2); !cmp.Equal(got, repeat("ok", 2)) {
 		t.Fatal(got)
@@ -290,10 +280,7 @@ func TestClose(t *testing.T) {
 	defer s.Close()
 	defer close(hang)
 	for _, url := range []string{s.URL, "ws" + strings.TrimPrefix(s.URL, "http")} {
-		l, err := dial(t.Context(), url, 1, 0, generous)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(dial(t.Context(), url, 1, 0, generous))(t)
 		answers := make(chan reply, 2)
 		l.send(t.Context(), callOf(1, func(r reply) { answers <- r }))
 		<-arrived
@@ -321,10 +308,7 @@ func TestSendAfterCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, url := range []string{f.server.URL, f.wsURL()} {
-		l, err := dial(t.Context(), url, 1, 0, generous)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(dial(t.Context(), url, 1, 0, generous))(t)
 		if h, ok := l.(*httpLink); ok {
 			c := <-h.idle // none is free
 			defer func() { h.idle <- c }()
@@ -340,10 +324,7 @@ func TestSendAfterCancel(t *testing.T) {
 
 // The request is plain HTTP/1.1 with what hosted endpoints need.
 func TestHTTPRequest(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer func() { _ = listener.Close() }()
 	requests := make(chan *http.Request, 1)
 	go func() {
@@ -359,10 +340,7 @@ func TestHTTPRequest(t *testing.T) {
 			requests <- req
 		}
 	}()
-	l, err := dial(t.Context(), "http://user:pass@"+listener.Addr().String()+"/v1/key?x=y", 1, 0, generous)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(dial(t.Context(), "http://user:pass@"+listener.Addr().String()+"/v1/key?x=y", 1, 0, generous))(t)
 	defer l.close()
 	l.send(t.Context(), callOf(1, func(reply) {}))
 	req := <-requests

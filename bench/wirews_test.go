@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/gorilla/websocket"
+
+	"lockstep/internal/must"
 )
 
 // Messages of one lane arrive in the order in which they were sent.
@@ -38,10 +40,7 @@ func TestWebSocketOrder(t *testing.T) {
 		}
 	}))
 	defer s.Close()
-	l, err := dial(t.Context(), "ws"+strings.TrimPrefix(s.URL, "http"), 3, 0, generous)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(dial(t.Context(), "ws"+strings.TrimPrefix(s.URL, "http"), 3, 0, generous))(t)
 	defer l.close()
 	var open sync.WaitGroup
 	for id := range uint64(n) {
@@ -86,10 +85,7 @@ func TestWebSocketBatchRefused(t *testing.T) {
 		}
 	}))
 	defer s.Close()
-	l, err := dial(t.Context(), "ws"+strings.TrimPrefix(s.URL, "http"), 1, 0, generous)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(dial(t.Context(), "ws"+strings.TrimPrefix(s.URL, "http"), 1, 0, generous))(t)
 	defer l.close()
 	answers := make(chan reply, 2)
 	l.send(t.Context(), &exchange{body: []byte(`[]`), ids: []uint64{5, 6}, done: func(r reply) { answers <- r }})
@@ -120,10 +116,7 @@ func TestWebSocketSentAway(t *testing.T) {
 			}
 			_ = conn.Close()
 		})
-		l, err := dial(t.Context(), "ws"+strings.TrimPrefix(url, "http"), 1, 0, generous)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(dial(t.Context(), "ws"+strings.TrimPrefix(url, "http"), 1, 0, generous))(t)
 		l.(*wsLink).readers.Wait() // it has been sent away
 		answers := make(chan reply, 1)
 		l.send(t.Context(), &exchange{body: []byte(`{}`), ids: []uint64{1}, done: func(r reply) { answers <- r }})

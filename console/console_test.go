@@ -21,6 +21,7 @@ import (
 	"lockstep/console"
 	"lockstep/console/page"
 	"lockstep/internal/access"
+	"lockstep/internal/must"
 	"lockstep/internal/relay/lifecycle"
 	"lockstep/internal/secret"
 	"lockstep/lock"
@@ -100,10 +101,7 @@ func serve(t *testing.T, d console.Deps) string {
 
 func ask(t *testing.T, method, url, body string, headers ...string) (int, string, http.Header) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body)))(t)
 	for i := 0; i+1 < len(headers); i += 2 {
 		if headers[i] == "Host" {
 			r.Host = headers[i+1]
@@ -111,15 +109,9 @@ func ask(t *testing.T, method, url, body string, headers ...string) (int, string
 		r.Header.Set(headers[i], headers[i+1])
 	}
 	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	got, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(client.Do(r))(t)
 	defer func() { _ = got.Body.Close() }()
-	text, err := io.ReadAll(got.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(io.ReadAll(got.Body))(t)
 	return got.StatusCode, string(text), got.Header
 }
 
@@ -191,14 +183,8 @@ func stream(t *testing.T, base string) (next func() console.State, stop func()) 
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/ui/events", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, base+"/ui/events", nil))(t)
+	got := must.Get(http.DefaultClient.Do(r))(t)
 	t.Cleanup(func() { _ = got.Body.Close() })
 	if got.StatusCode != http.StatusOK || got.Header.Get("Content-Type") != "text/event-stream" {
 		t.Fatalf("%d %s", got.StatusCode, got.Header)
@@ -213,9 +199,7 @@ func stream(t *testing.T, base string) (next func() console.State, stop func()) 
 				continue
 			}
 			var s console.State
-			if err := json.Unmarshal([]byte(text), &s); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, json.Unmarshal([]byte(text), &s))
 			return s
 		}
 		t.Fatalf("the stream has ended: %v", lines.Err())
@@ -262,14 +246,8 @@ func TestStreamsAreBounded(t *testing.T) {
 	// The server notices sooner or later that the client has gone.
 	for end := time.After(time.Minute); ; {
 		ctx, cancel := context.WithCancel(t.Context())
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/ui/events", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, base+"/ui/events", nil))(t)
+		got := must.Get(http.DefaultClient.Do(r))(t)
 		cancel()
 		_ = got.Body.Close()
 		if got.StatusCode == http.StatusOK {

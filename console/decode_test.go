@@ -11,6 +11,7 @@ import (
 	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/google/go-cmp/cmp"
 
+	"lockstep/internal/must"
 	"lockstep/internal/relay/capacity"
 	"lockstep/watch/decode"
 )
@@ -97,19 +98,10 @@ func TestDecodeByABI(t *testing.T) {
 		{"type":"function","name":"twice","inputs":[{"name":"a","type":"bool"},{"name":"a","type":"bool"}]},
 		{"type":"error","name":"Short","inputs":[{"name":"by","type":"int64"}]},
 		{"type":"event","name":"Transfer","inputs":[{"name":"source","type":"address","indexed":true},{"name":"target","type":"address","indexed":true},{"name":"cents","type":"uint256"}]}]`
-	contract, err := abi.JSON(strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	call, err := contract.Pack("set", []uint8{5, 6}, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	contract := must.Get(abi.JSON(strings.NewReader(text)))(t)
+	call := must.Get(contract.Pack("set", []uint8{5, 6}, true))(t)
 	short := contract.Errors["Short"]
-	fail, err := short.Inputs.Pack(int64(-3))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fail := must.Get(short.Inputs.Pack(int64(-3)))(t)
 	question := fmt.Sprintf(`{"abi":%s,"call":"%#x","fail":"%#x","logs":[{"topics":["%s","0x%s","0x%s"],"data":"0x%s"}]}`,
 		text, call, append(short.ID[:4:4], fail...), contract.Events["Transfer"].ID, word(bare(alice)), word(bare(bob)), word("7"))
 	_, body, _ := ask(t, http.MethodPost, serve(t, deps(t, ""))+"/ui/decode", question)
@@ -141,10 +133,7 @@ func TestDecodeBomb(t *testing.T) {
 	}
 	data += word("3e8") + strings.Repeat("11", 32<<10)
 	lists := `[{"type":"function","name":"f","inputs":[{"name":"a","type":"uint256` + strings.Repeat("[]", 30_000) + `"}]},{"type":"function","name":"g","inputs":[{"name":"a","type":"bytes[]"}]}]`
-	parsed, err := decode.Parse("g(bytes[])")
-	if err != nil {
-		t.Fatal(err)
-	}
+	parsed := must.Get(decode.Parse("g(bytes[])"))(t)
 	question := fmt.Sprintf(`{"abi":%s,"call":"%#x%s"}`, lists, parsed.Selector[:4], data)
 	d := deps(t, "")
 	base := serve(t, d)

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"lockstep/internal/must"
 )
 
 func TestCompare(t *testing.T) {
@@ -191,13 +193,9 @@ func TestHeadersAreSentAndNotShown(t *testing.T) {
 	})
 	b := a
 	a.Header = http.Header{}
-	if err := ParseHeader(a.Header, "authorization:  Bearer sesame"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, ParseHeader(a.Header, "authorization:  Bearer sesame"))
 	var out strings.Builder
-	if _, err := Run(t.Context(), Config{A: a, B: b}, strings.NewReader(`{"method":"m"}`), &out); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(Run(t.Context(), Config{A: a, B: b}, strings.NewReader(`{"method":"m"}`), &out))(t)
 	if !strings.Contains(out.String(), "body: true != false") || strings.Contains(out.String(), "sesame") {
 		t.Error(out.String())
 	}
@@ -242,9 +240,7 @@ func TestJSONReport(t *testing.T) {
 	var n atomic.Int32
 	counting := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, `{"result":[{"x":%d}]}`, n.Add(1)) })
 	var out strings.Builder
-	if _, err := Run(t.Context(), Config{A: counting, B: counting, JSON: true, Concurrency: 1}, strings.NewReader(`{"method":"m"}`), &out); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(Run(t.Context(), Config{A: counting, B: counting, JSON: true, Concurrency: 1}, strings.NewReader(`{"method":"m"}`), &out))(t)
 	for _, want := range []string{
 		`"differences":[{"path":"result[0].x"`, `"line":1`, `{"summary":{"total":{"sent":1,"same":0,"different":1,"trouble":0,"skipped":0}`,
 		`"places":[{"method":"m","path":"result[*].x","requests":1}]`,

@@ -18,6 +18,7 @@ import (
 	"lockstep/devnet"
 	"lockstep/diff"
 	"lockstep/e2e/harness"
+	"lockstep/internal/must"
 )
 
 // relay runs a relay in front of the chain and returns its URL.
@@ -30,10 +31,7 @@ func relay(t *testing.T, chain *devnet.Network, profile string) string {
 // ask makes one call that must not fail.
 func ask(t *testing.T, url, method string, params ...any) (result json.RawMessage) {
 	t.Helper()
-	client, err := rpc.DialContext(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(rpc.DialContext(t.Context(), url))(t)
 	defer client.Close()
 	if err := client.CallContext(t.Context(), &result, method, params...); err != nil {
 		t.Fatalf("%s: %v", method, err)
@@ -44,24 +42,15 @@ func ask(t *testing.T, url, method string, params ...any) (result json.RawMessag
 // live puts a transfer and a contract with a log on the chain.
 func live(t *testing.T, chain *devnet.Network, url string) {
 	t.Helper()
-	key, err := crypto.HexToECDSA(strings.TrimPrefix(chain.Accounts()[1].PrivateKey, "0x"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(crypto.HexToECDSA(strings.TrimPrefix(chain.Accounts()[1].PrivateKey, "0x")))(t)
 	to := crypto.PubkeyToAddress(key.PublicKey)
 	for nonce, inner := range []*types.DynamicFeeTx{
 		{To: &to, Value: big.NewInt(1e10), Gas: 21_000},
 		{Data: hexutil.MustDecode("0x60006000a000"), Gas: 200_000}, // LOG0 and no code
 	} {
 		inner.ChainID, inner.Nonce, inner.GasFeeCap, inner.GasTipCap = big.NewInt(298), uint64(nonce), big.NewInt(2e12), new(big.Int)
-		tx, err := types.SignNewTx(key, types.LatestSignerForChainID(inner.ChainID), inner)
-		if err != nil {
-			t.Fatal(err)
-		}
-		raw, err := tx.MarshalBinary()
-		if err != nil {
-			t.Fatal(err)
-		}
+		tx := must.Get(types.SignNewTx(key, types.LatestSignerForChainID(inner.ChainID), inner))(t)
+		raw := must.Get(tx.MarshalBinary())(t)
 		ask(t, url, "eth_sendRawTransaction", hexutil.Encode(raw))
 		until(t, func() bool { return string(ask(t, url, "eth_getTransactionReceipt", tx.Hash())) != "null" })
 	}
@@ -80,9 +69,7 @@ func until(t *testing.T, done func() bool) {
 func generate(t *testing.T, url string) string {
 	t.Helper()
 	var file strings.Builder
-	if err := diff.Generate(t.Context(), diff.GenerateConfig{From: diff.Endpoint{URL: url}}, &file); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, diff.Generate(t.Context(), diff.GenerateConfig{From: diff.Endpoint{URL: url}}, &file))
 	return file.String()
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 
+	"lockstep/internal/must"
 	"lockstep/internal/proctest"
 )
 
@@ -90,10 +91,7 @@ func checkBurst(t *testing.T, n *network, sender account, journal common.Address
 	t.Helper()
 	checkOrder(t, n.Mirror, sender.address(), first, count)
 	client := dial(t, n.RPC)
-	data, err := contract(t, "Journal").parsed(t).Pack("length")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(contract(t, "Journal").parsed(t).Pack("length"))(t)
 	length, err := client.CallContract(t.Context(), ethereum.CallMsg{To: &journal, Data: data}, nil)
 	if err != nil || new(big.Int).SetBytes(length).Int64() != int64(count) {
 		t.Errorf("the journal has %x entries, %v; want %d", length, err, count)
@@ -134,9 +132,7 @@ func (b *castBurst) start(i int) {
 		"--nonce", strconv.FormatUint(b.first+uint64(i), 10), "--gas-limit", "200000",
 		b.journal.Hex(), "write(uint256)", strconv.Itoa(i))
 	cmd.Stdout, cmd.Stderr = &b.stdout[i], &b.stderr[i]
-	if err := cmd.Start(); err != nil {
-		b.t.Fatal(err)
-	}
+	must.Do(b.t, cmd.Start())
 	b.processes[i] = cmd
 }
 

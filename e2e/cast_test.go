@@ -8,6 +8,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
+
+	"lockstep/internal/must"
 )
 
 // TestCast goes through what a developer does with cast on the first day.
@@ -58,10 +60,7 @@ func TestCast(t *testing.T) {
 // castContract deploys from bytecode, then calls, sends and reads logs.
 func castContract(t *testing.T, n *network, sender, recipient account) {
 	token := contract(t, "Token")
-	arguments, err := token.parsed(t).Pack("", "Lock", "LCK", big.NewInt(1_000_000))
-	if err != nil {
-		t.Fatal(err)
-	}
+	arguments := must.Get(token.parsed(t).Pack("", "Lock", "LCK", big.NewInt(1_000_000)))(t)
 	initcode := token.Bytecode + common.Bytes2Hex(arguments)
 	created := castFields(t, n, "send", "--private-key", sender.PrivateKey, "--create", initcode)
 	address := crypto.CreateAddress(sender.address(), 0)

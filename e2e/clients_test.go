@@ -15,6 +15,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/internal/must"
 )
 
 // Where scripts/setup.sh puts the native clients.
@@ -29,10 +31,7 @@ const clientLimit = 30 * time.Minute
 // script runs a task of clients/<name>.mjs with input and decodes what it prints.
 func script(t *testing.T, name string, input map[string]any, output any) {
 	t.Helper()
-	text, err := json.Marshal(input)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(input))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), clientLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "node", filepath.Join("clients", name+".mjs"))
@@ -53,10 +52,7 @@ func script(t *testing.T, name string, input map[string]any, output any) {
 // configuration.
 func foundry(ctx context.Context, t *testing.T, tool string, args ...string) *exec.Cmd {
 	t.Helper()
-	path, err := filepath.Abs(tool)
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := must.Get(filepath.Abs(tool))(t)
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir = t.TempDir()
 	// On a slow machine the tools' own limits, which are in seconds, would be too short.
@@ -99,10 +95,7 @@ type artifact struct {
 
 func (a artifact) parsed(t *testing.T) abi.ABI {
 	t.Helper()
-	parsed, err := abi.JSON(bytes.NewReader(a.ABI))
-	if err != nil {
-		t.Fatal(err)
-	}
+	parsed := must.Get(abi.JSON(bytes.NewReader(a.ABI)))(t)
 	return parsed
 }
 

@@ -17,6 +17,8 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/ethclient"
 	"github.com/holiman/uint256"
+
+	"lockstep/internal/must"
 )
 
 // openRPC is the document in which the relay describes its methods.
@@ -64,9 +66,7 @@ func discover(t *testing.T, url string) (d openRPC) {
 	if status != http.StatusOK || string(page) != string(answer.Result) {
 		t.Fatalf("GET /openrpc: %d %.200s\nrpc.discover: %.200s", status, page, answer.Result)
 	}
-	if err := json.Unmarshal(page, &d); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(page, &d))
 	if d.OpenRPC == "" || len(d.Methods) < 50 {
 		t.Fatalf("a document of %d methods: %.200s", len(d.Methods), page)
 	}
@@ -105,10 +105,7 @@ func (c *conformance) prepare() {
 	defer cancel()
 	c.sender = c.network.Accounts[0]
 	client := dial(t, c.network.RPC)
-	price, err := client.SuggestGasPrice(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	price := must.Get(client.SuggestGasPrice(ctx))(t)
 	nonce := uint64(0)
 	next := func() uint64 { nonce++; return nonce - 1 }
 	chain := big.NewInt(chainID)
@@ -152,14 +149,8 @@ func (c *conformance) prepare() {
 
 func (c *conformance) sign(data types.TxData) string {
 	c.t.Helper()
-	tx, err := types.SignNewTx(c.sender.key(c.t), types.LatestSignerForChainID(big.NewInt(chainID)), data)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	raw, err := tx.MarshalBinary()
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	tx := must.Get(types.SignNewTx(c.sender.key(c.t), types.LatestSignerForChainID(big.NewInt(chainID)), data))(c.t)
+	raw := must.Get(tx.MarshalBinary())(c.t)
 	return hexutil.Encode(raw)
 }
 
@@ -381,9 +372,7 @@ func (c *conformance) valid(m methodSchema) []string {
 func (c *conformance) blockOf(hash string) string {
 	c.t.Helper()
 	var receipt struct{ BlockHash string }
-	if err := json.Unmarshal(call(c.t, c.network.RPC, "eth_getTransactionReceipt", `["`+hash+`"]`).Result, &receipt); err != nil {
-		c.t.Fatal(err)
-	}
+	must.Do(c.t, json.Unmarshal(call(c.t, c.network.RPC, "eth_getTransactionReceipt", `["`+hash+`"]`).Result, &receipt))
 	return receipt.BlockHash
 }
 

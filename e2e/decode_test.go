@@ -9,6 +9,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/google/go-cmp/cmp"
 
+	"lockstep/internal/must"
 	"lockstep/watch/decode"
 )
 
@@ -69,10 +70,7 @@ func TestOddLogs(t *testing.T) {
 	script(t, "decode", map[string]any{"task": "logs", "logs": logs}, &read)
 	for i, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
-			event, err := decode.Parse(row.event)
-			if err != nil {
-				t.Fatal(err)
-			}
+			event := must.Get(decode.Parse(row.event))(t)
 			var own any
 			if values, err := event.Decode([]common.Hash{event.Selector}, common.FromHex(row.data)); err == nil {
 				own = ordered(t, values.Args)
@@ -94,9 +92,7 @@ func ordered(t *testing.T, args any) any {
 	body := json.NewDecoder(strings.NewReader(text(t, args)))
 	body.UseNumber()
 	var value any
-	if err := body.Decode(&value); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, body.Decode(&value))
 	var list func(value any) any
 	list = func(value any) any {
 		switch v := value.(type) {
@@ -122,9 +118,6 @@ func ordered(t *testing.T, args any) any {
 
 func text(t *testing.T, value any) string {
 	t.Helper()
-	out, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(json.Marshal(value))(t)
 	return string(out)
 }

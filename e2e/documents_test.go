@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"lockstep/e2e/harness"
+	"lockstep/internal/must"
 )
 
 // What newcomers copy from README and the guides is run here as it stands. Only what a machine without internet and
@@ -30,10 +31,7 @@ func TestDocumentsRun(t *testing.T) {
 	} {
 		t.Run(filepath.Base(document.name), func(t *testing.T) {
 			t.Parallel()
-			text, err := os.ReadFile(filepath.Join("..", document.name))
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(os.ReadFile(filepath.Join("..", document.name)))(t)
 			n := startDev(t, nil, "--quiet", "--tx", "--tx-address", "127.0.0.1:0", "--nodes", "4", "--consensus-latency", "100ms")
 			here := strings.NewReplacer(
 				"127.0.0.1:7546", host(n.RPC), "127.0.0.1:8546", host(n.WS), "127.0.0.1:5551", host(n.Mirror), "127.0.0.1:7550", host(n.TX),
@@ -46,13 +44,8 @@ func TestDocumentsRun(t *testing.T) {
 			dir := t.TempDir()
 			writeFilesOf(t, here, dir)
 			if document.packages != "" {
-				modules, err := filepath.Abs(filepath.Join(document.packages, "node_modules"))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := os.Symlink(modules, filepath.Join(dir, "node_modules")); err != nil {
-					t.Fatal(err)
-				}
+				modules := must.Get(filepath.Abs(filepath.Join(document.packages, "node_modules")))(t)
+				must.Do(t, os.Symlink(modules, filepath.Join(dir, "node_modules")))
 			}
 			out := runScript(t, dir, scriptOf(here))
 			for _, answer := range document.answers {
@@ -75,16 +68,10 @@ func writeFilesOf(t *testing.T, text, dir string) {
 		if m[1] == "hardhat.config.js" { // the compiler comes from npm: there is nothing to download it from
 			content = strings.Replace(content, "solidity: '0.8.28'",
 				"solidity: { version: '0.8.37', path: (await import('node:url')).fileURLToPath(import.meta.resolve('solc/soljson.js')) }", 1)
-			if err := os.WriteFile(filepath.Join(dir, "package.json"), []byte(`{"type":"module"}`), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(dir, "package.json"), []byte(`{"type":"module"}`), 0o600))
 		}
-		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(name), 0o700))
+		must.Do(t, os.WriteFile(name, []byte(content), 0o600))
 	}
 }
 
@@ -107,13 +94,8 @@ func runScript(t *testing.T, dir, script string) string {
 	bin := t.TempDir()
 	tools := map[string]string{"lockstep": harness.Program(t), "cast": cast}
 	for name, path := range tools {
-		path, err := filepath.Abs(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(path, filepath.Join(bin, name)); err != nil {
-			t.Fatal(err)
-		}
+		path := must.Get(filepath.Abs(path))(t)
+		must.Do(t, os.Symlink(path, filepath.Join(bin, name)))
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), clientLimit)
 	defer cancel()

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"lockstep/e2e/harness"
+	"lockstep/internal/must"
 )
 
 const workerd = "node_modules/@cloudflare/workerd-linux-64/bin/workerd"
@@ -60,9 +61,7 @@ const edge :Workerd.Worker = (
   compatibilityDate = "2026-01-01",
   bindings = [(name = "MANAGER", service = "manager"), (name = "CHAIN", text = %q), (name = "KEY", text = "")]);
 `, services, manager, sockets, chain)
-	if err := os.WriteFile(filepath.Join(dir, "config.capnp"), []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "config.capnp"), []byte(config), 0o600))
 	ports, _ := serveWorkers(t, dir, isolates)
 	return ports
 }
@@ -71,9 +70,7 @@ const edge :Workerd.Worker = (
 func exampleWith(t *testing.T, name string) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join("../examples", name))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(dir, os.DirFS(filepath.Join("../examples", name))))
 	compile := exec.CommandContext(t.Context(), "node", "node_modules/typescript/bin/tsc", "../clients/typescript/src/index.ts", "--ignoreConfig",
 		"--outDir", filepath.Join(dir, "node_modules/lockstep-txm/dist"), "--module", "nodenext", "--target", "es2022", "--lib", "es2022,dom,dom.iterable", "--strict", "--types", "")
 	if out, err := compile.CombinedOutput(); err != nil {
@@ -85,20 +82,12 @@ func exampleWith(t *testing.T, name string) string {
 // serveWorkers starts workerd in a folder with a config.capnp, and returns the ports of its sockets and what ends it at once.
 func serveWorkers(t *testing.T, dir string, sockets int, args ...string) (ports []int, kill func()) {
 	t.Helper()
-	program, err := filepath.Abs(workerd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	control, writer, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := must.Get(filepath.Abs(workerd))(t)
+	control, writer := must.Get2(os.Pipe())(t)
 	var log bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), program, append([]string{"serve", filepath.Join(dir, "config.capnp"), "--control-fd=3"}, args...)...)
 	cmd.ExtraFiles, cmd.Stdout, cmd.Stderr = []*os.File{writer}, &log, &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	writer.Close()
 	kill = sync.OnceFunc(func() {
 		cmd.Process.Kill()
@@ -119,9 +108,7 @@ func serveWorkers(t *testing.T, dir string, sockets int, args ...string) (ports 
 			Event string
 			Port  int
 		}
-		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(lines.Bytes(), &event))
 		if event.Event == "listen" {
 			ports = append(ports, event.Port)
 		}
@@ -230,18 +217,11 @@ func TestEdgeWorkersWithObjects(t *testing.T) {
 	start(t, nil, "dev", "--json", "--tx", "--tx-address", "127.0.0.1:0", "--http", "127.0.0.1:0", "--ws", "127.0.0.1:0", "--mirror", "127.0.0.1:0", "--consensus", "127.0.0.1:0").ReadReady(&ready)
 	dir := exampleWith(t, "edge-object")
 	config := filepath.Join(dir, "config.capnp")
-	text, err := os.ReadFile(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(config))(t)
 	here := strings.NewReplacer("127.0.0.1:7550", strings.TrimPrefix(ready.TX, "http://"), "127.0.0.1:8780", "127.0.0.1:0").Replace(string(text))
-	if err := os.WriteFile(config, []byte(here), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(config, []byte(here), 0o600))
 	objects := filepath.Join(dir, "objects")
-	if err := os.Mkdir(objects, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(objects, 0o700))
 	w := &edgeWorld{T: t, manager: ready.TX}
 	accounts, actions := []string{"alice", "bob"}, 8
 	told := map[string]string{} // action → hash
@@ -307,10 +287,7 @@ func TestEdgeWorkersOnNEAR(t *testing.T) {
 	for _, a := range chain.NEAR.Accounts {
 		keys[a.ID] = []string{a.SecretKey}
 	}
-	relayer, err := json.Marshal(map[string][]string{"relayer.test": keys["relayer.test"]})
-	if err != nil {
-		t.Fatal(err)
-	}
+	relayer := must.Get(json.Marshal(map[string][]string{"relayer.test": keys["relayer.test"]}))(t)
 	manager := start(t, []string{
 		"TXM_LOOPBACK_TOKEN=false", "TXM_ADDRESS=127.0.0.1:0", "PRETTY_LOGS_ENABLED=false", "DATABASE_URL=memory:", "TXM_NEAR_KEYS=" + string(relayer), "TXM_RESEND_AFTER=2s",
 		fmt.Sprintf(`TXM_CHAINS={"near":{"driver":"near","url":[%q]}}`, chain.NEAR.RPC),
@@ -342,10 +319,7 @@ func TestEdgeWorkersOnNEAR(t *testing.T) {
 			t.Errorf("account %d has results %v", n, of)
 		}
 		query := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"query","params":{"request_type":"view_account","finality":"final","account_id":"user-%d.relayer.test"}}`, n)
-		response, err := http.Post(chain.NEAR.RPC, "application/json", strings.NewReader(query))
-		if err != nil {
-			t.Fatal(err)
-		}
+		response := must.Get(http.Post(chain.NEAR.RPC, "application/json", strings.NewReader(query)))(t)
 		content, _ := io.ReadAll(response.Body)
 		response.Body.Close()
 		if !bytes.Contains(content, []byte(`"amount":"7"`)) {
@@ -370,10 +344,7 @@ func (w *edgeWorld) ordered(accounts []string, actions int) {
 	var list struct{ Transactions []transaction }
 	harness.Until(w.T, harness.StartLimit, "the list is complete", func() bool {
 		request, _ := http.NewRequestWithContext(w.Context(), http.MethodGet, w.manager+"/v1/transactions?limit=500", nil)
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			w.Fatal(err)
-		}
+		response := must.Get(http.DefaultClient.Do(request))(w)
 		defer response.Body.Close()
 		return json.NewDecoder(response.Body).Decode(&list) == nil && len(list.Transactions) >= len(accounts)*actions
 	})

@@ -12,6 +12,8 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/ethclient"
 	"github.com/ethereum/go-ethereum/rpc"
+
+	"lockstep/internal/must"
 )
 
 // TestEthclient uses go-ethereum's own client, whose decoders are the strictest
@@ -37,19 +39,13 @@ func ethclientStory(t *testing.T, client *ethclient.Client, sender account) {
 
 	token := contract(t, "Token")
 	parsed := token.parsed(t)
-	arguments, err := parsed.Pack("", "Lock", "LCK", big.NewInt(5000))
-	if err != nil {
-		t.Fatal(err)
-	}
+	arguments := must.Get(parsed.Pack("", "Lock", "LCK", big.NewInt(5000)))(t)
 	created := mine(t, ctx, client, sender, nil, append(token.code(), arguments...))
 	address := crypto.CreateAddress(sender.address(), created.nonce)
 	expect(t, created.receipt.ContractAddress, address)
 
 	to := common.HexToAddress("0x00000000000000000000000000000000000c0de1")
-	transfer, err := parsed.Pack("transfer", to, big.NewInt(42))
-	if err != nil {
-		t.Fatal(err)
-	}
+	transfer := must.Get(parsed.Pack("transfer", to, big.NewInt(42)))(t)
 	moved := mine(t, ctx, client, sender, &address, transfer)
 
 	query := ethereum.FilterQuery{FromBlock: created.receipt.BlockNumber, Addresses: []common.Address{address}}
@@ -63,10 +59,7 @@ func ethclientStory(t *testing.T, client *ethclient.Client, sender account) {
 	}
 	checkBlock(t, ctx, client, moved.receipt)
 
-	balance, err := parsed.Pack("balanceOf", to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	balance := must.Get(parsed.Pack("balanceOf", to))(t)
 	result, err := client.CallContract(ctx, ethereum.CallMsg{To: &address, Data: balance}, nil)
 	if err != nil || new(big.Int).SetBytes(result).Int64() != 42 {
 		t.Errorf("balance %x, %v", result, err)
@@ -94,10 +87,7 @@ const blockTelling = "0x436000524260205260406000f3"
 // checkBlock reads the receipt's block in every way the client knows.
 func checkBlock(t *testing.T, ctx context.Context, client *ethclient.Client, receipt *types.Receipt) {
 	t.Helper()
-	header, err := client.HeaderByNumber(ctx, receipt.BlockNumber)
-	if err != nil {
-		t.Fatal(err)
-	}
+	header := must.Get(client.HeaderByNumber(ctx, receipt.BlockNumber))(t)
 	if header.Number.Cmp(receipt.BlockNumber) != 0 || header.BaseFee == nil {
 		t.Errorf("header %v with base fee %v", header.Number, header.BaseFee)
 	}
@@ -123,9 +113,7 @@ func checkEthclientBatch(t *testing.T, ctx context.Context, client *ethclient.Cl
 		{Method: "eth_getTransactionCount", Args: []any{owner, "latest"}, Result: &nonce},
 		{Method: "eth_noSuchMethod", Result: new(string)},
 	}
-	if err := client.Client().BatchCallContext(ctx, batch); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, client.Client().BatchCallContext(ctx, batch))
 	if batch[0].Error != nil || batch[1].Error != nil || batch[2].Error == nil {
 		t.Errorf("batch errors %v, %v, %v", batch[0].Error, batch[1].Error, batch[2].Error)
 	}
@@ -142,28 +130,14 @@ type mined struct {
 // mine estimates, signs, sends and waits, and fails unless it was executed.
 func mine(t *testing.T, ctx context.Context, client *ethclient.Client, sender account, to *common.Address, data []byte) mined {
 	t.Helper()
-	nonce, err := client.PendingNonceAt(ctx, sender.address())
-	if err != nil {
-		t.Fatal(err)
-	}
-	gas, err := client.EstimateGas(ctx, ethereum.CallMsg{From: sender.address(), To: to, Data: data})
-	if err != nil {
-		t.Fatal(err)
-	}
-	price, err := client.SuggestGasPrice(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	nonce := must.Get(client.PendingNonceAt(ctx, sender.address()))(t)
+	gas := must.Get(client.EstimateGas(ctx, ethereum.CallMsg{From: sender.address(), To: to, Data: data}))(t)
+	price := must.Get(client.SuggestGasPrice(ctx))(t)
 	signer := types.LatestSignerForChainID(big.NewInt(chainID))
-	transaction, err := types.SignNewTx(sender.key(t), signer, &types.DynamicFeeTx{
+	transaction := must.Get(types.SignNewTx(sender.key(t), signer, &types.DynamicFeeTx{
 		ChainID: big.NewInt(chainID), Nonce: nonce, GasTipCap: new(big.Int), GasFeeCap: price, Gas: gas, To: to, Data: data,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := client.SendTransaction(ctx, transaction); err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
+	must.Do(t, client.SendTransaction(ctx, transaction))
 	receipt := receiptOf(t, ctx, client, transaction.Hash())
 	if receipt.Status != types.ReceiptStatusSuccessful {
 		t.Fatalf("transaction %s failed", transaction.Hash())

@@ -10,6 +10,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
+
+	"lockstep/internal/must"
 )
 
 // TestForgeScript broadcasts a script of one deployment and twenty calls of one
@@ -18,10 +20,7 @@ func TestForgeScript(t *testing.T) {
 	t.Parallel()
 	n := startDev(t, []string{ordering, holding}, gossip...)
 	sender := n.Accounts[0]
-	compiler, err := filepath.Abs("clients/solc")
-	if err != nil {
-		t.Fatal(err)
-	}
+	compiler := must.Get(filepath.Abs("clients/solc"))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), clientLimit)
 	defer cancel()
 	cmd := foundry(ctx, t, forge, "script", "Burst.s.sol", "--broadcast", "--use", compiler,
@@ -37,13 +36,8 @@ func TestForgeScript(t *testing.T) {
 		Pending      []string
 	}
 	log := filepath.Join(cmd.Dir, "broadcast", "Burst.s.sol", strconv.Itoa(chainID), "run-latest.json")
-	text, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, &run); err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(log))(t)
+	must.Do(t, json.Unmarshal(text, &run))
 	const count = 21
 	expect(t, len(run.Transactions), count)
 	expect(t, len(run.Receipts), count)
@@ -66,15 +60,10 @@ func writeForgeProject(t *testing.T, dir string) {
 		"foundry.toml": []byte("[profile.default]\nsrc = \".\"\nscript = \".\"\noffline = true\nevm_version = \"cancun\"\n"),
 	}
 	for _, name := range []string{"Journal.sol", "Burst.s.sol"} {
-		text, err := os.ReadFile(filepath.Join("contracts", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(filepath.Join("contracts", name)))(t)
 		files[name] = text
 	}
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"lockstep/e2e/harness"
+	"lockstep/internal/must"
 )
 
 // TestStop: an operator's signal ends the program cleanly, with exit code 0.
@@ -29,16 +30,10 @@ func TestStop(t *testing.T) {
 // TestTakenPort: a port in use is an error that names the port and the flag.
 func TestTakenPort(t *testing.T) {
 	t.Parallel()
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	taken := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { taken.Close() })
 	address := taken.Addr().String()
-	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, port := must.Get2(net.SplitHostPort(address))(t)
 	flags := []string{"--http", "--ws", "--mirror", "--consensus"}
 	for _, flag := range flags {
 		t.Run(flag, func(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"github.com/ethereum/go-ethereum/ethclient"
 
 	"lockstep/e2e/harness"
+	"lockstep/internal/must"
 )
 
 const chainID = 298
@@ -75,20 +76,14 @@ func (a account) address() common.Address { return common.HexToAddress(a.Address
 
 func (a account) key(t *testing.T) *ecdsa.PrivateKey {
 	t.Helper()
-	key, err := crypto.HexToECDSA(strings.TrimPrefix(a.PrivateKey, "0x"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(crypto.HexToECDSA(strings.TrimPrefix(a.PrivateKey, "0x")))(t)
 	return key
 }
 
 // dial gives go-ethereum's client for url, closed when the test ends.
 func dial(t *testing.T, url string) *ethclient.Client {
 	t.Helper()
-	client, err := ethclient.DialContext(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(ethclient.DialContext(t.Context(), url))(t)
 	t.Cleanup(client.Close)
 	return client
 }
@@ -171,15 +166,9 @@ func get(t *testing.T, url string) (status int, body []byte) {
 // post sends body as it is and gives the HTTP status and the answer's body.
 func post(t *testing.T, url, body string) (int, []byte) {
 	t.Helper()
-	response, err := http.Post(url, "application/json", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := must.Get(http.Post(url, "application/json", strings.NewReader(body)))(t)
 	defer response.Body.Close()
-	answer, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(io.ReadAll(response.Body))(t)
 	return response.StatusCode, bytes.TrimSpace(answer)
 }
 

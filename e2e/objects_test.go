@@ -17,6 +17,8 @@ import (
 	"github.com/ethereum/go-ethereum/rpc"
 	"github.com/google/go-cmp/cmp"
 	"github.com/holiman/uint256"
+
+	"lockstep/internal/must"
 )
 
 // objectReport is what a client says of a transaction that it read in every way there
@@ -54,19 +56,13 @@ func objects(t *testing.T, n *network, d dialect) {
 	defer cancel()
 	client, sender := dial(t, n.RPC), n.Accounts[0]
 	loud := crypto.CreateAddress(sender.address(), 0)
-	price, err := client.SuggestGasPrice(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	price := must.Get(client.SuggestGasPrice(ctx))(t)
 	code := common.FromHex(eventful)
 	creation := append([]byte{0x60, byte(len(code)), 0x60, 0x0c, 0x60, 0x00, 0x39, 0x60, byte(len(code)), 0x60, 0x00, 0xf3}, code...)
 	chain, tip := big.NewInt(chainID), new(big.Int)
 	access := types.AccessList{{Address: loud, StorageKeys: []common.Hash{{31: 1}}}}
 	authority := n.Accounts[2]
-	authorization, err := types.SignSetCode(authority.key(t), types.SetCodeAuthorization{ChainID: *uint256.NewInt(chainID), Address: loud})
-	if err != nil {
-		t.Fatal(err)
-	}
+	authorization := must.Get(types.SignSetCode(authority.key(t), types.SetCodeAuthorization{ChainID: *uint256.NewInt(chainID), Address: loud}))(t)
 	delegate, called := authority.address(), objectReport{To: &loud, Status: 1, Logs: 1}
 	listing := called
 	listing.Listed = len(access)
@@ -80,10 +76,7 @@ func objects(t *testing.T, n *network, d dialect) {
 		&types.DynamicFeeTx{ChainID: chain, Nonce: 4, GasTipCap: tip, GasFeeCap: price, Gas: 200_000, Data: common.FromHex(failing)},
 		&types.SetCodeTx{ChainID: uint256.NewInt(chainID), Nonce: 5, GasTipCap: new(uint256.Int), GasFeeCap: uint256.MustFromBig(price), Gas: 200_000, To: delegate, AuthList: []types.SetCodeAuthorization{authorization}},
 	} {
-		tx, err := types.SignNewTx(sender.key(t), types.LatestSignerForChainID(chain), data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tx := must.Get(types.SignNewTx(sender.key(t), types.LatestSignerForChainID(chain), data))(t)
 		receipt, err := client.SendTransactionSync(ctx, tx, nil)
 		if err != nil || receipt.TxHash != tx.Hash() || receipt.Status != want[i].Status {
 			t.Fatalf("%d: %+v %v", i, receipt, err)
@@ -120,27 +113,15 @@ func scriptObjects(t *testing.T, n *network, client string, hashes []string) (go
 // of profile hiero, whose withdrawalsRoot is that of the TypeScript relay, it does not take.
 func readObjects(t *testing.T, ctx context.Context, client *ethclient.Client, of []objectReport, profile string) (got []objectReport) {
 	for _, one := range of {
-		tx, _, err := client.TransactionByHash(ctx, one.Hash)
-		if err != nil {
-			t.Fatal(err)
-		}
-		receipt, err := client.TransactionReceipt(ctx, one.Hash)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tx, _ := must.Get2(client.TransactionByHash(ctx, one.Hash))(t)
+		receipt := must.Get(client.TransactionReceipt(ctx, one.Hash))(t)
 		listed := transactionsOf(t, ctx, client, receipt, profile)
 		receipts, err := client.BlockReceipts(ctx, rpc.BlockNumberOrHashWithHash(receipt.BlockHash, true))
 		if err != nil || len(receipts) != len(listed) || receipts[receipt.TransactionIndex].TxHash != one.Hash {
 			t.Errorf("receipts of the block: %v %v", receipts, err)
 		}
-		logs, err := client.FilterLogs(ctx, ethereum.FilterQuery{BlockHash: &receipt.BlockHash})
-		if err != nil {
-			t.Fatal(err)
-		}
-		byIndex, err := client.TransactionInBlock(ctx, receipt.BlockHash, receipt.TransactionIndex)
-		if err != nil {
-			t.Fatal(err)
-		}
+		logs := must.Get(client.FilterLogs(ctx, ethereum.FilterQuery{BlockHash: &receipt.BlockHash}))(t)
+		byIndex := must.Get(client.TransactionInBlock(ctx, receipt.BlockHash, receipt.TransactionIndex))(t)
 		report := objectReport{
 			Hash: tx.Hash(), Type: tx.Type(), ReceiptType: receipt.Type, To: tx.To(), Nonce: tx.Nonce(), Status: receipt.Status,
 			InBlock: slices.Contains(listed, one.Hash), ByIndex: byIndex.Hash(), Listed: len(tx.AccessList()),
@@ -170,9 +151,7 @@ func transactionsOf(t *testing.T, ctx context.Context, client *ethclient.Client,
 			t.Errorf("a block with another withdrawalsRoot: %v", err)
 		}
 		var raw struct{ Transactions []types.Transaction }
-		if err := client.Client().CallContext(ctx, &raw, "eth_getBlockByHash", receipt.BlockHash, true); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, client.Client().CallContext(ctx, &raw, "eth_getBlockByHash", receipt.BlockHash, true))
 		for i := range raw.Transactions {
 			hashes = append(hashes, raw.Transactions[i].Hash())
 		}
@@ -231,10 +210,7 @@ func TestNewerMethods(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), clientLimit)
 	defer cancel()
 	token, sender := contract(t, "Token"), n.Accounts[0]
-	arguments, err := token.parsed(t).Pack("", "Lock", "LCK", big.NewInt(5000))
-	if err != nil {
-		t.Fatal(err)
-	}
+	arguments := must.Get(token.parsed(t).Pack("", "Lock", "LCK", big.NewInt(5000)))(t)
 	created := mine(t, ctx, dial(t, n.RPC), sender, nil, append(token.code(), arguments...))
 	type report struct {
 		Status      int      `json:"status"`

@@ -9,6 +9,8 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/google/go-cmp/cmp"
+
+	"lockstep/internal/must"
 )
 
 // pendingReport is what a client says of a transaction that is in no block yet.
@@ -36,17 +38,11 @@ func pending(t *testing.T, profile string, n *network) {
 	defer cancel()
 	client, sender := dial(t, n.RPC), n.Accounts[0]
 	to := n.Accounts[1].address()
-	price, err := client.SuggestGasPrice(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	price := must.Get(client.SuggestGasPrice(ctx))(t)
 	signed := func(nonce uint64) *types.Transaction {
-		tx, err := types.SignNewTx(sender.key(t), types.LatestSignerForChainID(big.NewInt(chainID)), &types.DynamicFeeTx{
+		tx := must.Get(types.SignNewTx(sender.key(t), types.LatestSignerForChainID(big.NewInt(chainID)), &types.DynamicFeeTx{
 			ChainID: big.NewInt(chainID), Nonce: nonce, GasTipCap: new(big.Int), GasFeeCap: price, Gas: 21_000, To: &to,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		return tx
 	}
 	held, first := signed(1), signed(0)
@@ -72,12 +68,8 @@ func pending(t *testing.T, profile string, n *network) {
 		readPending(t, ctx, n, held)
 	}
 
-	if err := client.SendTransaction(ctx, first); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-sent; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, client.SendTransaction(ctx, first))
+	must.Do(t, <-sent)
 	if receipt := receiptOf(t, ctx, client, held.Hash()); receipt.Status != 1 {
 		t.Errorf("%+v", receipt)
 	}
@@ -95,10 +87,7 @@ func readPending(t *testing.T, ctx context.Context, n *network, held *types.Tran
 			t.Errorf("%s (-want +got)\n%s", client, diff)
 		}
 	}
-	tx, waits, err := dial(t, n.RPC).TransactionByHash(ctx, held.Hash())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx, waits := must.Get2(dial(t, n.RPC).TransactionByHash(ctx, held.Hash()))(t)
 	if diff := cmp.Diff(want, pendingReport{tx.Hash(), tx.Type(), tx.Nonce(), !waits}); diff != "" {
 		t.Errorf("go-ethereum (-want +got)\n%s", diff)
 	}

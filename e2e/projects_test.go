@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"lockstep/internal/must"
 )
 
 // projectLimit bounds a project: compiling takes a quarter of a minute on a quiet machine.
@@ -62,28 +64,16 @@ func projectDir(t *testing.T, project string, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for from, to := range files {
-		text, err := os.ReadFile(from)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(from))(t)
 		to = filepath.Join(dir, to)
-		if err := os.MkdirAll(filepath.Dir(to), 0o750); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(to, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(to), 0o750))
+		must.Do(t, os.WriteFile(to, text, 0o600))
 	}
-	packages, err := filepath.Abs(filepath.Join(project, "node_modules"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	packages := must.Get(filepath.Abs(filepath.Join(project, "node_modules")))(t)
 	if _, err := os.Stat(packages); err != nil {
 		t.Fatalf("%v: run scripts/setup.sh", err)
 	}
-	if err := os.Symlink(packages, filepath.Join(dir, "node_modules")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(packages, filepath.Join(dir, "node_modules")))
 	return dir
 }
 
@@ -93,18 +83,13 @@ func TestForgeProject(t *testing.T) {
 	t.Parallel()
 	n := startDev(t, nil)
 	owner := n.Accounts[0]
-	compiler, err := filepath.Abs("clients/solc")
-	if err != nil {
-		t.Fatal(err)
-	}
+	compiler := must.Get(filepath.Abs("clients/solc"))(t)
 	dir := projectDir(t, "hardhat2", map[string]string{
 		"contracts/Assets.sol": "src/Assets.sol", "contracts/Project.t.sol": "src/Project.t.sol",
 	})
 	settings := "[profile.default]\nsrc = \"src\"\ntest = \"src\"\nscript = \"src\"\nlibs = [\"node_modules\"]\noffline = true\nevm_version = \"cancun\"\n" +
 		"optimizer = true\nremappings = [\"@openzeppelin/=node_modules/@openzeppelin/\"]\n"
-	if err := os.WriteFile(filepath.Join(dir, "foundry.toml"), []byte(settings), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "foundry.toml"), []byte(settings), 0o600))
 	ctx, cancel := context.WithTimeout(t.Context(), projectLimit)
 	defer cancel()
 	run := func(env []string, args ...string) string {
@@ -122,13 +107,8 @@ func TestForgeProject(t *testing.T) {
 	var made struct {
 		Transactions []struct{ ContractName, ContractAddress string }
 	}
-	text, err := os.ReadFile(filepath.Join(dir, "broadcast", "Project.t.sol", strconv.Itoa(chainID), "run-latest.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, &made); err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(dir, "broadcast", "Project.t.sol", strconv.Itoa(chainID), "run-latest.json")))(t)
+	must.Do(t, json.Unmarshal(text, &made))
 	at := map[string]string{}
 	for _, tx := range made.Transactions {
 		if at[tx.ContractName] == "" {

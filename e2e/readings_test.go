@@ -17,6 +17,8 @@ import (
 	"github.com/ethereum/go-ethereum/ethclient"
 	"github.com/ethereum/go-ethereum/rpc"
 	"github.com/google/go-cmp/cmp"
+
+	"lockstep/internal/must"
 )
 
 // readings are all kinds of objects beside transactions and their receipts, with what every
@@ -63,10 +65,7 @@ func (r reading) calls() []map[string]any {
 func (r reading) check(t *testing.T, ctx context.Context, client *ethclient.Client, got map[string]string) {
 	t.Helper()
 	receipt := receiptOf(t, ctx, client, r.hash)
-	header, err := client.HeaderByHash(ctx, receipt.BlockHash)
-	if err != nil {
-		t.Fatal(err)
-	}
+	header := must.Get(client.HeaderByHash(ctx, receipt.BlockHash))(t)
 	names := strings.NewReplacer(
 		strings.ToLower(r.hash.Hex()), "transaction", receipt.BlockHash.Hex(), "block", header.ParentHash.Hex(), "parent",
 		strings.ToLower(r.sender.Hex()), "sender", strings.ToLower(r.contract.Hex()), "contract",
@@ -84,23 +83,14 @@ func (r reading) check(t *testing.T, ctx context.Context, client *ethclient.Clie
 // what it sent itself.
 func everyReading(t *testing.T, ctx context.Context, n *network, contract common.Address) {
 	client := dial(t, n.RPC)
-	price, err := client.SuggestGasPrice(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	price := must.Get(client.SuggestGasPrice(ctx))(t)
 	for i, name := range []string{"ethers", "viem", "web3", "go-ethereum"} {
 		t.Run("readings/"+name, func(t *testing.T) {
 			sender := n.Accounts[4+i]
-			tx, err := types.SignNewTx(sender.key(t), types.LatestSignerForChainID(big.NewInt(chainID)), &types.DynamicFeeTx{
+			tx := must.Get(types.SignNewTx(sender.key(t), types.LatestSignerForChainID(big.NewInt(chainID)), &types.DynamicFeeTx{
 				ChainID: big.NewInt(chainID), GasTipCap: new(big.Int), GasFeeCap: price, Gas: 200_000, To: &contract,
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			raw, err := tx.MarshalBinary()
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))(t)
+			raw := must.Get(tx.MarshalBinary())(t)
 			r := reading{hexutil.Encode(raw), tx.Hash(), sender.address(), contract}
 			var got map[string]string
 			if name == "go-ethereum" {

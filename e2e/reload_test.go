@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"lockstep/e2e/harness"
+	"lockstep/internal/must"
 )
 
 // A relay reads its settings again on SIGHUP and by a call of its admin server. What may change while it
@@ -20,9 +21,7 @@ func TestSettingsAreReadAgain(t *testing.T) {
 	n := startServe(t, devnet, devnet.Accounts[0], "RATE_LIMIT_DISABLED=false", "TRUSTED_PROXIES=127.0.0.0/8", "ADMIN_ADDRESS=127.0.0.1:0", "ADMIN_LOOPBACK_TOKEN=false", "LIMIT_DURATION=86400000")
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(n.process.Dir, ".env"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(n.process.Dir, ".env"), []byte(text), 0o600))
 	}
 	// limited tells whether a client that nobody has heard of yet is refused its second call.
 	client := 0
@@ -31,16 +30,10 @@ func TestSettingsAreReadAgain(t *testing.T) {
 		client++
 		var status int
 		for range 2 {
-			request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, n.RPC, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}`))
-			if err != nil {
-				t.Fatal(err)
-			}
+			request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, n.RPC, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}`)))(t)
 			request.Header.Set("Content-Type", "application/json")
 			request.Header.Set("X-Forwarded-For", "198.51.100."+string(rune('0'+client%10)))
-			response, err := http.DefaultClient.Do(request)
-			if err != nil {
-				t.Fatal(err)
-			}
+			response := must.Get(http.DefaultClient.Do(request))(t)
 			response.Body.Close()
 			status = response.StatusCode
 		}
@@ -71,10 +64,7 @@ func TestSettingsAreReadAgain(t *testing.T) {
 
 	write("LOG_LEVEL=debug\n")
 	_, _, admin := n.process.Addresses()
-	response, err := http.Post("http://"+admin+"/reload", "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := must.Get(http.Post("http://"+admin+"/reload", "", nil))(t)
 	defer response.Body.Close()
 	answer, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != http.StatusOK {

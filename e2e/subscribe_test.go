@@ -18,6 +18,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"lockstep/e2e/harness"
+	"lockstep/internal/must"
 )
 
 // liveReport is what a client heard over WebSocket while it wrote entries 0 to count-1
@@ -92,23 +93,14 @@ func TestLiveGoEthereum(t *testing.T) {
 	created := mine(t, t.Context(), client, sender, nil, journal.code()).receipt
 	address := created.ContractAddress
 	headers, logs := make(chan *types.Header, 100), make(chan types.Log, 100)
-	heads, err := client.SubscribeNewHead(t.Context(), headers)
-	if err != nil {
-		t.Fatal(err)
-	}
+	heads := must.Get(client.SubscribeNewHead(t.Context(), headers))(t)
 	defer heads.Unsubscribe()
-	events, err := client.SubscribeFilterLogs(t.Context(), ethereum.FilterQuery{
+	events := must.Get(client.SubscribeFilterLogs(t.Context(), ethereum.FilterQuery{
 		Addresses: []common.Address{address}, Topics: [][]common.Hash{{parsed.Events["Entry"].ID}, nil, {common.BytesToHash(sender.address().Bytes())}},
-	}, logs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, logs))(t)
 	defer events.Unsubscribe()
 	for i := range count {
-		write, err := parsed.Pack("write", big.NewInt(int64(i)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		write := must.Get(parsed.Pack("write", big.NewInt(int64(i))))(t)
 		receipt := mine(t, t.Context(), client, sender, &address, write).receipt
 		header := next(t, headers)
 		for header.Number.Cmp(created.BlockNumber) <= 0 { // the relay hears of blocks later than we of receipts
@@ -146,13 +138,8 @@ func TestLiveCast(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	cmd := foundry(ctx, t, cast, "logs", "--subscribe", "--rpc-url", n.WS, "--address", address, "Entry(uint256 indexed,address indexed)")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
 	lines := make(chan string, 1000)
 	go func() {
 		defer close(lines)
@@ -188,9 +175,7 @@ func TestLiveStop(t *testing.T) {
 	res.Body.Close()
 	defer ws.Close()
 	ws.SetReadDeadline(time.Now().Add(harness.StartLimit))
-	if err := ws.WriteMessage(websocket.TextMessage, []byte(`{"jsonrpc":"2.0","id":1,"method":"eth_subscribe","params":["newHeads"]}`)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, ws.WriteMessage(websocket.TextMessage, []byte(`{"jsonrpc":"2.0","id":1,"method":"eth_subscribe","params":["newHeads"]}`)))
 	if _, answer, err := ws.ReadMessage(); err != nil || !strings.Contains(string(answer), `"result":"0x`) {
 		t.Fatalf("subscribe: %s %v", answer, err)
 	}

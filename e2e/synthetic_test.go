@@ -17,6 +17,8 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/google/go-cmp/cmp"
+
+	"lockstep/internal/must"
 )
 
 // TestSynthetic has every client read the transaction that the relay shows for an event
@@ -29,15 +31,9 @@ func TestSynthetic(t *testing.T) {
 	defer cancel()
 	token, sender := contract(t, "Token"), n.Accounts[0]
 	parsed := token.parsed(t)
-	arguments, err := parsed.Pack("", "Lock", "LCK", big.NewInt(5000))
-	if err != nil {
-		t.Fatal(err)
-	}
+	arguments := must.Get(parsed.Pack("", "Lock", "LCK", big.NewInt(5000)))(t)
 	created := mine(t, ctx, dial(t, n.RPC), sender, nil, append(token.code(), arguments...)).receipt
-	transfer, err := parsed.Pack("transfer", n.Accounts[1].address(), big.NewInt(42))
-	if err != nil {
-		t.Fatal(err)
-	}
+	transfer := must.Get(parsed.Pack("transfer", n.Accounts[1].address(), big.NewInt(42)))(t)
 	moved := mine(t, ctx, dial(t, n.RPC), sender, &created.ContractAddress, transfer).receipt
 
 	front := *n
@@ -97,10 +93,7 @@ func describedSynthetic(t *testing.T, relay *network, moved *types.Receipt) {
 // It returns the address.
 func withoutResult(t *testing.T, mirror string, hash common.Hash) string {
 	t.Helper()
-	target, err := url.Parse(mirror)
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := must.Get(url.Parse(mirror))(t)
 	server := httptest.NewServer(&httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)

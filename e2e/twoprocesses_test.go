@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"lockstep/internal/must"
 )
 
 // TestDevnetAndServe runs the network and the relay as two programs that know
@@ -28,10 +30,7 @@ func TestDevnetAndServe(t *testing.T) {
 		}
 	})
 	t.Run("taken port", func(t *testing.T) {
-		_, port, err := net.SplitHostPort(strings.TrimPrefix(n.RPC, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, port := must.Get2(net.SplitHostPort(strings.TrimPrefix(n.RPC, "http://")))(t)
 		second := start(t, append(serveSettings(t, devnet, operator), "SERVER_PORT="+port), "serve")
 		checkTaken(t, second, port, "SERVER_PORT")
 	})
@@ -75,10 +74,7 @@ func startServe(t *testing.T, devnet *network, operator account, env ...string) 
 // serveSettings are all that a relay needs, but for its ports.
 func serveSettings(t *testing.T, devnet *network, operator account) []string {
 	t.Helper()
-	nodes, err := json.Marshal(map[string]string{devnet.Consensus: "0.0.3"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	nodes := must.Get(json.Marshal(map[string]string{devnet.Consensus: "0.0.3"}))(t)
 	return []string{
 		"CHAIN_ID=0x12a",
 		"HEDERA_NETWORK=" + string(nodes),

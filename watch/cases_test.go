@@ -123,10 +123,7 @@ func TestTenThousandContracts(t *testing.T) {
 	if each > 9 {
 		t.Errorf("%.1f calls for each block", each)
 	}
-	logs, err := c.Client().FilterLogs(t.Context(), ethereum.FilterQuery{FromBlock: new(big.Int)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	logs := must.Get(c.Client().FilterLogs(t.Context(), ethereum.FilterQuery{FromBlock: new(big.Int)}))(t)
 	want := map[string][]string{}
 	for _, l := range logs {
 		want[l.Address.Hex()] = append(want[l.Address.Hex()], fmt.Sprintf("%s:%d", strings.ToLower(l.TxHash.Hex()), l.Index))

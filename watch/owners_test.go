@@ -105,10 +105,7 @@ func TestTwoOwnersTheOlderWritesNothing(t *testing.T) {
 			Events:  []*decode.Signature{parse("Approved(address)")},
 		}},
 	}
-	db, err := ledger.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "watch.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(ledger.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "watch.db")))(t)
 	t.Cleanup(func() { _ = db.Close() })
 	older, newer := newClaimant(t, db, plan, "older"), newClaimant(t, db, plan, "newer")
 	deploy := func(n int) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lockstep/e2e/harness"
+	"lockstep/internal/must"
 )
 
 func TestMain(m *testing.M) {
@@ -54,10 +55,7 @@ func TestVerdict(t *testing.T) {
 // TestAttacks does each attack in small: the relay stays below its limit of memory and goes
 // on answering who is honest.
 func TestAttacks(t *testing.T) {
-	l, err := open(t.Context(), harness.Program(t), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(open(t.Context(), harness.Program(t), false))(t)
 	defer l.close()
 	for _, a := range attacks() {
 		t.Run(a.name, func(t *testing.T) {
@@ -69,10 +67,7 @@ func TestAttacks(t *testing.T) {
 			if a.name == "mixed" {
 				clients, rest, l.enough = 50, patience, returned
 			}
-			r, err := l.attack(t.Context(), a, clients, time.Second, rest)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Get(l.attack(t.Context(), a, clients, time.Second, rest))(t)
 			t.Logf("peak %d MB, %d MB after, p99 %v, noise %.1f, %d answered, %d refused; %s", r.peak>>20, r.after>>20, r.during.relay, r.noise(), r.answered, r.refused, r.note)
 			if r.peak == 0 || r.peak > mostMemory {
 				t.Errorf("%d MB of memory", r.peak>>20)
@@ -101,9 +96,7 @@ func TestARaceOfTheRelayEndsTheRun(t *testing.T) {
 	if want := "GORACE=halt_on_error=1 log_path=" + l.dir + "/race"; c.Env[len(c.Env)-1] != want {
 		t.Errorf("environment %q, want %q at its end", c.Env, want)
 	}
-	if err := os.WriteFile(filepath.Join(l.dir, "race.4711"), []byte("WARNING: DATA RACE"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(l.dir, "race.4711"), []byte("WARNING: DATA RACE"), 0o600))
 	if err := l.races(); err == nil || !strings.Contains(err.Error(), "WARNING: DATA RACE") {
 		t.Errorf("with a report: %v", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/bench/naive"
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 	"lockstep/internal/redisx"
 )
@@ -19,20 +20,14 @@ var alice, bob = common.HexToAddress("0xa1"), common.HexToAddress("0xb0")
 // locks are the two kinds, each over nothing that others use.
 func locks(t *testing.T) map[string]naive.Lock {
 	t.Helper()
-	client, err := redisx.Open(redistest.Start(t).URL(), redisx.Options{PoolSize: 50, Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(redisx.Open(redistest.Start(t).URL(), redisx.Options{PoolSize: 50, Timeout: time.Minute}))(t)
 	t.Cleanup(func() { _ = client.Close() })
 	return map[string]naive.Lock{"local": naive.NewLocal(), "redis": naive.NewRedis(client)}
 }
 
 func acquire(t *testing.T, l naive.Lock, sender common.Address) func() {
 	t.Helper()
-	release, err := l.Acquire(t.Context(), sender)
-	if err != nil {
-		t.Fatal(err)
-	}
+	release := must.Get(l.Acquire(t.Context(), sender))(t)
 	return release
 }
 
@@ -87,10 +82,7 @@ func TestWhoGivesUpIsNotWaitedFor(t *testing.T) {
 // The design's own weakness is part of the baseline.
 func TestWithoutRedisThereIsNoLock(t *testing.T) {
 	server := redistest.Start(t)
-	client, err := redisx.Open(server.URL(), redisx.Options{Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(redisx.Open(server.URL(), redisx.Options{Timeout: time.Minute}))(t)
 	defer client.Close()
 	l := naive.NewRedis(client)
 	defer acquire(t, l, alice)()

@@ -12,6 +12,7 @@ import (
 	"lockstep/devnet/ledger"
 	"lockstep/e2e/harness"
 	"lockstep/internal/hapi"
+	"lockstep/internal/must"
 )
 
 // TestMain lets the binary of the tests be what the suite starts: the network, above all.
@@ -39,14 +40,10 @@ func TestFailuresCostNoTransactions(t *testing.T) {
 		t.Run(h.id, func(t *testing.T) {
 			t.Parallel()
 			l := &lab{progress: t.Output()}
-			if err := l.open(harness.Program(t), ""); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, l.open(harness.Program(t), ""))
 			t.Cleanup(func() { _ = l.close() })
 			var v verdict
-			if err := l.play(t.Context(), new(table), 1, func(s *scenario) { v = s.suffer(h.shortened()) }); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, l.play(t.Context(), new(table), 1, func(s *scenario) { v = s.suffer(h.shortened()) }))
 			t.Logf("%d sent, %d executed, %d refused and paid for, in %v", v.sent, v.executed, v.paid, v.took)
 			if v.share() < 99 || v.twice+v.disorder+v.toldFalse+v.broken > 0 {
 				t.Errorf("executed %.1f %%, twice %d, wrong order %d, told false %d, hashes broken %d; answers %v",

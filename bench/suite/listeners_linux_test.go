@@ -13,6 +13,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"lockstep/e2e/harness"
+	"lockstep/internal/must"
 )
 
 // Every head is delivered to each of some hundred connections, once and in order, and all who wait over connections of
@@ -25,14 +26,10 @@ func TestCrowds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := &lab{progress: t.Output(), short: true}
-			if err := l.open(harness.Program(t), ""); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, l.open(harness.Program(t), ""))
 			t.Cleanup(func() { _ = l.close() })
 			tab := new(table)
-			if err := l.play(t.Context(), tab, 1, measure); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, l.play(t.Context(), tab, 1, measure))
 			tab.conclude()
 			for _, f := range tab.Figures {
 				if f.Target == "0 in every run" && f.verdict() == missed {
@@ -81,9 +78,7 @@ func TestListenersCount(t *testing.T) {
 				in = append(in, textFrame(text)...)
 			}
 			for piece := range slices.Chunk(in, size) {
-				if err := ls.take(c, piece, time.Unix(1, 0)); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, ls.take(c, piece, time.Unix(1, 0)))
 			}
 			got := ls.tally
 			test.want.Subscribed, got.Arrivals = 1, nil

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"lockstep/internal/must"
 )
 
 func TestAnswers(t *testing.T) {
@@ -46,10 +48,7 @@ func TestReading(t *testing.T) {
 	out, in := io.Pipe()
 	ended := make(chan error, 1)
 	go func() { ended <- echoRole(ctx, in) }()
-	at, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	at := must.Get(bufio.NewReader(out).ReadString('\n'))(t)
 	t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/google/go-cmp/cmp"
+
+	"lockstep/internal/must"
 )
 
 func TestRatiosGoRunByRun(t *testing.T) {
@@ -66,9 +68,7 @@ func TestText(t *testing.T) {
 	}
 	table.conclude()
 	var text strings.Builder
-	if err := table.write(&text); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, table.write(&text))
 	for _, want := range []string{
 		"What it is.", "| speed, tx/s ", "| 2001 (2000–2002) ", "| ≥ 1,000 ", "| met ", "| 4002 (4000–4004) ", "| 0.500 ", "- over all runs 15 × frequent\n- over all runs 3 × rare",
 	} {
@@ -118,12 +118,8 @@ func TestArrivals(t *testing.T) {
 func TestDocument(t *testing.T) {
 	dir := t.TempDir()
 	front := filepath.Join(dir, "PERFORMANCE.md")
-	if err := os.WriteFile(front, []byte("What it costs.\n\n"+headlinesBegin+"old\n"+headlinesEnd+"\nThe rest.\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(dir, "internals"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(front, []byte("What it costs.\n\n"+headlinesBegin+"old\n"+headlinesEnd+"\nThe rest.\n"), 0o600))
+	must.Do(t, os.Mkdir(filepath.Join(dir, "internals"), 0o700))
 	made := func(id string, value float64, failure string) *table {
 		tab := &table{ID: id, Title: "some row", Measured: "2026-01-02, a machine"}
 		if failure != "" {
@@ -137,13 +133,8 @@ func TestDocument(t *testing.T) {
 	}
 	write := func(tables ...*table) string {
 		t.Helper()
-		if err := publish(dir, tables); err != nil {
-			t.Fatal(err)
-		}
-		text, err := os.ReadFile(filepath.Join(dir, "internals", "FIGURES.md"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, publish(dir, tables))
+		text := must.Get(os.ReadFile(filepath.Join(dir, "internals", "FIGURES.md")))(t)
 		return string(text)
 	}
 	write(made("reads-limit", 1, ""), made("burst", 2, ""))
@@ -166,10 +157,7 @@ func TestDocument(t *testing.T) {
 	burst.ours("local, executed", "tx", 98)
 	burst.conclude()
 	write(burst)
-	page, err := os.ReadFile(front)
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile(front))(t)
 	want := "What it costs.\n\n" + headlinesBegin + "|  | Lockstep | TypeScript relay | plainest program that could |\n|---|---|---|---|\n" +
 		"| [a burst of 100 from one sender: executed](internals/FIGURES.md#burst) | 98 | 99 | – |\n" + headlinesEnd + "\nThe rest.\n"
 	if string(page) != want {
@@ -192,23 +180,16 @@ func TestHeadlines(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := publish(dir, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, publish(dir, nil))
 	for _, name := range []string{"PERFORMANCE.md", "internals/FIGURES.md", "internals/figures.json"} {
 		want, err1 := os.ReadFile(filepath.Join("../../docs", name))
 		got, err2 := os.ReadFile(filepath.Join(dir, name))
-		if err := errors.Join(err1, err2); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(err1, err2))
 		if diff := cmp.Diff(string(want), string(got)); diff != "" {
 			t.Errorf("%s is not what the data file says:\n%s", name, diff)
 		}
 	}
-	page, err := os.ReadFile(filepath.Join(dir, "PERFORMANCE.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile(filepath.Join(dir, "PERFORMANCE.md")))(t)
 	for _, h := range headlines {
 		if !strings.Contains(string(page), "| ["+h.says+"]") || strings.Contains(string(page), h.says+"](internals/FIGURES.md#"+h.row+") | – |") {
 			t.Errorf("nothing was measured for %q", h.says)

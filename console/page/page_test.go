@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"lockstep/console/page"
+	"lockstep/internal/must"
 )
 
 // The page is small, works offline, runs no script but its own, and says 1 entry and 2 entries.
@@ -17,10 +18,7 @@ func TestPage(t *testing.T) {
 	counted := regexp.MustCompile(`\$\{[^}]*\} (entries|bytes|blocks|events|messages|contracts|shards|transactions|calls|failures|nonces|wait|are)\b`)
 	inline := regexp.MustCompile(`(?i)\son[a-z]+\s*=\s*["']|<script>|<style|\sstyle=|innerHTML|\beval\(`)
 	total := 0
-	files, err := os.ReadDir("files")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(os.ReadDir("files"))(t)
 	for _, f := range files {
 		r := httptest.NewRequest(http.MethodGet, page.Prefix+f.Name(), nil)
 		if f.Name() == "index.html" {

@@ -13,6 +13,7 @@ import (
 
 	"lockstep/bench"
 	"lockstep/e2e/harness"
+	"lockstep/internal/must"
 )
 
 func TestMain(m *testing.M) { os.Exit(harness.Main(m, "../..")) }
@@ -39,10 +40,7 @@ func dev(t *testing.T, flags ...string) *running {
 // transfers sends value transfers of a crowd of senders through the relay, which must all be executed once and in order.
 func (n *running) transfers(t *testing.T, senders, each int, crowd string) (perSecond float64) {
 	t.Helper()
-	funder, err := bench.ParseKey(n.Accounts[1].PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	funder := must.Get(bench.ParseKey(n.Accounts[1].PrivateKey))(t)
 	report, err := bench.Run(t.Context(), bench.Config{
 		Target:  bench.Target{URLs: []string{n.RPC}, ConsensusLog: n.Mirror},
 		Senders: senders, Count: each, Funder: funder, Seed: crowd, Timeout: harness.StartLimit,
@@ -57,15 +55,9 @@ func (n *running) transfers(t *testing.T, senders, each int, crowd string) (perS
 // blocks is the number of the newest block.
 func (n *running) blocks(t *testing.T) uint64 {
 	t.Helper()
-	client, err := ethclient.DialContext(t.Context(), n.RPC)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(ethclient.DialContext(t.Context(), n.RPC))(t)
 	defer client.Close()
-	number, err := client.BlockNumber(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	number := must.Get(client.BlockNumber(t.Context()))(t)
 	return number
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lockstep/e2e/harness"
+	"lockstep/internal/must"
 )
 
 // soakTime is how long the network is used: some rounds in every run, longer where somebody asks for it.
@@ -18,10 +19,7 @@ func soakTime(t *testing.T) time.Duration {
 	if text == "" {
 		return 0
 	}
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(time.ParseDuration(text))(t)
 	return d
 }
 

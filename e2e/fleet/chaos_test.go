@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 )
 
@@ -213,10 +214,7 @@ func (s *storm) chooseNode() (account string) {
 func (s *storm) killNode() {
 	t := s.net.t
 	t.Helper()
-	number, err := strconv.Atoi(strings.TrimPrefix(s.chooseNode(), "0.0."))
-	if err != nil {
-		t.Fatal(err)
-	}
+	number := must.Get(strconv.Atoi(strings.TrimPrefix(s.chooseNode(), "0.0.")))(t)
 	node := number - 3 // the first node is 0.0.3
 	// Until it ends it would not deny what it has accepted.
 	s.net.spoil(http.MethodPut, fmt.Sprintf(`[{"at":"submit","node":%d,"lose":true},{"at":"receipt","node":%d,"delay":"1h"}]`, node, node))
@@ -322,10 +320,7 @@ func (s *storm) failoverWithLoss() {
 // replicated reads how many bytes of writes a server has made or got.
 func replicated(t *testing.T, server *redistest.Server, field string) int {
 	t.Helper()
-	info, err := server.Client().Info(t.Context(), "replication").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := must.Get(server.Client().Info(t.Context(), "replication").Result())(t)
 	_, rest, _ := strings.Cut(info, field+":")
 	text, _, _ := strings.Cut(rest, "\r\n")
 	n, err := strconv.Atoi(text)
@@ -419,14 +414,8 @@ func setDay(ahead time.Duration) func(*storm) {
 		t, r := s.net.t, s.relay(1)
 		t.Helper()
 		r.clock.shift(t, ahead)
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.http+"/metrics", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		response, err := r.client.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, r.http+"/metrics", nil))(t)
+		response := must.Get(r.client.Do(request))(t)
 		_ = response.Body.Close()
 		day, err := http.ParseTime(response.Header.Get("Date"))
 		if off := time.Until(day) - ahead; err != nil || off.Abs() > 20*time.Second {
@@ -461,10 +450,7 @@ func (s *storm) setClock(ahead time.Duration) {
 	t := s.net.t
 	t.Helper()
 	s.clock.shift(t, ahead)
-	now, err := s.servers[0].Client().Time(t.Context()).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	now := must.Get(s.servers[0].Client().Time(t.Context()).Result())(t)
 	if off := time.Until(now) - ahead; off.Abs() > 20*time.Second {
 		t.Fatalf("the clock of Redis is wrong by %v after it was set %v ahead", off, ahead)
 	}
@@ -684,10 +670,7 @@ func (s *storm) came(log []decision, answers []answer, d decision, next uint64) 
 func TestEveryFault(t *testing.T) {
 	short, until := true, time.Time{}
 	if text := os.Getenv("LOCKSTEP_CHAOS_TIME"); text != "" {
-		lasts, err := time.ParseDuration(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		lasts := must.Get(time.ParseDuration(text))(t)
 		short, until = false, time.Now().Add(lasts)
 	}
 	var book tollBook

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/internal/must"
 )
 
 // answer is what a client was told about one transaction it sent.
@@ -158,14 +160,8 @@ func (r *relay) roundTrip(ctx context.Context, body []byte) ([]reply, error) {
 func (r *relay) call(method string, params ...any) json.RawMessage {
 	t := r.net.t
 	t.Helper()
-	body, err := json.Marshal(request{"2.0", 1, method, params})
-	if err != nil {
-		t.Fatal(err)
-	}
-	replies, err := r.roundTrip(t.Context(), body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Get(json.Marshal(request{"2.0", 1, method, params}))(t)
+	replies := must.Get(r.roundTrip(t.Context(), body))(t)
 	if replies[0].Error != nil {
 		t.Fatalf("%s: %v", method, replies[0].Error)
 	}

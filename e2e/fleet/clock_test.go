@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lockstep/internal/must"
 )
 
 // wallClock is the clock of the day of some programs.
@@ -70,27 +72,19 @@ func dayProgram(t *testing.T) string {
 		return strings.TrimSpace(string(out))
 	}
 	dir, source := t.TempDir(), filepath.Join(command("env", "GOROOT"), "src", "time")
-	text, err := os.ReadFile(filepath.Join(source, "time.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(source, "time.go")))(t)
 	const now = "func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n"
 	if strings.Count(string(text), now) != 1 {
 		t.Fatal("time.Now of this version of Go looks different: this test has to learn it")
 	}
-	shift, err := os.ReadFile(filepath.Join("testdata", "shift.go.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	shift := must.Get(os.ReadFile(filepath.Join("testdata", "shift.go.txt")))(t)
 	replace := map[string]string{}
 	for name, content := range map[string]string{
 		"time.go":  strings.Replace(string(text), now, now+"\tsec += dayShift()\n", 1),
 		"shift.go": strings.ReplaceAll(string(shift), "DAY_SHIFT", dayShift),
 	} {
 		replace[filepath.Join(source, name)] = filepath.Join(dir, name)
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
 	overlay, err := json.Marshal(map[string]any{"Replace": replace})
 	if err == nil {

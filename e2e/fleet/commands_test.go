@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lockstep/internal/must"
 )
 
 // monitor is what Redis shows of the commands that it executes.
@@ -51,9 +53,7 @@ func (m *monitor) since(end string) (lines []string) {
 func (m *monitor) sentFor(s *sender) []string {
 	m.net.t.Helper()
 	mark := fmt.Sprintf("end of %s, nonce %d", s.address.Hex(), s.next)
-	if err := m.net.store.Echo(m.net.t.Context(), mark).Err(); err != nil {
-		m.net.t.Fatal(err)
-	}
+	must.Do(m.net.t, m.net.store.Echo(m.net.t.Context(), mark).Err())
 	return slices.DeleteFunc(m.since(mark), func(line string) bool {
 		return !strings.Contains(line, tag(s)) || slices.ContainsFunc([]string{` lua] `, `"exists"`, `"zrangebyscore"`}, func(part string) bool {
 			return strings.Contains(line, part)

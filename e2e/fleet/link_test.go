@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"lockstep/internal/must"
 	"lockstep/internal/proctest"
 )
 
@@ -56,9 +57,7 @@ func (l *link) cut() { l.proxy.Stop() }
 // repair ends cut.
 func (l *link) repair() {
 	l.t.Helper()
-	if err := l.proxy.Start(); err != nil {
-		l.t.Fatal(err)
-	}
+	must.Do(l.t, l.proxy.Start())
 }
 
 // spoil adds trouble of one kind in one direction, upstream (to the server) or downstream.
@@ -71,9 +70,7 @@ func (l *link) spoil(kind, direction, attributes string) {
 func (l *link) add(name, kind, direction, attributes string) {
 	l.t.Helper()
 	text := fmt.Sprintf(`{"name":%q,"type":%q,"stream":%q,"attributes":{%s}}`, name, kind, direction, attributes)
-	if _, err := l.proxy.Toxics.AddToxicJson(strings.NewReader(text)); err != nil {
-		l.t.Fatal(err)
-	}
+	must.Get(l.proxy.Toxics.AddToxicJson(strings.NewReader(text)))(l.t)
 }
 
 // hold keeps what the relay sends until heal delivers it.
@@ -92,9 +89,7 @@ func (l *link) heal() {
 	if !l.bad {
 		return
 	}
-	if err := l.proxy.Toxics.RemoveToxic(l.t.Context(), "trouble"); err != nil {
-		l.t.Fatal(err)
-	}
+	must.Do(l.t, l.proxy.Toxics.RemoveToxic(l.t.Context(), "trouble"))
 	l.bad = false
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"lockstep/e2e/harness"
+	"lockstep/internal/must"
 	"lockstep/internal/proctest"
 )
 
@@ -97,16 +98,11 @@ func (r *relay) ask(ctx context.Context, method string, params ...any) {
 // dashboard reads the queries of the relay's dashboard, as Grafana would send them.
 func dashboard(t *testing.T) (queries []string) {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/relay-dashboard.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../docs/relay-dashboard.json"))(t)
 	var board struct {
 		Panels []struct{ Targets []struct{ Expr string } }
 	}
-	if err := json.Unmarshal(text, &board); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &board))
 	for _, p := range board.Panels {
 		for _, target := range p.Targets {
 			query := strings.NewReplacer("$job", ".*", "$__rate_interval", "1m").Replace(target.Expr)
@@ -140,28 +136,21 @@ func startPrometheus(t *testing.T, relays []*relay) *prometheusServer {
 		targets = append(targets, strings.TrimPrefix(r.http, "http://"))
 	}
 	// JSON is YAML.
-	config, err := json.Marshal(map[string]any{
+	config := must.Get(json.Marshal(map[string]any{
 		"global": map[string]string{"scrape_interval": "1s", "scrape_timeout": "1s"},
 		"scrape_configs": []any{map[string]any{
 			"job_name": "lockstep-relay", "static_configs": []any{map[string]any{"targets": targets}},
 		}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "prometheus.yml")
-	if err := os.WriteFile(file, config, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, config, 0o600))
 	for range 5 { // another process may take a port between its choice and its use
 		p := &prometheusServer{t: t, url: fmt.Sprintf("http://127.0.0.1:%d", proctest.FreePort(t))}
 		cmd := exec.CommandContext(t.Context(), program, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+strings.TrimPrefix(p.url, "http://"))
 		var log strings.Builder
 		cmd.Stderr = &log
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cmd.Start())
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)

@@ -15,6 +15,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/redis/go-redis/v9"
 
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 )
 
@@ -174,10 +175,7 @@ func (n *network) waiting() (count int) {
 // owned tells whether the sender's lock belongs to somebody, by Redis.
 func (n *network) owned(s *sender) bool {
 	n.t.Helper()
-	count, err := n.store.Exists(n.t.Context(), "lock:"+tag(s)).Result()
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	count := must.Get(n.store.Exists(n.t.Context(), "lock:"+tag(s)).Result())(n.t)
 	return count == 1
 }
 
@@ -185,10 +183,7 @@ func (n *network) owned(s *sender) bool {
 func (n *network) proven(s *sender) (next uint64) {
 	n.t.Helper()
 	const executed = "1125899906842624" // scores from 2^50 on
-	members, err := n.store.ZRangeByScore(n.t.Context(), "txpool:sender:"+tag(s), &redis.ZRangeBy{Min: executed, Max: "+inf"}).Result()
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	members := must.Get(n.store.ZRangeByScore(n.t.Context(), "txpool:sender:"+tag(s), &redis.ZRangeBy{Min: executed, Max: "+inf"}).Result())(n.t)
 	for _, m := range members {
 		next = max(next, binary.BigEndian.Uint64([]byte(m))+1)
 	}
@@ -234,18 +229,12 @@ func (n *network) checkTidy() {
 func (n *network) leftover() string {
 	n.t.Helper()
 	ctx, client := n.t.Context(), n.store
-	keys, err := client.Keys(ctx, "lock:*").Result()
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	keys := must.Get(client.Keys(ctx, "lock:*").Result())(n.t)
 	for _, key := range keys {
 		if strings.HasPrefix(key, "lock:{") || strings.HasPrefix(key, "lock:queue:") {
 			return key
 		}
-		ttl, err := client.TTL(ctx, key).Result()
-		if err != nil {
-			n.t.Fatal(err)
-		}
+		ttl := must.Get(client.TTL(ctx, key).Result())(n.t)
 		if ttl == -1 {
 			return key + ", which never expires"
 		}
@@ -291,19 +280,13 @@ func (c counts) since(earlier counts, transactions int) (each float64, by string
 
 func getJSON(t *testing.T, url string, into any) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)
 	doJSON(t, request, into)
 }
 
 func doJSON(t *testing.T, request *http.Request, into any) {
 	t.Helper()
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := must.Get(http.DefaultClient.Do(request))(t)
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
 		t.Fatalf("%s %s: %s", request.Method, request.URL, response.Status)

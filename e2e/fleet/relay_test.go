@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"lockstep/e2e/harness"
+	"lockstep/internal/must"
 )
 
 // relay is one `lockstep serve`, with lines of its own to everything it needs.
@@ -79,10 +80,7 @@ func (n *network) launch(name string, settings ...string) *relay {
 		r.nodeOf[n.Nodes[addr]] = l
 		r.nodes = append(r.nodes, l)
 	}
-	roster, err := json.Marshal(nodes)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	roster := must.Get(json.Marshal(nodes))(n.t)
 	var env []string
 	if !n.defaults {
 		env = append(harness.Patient(), calm()...)
@@ -124,10 +122,7 @@ func (n *network) linesToRedis(r *relay) (url string) {
 		n.t.Fatal("there are no more addresses for relays")
 	}
 	for _, server := range n.group.servers {
-		l, err := newLinkAt(n.t, fmt.Sprint(host, ":", server.Port()), server.Addr())
-		if err != nil {
-			n.t.Fatal(err)
-		}
+		l := must.Get(newLinkAt(n.t, fmt.Sprint(host, ":", server.Port()), server.Addr()))(n.t)
 		l.add("address", "readdress", "downstream", fmt.Sprintf(`"To":%q`, host))
 		r.stores = append(r.stores, l)
 	}
@@ -145,14 +140,8 @@ func (r *relay) sharesOrder() {
 func (r *relay) metric(name string) float64 {
 	t := r.net.t
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.http+"/metrics", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := r.client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, r.http+"/metrics", nil))(t)
+	response := must.Get(r.client.Do(request))(t)
 	defer response.Body.Close()
 	sum, found := 0.0, false
 	scan := bufio.NewScanner(response.Body)
@@ -186,10 +175,7 @@ func (r *relay) setOrdering(on bool) {
 	t := r.net.t
 	t.Helper()
 	body := strings.NewReader(fmt.Sprintf(`{"enabled":%t}`, on))
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, r.admin+"/ordering", body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPut, r.admin+"/ordering", body))(t)
 	var now struct{ Enabled bool }
 	doJSON(t, request, &now)
 	if now.Enabled != on {

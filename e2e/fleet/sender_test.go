@@ -10,6 +10,8 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
+
+	"lockstep/internal/must"
 )
 
 // transaction is signed and ready to be sent.
@@ -59,10 +61,7 @@ func (n *network) newSenders(count int) []*sender {
 // stranger is a key that the network knows nothing of.
 func (n *network) stranger() *sender {
 	n.t.Helper()
-	key, err := crypto.GenerateKey()
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	key := must.Get(crypto.GenerateKey())(n.t)
 	return &sender{key: key, address: crypto.PubkeyToAddress(key.PublicKey)}
 }
 

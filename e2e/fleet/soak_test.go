@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"lockstep/internal/must"
 )
 
 // hardships spoil some of everything that a relay asks of the network.
@@ -142,14 +144,8 @@ func (r *relay) settled(ctx context.Context, tx *transaction) (executed bool) {
 // many calls the rules have spoiled.
 func (n *network) spoil(method, rules string) (spoiled int) {
 	n.t.Helper()
-	request, err := http.NewRequestWithContext(n.t.Context(), method, n.Control, bytes.NewReader([]byte(rules)))
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	request := must.Get(http.NewRequestWithContext(n.t.Context(), method, n.Control, bytes.NewReader([]byte(rules))))(n.t)
+	response := must.Get(http.DefaultClient.Do(request))(n.t)
 	defer response.Body.Close()
 	if response.StatusCode >= 300 {
 		n.t.Fatalf("%s %s: %s", method, n.Control, response.Status)

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+
+	"lockstep/internal/must"
 )
 
 // socket is a WebSocket client. What it sends arrives in the order in which it
@@ -30,10 +32,7 @@ type sentAt struct {
 func (b *burst) dial(r *relay) *socket {
 	t := b.net.t
 	t.Helper()
-	conn, response, err := (&websocket.Dialer{HandshakeTimeout: normal}).DialContext(t.Context(), r.ws, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn, response := must.Get2((&websocket.Dialer{HandshakeTimeout: normal}).DialContext(t.Context(), r.ws, nil))(t)
 	response.Body.Close()
 	s := &socket{burst: b, relay: r, conn: conn, open: map[int]sentAt{}}
 	go s.read()

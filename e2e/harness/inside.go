@@ -12,16 +12,14 @@ import (
 	"lockstep/app"
 	"lockstep/config"
 	"lockstep/devnet"
+	"lockstep/internal/must"
 )
 
 // Network runs a development network in this process, on free ports, until the test ends.
 func Network(t testing.TB, cfg devnet.Config) *devnet.Network {
 	t.Helper()
 	cfg.Consensus, cfg.Mirror = "127.0.0.1:0", "127.0.0.1:0"
-	n, err := devnet.New(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(devnet.New(t.Context(), cfg))(t)
 	t.Cleanup(background(t, "the network", n.Run))
 	return n
 }
@@ -30,10 +28,7 @@ func Network(t testing.TB, cfg devnet.Config) *devnet.Network {
 // is nobody's. Settings that are given replace its own.
 func Relay(t testing.TB, n *devnet.Network, log *slog.Logger, settings ...string) (a *app.App, stop func()) {
 	t.Helper()
-	nodes, err := json.Marshal(n.Nodes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	nodes := must.Get(json.Marshal(n.Nodes()))(t)
 	cfg, err := config.Load(slices.Concat([]string{
 		"CHAIN_ID=298", "HEDERA_NETWORK=" + string(nodes), "MIRROR_NODE_URL=" + n.Mirror(),
 		"OPERATOR_ID_MAIN=" + devnet.OperatorID(), "OPERATOR_KEY_MAIN=" + devnet.OperatorKey(), "OPERATOR_KEY_FORMAT=HEX_ECDSA",
@@ -42,14 +37,9 @@ func Relay(t testing.TB, n *devnet.Network, log *slog.Logger, settings ...string
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err = app.New(cfg, "test", cmp.Or(log, slog.New(slog.DiscardHandler)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	a = must.Get(app.New(cfg, "test", cmp.Or(log, slog.New(slog.DiscardHandler))))(t)
 	endpoint, ws := a.Endpoints()
-	if err := a.Listen(t.Context(), endpoint, ws); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.Listen(t.Context(), endpoint, ws))
 	stop = background(t, "the relay", a.Run)
 	t.Cleanup(stop)
 	return a, stop

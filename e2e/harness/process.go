@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"lockstep/internal/must"
 	"lockstep/internal/proctest"
 )
 
@@ -181,13 +182,10 @@ func (p *Process) memory(kind string) int {
 // Until waits for a condition.
 func Until(t testing.TB, limit time.Duration, what string, holds func() bool) {
 	t.Helper()
-	err := proctest.Until(context.Background(), limit, func() error {
+	must.Do(t, proctest.Until(context.Background(), limit, func() error {
 		if holds() {
 			return nil
 		}
 		return errors.New(what)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"lockstep/internal/must"
 )
 
 // program is the path of the binary under test, set once by Main.
@@ -72,9 +74,7 @@ func binary(dir string) (string, error) {
 // changed program makes an old result worthless.
 func Program(t testing.TB) string {
 	t.Helper()
-	if err := lookAtSources(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, lookAtSources())
 	return program
 }
 

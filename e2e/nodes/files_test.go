@@ -19,6 +19,7 @@ import (
 	"lockstep/e2e/harness"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 const inFiles = "JUMBO_TX_ENABLED=false"
@@ -46,21 +47,14 @@ func TestLargeDeployment(t *testing.T) {
 			w := newWallet(t, n, 0)
 			code := initCode(6000)
 			raw := w.sign(nil, code)
-			hash, err := r.send(t.Context(), raw)
-			if err != nil {
-				t.Fatal(err)
-			}
+			hash := must.Get(r.send(t.Context(), raw))(t)
 			var receipt struct{ ContractAddress *common.Address }
 			eventually(t, "the receipt", func() bool {
-				if err := r.CallContext(t.Context(), &receipt, "eth_getTransactionReceipt", hash); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, r.CallContext(t.Context(), &receipt, "eth_getTransactionReceipt", hash))
 				return receipt.ContractAddress != nil
 			})
 			var deployed hexutil.Bytes
-			if err := r.CallContext(t.Context(), &deployed, "eth_getCode", receipt.ContractAddress, "latest"); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, r.CallContext(t.Context(), &deployed, "eth_getCode", receipt.ContractAddress, "latest"))
 			if !bytes.Equal(deployed, code[15:]) {
 				t.Errorf("%d bytes were deployed, want %d", len(deployed), len(code)-15)
 			}
@@ -86,27 +80,18 @@ func TestLargeDeploymentIsAnnounced(t *testing.T) {
 	t.Parallel()
 	n := harness.Network(t, devnet.Config{})
 	r := startRelay(t, n, inFiles, "RPC_WS_ENABLED=true", "WEB_SOCKET_PORT=0")
-	conn, err := rpc.DialContext(t.Context(), r.ws)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(rpc.DialContext(t.Context(), r.ws))(t)
 	defer conn.Close()
 	type transaction struct {
 		Hash  common.Hash
 		Input hexutil.Bytes
 	}
 	announced := make(chan transaction, 16)
-	subscription, err := conn.EthSubscribe(t.Context(), announced, "newPendingTransactions", true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	subscription := must.Get(conn.EthSubscribe(t.Context(), announced, "newPendingTransactions", true))(t)
 	defer subscription.Unsubscribe()
 	w := newWallet(t, n, 0)
 	for _, data := range [][]byte{initCode(6000), nil} { // the second shows that nothing came between
-		hash, err := r.send(t.Context(), w.sign(&common.Address{9}, data))
-		if err != nil {
-			t.Fatal(err)
-		}
+		hash := must.Get(r.send(t.Context(), w.sign(&common.Address{9}, data)))(t)
 		select {
 		case got := <-announced:
 			if got.Hash != hash || !bytes.Equal(got.Input, data) {
@@ -324,9 +309,7 @@ func TestFileContents(t *testing.T) {
 	}})
 	r := startRelay(t, n, inFiles)
 	code := initCode(5200)
-	if _, err := r.send(t.Context(), newWallet(t, n, 0).sign(nil, code)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(r.send(t.Context(), newWallet(t, n, 0).sign(nil, code)))(t)
 	if string(seen) != hex.EncodeToString(code) {
 		t.Errorf("the file had %d characters, want %d", len(seen), 2*len(code))
 	}

@@ -15,6 +15,7 @@ import (
 	"lockstep/devnet/node"
 	"lockstep/e2e/harness"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 // Nodes that send their clients away all the time, before calls and in the middle of them, lose
@@ -39,9 +40,7 @@ func TestGoAway(t *testing.T) {
 					Method: "eth_sendRawTransaction", Args: []any{hexutil.Encode(w.sign(&common.Address{9}, nil))}, Result: new(common.Hash),
 				})
 			}
-			if err := r.BatchCallContext(t.Context(), batch); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, r.BatchCallContext(t.Context(), batch))
 			for i, call := range batch {
 				if call.Error != nil {
 					t.Errorf("nonce %d: %v", i, call.Error)

@@ -28,6 +28,7 @@ import (
 	"lockstep/devnet/ledger"
 	"lockstep/e2e/harness"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 var (
@@ -59,10 +60,7 @@ func startLogging(t *testing.T, n *devnet.Network, lines io.Writer, level slog.L
 		"ENABLE_NONCE_ORDERING=true", "BATCH_REQUESTS_ENABLED=true",
 		"ON_VALID_JSON_RPC_HTTP_RESPONSE_STATUS_CODE=200", // so that the client reads the error
 	}, settings)...)
-	client, err := rpc.DialContext(t.Context(), "http://"+a.HTTPAddr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(rpc.DialContext(t.Context(), "http://"+a.HTTPAddr()))(t)
 	t.Cleanup(client.Close)
 	return &relay{Client: client, http: "http://" + a.HTTPAddr(), ws: "ws://" + a.WSAddr(), stop: stop}
 }
@@ -97,10 +95,7 @@ func (r *relay) send(ctx context.Context, raw []byte) (common.Hash, error) {
 // metric sums a metric over its labels.
 func (r *relay) metric(t *testing.T, name string) (sum float64) {
 	t.Helper()
-	response, err := http.Get(r.http + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := must.Get(http.Get(r.http + "/metrics"))(t)
 	defer response.Body.Close()
 	found := false
 	for scan := bufio.NewScanner(response.Body); scan.Scan(); {
@@ -139,10 +134,7 @@ type wallet struct {
 // newWallet takes the i-th funded account with an EVM address, other than the operator.
 func newWallet(t *testing.T, n *devnet.Network, i int) *wallet {
 	t.Helper()
-	key, err := crypto.HexToECDSA(strings.TrimPrefix(n.Accounts()[i+1].PrivateKey, "0x"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(crypto.HexToECDSA(strings.TrimPrefix(n.Accounts()[i+1].PrivateKey, "0x")))(t)
 	return &wallet{t: t, key: key}
 }
 
@@ -154,12 +146,9 @@ func (w *wallet) sign(to *common.Address, data []byte) []byte { return w.offer(p
 // offer signs a transaction that offers a gas price.
 func (w *wallet) offer(price *big.Int, to *common.Address, data []byte) []byte {
 	w.t.Helper()
-	raw, err := types.MustSignNewTx(w.key, types.LatestSignerForChainID(chainID), &types.DynamicFeeTx{
+	raw := must.Get(types.MustSignNewTx(w.key, types.LatestSignerForChainID(chainID), &types.DynamicFeeTx{
 		ChainID: chainID, Nonce: w.nonce, Gas: 5_000_000, GasFeeCap: price, To: to, Data: data,
-	}).MarshalBinary()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	}).MarshalBinary())(w.t)
 	w.nonce++
 	return raw
 }

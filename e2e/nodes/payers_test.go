@@ -15,6 +15,7 @@ import (
 	"lockstep/devnet/ledger"
 	"lockstep/e2e/harness"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 // payers returns who paid for each Ethereum transaction, in order of consensus.
@@ -43,9 +44,7 @@ func TestOperatorKeyForms(t *testing.T) {
 	ecdsa, ed25519 := account(t, n, "ECDSA_SECP256K1"), account(t, n, "ED25519")
 	bare := func(a devnet.Account) string { return strings.TrimPrefix(a.PrivateKey, "0x") }
 	file := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(file, []byte(ed25519.PrivateKey+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(ed25519.PrivateKey+"\n"), 0o600))
 	for i, test := range []struct {
 		name     string
 		operator devnet.Account
@@ -59,9 +58,7 @@ func TestOperatorKeyForms(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := startRelay(t, n, append(test.settings, "OPERATOR_ID_MAIN="+test.operator.ID)...)
-			if _, err := r.send(t.Context(), newWallet(t, n, 2+i).sign(&common.Address{9}, nil)); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(r.send(t.Context(), newWallet(t, n, 2+i).sign(&common.Address{9}, nil)))(t)
 			paid := payers(n)
 			if got := paid[len(paid)-1]; got != test.operator.ID {
 				t.Errorf("paid by %s, want %s", got, test.operator.ID)
@@ -78,10 +75,7 @@ func TestSeveralOperators(t *testing.T) {
 		t.Run(choice, func(t *testing.T) {
 			n := harness.Network(t, devnet.Config{})
 			ecdsa, ed25519 := account(t, n, "ECDSA_SECP256K1"), account(t, n, "ED25519")
-			more, err := json.Marshal([][]string{{ecdsa.ID, "HEX_ECDSA", ecdsa.PrivateKey}, {ed25519.ID, "HEX_ED25519", ed25519.PrivateKey}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			more := must.Get(json.Marshal([][]string{{ecdsa.ID, "HEX_ECDSA", ecdsa.PrivateKey}, {ed25519.ID, "HEX_ED25519", ed25519.PrivateKey}}))(t)
 			r := startRelay(t, n, "OPERATOR_ACCOUNTS="+string(more), "OPERATOR_CHOICE="+choice, inFiles)
 			bySender := map[common.Address]map[string]bool{}
 			for i := range 9 {
@@ -92,9 +86,7 @@ func TestSeveralOperators(t *testing.T) {
 					if i < 3 && j == 0 {
 						data = make([]byte, 5200) // goes into a file
 					}
-					if _, err := r.send(t.Context(), w.sign(&common.Address{9}, data)); err != nil {
-						t.Fatal(err)
-					}
+					must.Get(r.send(t.Context(), w.sign(&common.Address{9}, data)))(t)
 					paid := payers(n)
 					bySender[w.address()][paid[len(paid)-1]] = true
 				}

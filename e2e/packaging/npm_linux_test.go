@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"lockstep/internal/must"
 )
 
 // cpus are the names that npm has for machines.
@@ -27,10 +29,7 @@ func checkNPM(t *testing.T, out string, programs map[string]string) {
 		dir := t.TempDir()
 		output(t, "tar", "-xzf", filepath.Join(out, "lockstep-dev-linux-"+machine+"-"+version+".tgz"), "-C", dir)
 		path := filepath.Join(dir, "package", "lockstep")
-		program, err := elf.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		program := must.Get(elf.Open(path))(t)
 		_ = program.Close()
 		info, err := os.Stat(path)
 		if err != nil || info.Mode().Perm()&0o111 == 0 || program.Machine != headers[machine] || !bytes.Equal(read(t, path), read(t, archived)) {
@@ -52,9 +51,7 @@ func checkNPM(t *testing.T, out string, programs map[string]string) {
 		command.Env = append(os.Environ(), "HOME="+home, "npm_config_cache="+home, "npm_config_offline=true", "npm_config_audit=false", "npm_config_fund=false", "npm_config_update_notifier=false")
 		return command
 	}
-	if err := os.WriteFile(filepath.Join(dir, "package.json"), []byte(`{"private":true}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "package.json"), []byte(`{"private":true}`), 0o600))
 	install := inFolder("npm", "install", filepath.Join(out, "lockstep-dev-linux-"+runtime.GOARCH+"-"+version+".tgz"), filepath.Join(out, "lockstep-dev-"+version+".tgz"))
 	if text, err := install.CombinedOutput(); err != nil {
 		t.Fatalf("npm install: %v\n%s", err, text)
@@ -71,13 +68,8 @@ func checkNPM(t *testing.T, out string, programs map[string]string) {
 
 	chain := inFolder("npx", "lockstep-dev", "--json", "--http", "127.0.0.1:0", "--ws", "127.0.0.1:0", "--mirror", "127.0.0.1:0", "--consensus", "127.0.0.1:0")
 	chain.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // npx, node and the program
-	lines, err := chain.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := chain.Start(); err != nil {
-		t.Fatal(err)
-	}
+	lines := must.Get(chain.StdoutPipe())(t)
+	must.Do(t, chain.Start())
 	t.Cleanup(func() { _ = syscall.Kill(-chain.Process.Pid, syscall.SIGKILL) })
 	printed := bufio.NewReader(lines)
 	line, err := printed.ReadBytes('\n')
@@ -85,20 +77,13 @@ func checkNPM(t *testing.T, out string, programs map[string]string) {
 	if err != nil || json.Unmarshal(line, &ready) != nil || ready.RPC == "" {
 		t.Fatalf("npx lockstep-dev --json: %v\n%s", err, line)
 	}
-	answer, err := http.Post(ready.RPC, "application/json", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber","params":[]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(http.Post(ready.RPC, "application/json", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber","params":[]}`)))(t)
 	defer answer.Body.Close()
 	var block struct{ Result string }
 	if err := json.NewDecoder(answer.Body).Decode(&block); err != nil || !strings.HasPrefix(block.Result, "0x") {
 		t.Errorf("eth_blockNumber: %v %+v", err, block)
 	}
 	// npm passes the signal to its shell and no further. The chain ends all the same: it closes what it prints to.
-	if err := chain.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.Copy(io.Discard, printed); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, chain.Process.Signal(syscall.SIGTERM))
+	must.Get(io.Copy(io.Discard, printed))(t)
 }

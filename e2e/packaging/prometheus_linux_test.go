@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"lockstep/internal/must"
 )
 
 // Prometheus takes the settings of the compose file, and all files of rules.
@@ -12,10 +14,7 @@ func TestPrometheusTakesItsFiles(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs promtool")
 	}
-	docs, err := filepath.Abs("../../docs")
-	if err != nil {
-		t.Fatal(err)
-	}
+	docs := must.Get(filepath.Abs("../../docs"))(t)
 	rules, err := filepath.Glob(filepath.Join(docs, "*-alerts.yml"))
 	if err != nil || len(rules) < 3 {
 		t.Fatalf("files of rules: %q, %v", rules, err)
@@ -32,9 +31,7 @@ func TestPrometheusTakesItsFiles(t *testing.T) {
 		outside = strings.ReplaceAll(outside, inside, filepath.Join(docs, name))
 	}
 	file := filepath.Join(t.TempDir(), "prometheus.yml")
-	if err := os.WriteFile(file, []byte(outside), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(outside), 0o600))
 	if said := output(t, "promtool", "check", "config", file); !strings.Contains(said, "2 rule files found") {
 		t.Errorf("promtool says %s", said)
 	}

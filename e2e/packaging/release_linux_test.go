@@ -23,6 +23,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"lockstep/internal/must"
 )
 
 const version = "1.2.3"
@@ -69,10 +71,7 @@ func output(t *testing.T, name string, args ...string) string {
 // read returns a file's content.
 func read(t *testing.T, parts ...string) []byte {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(parts...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(filepath.Join(parts...)))(t)
 	return content
 }
 
@@ -143,10 +142,7 @@ func checkArchive(t *testing.T, out, machine, dir string) string {
 		}
 	}
 	checkLinks(t, filepath.Join(dir, base))
-	program, err := elf.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := must.Get(elf.Open(path))(t)
 	defer func() { _ = program.Close() }()
 	if program.Machine != headers[machine] {
 		t.Errorf("the program is for %v", program.Machine)
@@ -199,9 +195,7 @@ func checkMaterials(t *testing.T, list, program string) {
 		}
 		Components []struct{ Type, Name, Version, PURL string }
 	}
-	if err := json.Unmarshal(read(t, list), &materials); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(read(t, list), &materials))
 	if self := materials.Metadata.Component; self.Name != "lockstep" || self.Version != version || materials.BOMFormat != "CycloneDX" || materials.SpecVersion == "" {
 		t.Errorf("the list is one of %+v, in the form %s %s", self, materials.BOMFormat, materials.SpecVersion)
 	}
@@ -209,10 +203,7 @@ func checkMaterials(t *testing.T, list, program string) {
 	if hashes := materials.Metadata.Component.Hashes; len(hashes) != 1 || hashes[0].Alg != "SHA-256" || hashes[0].Content != sum {
 		t.Errorf("the list is of the program %+v, want %s", hashes, sum)
 	}
-	info, err := buildinfo.ReadFile(program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := must.Get(buildinfo.ReadFile(program))(t)
 	want := []string{"library stdlib " + info.GoVersion + " pkg:golang/stdlib@" + info.GoVersion}
 	for _, m := range info.Deps {
 		if m.Replace != nil {
@@ -250,10 +241,7 @@ func unpack(t *testing.T, packed []byte) map[string]*entry {
 		if err != nil {
 			t.Fatal(err)
 		}
-		content, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := must.Get(io.ReadAll(r))(t)
 		found[h.Name] = &entry{h, content}
 	}
 }
@@ -323,9 +311,7 @@ type image struct {
 
 func decode(t *testing.T, text []byte, into any) {
 	t.Helper()
-	if err := json.Unmarshal(text, into); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, into))
 }
 
 func checkPlatform(t *testing.T, get func(descriptor) []byte, d descriptor) (img image) {
@@ -342,14 +328,8 @@ func checkPlatform(t *testing.T, get func(descriptor) []byte, d descriptor) (img
 	if img.Config.User != "65532:65532" || !slices.Equal(img.Config.Cmd, []string{"serve"}) {
 		t.Errorf("the image runs %q as %q", img.Config.Cmd, img.Config.User)
 	}
-	unzip, err := gzip.NewReader(bytes.NewReader(get(manifest.Layers[0])))
-	if err != nil {
-		t.Fatal(err)
-	}
-	layer, err := io.ReadAll(unzip)
-	if err != nil {
-		t.Fatal(err)
-	}
+	unzip := must.Get(gzip.NewReader(bytes.NewReader(get(manifest.Layers[0]))))(t)
+	layer := must.Get(io.ReadAll(unzip))(t)
 	if id := fmt.Sprintf("sha256:%x", sha256.Sum256(layer)); len(manifest.Layers) != 1 || !slices.Equal(img.RootFS.DiffIDs, []string{id}) {
 		t.Errorf("%d layers; the first is %s, and the image says %q", len(manifest.Layers), id, img.RootFS.DiffIDs)
 	}
@@ -368,19 +348,13 @@ func (img image) unpack(t *testing.T) (root string) {
 	for _, name := range slices.Sorted(maps.Keys(img.files)) {
 		f, path := img.files[name], filepath.Join(root, name)
 		if f.Typeflag == tar.TypeDir {
-			if err := os.MkdirAll(path, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.MkdirAll(path, 0o755))
 		} else if err := os.WriteFile(path, f.content, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Chmod(path, f.FileInfo().Mode()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(path, f.FileInfo().Mode()))
 		if os.Getuid() == 0 {
-			if err := os.Chown(path, f.Uid, f.Gid); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Chown(path, f.Uid, f.Gid))
 		}
 	}
 	return root
@@ -406,9 +380,7 @@ func checkPackage(t *testing.T, deb, machine, program string) {
 	// systemd-analyze looks whether the program is there.
 	unit := filepath.Join(dir, "lib/systemd/system/lockstep.service")
 	text := strings.ReplaceAll(string(read(t, unit)), "/usr/bin/lockstep", binary)
-	if err := os.WriteFile(unit, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(unit, []byte(text), 0o600))
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		t.Log("systemd-analyze is not here: the unit is not checked")
 		return
@@ -426,10 +398,8 @@ func checkInstalled(t *testing.T, deb string) {
 		return
 	}
 	root := t.TempDir()
-	if err := errors.Join(os.MkdirAll(filepath.Join(root, "var/lib/dpkg/updates"), 0o755), os.MkdirAll(filepath.Join(root, "var/lib/dpkg/info"), 0o755),
-		os.WriteFile(filepath.Join(root, "var/lib/dpkg/status"), nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.MkdirAll(filepath.Join(root, "var/lib/dpkg/updates"), 0o755), os.MkdirAll(filepath.Join(root, "var/lib/dpkg/info"), 0o755),
+		os.WriteFile(filepath.Join(root, "var/lib/dpkg/status"), nil, 0o600)))
 	dpkg := func(args ...string) string {
 		t.Helper()
 		// There is no shell in that file system for the scripts of the package.
@@ -461,9 +431,7 @@ func checkInstalled(t *testing.T, deb string) {
 	wantVersion(t, output(t, filepath.Join(root, "usr/bin/lockstep"), "version"))
 
 	own := []byte("CHAIN_ID=296\n")
-	if err := os.WriteFile(filepath.Join(root, settings), own, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(root, settings), own, 0o600))
 	dpkg("--install", deb)
 	if got := read(t, root, settings); !bytes.Equal(got, own) {
 		t.Errorf("a new version of the package has put its own settings in the place of the operator's:\n%s", got)
@@ -499,9 +467,7 @@ func commandIn(t *testing.T, root, program string, args ...string) *exec.Cmd {
 		return command
 	}
 	for dir := root; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
-		if err := os.Chmod(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(dir, 0o755))
 	}
 	command := exec.CommandContext(t.Context(), program, args...)
 	command.Dir = "/"

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"lockstep/internal/must"
 )
 
 // static are settings of Go with which a program is compiled as for a release. What tests of the release have compiled is used again.
@@ -30,17 +32,14 @@ func build(t *testing.T, settings []string, name string, args ...string) {
 // files are all files of a folder, with their modes.
 func files(t *testing.T, dir string) (found []string) {
 	t.Helper()
-	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
 		}
 		info, err := e.Info()
 		found = append(found, info.Mode().String()+" "+strings.TrimPrefix(path, dir+"/"))
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return found
 }
 

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"lockstep/internal/must"
 )
 
 // The unit's reload gives the service what /etc/lockstep/lockstep.env holds then: the service reads a copy, which the
@@ -38,15 +40,11 @@ func TestTheUnitReloadsItsSettings(t *testing.T) {
 	dir := t.TempDir()
 	etc, run := filepath.Join(dir, "etc"), filepath.Join(dir, "run")
 	for _, d := range []string{etc, run} {
-		if err := os.Mkdir(d, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(d, 0o700))
 	}
 	command = strings.NewReplacer("/etc/lockstep", etc, "/run/lockstep", run).Replace(command)
 	for _, settings := range []string{"TIER_1_RATE_LIMIT=1\n", "TIER_1_RATE_LIMIT=2\n"} {
-		if err := os.WriteFile(filepath.Join(etc, "lockstep.env"), []byte(settings), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(etc, "lockstep.env"), []byte(settings), 0o600))
 		if said, err := exec.CommandContext(t.Context(), "/bin/sh", "-c", command).CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", command, err, said)
 		}

@@ -230,10 +230,7 @@ func (c *caller) sameBytes() {
 // transaction of the chain is the one that the ledger says.
 func (c *caller) auditNonces(url string) {
 	c.t.Helper()
-	lanes, err := c.m.Signers(context.WithoutCancel(c.t.Context()), "")
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	lanes := must.Get(c.m.Signers(context.WithoutCancel(c.t.Context()), ""))(c.t)
 	for _, lane := range lanes {
 		var text string
 		must.Do(c.t, callRPC(url, "eth_getTransactionCount", &text, lane.Signer, "latest"))

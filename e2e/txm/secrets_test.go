@@ -208,10 +208,7 @@ func bearer(t *testing.T, url, token string) (int, string) {
 	if token != "" {
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
-	response, err := client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := must.Get(client.Do(request))(t)
 	defer func() { _ = response.Body.Close() }()
 	text := must.Get(io.ReadAll(response.Body))(t)
 	return response.StatusCode, string(text)

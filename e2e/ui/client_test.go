@@ -14,6 +14,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"lockstep/e2e/harness"
+	"lockstep/internal/must"
 )
 
 // shop is somebody's page with the TypeScript client in it.
@@ -36,10 +37,7 @@ func TestTypeScriptInAPage(t *testing.T) {
 	var admin, sender struct{ Token string }
 	api(t, "POST", ready.TX+"/v1/api-keys", `{"role":"admin"}`, &admin)
 	api(t, "POST", ready.TX+"/v1/api-keys", `{"role":"send"}`, &sender, "Authorization", "Bearer "+admin.Token)
-	manager, err := url.Parse(ready.TX)
-	if err != nil {
-		t.Fatal(err)
-	}
+	manager := must.Get(url.Parse(ready.TX))(t)
 
 	mux := http.NewServeMux()
 	mux.Handle("/lockstep-txm/", http.StripPrefix("/lockstep-txm/", http.FileServer(http.Dir(compiled(t)))))
@@ -59,18 +57,11 @@ func TestTypeScriptInAPage(t *testing.T) {
 // compiled returns a folder with the client as browsers load it.
 func compiled(t *testing.T) string {
 	t.Helper()
-	modules, err := filepath.Abs("../node_modules")
-	if err != nil {
-		t.Fatal(err)
-	}
+	modules := must.Get(filepath.Abs("../node_modules"))(t)
 	source := t.TempDir()
-	if err := os.CopyFS(source, os.DirFS("../../clients/typescript")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(source, os.DirFS("../../clients/typescript")))
 	_ = os.RemoveAll(filepath.Join(source, "node_modules")) // a developer's, which need not be ours
-	if err := os.Symlink(modules, filepath.Join(source, "node_modules")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(modules, filepath.Join(source, "node_modules")))
 	cmd := exec.CommandContext(t.Context(), "node", filepath.Join(modules, "typescript", "bin", "tsc"))
 	cmd.Dir = source
 	if out, err := cmd.CombinedOutput(); err != nil {

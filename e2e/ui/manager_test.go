@@ -12,23 +12,18 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"lockstep/e2e/harness"
+	"lockstep/internal/must"
 )
 
 // api asks a manager or a watcher as programs do, and decodes what it answers.
 func api(t *testing.T, method, url, body string, into any, headers ...string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), method, url, bytes.NewReader([]byte(body)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := must.Get(http.NewRequestWithContext(t.Context(), method, url, bytes.NewReader([]byte(body))))(t)
 	request.Header.Set("Content-Type", "application/json")
 	for i := 0; i+1 < len(headers); i += 2 {
 		request.Header.Set(headers[i], headers[i+1])
 	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(http.DefaultClient.Do(request))(t)
 	defer func() { _ = answer.Body.Close() }()
 	text, err := io.ReadAll(answer.Body)
 	if err != nil || answer.StatusCode >= 300 {
@@ -201,10 +196,7 @@ func mutedChain(t *testing.T) (url string, call func(method string, params ...an
 	_, url = harness.Anvil(t, 0, "--no-mining")
 	return url, func(method string, params ...any) {
 		t.Helper()
-		body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
-		if err != nil {
-			t.Fatal(err)
-		}
+		body := must.Get(json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params}))(t)
 		var answer struct{ Error json.RawMessage }
 		if api(t, "POST", url, string(body), &answer); answer.Error != nil {
 			t.Fatalf("%s: %s", method, answer.Error)

@@ -35,6 +35,7 @@ import (
 	"github.com/ethereum/go-ethereum/rpc"
 
 	"lockstep/e2e/harness"
+	"lockstep/internal/must"
 )
 
 var update = flag.Bool("update", false, "keep what the views look like in docs/ui")
@@ -86,24 +87,16 @@ func (c *chain) call(method string, params ...any) (result json.RawMessage, err 
 // send sends from an account of the chain and returns the hash.
 func (c *chain) send(tx map[string]any) string {
 	c.t.Helper()
-	result, err := c.call("eth_sendTransaction", tx)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	result := must.Get(c.call("eth_sendTransaction", tx))(c.t)
 	var hash string
-	if err := json.Unmarshal(result, &hash); err != nil {
-		c.t.Fatal(err)
-	}
+	must.Do(c.t, json.Unmarshal(result, &hash))
 	return hash
 }
 
 // deploy makes a contract and returns its address.
 func (c *chain) deploy(from, code string) string {
 	c.t.Helper()
-	receipt, err := c.call("eth_getTransactionReceipt", c.send(map[string]any{"from": from, "data": code, "gas": "0x493e0"}))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	receipt := must.Get(c.call("eth_getTransactionReceipt", c.send(map[string]any{"from": from, "data": code, "gas": "0x493e0"})))(c.t)
 	var made struct{ ContractAddress string }
 	if err := json.Unmarshal(receipt, &made); err != nil || made.ContractAddress == "" {
 		c.t.Fatalf("%v %s", err, receipt)
@@ -134,9 +127,7 @@ func (c *chain) createNFT(from, name, symbol, metadata string) {
 		c.t.Fatal("the network has no tokens")
 	}
 	var number int64
-	if _, err := fmt.Sscanf(newest.Tokens[0].ID, "0.0.%d", &number); err != nil {
-		c.t.Fatal(err)
-	}
+	must.Get(fmt.Sscanf(newest.Tokens[0].ID, "0.0.%d", &number))(c.t)
 	c.tokenService(from, "0xe0f4059a"+words(number, 0, 3*32, 1, 32)+short(metadata), "0x0") // mintToken(token, amount, metadata)
 }
 
@@ -179,19 +170,10 @@ func (c *chain) sign(nonce uint64) string { return c.signBy(0, nonce) }
 // signBy makes a transaction of one of the accounts to the second.
 func (c *chain) signBy(account int, nonce uint64) string {
 	c.t.Helper()
-	key, err := crypto.HexToECDSA(strings.TrimPrefix(c.Accounts[account].PrivateKey, "0x"))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	key := must.Get(crypto.HexToECDSA(strings.TrimPrefix(c.Accounts[account].PrivateKey, "0x")))(c.t)
 	to := common.HexToAddress(c.Accounts[1].Address)
-	tx, err := types.SignNewTx(key, types.NewEIP155Signer(big.NewInt(298)), &types.LegacyTx{Nonce: nonce, To: &to, Value: big.NewInt(1e10), Gas: 21_000, GasPrice: big.NewInt(2e12)})
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	raw, err := tx.MarshalBinary()
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	tx := must.Get(types.SignNewTx(key, types.NewEIP155Signer(big.NewInt(298)), &types.LegacyTx{Nonce: nonce, To: &to, Value: big.NewInt(1e10), Gas: 21_000, GasPrice: big.NewInt(2e12)}))(c.t)
+	raw := must.Get(tx.MarshalBinary())(c.t)
 	return hexutil.Encode(raw)
 }
 
@@ -321,10 +303,7 @@ func (b *browser) view(path string) {
 // what the view looks like in both, on a screen and on a phone.
 func (b *browser) accessible(name string) {
 	b.t.Helper()
-	source, err := os.ReadFile(checker)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	source := must.Get(os.ReadFile(checker))(b.t)
 	for _, scheme := range []string{"light", "dark"} {
 		var found []string
 		b.do("checking "+name,
@@ -751,9 +730,7 @@ func TestServe(t *testing.T) {
 		t.Errorf("the menu has %q, want %q", menu, want)
 	}
 
-	if _, err := c.call("eth_sendRawTransaction", c.sign(0)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.call("eth_sendRawTransaction", c.sign(0)))(t)
 	network.Freeze()
 	done, raw := make(chan error, 1), c.sign(1)
 	go func() {
@@ -779,26 +756,17 @@ func TestPictures(t *testing.T) {
 	if *update {
 		t.Skip("other tests make the pictures")
 	}
-	sources, err := filepath.Glob("*_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	sources := must.Get(filepath.Glob("*_test.go"))(t)
 	var want []string
 	for _, source := range sources {
-		text, err := os.ReadFile(source)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(source))(t)
 		for _, m := range regexp.MustCompile(`\.accessible\("([\w-]+)"\)`).FindAllStringSubmatch(string(text), -1) {
 			for _, shown := range []string{"light", "dark", "phone-light", "phone-dark"} {
 				want = append(want, m[1]+"-"+shown+".webp")
 			}
 		}
 	}
-	pictures, err := filepath.Glob(filepath.Join("..", "..", "docs", "ui", "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	pictures := must.Get(filepath.Glob(filepath.Join("..", "..", "docs", "ui", "*")))(t)
 	var got []string
 	for _, picture := range pictures {
 		got = append(got, filepath.Base(picture))

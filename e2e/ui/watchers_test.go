@@ -18,6 +18,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"lockstep/e2e/harness"
+	"lockstep/internal/must"
 )
 
 // emitterCode makes a contract that logs with two topics, the first two words of the call data.
@@ -28,10 +29,7 @@ const emitterCode = "0x6b6020355f355f5fa2000000005f52600c6014f3"
 func TestWatchers(t *testing.T) {
 	c := start(t)
 	alice := c.Accounts[0].Address
-	receipt, err := c.call("eth_getTransactionReceipt", c.send(map[string]any{"from": alice, "data": emitterCode, "gas": "0x493e0"}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	receipt := must.Get(c.call("eth_getTransactionReceipt", c.send(map[string]any{"from": alice, "data": emitterCode, "gas": "0x493e0"})))(t)
 	var made struct{ ContractAddress string }
 	if err := json.Unmarshal(receipt, &made); err != nil || made.ContractAddress == "" {
 		t.Fatalf("%v %s", err, receipt)
@@ -61,9 +59,7 @@ watches:
     events: ["Approved(address indexed by)"]
     sinks: [stdout, %q]
 `, c.RPC, made.ContractAddress, "webhook:"+target.URL+"/hook")
-	if err := os.WriteFile(file, []byte(plan), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(plan), 0o600))
 	settings := []string{
 		"DATABASE_URL=sqlite:" + filepath.Join(t.TempDir(), "watch.db"), "WATCH_LOOPBACK_TOKEN=false", "WATCH_ADDRESS=127.0.0.1:0", "INSTANCE_ID=west", "PRETTY_LOGS_ENABLED=false",
 		"WATCH_WEBHOOK_ALLOW=127.0.0.1", "WATCH_WEBHOOK_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo=",

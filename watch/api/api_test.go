@@ -152,10 +152,7 @@ func (w *world) ask(method, path string, header ...string) answer {
 		}
 		request.Header.Set(header[i], header[i+1])
 	}
-	got, err := http.DefaultClient.Do(request)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	got := must.Get(http.DefaultClient.Do(request))(w.t)
 	defer func() { _ = got.Body.Close() }()
 	body := must.Get(io.ReadAll(got.Body))(w.t)
 	return answer{got.StatusCode, got.Header, string(body)}
@@ -325,10 +322,7 @@ func TestStreamResumes(t *testing.T) {
 		if last != "" {
 			request.Header.Set("Last-Event-ID", last)
 		}
-		got, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(http.DefaultClient.Do(request))(t)
 		defer func() { _ = got.Body.Close() }()
 		lines := bufio.NewScanner(got.Body)
 		at := ""

@@ -81,10 +81,7 @@ func TestStreamsOfOneKey(t *testing.T) {
 	open := func(token string) int {
 		request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, w.url+"/v1/events/stream", nil))(t)
 		request.Header.Set("Authorization", "Bearer "+token)
-		answer, err := client.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		answer := must.Get(client.Do(request))(t)
 		t.Cleanup(func() { _ = answer.Body.Close() })
 		return answer.StatusCode
 	}

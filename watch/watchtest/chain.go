@@ -23,6 +23,8 @@ import (
 	"github.com/ethereum/go-ethereum/ethclient/simulated"
 	"github.com/ethereum/go-ethereum/node"
 	"github.com/ethereum/go-ethereum/params"
+
+	"lockstep/internal/must"
 )
 
 // ChainID is the node's chain.
@@ -65,10 +67,7 @@ type Chain struct {
 // New starts a node with a number of contracts.
 func New(t testing.TB, emitters int) *Chain {
 	t.Helper()
-	key, err := crypto.GenerateKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(crypto.GenerateKey())(t)
 	c := &Chain{t: t, key: key}
 	alloc := types.GenesisAlloc{crypto.PubkeyToAddress(key.PublicKey): {Balance: new(big.Int).Mul(big.NewInt(params.Ether), big.NewInt(1e9))}}
 	for n := range emitters {
@@ -167,15 +166,10 @@ func (c *Chain) Sender() common.Address { return crypto.PubkeyToAddress(c.key.Pu
 func (c *Chain) Transact(to common.Address, gas uint64, value *big.Int, data []byte) common.Hash {
 	c.t.Helper()
 	chain := new(big.Int).SetUint64(ChainID)
-	signed, err := types.SignNewTx(c.key, types.LatestSignerForChainID(chain), &types.DynamicFeeTx{
+	signed := must.Get(types.SignNewTx(c.key, types.LatestSignerForChainID(chain), &types.DynamicFeeTx{
 		ChainID: chain, Nonce: c.nonce, To: &to, Gas: gas, GasFeeCap: big.NewInt(1e12), GasTipCap: big.NewInt(1e9), Value: value, Data: data,
-	})
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	if err := c.Client().SendTransaction(context.Background(), signed); err != nil {
-		c.t.Fatal(err)
-	}
+	}))(c.t)
+	must.Do(c.t, c.Client().SendTransaction(context.Background(), signed))
 	c.nonce++
 	return signed.Hash()
 }
@@ -219,17 +213,12 @@ func Number(n int64) common.Hash { return common.BigToHash(big.NewInt(n)) }
 func (c *Chain) Reorg(depth int, forget bool) {
 	c.t.Helper()
 	client := c.Client()
-	head, err := client.BlockNumber(context.Background())
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	head := must.Get(client.BlockNumber(context.Background()))(c.t)
 	parent, err := client.HeaderByNumber(context.Background(), new(big.Int).SetUint64(head-uint64(depth)))
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	if err := c.Fork(parent.Hash()); err != nil {
-		c.t.Fatal(err)
-	}
+	must.Do(c.t, c.Fork(parent.Hash()))
 	if forget {
 		c.Rollback()
 	}

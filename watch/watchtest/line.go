@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"lockstep/internal/must"
 )
 
 // Line is a TCP connection to a server that can be cut.
@@ -23,10 +25,7 @@ type Line struct {
 // NewLine listens, and passes on what comes to the host of a URL.
 func NewLine(t testing.TB, url string) *Line {
 	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0"))(t)
 	_, host, _ := strings.Cut(url, "://")
 	l := &Line{Addr: listener.Addr().String(), target: host, open: map[net.Conn]bool{}, hung: map[net.Conn]bool{}}
 	t.Cleanup(func() { _ = listener.Close(); l.Cut() })
