@@ -53,7 +53,7 @@ func dialReads(ctx context.Context, rawURL string) (link, error) {
 	if overWS(u) {
 		conns = 1 // calls share it, and relays count connections
 	}
-	l, err := dial(ctx, rawURL, conns, 0, clientTimeout)
+	l, err := dial(ctx, rawURL, linkOptions{conns: conns, timeout: clientTimeout})
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", hostOf(rawURL), err)
 	}

@@ -27,7 +27,7 @@
 //
 // # Connections
 //
-// The order on the wire is the order of the schedule: one goroutine writes all requests.
+// The order on the wire is the order of the schedule: a request is written before the next one is begun.
 // Over HTTP/1.1 a connection carries one request at a time, so each request that is
 // being answered needs its own. They are opened before the clock starts and reused,
 // unless ConnPerRequest. If all are busy the load waits, which the report shows as lag

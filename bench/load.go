@@ -29,10 +29,11 @@ type load struct {
 }
 
 // openLinks connects to every URL of the target, before the clock starts.
-func openLinks(ctx context.Context, c Config, plan []request) ([]link, error) {
-	requests := make([]int, len(c.URLs))
+func openLinks(ctx context.Context, c Config, plan []request, txs []transfer) ([]link, error) {
+	requests, largest := make([]int, len(c.URLs)), 0
 	for _, r := range plan {
 		requests[r.url]++
+		largest = max(largest, sizeOf(r, txs))
 	}
 	var links []link
 	for i, raw := range c.URLs {
@@ -40,17 +41,14 @@ func openLinks(ctx context.Context, c Config, plan []request) ([]link, error) {
 		if err != nil {
 			return links, err
 		}
-		conns, perRequest := c.Connections, 0
+		conns := c.Connections
 		if overWS(u) {
 			def(&conns, min(c.Senders, defaultWSConnections))
 		} else {
 			def(&conns, defaultHTTPConnections)
 			conns = max(1, min(conns, requests[i]))
-			if c.ConnPerRequest {
-				perRequest = max(conns, requests[i])
-			}
 		}
-		l, err := dial(ctx, raw, conns, perRequest, c.Timeout)
+		l, err := dial(ctx, raw, linkOptions{conns: conns, closing: c.ConnPerRequest, largest: largest, timeout: c.Timeout})
 		if err != nil {
 			return links, &connectError{host: hostOf(raw), err: err}
 		}
@@ -153,13 +151,18 @@ func idsOf(r request) []uint64 {
 	return ids
 }
 
-// encodeRequest writes the message of r: a batch if it carries several transactions.
-func encodeRequest(r request, txs []transfer) []byte {
+// sizeOf is no less than the message of r takes.
+func sizeOf(r request, txs []transfer) int {
 	size := 2
 	for _, i := range r.txs {
 		size += 2*len(txs[i].raw) + 90
 	}
-	body := make([]byte, 0, size)
+	return size
+}
+
+// encodeRequest writes the message of r: a batch if it carries several transactions.
+func encodeRequest(r request, txs []transfer) []byte {
+	body := make([]byte, 0, sizeOf(r, txs))
 	if len(r.txs) > 1 {
 		body = append(body, '[')
 	}

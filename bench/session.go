@@ -104,7 +104,7 @@ func (s *session) run(ctx context.Context, n int) error {
 		return err
 	}
 	plan := schedule(s.cfg)
-	links, err := openLinks(ctx, s.cfg, plan)
+	links, err := openLinks(ctx, s.cfg, plan, txs)
 	defer func() { closeLinks(links) }()
 	if err != nil {
 		return err

@@ -99,18 +99,24 @@ func parseReply(body []byte) ([]message, error) {
 	return []message{one}, nil
 }
 
-// dial opens a link to rawURL with room for conns connections, all of them open when
-// it returns. A positive perRequest makes an HTTP link use a connection for one
-// request and open that many in all.
-func dial(ctx context.Context, rawURL string, conns, perRequest int, timeout time.Duration) (link, error) {
+// linkOptions say what a link is to have.
+type linkOptions struct {
+	conns   int  // connections, all of them open when dial returns
+	closing bool // a connection of HTTP carries one request
+	largest int  // bytes of the largest message over HTTP
+	timeout time.Duration
+}
+
+// dial opens a link to rawURL.
+func dial(ctx context.Context, rawURL string, o linkOptions) (link, error) {
 	u, err := parseURL(rawURL, targetSchemes...)
 	if err != nil {
 		return nil, err
 	}
 	if overWS(u) {
-		return dialWS(ctx, u, conns, timeout)
+		return dialWS(ctx, u, o.conns, o.timeout)
 	}
-	return dialHTTP(ctx, u, conns, perRequest, timeout)
+	return dialHTTP(ctx, u, o)
 }
 
 // callBody writes one JSON-RPC call. params is JSON.

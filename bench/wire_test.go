@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,7 +13,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -91,27 +91,23 @@ func repeat(s string, n int) []string {
 
 func TestHTTPConnections(t *testing.T) {
 	tests := map[string]struct {
-		conns, perRequest int
-		handler           http.HandlerFunc
-		want              int64
+		conns   int
+		closing bool
+		handler http.HandlerFunc
+		want    int64
 	}{
 		"reused":         {conns: 2, handler: echo, want: 2},
-		"one each":       {conns: 2, perRequest: 10, handler: echo, want: 10},
-		"server closes":  {conns: 1, handler: func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Connection", "close"); echo(w, r) }, want: 11},
+		"one each":       {conns: 2, closing: true, handler: echo, want: 10},
+		"server closes":  {conns: 1, handler: func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Connection", "close"); echo(w, r) }, want: 10},
 		"chunked answer": {conns: 1, handler: chunked, want: 1},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			url, conns := countedServer(t, test.handler)
-			l := must.Get(dial(t.Context(), url, test.conns, test.perRequest, generous))(t)
+			l := must.Get(dial(t.Context(), url, linkOptions{conns: test.conns, closing: test.closing, timeout: generous}))(t)
 			got := exchangeAll(t, l, 10)
 			if diff := cmp.Diff(repeat("ok", 10), got); diff != "" {
 				t.Error(diff)
-			}
-			if name == "server closes" { // the last replacement is still on its way
-				for conns.Load() < test.want {
-					mustTick(t)
-				}
 			}
 			l.close()
 			if n := conns.Load(); n != test.want {
@@ -121,61 +117,44 @@ func TestHTTPConnections(t *testing.T) {
 	}
 }
 
-// A connection that the server closed while it was idle is replaced; no request fails.
-func TestHTTPIdleClose(t *testing.T) {
-	for _, perRequest := range []int{0, 6} {
-		var mu sync.Mutex
-		var live []net.Conn
-		s := httptest.NewUnstartedServer(http.HandlerFunc(echo))
-		s.Config.ConnState = func(c net.Conn, state http.ConnState) {
-			mu.Lock()
-			defer mu.Unlock()
-			if state == http.StateNew {
-				live = append(live, c)
-			}
-		}
-		s.Start()
-		l := must.Get(dial(t.Context(), s.URL, 3, perRequest, generous))(t)
-		h := l.(*httpLink)
-		accepted := func() int { // by the server, which may be behind
-			mu.Lock()
-			defer mu.Unlock()
-			return len(live)
-		}
-		for len(h.idle) < 3 || accepted() < 3 {
-			mustTick(t)
-		}
-		// What lies idle now dies; each reader notices before the next request.
-		idle := []*httpConn{<-h.idle, <-h.idle, <-h.idle}
-		for _, c := range idle {
-			h.idle <- c
-		}
-		mu.Lock()
-		for _, c := range live {
-			_ = c.Close()
-		}
-		mu.Unlock()
-		for _, c := range idle {
-			for c.state.Load() != connDead {
-				mustTick(t)
-			}
-		}
-		if diff := cmp.Diff(repeat("ok", 6), exchangeAll(t, l, 6)); diff != "" {
-			t.Errorf("perRequest %d: %s", perRequest, diff)
-		}
-		l.close()
-		s.Close()
-	}
+// heldConn keeps what is written until it is let go.
+type heldConn struct {
+	net.Conn
+	writing chan int // bytes
+	let     chan struct{}
 }
 
-// mustTick lets others run while a test polls, and ends a test that polls for ever.
-func mustTick(t *testing.T) {
-	t.Helper()
-	select {
-	case <-t.Context().Done():
-		t.Fatal("the condition never came")
-	case <-time.After(100 * time.Microsecond):
+func (c heldConn) Write(p []byte) (int, error) {
+	c.writing <- len(p)
+	<-c.let
+	return c.Conn.Write(p)
+}
+
+// A send over HTTP returns when all of its request is written: the next one is behind it on the wire.
+func TestHTTPOrder(t *testing.T) {
+	url, _ := countedServer(t, echo)
+	const large = 100_000
+	l := must.Get(dial(t.Context(), url, linkOptions{conns: 1, largest: large, timeout: generous}))(t).(*httpLink)
+	defer l.close()
+	held := heldConn{(<-l.ready).(*wireConn).Conn, make(chan int, 100), make(chan struct{})}
+	l.ready <- &wireConn{Conn: held}
+	x := callOf(1, func(reply) {})
+	x.body = append(x.body, bytes.Repeat([]byte(" "), large-len(x.body))...)
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		l.send(t.Context(), x)
+	}()
+	if n := <-held.writing; n < large {
+		t.Errorf("%d bytes of %d are written at first", n, large)
 	}
+	select {
+	case <-sent:
+		t.Error("it was sent before it was written")
+	default:
+	}
+	close(held.let)
+	<-sent
 }
 
 func TestHTTPFailures(t *testing.T) {
@@ -196,7 +175,7 @@ func TestHTTPFailures(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			url, _ := countedServer(t, test.handler)
-			l := must.Get(dial(t.Context(), url, 1, 0, generous))(t)
+			l := must.Get(dial(t.Context(), url, linkOptions{conns: 1, timeout: generous}))(t)
 			got := exchangeAll(t, l, 1)
 			l.close()
 			if diff := cmp.Diff([]string{test.want}, got); diff != "" {
@@ -214,7 +193,7 @@ func TestHTTPSilence(t *testing.T) {
 	var l link
 	for timeout := 50 * time.Millisecond; ; timeout *= 2 { // which is the time to connect, too
 		var err error
-		if l, err = dial(t.Context(), url, 1, 0, timeout); err == nil {
+		if l, err = dial(t.Context(), url, linkOptions{conns: 1, timeout: timeout}); err == nil {
 			break
 		}
 		if timeout > generous {
@@ -233,7 +212,7 @@ func TestTLSOfAStranger(t *testing.T) {
 	s.StartTLS()
 	defer s.Close()
 	for _, url := range []string{s.URL, "wss" + strings.TrimPrefix(s.URL, "https")} {
-		if _, err := dial(t.Context(), url, 1, 0, generous); err == nil || err.Error() != "TLS refused" {
+		if _, err := dial(t.Context(), url, linkOptions{conns: 1, timeout: generous}); err == nil || err.Error() != "TLS refused" {
 			t.Errorf("%s: error %v", url[:5], err)
 		}
 	}
@@ -242,7 +221,7 @@ func TestTLSOfAStranger(t *testing.T) {
 // A server that goes away in the middle fails the requests behind it at once, one each.
 func TestHTTPServerGoesAway(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(echo))
-	l := must.Get(dial(t.Context(), s.URL, 2, 0, generous))(t)
+	l := must.Get(dial(t.Context(), s.URL, linkOptions{conns: 2, timeout: generous}))(t)
 	defer l.close()
 	if got := exchangeAll(t, l, 2); !cmp.Equal(got, repeat("ok", 2)) {
 		t.Fatal(got)
@@ -280,7 +259,7 @@ func TestClose(t *testing.T) {
 	defer s.Close()
 	defer close(hang)
 	for _, url := range []string{s.URL, "ws" + strings.TrimPrefix(s.URL, "http")} {
-		l := must.Get(dial(t.Context(), url, 1, 0, generous))(t)
+		l := must.Get(dial(t.Context(), url, linkOptions{conns: 1, timeout: generous}))(t)
 		answers := make(chan reply, 2)
 		l.send(t.Context(), callOf(1, func(r reply) { answers <- r }))
 		<-arrived
@@ -308,11 +287,7 @@ func TestSendAfterCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, url := range []string{f.server.URL, f.wsURL()} {
-		l := must.Get(dial(t.Context(), url, 1, 0, generous))(t)
-		if h, ok := l.(*httpLink); ok {
-			c := <-h.idle // none is free
-			defer func() { h.idle <- c }()
-		}
+		l := must.Get(dial(t.Context(), url, linkOptions{conns: 1, timeout: generous}))(t)
 		answers := make(chan reply, 1)
 		l.send(ctx, callOf(1, func(r reply) { answers <- r }))
 		if r := <-answers; !errors.Is(r.err, errClosed) {
@@ -340,7 +315,7 @@ func TestHTTPRequest(t *testing.T) {
 			requests <- req
 		}
 	}()
-	l := must.Get(dial(t.Context(), "http://user:pass@"+listener.Addr().String()+"/v1/key?x=y", 1, 0, generous))(t)
+	l := must.Get(dial(t.Context(), "http://user:pass@"+listener.Addr().String()+"/v1/key?x=y", linkOptions{conns: 1, timeout: generous}))(t)
 	defer l.close()
 	l.send(t.Context(), callOf(1, func(reply) {}))
 	req := <-requests

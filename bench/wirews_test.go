@@ -40,7 +40,7 @@ func TestWebSocketOrder(t *testing.T) {
 		}
 	}))
 	defer s.Close()
-	l := must.Get(dial(t.Context(), "ws"+strings.TrimPrefix(s.URL, "http"), 3, 0, generous))(t)
+	l := must.Get(dial(t.Context(), "ws"+strings.TrimPrefix(s.URL, "http"), linkOptions{conns: 3, timeout: generous}))(t)
 	defer l.close()
 	var open sync.WaitGroup
 	for id := range uint64(n) {
@@ -85,7 +85,7 @@ func TestWebSocketBatchRefused(t *testing.T) {
 		}
 	}))
 	defer s.Close()
-	l := must.Get(dial(t.Context(), "ws"+strings.TrimPrefix(s.URL, "http"), 1, 0, generous))(t)
+	l := must.Get(dial(t.Context(), "ws"+strings.TrimPrefix(s.URL, "http"), linkOptions{conns: 1, timeout: generous}))(t)
 	defer l.close()
 	answers := make(chan reply, 2)
 	l.send(t.Context(), &exchange{body: []byte(`[]`), ids: []uint64{5, 6}, done: func(r reply) { answers <- r }})
@@ -97,7 +97,7 @@ func TestWebSocketBatchRefused(t *testing.T) {
 
 func TestWebSocketRefused(t *testing.T) {
 	url, _ := countedServer(t, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusForbidden) })
-	_, err := dial(t.Context(), "ws"+strings.TrimPrefix(url, "http"), 1, 0, generous)
+	_, err := dial(t.Context(), "ws"+strings.TrimPrefix(url, "http"), linkOptions{conns: 1, timeout: generous})
 	if err == nil || err.Error() != "HTTP status 403" {
 		t.Errorf("error %v", err)
 	}
@@ -116,7 +116,7 @@ func TestWebSocketSentAway(t *testing.T) {
 			}
 			_ = conn.Close()
 		})
-		l := must.Get(dial(t.Context(), "ws"+strings.TrimPrefix(url, "http"), 1, 0, generous))(t)
+		l := must.Get(dial(t.Context(), "ws"+strings.TrimPrefix(url, "http"), linkOptions{conns: 1, timeout: generous}))(t)
 		l.(*wsLink).readers.Wait() // it has been sent away
 		answers := make(chan reply, 1)
 		l.send(t.Context(), &exchange{body: []byte(`{}`), ids: []uint64{1}, done: func(r reply) { answers <- r }})
