@@ -3,24 +3,12 @@ package ledger
 import (
 	"slices"
 
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
 
 const maxAirdrops = 10 // that one transaction claims or cancels
-
-// Airdrop is something that a sender means for a receiver who has no place for it, or who
-// wants to agree first. The sender keeps it until the receiver claims it, and may use it up.
-type Airdrop struct {
-	Sender, Receiver, Token hedera.ID
-	Serial                  int64 // of an NFT; 0 for a fungible token
-	Amount                  int64 // of a fungible token
-	Since                   hedera.Timestamp
-}
-
-func (a *Airdrop) key() airdropKey {
-	return airdropKey{a.Sender.Num, a.Receiver.Num, a.Token.Num, a.Serial}
-}
 
 func pureAirdrop(body *hapi.TokenAirdropTransactionBody) hedera.Status {
 	lists := body.GetTokenTransfers()
@@ -127,10 +115,10 @@ func (h *handling) airdropSender(list *hapi.TokenTransferList) hedera.Status {
 		if status != okay {
 			return status
 		}
-		if status := h.mayHold(t, a.num); status != okay {
+		if status := h.mayHold(t, a.Num); status != okay {
 			return status
 		}
-		if h.relation(a.num, t.ID.Num).Balance < amount {
+		if h.relation(a.Num, t.ID.Num).Balance < amount {
 			return hapi.ResponseCodeEnum_INSUFFICIENT_TOKEN_BALANCE
 		}
 		return okay
@@ -152,11 +140,11 @@ func (h *handling) airdropSender(list *hapi.TokenTransferList) hedera.Status {
 
 // airdropTo checks who is to get a token.
 func (p *plan) airdropTo(tp *tokenPlan) hedera.Status {
-	check := func(a *ovAccount) hedera.Status {
-		switch m := a.currentMeta(); {
-		case a.num > 0 && a.num <= lastSystemNumber:
+	check := func(a *state.Party) hedera.Status {
+		switch m := a.CurrentMeta(); {
+		case a.Num > 0 && a.Num <= state.LastSystemNumber:
 			return hapi.ResponseCodeEnum_INVALID_RECEIVING_NODE_ACCOUNT
-		case a.contract && m != nil && !signable(m.Key):
+		case a.Contract && m != nil && !signable(m.Key):
 			return hapi.ResponseCodeEnum_NOT_SUPPORTED // nobody could claim it
 		}
 		return okay
@@ -174,7 +162,7 @@ func (p *plan) airdropTo(tp *tokenPlan) hedera.Status {
 		}
 		// Only a receiver who agrees pays a fallback fee, and nobody asks this one.
 		for _, fee := range tp.t.Fees {
-			if fee.GetRoyaltyFee().GetFallbackFee() != nil && !exempt(tp.t, fee, move.to.num) && !exempt(tp.t, fee, move.nft.Owner.Num) {
+			if fee.GetRoyaltyFee().GetFallbackFee() != nil && !exempt(tp.t, fee, move.to.Num) && !exempt(tp.t, fee, move.nft.Owner.Num) {
 				return hapi.ResponseCodeEnum_TOKEN_AIRDROP_WITH_FALLBACK_ROYALTY
 			}
 		}
@@ -212,8 +200,8 @@ func (p *plan) postpone(tp *tokenPlan) hedera.Status {
 			kept = append(kept, e)
 			continue
 		}
-		pending := &Airdrop{Sender: hedera.Entity(sender.a.num), Receiver: hedera.Entity(e.a.num), Token: tp.t.ID, Amount: e.amount}
-		if old := h.o.airdrops.get(pending.key()); old != nil {
+		pending := &state.Airdrop{Sender: hedera.Entity(sender.a.Num), Receiver: hedera.Entity(e.a.Num), Token: tp.t.ID, Amount: e.amount}
+		if old := h.o.Airdrops.Get(pending.Key()); old != nil {
 			pending.Amount += old.Amount
 			if pending.Amount < 0 {
 				return hapi.ResponseCodeEnum_INVALID_ACCOUNT_AMOUNTS
@@ -229,8 +217,8 @@ func (p *plan) postpone(tp *tokenPlan) hedera.Status {
 			moves = append(moves, move)
 			continue
 		}
-		pending := &Airdrop{Sender: move.nft.Owner, Receiver: hedera.Entity(move.to.num), Token: tp.t.ID, Serial: move.nft.Serial}
-		if h.o.airdrops.get(pending.key()) != nil {
+		pending := &state.Airdrop{Sender: move.nft.Owner, Receiver: hedera.Entity(move.to.Num), Token: tp.t.ID, Serial: move.nft.Serial}
+		if h.o.Airdrops.Get(pending.Key()) != nil {
 			return hapi.ResponseCodeEnum_PENDING_NFT_AIRDROP_ALREADY_EXISTS
 		}
 		h.putAirdrop(pending)
@@ -249,21 +237,21 @@ func (p *plan) postpone(tp *tokenPlan) hedera.Status {
 	return okay
 }
 
-func (h *handling) putAirdrop(a *Airdrop) {
+func (h *handling) putAirdrop(a *state.Airdrop) {
 	a.Since = h.r.Consensus
-	h.o.setAirdrop(a.key(), a)
+	h.o.SetAirdrop(a.Key(), a)
 	did := h.did()
 	did.Airdrops = append(did.Airdrops, *a)
 }
 
 // mustClaim tells whether a receiver gets a token only by claiming it: it wants to sign and
 // has not, or it has no relation with the token and no slot for one.
-func (h *handling) mustClaim(t *Token, a *ovAccount) bool {
-	m := a.currentMeta()
+func (h *handling) mustClaim(t *state.Token, a *state.Party) bool {
+	m := a.CurrentMeta()
 	switch {
-	case a.wantsSignature() && !h.signedBy(a):
+	case a.WantsSignature() && !h.signedBy(a):
 		return true
-	case a.num == 0 || m == nil, h.relation(a.num, t.ID.Num) != nil, m.MaxAutoAssociations < 0:
+	case a.Num == 0 || m == nil, h.relation(a.Num, t.ID.Num) != nil, m.MaxAutoAssociations < 0:
 		return false
 	default:
 		return h.automatic(a) >= m.MaxAutoAssociations
@@ -301,7 +289,7 @@ func sameAirdrop(a, b *hapi.PendingAirdropId) bool {
 // tokenClaim gives receivers what was meant for them. A claim makes the relation that is
 // lacking, whatever slots the receiver has left.
 func (h *handling) tokenClaim(body *hapi.TokenClaimAirdropTransactionBody) hedera.Status {
-	claimed, status := h.endAirdrops(body, func(_, receiver *ovAccount) *ovAccount { return receiver })
+	claimed, status := h.endAirdrops(body, func(_, receiver *state.Party) *state.Party { return receiver })
 	if status != okay {
 		return status
 	}
@@ -312,7 +300,7 @@ func (h *handling) tokenClaim(body *hapi.TokenClaimAirdropTransactionBody) heder
 			return status
 		case slices.ContainsFunc(t.Fees, func(fee *hapi.CustomFee) bool { return fee.GetRoyaltyFee().GetFallbackFee() != nil }):
 			return hapi.ResponseCodeEnum_TOKEN_AIRDROP_WITH_FALLBACK_ROYALTY
-		case h.o.entityAccount(a.Sender.Num).deleted() || h.o.entityAccount(a.Receiver.Num).deleted():
+		case h.o.EntityAccount(a.Sender.Num).Deleted() || h.o.EntityAccount(a.Receiver.Num).Deleted():
 			return hapi.ResponseCodeEnum_ACCOUNT_DELETED
 		}
 		if h.relation(a.Receiver.Num, t.ID.Num) == nil {
@@ -329,14 +317,14 @@ func (h *handling) tokenClaim(body *hapi.TokenClaimAirdropTransactionBody) heder
 }
 
 // hand moves what was pending from the sender to the receiver.
-func (h *handling) hand(t *Token, a *Airdrop) hedera.Status {
+func (h *handling) hand(t *state.Token, a *state.Airdrop) hedera.Status {
 	if !t.NonFungible {
 		if status := h.adjust(t, a.Sender.Num, -a.Amount, false); status != okay {
 			return status
 		}
 		return h.adjust(t, a.Receiver.Num, a.Amount, false)
 	}
-	nft := h.o.nfts.get(nftKey{t.ID.Num, a.Serial})
+	nft := h.o.NFTs.Get(state.NFTKey{Token: t.ID.Num, Serial: a.Serial})
 	switch {
 	case nft == nil || nft.Deleted:
 		return hapi.ResponseCodeEnum_INVALID_NFT_ID
@@ -348,36 +336,36 @@ func (h *handling) hand(t *Token, a *Airdrop) hedera.Status {
 
 // tokenCancel takes back what was not claimed.
 func (h *handling) tokenCancel(body *hapi.TokenCancelAirdropTransactionBody) hedera.Status {
-	_, status := h.endAirdrops(body, func(sender, _ *ovAccount) *ovAccount { return sender })
+	_, status := h.endAirdrops(body, func(sender, _ *state.Party) *state.Party { return sender })
 	return status
 }
 
 // endAirdrops finds pending airdrops, sees that those who may end them agree, and ends them.
-func (h *handling) endAirdrops(body pending, who func(sender, receiver *ovAccount) *ovAccount) ([]*Airdrop, hedera.Status) {
+func (h *handling) endAirdrops(body pending, who func(sender, receiver *state.Party) *state.Party) ([]*state.Airdrop, hedera.Status) {
 	list := body.GetPendingAirdrops()
 	if len(list) > maxAirdrops {
 		return nil, hapi.ResponseCodeEnum_PENDING_AIRDROP_ID_LIST_TOO_LONG
 	}
-	ended := make([]*Airdrop, 0, len(list))
+	ended := make([]*state.Airdrop, 0, len(list))
 	for _, id := range list {
 		sender, receiver := h.resolve(id.GetSenderId()), h.resolve(id.GetReceiverId())
 		switch agrees := who(sender, receiver); {
-		case agrees == nil || !agrees.exists && !agrees.deleted():
+		case agrees == nil || !agrees.Exists && !agrees.Deleted():
 			return nil, hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
 		case !h.signedBy(agrees):
 			return nil, hapi.ResponseCodeEnum_INVALID_SIGNATURE
 		case sender == nil || receiver == nil:
 			return nil, hapi.ResponseCodeEnum_INVALID_PENDING_AIRDROP_ID
 		}
-		key := airdropKey{sender.num, receiver.num, tokenNum(id.GetFungibleTokenType()), 0}
+		key := state.AirdropKey{Sender: sender.Num, Receiver: receiver.Num, Token: tokenNum(id.GetFungibleTokenType()), Serial: 0}
 		if nft := id.GetNonFungibleToken(); nft != nil {
 			key.Token, key.Serial = tokenNum(nft.GetToken_ID()), nft.GetSerialNumber()
 		}
-		a := h.o.airdrops.get(key)
+		a := h.o.Airdrops.Get(key)
 		if a == nil {
 			return nil, hapi.ResponseCodeEnum_INVALID_PENDING_AIRDROP_ID
 		}
-		h.o.setAirdrop(key, nil)
+		h.o.SetAirdrop(key, nil)
 		ended = append(ended, a)
 	}
 	return ended, okay
@@ -385,7 +373,7 @@ func (h *handling) endAirdrops(body pending, who func(sender, receiver *ovAccoun
 
 // sendsAirdrops tells whether an account has pending airdrops that it could cancel.
 func (h *handling) sendsAirdrops(num int64) bool {
-	for range h.o.airdrops.between(airdropKey{Sender: num}, airdropKey{num, every, every, every}) {
+	for range h.o.Airdrops.Rows(state.AirdropKey{Sender: num}, state.AirdropKey{Sender: num, Receiver: state.Last, Token: state.Last, Serial: state.Last}) {
 		return true
 	}
 	return false

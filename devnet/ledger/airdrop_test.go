@@ -7,6 +7,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/google/go-cmp/cmp"
 
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -65,7 +66,7 @@ func (r *rig) account(p party, edit func(*hapi.CryptoCreateTransactionBody)) par
 }
 
 // airdrops lists what an account sent, or may claim, and nobody claimed.
-func (r *rig) airdrops(account hedera.ID, received bool) (list []Airdrop) {
+func (r *rig) airdrops(account hedera.ID, received bool) (list []state.Airdrop) {
 	for a := range r.Handled().Airdrops(account, received, false) {
 		one := *a
 		one.Since = hedera.Timestamp{}
@@ -102,7 +103,7 @@ func TestAirdropArrivesOrWaits(t *testing.T) {
 		}
 	}
 	// The one slot went to the coin: the NFT waits.
-	want := []Airdrop{
+	want := []state.Airdrop{
 		{Sender: owner.id, Receiver: none.id, Token: coin, Amount: 5},
 		{Sender: owner.id, Receiver: one.id, Token: art, Serial: 1},
 		{Sender: owner.id, Receiver: strict.id, Token: coin, Amount: 3},

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -25,16 +26,16 @@ func pureApprove(body *hapi.CryptoApproveAllowanceTransactionBody) hedera.Status
 }
 
 // grantor finds who gives an allowance, by default the payer, and who gets it. Whoever gets nothing need not exist.
-func (h *handling) grantor(owner, spender *hapi.AccountID, nothing bool) (from, to *ovAccount, _ hedera.Status) {
-	from = h.o.entityAccount(h.sub.Payer.Num)
+func (h *handling) grantor(owner, spender *hapi.AccountID, nothing bool) (from, to *state.Party, _ hedera.Status) {
+	from = h.o.EntityAccount(h.sub.Payer.Num)
 	if owner.GetAccount() != nil && (owner.GetAlias() != nil || owner.GetAccountNum() != 0) {
-		if from = h.resolve(owner); from == nil || !from.exists {
+		if from = h.resolve(owner); from == nil || !from.Exists {
 			return nil, nil, hapi.ResponseCodeEnum_INVALID_ALLOWANCE_OWNER_ID
 		}
 	}
 	to = h.resolve(spender)
 	switch {
-	case to == nil || !to.exists && !nothing:
+	case to == nil || !to.Exists && !nothing:
 		return nil, nil, hapi.ResponseCodeEnum_INVALID_ALLOWANCE_SPENDER_ID
 	}
 	return from, to, okay
@@ -59,7 +60,7 @@ func (h *handling) cryptoApprove(body *hapi.CryptoApproveAllowanceTransactionBod
 		case !h.signedBy(from):
 			return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 		}
-		h.allow(from.num, to.num, 0, a.GetAmount())
+		h.allow(from.Num, to.Num, 0, a.GetAmount())
 	}
 	for _, a := range body.GetTokenAllowances() {
 		if status := h.approveToken(a); status != okay {
@@ -76,18 +77,18 @@ func (h *handling) cryptoApprove(body *hapi.CryptoApproveAllowanceTransactionBod
 
 // allow sets an allowance of hbar or of a fungible token; nothing ends it.
 func (h *handling) allow(owner, spender, token, amount int64) {
-	key := allowanceKey{Owner: owner, Token: token, Spender: spender}
+	key := state.AllowanceKey{Owner: owner, Token: token, Spender: spender}
 	if amount == 0 {
-		h.o.allowances.set(key, nil)
+		h.o.Allowances.Set(key, nil)
 		return
 	}
-	allowance := &Allowance{
+	allowance := &state.Allowance{
 		Owner: hedera.Entity(owner), Spender: hedera.Entity(spender), Granted: amount, Amount: amount, Since: h.r.Consensus,
 	}
 	if token != 0 {
 		allowance.Token = hedera.Entity(token)
 	}
-	h.o.allowances.set(key, allowance)
+	h.o.Allowances.Set(key, allowance)
 }
 
 // approveToken lets a spender spend units of a token, paused or not. Owners may approve themselves, as in ERC-20.
@@ -104,12 +105,12 @@ func (h *handling) approveToken(a *hapi.TokenAllowance) hedera.Status {
 		return hapi.ResponseCodeEnum_NFT_IN_FUNGIBLE_TOKEN_ALLOWANCES
 	case t.MaxSupply > 0 && a.GetAmount() > t.MaxSupply:
 		return hapi.ResponseCodeEnum_AMOUNT_EXCEEDS_TOKEN_MAX_SUPPLY
-	case h.relation(from.num, t.ID.Num) == nil:
+	case h.relation(from.Num, t.ID.Num) == nil:
 		return hapi.ResponseCodeEnum_TOKEN_NOT_ASSOCIATED_TO_ACCOUNT
 	case !h.signedBy(from):
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	}
-	h.allow(from.num, to.num, t.ID.Num, a.GetAmount())
+	h.allow(from.Num, to.Num, t.ID.Num, a.GetAmount())
 	return okay
 }
 
@@ -129,7 +130,7 @@ func (h *handling) approveNFTs(a *hapi.NftAllowance) hedera.Status {
 		return hapi.ResponseCodeEnum_SPENDER_ACCOUNT_SAME_AS_OWNER
 	case !t.NonFungible:
 		return hapi.ResponseCodeEnum_FUNGIBLE_TOKEN_IN_NFT_ALLOWANCES
-	case h.relation(from.num, t.ID.Num) == nil:
+	case h.relation(from.Num, t.ID.Num) == nil:
 		return hapi.ResponseCodeEnum_TOKEN_NOT_ASSOCIATED_TO_ACCOUNT
 	}
 	delegate, status := h.mayApprove(a, from, t)
@@ -137,12 +138,12 @@ func (h *handling) approveNFTs(a *hapi.NftAllowance) hedera.Status {
 		return status
 	}
 	if all := a.GetApprovedForAll(); all != nil && delegate.IsZero() {
-		h.o.nftAllowances.set(allowanceKey{Owner: from.num, Token: t.ID.Num, Spender: to.num}, &NFTAllowance{
-			Owner: hedera.Entity(from.num), Spender: hedera.Entity(to.num), Token: t.ID, Approved: all.GetValue(), Since: h.r.Consensus,
+		h.o.NFTAllowances.Set(state.AllowanceKey{Owner: from.Num, Token: t.ID.Num, Spender: to.Num}, &state.NFTAllowance{
+			Owner: hedera.Entity(from.Num), Spender: hedera.Entity(to.Num), Token: t.ID, Approved: all.GetValue(), Since: h.r.Consensus,
 		})
 	}
 	for _, serial := range a.GetSerialNumbers() {
-		if status := h.setSpender(t, from.num, serial, hedera.Entity(to.num), delegate); status != okay {
+		if status := h.setSpender(t, from.Num, serial, hedera.Entity(to.Num), delegate); status != okay {
 			return status
 		}
 	}
@@ -150,7 +151,7 @@ func (h *handling) approveNFTs(a *hapi.NftAllowance) hedera.Status {
 }
 
 // mayApprove checks that the owner agrees to an allowance, or who may act for it; that one it returns.
-func (h *handling) mayApprove(a *hapi.NftAllowance, from *ovAccount, t *Token) (none hedera.ID, _ hedera.Status) {
+func (h *handling) mayApprove(a *hapi.NftAllowance, from *state.Party, t *state.Token) (none hedera.ID, _ hedera.Status) {
 	delegate := a.GetDelegatingSpender()
 	if delegate.GetAccount() == nil || delegate.GetAlias() == nil && delegate.GetAccountNum() == 0 {
 		if !h.signedBy(from) {
@@ -160,23 +161,23 @@ func (h *handling) mayApprove(a *hapi.NftAllowance, from *ovAccount, t *Token) (
 	}
 	by := h.resolve(delegate)
 	switch {
-	case by == nil || !by.exists:
+	case by == nil || !by.Exists:
 		return none, hapi.ResponseCodeEnum_INVALID_DELEGATING_SPENDER
 	case a.GetApprovedForAll().GetValue():
 		return none, hapi.ResponseCodeEnum_DELEGATING_SPENDER_CANNOT_GRANT_APPROVE_FOR_ALL
 	case !h.signedBy(by):
 		return none, hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	}
-	all := h.o.nftAllowances.get(allowanceKey{Owner: from.num, Token: t.ID.Num, Spender: by.num})
+	all := h.o.NFTAllowances.Get(state.AllowanceKey{Owner: from.Num, Token: t.ID.Num, Spender: by.Num})
 	if all == nil || !all.Approved {
 		return none, hapi.ResponseCodeEnum_DELEGATING_SPENDER_DOES_NOT_HAVE_APPROVE_FOR_ALL
 	}
-	return hedera.Entity(by.num), okay
+	return hedera.Entity(by.Num), okay
 }
 
 // setSpender sets who is approved for one NFT; the zero id ends an approval.
-func (h *handling) setSpender(t *Token, owner, serial int64, spender, delegating hedera.ID) hedera.Status {
-	nft := h.o.nfts.get(nftKey{t.ID.Num, serial})
+func (h *handling) setSpender(t *state.Token, owner, serial int64, spender, delegating hedera.ID) hedera.Status {
+	nft := h.o.NFTs.Get(state.NFTKey{Token: t.ID.Num, Serial: serial})
 	switch {
 	case nft == nil || nft.Deleted:
 		return hapi.ResponseCodeEnum_INVALID_TOKEN_NFT_SERIAL_NUMBER
@@ -185,7 +186,7 @@ func (h *handling) setSpender(t *Token, owner, serial int64, spender, delegating
 	}
 	changed := *nft
 	changed.Spender, changed.Delegating, changed.Modified = spender, delegating, h.r.Consensus
-	h.o.nfts.set(nftKey{t.ID.Num, serial}, &changed)
+	h.o.NFTs.Set(state.NFTKey{Token: t.ID.Num, Serial: serial}, &changed)
 	return okay
 }
 
@@ -195,9 +196,9 @@ func (h *handling) cryptoDeleteAllowance(body *hapi.CryptoDeleteAllowanceTransac
 		return hapi.ResponseCodeEnum_EMPTY_ALLOWANCES
 	}
 	for _, a := range body.GetNftAllowances() {
-		owner := h.o.entityAccount(h.sub.Payer.Num)
+		owner := h.o.EntityAccount(h.sub.Payer.Num)
 		if a.GetOwner().GetAccount() != nil {
-			if owner = h.resolve(a.GetOwner()); owner == nil || !owner.exists {
+			if owner = h.resolve(a.GetOwner()); owner == nil || !owner.Exists {
 				return hapi.ResponseCodeEnum_INVALID_ALLOWANCE_OWNER_ID
 			}
 		}
@@ -213,7 +214,7 @@ func (h *handling) cryptoDeleteAllowance(body *hapi.CryptoDeleteAllowanceTransac
 			return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 		}
 		for _, serial := range a.GetSerialNumbers() {
-			if status := h.setSpender(t, owner.num, serial, hedera.ID{}, hedera.ID{}); status != okay {
+			if status := h.setSpender(t, owner.Num, serial, hedera.ID{}, hedera.ID{}); status != okay {
 				return status
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -104,9 +105,9 @@ func (h *handling) atomicBatch(body *hapi.AtomicBatchTransactionBody) hedera.Sta
 // all of them are entered at once: readers see the batch whole or not at all, since what is
 // not entered yet lies after the time of every view.
 func (l *Ledger) finishBatch(batch *handling) *Record {
-	l.mu.Lock()
+	l.store.Lock()
 	batch.settle()
-	l.mu.Unlock()
+	l.store.Unlock()
 	before, all := l.moment(), []*handling{batch}
 	for _, sub := range batch.batch {
 		inner := l.beginInner(batch, sub)
@@ -116,15 +117,15 @@ func (l *Ledger) finishBatch(batch *handling) *Record {
 			l.takeBack(before, all[1:])
 			break
 		}
-		l.mu.Lock()
+		l.store.Lock()
 		inner.settle()
-		l.mu.Unlock()
+		l.store.Unlock()
 	}
-	l.mu.Lock()
+	l.store.Lock()
 	for _, h := range all {
 		l.list(h)
 	}
-	l.mu.Unlock()
+	l.store.Unlock()
 	for _, h := range all {
 		if batch.r.Status == okay {
 			l.executeReady(h)
@@ -156,13 +157,13 @@ func (h *handling) acceptable() hedera.Status {
 		return hapi.ResponseCodeEnum_INVALID_TRANSACTION_START
 	case start+h.sub.Body.GetTransactionValidDuration().GetSeconds()*int64(time.Second) < now:
 		return hapi.ResponseCodeEnum_TRANSACTION_EXPIRED
-	case payer == nil || payer.contract:
+	case payer == nil || payer.Contract:
 		return hapi.ResponseCodeEnum_PAYER_ACCOUNT_NOT_FOUND
 	case isHollow(payer):
-		if _, ok := h.sub.Signatures.Completes(payer.address); !ok {
+		if _, ok := h.sub.Signatures.Completes(payer.Address); !ok {
 			return hapi.ResponseCodeEnum_INVALID_PAYER_SIGNATURE
 		}
-	case !h.signed(payer.key()):
+	case !h.signed(payer.Key()):
 		return hapi.ResponseCodeEnum_INVALID_PAYER_SIGNATURE
 	}
 	return okay
@@ -173,22 +174,22 @@ type moment struct {
 	at      int64
 	touched int // in the open block
 	nextNum int64
-	files   map[int64]*File
+	files   map[int64]*state.File
 }
 
 func (l *Ledger) moment() moment {
-	return moment{at: l.lastTime, touched: len(l.chain.openTouched), nextNum: l.nextNum, files: maps.Clone(l.world.files)}
+	return moment{at: l.lastTime, touched: len(l.chain.openTouched), nextNum: l.store.NextNum, files: maps.Clone(l.store.World.Files)}
 }
 
 // takeBack undoes what was settled since a moment. The last of the inner transactions is the one
 // that failed; the records of the others say that they were reverted.
 func (l *Ledger) takeBack(to moment, inner []*handling) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.store.Lock()
+	defer l.store.Unlock()
 	touched := l.chain.openTouched
 	rewind(touched[to.touched:], to.at)
 	l.chain.openTouched = touched[:to.touched]
-	l.nextNum, l.world.files = to.nextNum, to.files
+	l.store.NextNum, l.store.World.Files = to.nextNum, to.files
 	for i, h := range inner {
 		r := h.r
 		h.reset()

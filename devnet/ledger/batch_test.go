@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -83,8 +84,8 @@ func (s *scenery) steps(key *hapi.Key) [][]byte {
 // told is what readers can see of what the steps do.
 func (s *scenery) told() map[string]int64 {
 	files := int64(0)
-	for num, f := range s.world.files {
-		if num > lastSystemCode && string(f.Contents) == "kept" {
+	for num, f := range s.store.World.Files {
+		if num > state.LastSystemCode && string(f.Contents) == "kept" {
 			files++
 		}
 	}
@@ -97,7 +98,7 @@ func (s *scenery) told() map[string]int64 {
 	return map[string]int64{
 		"owner": s.held(s.owner.id, s.token), "other": s.held(s.other.id, s.token), "files": files, "made": created,
 		"stored": s.Handled().Storage(contract, number(0)).Value.Big().Int64(), "nonce": s.nonce(s.other.address),
-		"hbar": int64(s.balance(s.owner.address)), "next": s.nextNum,
+		"hbar": int64(s.balance(s.owner.address)), "next": s.store.NextNum,
 	}
 }
 

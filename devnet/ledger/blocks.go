@@ -88,22 +88,22 @@ func (l *Ledger) closeDue() (left time.Duration, any bool) {
 // transaction had come. The caller holds handling.
 func (l *Ledger) openEmpty() {
 	at := l.tick()
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.store.Lock()
+	defer l.store.Unlock()
 	l.chain.open = l.chain.newBlock(hedera.FromNanos(at))
 }
 
 // closeBlock publishes the open block. The caller holds handling.
 func (l *Ledger) closeBlock() {
 	l.closedAt = time.Now()
-	l.mu.Lock()
+	l.store.Lock()
 	b := l.chain.closeOpen()
 	if b != nil {
 		l.published = b.To.UnixNano()
 		l.newest.Store(l.viewAt(l.published))
 		l.chain.forget()
 	}
-	l.mu.Unlock()
+	l.store.Unlock()
 	if b != nil {
 		l.beginSaves()
 		l.subscribers.notify()
@@ -140,7 +140,7 @@ func (c *chain) hash(current int64, n uint64) common.Hash {
 // blockHash is hash, of a fork's upstream as well. The caller may read the chain.
 func (l *Ledger) blockHash(current int64, n uint64) common.Hash {
 	if l.isUpstreams(current, n) {
-		return l.fork.blockHash(int64(n))
+		return l.store.Fork.BlockHash(int64(n))
 	}
 	return l.chain.hash(current, n)
 }

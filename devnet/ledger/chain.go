@@ -7,6 +7,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
+	"lockstep/devnet/ledger/state"
 	"lockstep/devnet/ledger/versions"
 	"lockstep/internal/hedera"
 )
@@ -32,8 +33,8 @@ type chain struct {
 	touched     [][]versions.Ref
 	openTouched []versions.Ref
 
-	running [4]Hash48 // running hashes of the newest records, newest first
-	chosen  *Hash48   // randomness that a tool chose for the block that is open or next; nil: none
+	running [4]state.Hash48 // running hashes of the newest records, newest first
+	chosen  *state.Hash48   // randomness that a tool chose for the block that is open or next; nil: none
 }
 
 func newChain(limit int, weightLimit int64) *chain {
@@ -152,7 +153,7 @@ func (c *chain) advanceRunning(r *Record) {
 
 // seed is the randomness a transaction sees: the running hash three records back, unless a tool
 // chose another.
-func (c *chain) seed() Hash48 {
+func (c *chain) seed() state.Hash48 {
 	if c.chosen != nil {
 		return *c.chosen
 	}

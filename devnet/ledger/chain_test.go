@@ -13,13 +13,14 @@ import (
 	"github.com/ethereum/go-ethereum/core/vm/program"
 
 	"lockstep/devnet/ledger/devaccounts"
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hedera"
 )
 
 func TestGenesis(t *testing.T) {
 	r := newRig(t, Config{})
 	b := r.View().LatestBlock()
-	if b.Number != 0 || b.Hash == (Hash48{}) || b.Previous != (Hash48{}) || len(b.Records) != 0 || b.From != b.To {
+	if b.Number != 0 || b.Hash == (state.Hash48{}) || b.Previous != (state.Hash48{}) || len(b.Records) != 0 || b.From != b.To {
 		t.Errorf("block %+v", b)
 	}
 	if total, released := r.View().Supply(); total != totalSupply || released != 20*devaccounts.RichBalance/2+30*devaccounts.Balance {
@@ -160,13 +161,13 @@ func TestHistoryIsBounded(t *testing.T) {
 		len(c.byID) != history || len(c.byTxHash) != history || len(c.byEthHash) != history {
 		t.Errorf("blocks %d, touched %d, hashes %d, ids %d, %d, %d", len(c.blocks), len(c.touched), len(c.byHash), len(c.byID), len(c.byTxHash), len(c.byEthHash))
 	}
-	for num := range r.world.entities.Keys() {
-		if n := len(r.world.entities.Versions(num)); n > history+1 {
+	for num := range r.store.World.Entities.Keys() {
+		if n := len(r.store.World.Entities.Versions(num)); n > history+1 {
 			t.Errorf("entity %d has %d versions", num, n)
 		}
 	}
-	for key := range r.world.slots.Keys() {
-		if n := len(r.world.slots.Versions(key)); n != 1 {
+	for key := range r.store.World.Slots.Keys() {
+		if n := len(r.store.World.Slots.Versions(key)); n != 1 {
 			t.Errorf("a slot untouched for long has %d versions", n)
 		}
 	}

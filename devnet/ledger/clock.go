@@ -9,6 +9,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hedera"
 )
 
@@ -222,9 +223,9 @@ func (l *Ledger) SetApart(seconds int64) {
 func (l *Ledger) SetSeed(seed common.Hash) {
 	l.handling.Lock()
 	defer l.handling.Unlock()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.chain.chosen = new(Hash48)
+	l.store.Lock()
+	defer l.store.Unlock()
+	l.chain.chosen = new(state.Hash48)
 	copy(l.chain.chosen[:], seed[:])
 }
 

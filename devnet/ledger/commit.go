@@ -9,6 +9,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/vm"
 
 	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hedera"
 )
 
@@ -20,7 +21,7 @@ func (h *handling) record(r *EVMResult, out outcome) {
 	r.GasUsed, r.GasConsumed = out.gasUsed, out.gasUsed
 	r.Actions = out.actions
 	if h.sub.Body.GetEthereumTransaction() != nil {
-		r.SignerNonce = int64(h.o.get(r.Sender).nonce)
+		r.SignerNonce = int64(h.o.Get(r.Sender).Nonce)
 	}
 	h.number()
 	h.recordCreations(r) // after a failure, only what authorizations created
@@ -28,10 +29,10 @@ func (h *handling) record(r *EVMResult, out outcome) {
 	if out.ok() {
 		r.Logs, r.Bloom = h.logs(out.logs)
 	}
-	if acct := h.o.get(out.address); acct.exists && (out.ok() || !r.Create) {
-		r.Address, r.Target = acct.address, hedera.Entity(acct.num)
+	if acct := h.o.Get(out.address); acct.Exists && (out.ok() || !r.Create) {
+		r.Address, r.Target = acct.Address, hedera.Entity(acct.Num)
 		h.r.ContractID, h.r.Entity = r.Target, r.Target
-	} else if num := h.o.entityAt(out.address); num != 0 && !r.Create {
+	} else if num := h.o.EntityAt(out.address); num != 0 && !r.Create {
 		r.Target = hedera.Entity(num)
 		h.r.ContractID, h.r.Entity = r.Target, r.Target
 	} else if r.Create {
@@ -48,41 +49,41 @@ func (h *handling) record(r *EVMResult, out outcome) {
 
 // number gives entity numbers to what the overlay created, in the order of creation.
 func (h *handling) number() {
-	for _, a := range h.o.creations() {
-		h.o.number(a)
+	for _, a := range h.o.Creations() {
+		h.o.Number(a)
 	}
 }
 
 // recordCreations notes the created contracts and accounts and makes their children.
 func (h *handling) recordCreations(r *EVMResult) {
-	for _, a := range h.o.creations() {
-		if !a.fresh {
+	for _, a := range h.o.Creations() {
+		if !a.Fresh {
 			h.hollowChild(a)
 			continue
 		}
-		id := hedera.Entity(a.num)
+		id := hedera.Entity(a.Num)
 		r.Created = append(r.Created, id)
-		if r.Create && a.address == r.Address {
+		if r.Create && a.Address == r.Address {
 			continue // the transaction itself, not a child of it
 		}
 		h.following = append(h.following, &Record{
-			Kind: KindContractCreate, Status: okay, Entity: id, ContractID: id, EVMAddress: a.address.Bytes(),
+			Kind: KindContractCreate, Status: okay, Entity: id, ContractID: id, EVMAddress: a.Address.Bytes(),
 		})
 	}
-	for _, a := range h.o.order {
-		if a.contract && a.exists && a.num != 0 && (a.fresh || a.base == nil || int64(a.nonce) != a.base.Nonce) {
-			r.Nonces = append(r.Nonces, ContractNonce{Contract: hedera.Entity(a.num), Nonce: int64(a.nonce)})
+	for _, a := range h.o.Order {
+		if a.Contract && a.Exists && a.Num != 0 && (a.Fresh || a.Base == nil || int64(a.Nonce) != a.Base.Nonce) {
+			r.Nonces = append(r.Nonces, ContractNonce{Contract: hedera.Entity(a.Num), Nonce: int64(a.Nonce)})
 		}
 	}
 	slices.SortFunc(r.Nonces, func(a, b ContractNonce) int { return int(a.Contract.Num - b.Contract.Num) })
 }
 
 // hollowChild is the creation of an account by a transfer to its address.
-func (h *handling) hollowChild(a *ovAccount) {
-	id := hedera.Entity(a.num)
+func (h *handling) hollowChild(a *state.Party) {
+	id := hedera.Entity(a.Num)
 	h.preceding = append(h.preceding, &Record{
 		Kind: KindCryptoCreate, Status: okay, Entity: id, Account: id,
-		EVMAddress: a.address.Bytes(),
+		EVMAddress: a.Address.Bytes(),
 	})
 }
 
@@ -94,7 +95,7 @@ func (h *handling) logs(raw []*types.Log) ([]*Log, *types.Bloom) {
 	logs := make([]*Log, 0, len(raw))
 	for _, l := range raw {
 		logs = append(logs, &Log{
-			Address: l.Address, Contract: hedera.Entity(h.o.entityAt(l.Address)), Topics: l.Topics, Data: l.Data,
+			Address: l.Address, Contract: hedera.Entity(h.o.EntityAt(l.Address)), Topics: l.Topics, Data: l.Data,
 		})
 		bloom.Add(l.Address[:])
 		for _, topic := range l.Topics {
@@ -108,13 +109,13 @@ func (h *handling) logs(raw []*types.Log) ([]*Log, *types.Bloom) {
 // Slots that a rolled back transaction wrote count as read.
 func (h *handling) stateChanges() []StateChange {
 	var changes []StateChange
-	for _, a := range h.o.order {
-		if len(a.committed) == 0 || a.num == 0 {
+	for _, a := range h.o.Order {
+		if len(a.Committed) == 0 || a.Num == 0 {
 			continue
 		}
-		for _, key := range slices.SortedFunc(maps.Keys(a.committed), common.Hash.Cmp) {
-			c := StateChange{Contract: hedera.Entity(a.num), Address: a.address, Slot: key, Read: a.committed[key]}
-			if written, ok := a.storage[key]; ok && written != c.Read {
+		for _, key := range slices.SortedFunc(maps.Keys(a.Committed), common.Hash.Cmp) {
+			c := StateChange{Contract: hedera.Entity(a.Num), Address: a.Address, Slot: key, Read: a.Committed[key]}
+			if written, ok := a.Storage[key]; ok && written != c.Read {
 				c.Written = &written
 			}
 			changes = append(changes, c)
@@ -126,10 +127,10 @@ func (h *handling) stateChanges() []StateChange {
 
 // nameAction finds the entities of an action's addresses.
 func (h *handling) nameAction(a *Action, root bool) {
-	a.Caller = hedera.Entity(h.o.get(a.From).num)
-	if num := h.o.entityAt(a.To); num != 0 {
+	a.Caller = hedera.Entity(h.o.Get(a.From).Num)
+	if num := h.o.EntityAt(a.To); num != 0 {
 		a.Recipient = hedera.Entity(num)
-	} else if id, ok := hedera.FromLongZero(a.To); ok && id.Num <= lastSystemNumber {
+	} else if id, ok := hedera.FromLongZero(a.To); ok && id.Num <= state.LastSystemNumber {
 		a.Recipient = id
 	}
 	if root {
@@ -140,77 +141,51 @@ func (h *handling) nameAction(a *Action, root bool) {
 // commit brings the overlay into the world. The caller holds both locks.
 func (h *handling) commit() {
 	h.number()
-	h.l.nextNum += h.o.newNums
-	created := h.o.creations()
+	h.l.store.NextNum += h.o.NewNums
+	created := h.o.Creations()
 	for _, a := range created {
 		h.describe(a)
 	}
-	for _, a := range h.o.order {
-		if (!a.exists && a.base == nil) || a.override {
+	for _, a := range h.o.Order {
+		if (!a.Exists && a.Base == nil) || a.Override {
 			continue
 		}
 		h.transfer(a)
-		h.commitAccount(a)
-		for key, value := range a.storage {
-			if value != a.committed[key] {
-				h.o.slots.set(slotKey{a.num, key}, &value)
-			}
-		}
+		h.o.Write(a)
 	}
-	h.o.tables.commit(h.at, &h.l.chain.openTouched)
+	h.o.Tables.Commit(h.at, &h.l.chain.openTouched)
 	h.deductChildren()
 	slices.SortFunc(h.r.Transfers, func(a, b Transfer) int { return int(a.Account.Num - b.Account.Num) })
 	for _, f := range h.files {
-		h.l.world.files[f.ID.Num] = &f
+		h.l.store.World.Files[f.ID.Num] = &f
 	}
 }
 
 // transfer notes how a balance changed.
-func (h *handling) transfer(a *ovAccount) {
+func (h *handling) transfer(a *state.Party) {
 	var before hedera.Tinybar
-	if a.base != nil {
-		before = a.base.Balance
+	if a.Base != nil {
+		before = a.Base.Balance
 	}
-	if d := a.tinybar() - before; d != 0 {
+	if d := a.Tinybar() - before; d != 0 {
 		h.r.Transfers = append(h.r.Transfers, Transfer{
-			Account: hedera.Entity(a.num), Amount: d, Approval: slices.Contains(h.approved, a.num),
+			Account: hedera.Entity(a.Num), Amount: d, Approval: slices.Contains(h.approved, a.Num),
 		})
 	}
 }
 
-// commitAccount writes an entity when something changed.
-func (h *handling) commitAccount(a *ovAccount) {
-	if a.destroyed {
-		m := *a.currentMeta()
-		m.Deleted, m.Obtainer = true, hedera.Entity(h.o.get(a.obtainer).num)
-		a.meta = &m
-	}
-	if m := a.currentMeta(); !m.Deleted && m.Delegation != a.delegation() {
-		changed := *m
-		changed.Delegation = a.delegation()
-		a.meta = &changed
-	}
-	e := entity{Balance: a.tinybar(), Nonce: int64(a.nonce), Description: a.currentMeta()}
-	if a.base != nil {
-		e.upstream = a.base.upstream
-	}
-	if a.base == nil || e != *a.base {
-		h.o.setEntity(a.num, &e)
-	}
-}
-
 // describe makes the lasting part of what the overlay created, where no handler did.
-func (h *handling) describe(a *ovAccount) {
+func (h *handling) describe(a *state.Party) {
 	switch {
-	case a.fresh:
-		a.meta = h.contractMeta(a)
-	case a.meta == nil:
-		a.meta = h.hollowMeta(a.address)
+	case a.Fresh:
+		a.Meta = h.contractMeta(a)
+	case a.Meta == nil:
+		a.Meta = h.hollowMeta(a.Address)
 	}
 }
 
-func (h *handling) hollowMeta(address common.Address) *Description {
-	return &Description{
+func (h *handling) hollowMeta(address common.Address) *state.Description {
+	return &state.Description{
 		Address: address, Alias: address.Bytes(), Key: hapikey.Hollow(),
 		Created: h.r.Consensus, Expires: h.expiry(genesisRenewal), AutoRenewPeriod: genesisRenewal,
 		MaxAutoAssociations: -1, StakedNode: -1,
@@ -223,35 +198,35 @@ func (h *handling) expiry(seconds int64) hedera.Timestamp {
 
 // contractMeta is what a contract inherits from its creator, unless a handler has
 // described it already.
-func (h *handling) contractMeta(a *ovAccount) *Description {
-	m := Description{StakedNode: -1, Created: h.r.Consensus, Address: a.address, AutoRenewPeriod: minRenewal}
-	creator := h.o.get(a.creator)
-	switch from := creator.currentMeta(); {
-	case a.meta != nil:
-		m = *a.meta
+func (h *handling) contractMeta(a *state.Party) *state.Description {
+	m := state.Description{StakedNode: -1, Created: h.r.Consensus, Address: a.Address, AutoRenewPeriod: minRenewal}
+	creator := h.o.Get(a.Creator)
+	switch from := creator.CurrentMeta(); {
+	case a.Meta != nil:
+		m = *a.Meta
 	case from != nil:
 		m.Memo, m.AutoRenewPeriod, m.AutoRenewAccount = from.Memo, from.AutoRenewPeriod, from.AutoRenewAccount
 		m.StakedAccount, m.StakedNode, m.DeclineReward = from.StakedAccount, from.StakedNode, from.DeclineReward
 		h.beginPeriod(&m)
 		m.MaxAutoAssociations = from.MaxAutoAssociations
 	}
-	if a.base != nil { // a hollow account becomes the contract
-		m.Created = a.base.Created
+	if a.Base != nil { // a hollow account becomes the contract
+		m.Created = a.Base.Created
 	}
-	if _, longZero := hedera.FromLongZero(a.address); !longZero {
-		m.Alias = a.address.Bytes()
+	if _, longZero := hedera.FromLongZero(a.Address); !longZero {
+		m.Alias = a.Address.Bytes()
 	}
 	if m.AutoRenewPeriod == 0 {
 		m.AutoRenewPeriod = minRenewal
 	}
 	if m.Key == nil {
-		m.Key = hapikey.Contract(a.num)
+		m.Key = hapikey.Contract(a.Num)
 	}
 	m.Expires = hedera.Timestamp{Seconds: m.Created.Seconds + m.AutoRenewPeriod, Nanos: m.Created.Nanos}
-	c := Contract{Initcode: a.initcode, Runtime: a.code, CodeHash: a.codeHash, Creator: hedera.Entity(creator.num)}
+	c := state.Contract{Initcode: a.Initcode, Runtime: a.Code, CodeHash: a.CodeHash, Creator: hedera.Entity(creator.Num)}
 	if m.Contract != nil {
 		c.File = m.Contract.File
-	} else if r := h.r.Result; r != nil && r.Create && r.Address == a.address {
+	} else if r := h.r.Result; r != nil && r.Create && r.Address == a.Address {
 		c.File = h.dataFile
 	}
 	m.Contract = &c

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -39,13 +40,13 @@ func (h *handling) contractCreate(body *hapi.ContractCreateTransactionBody) hede
 	if status := h.firstStake(m, body.GetStakedAccountId(), body.GetStakedId() != nil, body.GetStakedNodeId()); status != okay {
 		return status
 	}
-	m.Contract = &Contract{}
+	m.Contract = &state.Contract{}
 	if file := body.GetFileID(); file != nil {
 		m.Contract.File = hedera.IDOf(file, file.GetFileNum())
 	}
-	a := h.o.get(address)
-	a.num, a.initcode, a.creator = num, code, h.account(h.sub.Payer).address
-	h.o.setMeta(a, m)
+	a := h.o.Get(address)
+	a.Num, a.Initcode, a.Creator = num, code, h.account(h.sub.Payer).Address
+	h.o.PutMeta(a, m)
 	return h.evm(message{
 		data: code, at: &address, gas: uint64(body.GetGas()), value: hedera.Tinybar(body.GetInitialBalance()),
 	})
@@ -80,7 +81,7 @@ func (h *handling) someRenewer(id *hapi.AccountID) (hedera.ID, hedera.Status) {
 	case !h.signedBy(a):
 		return hedera.ID{}, hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	}
-	return hedera.Entity(a.num), okay
+	return hedera.Entity(a.Num), okay
 }
 
 // initcode comes with the transaction, or from a file as hexadecimal text with the
@@ -110,13 +111,13 @@ func (h *handling) contractCall(body *hapi.ContractCallTransactionBody) hedera.S
 	if !ok {
 		return hapi.ResponseCodeEnum_INVALID_CONTRACT_ID
 	}
-	to = h.o.canonical(to)
+	to = h.o.Canonical(to)
 	if body.GetAmount() < 0 {
 		return h.abort(body, to, hapi.ResponseCodeEnum_CONTRACT_NEGATIVE_VALUE)
 	}
-	if a := h.o.get(to); a.deleted() && a.base.Contract != nil {
+	if a := h.o.Get(to); a.Deleted() && a.Base.Contract != nil {
 		return h.abort(body, to, hapi.ResponseCodeEnum_CONTRACT_DELETED)
-	} else if !a.exists && !isSystem(to) && !h.o.isToken(to) && body.GetContractID().GetEvmAddress() == nil {
+	} else if !a.Exists && !state.IsSystem(to) && !h.o.IsToken(to) && body.GetContractID().GetEvmAddress() == nil {
 		return hapi.ResponseCodeEnum_INVALID_CONTRACT_ID
 	}
 	return h.evm(message{
@@ -130,12 +131,12 @@ func (h *handling) contractCall(body *hapi.ContractCallTransactionBody) hedera.S
 func (h *handling) abort(body *hapi.ContractCallTransactionBody, to common.Address, status hedera.Status) hedera.Status {
 	h.chargeAborted()
 	r := &EVMResult{
-		From: h.sub.Payer, Sender: h.account(h.sub.Payer).address, To: to.Bytes(), Input: body.GetFunctionParameters(),
+		From: h.sub.Payer, Sender: h.account(h.sub.Payer).Address, To: to.Bytes(), Input: body.GetFunctionParameters(),
 		GasLimit: uint64(body.GetGas()), GasPrice: h.l.gasPrice(), Amount: hedera.Tinybar(body.GetAmount()), SignerNonce: -1,
 		HasResult: true, Refused: true, ErrorMessage: hexStatus(status),
 	}
-	if a := h.o.get(to); a.exists {
-		r.Address, r.Target = a.address, hedera.Entity(a.num)
+	if a := h.o.Get(to); a.Exists {
+		r.Address, r.Target = a.Address, hedera.Entity(a.Num)
 		h.r.Entity = r.Target
 	}
 	h.r.Result = r
@@ -156,30 +157,30 @@ func contractAddress(id *hapi.ContractID) (common.Address, bool) {
 // evm runs what the payer asks the EVM for and pays for.
 func (h *handling) evm(msg message) hedera.Status {
 	payer, price := h.account(h.sub.Payer), h.l.gasPrice()
-	msg.from, msg.gasPrice, msg.signatures = payer.address, price, h.sub.Signatures
+	msg.from, msg.gasPrice, msg.signatures = payer.Address, price, h.sub.Signatures
 	switch {
 	case msg.gas > maxGas:
 		return hapi.ResponseCodeEnum_MAX_GAS_LIMIT_EXCEEDED
 	case msg.gas < neededGas(msg.data, msg.to == nil, 0):
 		return hapi.ResponseCodeEnum_INSUFFICIENT_GAS
-	case payer.tinybar() < hedera.Tinybar(msg.gas)*price+msg.value:
+	case payer.Tinybar() < hedera.Tinybar(msg.gas)*price+msg.value:
 		return hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE
 	}
-	collector := h.o.entityAccount(feeCollector)
-	h.o.move(payer, collector, hedera.Tinybar(msg.gas)*price)
+	collector := h.o.EntityAccount(state.FeeCollector)
+	h.o.Move(payer, collector, hedera.Tinybar(msg.gas)*price)
 	out := h.l.engine.run(h.o, h.l.env(h.at), msg)
-	h.o.move(collector, payer, hedera.Tinybar(msg.gas-out.gasUsed)*price)
+	h.o.Move(collector, payer, hedera.Tinybar(msg.gas-out.gasUsed)*price)
 	h.r.Fee += hedera.Tinybar(out.gasUsed) * price
 
 	r := &EVMResult{
-		From: h.sub.Payer, Sender: payer.address, Create: msg.to == nil, Input: msg.data,
+		From: h.sub.Payer, Sender: payer.Address, Create: msg.to == nil, Input: msg.data,
 		GasLimit: msg.gas, GasPrice: price, Amount: msg.value, SignerNonce: -1, HasResult: true,
 	}
 	if msg.to != nil {
 		r.To = msg.to.Bytes()
 	}
 	if !out.ok() {
-		h.o.newNums = 0 // a failed creation gives its number back
+		h.o.NewNums = 0 // a failed creation gives its number back
 	}
 	h.r.Result = r
 	h.record(r, out)
@@ -190,15 +191,15 @@ func (h *handling) evm(msg message) hedera.Status {
 // as a delegate of the new account, which so has no code of its own meanwhile.
 func (x *execution) createAt(address common.Address, gas vm.GasBudget, value *uint256.Int) ([]byte, vm.GasBudget, error) {
 	holder := common.Address{0: 0xff, 1: 0xff} // no key and no CREATE leads here
-	x.o.accounts[holder] = &ovAccount{address: holder, code: x.msg.data}
-	a := x.o.get(address)
+	x.o.Lend(holder, x.msg.data)
+	a := x.o.Get(address)
 	if !x.canTransfer(nil, x.msg.from, value) {
 		return nil, gas, vm.ErrInsufficientBalance
 	}
 	snapshot := x.o.Snapshot()
-	x.o.create(a, false)
+	x.o.Create(a, false)
 	x.o.CreateContract(address)
-	x.o.setNonce(a, 1)
+	x.o.PutNonce(a, 1)
 	x.transfer(nil, x.msg.from, address, value, nil)
 	runtime, left, err := x.evm.DelegateCall(x.msg.from, address, holder, nil, gas, value)
 	if err == nil {
@@ -209,13 +210,13 @@ func (x *execution) createAt(address common.Address, gas vm.GasBudget, value *ui
 		x.actions[0].Value = hedera.Tinybar(value.Uint64())
 	}
 	if err != nil {
-		x.o.revertTo(snapshot)
+		x.o.RevertTo(snapshot)
 	}
 	return runtime, left, err
 }
 
 // deposit stores the runtime code, at its price.
-func (x *execution) deposit(a *ovAccount, runtime []byte, gas *vm.GasBudget) error {
+func (x *execution) deposit(a *state.Party, runtime []byte, gas *vm.GasBudget) error {
 	var err error
 	switch {
 	case len(runtime) > 0 && runtime[0] == 0xef:
@@ -225,7 +226,7 @@ func (x *execution) deposit(a *ovAccount, runtime []byte, gas *vm.GasBudget) err
 	case len(runtime) > maxCodeSize:
 		err = vm.ErrMaxCodeSizeExceeded
 	default:
-		x.o.SetCode(a.address, runtime, tracing.CodeChangeContractCreation)
+		x.o.SetCode(a.Address, runtime, tracing.CodeChangeContractCreation)
 		return nil
 	}
 	gas.DrainExecution()
@@ -233,16 +234,16 @@ func (x *execution) deposit(a *ovAccount, runtime []byte, gas *vm.GasBudget) err
 }
 
 // contractOf returns a contract, nil for none; deleted is for one that there was.
-func (h *handling) contractOf(id *hapi.ContractID) (_ *ovAccount, deleted bool) {
+func (h *handling) contractOf(id *hapi.ContractID) (_ *state.Party, deleted bool) {
 	address, ok := contractAddress(id)
 	if !ok {
 		return nil, false
 	}
-	a := h.o.get(address)
+	a := h.o.Get(address)
 	switch {
-	case a.deleted():
-		return nil, a.base.Contract != nil
-	case !a.exists || !a.contract:
+	case a.Deleted():
+		return nil, a.Base.Contract != nil
+	case !a.Exists || !a.Contract:
 		return nil, false
 	}
 	return a, false
@@ -250,10 +251,10 @@ func (h *handling) contractOf(id *hapi.ContractID) (_ *ovAccount, deleted bool) 
 
 // administrated checks that the admin key signed. A contract that is its own admin cannot
 // be changed from outside.
-func (h *handling) administrated(a *ovAccount) hedera.Status {
-	key := a.key()
+func (h *handling) administrated(a *state.Party) hedera.Status {
+	key := a.Key()
 	switch {
-	case key == nil || proto.Equal(key, hapikey.Contract(a.num)):
+	case key == nil || proto.Equal(key, hapikey.Contract(a.Num)):
 		return hapi.ResponseCodeEnum_MODIFYING_IMMUTABLE_CONTRACT
 	case !h.signed(key):
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
@@ -266,7 +267,7 @@ func (h *handling) contractUpdate(body *hapi.ContractUpdateTransactionBody) hede
 	if a == nil {
 		return hapi.ResponseCodeEnum_INVALID_CONTRACT_ID
 	}
-	m := *a.currentMeta()
+	m := *a.CurrentMeta()
 	if status := h.extend(&m.Expires, body.GetExpirationTime()); status != okay {
 		return status
 	}
@@ -281,16 +282,16 @@ func (h *handling) contractUpdate(body *hapi.ContractUpdateTransactionBody) hede
 			return status
 		}
 	}
-	h.o.setMeta(a, &m)
-	h.r.ContractID, h.r.Entity = hedera.Entity(a.num), hedera.Entity(a.num)
+	h.o.PutMeta(a, &m)
+	h.r.ContractID, h.r.Entity = hedera.Entity(a.Num), hedera.Entity(a.Num)
 	return okay
 }
 
-func (h *handling) changeContract(m *Description, a *ovAccount, body *hapi.ContractUpdateTransactionBody) hedera.Status {
+func (h *handling) changeContract(m *state.Description, a *state.Party, body *hapi.ContractUpdateTransactionBody) hedera.Status {
 	switch key := body.GetAdminKey(); {
 	case key == nil:
 	case hapikey.Empty(key):
-		m.Key = hapikey.Contract(a.num)
+		m.Key = hapikey.Contract(a.Num)
 	case !hapikey.Valid(key):
 		return hapi.ResponseCodeEnum_INVALID_ADMIN_KEY
 	case !hapikey.IsContract(key) && !h.signed(key):
@@ -361,20 +362,20 @@ func (h *handling) contractDelete(body *hapi.ContractDeleteTransactionBody) hede
 		return status
 	case to == a:
 		return hapi.ResponseCodeEnum_OBTAINER_SAME_CONTRACT_ID
-	case to.wantsSignature() && !h.signedBy(to):
+	case to.WantsSignature() && !h.signedBy(to):
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
-	case h.isTreasury(a.num):
+	case h.isTreasury(a.Num):
 		return hapi.ResponseCodeEnum_CONTRACT_IS_TOKEN_TREASURY
-	case h.holdsTokens(a.num):
+	case h.holdsTokens(a.Num):
 		return hapi.ResponseCodeEnum_CONTRACT_HAS_NON_ZERO_TOKEN_BALANCES
 	}
 	h.handOn(a, to)
-	h.r.ContractID, h.r.Entity = hedera.Entity(a.num), hedera.Entity(a.num)
+	h.r.ContractID, h.r.Entity = hedera.Entity(a.Num), hedera.Entity(a.Num)
 	return okay
 }
 
 // obtainer finds who gets what a contract had.
-func (h *handling) obtainer(body *hapi.ContractDeleteTransactionBody) (*ovAccount, hedera.Status) {
+func (h *handling) obtainer(body *hapi.ContractDeleteTransactionBody) (*state.Party, hedera.Status) {
 	if id := body.GetTransferContractID(); id != nil {
 		to, _ := h.contractOf(id)
 		if to == nil {
@@ -386,11 +387,11 @@ func (h *handling) obtainer(body *hapi.ContractDeleteTransactionBody) (*ovAccoun
 	switch {
 	case body.GetTransferAccountID().GetAccount() == nil:
 		return nil, hapi.ResponseCodeEnum_OBTAINER_DOES_NOT_EXIST
-	case to == nil || !to.exists && !to.deleted():
+	case to == nil || !to.Exists && !to.Deleted():
 		return nil, hapi.ResponseCodeEnum_INVALID_TRANSFER_ACCOUNT_ID
-	case to.deleted() && to.base.Contract != nil:
+	case to.Deleted() && to.Base.Contract != nil:
 		return nil, hapi.ResponseCodeEnum_INVALID_CONTRACT_ID
-	case to.deleted():
+	case to.Deleted():
 		return nil, hapi.ResponseCodeEnum_OBTAINER_DOES_NOT_EXIST
 	}
 	return to, okay

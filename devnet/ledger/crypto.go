@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -21,14 +22,14 @@ const (
 )
 
 // isHollow tells whether an account waits for its key.
-func isHollow(a *ovAccount) bool {
-	m := a.currentMeta()
-	return m != nil && !a.contract && hapikey.Empty(m.Key)
+func isHollow(a *state.Party) bool {
+	m := a.CurrentMeta()
+	return m != nil && !a.Contract && hapikey.Empty(m.Key)
 }
 
 // resolve finds an account by number or alias. It may not exist; nil means that
 // the id is malformed.
-func (h *handling) resolve(id *hapi.AccountID) *ovAccount {
+func (h *handling) resolve(id *hapi.AccountID) *state.Party {
 	if id.GetShardNum() != 0 || id.GetRealmNum() != 0 {
 		return nil
 	}
@@ -37,16 +38,16 @@ func (h *handling) resolve(id *hapi.AccountID) *ovAccount {
 		if by.AccountNum <= 0 {
 			return nil
 		}
-		return h.o.entityAccount(by.AccountNum)
+		return h.o.EntityAccount(by.AccountNum)
 	case *hapi.AccountID_Alias:
 		if len(by.Alias) == common.AddressLength {
-			return h.o.get(common.Address(by.Alias))
+			return h.o.Get(common.Address(by.Alias))
 		}
-		if num, ok := h.o.byAlias(by.Alias); ok {
-			return h.o.entityAccount(num)
+		if num, ok := h.o.ByAlias(by.Alias); ok {
+			return h.o.EntityAccount(num)
 		}
 		if address, ok := aliasAddress(by.Alias); ok {
-			return h.o.get(address)
+			return h.o.Get(address)
 		}
 	}
 	return nil
@@ -79,28 +80,28 @@ func aliasKey(alias []byte) *hapi.Key {
 
 // enter makes an account with a number of its own. Without an address of its own,
 // it is known by its long-zero address.
-func (h *handling) enter(m *Description, at *ovAccount) *ovAccount {
+func (h *handling) enter(m *state.Description, at *state.Party) *state.Party {
 	num := h.newNum()
 	if at == nil {
-		at = h.o.get(hedera.Entity(num).LongZero())
+		at = h.o.Get(hedera.Entity(num).LongZero())
 	}
-	h.o.create(at, false)
-	at.num, m.Address = num, at.address
-	h.o.setMeta(at, m)
+	h.o.Create(at, false)
+	at.Num, m.Address = num, at.Address
+	h.o.PutMeta(at, m)
 	return at
 }
 
 // createdByTransfer makes the preceding child of an account creation.
-func (h *handling) createdByTransfer(a *ovAccount) {
-	h.o.number(a)
-	if a.meta == nil {
+func (h *handling) createdByTransfer(a *state.Party) {
+	h.o.Number(a)
+	if a.Meta == nil {
 		h.hollowChild(a)
 		return
 	}
-	id := hedera.Entity(a.num)
-	child := &Record{Kind: KindCryptoCreate, Status: okay, Entity: id, Account: id, Alias: a.meta.Alias}
-	if _, longZero := hedera.FromLongZero(a.address); !longZero {
-		child.EVMAddress = a.address.Bytes()
+	id := hedera.Entity(a.Num)
+	child := &Record{Kind: KindCryptoCreate, Status: okay, Entity: id, Account: id, Alias: a.Meta.Alias}
+	if _, longZero := hedera.FromLongZero(a.Address); !longZero {
+		child.EVMAddress = a.Address.Bytes()
 	}
 	h.preceding = append(h.preceding, child)
 }
@@ -124,7 +125,7 @@ func (h *handling) cryptoCreate(body *hapi.CryptoCreateTransactionBody) hedera.S
 		return hapi.ResponseCodeEnum_INVALID_MAX_AUTO_ASSOCIATIONS
 	case !hapikey.Valid(body.GetKey()):
 		return hapi.ResponseCodeEnum_INVALID_ADMIN_KEY
-	case payer.tinybar() < initial:
+	case payer.Tinybar() < initial:
 		return hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE
 	}
 	m := h.hollowMeta(common.Address{})
@@ -137,14 +138,14 @@ func (h *handling) cryptoCreate(body *hapi.CryptoCreateTransactionBody) hedera.S
 	if status := h.firstStake(m, body.GetStakedAccountId(), body.GetStakedId() != nil, body.GetStakedNodeId()); status != okay {
 		return status
 	}
-	var at *ovAccount
+	var at *state.Party
 	if address != nil {
-		at = h.o.get(*address)
+		at = h.o.Get(*address)
 		h.r.EVMAddress = address.Bytes()
 	}
 	a := h.enter(m, at)
-	h.o.move(payer, a, initial)
-	h.r.Account, h.r.Entity = hedera.Entity(a.num), hedera.Entity(a.num)
+	h.o.Move(payer, a, initial)
+	h.r.Account, h.r.Entity = hedera.Entity(a.Num), hedera.Entity(a.Num)
 	if len(m.Alias) != common.AddressLength {
 		h.r.Alias = m.Alias
 	}
@@ -182,12 +183,12 @@ func (h *handling) newAlias(body *hapi.CryptoCreateTransactionBody) (*common.Add
 }
 
 func (h *handling) aliasTaken(alias []byte) bool {
-	_, taken := h.o.byAlias(alias)
+	_, taken := h.o.ByAlias(alias)
 	return taken
 }
 
 func (h *handling) freeAlias(address common.Address) (*common.Address, hedera.Status) {
-	if a := h.o.get(address); a.exists || a.deleted() {
+	if a := h.o.Get(address); a.Exists || a.Deleted() {
 		return nil, hapi.ResponseCodeEnum_ALIAS_ALREADY_ASSIGNED
 	}
 	return &address, okay
@@ -257,7 +258,7 @@ func isNobody(id *hapi.AccountID) bool {
 }
 
 // firstStake sets whom a new account stakes to, for which there is nothing to take away yet.
-func (h *handling) firstStake(m *Description, account *hapi.AccountID, chosen bool, node int64) hedera.Status {
+func (h *handling) firstStake(m *state.Description, account *hapi.AccountID, chosen bool, node int64) hedera.Status {
 	if chosen && (account != nil && isNobody(account) || account == nil && node < 0) {
 		return hapi.ResponseCodeEnum_INVALID_STAKING_ID
 	}
@@ -265,7 +266,7 @@ func (h *handling) firstStake(m *Description, account *hapi.AccountID, chosen bo
 }
 
 // stake sets whom an account stakes to.
-func (h *handling) stake(m *Description, account *hapi.AccountID, chosen bool, node int64) hedera.Status {
+func (h *handling) stake(m *state.Description, account *hapi.AccountID, chosen bool, node int64) hedera.Status {
 	m.StakedAccount, m.StakedNode = hedera.ID{}, -1
 	defer h.beginPeriod(m)
 	if account != nil && isNobody(account) {
@@ -273,10 +274,10 @@ func (h *handling) stake(m *Description, account *hapi.AccountID, chosen bool, n
 	}
 	if account != nil {
 		a := h.resolve(account)
-		if a == nil || !a.exists {
+		if a == nil || !a.Exists {
 			return hapi.ResponseCodeEnum_INVALID_STAKING_ID
 		}
-		m.StakedAccount = hedera.Entity(a.num)
+		m.StakedAccount = hedera.Entity(a.Num)
 		return okay
 	}
 	if chosen {
@@ -289,7 +290,7 @@ func (h *handling) stake(m *Description, account *hapi.AccountID, chosen bool, n
 }
 
 // beginPeriod notes that an account's stake changes. Rewards count by the day, in UTC.
-func (h *handling) beginPeriod(m *Description) {
+func (h *handling) beginPeriod(m *state.Description) {
 	const day = 24 * 60 * 60
 	m.StakePeriodStart = hedera.Timestamp{}
 	if m.StakedNode >= 0 {
@@ -301,18 +302,18 @@ func (h *handling) beginPeriod(m *Description) {
 func (h *handling) cryptoUpdate(body *hapi.CryptoUpdateTransactionBody) hedera.Status {
 	a := h.resolve(body.GetAccountIDToUpdate())
 	switch {
-	case a == nil || !a.exists && !a.deleted():
+	case a == nil || !a.Exists && !a.Deleted():
 		return hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
-	case a.deleted():
+	case a.Deleted():
 		return hapi.ResponseCodeEnum_ACCOUNT_DELETED
 	case body.GetKey() != nil && !hapikey.Valid(body.GetKey()):
 		return hapi.ResponseCodeEnum_INVALID_ADMIN_KEY
 	case !h.signedBy(a), body.GetKey() != nil && !h.signed(body.GetKey()):
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
-	case a.contract:
+	case a.Contract:
 		return hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
 	}
-	m := *a.currentMeta()
+	m := *a.CurrentMeta()
 	if key := body.GetKey(); key != nil {
 		m.Key = key
 	}
@@ -346,18 +347,18 @@ func (h *handling) cryptoUpdate(body *hapi.CryptoUpdateTransactionBody) hedera.S
 			return status
 		}
 	}
-	h.o.setMeta(a, &m)
-	h.r.Account, h.r.Entity = hedera.Entity(a.num), hedera.Entity(a.num)
+	h.o.PutMeta(a, &m)
+	h.r.Account, h.r.Entity = hedera.Entity(a.Num), hedera.Entity(a.Num)
 	return okay
 }
 
 // completed lets the key behind a hollow account's address act for it, which completes
 // the account.
-func (h *handling) completed(a *ovAccount) bool {
+func (h *handling) completed(a *state.Party) bool {
 	if h.sub.Signatures == nil || !isHollow(a) {
 		return false
 	}
-	public, ok := h.sub.Signatures.Completes(a.address)
+	public, ok := h.sub.Signatures.Completes(a.Address)
 	if ok {
 		h.complete(a, public)
 	}
@@ -368,42 +369,42 @@ func (h *handling) completed(a *ovAccount) bool {
 func (h *handling) cryptoDelete(body *hapi.CryptoDeleteTransactionBody) hedera.Status {
 	a, to := h.resolve(body.GetDeleteAccountID()), h.resolve(body.GetTransferAccountID())
 	switch {
-	case a == nil || a.contract || !a.exists && !a.deleted():
+	case a == nil || a.Contract || !a.Exists && !a.Deleted():
 		return hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
-	case a.deleted() || to != nil && to.deleted():
+	case a.Deleted() || to != nil && to.Deleted():
 		return hapi.ResponseCodeEnum_ACCOUNT_DELETED
-	case to == nil || !to.exists:
+	case to == nil || !to.Exists:
 		return hapi.ResponseCodeEnum_INVALID_TRANSFER_ACCOUNT_ID
 	case a == to:
 		return hapi.ResponseCodeEnum_TRANSFER_ACCOUNT_SAME_AS_DELETE_ACCOUNT
-	case h.isTreasury(a.num):
+	case h.isTreasury(a.Num):
 		return hapi.ResponseCodeEnum_ACCOUNT_IS_TREASURY
-	case h.holdsTokens(a.num):
+	case h.holdsTokens(a.Num):
 		return hapi.ResponseCodeEnum_TRANSACTION_REQUIRES_ZERO_TOKEN_BALANCES
-	case h.sendsAirdrops(a.num):
+	case h.sendsAirdrops(a.Num):
 		return hapi.ResponseCodeEnum_ACCOUNT_HAS_PENDING_AIRDROPS
-	case a.num <= lastSystemCode:
+	case a.Num <= state.LastSystemCode:
 		return hapi.ResponseCodeEnum_ENTITY_NOT_ALLOWED_TO_DELETE
-	case !h.signedBy(a), to.wantsSignature() && !h.signedBy(to):
+	case !h.signedBy(a), to.WantsSignature() && !h.signedBy(to):
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	}
 	h.handOn(a, to)
-	h.r.Account, h.r.Entity = hedera.Entity(a.num), hedera.Entity(a.num)
+	h.r.Account, h.r.Entity = hedera.Entity(a.Num), hedera.Entity(a.Num)
 	return okay
 }
 
 // handOn deletes an account, which may be a contract's, and gives what it had to another one.
-func (h *handling) handOn(a, to *ovAccount) {
-	h.o.move(a, to, a.tinybar())
-	m := *a.currentMeta()
-	m.Deleted, m.Obtainer = true, hedera.Entity(to.num)
-	h.o.setMeta(a, &m)
+func (h *handling) handOn(a, to *state.Party) {
+	h.o.Move(a, to, a.Tinybar())
+	m := *a.CurrentMeta()
+	m.Deleted, m.Obtainer = true, hedera.Entity(to.Num)
+	h.o.PutMeta(a, &m)
 }
 
 // isTreasury tells whether an account is the treasury of a token.
 func (h *handling) isTreasury(num int64) bool {
-	for key := range h.o.relations.between(relationKey{num, 0}, relationKey{num, every}) {
-		if t := h.o.tokens.get(key.Token); t != nil && !t.Deleted && t.Treasury.Num == num {
+	for key := range h.o.Relations.Rows(state.RelationKey{Account: num, Token: 0}, state.RelationKey{Account: num, Token: state.Last}) {
+		if t := h.o.Tokens.Get(key.Token); t != nil && !t.Deleted && t.Treasury.Num == num {
 			return true
 		}
 	}
@@ -412,7 +413,7 @@ func (h *handling) isTreasury(num int64) bool {
 
 // holdsTokens tells whether an account owns anything of a token.
 func (h *handling) holdsTokens(num int64) bool {
-	for _, r := range h.o.relations.between(relationKey{num, 0}, relationKey{num, every}) {
+	for _, r := range h.o.Relations.Rows(state.RelationKey{Account: num, Token: 0}, state.RelationKey{Account: num, Token: state.Last}) {
 		if r.Balance != 0 {
 			return true
 		}

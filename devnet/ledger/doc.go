@@ -21,16 +21,11 @@
 //
 // # How state is kept
 //
-// All that exists is in tables (tables.go): accounts and contracts, storage words, tokens and so on. A row is immutable, has a key,
-// and keeps a version for every consensus time at which it changed (package versions). Every
-// transaction runs on an overlay above the tables that the EVM sees as its state database; it has each table with what it changes
-// there, and a journal, so that a frame of the EVM that reverts takes back what it did to tokens as it takes back storage. A new
-// kind of state is a new table; history, views, reverts, pruning and saving come with it.
-// There are no tries and no state roots: the network has none, commits stay cheap,
-// and long-zero addresses and aliases lead to the same account. A differential test and a fuzz
-// target hold the overlay against go-ethereum's state.StateDB, operation by operation. An overlay that
+// Package state has all that exists, in tables of rows with their history. Every
+// transaction runs on an overlay above them. An overlay that
 // failed is dropped, whole or back to a snapshot; one that worked is committed
-// together with its record and, without a block time, its block.
+// together with its record and, without a block time, its block. The EVM sees it as its state database (statedb.go), which a
+// differential test and a fuzz target hold against go-ethereum's state.StateDB, operation by operation.
 //
 // # Packages around it
 //
@@ -63,11 +58,8 @@
 //
 // # Forks
 //
-// With Config.Fork the ledger goes on from the state of another network, its [Upstream]. What the
-// upstream had at the fork point is a fact: it never changes, so that it is fetched when it is needed,
-// kept while there is room, and forgotten. The world has only what was changed since, in versions that are
-// all later. Whoever does not find a thing in the world asks the fork (fork.go); without locks, but for
-// handling. [Ledger.Prepare] rehearses a transaction on an overlay that is thrown away and fetches
+// With Config.Fork the ledger goes on from the state of another network, its upstream (package state). Who does not find a
+// thing in the world asks the upstream, without locks but for handling. [Ledger.Prepare] rehearses a transaction on an overlay that is thrown away and fetches
 // what it lacks meanwhile, so that a slow upstream holds up nobody else. A failing upstream is a panic
 // with an UpstreamError (package facts), since the EVM's state has no errors; the transaction or request then ends with it.
 //

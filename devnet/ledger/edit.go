@@ -5,9 +5,9 @@ import (
 	"fmt"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/core/tracing"
 
 	"lockstep/devnet/ledger/facts"
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -41,7 +41,7 @@ func (l *Ledger) Edit(e Edit) (err error) {
 	defer facts.Catch(&err)
 	l.handling.Lock()
 	defer l.handling.Unlock()
-	h := l.begin(&Submission{Body: &hapi.TransactionBody{}, Payer: hedera.Entity(treasury)})
+	h := l.begin(&Submission{Body: &hapi.TransactionBody{}, Payer: hedera.Entity(state.Treasury)})
 	if err := h.edit(e); err != nil {
 		return err
 	}
@@ -66,8 +66,8 @@ func (l *Ledger) gasPrice() hedera.Tinybar { return hedera.Tinybar(l.price.Load(
 
 // enterEdit brings an edit into the open block, which it opens where there is none.
 func (l *Ledger) enterEdit(h *handling) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.store.Lock()
+	defer l.store.Unlock()
 	if l.chain.open == nil {
 		l.chain.open = l.chain.newBlock(h.r.Consensus)
 	}
@@ -76,53 +76,53 @@ func (l *Ledger) enterEdit(h *handling) {
 }
 
 func (h *handling) edit(e Edit) error {
-	if isSystem(e.Address) || h.o.isToken(e.Address) {
+	if state.IsSystem(e.Address) || h.o.IsToken(e.Address) {
 		return ErrNotEditable
 	}
 	if e.Nonce != nil && *e.Nonce > maxNonce {
 		return ErrNonce
 	}
-	a := h.o.get(e.Address)
-	if !a.exists {
-		if _, longZero := hedera.FromLongZero(e.Address); longZero || a.deleted() {
+	a := h.o.Get(e.Address)
+	if !a.Exists {
+		if _, longZero := hedera.FromLongZero(e.Address); longZero || a.Deleted() {
 			return ErrNotEditable
 		}
-		h.o.create(a, true)
+		h.o.Create(a, true)
 	}
 	if e.Balance != nil {
-		bank := h.o.entityAccount(treasury)
-		if more := *e.Balance - a.tinybar(); more > bank.tinybar() || *e.Balance < 0 {
+		bank := h.o.EntityAccount(state.Treasury)
+		if more := *e.Balance - a.Tinybar(); more > bank.Tinybar() || *e.Balance < 0 {
 			return ErrNotThere
 		} else if more > 0 {
-			h.o.move(bank, a, more)
+			h.o.Move(bank, a, more)
 		} else {
-			h.o.move(a, bank, -more)
+			h.o.Move(a, bank, -more)
 		}
 	}
 	if e.Nonce != nil {
-		h.o.setNonce(a, *e.Nonce)
+		h.o.PutNonce(a, *e.Nonce)
 	}
 	if e.Code != nil {
 		h.editCode(a, *e.Code)
 	}
 	for slot, value := range e.Storage {
-		h.o.setState(a, slot, value)
+		h.o.PutState(a, slot, value)
 	}
 	return nil
 }
 
 // editCode gives a contract other code, or makes one of an account.
-func (h *handling) editCode(a *ovAccount, code []byte) {
-	made := a.contract
+func (h *handling) editCode(a *state.Party, code []byte) {
+	made := a.Contract
 	if !made {
-		h.o.CreateContract(a.address)
+		h.o.BecomeContract(a)
 	}
-	h.o.SetCode(a.address, code, tracing.CodeChangeUnspecified)
+	h.o.PutCode(a, code)
 	if made {
-		m := *a.currentMeta()
+		m := *a.CurrentMeta()
 		c := *m.Contract
-		c.Runtime, c.CodeHash = code, a.codeHash
+		c.Runtime, c.CodeHash = code, a.CodeHash
 		m.Contract = &c
-		h.o.setMeta(a, &m)
+		h.o.PutMeta(a, &m)
 	}
 }

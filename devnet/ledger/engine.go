@@ -15,6 +15,7 @@ import (
 	"github.com/holiman/uint256"
 
 	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -84,7 +85,7 @@ func newEngine(l *Ledger) *engine {
 type blockEnv struct {
 	number int64
 	time   int64 // seconds
-	seed   Hash48
+	seed   state.Hash48
 	hashes func(number uint64) common.Hash
 }
 
@@ -129,7 +130,8 @@ func neededGas(data []byte, create bool, authorizations int) uint64 {
 
 // run executes a message on an overlay. Gas is not charged and the sender's nonce
 // not spent here; a creation takes its address from the sender's nonce.
-func (e *engine) run(o *overlay, env blockEnv, msg message) outcome {
+func (e *engine) run(w *work, env blockEnv, msg message) outcome {
+	o := newStateDB(w)
 	if msg.gas < neededGas(msg.data, msg.to == nil, len(msg.authorizations)) {
 		return failed(hapi.ResponseCodeEnum_INSUFFICIENT_GAS, msg.gas)
 	}
@@ -147,7 +149,7 @@ func (e *engine) run(o *overlay, env blockEnv, msg message) outcome {
 	if out.ok() {
 		out.logs = o.logs
 	} else {
-		o.revertTo(snapshot)
+		o.RevertTo(snapshot)
 	}
 	out.gasUsed = max(out.gasUsed-min(out.gasUsed/refundQuotient, o.refund), floor)
 	return out
@@ -160,7 +162,7 @@ func failed(status hedera.Status, gas uint64) outcome {
 // execution is one run of the EVM.
 type execution struct {
 	*engine
-	o   *overlay
+	o   *stateDB
 	env blockEnv
 	evm *vm.EVM
 	msg message
@@ -174,7 +176,7 @@ type execution struct {
 	doom        hedera.Status // fails it however it would have ended
 }
 
-func (e *engine) newExecution(o *overlay, env blockEnv, msg message) *execution {
+func (e *engine) newExecution(o *stateDB, env blockEnv, msg message) *execution {
 	x := &execution{engine: e, o: o, env: env, msg: msg, precompiles: make(vm.PrecompiledContracts, 16)}
 	for a, p := range vm.PrecompiledContractsCancun {
 		x.precompiles[a] = p
@@ -186,7 +188,7 @@ func (e *engine) newExecution(o *overlay, env blockEnv, msg message) *execution 
 		CanTransfer: x.canTransfer,
 		Transfer:    x.transfer,
 		GetHash:     env.hashes,
-		Coinbase:    hedera.Entity(coinbase).LongZero(),
+		Coinbase:    hedera.Entity(state.Coinbase).LongZero(),
 		GasLimit:    msg.gas,
 		BlockNumber: big.NewInt(env.number),
 		Time:        uint64(env.time),
@@ -247,21 +249,21 @@ var errHalt = errors.New("halted")
 
 // canTransfer looks at the account itself: BALANCE shows nothing for the system.
 func (x *execution) canTransfer(_ vm.StateDB, from common.Address, amount *uint256.Int) bool {
-	return x.o.get(from).balance.Cmp(amount) >= 0
+	return x.o.Get(from).Balance.Cmp(amount) >= 0
 }
 
 func (x *execution) transfer(_ vm.StateDB, from, to common.Address, amount *uint256.Int, _ *params.Rules) {
 	if amount.IsZero() {
 		return
 	}
-	x.o.move(x.o.get(from), x.o.get(to), hedera.Tinybar(amount.Uint64()))
+	x.o.Move(x.o.Get(from), x.o.Get(to), hedera.Tinybar(amount.Uint64()))
 }
 
 // tooManyChildren checks the limits on what one transaction may create.
 func (x *execution) tooManyChildren() hedera.Status {
 	preceding, following := 0, 0
-	for _, a := range x.o.creations() {
-		if a.fresh {
+	for _, a := range x.o.Creations() {
+		if a.Fresh {
 			following++
 		} else {
 			preceding++

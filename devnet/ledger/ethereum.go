@@ -9,6 +9,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -134,7 +135,7 @@ type ethereumCall struct {
 	*handling
 	tx        *eth.Tx
 	allowance hedera.Tinybar // the maximum that the relayer adds for gas
-	sender    *ovAccount     // nil until it is known to exist
+	sender    *state.Party   // nil until it is known to exist
 	value     hedera.Tinybar
 }
 
@@ -165,8 +166,8 @@ func (e *ethereumCall) tooLarge() hedera.Status {
 
 // execute runs a transaction that is well formed.
 func (e *ethereumCall) execute() hedera.Status {
-	sender := e.o.get(e.tx.From())
-	if !sender.exists || sender.contract && !e.sub.impersonated {
+	sender := e.o.Get(e.tx.From())
+	if !sender.Exists || sender.Contract && !e.sub.impersonated {
 		return e.refuse(hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID)
 	}
 	e.sender = sender
@@ -175,7 +176,7 @@ func (e *ethereumCall) execute() hedera.Status {
 			return e.refuse(status)
 		}
 	}
-	if e.tx.Nonce() != sender.nonce {
+	if e.tx.Nonce() != sender.Nonce {
 		e.chargeAborted()
 		return e.refuse(hapi.ResponseCodeEnum_WRONG_NONCE)
 	}
@@ -187,23 +188,23 @@ func (e *ethereumCall) execute() hedera.Status {
 		}
 		return status
 	}
-	collector := e.o.entityAccount(feeCollector)
+	collector := e.o.EntityAccount(state.FeeCollector)
 	relayer := e.account(e.sub.Payer)
-	e.o.move(relayer, collector, fees.relayer)
-	e.o.move(sender, collector, fees.sender)
+	e.o.Move(relayer, collector, fees.relayer)
+	e.o.Move(sender, collector, fees.sender)
 	// A creation takes its address from the nonce that is still to be spent.
 	if e.tx.To() != nil {
-		e.o.setNonce(sender, e.tx.Nonce()+1)
+		e.o.PutNonce(sender, e.tx.Nonce()+1)
 	}
 	out := e.l.engine.run(e.o, e.l.env(e.at), e.message())
 	if e.tx.To() == nil {
-		e.o.setNonce(sender, e.tx.Nonce()+1)
+		e.o.PutNonce(sender, e.tx.Nonce()+1)
 	}
 
 	refund := hedera.Tinybar(e.tx.Gas()-out.gasUsed) * e.l.gasPrice()
 	toRelayer := min(refund, fees.relayer)
-	e.o.move(collector, relayer, toRelayer)
-	e.o.move(collector, sender, refund-toRelayer)
+	e.o.Move(collector, relayer, toRelayer)
+	e.o.Move(collector, sender, refund-toRelayer)
 	e.r.Fee += hedera.Tinybar(out.gasUsed) * e.l.gasPrice()
 	return e.settle(out)
 }
@@ -246,11 +247,11 @@ func recoverPublicKey(tx *eth.Tx) ([]byte, bool) {
 func (e *ethereumCall) message() message {
 	to := e.tx.To()
 	if to != nil {
-		canonical := e.o.canonical(*to)
+		canonical := e.o.Canonical(*to)
 		to = &canonical
 	}
 	return message{
-		from: e.sender.address, to: to, data: e.tx.Data(), gas: e.tx.Gas(),
+		from: e.sender.Address, to: to, data: e.tx.Data(), gas: e.tx.Gas(),
 		value: e.value, gasPrice: e.l.gasPrice(), authorizations: e.tx.AuthorizationList(),
 		ethereum: true, signatures: e.sub.Signatures,
 	}
@@ -279,7 +280,7 @@ func (e *ethereumCall) fees() (gasFees, hedera.Status) {
 	if relayer == e.sender {
 		fromSender += fromRelayer
 	}
-	if relayer.tinybar() < fromRelayer || e.sender.tinybar() < fromSender {
+	if relayer.Tinybar() < fromRelayer || e.sender.Tinybar() < fromSender {
 		return f, hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE
 	}
 	return f, okay
@@ -301,8 +302,8 @@ func (e *ethereumCall) offeredPrice() hedera.Tinybar {
 // the relayer.
 func (h *handling) chargeAborted() {
 	payer := h.account(h.sub.Payer)
-	charge := min(hedera.Tinybar(txGas)*h.l.gasPrice(), payer.tinybar(), hedera.Hbar)
-	h.o.move(payer, h.o.entityAccount(feeCollector), charge)
+	charge := min(hedera.Tinybar(txGas)*h.l.gasPrice(), payer.Tinybar(), hedera.Hbar)
+	h.o.Move(payer, h.o.EntityAccount(state.FeeCollector), charge)
 	h.r.Fee += charge
 }
 
@@ -321,8 +322,8 @@ func (e *ethereumCall) result() *EVMResult {
 		r.Amount = value
 	}
 	if e.sender != nil {
-		r.From, r.Sender = hedera.Entity(e.sender.num), e.sender.address
-		r.SignerNonce = int64(e.sender.nonce)
+		r.From, r.Sender = hedera.Entity(e.sender.Num), e.sender.Address
+		r.SignerNonce = int64(e.sender.Nonce)
 	}
 	return r
 }
@@ -340,8 +341,8 @@ func (e *ethereumCall) refuse(status hedera.Status) hedera.Status {
 	r := e.result()
 	r.ErrorMessage = hexStatus(status)
 	if to := e.tx.To(); to != nil {
-		if acct := e.o.get(*to); acct.exists {
-			r.Address, r.Target = acct.address, hedera.Entity(acct.num)
+		if acct := e.o.Get(*to); acct.Exists {
+			r.Address, r.Target = acct.Address, hedera.Entity(acct.Num)
 			e.r.ContractID = r.Target
 		}
 	}

@@ -2,9 +2,14 @@ package ledger
 
 import (
 	"lockstep/devnet/ledger/fees"
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
+
+// Required is what the network wants to be offered as a fee for any transaction. It
+// asks for the limit to be high enough and then charges gas only.
+const Required hedera.Tinybar = 83_333
 
 // Fee is what the network asks of a transaction besides gas, and what must be offered for it. Without Config.Fees
 // it is the same for all, and is not charged.
@@ -12,7 +17,7 @@ func (l *Ledger) Fee(sub *Submission) hedera.Tinybar {
 	if !l.cfg.Fees || waived(sub.Payer) {
 		return Required
 	}
-	h := &handling{l: l, sub: sub, o: newOverlay(l, l.Handled().asOf, true)}
+	h := &handling{l: l, sub: sub, o: newWork(l.store, l.Handled().reader.AsOf, true)}
 	return h.fee()
 }
 
@@ -25,18 +30,6 @@ func (h *handling) fee() hedera.Tinybar {
 	return hedera.Tinybar(tinycents * int64(rate.Hbar) / int64(rate.Cents))
 }
 
-// TokenHasFees tells whether transfers of a token cost more than others.
-func (o *overlay) TokenHasFees(num int64) bool {
-	t := o.tokens.get(num)
-	return t != nil && len(t.Fees) > 0
-}
-
-// TopicHasFees tells whether messages to a topic cost more than others.
-func (o *overlay) TopicHasFees(num int64) bool {
-	t := o.topics.get(num)
-	return t != nil && len(t.Fees) > 0
-}
-
 // charge takes the fee from the payer, whatever becomes of the transaction.
 func (h *handling) charge() hedera.Status {
 	if !h.l.cfg.Fees || h.child || waived(h.sub.Payer) {
@@ -46,10 +39,10 @@ func (h *handling) charge() hedera.Status {
 	switch {
 	case h.r.MaxFee > 0 && h.r.MaxFee < fee:
 		return hapi.ResponseCodeEnum_INSUFFICIENT_TX_FEE
-	case payer.tinybar() < fee:
+	case payer.Tinybar() < fee:
 		return hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE
 	}
-	h.o.move(payer, h.o.entityAccount(feeCollector), fee)
+	h.o.Move(payer, h.o.EntityAccount(state.FeeCollector), fee)
 	h.r.Fee = fee
 	return okay
 }

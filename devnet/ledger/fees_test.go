@@ -7,6 +7,7 @@ import (
 
 	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -61,11 +62,11 @@ func TestFees(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before, _ := r.View().Account(from.id)
-			collected, _ := r.View().Account(hedera.Entity(feeCollector))
+			collected, _ := r.View().Account(hedera.Entity(state.FeeCollector))
 			rec := r.offering(from, 1000*hedera.Hbar, c.body)
 			r.want(rec, c.ends)
 			after, _ := r.View().Account(from.id)
-			now, _ := r.View().Account(hedera.Entity(feeCollector))
+			now, _ := r.View().Account(hedera.Entity(state.FeeCollector))
 			sent := hedera.Tinybar(0)
 			if name == "a transfer" {
 				sent = 5

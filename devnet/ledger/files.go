@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -11,25 +12,25 @@ import (
 const maxFileSize = 1024 * 1024 // bytes
 
 // file returns a file, deleted or not, nil when there is none.
-func (h *handling) file(id *hapi.FileID) *File {
+func (h *handling) file(id *hapi.FileID) *state.File {
 	if id.GetShardNum() != 0 || id.GetRealmNum() != 0 {
 		return nil
 	}
-	return h.l.world.files[id.GetFileNum()]
+	return h.l.store.World.Files[id.GetFileNum()]
 }
 
 // writable returns a copy of a file that the signatures allow to change.
-func (h *handling) writable(id *hapi.FileID) (File, hedera.Status) {
+func (h *handling) writable(id *hapi.FileID) (state.File, hedera.Status) {
 	f := h.file(id)
 	switch {
 	case f == nil:
-		return File{}, hapi.ResponseCodeEnum_INVALID_FILE_ID
+		return state.File{}, hapi.ResponseCodeEnum_INVALID_FILE_ID
 	case f.Deleted:
-		return File{}, hapi.ResponseCodeEnum_FILE_DELETED
+		return state.File{}, hapi.ResponseCodeEnum_FILE_DELETED
 	case len(f.Keys) == 0:
-		return File{}, hapi.ResponseCodeEnum_UNAUTHORIZED // nobody can change a file without keys
+		return state.File{}, hapi.ResponseCodeEnum_UNAUTHORIZED // nobody can change a file without keys
 	case !h.allSigned(f.Keys):
-		return File{}, hapi.ResponseCodeEnum_INVALID_SIGNATURE
+		return state.File{}, hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	}
 	return *f, okay
 }
@@ -43,7 +44,7 @@ func (h *handling) allSigned(keys []*hapi.Key) bool {
 	return true
 }
 
-func (h *handling) putFile(f File) hedera.Status {
+func (h *handling) putFile(f state.File) hedera.Status {
 	f.Modified = h.r.Consensus
 	h.files = append(h.files, f)
 	h.r.Entity = f.ID
@@ -68,7 +69,7 @@ func (h *handling) fileCreate(body *hapi.FileCreateTransactionBody) hedera.Statu
 	}
 	id := hedera.Entity(h.newNum())
 	h.r.File = id
-	return h.putFile(File{
+	return h.putFile(state.File{
 		ID: id, Contents: body.GetContents(), Keys: keys, Memo: body.GetMemo(),
 		Created: h.r.Consensus, Expires: hedera.TimestampIn(body.GetExpirationTime()),
 	})
@@ -140,7 +141,7 @@ func (h *handling) fileDelete(body *hapi.FileDeleteTransactionBody) hedera.Statu
 		return hapi.ResponseCodeEnum_INVALID_FILE_ID
 	case f.Deleted:
 		return hapi.ResponseCodeEnum_FILE_DELETED
-	case f.ID.Num <= lastSystemCode:
+	case f.ID.Num <= state.LastSystemCode:
 		return hapi.ResponseCodeEnum_ENTITY_NOT_ALLOWED_TO_DELETE
 	case len(f.Keys) == 0:
 		return hapi.ResponseCodeEnum_UNAUTHORIZED

@@ -9,6 +9,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/tracing"
 	"github.com/ethereum/go-ethereum/core/vm"
 
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -43,8 +44,8 @@ func (x *execution) enter(depth int, typ byte, from, to common.Address, input []
 		return
 	}
 	if op == vm.CREATE || op == vm.CREATE2 {
-		acct := x.o.get(to)
-		acct.creator, acct.initcode = from, append([]byte(nil), input...)
+		acct := x.o.Get(to)
+		acct.Creator, acct.Initcode = from, append([]byte(nil), input...)
 	}
 	f := frame{action: -1, op: op, from: from, to: to, gas: gas, value: value}
 	if special := x.special(op, to, value, input); special != nil {
@@ -88,7 +89,7 @@ func (x *execution) special(op vm.OpCode, to common.Address, value *big.Int, inp
 	}
 	valued := op == vm.CALL && value != nil && value.Sign() > 0
 	id, longZero := hedera.FromLongZero(to)
-	if longZero && id.Num <= lastSystemNumber {
+	if longZero && id.Num <= state.LastSystemNumber {
 		return x.systemTarget(to, valued && !x.createsToken(id, input))
 	}
 	if functions := x.proxyOf(to); functions != nil {
@@ -97,14 +98,14 @@ func (x *execution) special(op vm.OpCode, to common.Address, value *big.Int, inp
 		}
 		return &serviceProxy{x: x, functions: functions, entity: id}
 	}
-	acct := x.o.get(to)
+	acct := x.o.Get(to)
 	if proxy := x.accountProxy(op, acct, input); proxy != nil {
 		return proxy
 	}
 	switch {
-	case !valued || acct.exists:
+	case !valued || acct.Exists:
 		return nil
-	case acct.deleted(), longZero:
+	case acct.Deleted(), longZero:
 		return &halting{x: x, reason: hapi.ResponseCodeEnum_INVALID_ALIAS_KEY}
 	default:
 		return lazyCreation{}
@@ -114,9 +115,9 @@ func (x *execution) special(op vm.OpCode, to common.Address, value *big.Int, inp
 // proxyOf is what an entity without code of its own answers with, nil for any other address.
 func (x *execution) proxyOf(a common.Address) *serviceFunctions {
 	switch {
-	case x.o.isToken(a):
+	case x.o.IsToken(a):
 		return x.tokens
-	case x.o.isSchedule(a):
+	case x.o.IsSchedule(a):
 		return x.schedules
 	default:
 		return nil
@@ -153,10 +154,10 @@ func (x *execution) selfDestruct(from, beneficiary common.Address) {
 	switch {
 	case beneficiary == from:
 		x.poison = hapi.ResponseCodeEnum_OBTAINER_SAME_CONTRACT_ID
-	case isSystem(beneficiary) || !x.o.get(beneficiary).exists:
+	case state.IsSystem(beneficiary) || !x.o.Get(beneficiary).Exists:
 		x.poison = hapi.ResponseCodeEnum_INVALID_SOLIDITY_ADDRESS
 	}
-	x.o.get(from).obtainer = beneficiary
+	x.o.Get(from).Obtainer = beneficiary
 }
 
 // halting ends a frame exceptionally for a reason of the network.
@@ -205,13 +206,13 @@ func (x *execution) newAction(depth int, op vm.OpCode, from, to common.Address, 
 	switch {
 	case op == vm.CREATE || op == vm.CREATE2:
 		a.CallType, a.RecipientCode = CallTypeCreate, true
-	case isSystem(to):
+	case state.IsSystem(to):
 		a.CallType = CallTypeSystem
 		if to.Big().Cmp(big.NewInt(10)) <= 0 {
 			a.CallType = CallTypePrecompile
 		}
 	default:
-		a.RecipientCode = x.o.get(to).contract
+		a.RecipientCode = x.o.Get(to).Contract
 	}
 	return a
 }

@@ -10,6 +10,7 @@ import (
 
 	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/state"
 	"lockstep/devnet/ledger/versions"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -41,32 +42,32 @@ func (l *Ledger) rate() ExchangeRate {
 func (l *Ledger) genesis(now time.Time) error {
 	at := now.UnixNano()
 	if l.fork != nil {
-		at = l.fork.at
+		at = l.fork.Block.To.UnixNano()
 		l.startAfter(at)
 		now = l.Now()
 	}
 	system := systemKeys(hapikey.Ed25519(devaccounts.OperatorPublicKey()))
 	for _, id := range l.cfg.Nodes {
-		if id.Num > lastSystemCode {
-			system[id.Num] = system[treasury]
+		if id.Num > state.LastSystemCode {
+			system[id.Num] = system[state.Treasury]
 		}
 	}
-	o := newOverlay(l, at, false)
+	o := state.NewOverlay(l.store, at, false)
 	rest, err := l.genesisAccounts(o, system)
 	if err != nil {
 		return err
 	}
 	for num, key := range system {
-		e := &entity{Description: genesisDescription(at, hedera.Entity(num).LongZero(), nil, key)}
+		e := &state.Entity{Description: genesisDescription(at, hedera.Entity(num).LongZero(), nil, key)}
 		if l.fork != nil {
 			e.Balance = l.fork.System[num]
 		}
-		if num == treasury {
+		if num == state.Treasury {
 			e.Balance = rest
 		}
-		o.setEntity(num, e)
+		o.SetEntity(num, e)
 	}
-	o.tables.commit(at, new([]versions.Ref))
+	o.Tables.Commit(at, new([]versions.Ref))
 	l.systemFiles(at)
 
 	l.lastTime, l.closedAt = at, now
@@ -84,36 +85,37 @@ func (l *Ledger) genesis(now time.Time) error {
 // only collect: they have none. There are none where the system's files (101 to 199) and contracts (350 to 399) have
 // their numbers, and none from 751 to 899 but those that collect.
 func systemKeys(operator *hapi.Key) map[int64]*hapi.Key {
-	keys := make(map[int64]*hapi.Key, lastSystemCode)
-	for _, exist := range [][2]int64{{1, 100}, {200, 349}, {400, lastSystemNumber}, {900, lastSystemCode}} {
+	keys := make(map[int64]*hapi.Key, state.LastSystemCode)
+	for _, exist := range [][2]int64{{1, 100}, {200, 349}, {400, state.LastSystemNumber}, {900, state.LastSystemCode}} {
 		for num := exist[0]; num <= exist[1]; num++ {
 			keys[num] = operator
 		}
 	}
-	for _, num := range []int64{coinbase, 800, 801, feeCollector} {
+	for _, num := range []int64{state.Coinbase, 800, 801, state.FeeCollector} {
 		keys[num] = nil
 	}
 	return keys
 }
 
 // genesisAccounts makes the configured accounts and returns what is left of the supply.
-func (l *Ledger) genesisAccounts(o *overlay, system map[int64]*hapi.Key) (hedera.Tinybar, error) {
+func (l *Ledger) genesisAccounts(o *state.Overlay, system map[int64]*hapi.Key) (hedera.Tinybar, error) {
 	rest := totalSupply
-	l.nextNum = firstUserNumber
+	l.store.NextNum = state.FirstUserNumber
 	if l.fork != nil {
-		rest, l.nextNum = l.fork.System[treasury], l.fork.First
+		rest, l.store.NextNum = l.fork.System[state.Treasury], l.fork.First
 	}
+	known := map[int64]bool{}
 	for _, a := range l.cfg.Accounts {
-		_, taken := system[a.ID.Num]
-		if _, twice := o.entities.written[a.ID.Num]; a.ID.Num < firstUserNumber || taken || twice {
-			return 0, fmt.Errorf("account %s: below 0.0.%d or twice", a.ID, firstUserNumber)
+		if _, taken := system[a.ID.Num]; a.ID.Num < state.FirstUserNumber || taken || known[a.ID.Num] {
+			return 0, fmt.Errorf("account %s: below 0.0.%d or twice", a.ID, state.FirstUserNumber)
 		}
+		known[a.ID.Num] = true
 		if a.Balance < 0 || a.Balance > rest {
 			return 0, errors.New("the balances exceed the supply")
 		}
 		if l.fork != nil {
 			if own, ok := l.fork.Accounts[a.ID.Num]; ok {
-				o.setEntity(a.ID.Num, upstreams(&own))
+				o.SetEntity(a.ID.Num, state.EntityOf(&own))
 				continue
 			}
 		}
@@ -126,19 +128,19 @@ func (l *Ledger) genesisAccounts(o *overlay, system map[int64]*hapi.Key) (hedera
 			alias = a.Address.Bytes()
 		}
 		rest -= a.Balance
-		e := &entity{Balance: a.Balance, Description: genesisDescription(o.asOf, a.EVMAddress(), alias, key)}
+		e := &state.Entity{Balance: a.Balance, Description: genesisDescription(o.AsOf, a.EVMAddress(), alias, key)}
 		if l.fork != nil {
 			e.Nonce = l.fork.Nonces[a.ID.Num]
 		}
-		o.setEntity(a.ID.Num, e)
-		l.nextNum = max(l.nextNum, a.ID.Num+1)
+		o.SetEntity(a.ID.Num, e)
+		l.store.NextNum = max(l.store.NextNum, a.ID.Num+1)
 	}
 	return rest, nil
 }
 
-func genesisDescription(at int64, address common.Address, alias []byte, key *hapi.Key) *Description {
+func genesisDescription(at int64, address common.Address, alias []byte, key *hapi.Key) *state.Description {
 	created := hedera.FromNanos(at)
-	return &Description{
+	return &state.Description{
 		Address: address, Alias: alias, Key: key, Created: created,
 		Expires:         hedera.Timestamp{Seconds: created.Seconds + genesisRenewal, Nanos: created.Nanos},
 		AutoRenewPeriod: genesisRenewal, StakedNode: -1,

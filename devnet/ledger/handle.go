@@ -7,6 +7,7 @@ import (
 
 	"lockstep/devnet/ledger/facts"
 	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -16,9 +17,9 @@ import (
 type Submission struct {
 	Body       *hapi.TransactionBody
 	ID         hedera.TransactionID
-	Payer      hedera.ID // of ID, with an alias resolved
-	Hash       Hash48    // SHA-384 of the signed transaction bytes
-	Size       int       // bytes of the whole transaction
+	Payer      hedera.ID    // of ID, with an alias resolved
+	Hash       state.Hash48 // SHA-384 of the signed transaction bytes
+	Size       int          // bytes of the whole transaction
 	Signatures *hapikey.Signatures
 	Node       hedera.ID // node account that accepted it
 	Ethereum   *eth.Tx   // of an Ethereum transaction whose call data is inline, decoded once
@@ -50,18 +51,30 @@ func (l *Ledger) Handle(sub *Submission) *Record {
 // before their parent, following ones those after it.
 const spacing = 100
 
+// work is what a transaction changes together with those that its contracts ask for.
+type work struct {
+	*state.Overlay
+	id       hedera.TransactionID // of the transaction; zero in a simulation
+	ready    []int64              // schedules that may have all their signatures now
+	children []*Record            // of what contracts asked for, reverted ones included
+}
+
+func newWork(store *state.Store, asOf int64, shared bool) *work {
+	return &work{Overlay: state.NewOverlay(store, asOf, shared)}
+}
+
 // handling is one transaction while it is handled.
 type handling struct {
 	l   *Ledger
 	sub *Submission
 	at  int64 // consensus time, ns
-	o   *overlay
+	o   *work
 	r   *Record
 
 	preceding []*Record // children without times yet
 	following []*Record
-	files     []File    // new versions of files
-	dataFile  hedera.ID // where the call data of an Ethereum transaction was; zero for in it
+	files     []state.File // new versions of files
+	dataFile  hedera.ID    // where the call data of an Ethereum transaction was; zero for in it
 
 	approved []int64  // accounts whose hbar was spent from an allowance
 	child    bool     // one that a contract asked for
@@ -83,7 +96,7 @@ func (l *Ledger) begin(sub *Submission) *handling {
 
 // handle is a transaction that is to be handled at a time.
 func (l *Ledger) handle(sub *Submission, at int64) *handling {
-	body, o := sub.Body, newOverlay(l, at, false)
+	body, o := sub.Body, newWork(l.store, at, false)
 	o.id = sub.ID
 	return &handling{
 		l: l, sub: sub, at: at, o: o,
@@ -104,7 +117,7 @@ func (h *handling) run() {
 	defer func() {
 		switch p := recover().(type) {
 		case nil:
-		case *facts.Missing[factKey]: // Prepare fetches it
+		case *facts.Missing[state.FactKey]: // Prepare fetches it
 			panic(p)
 		case *facts.UpstreamError:
 			h.l.cfg.Log.Warn("a transaction was not executed", "transaction", h.sub.ID.String(), "error", p.Error())
@@ -137,7 +150,7 @@ func (h *handling) run() {
 	snapshot, before := h.o.Snapshot(), len(h.preceding)
 	h.r.Status = h.serve()
 	if h.r.Status != hapi.ResponseCodeEnum_SUCCESS && h.r.Result == nil {
-		h.o.revertTo(snapshot)
+		h.o.RevertTo(snapshot)
 		h.files, h.following, h.r.Effects = nil, nil, h.failure
 		h.preceding = h.preceding[:before]
 	}
@@ -160,7 +173,7 @@ func (h *handling) refuse() {
 
 // reset forgets all that handling has come to.
 func (h *handling) reset() {
-	h.o = newOverlay(h.l, h.at, false)
+	h.o = newWork(h.l.store, h.at, false)
 	h.o.id = h.sub.ID
 	h.preceding, h.following, h.files = nil, nil, nil
 	r := h.r
@@ -177,13 +190,13 @@ func (h *handling) duplicate() bool { return len(h.l.chain.byID[h.sub.ID]) > 0 }
 func (h *handling) completePayer() hedera.Status {
 	payer := h.account(h.sub.Payer)
 	if payer == nil {
-		if h.o.entityAccount(h.sub.Payer.Num).deleted() {
+		if h.o.EntityAccount(h.sub.Payer.Num).Deleted() {
 			return hapi.ResponseCodeEnum_PAYER_ACCOUNT_DELETED
 		}
 		return hapi.ResponseCodeEnum_PAYER_ACCOUNT_NOT_FOUND
 	}
 	if isHollow(payer) {
-		if public, ok := h.sub.Signatures.Completes(payer.address); ok {
+		if public, ok := h.sub.Signatures.Completes(payer.Address); ok {
 			h.complete(payer, public)
 		}
 	}
@@ -191,29 +204,29 @@ func (h *handling) completePayer() hedera.Status {
 }
 
 // complete sets the key of a hollow account, as a preceding child.
-func (h *handling) complete(a *ovAccount, public []byte) {
-	m := *a.currentMeta()
+func (h *handling) complete(a *state.Party, public []byte) {
+	m := *a.CurrentMeta()
 	m.Key = hapikey.Secp256k1(public)
-	h.o.setMeta(a, &m)
+	h.o.PutMeta(a, &m)
 	h.preceding = append(h.preceding, &Record{
-		Kind: KindCryptoUpdate, Status: hapi.ResponseCodeEnum_SUCCESS, Entity: hedera.Entity(a.num),
-		Account: hedera.Entity(a.num), EVMAddress: a.address.Bytes(),
+		Kind: KindCryptoUpdate, Status: hapi.ResponseCodeEnum_SUCCESS, Entity: hedera.Entity(a.Num),
+		Account: hedera.Entity(a.Num), EVMAddress: a.Address.Bytes(),
 	})
 }
 
 // account returns an existing account or contract, nil when there is none.
-func (h *handling) account(id hedera.ID) *ovAccount {
+func (h *handling) account(id hedera.ID) *state.Party {
 	if id.Shard != 0 || id.Realm != 0 || id.Num <= 0 {
 		return nil
 	}
-	if a := h.o.entityAccount(id.Num); a.exists {
+	if a := h.o.EntityAccount(id.Num); a.Exists {
 		return a
 	}
 	return nil
 }
 
 // newNum gives out the next entity number.
-func (h *handling) newNum() int64 { return h.o.newNum() }
+func (h *handling) newNum() int64 { return h.o.NewNum() }
 
 // signed tells whether a key agrees to the transaction.
 func (h *handling) signed(key *hapi.Key) bool {
@@ -225,8 +238,8 @@ func (h *handling) signed(key *hapi.Key) bool {
 
 // signedBy tells whether an account's key has signed. The payer's was checked by
 // the node.
-func (h *handling) signedBy(a *ovAccount) bool {
-	return a.num == h.sub.Payer.Num || h.signed(a.key()) || h.completed(a)
+func (h *handling) signedBy(a *state.Party) bool {
+	return a.Num == h.sub.Payer.Num || h.signed(a.Key()) || h.completed(a)
 }
 
 // finish commits the overlay, gives the records their places and publishes the
@@ -240,8 +253,8 @@ func (l *Ledger) finish(h *handling) *Record {
 
 // enter is the part of finish that readers must see at once.
 func (l *Ledger) enter(h *handling) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.store.Lock()
+	defer l.store.Unlock()
 	h.settle()
 	l.list(h)
 }
@@ -293,7 +306,7 @@ func (h *handling) records() []*Record {
 	return all
 }
 
-func childHash(parent Hash48, nonce int32) Hash48 {
+func childHash(parent state.Hash48, nonce int32) state.Hash48 {
 	var fixed [4]byte
 	binary.BigEndian.PutUint32(fixed[:], uint32(nonce))
 	return sha512.Sum384(append(parent[:], fixed[:]...))

@@ -368,11 +368,11 @@ func TestContractsByHAPI(t *testing.T) {
 
 	// A creation that fails gives its number back.
 	create.InitcodeSource = &hapi.ContractCreateTransactionBody_Initcode{Initcode: []byte{0xfe}}
-	before := r.nextNum
+	before := r.store.NextNum
 	rec = r.submit(payer.id, bodyOf(create), payer.key)
 	r.want(rec, hapi.ResponseCodeEnum_CONTRACT_EXECUTION_EXCEPTION)
-	if r.nextNum != before || !rec.ContractID.IsZero() {
-		t.Errorf("next number %d after %d", r.nextNum, before)
+	if r.store.NextNum != before || !rec.ContractID.IsZero() {
+		t.Errorf("next number %d after %d", r.store.NextNum, before)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/state"
 	"lockstep/devnet/ledger/sysabi"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -62,19 +63,19 @@ func accountFacade() []*serviceFunction {
 
 // accountProxy is what answers a call at an account without code, nil where nobody does: of
 // call data to accounts, only the three functions mean something.
-func (x *execution) accountProxy(op vm.OpCode, a *ovAccount, input []byte) vm.PrecompiledContract {
-	if !a.exists || a.contract || a.num == 0 || len(input) < 4 || op != vm.CALL && op != vm.STATICCALL || a.delegation() != (common.Address{}) {
+func (x *execution) accountProxy(op vm.OpCode, a *state.Party, input []byte) vm.PrecompiledContract {
+	if !a.Exists || a.Contract || a.Num == 0 || len(input) < 4 || op != vm.CALL && op != vm.STATICCALL || a.Delegation() != (common.Address{}) {
 		return nil
 	}
 	if x.accounts.facade()[[4]byte(input)] == nil {
 		return nil
 	}
-	return &serviceProxy{x: x, functions: x.accounts, entity: hedera.Entity(a.num)}
+	return &serviceProxy{x: x, functions: x.accounts, entity: hedera.Entity(a.Num)}
 }
 
 // known is the account or contract that the first argument names, nil for none.
-func (c *serviceCall) known() *ovAccount {
-	if a := c.x.o.get(c.args[0].Address()); a.exists && a.num != 0 {
+func (c *serviceCall) known() *state.Party {
+	if a := c.x.o.Get(c.args[0].Address()); a.Exists && a.Num != 0 {
 		return a
 	}
 	return nil
@@ -89,28 +90,28 @@ func (c *serviceCall) validAlias() hedera.Status {
 func (c *serviceCall) aliasOf() hedera.Status {
 	a := c.known()
 	_, longZero := hedera.FromLongZero(c.args[0].Address())
-	if a == nil || !longZero || a.address == hedera.Entity(a.num).LongZero() {
+	if a == nil || !longZero || a.Address == hedera.Entity(a.Num).LongZero() {
 		return hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
 	}
-	c.result = []sysabi.Value{sysabi.Address(a.address)}
+	c.result = []sysabi.Value{sysabi.Address(a.Address)}
 	return okay
 }
 
 // numberAliasOf translates an account's own EVM address to that of its number.
 func (c *serviceCall) numberAliasOf() hedera.Status {
 	a := c.known()
-	if a == nil || a.address != c.args[0].Address() {
+	if a == nil || a.Address != c.args[0].Address() {
 		return hapi.ResponseCodeEnum_INVALID_SOLIDITY_ADDRESS
 	}
-	c.result = []sysabi.Value{sysabi.Address(hedera.Entity(a.num).LongZero())}
+	c.result = []sysabi.Value{sysabi.Address(hedera.Entity(a.Num).LongZero())}
 	return okay
 }
 
 // hbarAllowance tells what a spender may spend of an owner's hbar. A stranger as owner reverts.
 func (c *serviceCall) hbarAllowance(owner, spender *hapi.AccountID) hedera.Status {
 	amount := int64(0)
-	if c.x.o.entityAccount(owner.GetAccountNum()).exists && owner.GetAlias() == nil {
-		if a := c.x.o.allowances.get(allowanceKey{Owner: owner.GetAccountNum(), Spender: spender.GetAccountNum()}); a != nil {
+	if c.x.o.EntityAccount(owner.GetAccountNum()).Exists && owner.GetAlias() == nil {
+		if a := c.x.o.Allowances.Get(state.AllowanceKey{Owner: owner.GetAccountNum(), Spender: spender.GetAccountNum()}); a != nil {
 			amount = a.Amount
 		}
 		c.result = []sysabi.Value{sysabi.Int(amount)}
@@ -161,7 +162,7 @@ func (c *serviceCall) authorizedRaw() hedera.Status {
 	case account == nil, !ed && longZero:
 		return hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
 	}
-	key := account.key()
+	key := account.Key()
 	if !ed {
 		c.result = []sysabi.Value{sysabi.Bool(signedHash(account, hash, signature))}
 		return okay
@@ -177,7 +178,7 @@ func (c *serviceCall) authorizedRaw() hedera.Status {
 }
 
 // signedHash tells whether the key behind an account's EVM address signed a hash.
-func signedHash(account *ovAccount, hash, signature []byte) bool {
+func signedHash(account *state.Party, hash, signature []byte) bool {
 	v := new(big.Int).SetBytes(signature[signatureSize:])
 	id := byte(0)
 	switch {
@@ -194,10 +195,10 @@ func signedHash(account *ovAccount, hash, signature []byte) bool {
 	if err != nil {
 		return false
 	}
-	if key := account.key().GetECDSASecp256K1(); key != nil {
+	if key := account.Key().GetECDSASecp256K1(); key != nil {
 		return bytes.Equal(crypto.CompressPubkey(public), key)
 	}
-	return isHollow(account) && crypto.PubkeyToAddress(*public) == account.address
+	return isHollow(account) && crypto.PubkeyToAddress(*public) == account.Address
 }
 
 // keyPrice is the price of checking every key of an account.
@@ -222,7 +223,7 @@ func keyPrice(x *execution, args []sysabi.Value) uint64 {
 		}
 		return gas
 	}
-	return max(viewGas, count(x.o.get(args[0].Address()).key(), 0))
+	return max(viewGas, count(x.o.Get(args[0].Address()).Key(), 0))
 }
 
 // authorized checks the signatures of a message against the whole key of an account.
@@ -231,7 +232,7 @@ func (c *serviceCall) authorized() hedera.Status {
 	switch {
 	case account == nil:
 		return hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
-	case account.key() == nil, proto.Unmarshal(c.args[2].Data, list) != nil, len(list.GetSigPair()) > hapikey.Max:
+	case account.Key() == nil, proto.Unmarshal(c.args[2].Data, list) != nil, len(list.GetSigPair()) > hapikey.Max:
 		return hapi.ResponseCodeEnum_INVALID_TRANSACTION_BODY
 	}
 	for _, pair := range list.GetSigPair() {
@@ -239,6 +240,6 @@ func (c *serviceCall) authorized() hedera.Status {
 			pair.Signature = &hapi.SignaturePair_ECDSASecp256K1{ECDSASecp256K1: s[:signatureSize]}
 		}
 	}
-	c.result = []sysabi.Value{sysabi.Bool(hapikey.NewSignatures(c.args[1].Data, list.GetSigPair()).Signed(account.key()))}
+	c.result = []sysabi.Value{sysabi.Bool(hapikey.NewSignatures(c.args[1].Data, list.GetSigPair()).Signed(account.Key()))}
 	return okay
 }

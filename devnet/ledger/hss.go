@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/state"
 	"lockstep/devnet/ledger/sysabi"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -38,10 +39,10 @@ func scheduleCalls() []*serviceFunction {
 			return c.scheduleCall(&c.args[1], c.args[2:], &c.args[0], false)
 		}},
 		{signature: "scheduleNative(address,bytes,address)", returns: "address", gas: scheduleCallGas, run: (*serviceCall).scheduleNative},
-		{signature: "getScheduledCreateFungibleTokenInfo(address)", returns: "(INFO,int32)", view: true, run: scheduledToken(false, func(c *serviceCall, t *Token) sysabi.Value {
+		{signature: "getScheduledCreateFungibleTokenInfo(address)", returns: "(INFO,int32)", view: true, run: scheduledToken(false, func(c *serviceCall, t *state.Token) sysabi.Value {
 			return sysabi.List(c.info(t), sysabi.Int(int64(t.Decimals)))
 		})},
-		{signature: "getScheduledCreateNonFungibleTokenInfo(address)", returns: "(INFO,int64,address,int64,bytes,address)", view: true, run: scheduledToken(true, func(c *serviceCall, t *Token) sysabi.Value {
+		{signature: "getScheduledCreateNonFungibleTokenInfo(address)", returns: "(INFO,int64,address,int64,bytes,address)", view: true, run: scheduledToken(true, func(c *serviceCall, t *state.Token) sysabi.Value {
 			return sysabi.List(c.info(t), sysabi.Int(0), sysabi.Value{}, sysabi.Int(0), sysabi.Bytes(nil), sysabi.Value{})
 		})},
 		{signature: "hasScheduleCapacity(uint256,uint256)", returns: "bool", codeless: true, view: true, run: (*serviceCall).scheduleCapacity},
@@ -58,7 +59,7 @@ func scheduleFacade() []*serviceFunction {
 	return []*serviceFunction{
 		{signature: "signSchedule()", returns: "int64", gas: scheduleSignGas, run: func(c *serviceCall) hedera.Status { return c.signSchedule(c.entity, nil) }},
 		{signature: "deleteSchedule()", returns: "int64", gas: scheduleSignGas, run: func(c *serviceCall) hedera.Status {
-			if s := c.x.o.schedules.get(c.entity.Num); s != nil {
+			if s := c.x.o.Schedules.Get(c.entity.Num); s != nil {
 				c.accepts(s.AdminKey)
 			}
 			return c.deleteSchedule(c.entity)
@@ -82,7 +83,7 @@ func (c *serviceCall) scheduleCall(payer *sysabi.Value, args []sysabi.Value, to 
 	if !expiry.IsUint64() || expiry.Uint64() > uint64(c.x.env.time)+maxScheduleLife {
 		return hapi.ResponseCodeEnum_SCHEDULE_EXPIRATION_TIME_TOO_FAR_IN_FUTURE
 	}
-	address, me := to.Address(), c.x.o.number(c.sender)
+	address, me := to.Address(), c.x.o.Number(c.sender)
 	create := &hapi.ScheduleCreateTransactionBody{
 		WaitForExpiry: wait, ExpirationTime: &hapi.Timestamp{Seconds: int64(expiry.Uint64())},
 		PayerAccountID: hedera.Entity(me).AccountID(), AdminKey: hapikey.Contract(me),
@@ -93,11 +94,11 @@ func (c *serviceCall) scheduleCall(payer *sysabi.Value, args []sysabi.Value, to 
 			},
 		}},
 	}
-	if !c.sender.contract { // an account has no key that names it
-		create.AdminKey = c.sender.key()
+	if !c.sender.Contract { // an account has no key that names it
+		create.AdminKey = c.sender.Key()
 	}
 	if payer != nil {
-		num := c.x.o.entityAt(payer.Address())
+		num := c.x.o.EntityAt(payer.Address())
 		if num == 0 {
 			return hapi.ResponseCodeEnum_INVALID_SCHEDULE_PAYER_ID
 		}
@@ -121,7 +122,7 @@ func (c *serviceCall) scheduleNative() hedera.Status {
 	if id, ok := hedera.FromLongZero(c.args[0].Address()); !ok || id.Num != numTokenService {
 		return hapi.ResponseCodeEnum_INVALID_CONTRACT_ID
 	}
-	payer := c.x.o.entityAt(c.args[2].Address())
+	payer := c.x.o.EntityAt(c.args[2].Address())
 	if payer == 0 {
 		return hapi.ResponseCodeEnum_INVALID_SCHEDULE_PAYER_ID
 	}
@@ -152,9 +153,9 @@ func (c *serviceCall) scheduleNative() hedera.Status {
 }
 
 // scheduledToken tells what a token will be that a schedule creates.
-func scheduledToken(nonFungible bool, say func(c *serviceCall, t *Token) sysabi.Value) func(*serviceCall) hedera.Status {
+func scheduledToken(nonFungible bool, say func(c *serviceCall, t *state.Token) sysabi.Value) func(*serviceCall) hedera.Status {
 	return func(c *serviceCall) hedera.Status {
-		s := c.x.o.schedules.get(c.schedule().Num)
+		s := c.x.o.Schedules.Get(c.schedule().Num)
 		if s == nil || s.Body.GetTokenCreation() == nil {
 			return hapi.ResponseCodeEnum_INVALID_SCHEDULE_ID
 		}
@@ -168,9 +169,9 @@ func scheduledToken(nonFungible bool, say func(c *serviceCall, t *Token) sysabi.
 }
 
 // future is the token that a creation would make now.
-func (x *execution) future(body *hapi.TokenCreateTransactionBody) *Token {
+func (x *execution) future(body *hapi.TokenCreateTransactionBody) *state.Token {
 	t := newToken(body)
-	for _, r := range t.Keys.roles(body) {
+	for _, r := range tokenRoles(&t.Keys, body) {
 		if r.given != nil {
 			*r.kept = r.given
 		}
@@ -178,9 +179,9 @@ func (x *execution) future(body *hapi.TokenCreateTransactionBody) *Token {
 	t.Fees, t.Expires.Seconds, t.AutoRenewPeriod = body.GetCustomFees(), body.GetExpiry().GetSeconds(), body.GetAutoRenewPeriod().GetSeconds()
 	number := func(id *hapi.AccountID) hedera.ID {
 		if alias := id.GetAlias(); len(alias) > 0 {
-			num, _ := x.o.byAlias(alias)
+			num, _ := x.o.ByAlias(alias)
 			if len(alias) == common.AddressLength {
-				num = x.o.entityAt(common.Address(alias))
+				num = x.o.EntityAt(common.Address(alias))
 			}
 			return hedera.Entity(num)
 		}

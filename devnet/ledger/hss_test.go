@@ -12,6 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/vm/program"
 	"github.com/ethereum/go-ethereum/crypto"
 
+	"lockstep/devnet/ledger/state"
 	"lockstep/devnet/ledger/sysabi"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -163,7 +164,7 @@ func TestScheduleIsTakenBack(t *testing.T) {
 	if len(rec.Children) != 1 || rec.Children[0].Status != hapi.ResponseCodeEnum_REVERTED_SUCCESS {
 		t.Errorf("children %+v", rec.Children)
 	}
-	for s := range r.View().Schedules(0, every, false) {
+	for s := range r.View().Schedules(0, state.Last, false) {
 		t.Errorf("schedule %+v", s)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"lockstep/devnet/ledger/state"
 	"lockstep/devnet/ledger/sysabi"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -75,8 +76,8 @@ func facadeCalls() []*serviceFunction {
 
 // accountAt is the account id of an address. The zero address is nobody.
 func (c *serviceCall) accountAt(a common.Address) *hapi.AccountID {
-	if acct := c.x.o.get(a); acct.exists {
-		return hedera.Entity(c.x.o.number(acct)).AccountID()
+	if acct := c.x.o.Get(a); acct.Exists {
+		return hedera.Entity(c.x.o.Number(acct)).AccountID()
 	}
 	if id, longZero := hedera.FromLongZero(a); longZero {
 		return id.AccountID()
@@ -86,7 +87,7 @@ func (c *serviceCall) accountAt(a common.Address) *hapi.AccountID {
 
 func (c *serviceCall) account(i int) *hapi.AccountID { return c.accountAt(c.args[i].Address()) }
 
-func (c *serviceCall) me() *hapi.AccountID { return c.accountAt(c.sender.address) }
+func (c *serviceCall) me() *hapi.AccountID { return c.accountAt(c.sender.Address) }
 
 // tokenAt is the token id of an address; what is no token's address is that of no token.
 func tokenAt(a common.Address) *hapi.TokenID {
@@ -127,7 +128,7 @@ func (c *serviceCall) transfer(body *hapi.CryptoTransferTransactionBody) hedera.
 // creditsSystem tells whether anything goes to the system's accounts, which contracts may not do.
 func (c *serviceCall) creditsSystem(body *hapi.CryptoTransferTransactionBody) bool {
 	system := func(id *hapi.AccountID) bool {
-		return id.GetAlias() == nil && id.GetAccountNum() > 0 && id.GetAccountNum() <= lastSystemNumber
+		return id.GetAlias() == nil && id.GetAccountNum() > 0 && id.GetAccountNum() <= state.LastSystemNumber
 	}
 	for _, list := range body.GetTokenTransfers() {
 		for _, e := range list.GetTransfers() {
@@ -154,11 +155,11 @@ func (c *serviceCall) debit(a *hapi.AccountID, amount int64, approval bool) *hap
 }
 
 func (c *serviceCall) needsApproval(a *hapi.AccountID) bool {
-	if a.GetAccountNum() == c.sender.num {
+	if a.GetAccountNum() == c.sender.Num {
 		return false
 	}
-	owner := c.x.o.entityAccount(a.GetAccountNum())
-	return !owner.exists || !c.authorizes(owner.key())
+	owner := c.x.o.EntityAccount(a.GetAccountNum())
+	return !owner.Exists || !c.authorizes(owner.Key())
 }
 
 func oneToken(list *hapi.TokenTransferList) *hapi.CryptoTransferTransactionBody {
@@ -216,8 +217,8 @@ func (c *serviceCall) transferNFTs() hedera.Status {
 func (c *serviceCall) transferFrom() hedera.Status {
 	id, args := c.self()
 	from, to, amount := args[0].Address(), args[1].Address(), args[2].Int64()
-	own := c.x.o.get(from) == c.sender
-	if t := c.x.o.tokens.get(id.GetTokenNum()); t != nil && t.NonFungible {
+	own := c.x.o.Get(from) == c.sender
+	if t := c.x.o.Tokens.Get(id.GetTokenNum()); t != nil && t.NonFungible {
 		return c.transfer(oneToken(&hapi.TokenTransferList{Token: id, NftTransfers: []*hapi.NftTransfer{{
 			SenderAccountID: c.accountAt(from), ReceiverAccountID: c.accountAt(to), SerialNumber: amount, IsApproval: !own,
 		}}}))
@@ -371,7 +372,7 @@ func (c *serviceCall) approve() hedera.Status {
 	status := c.allowed(&hapi.CryptoApproveAllowanceTransactionBody{TokenAllowances: []*hapi.TokenAllowance{{
 		TokenId: id, Owner: c.me(), Spender: c.accountAt(spender), Amount: amount,
 	}}})
-	c.logApproval(status, id, c.sender.address, spender, amount, false)
+	c.logApproval(status, id, c.sender.Address, spender, amount, false)
 	return status
 }
 
@@ -380,7 +381,7 @@ func (c *serviceCall) approve() hedera.Status {
 func (c *serviceCall) approveNFT() hedera.Status {
 	id, args := c.self()
 	spender, serial := args[0].Address(), args[1].Int64()
-	nft := c.x.o.nfts.get(nftKey{id.GetTokenNum(), serial})
+	nft := c.x.o.NFTs.Get(state.NFTKey{Token: id.GetTokenNum(), Serial: serial})
 	if nft == nil || nft.Deleted {
 		return hapi.ResponseCodeEnum_INVALID_TOKEN_NFT_SERIAL_NUMBER
 	}
@@ -392,18 +393,18 @@ func (c *serviceCall) approveNFT() hedera.Status {
 		}}})
 	} else {
 		allowance := &hapi.NftAllowance{TokenId: id, Owner: owner, Spender: c.accountAt(spender), SerialNumbers: []int64{serial}}
-		if nft.Owner.Num != c.sender.num {
+		if nft.Owner.Num != c.sender.Num {
 			allowance.DelegatingSpender = c.me()
 		}
 		status = c.allowed(&hapi.CryptoApproveAllowanceTransactionBody{NftAllowances: []*hapi.NftAllowance{allowance}})
 	}
-	c.logApproval(status, id, c.x.o.entityAccount(nft.Owner.Num).address, spender, serial, true)
+	c.logApproval(status, id, c.x.o.EntityAccount(nft.Owner.Num).Address, spender, serial, true)
 	return status
 }
 
 // ercApprove is the approve of both interfaces.
 func (c *serviceCall) ercApprove() hedera.Status {
-	if t := c.x.o.tokens.get(c.entity.Num); t != nil && t.NonFungible {
+	if t := c.x.o.Tokens.Get(c.entity.Num); t != nil && t.NonFungible {
 		c.result = []sysabi.Value{sysabi.Bool(true)}
 		return c.approveNFT()
 	}
@@ -417,7 +418,7 @@ func (c *serviceCall) approveAll() hedera.Status {
 		TokenId: id, Owner: c.me(), Spender: c.accountAt(args[0].Address()), ApprovedForAll: wrapperspb.Bool(approved),
 	}}})
 	if status == okay {
-		c.logs = append(c.logs, approvalForAllLog(id, c.sender.address, args[0].Address(), approved))
+		c.logs = append(c.logs, approvalForAllLog(id, c.sender.Address, args[0].Address(), approved))
 	}
 	return status
 }

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/state"
 	"lockstep/devnet/ledger/sysabi"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -42,12 +43,12 @@ func createCalls() []*serviceFunction {
 // create makes a token. The caller pays with the value that it sends along, which goes
 // where fees go.
 func (c *serviceCall) create() hedera.Status {
-	if service := c.x.o.get(hedera.Entity(numTokenService).LongZero()); c.instead == nil {
+	if service := c.x.o.Get(hedera.Entity(numTokenService).LongZero()); c.instead == nil {
 		if c.value < createFee {
-			c.x.o.move(service, c.sender, c.value) // nothing is made of it
+			c.x.o.Move(service, c.sender, c.value) // nothing is made of it
 			return hapi.ResponseCodeEnum_INSUFFICIENT_TX_FEE
 		}
-		c.x.o.move(service, c.x.o.entityAccount(feeCollector), c.value)
+		c.x.o.Move(service, c.x.o.EntityAccount(state.FeeCollector), c.value)
 	}
 	t := c.args[0].List
 	keys, status := c.keys(t[7].List)
@@ -132,10 +133,10 @@ func (c *serviceCall) key(v []sysabi.Value) (key *hapi.Key, ok bool) {
 	given := 0
 	take := func(k *hapi.Key) { key, given = k, given+1 }
 	if v[0].Bool() {
-		if m := c.sender.currentMeta(); m != nil && m.Key != nil {
+		if m := c.sender.CurrentMeta(); m != nil && m.Key != nil {
 			take(m.Key)
 		} else {
-			take(hapikey.Contract(c.x.o.number(c.sender)))
+			take(hapikey.Contract(c.x.o.Number(c.sender)))
 		}
 	}
 	if a := v[1].Address(); a != (common.Address{}) {
@@ -154,8 +155,8 @@ func (c *serviceCall) key(v []sysabi.Value) (key *hapi.Key, ok bool) {
 }
 
 func (c *serviceCall) contractAt(a common.Address) *hapi.ContractID {
-	if acct := c.x.o.get(a); acct.exists {
-		return hedera.Entity(c.x.o.number(acct)).ContractID()
+	if acct := c.x.o.Get(a); acct.Exists {
+		return hedera.Entity(c.x.o.Number(acct)).ContractID()
 	}
 	id, _ := hedera.FromLongZero(a)
 	return id.ContractID()

@@ -18,12 +18,12 @@ var (
 
 // transferLogs are the events of what changed hands: one for each NFT, and for fungible
 // tokens one for each receiver where there is one sender.
-func transferLogs(o *overlay, did *Effects) (logs []*types.Log) {
+func transferLogs(o *work, did *Effects) (logs []*types.Log) {
 	at := func(id hedera.ID) common.Hash {
 		if id.IsZero() {
 			return common.Hash{}
 		}
-		return common.BytesToHash(o.entityAccount(id.Num).address.Bytes())
+		return common.BytesToHash(o.EntityAccount(id.Num).Address.Bytes())
 	}
 	for i := 0; i < len(did.Tokens); {
 		end := i
@@ -61,7 +61,7 @@ func (c *serviceCall) logApproval(status hedera.Status, id *hapi.TokenID, owner,
 	}
 	log := &types.Log{
 		Address: hedera.Entity(id.GetTokenNum()).LongZero(),
-		Topics:  []common.Hash{topicApproval, common.BytesToHash(owner[:]), common.BytesToHash(c.x.o.canonical(spender).Bytes())},
+		Topics:  []common.Hash{topicApproval, common.BytesToHash(owner[:]), common.BytesToHash(c.x.o.Canonical(spender).Bytes())},
 	}
 	if nft {
 		log.Topics = append(log.Topics, sysabi.Word(amount))
@@ -112,7 +112,7 @@ func (h *handling) supplied() *Effects {
 func (h *handling) approvalLogs(body *hapi.CryptoApproveAllowanceTransactionBody) (logs []*types.Log) {
 	parties := func(owner, spender *hapi.AccountID) (common.Address, common.Address) {
 		from, to, _ := h.grantor(owner, spender, true)
-		return from.address, to.address
+		return from.Address, to.Address
 	}
 	for _, a := range body.GetTokenAllowances() {
 		from, to := parties(a.GetOwner(), a.GetSpender())

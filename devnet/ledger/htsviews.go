@@ -3,16 +3,17 @@ package ledger
 import (
 	"github.com/ethereum/go-ethereum/common"
 
+	"lockstep/devnet/ledger/state"
 	"lockstep/devnet/ledger/sysabi"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
 
 // view makes a function of what is said about a token that exists.
-func view(say func(c *serviceCall, t *Token, args []sysabi.Value) hedera.Status) func(*serviceCall) hedera.Status {
+func view(say func(c *serviceCall, t *state.Token, args []sysabi.Value) hedera.Status) func(*serviceCall) hedera.Status {
 	return func(c *serviceCall) hedera.Status {
 		id, args := c.self()
-		t := c.x.o.tokens.get(tokenNum(id))
+		t := c.x.o.Tokens.Get(tokenNum(id))
 		if t == nil {
 			return hapi.ResponseCodeEnum_INVALID_TOKEN_ID
 		}
@@ -21,8 +22,8 @@ func view(say func(c *serviceCall, t *Token, args []sysabi.Value) hedera.Status)
 }
 
 // saying is a view that cannot fail.
-func saying(say func(c *serviceCall, t *Token) sysabi.Value) func(*serviceCall) hedera.Status {
-	return view(func(c *serviceCall, t *Token, _ []sysabi.Value) hedera.Status {
+func saying(say func(c *serviceCall, t *state.Token) sysabi.Value) func(*serviceCall) hedera.Status {
+	return view(func(c *serviceCall, t *state.Token, _ []sysabi.Value) hedera.Status {
 		c.result = []sysabi.Value{say(c, t)}
 		return okay
 	})
@@ -31,27 +32,27 @@ func saying(say func(c *serviceCall, t *Token) sysabi.Value) func(*serviceCall) 
 func directViews() []*serviceFunction {
 	return []*serviceFunction{
 		{signature: "isToken(address)", returns: "bool", view: true, run: func(c *serviceCall) hedera.Status {
-			c.result = []sysabi.Value{sysabi.Bool(c.x.o.tokens.get(tokenNum(c.tokenArg(0))) != nil)}
+			c.result = []sysabi.Value{sysabi.Bool(c.x.o.Tokens.Get(tokenNum(c.tokenArg(0))) != nil)}
 			return okay
 		}},
-		{signature: "getTokenType(address)", returns: "int32", view: true, run: saying(func(_ *serviceCall, t *Token) sysabi.Value { return sysabi.Bool(t.NonFungible) })},
-		{signature: "isFrozen(address,address)", returns: "bool", view: true, run: view(func(c *serviceCall, t *Token, args []sysabi.Value) hedera.Status {
-			return c.sayRelation(t, args[0].Address(), func(r *Relation) bool { return r.Frozen && t.Keys.Freeze != nil })
+		{signature: "getTokenType(address)", returns: "int32", view: true, run: saying(func(_ *serviceCall, t *state.Token) sysabi.Value { return sysabi.Bool(t.NonFungible) })},
+		{signature: "isFrozen(address,address)", returns: "bool", view: true, run: view(func(c *serviceCall, t *state.Token, args []sysabi.Value) hedera.Status {
+			return c.sayRelation(t, args[0].Address(), func(r *state.Relation) bool { return r.Frozen && t.Keys.Freeze != nil })
 		})},
-		{signature: "isKyc(address,address)", returns: "bool", view: true, run: view(func(c *serviceCall, t *Token, args []sysabi.Value) hedera.Status {
-			return c.sayRelation(t, args[0].Address(), func(r *Relation) bool { return r.KYC })
+		{signature: "isKyc(address,address)", returns: "bool", view: true, run: view(func(c *serviceCall, t *state.Token, args []sysabi.Value) hedera.Status {
+			return c.sayRelation(t, args[0].Address(), func(r *state.Relation) bool { return r.KYC })
 		})},
-		{signature: "getTokenDefaultFreezeStatus(address)", returns: "bool", view: true, run: saying(func(_ *serviceCall, t *Token) sysabi.Value { return sysabi.Bool(t.FreezeDefault) })},
-		{signature: "getTokenDefaultKycStatus(address)", returns: "bool", view: true, run: saying(func(_ *serviceCall, t *Token) sysabi.Value { return sysabi.Bool(t.Keys.KYC == nil) })},
+		{signature: "getTokenDefaultFreezeStatus(address)", returns: "bool", view: true, run: saying(func(_ *serviceCall, t *state.Token) sysabi.Value { return sysabi.Bool(t.FreezeDefault) })},
+		{signature: "getTokenDefaultKycStatus(address)", returns: "bool", view: true, run: saying(func(_ *serviceCall, t *state.Token) sysabi.Value { return sysabi.Bool(t.Keys.KYC == nil) })},
 		{signature: "allowance(address,address,address)", returns: "uint256", view: true, run: view((*serviceCall).sayAllowance)},
 		{signature: "getApproved(address,uint256)", returns: "address", view: true, run: view((*serviceCall).sayApproved)},
 		{signature: "isApprovedForAll(address,address,address)", returns: "bool", view: true, run: view((*serviceCall).sayApprovedForAll)},
 		{signature: "getTokenInfo(address)", returns: "INFO", view: true, run: saying((*serviceCall).info)},
-		{signature: "getFungibleTokenInfo(address)", returns: "(INFO,int32)", view: true, run: saying(func(c *serviceCall, t *Token) sysabi.Value {
+		{signature: "getFungibleTokenInfo(address)", returns: "(INFO,int32)", view: true, run: saying(func(c *serviceCall, t *state.Token) sysabi.Value {
 			return sysabi.List(c.info(t), sysabi.Int(int64(t.Decimals)))
 		})},
 		{signature: "getNonFungibleTokenInfo(address,int64)", returns: "(INFO,int64,address,int64,bytes,address)", view: true, run: view((*serviceCall).sayNFT)},
-		{signature: "getTokenCustomFees(address)", returns: "FIXED,PART,ROYAL", view: true, run: view(func(c *serviceCall, t *Token, _ []sysabi.Value) hedera.Status {
+		{signature: "getTokenCustomFees(address)", returns: "FIXED,PART,ROYAL", view: true, run: view(func(c *serviceCall, t *state.Token, _ []sysabi.Value) hedera.Status {
 			c.result = c.customFees(t)
 			return okay
 		})},
@@ -62,17 +63,17 @@ func directViews() []*serviceFunction {
 
 func facadeViews() []*serviceFunction {
 	return []*serviceFunction{
-		{signature: "name()", returns: "string", view: true, run: saying(func(_ *serviceCall, t *Token) sysabi.Value { return sysabi.Text(t.Name) })},
-		{signature: "symbol()", returns: "string", view: true, run: saying(func(_ *serviceCall, t *Token) sysabi.Value { return sysabi.Text(t.Symbol) })},
-		{signature: "decimals()", returns: "uint8", view: true, run: view(func(c *serviceCall, t *Token, _ []sysabi.Value) hedera.Status {
+		{signature: "name()", returns: "string", view: true, run: saying(func(_ *serviceCall, t *state.Token) sysabi.Value { return sysabi.Text(t.Name) })},
+		{signature: "symbol()", returns: "string", view: true, run: saying(func(_ *serviceCall, t *state.Token) sysabi.Value { return sysabi.Text(t.Symbol) })},
+		{signature: "decimals()", returns: "uint8", view: true, run: view(func(c *serviceCall, t *state.Token, _ []sysabi.Value) hedera.Status {
 			if t.NonFungible {
 				return hapi.ResponseCodeEnum_INVALID_TOKEN_ID
 			}
 			c.result = []sysabi.Value{sysabi.Int(int64(t.Decimals))}
 			return okay
 		})},
-		{signature: "totalSupply()", returns: "uint256", view: true, run: saying(func(_ *serviceCall, t *Token) sysabi.Value { return sysabi.Int(t.Supply) })},
-		{signature: "balanceOf(address)", returns: "uint256", view: true, run: view(func(c *serviceCall, t *Token, args []sysabi.Value) hedera.Status {
+		{signature: "totalSupply()", returns: "uint256", view: true, run: saying(func(_ *serviceCall, t *state.Token) sysabi.Value { return sysabi.Int(t.Supply) })},
+		{signature: "balanceOf(address)", returns: "uint256", view: true, run: view(func(c *serviceCall, t *state.Token, args []sysabi.Value) hedera.Status {
 			balance := int64(0)
 			if r := c.relation(t, args[0].Address()); r != nil {
 				balance = r.Balance
@@ -81,7 +82,7 @@ func facadeViews() []*serviceFunction {
 			return okay
 		})},
 		{signature: "allowance(address,address)", returns: "uint256", view: true, run: view((*serviceCall).sayAllowance)},
-		{signature: "ownerOf(uint256)", returns: "address", view: true, run: view(func(c *serviceCall, t *Token, args []sysabi.Value) hedera.Status {
+		{signature: "ownerOf(uint256)", returns: "address", view: true, run: view(func(c *serviceCall, t *state.Token, args []sysabi.Value) hedera.Status {
 			nft := c.nft(t, &args[0])
 			if nft == nil {
 				return hapi.ResponseCodeEnum_INVALID_TOKEN_NFT_SERIAL_NUMBER
@@ -91,7 +92,7 @@ func facadeViews() []*serviceFunction {
 		})},
 		{signature: "getApproved(uint256)", returns: "address", view: true, run: view((*serviceCall).sayApproved)},
 		{signature: "isApprovedForAll(address,address)", returns: "bool", view: true, run: view((*serviceCall).sayApprovedForAll)},
-		{signature: "tokenURI(uint256)", returns: "string", view: true, run: view(func(c *serviceCall, t *Token, args []sysabi.Value) hedera.Status {
+		{signature: "tokenURI(uint256)", returns: "string", view: true, run: view(func(c *serviceCall, t *state.Token, args []sysabi.Value) hedera.Status {
 			text := "ERC721Metadata: URI query for nonexistent token"
 			if nft := c.nft(t, &args[0]); nft != nil {
 				text = string(nft.Metadata)
@@ -99,22 +100,22 @@ func facadeViews() []*serviceFunction {
 			c.result = []sysabi.Value{sysabi.Text(text)}
 			return okay
 		})},
-		{signature: "isAssociated()", returns: "bool", view: true, run: saying(func(c *serviceCall, t *Token) sysabi.Value {
-			return sysabi.Bool(c.relation(t, c.sender.address) != nil)
+		{signature: "isAssociated()", returns: "bool", view: true, run: saying(func(c *serviceCall, t *state.Token) sysabi.Value {
+			return sysabi.Bool(c.relation(t, c.sender.Address) != nil)
 		})},
 	}
 }
 
-func (c *serviceCall) relation(t *Token, a common.Address) *Relation {
-	acct := c.x.o.get(a)
-	if !acct.exists || acct.num == 0 {
+func (c *serviceCall) relation(t *state.Token, a common.Address) *state.Relation {
+	acct := c.x.o.Get(a)
+	if !acct.Exists || acct.Num == 0 {
 		return nil
 	}
-	return c.x.o.relations.get(relationKey{acct.num, t.ID.Num})
+	return c.x.o.Relations.Get(state.RelationKey{Account: acct.Num, Token: t.ID.Num})
 }
 
-func (c *serviceCall) sayRelation(t *Token, a common.Address, is func(*Relation) bool) hedera.Status {
-	if !c.x.o.get(a).exists {
+func (c *serviceCall) sayRelation(t *state.Token, a common.Address, is func(*state.Relation) bool) hedera.Status {
+	if !c.x.o.Get(a).Exists {
 		return hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
 	}
 	r := c.relation(t, a)
@@ -122,10 +123,10 @@ func (c *serviceCall) sayRelation(t *Token, a common.Address, is func(*Relation)
 	return okay
 }
 
-func (c *serviceCall) sayAllowance(t *Token, args []sysabi.Value) hedera.Status {
-	owner, spender := c.x.o.get(args[0].Address()), c.x.o.get(args[1].Address())
+func (c *serviceCall) sayAllowance(t *state.Token, args []sysabi.Value) hedera.Status {
+	owner, spender := c.x.o.Get(args[0].Address()), c.x.o.Get(args[1].Address())
 	left := int64(0)
-	if a := c.x.o.allowances.get(allowanceKey{Owner: owner.num, Token: t.ID.Num, Spender: spender.num}); a != nil {
+	if a := c.x.o.Allowances.Get(state.AllowanceKey{Owner: owner.Num, Token: t.ID.Num, Spender: spender.Num}); a != nil {
 		left = a.Amount
 	}
 	c.result = []sysabi.Value{sysabi.Int(left)}
@@ -133,18 +134,18 @@ func (c *serviceCall) sayAllowance(t *Token, args []sysabi.Value) hedera.Status 
 }
 
 // nft returns an NFT that exists.
-func (c *serviceCall) nft(t *Token, serial *sysabi.Value) *NFT {
+func (c *serviceCall) nft(t *state.Token, serial *sysabi.Value) *state.NFT {
 	if !t.NonFungible || !serial.Uint256().IsUint64() {
 		return nil
 	}
-	nft := c.x.o.nfts.get(nftKey{t.ID.Num, serial.Int64()})
+	nft := c.x.o.NFTs.Get(state.NFTKey{Token: t.ID.Num, Serial: serial.Int64()})
 	if nft == nil || nft.Deleted {
 		return nil
 	}
 	return nft
 }
 
-func (c *serviceCall) sayApproved(t *Token, args []sysabi.Value) hedera.Status {
+func (c *serviceCall) sayApproved(t *state.Token, args []sysabi.Value) hedera.Status {
 	nft := c.nft(t, &args[0])
 	if nft == nil {
 		return hapi.ResponseCodeEnum_INVALID_TOKEN_NFT_SERIAL_NUMBER
@@ -153,9 +154,9 @@ func (c *serviceCall) sayApproved(t *Token, args []sysabi.Value) hedera.Status {
 	return okay
 }
 
-func (c *serviceCall) sayApprovedForAll(t *Token, args []sysabi.Value) hedera.Status {
-	owner, spender := c.x.o.get(args[0].Address()), c.x.o.get(args[1].Address())
-	all := c.x.o.nftAllowances.get(allowanceKey{Owner: owner.num, Token: t.ID.Num, Spender: spender.num})
+func (c *serviceCall) sayApprovedForAll(t *state.Token, args []sysabi.Value) hedera.Status {
+	owner, spender := c.x.o.Get(args[0].Address()), c.x.o.Get(args[1].Address())
+	all := c.x.o.NFTAllowances.Get(state.AllowanceKey{Owner: owner.Num, Token: t.ID.Num, Spender: spender.Num})
 	c.result = []sysabi.Value{sysabi.Bool(all != nil && all.Approved)}
 	return okay
 }
@@ -165,10 +166,10 @@ func (c *serviceCall) addressOf(id hedera.ID) sysabi.Value {
 	if id.IsZero() {
 		return sysabi.Value{}
 	}
-	return sysabi.Address(c.x.o.entityAccount(id.Num).address)
+	return sysabi.Address(c.x.o.EntityAccount(id.Num).Address)
 }
 
-func (c *serviceCall) sayNFT(t *Token, args []sysabi.Value) hedera.Status {
+func (c *serviceCall) sayNFT(t *state.Token, args []sysabi.Value) hedera.Status {
 	nft := c.nft(t, &args[0])
 	if nft == nil {
 		return hapi.ResponseCodeEnum_INVALID_TOKEN_NFT_SERIAL_NUMBER
@@ -179,8 +180,8 @@ func (c *serviceCall) sayNFT(t *Token, args []sysabi.Value) hedera.Status {
 }
 
 // sayKey tells the key of the role that a bit stands for.
-func (c *serviceCall) sayKey(t *Token, args []sysabi.Value) hedera.Status {
-	for bit, key := range t.Keys.all() {
+func (c *serviceCall) sayKey(t *state.Token, args []sysabi.Value) hedera.Status {
+	for bit, key := range t.Keys.All() {
 		if args[0].Int64() == 1<<bit && key != nil {
 			c.result = []sysabi.Value{c.keyValue(key)}
 			return okay
@@ -189,24 +190,19 @@ func (c *serviceCall) sayKey(t *Token, args []sysabi.Value) hedera.Status {
 	return hapi.ResponseCodeEnum_KEY_NOT_PROVIDED
 }
 
-// all returns the keys in the order of their bits.
-func (k *TokenKeys) all() []*hapi.Key {
-	return []*hapi.Key{k.Admin, k.KYC, k.Freeze, k.Wipe, k.Supply, k.FeeSchedule, k.Pause, k.Metadata}
-}
-
 func (c *serviceCall) keyValue(key *hapi.Key) sysabi.Value {
 	at := func(id *hapi.ContractID) sysabi.Value {
 		address, _ := contractAddress(id)
 		if id == nil {
 			address = common.Address{}
 		}
-		return sysabi.Address(c.x.o.canonical(address))
+		return sysabi.Address(c.x.o.Canonical(address))
 	}
 	return sysabi.List(sysabi.Bool(false), at(key.GetContractID()), sysabi.Bytes(key.GetEd25519()), sysabi.Bytes(key.GetECDSASecp256K1()),
 		at(key.GetDelegatableContractId()))
 }
 
-func (c *serviceCall) expiryOf(t *Token) sysabi.Value {
+func (c *serviceCall) expiryOf(t *state.Token) sysabi.Value {
 	return sysabi.List(sysabi.Int(t.Expires.Seconds), c.addressOf(t.AutoRenewAccount), sysabi.Int(t.AutoRenewPeriod))
 }
 
@@ -214,9 +210,9 @@ func (c *serviceCall) expiryOf(t *Token) sysabi.Value {
 const ledgerName = "0x03"
 
 // info is what the service tells of every kind of token.
-func (c *serviceCall) info(t *Token) sysabi.Value {
+func (c *serviceCall) info(t *state.Token) sysabi.Value {
 	var keys sysabi.Value
-	for bit, key := range t.Keys.all()[:7] {
+	for bit, key := range t.Keys.All()[:7] {
 		keys.List = append(keys.List, sysabi.List(sysabi.Int(1<<bit), c.keyValue(key)))
 	}
 	basics := sysabi.List(sysabi.Text(t.Name), sysabi.Text(t.Symbol), c.addressOf(t.Treasury), sysabi.Text(t.Memo), sysabi.Bool(t.MaxSupply > 0),
@@ -227,7 +223,7 @@ func (c *serviceCall) info(t *Token) sysabi.Value {
 }
 
 // customFees are the fixed and fractional fees and the royalties of a token.
-func (c *serviceCall) customFees(t *Token) []sysabi.Value {
+func (c *serviceCall) customFees(t *state.Token) []sysabi.Value {
 	lists := make([]sysabi.Value, 3)
 	denomination := func(f *hapi.FixedFee) (token, hbar sysabi.Value) {
 		if f.GetDenominatingTokenId() == nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 
 	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -24,7 +25,7 @@ func (l *Ledger) Impersonate(tx *types.Transaction, from common.Address) (*Recor
 	}
 	sub := &Submission{
 		Body:  bodyOf(&hapi.EthereumTransactionBody{EthereumData: claimed.Raw()}),
-		Payer: hedera.Entity(treasury), Ethereum: claimed, Size: len(claimed.Raw()),
+		Payer: hedera.Entity(state.Treasury), Ethereum: claimed, Size: len(claimed.Raw()),
 		Signatures: hapikey.NewSignatures(nil, nil), Node: l.cfg.Nodes[0], impersonated: true,
 	}
 	if err := l.Prepare(sub); err != nil {

@@ -11,17 +11,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"lockstep/devnet/ledger/devaccounts"
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hedera"
-)
-
-// Numbers with a meaning on every Hedera network.
-const (
-	treasury         = 2   // genesis account, payer of simulations without a sender
-	coinbase         = 98  // shown by COINBASE
-	feeCollector     = 802 // gas and fees end here
-	lastSystemNumber = 750 // these and below take no value in the EVM
-	lastSystemCode   = 1000
-	firstUserNumber  = 1001
 )
 
 // Defaults of Config.
@@ -115,9 +106,8 @@ type Ledger struct {
 	cfg Config
 
 	// handling is held while a transaction is handled: it serialises the writers
-	// and is taken before mu, never after it.
+	// and is taken before store, never after it.
 	handling sync.Mutex
-	nextNum  int64     // guarded by handling: number of the next entity
 	lastTime int64     // guarded by handling: newest consensus time in use, ns
 	ahead    int64     // guarded by handling: what blocks have hurried the clock by, ns, a part of offset
 	settled  int64     // guarded by handling: schedules that expired by this time are done with, ns
@@ -125,13 +115,12 @@ type Ledger struct {
 	pace     pace      // guarded by handling
 	engine   *engine
 	services map[protoreflect.Name]service
-	fork     *fork          // nil: no upstream
+	fork     *ForkPoint     // nil: no upstream
 	atClose  []chan *saving // guarded by handling: who waits for the open block to end
 
-	// mu guards the rest. Writers hold handling as well, so that the handler of a
-	// transaction may read without mu.
-	mu        sync.RWMutex
-	world     world
+	// store guards itself and the rest. Writers hold handling as well, so that the handler of a
+	// transaction may read without it.
+	store     *state.Store
 	chain     *chain
 	order     consensusOrder
 	nodes     []NodeInfo
@@ -158,14 +147,13 @@ func New(cfg Config) (*Ledger, error) {
 	if cfg.Deterministic && cfg.BlockTime != 0 {
 		return nil, errors.New("ledger: blocks that come by time are not deterministic")
 	}
-	forked := newFork(cfg.Fork)
-	if forked != nil && forked.GasPrice > 0 {
-		cfg.GasPrice = forked.GasPrice
+	if cfg.Fork != nil && cfg.Fork.GasPrice > 0 {
+		cfg.GasPrice = cfg.Fork.GasPrice
 	}
 	l := &Ledger{
 		cfg:      cfg,
-		fork:     forked,
-		world:    newWorld(forked),
+		fork:     cfg.Fork,
+		store:    state.NewStore(cfg.Fork.upstream()),
 		chain:    newChain(cfg.History, cfg.HistoryBytes),
 		order:    consensusOrder{limit: max(cfg.History, 1024)},
 		deadline: make(chan struct{}, 1),
@@ -190,19 +178,19 @@ func (l *Ledger) View() *View {
 // block that ended at t or before. Block 0 is always visible.
 func (l *Ledger) ViewBefore(t hedera.Timestamp) *View {
 	newest := l.newest.Load()
-	if newest.asOf <= t.UnixNano() {
+	if newest.reader.AsOf <= t.UnixNano() {
 		return newest
 	}
-	l.mu.RLock()
-	defer l.mu.RUnlock()
+	l.store.RLock()
+	defer l.store.RUnlock()
 	return l.viewAt(l.chain.latest(t.UnixNano()).To.UnixNano())
 }
 
 // Handled returns a view of everything handled so far, the open block included:
 // what consensus nodes answer queries from. It has no blocks that View has not.
 func (l *Ledger) Handled() *View {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
+	l.store.RLock()
+	defer l.store.RUnlock()
 	if l.chain.open != nil {
 		return l.viewAt(l.chain.open.To.UnixNano())
 	}
@@ -214,8 +202,8 @@ func (l *Ledger) Handled() *View {
 func (l *Ledger) SetNodes(nodes []NodeInfo) {
 	l.handling.Lock()
 	defer l.handling.Unlock()
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.store.Lock()
+	defer l.store.Unlock()
 	l.nodes = nodes
 	l.bookFiles()
 }
@@ -224,10 +212,10 @@ func (l *Ledger) SetNodes(nodes []NodeInfo) {
 func (l *Ledger) bookFiles() {
 	book := l.addressBook()
 	for _, num := range []int64{fileAddressBook, fileNodeDetails} {
-		if f := l.world.files[num]; f != nil {
+		if f := l.store.World.Files[num]; f != nil {
 			changed := *f
 			changed.Contents = book
-			l.world.files[num] = &changed
+			l.store.World.Files[num] = &changed
 		}
 	}
 }

@@ -28,7 +28,7 @@ func (v *View) Opcodes(ctx context.Context, r *Record, with OpcodeOptions) (*Opc
 		return nil, ErrNotExecuted
 	}
 	e := r.Result
-	o := newOverlay(v.l, r.Consensus.UnixNano()-1, true)
+	o := newWork(v.l.store, r.Consensus.UnixNano()-1, true)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	t := &tracer{with: with, stop: cancel}
@@ -38,18 +38,18 @@ func (v *View) Opcodes(ctx context.Context, r *Record, with OpcodeOptions) (*Opc
 	}
 	switch {
 	case !e.Create:
-		to := o.canonical(common.BytesToAddress(e.To))
+		to := o.Canonical(common.BytesToAddress(e.To))
 		msg.to = &to
 	case e.Raw == nil: // a creation by HAPI has a long-zero address
 		msg.at = &e.Address
 	}
 	// What was advanced for gas is gone while the transaction runs.
-	sender := o.get(e.Sender)
-	advance := min(hedera.Tinybar(e.GasLimit)*e.GasPrice, max(sender.tinybar()-e.Amount, 0))
-	o.setTinybar(sender, sender.tinybar()-advance)
+	sender := o.Get(e.Sender)
+	advance := min(hedera.Tinybar(e.GasLimit)*e.GasPrice, max(sender.Tinybar()-e.Amount, 0))
+	o.PutTinybar(sender, sender.Tinybar()-advance)
 
 	if e.Raw != nil && !e.Create {
-		o.setNonce(sender, sender.nonce+1)
+		o.PutNonce(sender, sender.Nonce+1)
 	}
 	out := v.l.engine.run(o, v.envOf(r), msg)
 	if ctx.Err() != nil {
@@ -66,14 +66,14 @@ func (v *View) Opcodes(ctx context.Context, r *Record, with OpcodeOptions) (*Opc
 // envOf is the block a transaction ran in.
 func (v *View) envOf(r *Record) blockEnv {
 	env := blockEnv{number: r.Block, time: r.Consensus.Seconds, seed: r.Seed}
-	v.l.mu.RLock()
-	defer v.l.mu.RUnlock()
+	v.l.store.RLock()
+	defer v.l.store.RUnlock()
 	if b := v.l.chain.number(r.Block); b != nil {
 		env.time = b.From.Seconds
 	}
 	env.hashes = func(n uint64) common.Hash {
-		v.l.mu.RLock()
-		defer v.l.mu.RUnlock()
+		v.l.store.RLock()
+		defer v.l.store.RUnlock()
 		return v.l.chain.hash(r.Block, n)
 	}
 	return env

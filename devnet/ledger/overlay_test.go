@@ -8,7 +8,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/rawdb"
-	"github.com/ethereum/go-ethereum/core/state"
+	ethstate "github.com/ethereum/go-ethereum/core/state"
 	"github.com/ethereum/go-ethereum/core/tracing"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/core/vm"
@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/holiman/uint256"
 
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hedera"
 )
 
@@ -148,23 +149,23 @@ func (w *testWorld) smallInit(random *rand.Rand) []byte {
 
 // overlay is the world as an overlay.
 func (w *testWorld) overlay(l *Ledger) vm.StateDB {
-	o := newOverlay(l, l.lastTime, false)
+	o := newWork(l.store, l.lastTime, false)
 	balance, nonce := hedera.Tinybar(worldBalance), uint64(1)
-	accounts := map[common.Address]StateOverride{w.sender: {Balance: &balance, Nonce: &nonce}}
+	accounts := map[common.Address]state.Override{w.sender: {Balance: &balance, Nonce: &nonce}}
 	for i, a := range w.contracts {
-		accounts[a] = StateOverride{
+		accounts[a] = state.Override{
 			Balance: &balance, Nonce: &nonce, Code: w.code[i], State: map[common.Hash]common.Hash{w.slots[1]: {31: 1}},
 		}
 	}
-	o.override(accounts)
-	return o
+	o.Override(accounts)
+	return newStateDB(o)
 }
 
 // stateDB is the world as go-ethereum's state.
 func (w *testWorld) stateDB(t *testing.T) vm.StateDB {
 	t.Helper()
-	db := state.NewDatabase(triedb.NewDatabase(rawdb.NewMemoryDatabase(), nil), nil)
-	s, err := state.New(types.EmptyRootHash, db)
+	db := ethstate.NewDatabase(triedb.NewDatabase(rawdb.NewMemoryDatabase(), nil), nil)
+	s, err := ethstate.New(types.EmptyRootHash, db)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +183,7 @@ func (w *testWorld) stateDB(t *testing.T) vm.StateDB {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, err = state.New(root, db); err != nil {
+	if s, err = ethstate.New(root, db); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -245,11 +246,11 @@ func (w *testWorld) run(t *testing.T, l *Ledger, db vm.StateDB) observed {
 		seen.Accounts[a] = account
 	}
 	switch db := db.(type) {
-	case *overlay:
+	case *stateDB:
 		for _, log := range db.logs {
 			seen.Logs = append(seen.Logs, log.Address)
 		}
-	case *state.StateDB:
+	case *ethstate.StateDB:
 		for _, log := range db.Logs() {
 			seen.Logs = append(seen.Logs, log.Address)
 		}
@@ -261,7 +262,7 @@ func (w *testWorld) run(t *testing.T, l *Ledger, db vm.StateDB) observed {
 func TestRevertIsComplete(t *testing.T) {
 	l := newRig(t, Config{}).Ledger
 	w := randomWorld(5)
-	o, _ := w.overlay(l).(*overlay)
+	o, _ := w.overlay(l).(*stateDB)
 	before := o.Snapshot()
 	a := common.BytesToAddress([]byte{0xee, 19: 1})
 	o.CreateAccount(a)
@@ -279,7 +280,7 @@ func TestRevertIsComplete(t *testing.T) {
 	_, warmSlot := o.SlotInAccessList(a, common.Hash{1})
 	if o.Exist(a) || !o.Empty(a) || o.IsNewContract(a) || o.HasSelfDestructed(a) || o.GetState(a, common.Hash{1}) != (common.Hash{}) ||
 		o.GetTransientState(a, common.Hash{1}) != (common.Hash{}) || o.GetRefund() != 0 || len(o.logs) != 0 ||
-		o.AddressInAccessList(a) || warmSlot || len(o.creations()) != 0 || o.GetCodeHash(a) != (common.Hash{}) {
-		t.Errorf("left behind: %+v", o.get(a))
+		o.AddressInAccessList(a) || warmSlot || len(o.Creations()) != 0 || o.GetCodeHash(a) != (common.Hash{}) {
+		t.Errorf("left behind: %+v", o.Get(a))
 	}
 }

@@ -4,70 +4,17 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 
-	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
-
-// Hash48 is a SHA-384 digest: the hash of a block or of a HAPI transaction.
-type Hash48 [48]byte
-
-// Account is an account or a contract as it was at one moment. It is a copy; the
-// slices and messages in it are shared and must not be changed.
-type Account struct {
-	ID       hedera.ID
-	Balance  hedera.Tinybar
-	Nonce    int64            // Ethereum nonce of an account, EIP-161 nonce of a contract
-	Modified hedera.Timestamp // when anything here last changed
-	Description
-}
-
-// Description is the part of an account or a contract that rarely changes. The ledger's own are immutable: a change
-// makes a copy.
-type Description struct {
-	Address             common.Address // the EVM alias, or the long-zero address without one
-	Alias               []byte         // as set at creation: 20-byte EVM address or serialised key; nil for none
-	Key                 *hapi.Key      // nil for none; an empty KeyList for a hollow account
-	Memo                string
-	Created             hedera.Timestamp
-	Expires             hedera.Timestamp // Created plus AutoRenewPeriod unless an update set it
-	AutoRenewPeriod     int64            // seconds
-	AutoRenewAccount    hedera.ID        // zero for none
-	MaxAutoAssociations int32            // -1 for unlimited
-	ReceiverSigRequired bool
-	DeclineReward       bool
-	StakedAccount       hedera.ID        // zero for none
-	StakedNode          int64            // -1 for none
-	StakePeriodStart    hedera.Timestamp // beginning of the day since which it stakes to the node, or since its wish about rewards changed; zero without a node
-	Deleted             bool
-	Obtainer            hedera.ID      // who got the balance of a deleted entity
-	Contract            *Contract      // nil for an account
-	Delegation          common.Address // of an account: whose code runs as its own; zero for none
-}
-
-// IsContract tells whether the entity is a contract.
-func (a Account) IsContract() bool { return a.Contract != nil }
-
-// IsHollow tells whether the account has an EVM address and no key yet.
-func (a Account) IsHollow() bool {
-	return a.Contract == nil && hapikey.Empty(a.Key)
-}
-
-// Contract is what a contract has beside its account.
-type Contract struct {
-	Initcode []byte // nil where a parent contract created it and the init code was not kept
-	Runtime  []byte // deployed code
-	CodeHash common.Hash
-	File     hedera.ID // the file the init code came from, zero for none
-	Creator  hedera.ID // the account or contract that created it
-}
 
 // Block is a closed block. Its records are in consensus order, children beside
 // their parents.
 type Block struct {
 	Number   int64
-	Hash     Hash48
-	Previous Hash48 // zeros for block 0
+	Hash     state.Hash48
+	Previous state.Hash48 // zeros for block 0
 	From, To hedera.Timestamp
 	Records  []*Record   `state:"-"`
 	GasUsed  uint64      // sum over top-level EVM results
@@ -86,7 +33,7 @@ type Record struct {
 	Batch         hedera.Timestamp // consensus time of the batch that it was in; zero for none
 	BatchKey      *hapi.Key        // that agreed to the batch; nil outside of one
 	ID            hedera.TransactionID
-	Hash          Hash48
+	Hash          state.Hash48
 	Kind          Kind
 	Status        hedera.Status
 	Node          hedera.ID // node account that took it
@@ -110,8 +57,8 @@ type Record struct {
 	Result   *EVMResult
 	Children []*Record `state:"-"` // in consensus order; nil for a child
 
-	Seed    Hash48   // the randomness it saw
-	Effects *Effects // nil: none; see [Record.Did]
+	Seed    state.Hash48 // the randomness it saw
+	Effects *Effects     // nil: none; see [Record.Did]
 }
 
 // IsChild tells whether the record was caused by another transaction.
@@ -262,24 +209,6 @@ const (
 	ResultError  ResultType = "ERROR"
 )
 
-// File is a file. The slices in it are shared and must not be changed.
-type File struct {
-	ID       hedera.ID
-	Contents []byte
-	Keys     []*hapi.Key
-	Memo     string
-	Created  hedera.Timestamp
-	Modified hedera.Timestamp
-	Expires  hedera.Timestamp
-	Deleted  bool
-}
-
-// StorageSlot is one storage word of a contract.
-type StorageSlot struct {
-	Slot, Value common.Hash
-	Modified    hedera.Timestamp
-}
-
 // ConsensusEntry is one Ethereum transaction in the order in which consensus saw
 // it, whatever became of it.
 type ConsensusEntry struct {
@@ -311,16 +240,7 @@ type CallRequest struct {
 	Gas      uint64 // 0: the most a transaction may have
 	Value    hedera.Tinybar
 	GasPrice hedera.Tinybar // 0: the network price
-	Override map[common.Address]StateOverride
-}
-
-// StateOverride replaces parts of an account for one simulation. Nil fields are left.
-type StateOverride struct {
-	Balance   *hedera.Tinybar
-	Nonce     *uint64
-	Code      []byte
-	State     map[common.Hash]common.Hash // replaces all storage
-	StateDiff map[common.Hash]common.Hash // replaces single slots
+	Override map[common.Address]state.Override
 }
 
 // CallResult is the outcome of a simulation.

@@ -3,6 +3,7 @@ package ledger
 import (
 	"slices"
 
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -40,18 +41,18 @@ func sameReference(a, b *hapi.TokenReference) bool {
 // token, or single NFTs. No custom fees are due, the treasury is not asked, and the relation
 // stays.
 func (h *handling) tokenReject(body *hapi.TokenRejectTransactionBody) hedera.Status {
-	owner := h.o.entityAccount(h.sub.Payer.Num)
+	owner := h.o.EntityAccount(h.sub.Payer.Num)
 	if body.GetOwner().GetAccount() != nil {
 		owner = h.resolve(body.GetOwner())
 	}
 	switch {
-	case owner == nil || !owner.exists && !owner.deleted():
+	case owner == nil || !owner.Exists && !owner.Deleted():
 		return hapi.ResponseCodeEnum_INVALID_OWNER_ID
 	case !h.signedBy(owner):
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	case len(body.GetRejections()) > maxRejections:
 		return hapi.ResponseCodeEnum_TOKEN_REFERENCE_LIST_SIZE_LIMIT_EXCEEDED
-	case owner.deleted():
+	case owner.Deleted():
 		return hapi.ResponseCodeEnum_ACCOUNT_DELETED
 	}
 	for _, ref := range body.GetRejections() {
@@ -63,7 +64,7 @@ func (h *handling) tokenReject(body *hapi.TokenRejectTransactionBody) hedera.Sta
 		if status != okay {
 			return status
 		}
-		if status := h.rejectOne(t, owner.num, ref.GetNft()); status != okay {
+		if status := h.rejectOne(t, owner.Num, ref.GetNft()); status != okay {
 			return status
 		}
 	}
@@ -72,7 +73,7 @@ func (h *handling) tokenReject(body *hapi.TokenRejectTransactionBody) hedera.Sta
 }
 
 // rejectOne sends back one NFT, or all that an owner has of a fungible token.
-func (h *handling) rejectOne(t *Token, owner int64, one *hapi.NftID) hedera.Status {
+func (h *handling) rejectOne(t *state.Token, owner int64, one *hapi.NftID) hedera.Status {
 	r := h.relation(owner, t.ID.Num)
 	switch {
 	case owner == t.Treasury.Num:
@@ -93,7 +94,7 @@ func (h *handling) rejectOne(t *Token, owner int64, one *hapi.NftID) hedera.Stat
 		}
 		return h.adjust(t, t.Treasury.Num, r.Balance, false)
 	}
-	nft := h.o.nfts.get(nftKey{t.ID.Num, one.GetSerialNumber()})
+	nft := h.o.NFTs.Get(state.NFTKey{Token: t.ID.Num, Serial: one.GetSerialNumber()})
 	switch {
 	case nft == nil || nft.Deleted:
 		return hapi.ResponseCodeEnum_INVALID_NFT_ID

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -17,41 +18,6 @@ const (
 	defaultScheduleLife = 1_800
 	maxScheduleLife     = 5_356_800 // 62 days
 )
-
-// Schedule is a transaction that waits for signatures or for its time, as it was at one moment.
-// The slices and messages in it are shared and must not be changed.
-type Schedule struct {
-	ID            hedera.ID
-	Creator       hedera.ID // who paid for the creation
-	Payer         hedera.ID // who pays for the scheduled transaction
-	Memo          string
-	AdminKey      *hapi.Key // nil for none
-	Body          *hapi.SchedulableTransactionBody
-	Transaction   hedera.TransactionID // of the scheduled transaction
-	Signatories   []*hapi.Key          // the primitive keys that agreed, in the order of agreement
-	Signatures    []ScheduleSignature  // what they agreed with
-	WaitForExpiry bool                 // it executes when it expires, not when the signatures are there
-	ExpiryGiven   bool                 // its creator said when it expires
-	Expires       hedera.Timestamp
-	Created       hedera.Timestamp
-	Executed      hedera.Timestamp // zero for not yet
-	DeletedAt     hedera.Timestamp // zero for never
-}
-
-// ScheduleSignature is one signature below the creation or a later signing of a schedule.
-type ScheduleSignature struct {
-	At        hedera.Timestamp
-	Key       *hapi.Key
-	Signature []byte // empty for a contract, which agrees by its call
-}
-
-// expiredBy tells whether the schedule is no longer known to consensus nodes at a time.
-func (s *Schedule) expiredBy(ns int64) bool { return s.Expires.UnixNano() <= ns }
-
-// agrees tells whether those who signed so far satisfy a key.
-func (s *Schedule) agrees(key *hapi.Key) bool {
-	return hapikey.Satisfied(key, func(one *hapi.Key) bool { return hapikey.Contains(s.Signatories, one) })
-}
 
 // scheduledBody is the transaction that a schedule stands for, nil for one of a kind that
 // cannot be scheduled.
@@ -97,7 +63,7 @@ func (h *handling) scheduleCreate(body *hapi.ScheduleCreateTransactionBody) hede
 			return status
 		}
 	}
-	s := &Schedule{
+	s := &state.Schedule{
 		Creator: h.sub.Payer, Payer: h.sub.Payer, Memo: body.GetMemo(), AdminKey: body.GetAdminKey(),
 		Body: body.GetScheduledTransactionBody(), Transaction: h.o.id, WaitForExpiry: body.GetWaitForExpiry(), Created: h.r.Consensus,
 	}
@@ -107,17 +73,17 @@ func (h *handling) scheduleCreate(body *hapi.ScheduleCreateTransactionBody) hede
 	}
 	if id := body.GetPayerAccountID(); id != nil {
 		payer := h.resolve(id)
-		if payer == nil || !payer.exists && !payer.deleted() { // a deleted one fails when its turn comes
+		if payer == nil || !payer.Exists && !payer.Deleted() { // a deleted one fails when its turn comes
 			return hapi.ResponseCodeEnum_ACCOUNT_ID_DOES_NOT_EXIST
 		}
-		s.Payer = hedera.Entity(payer.num)
+		s.Payer = hedera.Entity(payer.Num)
 	}
 	if status := h.scheduleExpiry(s, body.GetExpirationTime()); status != okay {
 		return status
 	}
 	digest := scheduleDigest(body)
-	if same := h.o.identical.get(digest); same != nil {
-		if other := h.o.schedules.get(*same); other.DeletedAt.IsZero() && !other.expiredBy(h.at) {
+	if same := h.o.Identical.Get(digest); same != nil {
+		if other := h.o.Schedules.Get(*same); other.DeletedAt.IsZero() && !other.ExpiredBy(h.at) {
 			h.failure = &Effects{Schedule: other.ID, Scheduled: other.Transaction}
 			return hapi.ResponseCodeEnum_IDENTICAL_SCHEDULE_ALREADY_CREATED
 		}
@@ -126,18 +92,18 @@ func (h *handling) scheduleCreate(body *hapi.ScheduleCreateTransactionBody) hede
 		return status
 	}
 	s.ID = hedera.Entity(h.newNum())
-	h.o.identical.set(digest, &s.ID.Num)
-	h.o.expiries.set(expiryKey{s.Expires.UnixNano(), s.ID.Num}, &struct{}{})
+	h.o.Identical.Set(digest, &s.ID.Num)
+	h.o.Expiries.Set(state.ExpiryKey{At: s.Expires.UnixNano(), Schedule: s.ID.Num}, &struct{}{})
 	h.did().Schedule = s.ID
 	return h.putSchedule(s)
 }
 
 // scheduleDigest is the same for schedules that differ in nothing but who made them.
-func scheduleDigest(body *hapi.ScheduleCreateTransactionBody) Hash48 {
+func scheduleDigest(body *hapi.ScheduleCreateTransactionBody) state.Hash48 {
 	return sha512.Sum384(marshal(body))
 }
 
-func (h *handling) scheduleExpiry(s *Schedule, given *hapi.Timestamp) hedera.Status {
+func (h *handling) scheduleExpiry(s *state.Schedule, given *hapi.Timestamp) hedera.Status {
 	if given == nil {
 		if s.WaitForExpiry {
 			return hapi.ResponseCodeEnum_MISSING_EXPIRY_TIME
@@ -156,8 +122,8 @@ func (h *handling) scheduleExpiry(s *Schedule, given *hapi.Timestamp) hedera.Sta
 }
 
 // putSchedule keeps a schedule, and has it tried where it may execute at once.
-func (h *handling) putSchedule(s *Schedule) hedera.Status {
-	h.o.schedules.set(s.ID.Num, s)
+func (h *handling) putSchedule(s *state.Schedule) hedera.Status {
+	h.o.Schedules.Set(s.ID.Num, s)
 	h.r.Entity = s.ID
 	h.did().Scheduled = s.Transaction
 	if s.WaitForExpiry {
@@ -170,7 +136,7 @@ func (h *handling) putSchedule(s *Schedule) hedera.Status {
 
 // agree adds to a schedule those of its keys that agree to the transaction being handled. It
 // returns how many are new.
-func (h *handling) agree(s *Schedule) (added int, status hedera.Status) {
+func (h *handling) agree(s *state.Schedule) (added int, status hedera.Status) {
 	wanted, status := h.scheduleKeys(s)
 	if status != okay {
 		return 0, status
@@ -181,7 +147,7 @@ func (h *handling) agree(s *Schedule) (added int, status hedera.Status) {
 			continue
 		}
 		s.Signatories = append(s.Signatories, key)
-		s.Signatures = append(s.Signatures, ScheduleSignature{At: h.r.Consensus, Key: key, Signature: h.sub.Signatures.Of(key)})
+		s.Signatures = append(s.Signatures, state.ScheduleSignature{At: h.r.Consensus, Key: key, Signature: h.sub.Signatures.Of(key)})
 		added++
 	}
 	return added, okay
@@ -189,7 +155,7 @@ func (h *handling) agree(s *Schedule) (added int, status hedera.Status) {
 
 // scheduleKeys finds the primitive keys that have a say in a scheduled transaction: it is
 // handled on a state that is thrown away, as if everybody had signed.
-func (h *handling) scheduleKeys(s *Schedule) ([]*hapi.Key, hedera.Status) {
+func (h *handling) scheduleKeys(s *state.Schedule) ([]*hapi.Key, hedera.Status) {
 	var keys []*hapi.Key
 	note := func(key *hapi.Key) bool {
 		return hapikey.Satisfied(key, func(one *hapi.Key) bool {
@@ -199,13 +165,13 @@ func (h *handling) scheduleKeys(s *Schedule) ([]*hapi.Key, hedera.Status) {
 			return true
 		})
 	}
-	note(h.o.entityAccount(s.Payer.Num).key())
+	note(h.o.EntityAccount(s.Payer.Num).Key())
 	body := scheduledBody(s.Body)
 	if body.GetContractCall() != nil { // it needs its payer's agreement alone
 		return keys, okay
 	}
 	trial := &handling{
-		l: h.l, at: h.at, o: newOverlay(h.l, h.at, h.o.shared), r: &Record{Consensus: h.r.Consensus}, authorizes: note,
+		l: h.l, at: h.at, o: newWork(h.l.store, h.at, h.o.Shared), r: &Record{Consensus: h.r.Consensus}, authorizes: note,
 		sub: &Submission{Body: body, ID: s.Transaction, Payer: s.Payer, Signatures: hapikey.NewSignatures(nil, nil)},
 	}
 	if absent := []hedera.Status{
@@ -218,13 +184,13 @@ func (h *handling) scheduleKeys(s *Schedule) ([]*hapi.Key, hedera.Status) {
 }
 
 // pendingSchedule finds a schedule that has neither executed nor ended.
-func (h *handling) pendingSchedule(id *hapi.ScheduleID) (*Schedule, hedera.Status) {
+func (h *handling) pendingSchedule(id *hapi.ScheduleID) (*state.Schedule, hedera.Status) {
 	if id.GetShardNum() != 0 || id.GetRealmNum() != 0 {
 		return nil, hapi.ResponseCodeEnum_INVALID_SCHEDULE_ID
 	}
-	s := h.o.schedules.get(id.GetScheduleNum())
+	s := h.o.Schedules.Get(id.GetScheduleNum())
 	switch {
-	case s == nil, s.expiredBy(h.at):
+	case s == nil, s.ExpiredBy(h.at):
 		return nil, hapi.ResponseCodeEnum_INVALID_SCHEDULE_ID
 	case !s.DeletedAt.IsZero():
 		return nil, hapi.ResponseCodeEnum_SCHEDULE_ALREADY_DELETED
@@ -261,7 +227,7 @@ func (h *handling) scheduleDelete(body *hapi.ScheduleDeleteTransactionBody) hede
 	}
 	s := *old
 	s.DeletedAt = h.r.Consensus
-	h.o.schedules.set(s.ID.Num, &s)
+	h.o.Schedules.Set(s.ID.Num, &s)
 	h.r.Entity = s.ID
 	return okay
 }
@@ -269,7 +235,7 @@ func (h *handling) scheduleDelete(body *hapi.ScheduleDeleteTransactionBody) hede
 // execute brings a scheduled transaction to consensus where all who must agree do. The caller
 // holds handling, and has the block closed afterwards.
 func (l *Ledger) execute(num int64) {
-	s := l.world.schedules.now(num)
+	s := l.store.World.Schedules.Now(num)
 	if s == nil || !s.Executed.IsZero() || !s.DeletedAt.IsZero() {
 		return
 	}
@@ -277,8 +243,8 @@ func (l *Ledger) execute(num int64) {
 	h := l.begin(&Submission{
 		Body: body, ID: s.Transaction, Payer: s.Payer, Hash: sha512.Sum384([]byte(s.Transaction.String())), Signatures: hapikey.NewSignatures(nil, nil),
 	})
-	h.authorizes = s.agrees
-	if payer := h.o.entityAccount(s.Payer.Num); !s.agrees(payer.key()) {
+	h.authorizes = s.Agrees
+	if payer := h.o.EntityAccount(s.Payer.Num); !s.Agrees(payer.Key()) {
 		return
 	}
 	if h.run(); h.r.Status == hapi.ResponseCodeEnum_INVALID_SIGNATURE {
@@ -286,7 +252,7 @@ func (l *Ledger) execute(num int64) {
 	}
 	done := *s
 	done.Executed = h.r.Consensus
-	h.o.schedules.set(num, &done)
+	h.o.Schedules.Set(num, &done)
 	h.did().ScheduleRef = s.ID
 	l.enter(h)
 }
@@ -302,18 +268,18 @@ func (l *Ledger) executeReady(h *handling) {
 // executeDue executes the schedules whose time has come by a consensus time, and returns how
 // long it is until the next one's; any is false where there is none. The caller holds handling.
 func (l *Ledger) executeDue(now int64) (left time.Duration, any bool) {
-	last := expiryKey{now, every}
+	last := state.ExpiryKey{At: now, Schedule: state.Last}
 	if now > l.settled {
-		due := slices.Collect(l.world.expiries.Between(expiryKey{l.settled, every}, last))
+		due := slices.Collect(l.store.World.Expiries.Between(state.ExpiryKey{At: l.settled, Schedule: state.Last}, last))
 		l.settled = now
 		for _, key := range due {
-			if s := l.world.schedules.now(key.Schedule); s != nil && s.WaitForExpiry {
+			if s := l.store.World.Schedules.Now(key.Schedule); s != nil && s.WaitForExpiry {
 				l.execute(key.Schedule)
 				l.entered()
 			}
 		}
 	}
-	for later := range l.world.expiries.Between(last, expiryKey{every, every}) {
+	for later := range l.store.World.Expiries.Between(last, state.ExpiryKey{At: state.Last, Schedule: state.Last}) {
 		return time.Duration(later.At - now), true
 	}
 	return 0, false

@@ -5,6 +5,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
+
+	"lockstep/devnet/ledger/state"
 )
 
 // Authorizations (EIP-7702) as the network has decided to have them (HIP-1340): an account
@@ -20,33 +22,33 @@ const (
 // from the start, which is for accounts that come into being. What is applied stays, whatever
 // becomes of the transaction. An authorization that is not valid, or whose account there is no
 // gas for, is passed over.
-func (e *engine) authorize(o *overlay, list []types.SetCodeAuthorization, gas uint64) (spent uint64) {
+func (e *engine) authorize(o *stateDB, list []types.SetCodeAuthorization, gas uint64) (spent uint64) {
 	for i := range list {
 		account := e.authority(o, &list[i])
 		switch {
 		case account == nil:
 			continue
-		case account.exists:
+		case account.Exists:
 			o.AddRefund(authorizationRefund)
 		case gas-spent < lazyCreationGas:
 			continue
 		default:
 			spent += lazyCreationGas
-			o.create(account, true)
+			o.Create(account, true)
 		}
 		var code []byte // the zero address takes a delegation back
 		if to := list[i].Address; to != (common.Address{}) {
 			code = types.AddressToDelegation(to)
 		}
-		o.setCode(account, code)
-		o.setNonce(account, account.nonce+1)
+		o.PutCode(account, code)
+		o.PutNonce(account, account.Nonce+1)
 	}
 	return spent
 }
 
 // authority returns the account that signed an authorization, which may not exist yet, or nil
 // if the authorization is not valid.
-func (e *engine) authority(o *overlay, a *types.SetCodeAuthorization) *ovAccount {
+func (e *engine) authority(o *stateDB, a *types.SetCodeAuthorization) *state.Party {
 	if !a.ChainID.IsZero() && a.ChainID.CmpBig(e.chain.ChainID) != 0 || a.Nonce == math.MaxUint64 {
 		return nil
 	}
@@ -55,18 +57,9 @@ func (e *engine) authority(o *overlay, a *types.SetCodeAuthorization) *ovAccount
 		return nil
 	}
 	o.AddAddressToAccessList(address)
-	account := o.get(address)
-	if account.contract || account.deleted() || account.nonce != a.Nonce {
+	account := o.Get(address)
+	if account.Contract || account.Deleted() || account.Nonce != a.Nonce {
 		return nil
 	}
 	return account
-}
-
-// delegation is the address whose code runs as the account's, or zero.
-func (a *ovAccount) delegation() common.Address {
-	if a.contract {
-		return common.Address{}
-	}
-	to, _ := types.ParseDelegation(a.code)
-	return to
 }

@@ -6,10 +6,9 @@ import (
 	"math"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/holiman/uint256"
 
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
-	"lockstep/internal/hedera"
 )
 
 // ErrSenderNotFound is a simulation for a sender that does not exist.
@@ -36,25 +35,25 @@ func (v *View) simulate(ctx context.Context, req CallRequest, env blockEnv) (Cal
 	if err := ctx.Err(); err != nil {
 		return CallResult{}, err
 	}
-	o := newOverlay(v.l, v.asOf, true)
-	o.override(req.Override)
+	o := newWork(v.l.store, v.reader.AsOf, true)
+	o.Override(req.Override)
 	msg := message{ctx: ctx, data: req.Data, gas: req.Gas, value: req.Value, gasPrice: req.GasPrice, ethereum: true}
 	if msg.gasPrice == 0 {
 		msg.gasPrice = v.l.gasPrice()
 	}
-	sender := o.entityAccount(treasury)
+	sender := o.EntityAccount(state.Treasury)
 	if req.From != nil && *req.From != (common.Address{}) {
-		sender = o.get(*req.From)
+		sender = o.Get(*req.From)
 	}
-	if !sender.exists {
+	if !sender.Exists {
 		return CallResult{}, ErrSenderNotFound
 	}
-	msg.from = sender.address
+	msg.from = sender.Address
 	if req.To != nil {
-		to := o.canonical(*req.To)
+		to := o.Canonical(*req.To)
 		msg.to = &to
 	}
-	if sender.tinybar() < req.Value {
+	if sender.Tinybar() < req.Value {
 		return CallResult{
 			Status:       hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE,
 			ErrorMessage: hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE.String(),
@@ -112,7 +111,7 @@ func (v *View) Estimate(ctx context.Context, req CallRequest) (uint64, CallResul
 // is the newest there is. What it estimates will run there, and may wait for its time.
 func (v *View) nextEnv() blockEnv {
 	env := v.env()
-	if v.asOf < v.l.newest.Load().asOf {
+	if v.reader.AsOf < v.l.newest.Load().reader.AsOf {
 		return env
 	}
 	env.number, env.hashes = env.number+1, v.hashes(env.number+1)
@@ -122,9 +121,9 @@ func (v *View) nextEnv() blockEnv {
 
 // env is the block that a call runs in: the newest of the view.
 func (v *View) env() blockEnv {
-	v.l.mu.RLock()
-	defer v.l.mu.RUnlock()
-	b := v.l.chain.latest(v.asOf)
+	v.l.store.RLock()
+	defer v.l.store.RUnlock()
+	b := v.l.chain.latest(v.reader.AsOf)
 	return blockEnv{
 		number: b.Number, time: b.From.Seconds, seed: b.Hash, hashes: v.hashes(b.Number),
 	}
@@ -134,44 +133,10 @@ func (v *View) env() blockEnv {
 func (v *View) hashes(current int64) func(uint64) common.Hash {
 	return func(n uint64) common.Hash {
 		if v.l.isUpstreams(current, n) {
-			return v.l.fork.blockHash(int64(n))
+			return v.l.store.Fork.BlockHash(int64(n))
 		}
-		v.l.mu.RLock()
-		defer v.l.mu.RUnlock()
+		v.l.store.RLock()
+		defer v.l.store.RUnlock()
 		return v.l.chain.hash(current, n)
 	}
 }
-
-// override replaces parts of accounts for a simulation. Nothing of it can be
-// committed.
-func (o *overlay) override(accounts map[common.Address]StateOverride) {
-	for address, with := range accounts {
-		a := o.get(address)
-		a.exists = true
-		if with.Balance != nil {
-			a.balance = *uint256.NewInt(uint64(max(*with.Balance, 0)))
-		}
-		if with.Nonce != nil {
-			a.nonce = *with.Nonce
-		}
-		if with.Code != nil {
-			o.setCode(a, with.Code)
-			a.contract = true
-		}
-		if with.State != nil {
-			a.override = true
-			a.committed = map[common.Hash]common.Hash{}
-		}
-		for key, value := range with.State {
-			a.committed[key] = value
-		}
-		for key, value := range with.StateDiff {
-			o.committedState(a, key)
-			a.committed[key] = value
-		}
-	}
-}
-
-// Required is what the network wants to be offered as a fee for any transaction. It
-// asks for the limit to be high enough and then charges gas only.
-const Required hedera.Tinybar = 83_333

@@ -12,6 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/vm/program"
 
 	"lockstep/devnet/ledger/devaccounts"
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -138,11 +139,11 @@ func TestCall(t *testing.T) {
 		{"stranger", CallRequest{From: &stranger.address, To: &contract}, 0, common.Hash{}, ErrSenderNotFound},
 		{"value beyond the balance", CallRequest{From: &from.address, To: &contract, Value: 2 * devaccounts.RichBalance}, hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE, common.Hash{}, nil},
 		{"too little gas", CallRequest{To: &contract, Gas: 20_000}, hapi.ResponseCodeEnum_INSUFFICIENT_GAS, common.Hash{}, nil},
-		{"stranger with means", CallRequest{From: &stranger.address, To: &contract, Value: 3, Override: map[common.Address]StateOverride{stranger.address: {Balance: &high}}}, okay, number(3), nil},
-		{"sender without means", CallRequest{From: &from.address, To: &contract, Value: 3, Override: map[common.Address]StateOverride{from.address: {Balance: &nothing}}}, hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE, common.Hash{}, nil},
-		{"other storage", CallRequest{To: &contract, Override: map[common.Address]StateOverride{contract: {State: map[common.Hash]common.Hash{{}: number(9)}}}}, okay, number(9), nil},
-		{"another slot", CallRequest{To: &contract, Override: map[common.Address]StateOverride{contract: {StateDiff: map[common.Hash]common.Hash{{}: number(8)}}}}, okay, number(8), nil},
-		{"other code", CallRequest{To: &contract, Override: map[common.Address]StateOverride{contract: {Code: returnTop(program.New().Push(5))}}}, okay, number(5), nil},
+		{"stranger with means", CallRequest{From: &stranger.address, To: &contract, Value: 3, Override: map[common.Address]state.Override{stranger.address: {Balance: &high}}}, okay, number(3), nil},
+		{"sender without means", CallRequest{From: &from.address, To: &contract, Value: 3, Override: map[common.Address]state.Override{from.address: {Balance: &nothing}}}, hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE, common.Hash{}, nil},
+		{"other storage", CallRequest{To: &contract, Override: map[common.Address]state.Override{contract: {State: map[common.Hash]common.Hash{{}: number(9)}}}}, okay, number(9), nil},
+		{"another slot", CallRequest{To: &contract, Override: map[common.Address]state.Override{contract: {StateDiff: map[common.Hash]common.Hash{{}: number(8)}}}}, okay, number(8), nil},
+		{"other code", CallRequest{To: &contract, Override: map[common.Address]state.Override{contract: {Code: returnTop(program.New().Push(5))}}}, okay, number(5), nil},
 		{"creation", CallRequest{Data: returnTop(program.New().Push(6))}, okay, number(6), nil},
 	}
 	before := r.View().LatestBlock()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
+	"lockstep/devnet/ledger/state"
 	"lockstep/devnet/ledger/versions"
 )
 
@@ -17,8 +18,8 @@ type Snapshot struct {
 	block   *Block // the newest one
 	clock   clockState
 	nextNum int64
-	running [4]Hash48
-	files   map[int64]*File // which have no history
+	running [4]state.Hash48
+	files   map[int64]*state.File // which have no history
 }
 
 // Snapshot closes the open block, if there is one, and takes a snapshot after it.
@@ -28,12 +29,12 @@ func (l *Ledger) Snapshot() *Snapshot {
 	if l.chain.open != nil {
 		l.closeBlock()
 	}
-	l.mu.RLock()
-	defer l.mu.RUnlock()
+	l.store.RLock()
+	defer l.store.RUnlock()
 	newest := l.chain.blocks[len(l.chain.blocks)-1]
 	return &Snapshot{
-		ledger: l, block: newest, clock: l.clock(), nextNum: l.nextNum, running: l.chain.running,
-		files: maps.Clone(l.world.files),
+		ledger: l, block: newest, clock: l.clock(), nextNum: l.store.NextNum, running: l.chain.running,
+		files: maps.Clone(l.store.World.Files),
 	}
 }
 
@@ -54,8 +55,8 @@ func (l *Ledger) Revert(s *Snapshot) bool {
 }
 
 func (l *Ledger) rewind(s *Snapshot) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.store.Lock()
+	defer l.store.Unlock()
 	c := l.chain
 	if s.ledger != l || c.number(s.block.Number) != s.block {
 		return false
@@ -77,8 +78,8 @@ func (l *Ledger) rewind(s *Snapshot) bool {
 	// Readers may hold the old lists: they are not written over.
 	c.blocks, c.touched = slices.Clip(c.blocks[:keep]), slices.Clip(c.touched[:keep])
 	c.running = s.running
-	l.world.files = maps.Clone(s.files)
-	l.nextNum = s.nextNum
+	l.store.World.Files = maps.Clone(s.files)
+	l.store.NextNum = s.nextNum
 	l.published = at
 	l.turnBack(s.clock)
 	l.newest.Store(l.viewAt(at))
@@ -134,9 +135,9 @@ func (l *Ledger) Reset() error {
 }
 
 func (l *Ledger) restart() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.world, l.chain = newWorld(l.fork), newChain(l.cfg.History, l.cfg.HistoryBytes)
+	l.store.Lock()
+	defer l.store.Unlock()
+	l.store.World, l.chain = state.NewWorld(l.store.Fork), newChain(l.cfg.History, l.cfg.HistoryBytes)
 	l.offset.Store(0)
 	l.ahead = 0
 	l.nextTime.Store(0)

@@ -14,6 +14,7 @@ import (
 	"sort"
 
 	"lockstep/devnet/ledger/codec"
+	"lockstep/devnet/ledger/state"
 	"lockstep/devnet/ledger/versions"
 	"lockstep/internal/hedera"
 )
@@ -44,9 +45,9 @@ type header struct {
 	Settled  int64
 	NextTime int64
 	Offset   int64 // of consensus time against the machine's clock, ns
-	Running  [4]Hash48
+	Running  [4]state.Hash48
 	AsOf     int64 // end of the newest block, ns
-	Files    []*File
+	Files    []*state.File
 	Sequence int64 // next of Order
 	Order    []ConsensusEntry
 	Block    int64 // the newest one
@@ -58,20 +59,10 @@ type savedBlock struct {
 	Records []*Record
 }
 
-// savedRow is a row of a table with its history.
-type savedRow[K any, V any] struct {
-	Key  K
-	At   []int64
-	Rows []*V
-}
-
 // stateTypes are what saved state is made of.
 func stateTypes() []reflect.Type {
 	parts := []reflect.Type{reflect.TypeFor[header](), reflect.TypeFor[savedBlock]()}
-	for _, t := range new(tables).all() {
-		parts = append(parts, t.saved())
-	}
-	return parts
+	return append(parts, state.SavedTypes()...)
 }
 
 // Mark tells whether anything happened: it differs after every block and every generation.
@@ -165,15 +156,15 @@ type saving struct {
 
 // newSaving notes the present moment, at which no block is open. The caller holds handling.
 func (l *Ledger) newSaving() *saving {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
+	l.store.RLock()
+	defer l.store.RUnlock()
 	newest := l.chain.blocks[len(l.chain.blocks)-1]
-	files := slices.SortedFunc(maps.Values(l.world.files), func(a, b *File) int { return cmp.Compare(a.ID.Num, b.ID.Num) })
+	files := slices.SortedFunc(maps.Values(l.store.World.Files), func(a, b *state.File) int { return cmp.Compare(a.ID.Num, b.ID.Num) })
 	return &saving{
 		l: l, encoder: codec.NewEncoder(), mark: Mark{l.Generation().Number, newest.Number},
 		chain: l.chain,
 		header: header{
-			ChainID: l.cfg.ChainID, NextNum: l.nextNum, LastTime: l.lastTime, Settled: l.settled, NextTime: l.nextTime.Load(), Offset: l.offset.Load(),
+			ChainID: l.cfg.ChainID, NextNum: l.store.NextNum, LastTime: l.lastTime, Settled: l.settled, NextTime: l.nextTime.Load(), Offset: l.offset.Load(),
 			Running: l.chain.running, AsOf: newest.To.UnixNano(), Files: files,
 			Sequence: l.order.next, Order: slices.Clone(l.order.entries), Block: newest.Number,
 		},
@@ -187,7 +178,7 @@ func (s *saving) write(w io.Writer) (Mark, error) {
 	}
 	s.to, _ = gzip.NewWriterLevel(w, gzip.BestSpeed) // there is this level
 	s.encoder.Put(s.header)
-	for _, part := range []func() error{s.flush, s.tables, s.blocks, s.to.Close} {
+	for _, part := range []func() error{s.flush, s.rows, s.blocks, s.to.Close} {
 		if err := part(); err != nil {
 			return s.mark, err
 		}
@@ -201,48 +192,12 @@ func (s *saving) write(w io.Writer) (Mark, error) {
 // flush writes what is encoded. No lock is held.
 func (s *saving) flush() error { return s.encoder.Flush(s.to) }
 
-func (s *saving) tables() error {
-	for _, t := range s.l.world.all() {
-		if err := t.save(s); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (t *table[K, V]) saved() reflect.Type { return reflect.TypeFor[savedRow[K, V]]() }
-
-// someAtOnce is how many rows are encoded while the ledger's lock is held.
-const someAtOnce = 256
-
-func (t *table[K, V]) save(s *saving) error {
-	s.l.mu.RLock()
-	keys := slices.Collect(t.Keys())
-	s.l.mu.RUnlock()
-	s.encoder.Put(len(keys))
-	for some := range slices.Chunk(keys, someAtOnce) {
-		s.l.mu.RLock()
-		for _, key := range some {
-			row := savedRow[K, V]{Key: key}
-			for _, v := range t.Versions(key) {
-				if v.At <= s.header.AsOf {
-					row.At, row.Rows = append(row.At, v.At), append(row.Rows, v.Value)
-				}
-			}
-			s.encoder.Put(row)
-		}
-		s.l.mu.RUnlock()
-		if err := s.flush(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func (s *saving) rows() error { return s.l.store.Save(s.header.AsOf, s.encoder, s.flush) }
 
 func (s *saving) blocks() error {
-	s.l.mu.RLock()
+	s.l.store.RLock()
 	blocks := s.chain.blocks
-	s.l.mu.RUnlock()
+	s.l.store.RUnlock()
 	end := sort.Search(len(blocks), func(i int) bool { return blocks[i].Number > s.header.Block })
 	s.encoder.Put(end)
 	for _, b := range blocks[:end] {
@@ -267,9 +222,9 @@ func (l *Ledger) Load(r io.Reader, limit int64) error {
 	}
 	l.handling.Lock()
 	defer l.handling.Unlock()
-	l.mu.Lock()
+	l.store.Lock()
 	l.adopt(loaded)
-	l.mu.Unlock()
+	l.store.Unlock()
 	l.wake() // schedules may be due
 	l.subscribers.notify()
 	return nil
@@ -279,7 +234,7 @@ func (l *Ledger) Load(r io.Reader, limit int64) error {
 type loading struct {
 	*codec.Decoder
 	header header
-	world  world
+	world  state.World
 	chain  *chain
 }
 
@@ -300,7 +255,7 @@ func (l *Ledger) read(r io.Reader, limit int64) (*loading, error) {
 		return nil, errDamaged(err)
 	}
 	in := &io.LimitedReader{R: unzipped, N: limit}
-	s := &loading{Decoder: codec.NewDecoder(in), world: newWorld(nil), chain: newChain(l.cfg.History, l.cfg.HistoryBytes)}
+	s := &loading{Decoder: codec.NewDecoder(in), world: state.NewWorld(nil), chain: newChain(l.cfg.History, l.cfg.HistoryBytes)}
 	s.Get(&s.header)
 	s.tables()
 	s.blocks()
@@ -319,9 +274,9 @@ func (l *Ledger) read(r io.Reader, limit int64) (*loading, error) {
 func errDamaged(err error) error { return fmt.Errorf("it is damaged: %w", err) }
 
 // knows tells whether the accounts of this network are in a world.
-func (l *Ledger) knows(w *world) error {
+func (l *Ledger) knows(w *state.World) error {
 	for _, a := range l.cfg.Accounts {
-		if e := w.entities.now(a.ID.Num); e == nil || e.Address != a.EVMAddress() {
+		if e := w.Entities.Now(a.ID.Num); e == nil || e.Address != a.EVMAddress() {
 			return fmt.Errorf("%w: there account %s is not the one of this network", ErrOtherNetwork, a.ID)
 		}
 	}
@@ -331,8 +286,8 @@ func (l *Ledger) knows(w *world) error {
 // adopt makes what was loaded the state of the ledger. The caller holds both locks.
 func (l *Ledger) adopt(s *loading) {
 	h := &s.header
-	l.world, l.chain = s.world, s.chain
-	l.nextNum, l.lastTime, l.settled = h.NextNum, h.LastTime, h.Settled
+	l.store.World, l.chain = s.world, s.chain
+	l.store.NextNum, l.lastTime, l.settled = h.NextNum, h.LastTime, h.Settled
 	l.nextTime.Store(h.NextTime)
 	l.offset.Store(h.Offset)
 	l.order.entries, l.order.next = h.Order, h.Sequence
@@ -344,43 +299,16 @@ func (l *Ledger) adopt(s *loading) {
 }
 
 func (s *loading) tables() {
-	for _, t := range s.world.all() {
-		t.load(s)
-	}
+	s.world.Load(s.Decoder)
 	if s.Err() != nil {
 		return
-	}
-	for num := range s.world.entities.Keys() {
-		for _, v := range s.world.entities.Versions(num) {
-			if v.Value == nil || v.Value.Description == nil {
-				s.Fail(codec.ErrMalformed)
-			}
-		}
-	}
-	if s.world.entities.now(treasury) == nil {
-		s.Fail(codec.ErrMalformed)
 	}
 	for _, f := range s.header.Files {
 		if f == nil {
 			s.Fail(codec.ErrMalformed)
 			return
 		}
-		s.world.files[f.ID.Num] = f
-	}
-}
-
-func (t *table[K, V]) load(s *loading) {
-	rows := 0
-	s.Get(&rows)
-	for range rows {
-		var row savedRow[K, V]
-		if s.Get(&row); s.Err() != nil || len(row.At) != len(row.Rows) {
-			s.Fail(codec.ErrMalformed)
-			return
-		}
-		for i, at := range row.At {
-			t.Put(row.Key, at, row.Rows[i])
-		}
+		s.world.Files[f.ID.Num] = f
 	}
 }
 
@@ -399,9 +327,7 @@ func (s *loading) blocks() {
 	}
 	c.running = s.header.Running
 	c.touched = make([][]versions.Ref, len(c.blocks))
-	for _, t := range s.world.all() {
-		t.touch(c)
-	}
+	s.world.Touch(c.touchedAt)
 }
 
 // block enters a block that is read.

@@ -13,6 +13,7 @@ import (
 
 	"lockstep/devnet/ledger/codec"
 	"lockstep/devnet/ledger/devaccounts"
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -67,7 +68,7 @@ func TestSavedStateIsWhole(t *testing.T) {
 	for _, one := range []*rig{r, again} {
 		one.want(one.ethereum(from, dynamic(4, &to.address, 5, 100_000, nil)), okay)
 		created := one.submit(from.id, bodyOf(&hapi.FileCreateTransactionBody{}), from.key)
-		if num := created.File.Num; num != r.nextNum-1 {
+		if num := created.File.Num; num != r.store.NextNum-1 {
 			t.Errorf("the next number is %d", num)
 		}
 	}
@@ -127,7 +128,7 @@ func TestLoadedHistoryIsForgotten(t *testing.T) {
 	if n := len(again.chain.blocks); n != 3 {
 		t.Errorf("%d blocks are kept", n)
 	}
-	if n := len(again.world.entities.Versions(from.id.Num)); n > 4 {
+	if n := len(again.store.World.Entities.Versions(from.id.Num)); n > 4 {
 		t.Errorf("%d versions of the sender are kept", n)
 	}
 }
@@ -244,13 +245,13 @@ func TestEveryFieldIsSaved(t *testing.T) {
 	slices.Sort(left)
 	want := []string{
 		"Block.Records", "Block.logs", "Block.results", "Block.weight", // counted again
+		"Entity.upstream", // forks are not saved
 		"Record.Children", // known by their Parent
-		"entity.upstream", // forks are not saved
 	}
 	if !slices.Equal(left, want) {
 		t.Errorf("not saved: %q, want %q", left, want)
 	}
-	if all, fields := len(new(tables).all()), reflect.TypeFor[tables]().NumField(); all != fields {
+	if all, fields := len(new(state.Tables).All()), reflect.TypeFor[state.Tables]().NumField(); all != fields {
 		t.Errorf("%d of %d tables are saved", all, fields)
 	}
 }
@@ -269,9 +270,9 @@ func FuzzLoad(f *testing.F) {
 	add(header{})
 	e.Put(header{})
 	e.Put(1)
-	add(savedRow[int64, entity]{At: []int64{1}, Rows: []*entity{{Description: &Description{}}}})
+	add(state.SavedRow[int64, state.Entity]{At: []int64{1}, Rows: []*state.Entity{{Description: &state.Description{}}}})
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		s := &loading{Decoder: codec.NewDecoder(bytes.NewReader(raw)), world: newWorld(nil), chain: newChain(10, 1<<20)}
+		s := &loading{Decoder: codec.NewDecoder(bytes.NewReader(raw)), world: state.NewWorld(nil), chain: newChain(10, 1<<20)}
 		s.Get(&s.header)
 		s.tables()
 		s.blocks()

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/state"
 	"lockstep/devnet/ledger/sysabi"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -37,7 +38,7 @@ type serviceFunction struct {
 type serviceCall struct {
 	x          *execution
 	f          *serviceFunction
-	sender     *ovAccount
+	sender     *state.Party
 	entity     hedera.ID // whose proxy is called; zero in a direct call
 	facade     bool
 	args       []sysabi.Value
@@ -86,7 +87,7 @@ func (s *serviceProxy) parse(input []byte) (f *serviceFunction, entity hedera.ID
 	if entity.IsZero() && binary.BigEndian.Uint32(input) == s.functions.redirect {
 		address, inner, ok := redirected(input[4:])
 		id, longZero := hedera.FromLongZero(address)
-		if num := s.x.o.entityAt(address); !longZero && num != 0 {
+		if num := s.x.o.EntityAt(address); !longZero && num != 0 {
 			id, longZero = hedera.Entity(num), true
 		}
 		if !ok || !longZero || len(inner) < 4 {
@@ -128,13 +129,13 @@ func (s *serviceProxy) Run(input []byte) ([]byte, error) {
 		return nil, errHalt
 	}
 	c := &serviceCall{
-		x: x, f: f, sender: x.o.get(frame.from), entity: entity, facade: !entity.IsZero(), args: args,
+		x: x, f: f, sender: x.o.Get(frame.from), entity: entity, facade: !entity.IsZero(), args: args,
 		only: len(x.frames) > 1 && x.frames[len(x.frames)-2].op == vm.DELEGATECALL,
 	}
 	if frame.value != nil {
 		c.value = hedera.Tinybar(frame.value.Int64())
 	}
-	if !c.sender.exists {
+	if !c.sender.Exists {
 		return nil, errHalt
 	}
 	return c.answer()
@@ -182,7 +183,7 @@ func (x *execution) static() bool {
 // account that calls directly holds its own, whatever it is made of. As a part of another key its own is worth
 // nothing: the network passes over the payer's key and looks for no signatures otherwise.
 func (c *serviceCall) authorizes(key *hapi.Key) bool {
-	own := key.GetKey() != nil && !c.sender.contract && c.signatures == nil && proto.Equal(key, c.sender.key())
+	own := key.GetKey() != nil && !c.sender.Contract && c.signatures == nil && proto.Equal(key, c.sender.Key())
 	return own || hapikey.Satisfied(key, c.holds)
 }
 
@@ -211,34 +212,34 @@ func (c *serviceCall) accepts(admin *hapi.Key) {
 // agreed tells whether a single key has signed the transaction that runs: as the sender of an Ethereum
 // transaction, or as a signature of HAPI.
 func (x *execution) agreed(key *hapi.Key) bool {
-	return x.msg.ethereum && proto.Equal(key, x.o.get(x.msg.from).key()) || x.msg.signatures != nil && x.msg.signatures.By(hapikey.Raw(key))
+	return x.msg.ethereum && proto.Equal(key, x.o.Get(x.msg.from).Key()) || x.msg.signatures != nil && x.msg.signatures.By(hapikey.Raw(key))
 }
 
 func (c *serviceCall) isSender(id *hapi.ContractID) bool {
 	address, ok := contractAddress(id)
-	return ok && c.sender.contract && c.x.o.canonical(address) == c.sender.address
+	return ok && c.sender.Contract && c.x.o.Canonical(address) == c.sender.Address
 }
 
 // dispatch runs a transaction for the caller, which leaves a child record. What it did is
 // taken back where it fails, and where the frame reverts later.
 func (c *serviceCall) dispatch(data proto.Message) (*Record, hedera.Status) {
-	o := c.x.o
+	o := c.x.o.work
 	if c.instead != nil {
 		c.instead(data)
 		return &Record{}, okay
 	}
 	body := bodyOf(data)
-	child := &Record{Consensus: hedera.FromNanos(o.asOf)}
+	child := &Record{Consensus: hedera.FromNanos(o.AsOf)}
 	o.children = append(o.children, child)
-	o.note(func() {
+	o.Note(func() {
 		if child.Status == okay {
 			child.Status = hapi.ResponseCodeEnum_REVERTED_SUCCESS
 		}
 		child.Effects, child.Transfers = nil, nil
 	})
 	h := &handling{
-		l: c.x.l, at: o.asOf, o: o, r: child, child: true, authorizes: c.authorizes,
-		sub: &Submission{Body: body, Payer: hedera.Entity(o.number(c.sender))},
+		l: c.x.l, at: o.AsOf, o: o, r: child, child: true, authorizes: c.authorizes,
+		sub: &Submission{Body: body, Payer: hedera.Entity(o.Number(c.sender))},
 	}
 	child.Kind = h.l.kindOf(body)
 	snapshot := o.Snapshot()
@@ -246,7 +247,7 @@ func (c *serviceCall) dispatch(data proto.Message) (*Record, hedera.Status) {
 		child.Status = h.serve()
 	}
 	if child.Status != okay {
-		o.revertTo(snapshot)
+		o.RevertTo(snapshot)
 		child.Effects, child.Transfers = nil, nil
 	}
 	if child.Status == hapi.ResponseCodeEnum_INVALID_SIGNATURE {

@@ -10,6 +10,7 @@ import (
 	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/ledger/fees"
 	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -31,7 +32,7 @@ const (
 func (l *Ledger) systemFiles(at int64) {
 	created := hedera.FromNanos(at)
 	add := func(num int64, contents []byte) {
-		l.world.files[num] = &File{
+		l.store.World.Files[num] = &state.File{
 			ID: hedera.Entity(num), Contents: contents, Keys: []*hapi.Key{hapikey.Ed25519(devaccounts.OperatorPublicKey())},
 			Created: created, Modified: created,
 			Expires: hedera.Timestamp{Seconds: created.Seconds + genesisRenewal, Nanos: created.Nanos},
@@ -174,7 +175,7 @@ func (l *Ledger) properties() *hapi.ServicesConfigurationList {
 	add("ledger.autoRenewPeriod.maxDuration", maxRenewPeriod)
 	add("ledger.autoRenewPeriod.minDuration", minRenewPeriod)
 	add("ledger.nftTransfers.maxLen", maxTransfers)
-	add("ledger.numSystemAccounts", lastSystemNumber)
+	add("ledger.numSystemAccounts", state.LastSystemNumber)
 	add("ledger.tokenTransfers.maxLen", maxTransfers)
 	add("ledger.totalTinyBarFloat", int64(totalSupply))
 	add("ledger.transfers.maxLen", maxTransfers)

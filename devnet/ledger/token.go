@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -24,10 +25,12 @@ func tokenNum(id *hapi.TokenID) int64 {
 }
 
 // token returns a token that exists.
-func (h *handling) token(id *hapi.TokenID) (*Token, hedera.Status) { return h.tokenOf(tokenNum(id)) }
+func (h *handling) token(id *hapi.TokenID) (*state.Token, hedera.Status) {
+	return h.tokenOf(tokenNum(id))
+}
 
-func (h *handling) tokenOf(num int64) (*Token, hedera.Status) {
-	t := h.o.tokens.get(num)
+func (h *handling) tokenOf(num int64) (*state.Token, hedera.Status) {
+	t := h.o.Tokens.Get(num)
 	switch {
 	case t == nil:
 		return nil, hapi.ResponseCodeEnum_INVALID_TOKEN_ID
@@ -38,8 +41,8 @@ func (h *handling) tokenOf(num int64) (*Token, hedera.Status) {
 }
 
 // keyedToken returns a token that can be used and has a key, which has signed. The signature is asked for first.
-func (h *handling) keyedToken(id *hapi.TokenID, role func(*TokenKeys) *hapi.Key, none hedera.Status) (*Token, hedera.Status) {
-	t := h.o.tokens.get(tokenNum(id))
+func (h *handling) keyedToken(id *hapi.TokenID, role func(*state.TokenKeys) *hapi.Key, none hedera.Status) (*state.Token, hedera.Status) {
+	t := h.o.Tokens.Get(tokenNum(id))
 	if t == nil {
 		return nil, hapi.ResponseCodeEnum_INVALID_TOKEN_ID
 	}
@@ -57,7 +60,7 @@ func (h *handling) keyedToken(id *hapi.TokenID, role func(*TokenKeys) *hapi.Key,
 }
 
 // usable returns a token that exists and is not paused.
-func (h *handling) usable(id *hapi.TokenID) (*Token, hedera.Status) {
+func (h *handling) usable(id *hapi.TokenID) (*state.Token, hedera.Status) {
 	t, status := h.token(id)
 	if status == okay && t.Paused {
 		return nil, hapi.ResponseCodeEnum_TOKEN_IS_PAUSED
@@ -66,9 +69,9 @@ func (h *handling) usable(id *hapi.TokenID) (*Token, hedera.Status) {
 }
 
 // putToken writes a token as the transaction leaves it.
-func (h *handling) putToken(t *Token) {
+func (h *handling) putToken(t *state.Token) {
 	t.Modified = h.r.Consensus
-	h.o.tokens.set(t.ID.Num, t)
+	h.o.Tokens.Set(t.ID.Num, t)
 	h.r.Entity = t.ID
 }
 
@@ -84,12 +87,12 @@ func (h *handling) keyed(key *hapi.Key, none hedera.Status) hedera.Status {
 }
 
 // party returns an existing account or contract that a body names.
-func (h *handling) party(id *hapi.AccountID) (*ovAccount, hedera.Status) {
+func (h *handling) party(id *hapi.AccountID) (*state.Party, hedera.Status) {
 	a := h.resolve(id)
 	switch {
-	case a != nil && a.deleted():
+	case a != nil && a.Deleted():
 		return nil, hapi.ResponseCodeEnum_ACCOUNT_DELETED
-	case a == nil || !a.exists:
+	case a == nil || !a.Exists:
 		return nil, hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
 	}
 	return a, okay
@@ -150,8 +153,8 @@ type role struct {
 	none    hedera.Status // the token has no such key
 }
 
-// roles are the keys that a creation or an update gives.
-func (k *TokenKeys) roles(body interface {
+// tokenRoles are the keys that a creation or an update gives.
+func tokenRoles(k *state.TokenKeys, body interface {
 	GetAdminKey() *hapi.Key
 	GetKycKey() *hapi.Key
 	GetFreezeKey() *hapi.Key
@@ -175,8 +178,8 @@ func (k *TokenKeys) roles(body interface {
 }
 
 // newToken is a token as far as its creation alone says.
-func newToken(body *hapi.TokenCreateTransactionBody) *Token {
-	return &Token{
+func newToken(body *hapi.TokenCreateTransactionBody) *state.Token {
+	return &state.Token{
 		Name: body.GetName(), Symbol: body.GetSymbol(), Memo: body.GetMemo(),
 		Metadata: body.GetMetadata(), NonFungible: body.GetTokenType() == hapi.TokenType_NON_FUNGIBLE_UNIQUE,
 		Decimals: body.GetDecimals(), Supply: int64(body.GetInitialSupply()), Initial: int64(body.GetInitialSupply()),
@@ -199,8 +202,8 @@ func (h *handling) tokenCreate(body *hapi.TokenCreateTransactionBody) hedera.Sta
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	}
 	t := newToken(body)
-	t.ID, t.Treasury, t.Created, t.FeesSince = hedera.Entity(h.newNum()), hedera.Entity(treasury.num), h.r.Consensus, h.r.Consensus
-	for _, r := range t.Keys.roles(body) {
+	t.ID, t.Treasury, t.Created, t.FeesSince = hedera.Entity(h.newNum()), hedera.Entity(treasury.Num), h.r.Consensus, h.r.Consensus
+	for _, r := range tokenRoles(&t.Keys, body) {
 		switch {
 		case r.given == nil || hapikey.Empty(r.given):
 			continue
@@ -230,7 +233,7 @@ func (h *handling) tokenCreate(body *hapi.TokenCreateTransactionBody) hedera.Sta
 }
 
 // tokenLife sets how long a new token lives. Whoever renews it decides that, whatever else the body says.
-func (h *handling) tokenLife(t *Token, body *hapi.TokenCreateTransactionBody) hedera.Status {
+func (h *handling) tokenLife(t *state.Token, body *hapi.TokenCreateTransactionBody) hedera.Status {
 	period, expiry := body.GetAutoRenewPeriod(), body.GetExpiry()
 	if status := h.tokenRenewer(t, body.GetAutoRenewAccount()); status != okay {
 		return status
@@ -248,7 +251,7 @@ func (h *handling) tokenLife(t *Token, body *hapi.TokenCreateTransactionBody) he
 }
 
 // tokenRenewer sets who renews a token, where a body says so.
-func (h *handling) tokenRenewer(t *Token, id *hapi.AccountID) hedera.Status {
+func (h *handling) tokenRenewer(t *state.Token, id *hapi.AccountID) hedera.Status {
 	if id.GetAccount() == nil {
 		return okay
 	}
@@ -263,7 +266,7 @@ func pureTokenUpdate(body *hapi.TokenUpdateTransactionBody) hedera.Status {
 	if body.GetToken() == nil {
 		return hapi.ResponseCodeEnum_INVALID_TOKEN_ID
 	}
-	for _, r := range new(TokenKeys).roles(body) {
+	for _, r := range tokenRoles(new(state.TokenKeys), body) {
 		if r.given != nil && !hapikey.Empty(r.given) && !hapikey.Valid(r.given) {
 			return r.invalid
 		}
@@ -274,12 +277,12 @@ func pureTokenUpdate(body *hapi.TokenUpdateTransactionBody) hedera.Status {
 // tokenUpdate changes what the token's keys allow to change. What a token without the keys for it can never become is
 // refused first, then what was not signed, and then what makes no sense.
 func (h *handling) tokenUpdate(body *hapi.TokenUpdateTransactionBody) hedera.Status {
-	old := h.o.tokens.get(tokenNum(body.GetToken()))
+	old := h.o.Tokens.Get(tokenNum(body.GetToken()))
 	if old == nil {
 		return hapi.ResponseCodeEnum_INVALID_TOKEN_ID
 	}
 	t := *old
-	needed, status := t.update(body)
+	needed, status := updateToken(&t, body)
 	if status != okay {
 		return status
 	}
@@ -291,7 +294,7 @@ func (h *handling) tokenUpdate(body *hapi.TokenUpdateTransactionBody) hedera.Sta
 	treasury := h.resolve(body.GetTreasury())
 	switch {
 	case body.GetTreasury() == nil:
-	case treasury == nil || !treasury.exists && !treasury.deleted():
+	case treasury == nil || !treasury.Exists && !treasury.Deleted():
 		return hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
 	case !h.signedBy(treasury):
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
@@ -308,14 +311,14 @@ func (h *handling) tokenUpdate(body *hapi.TokenUpdateTransactionBody) hedera.Sta
 	case treasury == nil:
 		h.putToken(&t)
 		return okay
-	case treasury.deleted():
+	case treasury.Deleted():
 		return hapi.ResponseCodeEnum_ACCOUNT_DELETED
 	}
 	return h.moveTreasury(&t, treasury)
 }
 
 // prolong sets for how much longer a token lives.
-func (h *handling) prolong(t, old *Token, body *hapi.TokenUpdateTransactionBody) hedera.Status {
+func (h *handling) prolong(t, old *state.Token, body *hapi.TokenUpdateTransactionBody) hedera.Status {
 	if status := firstFault(h.extend(&t.Expires, body.GetExpiry()), validPeriod(body.GetAutoRenewPeriod())); status != okay {
 		return status
 	}
@@ -327,7 +330,7 @@ func (h *handling) prolong(t, old *Token, body *hapi.TokenUpdateTransactionBody)
 		return okay
 	case old.AutoRenewAccount.IsZero(): // from now on the period matters
 		return validPeriod(&hapi.Duration{Seconds: t.AutoRenewPeriod})
-	case h.o.entityAccount(old.AutoRenewAccount.Num).deleted():
+	case h.o.EntityAccount(old.AutoRenewAccount.Num).Deleted():
 		return hapi.ResponseCodeEnum_ACCOUNT_DELETED
 	}
 	return okay
@@ -342,9 +345,9 @@ func allOf(keys ...*hapi.Key) *hapi.Key {
 	return &hapi.Key{Key: &hapi.Key_KeyList{KeyList: &hapi.KeyList{Keys: keys}}}
 }
 
-// update changes keys and texts of a token, and tells which keys must sign for what the body changes. The admin key
+// updateToken changes keys and texts of a token, and tells which keys must sign for what the body changes. The admin key
 // may replace all keys, any other only itself.
-func (t *Token) update(body *hapi.TokenUpdateTransactionBody) (needed []*hapi.Key, _ hedera.Status) {
+func updateToken(t *state.Token, body *hapi.TokenUpdateTransactionBody) (needed []*hapi.Key, _ hedera.Status) {
 	admin := t.Keys.Admin
 	byAdmin := body.GetName() != "" || body.GetSymbol() != "" || body.GetMemo() != nil || body.GetTreasury() != nil ||
 		body.GetAutoRenewAccount() != nil || body.GetAutoRenewPeriod() != nil || body.GetAdminKey() != nil ||
@@ -357,7 +360,7 @@ func (t *Token) update(body *hapi.TokenUpdateTransactionBody) (needed []*hapi.Ke
 		needed = append(needed, either)
 	}
 	validates := body.GetKeyVerificationMode() == hapi.TokenKeyValidation_FULL_VALIDATION
-	for i, r := range t.Keys.roles(body) {
+	for i, r := range tokenRoles(&t.Keys, body) {
 		if r.given == nil {
 			continue
 		}
@@ -404,8 +407,8 @@ func (t *Token) update(body *hapi.TokenUpdateTransactionBody) (needed []*hapi.Ke
 
 // moveTreasury hands a token's treasury to another account, with all that is in it. The new one may hold the token,
 // whatever the token asks of others.
-func (h *handling) moveTreasury(t *Token, a *ovAccount) hedera.Status {
-	from, to := t.Treasury.Num, a.num
+func (h *handling) moveTreasury(t *state.Token, a *state.Party) hedera.Status {
+	from, to := t.Treasury.Num, a.Num
 	if from == to {
 		h.putToken(t)
 		return okay
@@ -417,7 +420,7 @@ func (h *handling) moveTreasury(t *Token, a *ovAccount) hedera.Status {
 	}
 	r := *h.relation(to, t.ID.Num)
 	r.Frozen, r.KYC = false, true
-	h.o.setRelation(to, t.ID.Num, &r)
+	h.o.SetRelation(to, t.ID.Num, &r)
 	balance := int64(0)
 	if r := h.relation(from, t.ID.Num); r != nil {
 		balance = r.Balance
@@ -436,7 +439,7 @@ func (h *handling) moveTreasury(t *Token, a *ovAccount) hedera.Status {
 	if balance > 0 && r.Balance > 0 {
 		return hapi.ResponseCodeEnum_TRANSACTION_REQUIRES_ZERO_TOKEN_BALANCES
 	}
-	for _, nft := range h.o.nfts.between(nftKey{t.ID.Num, 0}, nftKey{t.ID.Num, every}) {
+	for _, nft := range h.o.NFTs.Rows(state.NFTKey{Token: t.ID.Num, Serial: 0}, state.NFTKey{Token: t.ID.Num, Serial: state.Last}) {
 		if nft.Owner.Num == from && !nft.Deleted {
 			if status := h.moveNFT(t, nft, to, false); status != okay {
 				return status
@@ -447,7 +450,7 @@ func (h *handling) moveTreasury(t *Token, a *ovAccount) hedera.Status {
 }
 
 func (h *handling) tokenDelete(body *hapi.TokenDeleteTransactionBody) hedera.Status {
-	old, status := h.keyedToken(body.GetToken(), func(k *TokenKeys) *hapi.Key { return k.Admin }, hapi.ResponseCodeEnum_TOKEN_IS_IMMUTABLE)
+	old, status := h.keyedToken(body.GetToken(), func(k *state.TokenKeys) *hapi.Key { return k.Admin }, hapi.ResponseCodeEnum_TOKEN_IS_IMMUTABLE)
 	if status != okay {
 		return status
 	}

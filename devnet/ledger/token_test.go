@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -274,7 +275,7 @@ func (r *rig) checkSupply(token hedera.ID) {
 	if held != t.Supply || held < 0 {
 		r.t.Fatalf("token %s: %d held, %d exist", token, held, t.Supply)
 	}
-	for nft := range v.NFTs(token, 1, every, false) {
+	for nft := range v.NFTs(token, 1, state.Last, false) {
 		if !nft.Deleted {
 			owned[nft.Owner]++
 		}

@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -15,7 +16,7 @@ const maxFeeDepth = 2
 
 // setFees replaces the custom fees of a token. Collectors of the token itself must sign
 // when it is created, and are associated with it.
-func (h *handling) setFees(t *Token, fees []*hapi.CustomFee, creation bool) hedera.Status {
+func (h *handling) setFees(t *state.Token, fees []*hapi.CustomFee, creation bool) hedera.Status {
 	if len(fees) > maxCustomFees {
 		return hapi.ResponseCodeEnum_CUSTOM_FEES_LIST_TOO_LONG
 	}
@@ -26,20 +27,20 @@ func (h *handling) setFees(t *Token, fees []*hapi.CustomFee, creation bool) hede
 		if status != okay {
 			return hapi.ResponseCodeEnum_INVALID_CUSTOM_FEE_COLLECTOR
 		}
-		fee.FeeCollectorAccountId = hedera.Entity(collector.num).AccountID()
-		own, status := h.checkFee(t, fee, collector.num, creation)
+		fee.FeeCollectorAccountId = hedera.Entity(collector.Num).AccountID()
+		own, status := h.checkFee(t, fee, collector.Num, creation)
 		switch {
 		case status != okay:
 			return status
 		case !own:
 		case creation && !h.signedBy(collector):
 			return hapi.ResponseCodeEnum_INVALID_SIGNATURE
-		case h.relation(collector.num, t.ID.Num) != nil:
+		case h.relation(collector.Num, t.ID.Num) != nil:
 		case !creation:
 			return hapi.ResponseCodeEnum_TOKEN_NOT_ASSOCIATED_TO_FEE_COLLECTOR
 		default:
-			h.associate(t, collector.num, false)
-			h.did().Associations = append(h.did().Associations, Association{t.ID, hedera.Entity(collector.num)})
+			h.associate(t, collector.Num, false)
+			h.did().Associations = append(h.did().Associations, Association{t.ID, hedera.Entity(collector.Num)})
 		}
 		t.Fees = append(t.Fees, fee)
 	}
@@ -48,7 +49,7 @@ func (h *handling) setFees(t *Token, fees []*hapi.CustomFee, creation bool) hede
 }
 
 // checkFee tells whether a fee is collected in units of its own token.
-func (h *handling) checkFee(t *Token, fee *hapi.CustomFee, collector int64, creation bool) (own bool, _ hedera.Status) {
+func (h *handling) checkFee(t *state.Token, fee *hapi.CustomFee, collector int64, creation bool) (own bool, _ hedera.Status) {
 	switch kind := fee.GetFee().(type) {
 	case *hapi.CustomFee_FixedFee:
 		return h.checkFixed(t, kind.FixedFee, collector, creation)
@@ -87,7 +88,7 @@ func (h *handling) checkFee(t *Token, fee *hapi.CustomFee, collector int64, crea
 }
 
 // checkFixed also puts the token itself where a fee names none by number 0.
-func (h *handling) checkFixed(t *Token, fee *hapi.FixedFee, collector int64, creation bool) (own bool, _ hedera.Status) {
+func (h *handling) checkFixed(t *state.Token, fee *hapi.FixedFee, collector int64, creation bool) (own bool, _ hedera.Status) {
 	id := fee.GetDenominatingTokenId()
 	switch {
 	case fee.GetAmount() <= 0:
@@ -134,7 +135,7 @@ func (p *plan) assess() hedera.Status {
 
 // exempt tells whether an account pays no fee: the treasury, the collector, and all
 // collectors where the fee says so.
-func exempt(t *Token, fee *hapi.CustomFee, account int64) bool {
+func exempt(t *state.Token, fee *hapi.CustomFee, account int64) bool {
 	collects := func(f *hapi.CustomFee) bool { return f.GetFeeCollectorAccountId().GetAccountNum() == account }
 	return account == t.Treasury.Num || collects(fee) ||
 		fee.GetAllCollectorsAreExempt() && slices.ContainsFunc(t.Fees, collects)
@@ -150,7 +151,7 @@ func (p *plan) assessFungible(tp *tokenPlan) hedera.Status {
 			continue
 		}
 		for _, fee := range tp.t.Fees {
-			if exempt(tp.t, fee, e.a.num) {
+			if exempt(tp.t, fee, e.a.Num) {
 				continue
 			}
 			fixed := fee.GetFixedFee()
@@ -168,17 +169,17 @@ func (p *plan) assessFungible(tp *tokenPlan) hedera.Status {
 	return okay
 }
 
-func (p *plan) collector(fee *hapi.CustomFee) *ovAccount {
-	return p.h.o.entityAccount(fee.GetFeeCollectorAccountId().GetAccountNum())
+func (p *plan) collector(fee *hapi.CustomFee) *state.Party {
+	return p.h.o.EntityAccount(fee.GetFeeCollectorAccountId().GetAccountNum())
 }
 
 // charge takes a fixed fee.
-func (p *plan) charge(of *Token, payer *ovAccount, fee *hapi.FixedFee, collector *ovAccount, depth int) hedera.Status {
+func (p *plan) charge(of *state.Token, payer *state.Party, fee *hapi.FixedFee, collector *state.Party, depth int) hedera.Status {
 	if payer == collector {
 		return okay
 	}
 	id := fee.GetDenominatingTokenId()
-	assessed := AssessedFee{Amount: fee.GetAmount(), Collector: hedera.Entity(collector.num), Payers: []hedera.ID{hedera.Entity(payer.num)}}
+	assessed := AssessedFee{Amount: fee.GetAmount(), Collector: hedera.Entity(collector.Num), Payers: []hedera.ID{hedera.Entity(payer.Num)}}
 	if id == nil {
 		add(&p.hbar, payer, -fee.GetAmount(), true)
 		add(&p.hbar, collector, fee.GetAmount(), false)
@@ -189,7 +190,7 @@ func (p *plan) charge(of *Token, payer *ovAccount, fee *hapi.FixedFee, collector
 	if status != okay {
 		return status
 	}
-	if p.h.relation(payer.num, denomination.ID.Num) == nil {
+	if p.h.relation(payer.Num, denomination.ID.Num) == nil {
 		return hapi.ResponseCodeEnum_TOKEN_NOT_ASSOCIATED_TO_ACCOUNT
 	}
 	tp := p.of(denomination)
@@ -203,7 +204,7 @@ func (p *plan) charge(of *Token, payer *ovAccount, fee *hapi.FixedFee, collector
 	for _, next := range denomination.Fees {
 		fixed := next.GetFixedFee()
 		switch {
-		case fixed == nil || exempt(denomination, next, payer.num):
+		case fixed == nil || exempt(denomination, next, payer.Num):
 			continue
 		case depth >= maxFeeDepth:
 			return hapi.ResponseCodeEnum_CUSTOM_FEE_CHARGING_EXCEEDED_MAX_RECURSION_DEPTH
@@ -227,10 +228,10 @@ func (p *plan) chargeFraction(tp *tokenPlan, moved []entry, sender entry, fee *h
 	if amount == 0 {
 		return okay
 	}
-	assessed := AssessedFee{Amount: amount, Token: tp.t.ID, Collector: hedera.Entity(collector.num)}
+	assessed := AssessedFee{Amount: amount, Token: tp.t.ID, Collector: hedera.Entity(collector.Num)}
 	if f.GetNetOfTransfers() {
 		add(&tp.entries, sender.a, -amount, true)
-		assessed.Payers = []hedera.ID{hedera.Entity(sender.a.num)}
+		assessed.Payers = []hedera.ID{hedera.Entity(sender.a.Num)}
 	} else {
 		received := int64(0)
 		for _, e := range moved {
@@ -250,7 +251,7 @@ func (p *plan) chargeFraction(tp *tokenPlan, moved []entry, sender entry, fee *h
 			}
 			left -= share
 			add(&tp.entries, e.a, -share, false)
-			assessed.Payers = append(assessed.Payers, hedera.Entity(e.a.num))
+			assessed.Payers = append(assessed.Payers, hedera.Entity(e.a.Num))
 		}
 	}
 	add(&tp.entries, collector, amount, false)
@@ -262,10 +263,10 @@ func (p *plan) chargeFraction(tp *tokenPlan, moved []entry, sender entry, fee *h
 func fraction(amount int64, f *hapi.Fraction) int64 {
 	high, low := bits.Mul64(uint64(amount), uint64(f.GetNumerator()))
 	if high >= uint64(f.GetDenominator()) {
-		return every
+		return state.Last
 	}
 	part, _ := bits.Div64(high, low, uint64(f.GetDenominator()))
-	return int64(min(part, every))
+	return int64(min(part, state.Last))
 }
 
 // assessNFTs takes fixed fees of every NFT from its sender, and royalties once from each
@@ -274,10 +275,10 @@ func (p *plan) assessNFTs(tp *tokenPlan) hedera.Status {
 	gains := p.gains()
 	var settled []int64 // senders whose royalties are done
 	for _, move := range tp.nfts {
-		from := p.h.o.entityAccount(move.nft.Owner.Num)
-		royalties := !slices.Contains(settled, from.num)
+		from := p.h.o.EntityAccount(move.nft.Owner.Num)
+		royalties := !slices.Contains(settled, from.Num)
 		for _, fee := range tp.t.Fees {
-			if exempt(tp.t, fee, from.num) {
+			if exempt(tp.t, fee, from.Num) {
 				continue
 			}
 			status := okay
@@ -290,15 +291,15 @@ func (p *plan) assessNFTs(tp *tokenPlan) hedera.Status {
 				return status
 			}
 		}
-		settled = append(settled, from.num)
+		settled = append(settled, from.Num)
 	}
 	return okay
 }
 
 // gain is what an account gets by the transfer itself, hbar where the token is nil.
 type gain struct {
-	t      *Token
-	a      *ovAccount
+	t      *state.Token
+	a      *state.Party
 	amount int64
 }
 
@@ -320,7 +321,7 @@ func (p *plan) gains() (list []gain) {
 
 // chargeRoyalty takes a part of what the sender gets for an NFT. Where that is nothing, the
 // receiver pays the fallback fee and must agree.
-func (p *plan) chargeRoyalty(t *Token, gains []gain, from, to *ovAccount, fee *hapi.CustomFee) hedera.Status {
+func (p *plan) chargeRoyalty(t *state.Token, gains []gain, from, to *state.Party, fee *hapi.CustomFee) hedera.Status {
 	royalty, collector, paid := fee.GetRoyaltyFee(), p.collector(fee), false
 	for _, g := range gains {
 		if g.a != from {
@@ -331,9 +332,9 @@ func (p *plan) chargeRoyalty(t *Token, gains []gain, from, to *ovAccount, fee *h
 		if amount == 0 {
 			continue
 		}
-		list, assessed := &p.hbar, AssessedFee{Amount: amount, Collector: hedera.Entity(collector.num), Payers: []hedera.ID{hedera.Entity(from.num)}}
+		list, assessed := &p.hbar, AssessedFee{Amount: amount, Collector: hedera.Entity(collector.Num), Payers: []hedera.ID{hedera.Entity(from.Num)}}
 		if g.t != nil {
-			if p.h.relation(collector.num, g.t.ID.Num) == nil {
+			if p.h.relation(collector.Num, g.t.ID.Num) == nil {
 				return hapi.ResponseCodeEnum_TOKEN_NOT_ASSOCIATED_TO_FEE_COLLECTOR
 			}
 			list, assessed.Token = &p.of(g.t).entries, g.t.ID
@@ -343,7 +344,7 @@ func (p *plan) chargeRoyalty(t *Token, gains []gain, from, to *ovAccount, fee *h
 		p.h.did().Fees = append(p.h.did().Fees, assessed)
 	}
 	fallback := royalty.GetFallbackFee()
-	if paid || fallback == nil || exempt(t, fee, to.num) {
+	if paid || fallback == nil || exempt(t, fee, to.Num) {
 		return okay
 	}
 	if !p.h.signedBy(to) {

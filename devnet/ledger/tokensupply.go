@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -51,7 +52,7 @@ func pureSupply(body interface {
 	return okay
 }
 
-func supplyKey(k *TokenKeys) *hapi.Key { return k.Supply }
+func supplyKey(k *state.TokenKeys) *hapi.Key { return k.Supply }
 
 // tokenMint adds to the supply, in the treasury. Metadata mint nothing of a fungible token.
 func (h *handling) tokenMint(body *hapi.TokenMintTransactionBody) hedera.Status {
@@ -75,13 +76,13 @@ func (h *handling) tokenMint(body *hapi.TokenMintTransactionBody) hedera.Status 
 }
 
 // changeSupply writes a token with its new supply and the balance that came of it.
-func (h *handling) changeSupply(t *Token, account, amount int64) hedera.Status {
+func (h *handling) changeSupply(t *state.Token, account, amount int64) hedera.Status {
 	h.putToken(t)
 	h.did().TokenSupply = t.Supply
 	return h.adjust(t, account, amount, false)
 }
 
-func (h *handling) mintNFTs(t *Token, metadata [][]byte) hedera.Status {
+func (h *handling) mintNFTs(t *state.Token, metadata [][]byte) hedera.Status {
 	switch {
 	case len(metadata) == 0:
 		return hapi.ResponseCodeEnum_INVALID_TOKEN_MINT_METADATA
@@ -99,7 +100,7 @@ func (h *handling) mintNFTs(t *Token, metadata [][]byte) hedera.Status {
 	for _, m := range metadata {
 		t.LastSerial++
 		t.Supply++
-		h.o.nfts.set(nftKey{t.ID.Num, t.LastSerial}, &NFT{
+		h.o.NFTs.Set(state.NFTKey{Token: t.ID.Num, Serial: t.LastSerial}, &state.NFT{
 			Token: t.ID, Serial: t.LastSerial, Owner: t.Treasury, Metadata: m,
 			Created: h.r.Consensus, Modified: h.r.Consensus,
 		})
@@ -134,7 +135,7 @@ func (h *handling) tokenBurn(body *hapi.TokenBurnTransactionBody) hedera.Status 
 
 // tokenWipe takes from the supply what an account holds.
 func (h *handling) tokenWipe(body *hapi.TokenWipeAccountTransactionBody) hedera.Status {
-	old, status := h.keyedToken(body.GetToken(), func(k *TokenKeys) *hapi.Key { return k.Wipe }, hapi.ResponseCodeEnum_TOKEN_HAS_NO_WIPE_KEY)
+	old, status := h.keyedToken(body.GetToken(), func(k *state.TokenKeys) *hapi.Key { return k.Wipe }, hapi.ResponseCodeEnum_TOKEN_HAS_NO_WIPE_KEY)
 	if status != okay {
 		return status
 	}
@@ -142,34 +143,34 @@ func (h *handling) tokenWipe(body *hapi.TokenWipeAccountTransactionBody) hedera.
 	if status != okay {
 		return status
 	}
-	if status := h.mayHold(old, a.num); status != okay {
+	if status := h.mayHold(old, a.Num); status != okay {
 		return status
 	}
-	r := h.relation(a.num, old.ID.Num)
+	r := h.relation(a.Num, old.ID.Num)
 	t := *old
 	switch {
-	case a.num == t.Treasury.Num:
+	case a.Num == t.Treasury.Num:
 		return hapi.ResponseCodeEnum_CANNOT_WIPE_TOKEN_TREASURY_ACCOUNT
 	case t.NonFungible:
-		return h.destroy(&t, a.num, body.GetSerialNumbers(), hapi.ResponseCodeEnum_ACCOUNT_DOES_NOT_OWN_WIPED_NFT, hapi.ResponseCodeEnum_INVALID_WIPING_AMOUNT)
+		return h.destroy(&t, a.Num, body.GetSerialNumbers(), hapi.ResponseCodeEnum_ACCOUNT_DOES_NOT_OWN_WIPED_NFT, hapi.ResponseCodeEnum_INVALID_WIPING_AMOUNT)
 	case body.GetAmount() > uint64(r.Balance):
 		return hapi.ResponseCodeEnum_INVALID_WIPING_AMOUNT
 	}
 	t.Supply -= int64(body.GetAmount())
 	changed := *r
 	changed.Balance -= int64(body.GetAmount())
-	h.o.setRelation(a.num, t.ID.Num, &changed)
+	h.o.SetRelation(a.Num, t.ID.Num, &changed)
 	did := h.did()
 	did.TokenSupply = t.Supply
 	if body.GetAmount() > 0 {
-		did.Tokens = append(did.Tokens, TokenTransfer{Token: t.ID, Account: hedera.Entity(a.num), Amount: -int64(body.GetAmount())})
+		did.Tokens = append(did.Tokens, TokenTransfer{Token: t.ID, Account: hedera.Entity(a.Num), Amount: -int64(body.GetAmount())})
 	}
 	h.putToken(&t)
 	return okay
 }
 
 // destroy ends NFTs of one owner. It is the same to name one twice.
-func (h *handling) destroy(t *Token, owner int64, serials []int64, foreign, none hedera.Status) hedera.Status {
+func (h *handling) destroy(t *state.Token, owner int64, serials []int64, foreign, none hedera.Status) hedera.Status {
 	serials = slices.Compact(slices.Sorted(slices.Values(serials)))
 	switch {
 	case len(serials) == 0:
@@ -178,7 +179,7 @@ func (h *handling) destroy(t *Token, owner int64, serials []int64, foreign, none
 		return hapi.ResponseCodeEnum_BATCH_SIZE_LIMIT_EXCEEDED
 	}
 	for _, serial := range serials {
-		nft := h.o.nfts.get(nftKey{t.ID.Num, serial})
+		nft := h.o.NFTs.Get(state.NFTKey{Token: t.ID.Num, Serial: serial})
 		switch {
 		case nft == nil || nft.Deleted:
 			return hapi.ResponseCodeEnum_INVALID_NFT_ID
@@ -195,10 +196,10 @@ func (h *handling) destroy(t *Token, owner int64, serials []int64, foreign, none
 }
 
 // end takes an NFT away from its owner for good.
-func (h *handling) end(t *Token, nft *NFT) {
+func (h *handling) end(t *state.Token, nft *state.NFT) {
 	gone := *nft
 	gone.Deleted, gone.Owner, gone.Spender, gone.Delegating, gone.Modified = true, hedera.ID{}, hedera.ID{}, hedera.ID{}, h.r.Consensus
-	h.o.nfts.set(nftKey{t.ID.Num, nft.Serial}, &gone)
+	h.o.NFTs.Set(state.NFTKey{Token: t.ID.Num, Serial: nft.Serial}, &gone)
 	did := h.did()
 	did.NFTs = append(did.NFTs, NFTTransfer{Token: t.ID, Serial: nft.Serial, Sender: nft.Owner})
 }
@@ -225,7 +226,7 @@ func (h *handling) tokenUpdateNFTs(body *hapi.TokenUpdateNftsTransactionBody) he
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	}
 	for _, serial := range body.GetSerialNumbers() {
-		nft := h.o.nfts.get(nftKey{t.ID.Num, serial})
+		nft := h.o.NFTs.Get(state.NFTKey{Token: t.ID.Num, Serial: serial})
 		switch {
 		case nft == nil || nft.Deleted:
 			return hapi.ResponseCodeEnum_INVALID_NFT_ID
@@ -236,7 +237,7 @@ func (h *handling) tokenUpdateNFTs(body *hapi.TokenUpdateNftsTransactionBody) he
 		}
 		changed := *nft
 		changed.Metadata, changed.Modified = body.GetMetadata().GetValue(), h.r.Consensus
-		h.o.nfts.set(nftKey{t.ID.Num, serial}, &changed)
+		h.o.NFTs.Set(state.NFTKey{Token: t.ID.Num, Serial: serial}, &changed)
 	}
 	h.r.Entity = t.ID
 	return okay

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -18,36 +19,6 @@ const (
 	topicHashVersion = 3
 )
 
-// Topic is a topic as it was at one moment. The slices and messages in it are shared and
-// must not be changed.
-type Topic struct {
-	ID               hedera.ID
-	Memo             string
-	AdminKey         *hapi.Key // nil for none, as the other keys
-	SubmitKey        *hapi.Key
-	FeeScheduleKey   *hapi.Key
-	ExemptKeys       []*hapi.Key // whose signers pay no custom fees
-	Fees             []*hapi.FixedCustomFee
-	FeesSince        hedera.Timestamp
-	AutoRenewAccount hedera.ID
-	AutoRenewPeriod  int64
-	Sequence         int64 // number of messages so far
-	RunningHash      Hash48
-	Created          hedera.Timestamp
-	Modified         hedera.Timestamp // when anything but its messages last changed
-	Expires          hedera.Timestamp
-	Deleted          bool
-}
-
-// TopicMessage is a message as its record has it.
-type TopicMessage struct {
-	Topic       hedera.ID
-	Contents    []byte
-	Sequence    int64
-	RunningHash Hash48
-	Chunk       *hapi.ConsensusMessageChunkInfo // nil for a message in one piece
-}
-
 func topicNum(id *hapi.TopicID) int64 {
 	if id.GetShardNum() != 0 || id.GetRealmNum() != 0 {
 		return 0
@@ -55,26 +26,26 @@ func topicNum(id *hapi.TopicID) int64 {
 	return id.GetTopicNum()
 }
 
-func (h *handling) topic(id *hapi.TopicID) (*Topic, hedera.Status) {
-	t := h.o.topics.get(topicNum(id))
+func (h *handling) topic(id *hapi.TopicID) (*state.Topic, hedera.Status) {
+	t := h.o.Topics.Get(topicNum(id))
 	if t == nil || t.Deleted {
 		return nil, hapi.ResponseCodeEnum_INVALID_TOPIC_ID
 	}
 	return t, okay
 }
 
-func (h *handling) putTopic(t *Topic) hedera.Status {
-	h.o.topics.set(t.ID.Num, t)
+func (h *handling) putTopic(t *state.Topic) hedera.Status {
+	h.o.Topics.Set(t.ID.Num, t)
 	h.r.Entity = t.ID
 	return okay
 }
 
 func (h *handling) topicCreate(body *hapi.ConsensusCreateTopicTransactionBody) hedera.Status {
-	t := &Topic{
+	t := &state.Topic{
 		ID: hedera.Entity(h.newNum()), Memo: body.GetMemo(), Created: h.r.Consensus, Modified: h.r.Consensus,
 		FeesSince: h.r.Consensus, AutoRenewPeriod: body.GetAutoRenewPeriod().GetSeconds(),
 	}
-	for _, r := range t.roles(body) {
+	for _, r := range topicRoles(t, body) {
 		if r.given.GetKey() != nil && !hapikey.Empty(r.given) {
 			if !hapikey.Valid(r.given) {
 				return r.invalid
@@ -102,8 +73,8 @@ func (h *handling) topicCreate(body *hapi.ConsensusCreateTopicTransactionBody) h
 	return h.putTopic(t)
 }
 
-// roles are the keys that a body gives a topic.
-func (t *Topic) roles(body interface {
+// topicRoles are the keys that a body gives a topic.
+func topicRoles(t *state.Topic, body interface {
 	GetAdminKey() *hapi.Key
 	GetSubmitKey() *hapi.Key
 	GetFeeScheduleKey() *hapi.Key
@@ -125,7 +96,7 @@ func topicPeriod(d *hapi.Duration) hedera.Status {
 }
 
 // topicRenewal sets the account that renews a topic; only topics with an admin key have one.
-func (h *handling) topicRenewal(t *Topic, id *hapi.AccountID) hedera.Status {
+func (h *handling) topicRenewal(t *state.Topic, id *hapi.AccountID) hedera.Status {
 	if id == nil || id.GetAccount() == nil {
 		return okay
 	}
@@ -137,7 +108,7 @@ func (h *handling) topicRenewal(t *Topic, id *hapi.AccountID) hedera.Status {
 }
 
 // topicFees sets what a message costs whoever submits it.
-func (h *handling) topicFees(t *Topic, fees []*hapi.FixedCustomFee, exempt []*hapi.Key) hedera.Status {
+func (h *handling) topicFees(t *state.Topic, fees []*hapi.FixedCustomFee, exempt []*hapi.Key) hedera.Status {
 	if len(fees) > maxCustomFees {
 		return hapi.ResponseCodeEnum_CUSTOM_FEES_LIST_TOO_LONG
 	}
@@ -157,8 +128,8 @@ func (h *handling) topicFees(t *Topic, fees []*hapi.FixedCustomFee, exempt []*ha
 		if fee.GetFixedFee() == nil {
 			return hapi.ResponseCodeEnum_CUSTOM_FEE_NOT_FULLY_SPECIFIED
 		}
-		fee.FeeCollectorAccountId = hedera.Entity(collector.num).AccountID()
-		if _, status := h.checkFixed(&Token{}, fee.GetFixedFee(), collector.num, false); status != okay {
+		fee.FeeCollectorAccountId = hedera.Entity(collector.Num).AccountID()
+		if _, status := h.checkFixed(&state.Token{}, fee.GetFixedFee(), collector.Num, false); status != okay {
 			return status
 		}
 		t.Fees = append(t.Fees, fee)
@@ -230,8 +201,8 @@ func (h *handling) topicUpdate(body *hapi.ConsensusUpdateTopicTransactionBody) h
 }
 
 // topicKeys replaces keys; an empty list removes one.
-func (h *handling) topicKeys(t *Topic, body *hapi.ConsensusUpdateTopicTransactionBody) hedera.Status {
-	for i, r := range t.roles(body) {
+func (h *handling) topicKeys(t *state.Topic, body *hapi.ConsensusUpdateTopicTransactionBody) hedera.Status {
+	for i, r := range topicRoles(t, body) {
 		switch {
 		case r.given == nil:
 		case r.given.GetKey() == nil, hapikey.Empty(r.given):
@@ -283,7 +254,7 @@ func (h *handling) topicSubmit(body *hapi.ConsensusSubmitMessageTransactionBody)
 	t := *old
 	t.Sequence++
 	t.RunningHash = h.runningHash(&t, body.GetMessage())
-	h.did().Message = &TopicMessage{
+	h.did().Message = &state.TopicMessage{
 		Topic: t.ID, Contents: body.GetMessage(), Sequence: t.Sequence, RunningHash: t.RunningHash, Chunk: body.GetChunkInfo(),
 	}
 	return h.putTopic(&t)
@@ -307,7 +278,7 @@ func (h *handling) checkChunk(chunk *hapi.ConsensusMessageChunkInfo) hedera.Stat
 }
 
 // chargeTopic takes the custom fees of a message from its payer, up to what the payer allows.
-func (h *handling) chargeTopic(t *Topic) hedera.Status {
+func (h *handling) chargeTopic(t *state.Topic) hedera.Status {
 	payer := h.account(h.sub.Payer)
 	for _, key := range t.ExemptKeys {
 		if h.signed(key) {
@@ -316,8 +287,8 @@ func (h *handling) chargeTopic(t *Topic) hedera.Status {
 	}
 	var due []*hapi.FixedCustomFee
 	for _, fee := range t.Fees {
-		in := h.o.tokens.get(tokenNum(fee.GetFixedFee().GetDenominatingTokenId()))
-		if fee.GetFeeCollectorAccountId().GetAccountNum() != payer.num && (in == nil || in.Treasury.Num != payer.num) {
+		in := h.o.Tokens.Get(tokenNum(fee.GetFixedFee().GetDenominatingTokenId()))
+		if fee.GetFeeCollectorAccountId().GetAccountNum() != payer.Num && (in == nil || in.Treasury.Num != payer.Num) {
 			due = append(due, fee)
 		}
 	}
@@ -326,8 +297,8 @@ func (h *handling) chargeTopic(t *Topic) hedera.Status {
 	}
 	p := newPlan(h)
 	for _, fee := range due {
-		collector := h.o.entityAccount(fee.GetFeeCollectorAccountId().GetAccountNum())
-		if status := p.charge(&Token{}, payer, fee.GetFixedFee(), collector, 1); status != okay {
+		collector := h.o.EntityAccount(fee.GetFeeCollectorAccountId().GetAccountNum())
+		if status := p.charge(&state.Token{}, payer, fee.GetFixedFee(), collector, 1); status != okay {
 			return status
 		}
 	}
@@ -370,7 +341,7 @@ func (h *handling) allowsFees(due []*hapi.FixedCustomFee) hedera.Status {
 
 // runningHash chains a message to those before it. The network hashes what Java's object
 // streams make of the parts, which begins each array with its class.
-func (h *handling) runningHash(t *Topic, message []byte) Hash48 {
+func (h *handling) runningHash(t *state.Topic, message []byte) state.Hash48 {
 	stream := []byte{0xac, 0xed, 0, 5}
 	stream = append(stream, 0x75, 0x72, 0, 2, '[', 'B', 0xac, 0xf3, 0x17, 0xf8, 0x06, 0x08, 0x54, 0xe0, 2, 0, 0, 0x78, 0x70)
 	stream = binary.BigEndian.AppendUint32(stream, uint32(len(t.RunningHash)))

@@ -5,6 +5,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -19,26 +20,26 @@ type plan struct {
 	before  int  // how many accounts the transaction had made
 }
 
-func newPlan(h *handling) *plan { return &plan{h: h, before: len(h.o.creations())} }
+func newPlan(h *handling) *plan { return &plan{h: h, before: len(h.o.Creations())} }
 
 // tokenPlan is the part of a plan for one token.
 type tokenPlan struct {
-	t       *Token
+	t       *state.Token
 	entries []*entry
 	nfts    []nftMove
 }
 
 // entry is a net change of one account's balance.
 type entry struct {
-	a        *ovAccount
+	a        *state.Party
 	amount   int64
 	approval bool
 	fee      bool // a custom fee is part of it
 }
 
 type nftMove struct {
-	nft      *NFT
-	to       *ovAccount
+	nft      *state.NFT
+	to       *state.Party
 	approval bool
 }
 
@@ -122,7 +123,7 @@ func (p *plan) do(steps ...func() hedera.Status) hedera.Status {
 			return status
 		}
 	}
-	for _, a := range p.h.o.creations()[p.before:] {
+	for _, a := range p.h.o.Creations()[p.before:] {
 		p.h.createdByTransfer(a)
 	}
 	return okay
@@ -174,7 +175,7 @@ func (p *plan) addTokens(list *hapi.TokenTransferList) hedera.Status {
 }
 
 // of returns the part of the plan for a token.
-func (p *plan) of(t *Token) *tokenPlan {
+func (p *plan) of(t *state.Token) *tokenPlan {
 	for _, tp := range p.tokens {
 		if tp.t.ID == t.ID {
 			return tp
@@ -195,11 +196,11 @@ func (p *plan) addNFT(tp *tokenPlan, listed *hapi.NftTransfer) hedera.Status {
 	if status != okay {
 		return status
 	}
-	nft := h.o.nfts.get(nftKey{tp.t.ID.Num, listed.GetSerialNumber()})
+	nft := h.o.NFTs.Get(state.NFTKey{Token: tp.t.ID.Num, Serial: listed.GetSerialNumber()})
 	switch {
 	case nft == nil || nft.Deleted:
 		return hapi.ResponseCodeEnum_INVALID_NFT_ID
-	case nft.Owner.Num != from.num:
+	case nft.Owner.Num != from.Num:
 		return hapi.ResponseCodeEnum_SENDER_DOES_NOT_OWN_NFT_SERIAL_NO
 	case listed.GetIsApproval() && !h.mayTransfer(nft):
 		return hapi.ResponseCodeEnum_SPENDER_DOES_NOT_HAVE_ALLOWANCE
@@ -211,30 +212,30 @@ func (p *plan) addNFT(tp *tokenPlan, listed *hapi.NftTransfer) hedera.Status {
 }
 
 // mayTransfer tells whether the payer was approved for an NFT.
-func (h *handling) mayTransfer(nft *NFT) bool {
+func (h *handling) mayTransfer(nft *state.NFT) bool {
 	if nft.Spender == h.sub.Payer {
 		return true
 	}
-	all := h.o.nftAllowances.get(allowanceKey{Owner: nft.Owner.Num, Token: nft.Token.Num, Spender: h.sub.Payer.Num})
+	all := h.o.NFTAllowances.Get(state.AllowanceKey{Owner: nft.Owner.Num, Token: nft.Token.Num, Spender: h.sub.Payer.Num})
 	return all != nil && all.Approved
 }
 
 // party resolves one side of a transfer and checks that it agreed.
-func (p *plan) party(listed *hapi.AccountAmount, token int64) (*ovAccount, hedera.Status) {
+func (p *plan) party(listed *hapi.AccountAmount, token int64) (*state.Party, hedera.Status) {
 	h := p.h
 	if listed.GetAmount() > 0 {
 		return p.receiver(listed.GetAccountID())
 	}
 	a := h.resolve(listed.GetAccountID())
 	switch {
-	case a != nil && a.deleted():
+	case a != nil && a.Deleted():
 		return nil, hapi.ResponseCodeEnum_ACCOUNT_DELETED
-	case a == nil || !a.exists:
+	case a == nil || !a.Exists:
 		return nil, hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
 	case listed.GetAmount() == 0:
 		return a, okay
 	case listed.GetIsApproval():
-		return a, h.spend(a.num, token, -listed.GetAmount())
+		return a, h.spend(a.Num, token, -listed.GetAmount())
 	case !h.signedBy(a):
 		return nil, hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	}
@@ -242,21 +243,21 @@ func (p *plan) party(listed *hapi.AccountAmount, token int64) (*ovAccount, heder
 }
 
 // receiver resolves who gets something, and creates it where the id is an unused alias.
-func (p *plan) receiver(id *hapi.AccountID) (*ovAccount, hedera.Status) {
+func (p *plan) receiver(id *hapi.AccountID) (*state.Party, hedera.Status) {
 	a := p.h.resolve(id)
 	switch {
-	case a == nil || !a.exists:
+	case a == nil || !a.Exists:
 		return p.h.missingParty(a, id.GetAlias())
-	case a.wantsSignature() && !p.airdrop && !p.h.signedBy(a):
+	case a.WantsSignature() && !p.airdrop && !p.h.signedBy(a):
 		return nil, hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	}
 	return a, okay
 }
 
 // missingParty creates the receiver of a credit to an unused alias.
-func (h *handling) missingParty(a *ovAccount, alias []byte) (*ovAccount, hedera.Status) {
+func (h *handling) missingParty(a *state.Party, alias []byte) (*state.Party, hedera.Status) {
 	switch {
-	case a != nil && a.deleted():
+	case a != nil && a.Deleted():
 		return nil, hapi.ResponseCodeEnum_ACCOUNT_DELETED
 	case len(alias) == 0:
 		return nil, hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
@@ -264,7 +265,7 @@ func (h *handling) missingParty(a *ovAccount, alias []byte) (*ovAccount, hedera.
 		if _, longZero := hedera.FromLongZero(common.Address(alias)); longZero {
 			return nil, hapi.ResponseCodeEnum_INVALID_ALIAS_KEY
 		}
-		h.o.create(a, true)
+		h.o.Create(a, true)
 		return a, okay
 	}
 	key := aliasKey(alias)
@@ -278,21 +279,21 @@ func (h *handling) missingParty(a *ovAccount, alias []byte) (*ovAccount, hedera.
 
 // spend takes an amount from what an owner lets the payer spend.
 func (h *handling) spend(owner, token, amount int64) hedera.Status {
-	key := allowanceKey{Owner: owner, Token: token, Spender: h.sub.Payer.Num}
-	allowance := h.o.allowances.get(key)
+	key := state.AllowanceKey{Owner: owner, Token: token, Spender: h.sub.Payer.Num}
+	allowance := h.o.Allowances.Get(key)
 	switch {
 	case allowance == nil:
 		return hapi.ResponseCodeEnum_SPENDER_DOES_NOT_HAVE_ALLOWANCE
 	case allowance.Amount < amount || amount < 0: // the amount of a debit may be the one without a negative
 		return hapi.ResponseCodeEnum_AMOUNT_EXCEEDS_ALLOWANCE
 	case allowance.Amount == amount:
-		h.o.allowances.set(key, nil)
+		h.o.Allowances.Set(key, nil)
 		return okay
 	}
 	left := *allowance
 	left.Amount -= amount
 	left.Since = h.r.Consensus
-	h.o.allowances.set(key, &left)
+	h.o.Allowances.Set(key, &left)
 	return okay
 }
 
@@ -313,7 +314,7 @@ func (p *plan) associate() hedera.Status {
 	return okay
 }
 
-func (p *plan) ensureRelation(t *Token, a *ovAccount, receives bool) hedera.Status {
+func (p *plan) ensureRelation(t *state.Token, a *state.Party, receives bool) hedera.Status {
 	if p.h.relation(p.h.numberOf(a), t.ID.Num) != nil {
 		return okay
 	}
@@ -324,7 +325,7 @@ func (p *plan) ensureRelation(t *Token, a *ovAccount, receives bool) hedera.Stat
 }
 
 // add changes an account's part of a list.
-func add(list *[]*entry, a *ovAccount, amount int64, fee bool) {
+func add(list *[]*entry, a *state.Party, amount int64, fee bool) {
 	for _, e := range *list {
 		if e.a == a {
 			e.amount, e.fee = e.amount+amount, e.fee || fee
@@ -336,18 +337,18 @@ func add(list *[]*entry, a *ovAccount, amount int64, fee bool) {
 
 func (p *plan) moveHbar() hedera.Status {
 	for _, e := range p.hbar {
-		next := int64(e.a.tinybar()) + e.amount
+		next := int64(e.a.Tinybar()) + e.amount
 		switch {
-		case e.a.deleted(): // a collector of fees: the parties of a transfer were checked
+		case e.a.Deleted(): // a collector of fees: the parties of a transfer were checked
 			return hapi.ResponseCodeEnum_ACCOUNT_DELETED
 		case next < 0 && e.fee:
 			return hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE_FOR_CUSTOM_FEE
 		case next < 0:
 			return hapi.ResponseCodeEnum_INSUFFICIENT_ACCOUNT_BALANCE
 		}
-		p.h.o.setTinybar(e.a, hedera.Tinybar(next))
+		p.h.o.PutTinybar(e.a, hedera.Tinybar(next))
 		if e.approval {
-			p.h.approved = append(p.h.approved, e.a.num)
+			p.h.approved = append(p.h.approved, e.a.Num)
 		}
 		if e.amount != 0 && p.h.child {
 			p.h.r.Transfers = append(p.h.r.Transfers, Transfer{
@@ -366,10 +367,10 @@ func (p *plan) moveTokens() hedera.Status {
 				if (e.amount < 0) != debits {
 					continue
 				}
-				if e.a.deleted() {
+				if e.a.Deleted() {
 					return hapi.ResponseCodeEnum_ACCOUNT_DELETED
 				}
-				status := p.h.adjust(tp.t, e.a.num, e.amount, e.approval)
+				status := p.h.adjust(tp.t, e.a.Num, e.amount, e.approval)
 				if status == hapi.ResponseCodeEnum_INSUFFICIENT_TOKEN_BALANCE && e.fee {
 					status = hapi.ResponseCodeEnum_INSUFFICIENT_SENDER_ACCOUNT_BALANCE_FOR_CUSTOM_FEE
 				}
@@ -379,7 +380,7 @@ func (p *plan) moveTokens() hedera.Status {
 			}
 		}
 		for _, move := range tp.nfts {
-			if status := p.h.moveNFT(tp.t, move.nft, move.to.num, move.approval); status != okay {
+			if status := p.h.moveNFT(tp.t, move.nft, move.to.Num, move.approval); status != okay {
 				return status
 			}
 		}

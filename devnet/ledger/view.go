@@ -8,6 +8,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hedera"
 )
 
@@ -15,41 +16,46 @@ import (
 // their records, and the state at the end of the newest of them. It never changes
 // and may be shared; what it shows goes away only when it falls out of the
 // ledger's history.
-type View struct{ reader }
+type View struct {
+	l      *Ledger
+	reader state.Reader
+}
 
-func (l *Ledger) viewAt(asOf int64) *View { return &View{reader{l: l, asOf: asOf, shared: true}} }
+func (l *Ledger) viewAt(asOf int64) *View {
+	return &View{l, state.Reader{Store: l.store, AsOf: asOf, Shared: true}}
+}
 
 // At returns the view as it was at t, which may lie inside a block: what happened
 // later is invisible. A time after the view's own gives the view itself.
 func (v *View) At(t hedera.Timestamp) *View {
-	return v.l.viewAt(min(t.UnixNano(), v.asOf))
+	return v.l.viewAt(min(t.UnixNano(), v.reader.AsOf))
 }
 
 // Time returns the consensus time the view stands at.
-func (v *View) Time() hedera.Timestamp { return hedera.FromNanos(v.asOf) }
+func (v *View) Time() hedera.Timestamp { return hedera.FromNanos(v.reader.AsOf) }
 
 // LatestBlock returns the newest block. There is always one: block 0 is made
 // with the ledger.
 func (v *View) LatestBlock() *Block {
-	v.l.mu.RLock()
-	defer v.l.mu.RUnlock()
-	return v.l.chain.latest(v.asOf)
+	v.l.store.RLock()
+	defer v.l.store.RUnlock()
+	return v.l.chain.latest(v.reader.AsOf)
 }
 
 // OldestBlock returns the oldest block that is still kept.
 func (v *View) OldestBlock() *Block {
-	v.l.mu.RLock()
-	defer v.l.mu.RUnlock()
+	v.l.store.RLock()
+	defer v.l.store.RUnlock()
 	return v.l.chain.blocks[0]
 }
 
 // BlockByNumber returns a closed block, and false when it does not exist (yet) or
 // is no longer kept.
 func (v *View) BlockByNumber(number int64) (*Block, bool) {
-	v.l.mu.RLock()
-	defer v.l.mu.RUnlock()
+	v.l.store.RLock()
+	defer v.l.store.RUnlock()
 	b := v.l.chain.number(number)
-	if b == nil || b.To.UnixNano() > v.asOf {
+	if b == nil || b.To.UnixNano() > v.reader.AsOf {
 		return nil, false
 	}
 	return b, true
@@ -60,14 +66,14 @@ func (v *View) BlockByHash(hash []byte) (*Block, bool) {
 	if len(hash) != 32 && len(hash) != 48 {
 		return nil, false
 	}
-	v.l.mu.RLock()
-	defer v.l.mu.RUnlock()
+	v.l.store.RLock()
+	defer v.l.store.RUnlock()
 	number, ok := v.l.chain.byHash[[32]byte(hash[:32])]
 	if !ok {
 		return nil, false
 	}
 	b := v.l.chain.number(number)
-	if b == nil || b.To.UnixNano() > v.asOf || !bytes.Equal(b.Hash[:len(hash)], hash) {
+	if b == nil || b.To.UnixNano() > v.reader.AsOf || !bytes.Equal(b.Hash[:len(hash)], hash) {
 		return nil, false
 	}
 	return b, true
@@ -75,8 +81,8 @@ func (v *View) BlockByHash(hash []byte) (*Block, bool) {
 
 // BlockAt returns the newest block whose first timestamp is not after t.
 func (v *View) BlockAt(t hedera.Timestamp) (*Block, bool) {
-	v.l.mu.RLock()
-	defer v.l.mu.RUnlock()
+	v.l.store.RLock()
+	defer v.l.store.RUnlock()
 	blocks := v.visible()
 	i := sort.Search(len(blocks), func(i int) bool { return blocks[i].From.Compare(t) > 0 })
 	if i == 0 {
@@ -87,8 +93,8 @@ func (v *View) BlockAt(t hedera.Timestamp) (*Block, bool) {
 
 // Blocks returns the kept blocks of the view, oldest first. The slice is shared.
 func (v *View) Blocks() []*Block {
-	v.l.mu.RLock()
-	defer v.l.mu.RUnlock()
+	v.l.store.RLock()
+	defer v.l.store.RUnlock()
 	return v.visible()
 }
 
@@ -96,8 +102,8 @@ func (v *View) Blocks() []*Block {
 func (v *View) visible() []*Block {
 	blocks := v.l.chain.blocks
 	n := len(blocks)
-	if n > 0 && blocks[n-1].To.UnixNano() > v.asOf {
-		n = sort.Search(n, func(i int) bool { return blocks[i].To.UnixNano() > v.asOf })
+	if n > 0 && blocks[n-1].To.UnixNano() > v.reader.AsOf {
+		n = sort.Search(n, func(i int) bool { return blocks[i].To.UnixNano() > v.reader.AsOf })
 	}
 	return blocks[:n:n]
 }
@@ -144,8 +150,8 @@ func (v *View) RecordAt(t hedera.Timestamp) (*Record, bool) {
 // duplicates reached consensus) and their children, in consensus order.
 func (v *View) RecordsByID(id hedera.TransactionID) []*Record {
 	id.Nonce = 0
-	v.l.mu.RLock()
-	defer v.l.mu.RUnlock()
+	v.l.store.RLock()
+	defer v.l.store.RUnlock()
 	return v.withChildren(v.l.chain.byID[id])
 }
 
@@ -155,8 +161,8 @@ func (v *View) RecordsByHash(hash []byte) []*Record {
 	if len(hash) != 32 && len(hash) != 48 {
 		return nil
 	}
-	v.l.mu.RLock()
-	defer v.l.mu.RUnlock()
+	v.l.store.RLock()
+	defer v.l.store.RUnlock()
 	r := v.l.chain.byTxHash[[32]byte(hash[:32])]
 	if r == nil || !bytes.Equal(r.Hash[:len(hash)], hash) {
 		return nil
@@ -168,12 +174,12 @@ func (v *View) RecordsByHash(hash []byte) []*Record {
 // consensus order, without children. Most have one; a resubmission after a wrong
 // nonce has more.
 func (v *View) RecordsByEthereumHash(hash common.Hash) []*Record {
-	v.l.mu.RLock()
-	defer v.l.mu.RUnlock()
+	v.l.store.RLock()
+	defer v.l.store.RUnlock()
 	return slices.DeleteFunc(slices.Clone(v.l.chain.byEthHash[hash]), v.hidden)
 }
 
-func (v *View) hidden(r *Record) bool { return r.Consensus.UnixNano() > v.asOf }
+func (v *View) hidden(r *Record) bool { return r.Consensus.UnixNano() > v.reader.AsOf }
 
 func (v *View) withChildren(parents []*Record) []*Record {
 	var all []*Record
@@ -187,7 +193,7 @@ func (v *View) withChildren(parents []*Record) []*Record {
 
 // Resolve finds the entity behind an EVM address, long-zero or alias.
 func (v *View) Resolve(a common.Address) (hedera.ID, bool) {
-	num, row := v.find(a)
+	num, row := v.reader.Find(a)
 	return hedera.Entity(num), row.Value != nil
 }
 
@@ -197,36 +203,36 @@ func (v *View) ResolveAlias(alias []byte) (hedera.ID, bool) {
 	if len(alias) == common.AddressLength {
 		return v.Resolve(common.Address(alias))
 	}
-	num, row := v.findAlias(alias)
+	num, row := v.reader.FindAlias(alias)
 	return hedera.Entity(num), row.Value != nil
 }
 
 // Account returns an account or contract, deleted ones included.
-func (v *View) Account(id hedera.ID) (Account, bool) {
-	row := v.l.world.entities.read(&v.reader, numberIn(id))
+func (v *View) Account(id hedera.ID) (state.Account, bool) {
+	row := v.l.store.World.Entities.Read(&v.reader, numberIn(id))
 	if row.Value == nil {
-		return Account{}, false
+		return state.Account{}, false
 	}
-	return row.Value.account(id.Num, row.At), true
+	return row.Value.Account(id.Num, row.At), true
 }
 
 // AccountByAddress returns the account or contract behind an EVM address.
-func (v *View) AccountByAddress(a common.Address) (Account, bool) {
+func (v *View) AccountByAddress(a common.Address) (state.Account, bool) {
 	id, ok := v.Resolve(a)
 	if !ok {
-		return Account{}, false
+		return state.Account{}, false
 	}
 	return v.Account(id)
 }
 
 // Accounts yields accounts and contracts with low ≤ number ≤ high by number,
 // ascending or descending.
-func (v *View) Accounts(low, high int64, descending bool) iter.Seq[Account] {
-	numbers := v.l.world.entities.readKeys(&v.reader, low, high)
+func (v *View) Accounts(low, high int64, descending bool) iter.Seq[state.Account] {
+	numbers := v.l.store.World.Entities.ReadKeys(&v.reader, low, high)
 	if descending {
 		slices.Reverse(numbers)
 	}
-	return func(yield func(Account) bool) {
+	return func(yield func(state.Account) bool) {
 		for _, num := range numbers {
 			if a, ok := v.Account(hedera.Entity(num)); ok && !yield(a) {
 				return
@@ -236,9 +242,9 @@ func (v *View) Accounts(low, high int64, descending bool) iter.Seq[Account] {
 }
 
 // Storage returns one storage word of a contract; a slot never written is zero.
-func (v *View) Storage(contract hedera.ID, key common.Hash) StorageSlot {
-	value, since := v.slot(contract.Num, v.l.world.entities.read(&v.reader, contract.Num).Value, key)
-	found := StorageSlot{Slot: key, Value: value}
+func (v *View) Storage(contract hedera.ID, key common.Hash) state.StorageSlot {
+	value, since := v.reader.Slot(contract.Num, v.l.store.World.Entities.Read(&v.reader, contract.Num).Value, key)
+	found := state.StorageSlot{Slot: key, Value: value}
 	if since != 0 {
 		found.Modified = hedera.FromNanos(since)
 	}
@@ -247,11 +253,11 @@ func (v *View) Storage(contract hedera.ID, key common.Hash) StorageSlot {
 
 // StorageSlots returns every slot a contract ever wrote, by slot ascending, those
 // that are zero again included.
-func (v *View) StorageSlots(contract hedera.ID) []StorageSlot {
-	var slots []StorageSlot
-	for _, key := range v.l.world.slots.readKeys(&v.reader, slotKey{Contract: contract.Num}, slotKey{contract.Num, common.MaxHash}) {
-		if row := v.l.world.slots.read(&v.reader, key); row.Value != nil {
-			slots = append(slots, StorageSlot{Slot: key.Slot, Value: *row.Value, Modified: hedera.FromNanos(row.At)})
+func (v *View) StorageSlots(contract hedera.ID) []state.StorageSlot {
+	var slots []state.StorageSlot
+	for _, key := range v.l.store.World.Slots.ReadKeys(&v.reader, state.SlotKey{Contract: contract.Num}, state.SlotKey{Contract: contract.Num, Slot: common.MaxHash}) {
+		if row := v.l.store.World.Slots.Read(&v.reader, key); row.Value != nil {
+			slots = append(slots, state.StorageSlot{Slot: key.Slot, Value: *row.Value, Modified: hedera.FromNanos(row.At)})
 		}
 	}
 	return slots
@@ -259,12 +265,12 @@ func (v *View) StorageSlots(contract hedera.ID) []StorageSlot {
 
 // File returns a file as it is now, whatever the time of the view: there is no
 // history of contents. Deleted files are included.
-func (v *View) File(id hedera.ID) (File, bool) {
-	v.l.mu.RLock()
-	defer v.l.mu.RUnlock()
-	f := v.l.world.files[id.Num]
+func (v *View) File(id hedera.ID) (state.File, bool) {
+	v.l.store.RLock()
+	defer v.l.store.RUnlock()
+	f := v.l.store.World.Files[id.Num]
 	if f == nil || id.Shard != 0 || id.Realm != 0 {
-		return File{}, false
+		return state.File{}, false
 	}
 	return *f, true
 }
@@ -273,8 +279,8 @@ func (v *View) File(id hedera.ID) (File, bool) {
 // sequence number on, oldest first, with a maximum of limit. It is not delayed by
 // blocks or by the time of the view. Entries that were dropped are left out.
 func (v *View) ConsensusLog(since int64, limit int) []ConsensusEntry {
-	v.l.mu.RLock()
-	defer v.l.mu.RUnlock()
+	v.l.store.RLock()
+	defer v.l.store.RUnlock()
 	return v.l.order.since(since, limit)
 }
 
@@ -289,8 +295,8 @@ func (v *View) ExchangeRate() ExchangeRate { return v.l.rate() }
 
 // Nodes returns the consensus nodes, by node id.
 func (v *View) Nodes() []NodeInfo {
-	v.l.mu.RLock()
-	defer v.l.mu.RUnlock()
+	v.l.store.RLock()
+	defer v.l.store.RUnlock()
 	return v.l.nodes
 }
 
@@ -299,7 +305,7 @@ func (v *View) Nodes() []NodeInfo {
 func (v *View) Supply() (total, released hedera.Tinybar) {
 	for a := range v.Accounts(0, 1<<62, false) {
 		total += a.Balance
-		if a.ID.Num > lastSystemNumber {
+		if a.ID.Num > state.LastSystemNumber {
 			released += a.Balance
 		}
 	}
@@ -315,47 +321,47 @@ func numberIn(id hedera.ID) int64 {
 }
 
 // Token returns a token, deleted ones included.
-func (v *View) Token(id hedera.ID) (Token, bool) {
-	return rowAt(v, &v.l.world.tokens, numberIn(id))
+func (v *View) Token(id hedera.ID) (state.Token, bool) {
+	return state.RowAt(&v.reader, &v.l.store.World.Tokens, numberIn(id))
 }
 
 // Tokens yields tokens with low ≤ number ≤ high by number, ascending or descending.
-func (v *View) Tokens(low, high int64, descending bool) iter.Seq[*Token] {
-	return rowsAt(v, &v.l.world.tokens, low, high, descending)
+func (v *View) Tokens(low, high int64, descending bool) iter.Seq[*state.Token] {
+	return state.RowsAt(&v.reader, &v.l.store.World.Tokens, low, high, descending)
 }
 
 // Topic returns a topic, deleted ones included.
-func (v *View) Topic(id hedera.ID) (Topic, bool) {
-	return rowAt(v, &v.l.world.topics, numberIn(id))
+func (v *View) Topic(id hedera.ID) (state.Topic, bool) {
+	return state.RowAt(&v.reader, &v.l.store.World.Topics, numberIn(id))
 }
 
 // Schedule returns a schedule, those that executed, expired or were deleted included.
-func (v *View) Schedule(id hedera.ID) (Schedule, bool) {
-	return rowAt(v, &v.l.world.schedules, numberIn(id))
+func (v *View) Schedule(id hedera.ID) (state.Schedule, bool) {
+	return state.RowAt(&v.reader, &v.l.store.World.Schedules, numberIn(id))
 }
 
 // Schedules yields schedules with low ≤ number ≤ high by number, ascending or descending.
-func (v *View) Schedules(low, high int64, descending bool) iter.Seq[*Schedule] {
-	return rowsAt(v, &v.l.world.schedules, low, high, descending)
+func (v *View) Schedules(low, high int64, descending bool) iter.Seq[*state.Schedule] {
+	return state.RowsAt(&v.reader, &v.l.store.World.Schedules, low, high, descending)
 }
 
 // Relation returns the relation of an account with a token.
-func (v *View) Relation(account, token hedera.ID) (Relation, bool) {
-	return rowAt(v, &v.l.world.relations, relationKey{account.Num, token.Num})
+func (v *View) Relation(account, token hedera.ID) (state.Relation, bool) {
+	return state.RowAt(&v.reader, &v.l.store.World.Relations, state.RelationKey{Account: account.Num, Token: token.Num})
 }
 
 // Relations yields the relations of an account by token number.
-func (v *View) Relations(account hedera.ID, descending bool) iter.Seq[*Relation] {
-	return rowsAt(v, &v.l.world.relations, relationKey{account.Num, 0}, relationKey{account.Num, every}, descending)
+func (v *View) Relations(account hedera.ID, descending bool) iter.Seq[*state.Relation] {
+	return state.RowsAt(&v.reader, &v.l.store.World.Relations, state.RelationKey{Account: account.Num, Token: 0}, state.RelationKey{Account: account.Num, Token: state.Last}, descending)
 }
 
 // Holders yields the relations with a token by account number.
-func (v *View) Holders(token hedera.ID, descending bool) iter.Seq[*Relation] {
-	keys := v.l.world.holders.readKeys(&v.reader, relationKey{token.Num, 0}, relationKey{token.Num, every})
+func (v *View) Holders(token hedera.ID, descending bool) iter.Seq[*state.Relation] {
+	keys := v.l.store.World.Holders.ReadKeys(&v.reader, state.RelationKey{Account: token.Num, Token: 0}, state.RelationKey{Account: token.Num, Token: state.Last})
 	if descending {
 		slices.Reverse(keys)
 	}
-	return func(yield func(*Relation) bool) {
+	return func(yield func(*state.Relation) bool) {
 		for _, key := range keys {
 			if r, ok := v.Relation(hedera.Entity(key.Token), token); ok && !yield(&r) { // the two have changed places
 				return
@@ -365,44 +371,44 @@ func (v *View) Holders(token hedera.ID, descending bool) iter.Seq[*Relation] {
 }
 
 // NFT returns one NFT, burned ones included.
-func (v *View) NFT(token hedera.ID, serial int64) (NFT, bool) {
-	return rowAt(v, &v.l.world.nfts, nftKey{token.Num, serial})
+func (v *View) NFT(token hedera.ID, serial int64) (state.NFT, bool) {
+	return state.RowAt(&v.reader, &v.l.store.World.NFTs, state.NFTKey{Token: token.Num, Serial: serial})
 }
 
 // NFTs yields the NFTs of a token with low ≤ serial ≤ high, burned ones included.
-func (v *View) NFTs(token hedera.ID, low, high int64, descending bool) iter.Seq[*NFT] {
-	return rowsAt(v, &v.l.world.nfts, nftKey{token.Num, low}, nftKey{token.Num, high}, descending)
+func (v *View) NFTs(token hedera.ID, low, high int64, descending bool) iter.Seq[*state.NFT] {
+	return state.RowsAt(&v.reader, &v.l.store.World.NFTs, state.NFTKey{Token: token.Num, Serial: low}, state.NFTKey{Token: token.Num, Serial: high}, descending)
 }
 
 // Allowances yields what an owner lets others spend, by spender and then token.
-func (v *View) Allowances(owner hedera.ID, descending bool) iter.Seq[*Allowance] {
-	return rowsAt(v, &v.l.world.allowances, allowanceKey{Owner: owner.Num}, allowanceKey{owner.Num, every, every}, descending)
+func (v *View) Allowances(owner hedera.ID, descending bool) iter.Seq[*state.Allowance] {
+	return state.RowsAt(&v.reader, &v.l.store.World.Allowances, state.AllowanceKey{Owner: owner.Num}, state.AllowanceKey{Owner: owner.Num, Token: state.Last, Spender: state.Last}, descending)
 }
 
 // NFTAllowances yields the permissions to transfer all NFTs of a token: those that an
 // owner gave, or all with owner 0.
-func (v *View) NFTAllowances(owner hedera.ID, descending bool) iter.Seq[*NFTAllowance] {
-	low, high := allowanceKey{Owner: owner.Num}, allowanceKey{owner.Num, every, every}
+func (v *View) NFTAllowances(owner hedera.ID, descending bool) iter.Seq[*state.NFTAllowance] {
+	low, high := state.AllowanceKey{Owner: owner.Num}, state.AllowanceKey{Owner: owner.Num, Token: state.Last, Spender: state.Last}
 	if owner.IsZero() {
-		high.Owner = every
+		high.Owner = state.Last
 	}
-	return rowsAt(v, &v.l.world.nftAllowances, low, high, descending)
+	return state.RowsAt(&v.reader, &v.l.store.World.NFTAllowances, low, high, descending)
 }
 
 // Airdrops yields the pending airdrops of a sender, by receiver, token and serial, or with
 // received those that an account may claim, by sender, token and serial.
-func (v *View) Airdrops(party hedera.ID, received, descending bool) iter.Seq[*Airdrop] {
-	low, high := airdropKey{Sender: party.Num}, airdropKey{party.Num, every, every, every}
+func (v *View) Airdrops(party hedera.ID, received, descending bool) iter.Seq[*state.Airdrop] {
+	low, high := state.AirdropKey{Sender: party.Num}, state.AirdropKey{Sender: party.Num, Receiver: state.Last, Token: state.Last, Serial: state.Last}
 	if !received {
-		return rowsAt(v, &v.l.world.airdrops, low, high, descending)
+		return state.RowsAt(&v.reader, &v.l.store.World.Airdrops, low, high, descending)
 	}
-	keys := v.l.world.claimable.readKeys(&v.reader, low, high)
+	keys := v.l.store.World.Claimable.ReadKeys(&v.reader, low, high)
 	if descending {
 		slices.Reverse(keys)
 	}
-	return func(yield func(*Airdrop) bool) {
+	return func(yield func(*state.Airdrop) bool) {
 		for _, key := range keys {
-			if a, ok := rowAt(v, &v.l.world.airdrops, key.turned()); ok && !yield(&a) {
+			if a, ok := state.RowAt(&v.reader, &v.l.store.World.Airdrops, key.Turned()); ok && !yield(&a) {
 				return
 			}
 		}

@@ -10,12 +10,13 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
 
 // accountOf writes an account as the view shows it.
-func accountOf(a ledger.Account, v *ledger.View) object {
+func accountOf(a state.Account, v *ledger.View) object {
 	out := object{
 		"account":                          a.ID.String(),
 		"alias":                            aliasText(a.Alias),
@@ -79,7 +80,7 @@ func (r *request) asOf(times bounds) *ledger.View {
 
 // accountArg finds the account or contract that the path names, by its id, EVM
 // address or alias.
-func (r *request) accountArg() (ledger.Account, error) {
+func (r *request) accountArg() (state.Account, error) {
 	text := r.args[0]
 	if address, ok := parseAddress(text); ok {
 		return found(r.view.AccountByAddress(address))
@@ -89,11 +90,11 @@ func (r *request) accountArg() (ledger.Account, error) {
 	}
 	alias, err := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(text[strings.LastIndexByte(text, '.')+1:])
 	if err != nil || len(alias) == 0 {
-		return ledger.Account{}, invalidParameter("idOrAliasOrEvmAddress")
+		return state.Account{}, invalidParameter("idOrAliasOrEvmAddress")
 	}
 	id, ok := r.view.ResolveAlias(alias)
 	if !ok {
-		return ledger.Account{}, notFound()
+		return state.Account{}, notFound()
 	}
 	return found(r.view.Account(id))
 }
@@ -133,7 +134,7 @@ func (r *request) contractArg() (int64, error) {
 
 // listAccounts answers accounts.
 func listAccounts(r *request, q *query) (any, error) {
-	return list(r, q, "accounts", r.accounts(q), func(a ledger.Account) any {
+	return list(r, q, "accounts", r.accounts(q), func(a state.Account) any {
 		account := accountOf(a, r.view)
 		if !q.flag("balance", true) {
 			account["balance"] = nil
@@ -146,7 +147,7 @@ func listAccounts(r *request, q *query) (any, error) {
 // quarter of an hour, this one knows the balance at any moment.
 func listBalances(r *request, q *query) (any, error) {
 	r.view = r.asOf(q.timestamps())
-	out := list(r, q, "balances", r.accounts(q), func(a ledger.Account) any {
+	out := list(r, q, "balances", r.accounts(q), func(a state.Account) any {
 		return object{"account": a.ID.String(), "balance": a.Balance, "tokens": tokenBalances(r.view, a.ID)}
 	}, r.accountIDs())
 	out["timestamp"] = nil // before the beginning
@@ -159,16 +160,16 @@ func listBalances(r *request, q *query) (any, error) {
 // treasury is the number of the account that exists as long as the ledger does.
 const treasury = 2
 
-func (r *request) accountIDs() column[ledger.Account] {
-	return byID("account.id", r.party, func(a ledger.Account) hedera.ID { return a.ID })
+func (r *request) accountIDs() column[state.Account] {
+	return byID("account.id", r.party, func(a state.Account) hedera.ID { return a.ID })
 }
 
 // accounts yields the accounts that the filters of a list other than those on their ids leave.
-func (r *request) accounts(q *query) iter.Seq[ledger.Account] {
+func (r *request) accounts(q *query) iter.Seq[state.Account] {
 	ids, balances := q.bounds("account.id", r.party), q.bounds("account.balance", parseCount)
 	low, high := ids.span()
 	wanted, byKey := q.last("account.publickey")
-	return where(r.view.Accounts(low, high, q.desc), func(a ledger.Account) bool {
+	return where(r.view.Accounts(low, high, q.desc), func(a state.Account) bool {
 		return balances.allows(int64(a.Balance)) && (!byKey || isKey(a.Key, wanted))
 	})
 }

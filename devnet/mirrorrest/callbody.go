@@ -9,6 +9,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hedera"
 )
 
@@ -109,14 +110,14 @@ func (b *callBody) call() (ledger.CallRequest, []string) {
 	return call, problems
 }
 
-func (b *callBody) overrides() (map[common.Address]ledger.StateOverride, bool) {
+func (b *callBody) overrides() (map[common.Address]state.Override, bool) {
 	if len(b.Overrides) == 0 {
 		return nil, true
 	}
 	if len(b.Overrides) > maxOverrides {
 		return nil, false
 	}
-	all := map[common.Address]ledger.StateOverride{}
+	all := map[common.Address]state.Override{}
 	for _, o := range b.Overrides {
 		address, ok := fieldAddress(o.Address)
 		if !ok {
@@ -132,7 +133,7 @@ func (b *callBody) overrides() (map[common.Address]ledger.StateOverride, bool) {
 	return all, true
 }
 
-func (o *overrideBody) override() (out ledger.StateOverride, ok bool) {
+func (o *overrideBody) override() (out state.Override, ok bool) {
 	if len(o.State) > 0 && len(o.StateDiff) > 0 {
 		return out, false
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hedera"
 	"lockstep/internal/must"
 )
@@ -79,7 +80,7 @@ func TestCallOverrides(t *testing.T) {
 		t.Fatal(problems)
 	}
 	word := common.HexToHash
-	want := map[common.Address]ledger.StateOverride{
+	want := map[common.Address]state.Override{
 		common.HexToAddress(alice): {
 			Balance: ptr(hedera.Tinybar(16)), Nonce: ptr(uint64(2)), Code: []byte{0x60, 1},
 			StateDiff: map[common.Hash]common.Hash{word("1"): word("2")},

@@ -1,11 +1,11 @@
 package mirrorrest
 
 import (
-	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hedera"
 )
 
-func contractOf(a ledger.Account) object {
+func contractOf(a state.Account) object {
 	return object{
 		"admin_key":                        keyOf(a.Key),
 		"auto_renew_account":               idText(a.AutoRenewAccount),
@@ -44,6 +44,6 @@ func getContract(r *request, q *query, num int64) (any, error) {
 func listContracts(r *request, q *query) (any, error) {
 	ids := q.bounds("contract.id", r.party)
 	low, high := ids.span()
-	return list(r, q, "contracts", where(r.view.Accounts(low, high, q.desc), ledger.Account.IsContract), func(a ledger.Account) any { return contractOf(a) },
-		byID("contract.id", r.party, func(a ledger.Account) hedera.ID { return a.ID })), nil
+	return list(r, q, "contracts", where(r.view.Accounts(low, high, q.desc), state.Account.IsContract), func(a state.Account) any { return contractOf(a) },
+		byID("contract.id", r.party, func(a state.Account) hedera.ID { return a.ID })), nil
 }

@@ -3,18 +3,18 @@ package mirrorrest
 import (
 	"google.golang.org/protobuf/proto"
 
-	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
 
-func scheduleOf(s *ledger.Schedule) any {
+func scheduleOf(s *state.Schedule) any {
 	body, _ := proto.Marshal(s.Body) // as the network has taken it
 	out := object{
 		"admin_key": keyOf(s.AdminKey), "consensus_timestamp": s.Created.String(), "creator_account_id": s.Creator.String(),
 		"deleted": !s.DeletedAt.IsZero(), "executed_timestamp": timeText(s.Executed), "expiration_time": nil, "memo": s.Memo,
 		"payer_account_id": s.Payer.String(), "schedule_id": s.ID.String(), "transaction_body": base64Text(body), "wait_for_expiry": s.WaitForExpiry,
-		"signatures": each(s.Signatures, func(signature ledger.ScheduleSignature) object {
+		"signatures": each(s.Signatures, func(signature state.ScheduleSignature) object {
 			prefix, kind := signer(signature.Key)
 			return object{
 				"consensus_timestamp": signature.At.String(), "public_key_prefix": base64Text(prefix),
@@ -61,6 +61,6 @@ func getSchedule(r *request) (any, error) {
 func listSchedules(r *request, q *query) (any, error) {
 	ids, creators := q.bounds("schedule.id", parseEntity), q.bounds("account.id", parseEntity)
 	low, high := ids.span()
-	rows := where(r.view.Schedules(low, high, q.desc), func(s *ledger.Schedule) bool { return creators.allows(s.Creator.Num) })
-	return list(r, q, "schedules", rows, scheduleOf, byID("schedule.id", parseEntity, func(s *ledger.Schedule) hedera.ID { return s.ID })), nil
+	rows := where(r.view.Schedules(low, high, q.desc), func(s *state.Schedule) bool { return creators.allows(s.Creator.Num) })
+	return list(r, q, "schedules", rows, scheduleOf, byID("schedule.id", parseEntity, func(s *state.Schedule) hedera.ID { return s.ID })), nil
 }

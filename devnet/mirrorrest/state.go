@@ -6,6 +6,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hedera"
 )
 
@@ -107,8 +108,8 @@ func step(word common.Hash, by int) common.Hash {
 
 // slots returns the words of a contract that the filter lets pass. Words asked
 // for by name are looked up alone: a contract may have many.
-func (f *slotFilter) slots(v *ledger.View, contract hedera.ID, desc bool) []ledger.StorageSlot {
-	var all []ledger.StorageSlot
+func (f *slotFilter) slots(v *ledger.View, contract hedera.ID, desc bool) []state.StorageSlot {
+	var all []state.StorageSlot
 	if len(f.among) > 0 {
 		for _, word := range f.among {
 			if s := v.Storage(contract, word); !s.Modified.IsZero() {
@@ -118,7 +119,7 @@ func (f *slotFilter) slots(v *ledger.View, contract hedera.ID, desc bool) []ledg
 	} else {
 		all = v.StorageSlots(contract)
 	}
-	all = slices.DeleteFunc(all, func(s ledger.StorageSlot) bool {
+	all = slices.DeleteFunc(all, func(s state.StorageSlot) bool {
 		return f.empty || s.Slot.Cmp(f.low) < 0 || s.Slot.Cmp(f.high) > 0
 	})
 	if desc {

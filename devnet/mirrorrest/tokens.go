@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -13,14 +14,14 @@ const (
 	nonFungible = "NON_FUNGIBLE_UNIQUE"
 )
 
-func typeOf(t *ledger.Token) string {
+func typeOf(t *state.Token) string {
 	if t.NonFungible {
 		return nonFungible
 	}
 	return fungible
 }
 
-func tokenOf(t *ledger.Token) object {
+func tokenOf(t *state.Token) object {
 	out := object{
 		"admin_key": keyOf(t.Keys.Admin), "auto_renew_account": idText(t.AutoRenewAccount), "auto_renew_period": positive(t.AutoRenewPeriod),
 		"created_timestamp": timeText(t.Created), "custom_fees": customFeesOf(t), "decimals": decimal(int64(t.Decimals)),
@@ -42,7 +43,7 @@ func tokenOf(t *ledger.Token) object {
 }
 
 // customFeesOf lists fixed fees, and besides those the fees that only a token of its type has.
-func customFeesOf(t *ledger.Token) object {
+func customFeesOf(t *state.Token) object {
 	fixed, fractional, royalties := []any{}, []any{}, []any{}
 	for _, fee := range t.Fees {
 		out := object{
@@ -87,10 +88,10 @@ func denomination(f *hapi.FixedFee) *string {
 }
 
 // tokenArg finds the token that the path names.
-func (r *request) tokenArg() (ledger.Token, error) {
+func (r *request) tokenArg() (state.Token, error) {
 	num, err := r.tokenNumber()
 	if err != nil {
-		return ledger.Token{}, err
+		return state.Token{}, err
 	}
 	return found(r.view.Token(hedera.Entity(num)))
 }
@@ -130,23 +131,23 @@ func listTokens(r *request, q *query) (any, error) {
 	ids := q.bounds("token.id", tokenNumber)
 	allows := r.tokenFilter(q)
 	low, high := ids.span()
-	return list(r, q, "tokens", where(r.view.Tokens(low, high, q.desc), allows), func(t *ledger.Token) any {
+	return list(r, q, "tokens", where(r.view.Tokens(low, high, q.desc), allows), func(t *state.Token) any {
 		return object{
 			"admin_key": keyOf(t.Keys.Admin), "decimals": t.Decimals, "metadata": base64Text(t.Metadata),
 			"name": t.Name, "symbol": t.Symbol, "token_id": t.ID.String(), "type": typeOf(t),
 		}
-	}, byID("token.id", tokenNumber, func(t *ledger.Token) hedera.ID { return t.ID })), nil
+	}, byID("token.id", tokenNumber, func(t *state.Token) hedera.ID { return t.ID })), nil
 }
 
 // tokenFilter is the filters of the list of tokens other than those on their ids.
-func (r *request) tokenFilter(q *query) func(*ledger.Token) bool {
+func (r *request) tokenFilter(q *query) func(*state.Token) bool {
 	kind, byKind := q.last("type")
 	byKind = byKind && !strings.EqualFold(kind, "all")
 	name, byName := q.last("name")
 	wanted, byKey := q.last("publickey")
 	holders := q.bounds("account.id", r.party)
 	_, byHolder := q.last("account.id")
-	return func(t *ledger.Token) bool {
+	return func(t *state.Token) bool {
 		switch {
 		case byKind && !strings.EqualFold(kind, typeOf(t)),
 			byName && !strings.Contains(strings.ToLower(t.Name), strings.ToLower(name)),
@@ -179,12 +180,12 @@ func tokenBalances(v *ledger.View, account hedera.ID) []any {
 }
 
 // listRelationships answers accounts/{id}/tokens.
-func listRelationships(r *request, q *query, a ledger.Account) (any, error) {
+func listRelationships(r *request, q *query, a state.Account) (any, error) {
 	return list(r, q, "tokens", r.view.Relations(a.ID, q.desc), r.relationshipOf,
-		byID("token.id", tokenNumber, func(rel *ledger.Relation) hedera.ID { return rel.Token })), nil
+		byID("token.id", tokenNumber, func(rel *state.Relation) hedera.ID { return rel.Token })), nil
 }
 
-func (r *request) relationshipOf(rel *ledger.Relation) any {
+func (r *request) relationshipOf(rel *state.Relation) any {
 	t, _ := r.view.Token(rel.Token)
 	out := object{
 		"automatic_association": rel.Automatic, "balance": rel.Balance, "created_timestamp": timeText(rel.Created),
@@ -209,12 +210,12 @@ func listHolders(r *request, q *query) (any, error) {
 	t, known := r.view.Token(hedera.Entity(num))
 	amounts := q.bounds("account.balance", parseCount)
 	wanted, byKey := q.last("account.publickey")
-	rows := where(r.view.Holders(t.ID, q.desc), func(rel *ledger.Relation) bool {
+	rows := where(r.view.Holders(t.ID, q.desc), func(rel *state.Relation) bool {
 		return known && amounts.allows(rel.Balance) && (!byKey || r.hasKey(rel.Account, wanted))
 	})
-	out := list(r, q, "balances", rows, func(rel *ledger.Relation) any {
+	out := list(r, q, "balances", rows, func(rel *state.Relation) any {
 		return object{"account": rel.Account.String(), "balance": rel.Balance, "decimals": t.Decimals}
-	}, byID("account.id", r.party, func(rel *ledger.Relation) hedera.ID { return rel.Account }))
+	}, byID("account.id", r.party, func(rel *state.Relation) hedera.ID { return rel.Account }))
 	out["timestamp"] = nil
 	if known {
 		out["timestamp"] = timeText(r.view.Time())

@@ -5,6 +5,7 @@ import (
 	"unicode/utf8"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -13,10 +14,10 @@ import (
 const runningHashVersion = 3
 
 // topicArg finds the topic that the path names.
-func (r *request) topicArg() (ledger.Topic, error) {
+func (r *request) topicArg() (state.Topic, error) {
 	num, ok := parseEntity(r.args[0])
 	if !ok {
-		return ledger.Topic{}, invalidParameter("topicId")
+		return state.Topic{}, invalidParameter("topicId")
 	}
 	return found(r.view.Topic(hedera.Entity(num)))
 }
@@ -65,7 +66,7 @@ func messageOf(rec *ledger.Record, encoding string) object {
 }
 
 // listMessages answers topics/{topicId}/messages.
-func listMessages(r *request, q *query, t ledger.Topic) (any, error) {
+func listMessages(r *request, q *query, t state.Topic) (any, error) {
 	times, numbers := q.timestamps(), q.bounds("sequencenumber", parseCount)
 	encoding, _ := q.last("encoding")
 	rows := where(ordered(r.about(submitted, t.ID.Num), &times, q.desc), func(rec *ledger.Record) bool { return numbers.allows(rec.Did().Message.Sequence) })

@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -155,7 +156,7 @@ func logInfo(l *ledger.Log) *hapi.ContractLoginfo {
 	return info
 }
 
-func staking(a ledger.Account) *hapi.StakingInfo {
+func staking(a state.Account) *hapi.StakingInfo {
 	info := &hapi.StakingInfo{DeclineReward: a.DeclineReward}
 	switch {
 	case !a.StakedAccount.IsZero():
@@ -167,7 +168,7 @@ func staking(a ledger.Account) *hapi.StakingInfo {
 	return info
 }
 
-func accountInfo(a ledger.Account) *hapi.CryptoGetInfoResponse_AccountInfo {
+func accountInfo(a state.Account) *hapi.CryptoGetInfoResponse_AccountInfo {
 	return &hapi.CryptoGetInfoResponse_AccountInfo{
 		AccountID: a.ID.AccountID(), ContractAccountID: bareHex(a.Address), Key: a.Key, Balance: uint64(a.Balance),
 		ReceiverSigRequired: a.ReceiverSigRequired, ExpirationTime: a.Expires.Message(),
@@ -185,7 +186,7 @@ func keyAlias(alias []byte) []byte {
 	return alias
 }
 
-func contractInfo(a ledger.Account, slots int) *hapi.ContractGetInfoResponse_ContractInfo {
+func contractInfo(a state.Account, slots int) *hapi.ContractGetInfoResponse_ContractInfo {
 	info := &hapi.ContractGetInfoResponse_ContractInfo{
 		ContractID: a.ID.ContractID(), AccountID: a.ID.AccountID(), ContractAccountID: bareHex(a.Address),
 		AdminKey: a.Key, ExpirationTime: a.Expires.Message(),

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -190,11 +191,11 @@ func (q *asked) record(query *hapi.TransactionGetRecordQuery, answer *hapi.Trans
 }
 
 // account finds an account by number or alias.
-func (q *asked) account(id *hapi.AccountID) (ledger.Account, bool) {
+func (q *asked) account(id *hapi.AccountID) (state.Account, bool) {
 	if alias := id.GetAlias(); alias != nil {
 		found, known := q.view.ResolveAlias(alias)
 		if !known {
-			return ledger.Account{}, false
+			return state.Account{}, false
 		}
 		return q.view.Account(found)
 	}
@@ -202,12 +203,12 @@ func (q *asked) account(id *hapi.AccountID) (ledger.Account, bool) {
 }
 
 // contract finds a contract by number or EVM address.
-func (q *asked) contract(id *hapi.ContractID) (ledger.Account, bool) {
+func (q *asked) contract(id *hapi.ContractID) (state.Account, bool) {
 	num := hedera.IDOf(id, id.GetContractNum())
 	if evm := id.GetEvmAddress(); evm != nil {
 		found, known := q.view.Resolve(common.BytesToAddress(evm))
 		if !known || len(evm) != common.AddressLength {
-			return ledger.Account{}, false
+			return state.Account{}, false
 		}
 		num = found
 	}
@@ -298,7 +299,7 @@ func (q *asked) callLocal(query *hapi.ContractCallLocalQuery, answer *hapi.Contr
 	return result.Status
 }
 
-func (q *asked) file(id *hapi.FileID) (ledger.File, bool) {
+func (q *asked) file(id *hapi.FileID) (state.File, bool) {
 	return q.view.File(hedera.IDOf(id, id.GetFileNum()))
 }
 

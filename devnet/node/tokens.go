@@ -2,6 +2,7 @@ package node
 
 import (
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -17,7 +18,7 @@ func (q *asked) tokenInfo(query *hapi.TokenGetInfoQuery, answer *hapi.TokenGetIn
 	return done
 }
 
-func tokenInfo(t *ledger.Token) *hapi.TokenInfo {
+func tokenInfo(t *state.Token) *hapi.TokenInfo {
 	info := &hapi.TokenInfo{
 		TokenId: t.ID.TokenID(), Name: t.Name, Symbol: t.Symbol, Decimals: t.Decimals, TotalSupply: uint64(t.Supply),
 		Treasury: t.Treasury.AccountID(), AdminKey: t.Keys.Admin, KycKey: t.Keys.KYC, FreezeKey: t.Keys.Freeze,
@@ -48,7 +49,7 @@ func tokenInfo(t *ledger.Token) *hapi.TokenInfo {
 	return info
 }
 
-func freezeStatus(t *ledger.Token, frozen bool) hapi.TokenFreezeStatus {
+func freezeStatus(t *state.Token, frozen bool) hapi.TokenFreezeStatus {
 	switch {
 	case t.Keys.Freeze == nil:
 		return hapi.TokenFreezeStatus_FreezeNotApplicable
@@ -59,7 +60,7 @@ func freezeStatus(t *ledger.Token, frozen bool) hapi.TokenFreezeStatus {
 	}
 }
 
-func kycStatus(t *ledger.Token, granted bool) hapi.TokenKycStatus {
+func kycStatus(t *state.Token, granted bool) hapi.TokenKycStatus {
 	switch {
 	case t.Keys.KYC == nil:
 		return hapi.TokenKycStatus_KycNotApplicable
@@ -160,7 +161,7 @@ func describeTokens(record *hapi.TransactionRecord, did *ledger.Effects) {
 	}
 }
 
-func pendingAirdrop(a ledger.Airdrop) *hapi.PendingAirdropRecord {
+func pendingAirdrop(a state.Airdrop) *hapi.PendingAirdropRecord {
 	id := &hapi.PendingAirdropId{SenderId: a.Sender.AccountID(), ReceiverId: a.Receiver.AccountID()}
 	if a.Serial != 0 {
 		id.TokenReference = &hapi.PendingAirdropId_NonFungibleToken{

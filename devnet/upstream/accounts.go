@@ -5,7 +5,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"golang.org/x/sync/errgroup"
 
-	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -50,7 +50,7 @@ type contract struct {
 }
 
 // Account implements [ledger.Upstream].
-func (m *Mirror) Account(name string) (*ledger.Account, error) {
+func (m *Mirror) Account(name string) (*state.Account, error) {
 	var (
 		a         account
 		c         contract
@@ -97,12 +97,12 @@ func (m *Mirror) wrap(name string, err error) error {
 	return m.failed("accounts/"+name, err)
 }
 
-func (a *account) value() (*ledger.Account, error) {
+func (a *account) value() (*state.Account, error) {
 	owner, err := a.Key.value()
 	if err != nil {
 		return nil, err
 	}
-	out := &ledger.Account{ID: a.Account.ID, Balance: hedera.Tinybar(a.Balance.Balance), Nonce: int64(a.Nonce), Description: ledger.Description{
+	out := &state.Account{ID: a.Account.ID, Balance: hedera.Tinybar(a.Balance.Balance), Nonce: int64(a.Nonce), Description: state.Description{
 		Address: common.Address(a.EVMAddress), Alias: a.Alias, Key: owner, Memo: a.Memo, Created: a.Created.Timestamp, Expires: a.Expires.Timestamp,
 		AutoRenewPeriod: int64(a.AutoRenewPeriod), MaxAutoAssociations: a.MaxAutoAssociations,
 		ReceiverSigRequired: a.ReceiverSigRequired, DeclineReward: a.DeclineReward,
@@ -121,7 +121,7 @@ func (a *account) value() (*ledger.Account, error) {
 }
 
 // describe makes a contract of an account.
-func (c *contract) describe(a *ledger.Account) (err error) {
+func (c *contract) describe(a *state.Account) (err error) {
 	if a.Key, err = c.AdminKey.value(); err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (c *contract) describe(a *ledger.Account) (err error) {
 	if c.EVMAddress != (address{}) {
 		a.Address = common.Address(c.EVMAddress)
 	}
-	a.Contract = &ledger.Contract{Initcode: c.Initcode, Runtime: c.Runtime, CodeHash: crypto.Keccak256Hash(c.Runtime), File: c.FileID.ID}
+	a.Contract = &state.Contract{Initcode: c.Initcode, Runtime: c.Runtime, CodeHash: crypto.Keccak256Hash(c.Runtime), File: c.FileID.ID}
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"lockstep/devnet/ledger"
 	"lockstep/devnet/ledger/devaccounts"
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -51,7 +52,7 @@ func (m *Mirror) findBlock(number *int64) error {
 
 // check tells what a block lacks that was found.
 func (b *block) check(err error) error {
-	if err == nil && (len(b.Hash) != len(ledger.Hash48{}) || len(b.Previous) != len(ledger.Hash48{}) || b.Timestamp.To.IsZero()) {
+	if err == nil && (len(b.Hash) != len(state.Hash48{}) || len(b.Previous) != len(state.Hash48{}) || b.Timestamp.To.IsZero()) {
 		return errors.New("the newest block has another form")
 	}
 	return nil
@@ -62,10 +63,10 @@ func (m *Mirror) Fork(accounts []devaccounts.Account) (*ledger.ForkPoint, error)
 	p := &ledger.ForkPoint{
 		CacheBytes: m.keeps,
 		Upstream:   m, Block: ledger.Block{
-			Number: m.block.Number, Hash: ledger.Hash48(m.block.Hash), Previous: ledger.Hash48(m.block.Previous),
+			Number: m.block.Number, Hash: state.Hash48(m.block.Hash), Previous: state.Hash48(m.block.Previous),
 			From: m.block.Timestamp.From.Timestamp, To: m.block.Timestamp.To.Timestamp, GasUsed: m.block.GasUsed, Size: m.block.Size,
 		},
-		System: map[int64]hedera.Tinybar{}, Accounts: map[int64]ledger.Account{}, Nonces: map[int64]int64{},
+		System: map[int64]hedera.Tinybar{}, Accounts: map[int64]state.Account{}, Nonces: map[int64]int64{},
 	}
 	var group errgroup.Group
 	for _, part := range []func(*ledger.ForkPoint) error{m.rate, m.fees, m.highest, m.system} {

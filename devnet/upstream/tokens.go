@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -107,7 +107,7 @@ func (c *customFees) value() (all []*hapi.CustomFee) {
 }
 
 // Token implements [ledger.Upstream].
-func (m *Mirror) Token(id hedera.ID) (*ledger.Token, error) {
+func (m *Mirror) Token(id hedera.ID) (*state.Token, error) {
 	path := "tokens/" + id.String()
 	t, found, err := read[token](m, path+"?timestamp=lte:"+m.at)
 	if err != nil || !found {
@@ -127,8 +127,8 @@ func (m *Mirror) Token(id hedera.ID) (*ledger.Token, error) {
 	return out, err
 }
 
-func (t *token) value() (*ledger.Token, error) {
-	out := &ledger.Token{
+func (t *token) value() (*state.Token, error) {
+	out := &state.Token{
 		ID: t.ID.ID, Name: t.Name, Symbol: t.Symbol, Memo: t.Memo, Metadata: t.Metadata, NonFungible: t.Type == "NON_FUNGIBLE_UNIQUE",
 		Decimals: uint32(t.Decimals), Supply: int64(t.Supply), Initial: int64(t.Initial), MaxSupply: int64(t.MaxSupply), Treasury: t.Treasury.ID,
 		FreezeDefault: t.FreezeDefault, Paused: t.PauseStatus == "PAUSED", Deleted: t.Deleted,
@@ -171,15 +171,15 @@ type relations struct {
 	Links  struct{ Next string }
 }
 
-func (r *relation) value(account hedera.ID) ledger.Relation {
-	return ledger.Relation{
+func (r *relation) value(account hedera.ID) state.Relation {
+	return state.Relation{
 		Account: account, Token: r.Token.ID, Balance: r.Balance, Frozen: r.Freeze == "FROZEN", KYC: r.KYC != "REVOKED",
 		Automatic: r.Automatic, Created: r.Created.Timestamp,
 	}
 }
 
 // Relation implements [ledger.Upstream].
-func (m *Mirror) Relation(account, token hedera.ID) (*ledger.Relation, error) {
+func (m *Mirror) Relation(account, token hedera.ID) (*state.Relation, error) {
 	page, _, err := read[relations](m, "accounts/"+account.String()+"/tokens?token.id="+token.String())
 	for _, r := range page.Tokens {
 		if r.Token.ID == token {
@@ -196,7 +196,7 @@ const (
 )
 
 // Relations implements [ledger.Upstream].
-func (m *Mirror) Relations(account hedera.ID) (all []ledger.Relation, _ error) {
+func (m *Mirror) Relations(account hedera.ID) (all []state.Relation, _ error) {
 	path := "accounts/" + account.String() + "/tokens"
 	more := ""
 	for range maxPages {
@@ -228,7 +228,7 @@ type nft struct {
 type nfts struct{ NFTs []nft }
 
 // NFT implements [ledger.Upstream].
-func (m *Mirror) NFT(token hedera.ID, serial int64) (*ledger.NFT, error) {
+func (m *Mirror) NFT(token hedera.ID, serial int64) (*state.NFT, error) {
 	if serial <= 0 {
 		return nil, nil //nolint:nilnil // there is none
 	}
@@ -236,7 +236,7 @@ func (m *Mirror) NFT(token hedera.ID, serial int64) (*ledger.NFT, error) {
 	if err != nil || !found {
 		return nil, err
 	}
-	return &ledger.NFT{
+	return &state.NFT{
 		Token: token, Serial: n.Serial, Owner: n.Account.ID, Spender: n.Spender.ID, Metadata: n.Metadata,
 		Created: n.Created.Timestamp, Modified: n.Modified.Timestamp, Deleted: n.Deleted,
 	}, nil
@@ -256,7 +256,7 @@ type allowances struct {
 }
 
 // Allowance implements [ledger.Upstream].
-func (m *Mirror) Allowance(owner, token, spender hedera.ID) (*ledger.Allowance, error) {
+func (m *Mirror) Allowance(owner, token, spender hedera.ID) (*state.Allowance, error) {
 	path := "accounts/" + owner.String() + "/allowances/crypto?spender.id=" + spender.String()
 	if !token.IsZero() {
 		path = strings.Replace(path, "crypto", "tokens", 1) + "&token.id=" + url.QueryEscape(token.String())
@@ -264,18 +264,18 @@ func (m *Mirror) Allowance(owner, token, spender hedera.ID) (*ledger.Allowance, 
 	page, _, err := read[allowances](m, path)
 	for _, a := range page.Allowances {
 		if a.Spender.ID == spender && a.Token.ID == token && a.Amount > 0 {
-			return &ledger.Allowance{Owner: owner, Spender: spender, Token: token, Granted: a.Granted, Amount: a.Amount, Since: a.Since.From.Timestamp}, err
+			return &state.Allowance{Owner: owner, Spender: spender, Token: token, Granted: a.Granted, Amount: a.Amount, Since: a.Since.From.Timestamp}, err
 		}
 	}
 	return nil, err
 }
 
 // NFTAllowance implements [ledger.Upstream].
-func (m *Mirror) NFTAllowance(owner, token, spender hedera.ID) (*ledger.NFTAllowance, error) {
+func (m *Mirror) NFTAllowance(owner, token, spender hedera.ID) (*state.NFTAllowance, error) {
 	page, _, err := read[allowances](m, "accounts/"+owner.String()+"/allowances/nfts?account.id="+spender.String()+"&token.id="+token.String())
 	for _, a := range page.Allowances {
 		if a.Spender.ID == spender && a.Token.ID == token && a.Approved {
-			return &ledger.NFTAllowance{Owner: owner, Spender: spender, Token: token, Approved: true, Since: a.Since.From.Timestamp}, err
+			return &state.NFTAllowance{Owner: owner, Spender: spender, Token: token, Approved: true, Since: a.Since.From.Timestamp}, err
 		}
 	}
 	return nil, err

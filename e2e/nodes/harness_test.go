@@ -26,6 +26,7 @@ import (
 
 	"lockstep/devnet"
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/state"
 	"lockstep/e2e/harness"
 	"lockstep/internal/hedera"
 	"lockstep/internal/must"
@@ -167,8 +168,8 @@ func initCode(size int) []byte {
 }
 
 // files returns the files that users made and the network still has.
-func files(n *devnet.Network) []ledger.File {
-	var found []ledger.File
+func files(n *devnet.Network) []state.File {
+	var found []state.File
 	for num := int64(1001); num < 3000; num++ {
 		if f, ok := n.Ledger().Handled().File(hedera.Entity(num)); ok && !f.Deleted {
 			found = append(found, f)
