@@ -57,16 +57,16 @@ func positive(n int64) *int64 {
 // getAccount answers accounts/{idOrAliasOrEvmAddress}.
 func getAccount(r *request, q *query) (any, error) {
 	times := q.timestamps()
+	newest := *r // lists what is within a block, too, unlike the view of a moment
 	r.view = r.asOf(times)
 	a, err := r.accountArg()
 	if err != nil {
 		return nil, err
 	}
-	var records []*ledger.Record
+	out := object{"transactions": []any{}, "links": links{}}
 	if q.flag("transactions", true) {
-		records = r.about(paidOrMoved, a.ID.Num)
+		out = r.transactions(q, where(newest.records(&times, q.desc), func(rec *ledger.Record) bool { return concerns(rec, a.ID) }))
 	}
-	out := r.transactions(q, ordered(records, &times, q.desc))
 	maps.Copy(out, accountOf(a, r.view))
 	return out, nil
 }

@@ -48,14 +48,14 @@ type Config struct {
 }
 
 // New returns the HTTP handler of the whole API. Every answer is computed from the
-// View of its moment; what is kept between requests is an index over it.
+// View of its moment; nothing is kept between requests.
 func New(cfg Config) http.Handler {
 	if cfg.MaxBody == 0 {
 		cfg.MaxBody = defaultMaxBody
 	}
 	s := &server{
 		view: cfg.View, changed: cfg.Changed, closing: cfg.Closing, fault: cfg.Fault,
-		log: cfg.Log, maxBody: cfg.MaxBody, routes: table(), index: newIndex(), origin: cfg.Origin,
+		log: cfg.Log, maxBody: cfg.MaxBody, routes: table(), origin: cfg.Origin,
 	}
 	s.routes.add(http.MethodGet, "devnet/blocks", takes(single, params{"from": isExactCount, "wait": isExactCount}, s.followBlocks))
 	return s
@@ -69,7 +69,6 @@ type server struct {
 	log     *slog.Logger
 	maxBody int64
 	routes  routes
-	index   *index
 	origin  Origin // nil: the network is no fork
 }
 
@@ -77,7 +76,6 @@ type server struct {
 type request struct {
 	*http.Request
 	view   *ledger.View
-	index  *index
 	args   []string // the variable parts of the path
 	status int      // of the answer; handlers change it for a success other than 200
 	header http.Header
@@ -109,7 +107,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, s.maxBody)
 	s.sayGeneration(w.Header()) // before the view: what comes from a history that is gone must say so
-	req := &request{Request: r, view: s.view(), index: s.index, args: args, status: http.StatusOK, header: w.Header()}
+	req := &request{Request: r, view: s.view(), args: args, status: http.StatusOK, header: w.Header()}
 	answer, err := s.answer(req, handle)
 	if err != nil {
 		s.fail(w, r, err)

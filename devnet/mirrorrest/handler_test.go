@@ -120,8 +120,7 @@ func TestConsensusLog(t *testing.T) {
 	}
 }
 
-// A mirror node that lags shows nothing of what its View does not have: neither
-// directly nor through the index, which another View may have filled.
+// A mirror node that lags shows nothing of what its View does not have.
 func TestLag(t *testing.T) {
 	s := newScene(t)
 	current := s.handler
@@ -146,23 +145,10 @@ func TestLag(t *testing.T) {
 	if got := s.get("accounts/0.0.1002?transactions=false", http.StatusOK); text(got["ethereum_nonce"]) != "2" {
 		t.Errorf("nonce %s", text(got["ethereum_nonce"]))
 	}
-
-	// One handler whose View moves on, and back.
-	view := s.ledger.ViewBefore(s.creation.Consensus)
-	s.handler = mirrorrest.New(mirrorrest.Config{View: func() *ledger.View { return view }, Log: slog.New(slog.DiscardHandler)})
-	for _, step := range []struct {
-		view *ledger.View
-		want int
-	}{{view, 2}, {s.ledger.View(), whole}, {view, 2}} {
-		view = step.view
-		if n := len(s.list("accounts/0.0.1002", "transactions")); n != step.want {
-			t.Errorf("%d transactions, want %d", n, step.want)
-		}
-	}
 	s.handler = current
 }
 
-// What the ledger forgets, the index forgets, and what stays is still found.
+// What the ledger forgets is not shown, and what stays is still found.
 func TestForgetting(t *testing.T) {
 	const history = 16
 	n := newNetwork(t, ledger.Config{History: history})

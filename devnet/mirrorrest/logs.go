@@ -37,7 +37,7 @@ func listLogs(r *request, q *query) (any, error) {
 	}
 	text, byHash := q.last("transaction.hash")
 	if !byHash {
-		return r.logs(q, f, ordered(r.about(emitted, 0), &f.times, q.desc))
+		return r.logs(q, f, r.records(&f.times, q.desc))
 	}
 	if count(q, "transaction.hash") > 1 {
 		return nil, badRequest("Only one transaction.hash filter is allowed")
@@ -49,7 +49,7 @@ func listLogs(r *request, q *query) (any, error) {
 	} else {
 		records = r.view.RecordsByHash(hash) // what has events without a contract
 	}
-	return r.logs(q, f, ordered(records, &f.times, q.desc))
+	return r.logs(q, f, where(inOrder(records, q.desc), func(rec *ledger.Record) bool { return f.times.allows(rec.Consensus.UnixNano()) }))
 }
 
 // listContractLogs answers contracts/{id}/results/logs.
@@ -62,7 +62,7 @@ func listContractLogs(r *request, q *query) (any, error) {
 		return nil, err
 	}
 	f.byEmitter = true
-	return r.logs(q, f, ordered(r.about(emitted, f.emitter), &f.times, q.desc))
+	return r.logs(q, f, r.records(&f.times, q.desc))
 }
 
 // placedLog is an event in its record and its block.

@@ -56,7 +56,7 @@ func getNFT(r *request) (any, error) {
 // listNFTTransactions answers tokens/{tokenId}/nfts/{serialNumber}/transactions.
 func listNFTTransactions(r *request, q *query, n state.NFT) (any, error) {
 	times := q.timestamps()
-	return list(r, q, "transactions", moves(everything(r.view, &times, q.desc), &n), func(m nftMove) any {
+	return list(r, q, "transactions", moves(r.records(&times, q.desc), &n), func(m nftMove) any {
 		return object{
 			"consensus_timestamp": m.Consensus.String(), "is_approval": m.move.Approval, "nonce": m.ID.Nonce,
 			"receiver_account_id": idText(m.move.Receiver), "sender_account_id": idText(m.move.Sender), "transaction_id": m.ID.Mirror(), "type": m.Kind,

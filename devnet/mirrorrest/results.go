@@ -2,7 +2,6 @@ package mirrorrest
 
 import (
 	"bytes"
-	"iter"
 	"math/big"
 	"net/http"
 	"slices"
@@ -28,9 +27,7 @@ func listResults(r *request, q *query) (any, error) {
 	if err := oneBlock(q); err != nil {
 		return nil, err
 	}
-	return r.results(q, func(times *bounds) iter.Seq[*ledger.Record] {
-		return everything(r.view, times, q.desc)
-	})
+	return r.results(q, func(*ledger.EVMResult) bool { return true })
 }
 
 // listContractResults answers contracts/{id}/results.
@@ -42,10 +39,7 @@ func listContractResults(r *request, q *query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	records := r.about(called, id)
-	return r.results(q, func(times *bounds) iter.Seq[*ledger.Record] {
-		return ordered(records, times, q.desc)
-	})
+	return r.results(q, func(result *ledger.EVMResult) bool { return result.Target.Num == id })
 }
 
 // oneBlock checks that a query names a block in one way at most, and does where it wants a place in it.
@@ -62,9 +56,8 @@ func oneBlock(q *query) error {
 	return nil
 }
 
-// results lists the executed results among the records that from yields for the
-// bounds on time that the query and its block filters set.
-func (r *request) results(q *query, from func(*bounds) iter.Seq[*ledger.Record]) (any, error) {
+// results lists the executed results that are wanted, within the bounds on time that the query and its block filters set.
+func (r *request) results(q *query, wanted func(*ledger.EVMResult) bool) (any, error) {
 	times := q.timestamps()
 	if block, given, found := r.filterBlock(q); given {
 		if !found {
@@ -79,8 +72,8 @@ func (r *request) results(q *query, from func(*bounds) iter.Seq[*ledger.Record])
 	unit := money(q.flag("hbar", true))
 
 	blocks := blockFinder{view: r.view}
-	rows := where(from(&times), func(rec *ledger.Record) bool {
-		if !rec.Executed() || !internal && rec.ID.Nonce != 0 || !senders.allows(rec.Result.From.Num) || !indexes.allows(int64(rec.Result.Index)) {
+	rows := where(r.records(&times, q.desc), func(rec *ledger.Record) bool {
+		if !rec.Executed() || !wanted(rec.Result) || !internal && rec.ID.Nonce != 0 || !senders.allows(rec.Result.From.Num) || !indexes.allows(int64(rec.Result.Index)) {
 			return false
 		}
 		_, kept := blocks.of(rec)

@@ -69,7 +69,10 @@ func messageOf(rec *ledger.Record, encoding string) object {
 func listMessages(r *request, q *query, t state.Topic) (any, error) {
 	times, numbers := q.timestamps(), q.bounds("sequencenumber", parseCount)
 	encoding, _ := q.last("encoding")
-	rows := where(ordered(r.about(submitted, t.ID.Num), &times, q.desc), func(rec *ledger.Record) bool { return numbers.allows(rec.Did().Message.Sequence) })
+	rows := where(r.records(&times, q.desc), func(rec *ledger.Record) bool {
+		m := rec.Did().Message
+		return m != nil && m.Topic == t.ID && numbers.allows(m.Sequence)
+	})
 	return list(r, q, "messages", rows, func(rec *ledger.Record) any { return messageOf(rec, encoding) }, consensusTimes()), nil
 }
 
@@ -83,8 +86,9 @@ func getMessage(r *request) (any, error) {
 	if !ok {
 		return nil, invalidParameter("sequenceNumber")
 	}
-	for _, rec := range r.about(submitted, t.ID.Num) {
-		if rec.Did().Message.Sequence == sequence {
+	always := unbounded()
+	for rec := range r.records(&always, false) {
+		if m := rec.Did().Message; m != nil && m.Topic == t.ID && m.Sequence == sequence {
 			return messageOf(rec, ""), nil
 		}
 	}

@@ -55,11 +55,7 @@ func transactionOf(rec *ledger.Record) object {
 // listTransactions answers transactions.
 func listTransactions(r *request, q *query) (any, error) {
 	times := q.timestamps()
-	records := everything(r.view, &times, q.desc)
-	if ids := q.bounds("account.id", parseEntity); ids.exact() {
-		records = ordered(r.about(paidOrMoved, ids.among[0]), &times, q.desc)
-	}
-	return r.transactions(q, records), nil
+	return r.transactions(q, r.records(&times, q.desc)), nil
 }
 
 // transactions lists those of the records that the filters of a query let pass.
