@@ -9,6 +9,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/go-json-experiment/json"
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"lockstep/internal/hedera"
@@ -34,7 +35,7 @@ type Client struct {
 	newest     newestBlock
 	head       fresh[*Block]
 	fees       fresh[*Fees]
-	prices     prices
+	prices     *lru.Cache[int64, hourPrice]
 	sequential sequential
 
 	blocks  *cache[string, *Block]               // by number and by hash
@@ -72,7 +73,7 @@ func New(config Config, options Options) (*Client, error) {
 	}
 	c := &Client{
 		config: config, log: options.Log, store: options.Store,
-		never: make(map[string]bool), unreadable: newUnreadable(),
+		never: make(map[string]bool), unreadable: newUnreadable(), prices: newPrices(),
 		blocks:  newCache[string, *Block](config.CacheEntries, config.CacheBytes/8),
 		results: newCache[common.Hash, *ContractResult](config.CacheEntries, config.CacheBytes/4),
 		lists:   newCache[uint64, []*ContractResult](config.CacheEntries, config.CacheBytes/4),
@@ -116,7 +117,7 @@ func (c *Client) Forget() {
 	c.Invalidate()
 	c.chainKey.Store(nil)
 	c.fees.forget()
-	c.prices.forget()
+	c.prices.Purge()
 	c.blocks.purge()
 	c.results.purge()
 	c.lists.purge()

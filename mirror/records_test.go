@@ -352,10 +352,14 @@ func TestStorage(t *testing.T) {
 
 func TestGasPriceAt(t *testing.T) {
 	n := newNode(t)
+	var changes atomic.Int64
 	n.handler = func(w http.ResponseWriter, r *http.Request) {
 		at, err := hedera.ParseTimestamp(strings.TrimPrefix(r.URL.Query().Get("timestamp"), "lte:"))
-		if err != nil {
-			t.Error(err)
+		if err != nil || at.Seconds > time.Now().Unix() {
+			t.Errorf("asked for %v: %v", at, err)
+		}
+		if change := changes.Load(); change > 0 {
+			at.Seconds = max(0, min(1, at.Seconds-change+1)) * hour
 		}
 		fmt.Fprintf(w, `{"fees":[{"gas":%d,"transaction_type":"EthereumTransaction"}]}`, 71+at.Seconds/3600)
 	}
@@ -372,25 +376,28 @@ func TestGasPriceAt(t *testing.T) {
 	price(2000, 71, 1) // for the end of the hour
 	price(1500, 71, 0) // between two of one price
 	price(3500, 71, 0)
-	price(5000, 72, 2) // the next hour ends with another price
-	price(6000, 72, 0)
+	price(5000, 72, 1)
+	price(6000, 72, 1)
 	price(500, 71, 1) // for the beginning of the hour
 	price(10, 71, 0)
-	price(7200, 73, 2)
-	for at := int64(7210); at < 7200+3600; at += 10 { // a whole hour
+	price(7200, 73, 1)
+	price(7210, 73, 1)
+	for at := int64(7220); at < 7200+3600; at += 10 { // a whole hour
 		price(at, 73, 0)
 	}
 	price(72_000+1800, 91, 1) // far from everything, then on both sides of it
 	price(72_000+1000, 91, 1)
 	price(72_000+3000, 91, 1)
 	price(72_000+10, 91, 0)
-	now := time.Now().Unix() / priceSeconds * priceSeconds
-	client.prices.add(hedera.Timestamp{Seconds: now - 200}, 71)
-	if far, ok := client.prices.reach(hedera.Timestamp{Seconds: now - 100}, time.Unix(now, 0)); ok && far.Seconds >= now {
-		t.Errorf("the price of the future is asked for: %d after now", far.Seconds-now)
-	}
-	if points := len(client.prices.points); points > 10 {
-		t.Errorf("%d points are kept", points)
+	now := time.Now()
+	must.Get(client.GasPriceAt(t.Context(), hedera.TimestampOf(now.Add(-20*time.Second))))(t)
+	must.Get(client.GasPriceAt(t.Context(), hedera.TimestampOf(now)))(t)
+	// An hour in which the price changes.
+	changes.Store(100_000*3600 + 1800)
+	for seconds, want := range map[int64]hedera.Tinybar{0: 71, 600: 71, 1790: 71, 1800: 72, 1810: 72, 3590: 72, 1200: 71, 2400: 72} {
+		if got, err := client.GasPriceAt(t.Context(), hedera.Timestamp{Seconds: 100_000*3600 + seconds}); err != nil || got != want {
+			t.Errorf("%d seconds into an hour in which the price changes: %d, %v; want %d", seconds, got, err, want)
+		}
 	}
 }
 
