@@ -180,11 +180,9 @@ func (c *Client) OperatorAddress() (common.Address, bool) {
 type NodeStatus struct {
 	ID        hedera.ID
 	Endpoints []string
-	TLS       bool
 	Healthy   bool
-	Failures  int       // in a row
-	RetryAt   time.Time // when an unhealthy node may be tried again
-	Err       error     // why it is unhealthy
+	Failures  int   // in a row
+	Err       error // why it is unhealthy
 }
 
 // Nodes returns the state of every node, in the order of their accounts.
@@ -193,13 +191,10 @@ func (c *Client) Nodes() []NodeStatus {
 	nodes := c.nodes.all()
 	out := make([]NodeStatus, len(nodes))
 	for i, n := range nodes {
-		out[i] = NodeStatus{ID: n.id, Endpoints: n.address, TLS: n.secure, Healthy: n.healthy(now)}
+		out[i] = NodeStatus{ID: n.id, Endpoints: n.address, Healthy: n.healthy(now)}
 		n.mu.Lock()
 		out[i].Failures, out[i].Err = n.failures, n.lastErr
 		n.mu.Unlock()
-		if at := n.retryAt.Load(); at != 0 {
-			out[i].RetryAt = time.Unix(0, at)
-		}
 	}
 	return out
 }
@@ -225,9 +220,6 @@ func (c *Client) Run(ctx context.Context) error {
 		now := time.Now()
 		for _, n := range c.nodes.all() {
 			c.probe(n, now)
-		}
-		if err := c.nodes.sweep(now); err != nil {
-			c.log.Debug("closing a node that left", "error", err)
 		}
 		select {
 		case <-ctx.Done():

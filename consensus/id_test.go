@@ -52,22 +52,6 @@ func TestLastDigitsDoNotRepeat(t *testing.T) {
 	}
 }
 
-func TestIDsOfTwoProcessesDiffer(t *testing.T) {
-	a, b := newIDSource(), newIDSource()
-	b.digit = (a.digit + 1) % idStride
-	now := time.Now()
-	seen := make(map[hedera.TransactionID]bool)
-	for range 1000 {
-		for _, s := range []*idSource{a, b} {
-			id, _ := s.next(hedera.Entity(2), now)
-			if seen[id] {
-				t.Fatalf("%s was drawn twice", id)
-			}
-			seen[id] = true
-		}
-	}
-}
-
 func TestIDStart(t *testing.T) {
 	s := newIDSource()
 	now := time.Unix(1_700_000_000, 5)

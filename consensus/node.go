@@ -1,7 +1,12 @@
 package consensus
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha512"
+	"crypto/tls"
+	"encoding/hex"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,6 +23,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/resolver/manual"
+	"google.golang.org/protobuf/proto"
 
 	"lockstep/internal/hedera"
 	"lockstep/internal/outage"
@@ -264,4 +270,81 @@ func (n *node) close() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// unsentError is a call whose message was not handed to a connection.
+type unsentError struct{ err error }
+
+func (e *unsentError) Error() string { return e.err.Error() }
+func (e *unsentError) Unwrap() error { return e.err }
+
+func provablyUnsent(err error) bool {
+	var unsent *unsentError
+	return errors.As(err, &unsent)
+}
+
+// call makes one unary call. The stream is opened first, which may mean waiting
+// for a connection; then leaving, if any, is called for the last look; then the request
+// is written. An error before that point is an *unsentError.
+//
+// The buffer size of 0 makes gRPC commit to the stream once the message is written:
+// otherwise it would by itself write the message again on another connection when
+// the server refuses the stream, at a time when the last look no longer holds.
+func call(ctx context.Context, conn *grpc.ClientConn, method string, request proto.Message, leaving func() error, response proto.Message) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends the stream on every path
+	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{}, method, grpc.MaxRetryRPCBufferSize(0))
+	if err != nil {
+		return &unsentError{err}
+	}
+	if leaving != nil {
+		if err := leaving(); err != nil {
+			return &unsentError{err}
+		}
+	}
+	// From here on the message may be on its way: SendMsg reports only what went wrong
+	// before the transport had it; a broken stream shows in RecvMsg.
+	if err := stream.SendMsg(request); err != nil {
+		return &unsentError{err}
+	}
+	return stream.RecvMsg(response)
+}
+
+// pinnedCredentials is TLS to a node. Nodes sign their own certificates, so there
+// is no chain to check: the network's address book has the SHA-384 of the
+// certificate in PEM form, and that is compared. Without a hash any certificate is
+// taken: the connection is encrypted, but who is at its end is not known.
+//
+// A certificate that is not the one is logged once: the client is told no more than that
+// no node could be reached.
+func pinnedCredentials(id hedera.ID, hash []byte, log *slog.Logger) credentials.TransportCredentials {
+	var once sync.Once
+	return credentials.NewTLS(&tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		InsecureSkipVerify: true, //nolint:gosec // replaced by VerifyConnection
+		VerifyConnection: func(state tls.ConnectionState) error {
+			if hash == nil {
+				return nil
+			}
+			err := verifyCertHash(id, state, hash)
+			if err != nil {
+				once.Do(func() {
+					log.Warn("a consensus node is not trusted and nothing is sent to it", "node", id.String(), "error", err)
+				})
+			}
+			return err
+		},
+	})
+}
+
+func verifyCertHash(id hedera.ID, state tls.ConnectionState, want []byte) error {
+	if len(state.PeerCertificates) == 0 {
+		return errors.New("the node showed no certificate")
+	}
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: state.PeerCertificates[0].Raw})
+	if got := sha512.Sum384(text); !bytes.Equal(got[:], want) {
+		return fmt.Errorf("the certificate of node %s has SHA-384 %s, not the one in the address book",
+			id, hex.EncodeToString(got[:]))
+	}
+	return nil
 }

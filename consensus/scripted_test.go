@@ -249,7 +249,7 @@ func after(queries int, first, then receiptScript) receiptScript {
 }
 
 // knows answers every receipt query with a header and a receipt status.
-func knows(header, receipt hapi.ResponseCodeEnum) func(int, hedera.TransactionID) (hapi.ResponseCodeEnum, hapi.ResponseCodeEnum, error) {
+func knows(header, receipt hapi.ResponseCodeEnum) receiptScript {
 	return func(int, hedera.TransactionID) (hapi.ResponseCodeEnum, hapi.ResponseCodeEnum, error) {
 		return header, receipt, nil
 	}
@@ -270,6 +270,16 @@ const (
 
 // patience is for a machine that stands still at times; what passes, passes at once.
 const patience = 2 * time.Minute
+
+// longEnough tries with more time until that was enough for a slow machine.
+func longEnough(t *testing.T, first time.Duration, try func(time.Duration) (inTime bool)) {
+	t.Helper()
+	for d := first; !try(d); d *= 2 {
+		if d > patience {
+			t.Fatal("the machine is too slow")
+		}
+	}
+}
 
 // quick makes a client for the nodes that retries in milliseconds. However slow the machine is, nothing ends by
 // its time.
