@@ -417,7 +417,7 @@ func TestSubscribeMirrorRestart(t *testing.T) {
 // TestBlocksAfterAnOutageEndNobody: what many subscribers are told in a row, after the mirror node was away, is memory once. It is more
 // than these could hold if each had it for itself.
 func TestBlocksAfterAnOutageEndNobody(t *testing.T) {
-	const connections, blocks = 1000, 28
+	const connections, blocks = 1000, 14
 	raiseFiles(t, 2*connections+200)
 	s := newStage(t, connections, func(c *settings) {
 		c.Memory = capacity.NewMemory(capacity.Config{Limit: 512, Requests: 4, Client: 4, Request: 4, RequestTime: envx.Millis(time.Hour), HeavyReads: 16})

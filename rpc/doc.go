@@ -76,7 +76,7 @@
 //
 // Bodies are bounded before and after decompression, batches by item count, nesting by depth; an oversized batch
 // is never executed in part. A WebSocket connection has a bounded number of messages in progress, beyond which it
-// is not read, and a bounded queue of answers. The memory of a request is counted (internal/relay/capacity), from the
+// is not read; a message is in progress until its answer is written. The memory of a request is counted (internal/relay/capacity), from the
 // room for its body to the last bytes of its answer. What a call reads counts until its answer is encoded. An
 // answer of known length counts before it is encoded, and the answers of a batch count until the last one is sent. A message of one call over
 // WebSocket that waits has a goroutine that is not counted: WS_CONNECTION_LIMIT times WS_MAX_IN_FLIGHT bound
@@ -104,13 +104,13 @@
 //
 // What waits for one connection is bounded (WS_NOTIFICATION_BUFFER_LIMIT). A client that falls further behind is
 // closed with 1008 and what waited for it is dropped; it should connect and subscribe again, and look up what it
-// missed. No other client notices. A client that reads nothing at all is cut off after the write time-out. How the
-// memory of an Event counts is told in wsevent.go.
+// missed. No other client notices. A client that reads nothing at all is cut off after the write time-out. What waits
+// for all connections together has a limit, too, of which the shared bytes of an Event are a part once. Where it is reached
+// the connections whose clients are waited for are ended.
 //
 // An idle connection costs one goroutine and a buffer of 512 bytes, about 9 KB of heap and stacks with
-// everything: frames are written by a few goroutines of the server (wswriters.go), and larger buffers belong to
-// messages and writers, not to connections. A client that takes no more bytes stops the writer that serves it, until
-// the client reads or is cut off. Another writer takes the other connections meanwhile.
+// everything: frames are written by a few goroutines of the server (wsqueue.go). One that the client does not take at once goes
+// on in a goroutine of its own, so that it delays nobody else.
 //
 // # WebSocket close codes
 //
@@ -124,9 +124,8 @@
 //	4002  nothing went over the connection for too long
 //	4003  too many connections
 //
-// The server writes them after the frames that were queued before, but for 1002 and 1008. Codes of 4001 and up are preceded by a text frame that says the same as a JSON-RPC error. Answers without room
-// make their connection wait, up to the write time-out. A client that reads nothing for so long is cut off
-// without a close code, since there is no room for one either.
+// The server writes them after the frames that were queued before, but for 1002 and 1008. Codes of 4001 and up are preceded by a text frame that says the same as a JSON-RPC error. A client that reads nothing until the write time-out is
+// cut off without a close code, since there is no room for one.
 //
 // # Running
 //

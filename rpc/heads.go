@@ -5,7 +5,7 @@ import (
 	"net"
 	"net/http"
 	"sync/atomic"
-	"syscall"
+	"time"
 
 	"lockstep/internal/clientip"
 	"lockstep/internal/relay/capacity"
@@ -58,6 +58,8 @@ type guardedConn struct {
 	cost    int               // of the head at hand, in bytes of memory
 	blank   bool              // nothing but a line's end has come since the last one
 	past    atomic.Bool       // what comes is no head
+	muted   bool              // it is a WebSocket's, whose send queue writes to Conn
+	spoke   bool              // the WebSocket library wanted to write, for the client broke the protocol
 }
 
 // Close closes the connection.
@@ -66,12 +68,25 @@ func (c *guardedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// SyscallConn implements syscall.Conn, for the writers of WebSocket.
-func (c *guardedConn) SyscallConn() (syscall.RawConn, error) {
-	if raw, ok := c.Conn.(syscall.Conn); ok {
-		return raw.SyscallConn()
+// errMuted is what the WebSocket library gets for what it writes after the handshake: it answers a client that breaks the protocol by
+// itself, and that would come into the middle of a frame of the send queue.
+var errMuted = errors.New("the send queue writes")
+
+// Write writes.
+func (c *guardedConn) Write(p []byte) (int, error) {
+	if c.muted {
+		c.spoke = true
+		return 0, errMuted
 	}
-	return nil, errors.ErrUnsupported
+	return c.Conn.Write(p)
+}
+
+// SetWriteDeadline implements net.Conn.
+func (c *guardedConn) SetWriteDeadline(t time.Time) error {
+	if c.muted {
+		return nil
+	}
+	return c.Conn.SetWriteDeadline(t)
 }
 
 // CloseWrite closes the side of the server. net/http does so before it closes a connection whose request it has not read, since

@@ -2,7 +2,9 @@ package rpc
 
 import (
 	"context"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -123,10 +125,7 @@ func (s *WSServer) refuseHandshake(w http.ResponseWriter, r *http.Request, f fau
 // EndRevoked closes the connections whose key is not valid any more.
 func (s *WSServer) EndRevoked() {
 	s.mu.Lock()
-	conns := make([]*wsConn, 0, len(s.conns))
-	for c := range s.conns {
-		conns = append(conns, c)
-	}
+	conns := slices.Collect(maps.Keys(s.conns))
 	s.mu.Unlock()
 	for _, c := range conns {
 		_, _ = c.currentHolder()

@@ -5,7 +5,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -121,7 +120,7 @@ func TestKeysAreKnownByEitherHeader(t *testing.T) {
 			t.Errorf("%s: %d %s", name, status, answer)
 		}
 	}
-	res := must.Get(http.Post(url, jsonType, strings.NewReader(ask("eth_chainId"))))(t)
+	res := must.Get(http.Post(url, jsonType, strings.NewReader(ask("eth_chainId"))))(t) //nolint:bodyclose // the next line does
 	res.Body.Close()
 	if got := res.Header.Get("WWW-Authenticate"); got != "Bearer" || res.Header.Get("Content-Type") != jsonType {
 		t.Errorf("asked to authenticate by %q, as %q", got, res.Header.Get("Content-Type"))
@@ -208,7 +207,7 @@ func TestAKeyHasItsLimits(t *testing.T) {
 	}
 	req := must.Get(http.NewRequest(http.MethodPost, url, strings.NewReader(ask("eth_chainId"))))(t)
 	req.Header = bearer(tokens["few"])
-	res := must.Get(http.DefaultClient.Do(req))(t)
+	res := must.Get(http.DefaultClient.Do(req))(t) //nolint:bodyclose // the next line does
 	res.Body.Close()
 	if res.StatusCode != 429 || res.Header.Get("Retry-After") != "60" {
 		t.Errorf("%d, again after %q", res.StatusCode, res.Header.Get("Retry-After"))
@@ -245,9 +244,9 @@ func TestConnectionsOfARevokedKeyEnd(t *testing.T) {
 	gone, goneLine := newKey(t, "gone")
 	ring := apikey.NewRing(fileOf(t, shopLine, goneLine))
 	s := NewWSServer(testDispatcher(t, testConfig(), Options{Keys: ring}))
-	server := httptest.NewServer(s)
-	defer server.Close()
-	url := "ws" + strings.TrimPrefix(server.URL, "http")
+	ln := listen(t)
+	go s.Run(t.Context(), ln)
+	url := "ws://" + ln.Addr().String()
 	stays, goes := dial(t, url, bearer(shop)), dial(t, url, bearer(gone))
 	for _, ws := range []*websocket.Conn{stays, goes} {
 		send(t, ws, ask("eth_chainId"))

@@ -120,19 +120,15 @@ func TestUnfinishedBodiesHoldNoMoreThanAClientMay(t *testing.T) {
 // TestWhatWaitsForSlowReadersIsCounted: notifications and answers alike.
 func TestWhatWaitsForSlowReadersIsCounted(t *testing.T) {
 	memory := littleMemory()
-	out := newSendQueue(func() {})
+	out, _ := queueOver(t)
 	var holding capacity.Holding
 	holding.Begin(memory, "9.9.9.9")
 	answer := memory.Open("9.9.9.9")
 	must.Do(t, answer.Take(megabyte))
-	out.put(frame{opcode: opText, payload: make([]byte, megabyte), holding: answer})
+	out.answer(frame{opcode: opText, payload: [][]byte{make([]byte, megabyte)}, free: answer.Close})
 	taken := 0
-	for range 100 {
-		ok, full := out.tryPut(notification(NewEvent(make([]byte, megabyte)), &holding), 64*megabyte)
-		if full {
-			break
-		}
-		if ok {
+	for e := NewEvent(make([]byte, megabyte)); e.hold(&holding); e = NewEvent(make([]byte, megabyte)) {
+		if ok, _ := out.put(frame{opcode: opText, event: e, subscription: "0x1"}, 64*megabyte); ok {
 			taken++
 		}
 	}
@@ -142,7 +138,8 @@ func TestWhatWaitsForSlowReadersIsCounted(t *testing.T) {
 	if memory.Used() < 8*megabyte {
 		t.Errorf("%d bytes are counted", memory.Used())
 	}
-	out.fail()
+	out.conn.Close()
+	<-out.written
 	if used := memory.Used(); used != 0 {
 		t.Errorf("%d bytes are held after the connection has ended", used)
 	}

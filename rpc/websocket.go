@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"net"
 	"net/http"
-	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,7 +28,7 @@ type WSServer struct {
 
 	pingOpcode  byte
 	pingPayload []byte
-	writers     *writers
+	writers     writers
 
 	notifications capacity.Holding // of all connections, that wait
 
@@ -51,7 +52,6 @@ func NewWSServer(d *Dispatcher) *WSServer {
 			HandshakeTimeout: 10 * time.Second,
 			CheckOrigin:      d.config.WebSocket.allowsOrigin,
 		},
-		writers:    newWriters(runtime.GOMAXPROCS(0), d.config.WebSocket.WriteTimeout.Duration(), d.notice),
 		pingOpcode: opPing,
 		conns:      make(map[*wsConn]struct{}),
 		byIP:       newClientCounts(),
@@ -90,13 +90,12 @@ func (s *WSServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ip := clientip.Of(r.Header, r.RemoteAddr, s.d.proxies)
-	library := &hijacker{ResponseWriter: w}
-	ws, err := s.upgrader.Upgrade(library, r, nil)
+	ws, err := s.upgrader.Upgrade(w, r, nil)
 	if err != nil {
 		s.d.log.DebugContext(r.Context(), "websocket handshake failed", "error", err)
 		return
 	}
-	c := newWSConn(r.Context(), s, ws, library.conn, ip)
+	c := newWSConn(r.Context(), s, ws, ip)
 	c.holder = holder
 	if e, ok := s.enroll(c); !ok {
 		defer s.refused()
@@ -221,10 +220,7 @@ func (s *WSServer) startDrain() []*wsConn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.draining = true
-	conns := make([]*wsConn, 0, len(s.conns))
-	for c := range s.conns {
-		conns = append(conns, c)
-	}
+	conns := slices.Collect(maps.Keys(s.conns))
 	if len(conns) == 0 {
 		close(s.empty)
 	}

@@ -5,13 +5,12 @@ import (
 	"errors"
 	"io"
 	"math"
-	"net"
+	"os"
 	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 	"unicode/utf8"
 
@@ -57,14 +56,12 @@ type ending struct {
 }
 
 // wsConn is one client. One goroutine reads messages and answers those that do not have to
-// wait. A message that waits has a goroutine of its own; slots bounds how many there are. The server's writers
-// send what there is to send. So an idle connection costs one goroutine and one small buffer.
+// wait. A message that waits has a goroutine of its own; slots bounds how many there are. Another goroutine sends, while there is
+// something to send. So an idle connection costs one goroutine and one small buffer.
 type wsConn struct {
 	server  *WSServer
 	ws      *websocket.Conn // read side; only for the reader
-	library *muted          // what ws has of net
-	net     net.Conn
-	raw     syscall.RawConn // of net; nil: it has none
+	net     *guardedConn
 	ip      string
 	client  string         // the client that the address belongs to
 	holder  *apikey.Holder // of the key that it was opened with; nil: none
@@ -73,8 +70,7 @@ type wsConn struct {
 	ctx     context.Context    // of the connection's calls
 	cancel  context.CancelFunc // ends ctx; see over
 	slots   chan struct{}
-	written chan struct{} // closed when nothing will be written any more
-	timer   *time.Timer   // runs tick
+	timer   *time.Timer // runs tick
 
 	lastActive atomic.Int64 // Unix nanoseconds
 	nextPing   time.Time    // only for tick; zero: no pings
@@ -91,32 +87,30 @@ type wsConn struct {
 
 // newWSConn makes a connection whose calls do not end with the upgrade request that
 // it came from.
-func newWSConn(upgrade context.Context, s *WSServer, ws *websocket.Conn, library *muted, ip string) *wsConn {
+func newWSConn(upgrade context.Context, s *WSServer, ws *websocket.Conn, ip string) *wsConn {
+	conn := ws.NetConn().(*guardedConn) // both servers guard their listeners
 	ctx, cancel := context.WithCancel(context.WithoutCancel(upgrade))
 	c := &wsConn{
 		server:  s,
 		ws:      ws,
-		library: library,
-		net:     library.Conn,
+		net:     conn,
 		ip:      ip,
 		client:  capacity.ClientOf(ip),
 		started: time.Now(),
 		slots:   make(chan struct{}, s.config.MaxInFlight),
-		written: make(chan struct{}),
 		stop:    make(chan struct{}),
 		ctx:     ctx,
 		cancel:  cancel,
 	}
-	if system, ok := c.net.(syscall.Conn); ok {
-		c.raw, _ = system.SyscallConn() // a connection that is over says so when it is written to
+	c.out = &sendQueue{
+		writers: &s.writers, conn: conn.Conn, timeout: s.config.WriteTimeout.Duration(), notice: s.d.notice, failed: c.failed, written: make(chan struct{}),
 	}
-	c.out = newSendQueue(func() { s.writers.add(c) })
 	c.touch()
 	// This side sends everything through the send queue, even the answers that the library would
 	// send by itself.
-	library.mute()
+	conn.muted = true
 	ws.SetPingHandler(func(data string) error {
-		c.out.put(frame{opcode: opPong, payload: []byte(data)})
+		c.out.put(frame{opcode: opPong, payload: [][]byte{[]byte(data)}}, queueLimit)
 		return nil
 	})
 	ws.SetCloseHandler(func(int, string) error { return nil })
@@ -161,13 +155,13 @@ func (c *wsConn) serve() {
 	if e == nil {
 		e = c.clientEnding(err)
 	}
+	if e.drop {
+		c.out.drop()
+	}
 	if !e.drain {
 		c.over()
 	}
 	c.awaitMessages()
-	if e.drop {
-		c.out.drop()
-	}
 	c.out.seal(e.frames())
 	c.awaitWritten(e.drop)
 	c.linger(err)
@@ -183,7 +177,7 @@ func (c *wsConn) awaitWritten(drop bool) {
 		limit *= longer
 	}
 	defer time.AfterFunc(limit, func() { _ = c.net.Close() }).Stop()
-	<-c.written
+	<-c.out.written
 }
 
 // clientEnding returns what to do when reading failed and this side did not end the connection:
@@ -197,7 +191,7 @@ func (c *wsConn) clientEnding(err error) *ending {
 		}
 		return &ending{code: code}
 	}
-	if c.library.spoke {
+	if c.net.spoke {
 		return &ending{code: websocket.CloseProtocolError, reason: strings.TrimPrefix(err.Error(), "websocket: "), drop: true}
 	}
 	return &ending{drop: true}
@@ -207,7 +201,7 @@ func (c *wsConn) clientEnding(err error) *ending {
 func (e *ending) frames() []frame {
 	var frames []frame
 	if e.notice != nil {
-		frames = append(frames, frame{opcode: opText, payload: e.notice})
+		frames = append(frames, textFrame(e.notice))
 	}
 	if e.code != 0 {
 		frames = append(frames, closeFrame(e.code, e.reason))
@@ -221,7 +215,7 @@ func (c *wsConn) linger(readErr error) {
 	if errors.As(readErr, &closed) {
 		return // the client sends nothing after its close frame
 	}
-	if tcp, ok := c.net.(interface{ CloseWrite() error }); ok && tcp.CloseWrite() != nil {
+	if err := c.net.CloseWrite(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		return
 	}
 	if c.net.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
@@ -296,7 +290,7 @@ var (
 	errStopped = errors.New("connection is being closed")
 )
 
-// awaitMessages waits until all messages in progress are answered: it takes all slots. Once the
+// awaitMessages waits until the answers of all messages in progress are sent: it takes all slots. Once the
 // context of the calls has ended, it waits for abandonGrace only, because a detached call may take
 // longer; that call then goes on without its connection.
 func (c *wsConn) awaitMessages() {
@@ -317,7 +311,7 @@ func (c *wsConn) awaitMessages() {
 }
 
 // handle begins a message and, if nothing in it has to wait, finishes it. The message holds a
-// slot until it is answered.
+// slot until its answer is sent.
 func (c *wsConn) handle(ctx context.Context, holder *apikey.Holder, body []byte) {
 	request, r := withRequest(ctx, Request{ID: newRequestID(), IP: c.ip, Transport: TransportWebSocket, Conn: c, holding: c.arrival, holder: holder})
 	d := c.server.d
@@ -340,11 +334,15 @@ func (c *wsConn) handle(ctx context.Context, holder *apikey.Holder, body []byte)
 }
 
 func (c *wsConn) finish(ctx context.Context, ex *exchange) {
-	sent := false
+	sent, holding := false, ex.request.holding
+	free := func() {
+		holding.Close()
+		<-c.slots
+	}
 	if parts := ex.finish(ctx); parts != nil {
-		sent = c.out.put(frame{opcode: opText, payload: parts[0], more: parts[1:], holding: ex.request.holding})
+		sent = c.out.answer(frame{opcode: opText, payload: parts, free: free})
 	} else {
-		ex.request.holding.Close()
+		free()
 	}
 	if sent {
 		c.touch()
@@ -353,27 +351,12 @@ func (c *wsConn) finish(ctx context.Context, ex *exchange) {
 	ex.observeWS(ctx)
 	ex.request.span.End(nil)
 	c.server.d.wsInFlight.Dec()
-	<-c.slots
 }
 
 // count counts the calls of a message.
 func (c *wsConn) count(ex *exchange) {
 	for i := range ex.calls {
 		c.server.d.metrics.ws.methods.WithLabelValues(ex.calls[i].name()).Inc()
-	}
-}
-
-// write sends what is in the send queue. If more has come meanwhile, the connection gets in line again.
-func (c *wsConn) write(w *chunkWriter) {
-	more, last, err := c.out.flush(w)
-	if err != nil {
-		c.failed(err)
-	}
-	switch {
-	case last || err != nil:
-		close(c.written)
-	case more:
-		c.server.writers.add(c)
 	}
 }
 
@@ -400,7 +383,7 @@ func (c *wsConn) tick() {
 		return
 	}
 	if now := time.Now(); !c.nextPing.IsZero() && !now.Before(c.nextPing) {
-		c.out.tryPut(frame{opcode: c.server.pingOpcode, payload: c.server.pingPayload}, queueLimit)
+		c.out.put(frame{opcode: c.server.pingOpcode, payload: [][]byte{c.server.pingPayload}}, queueLimit)
 		c.nextPing = now.Add(c.server.config.PingInterval.Duration())
 	}
 	c.timer.Reset(c.untilTick(c.checkIdle(c.server.config.InactivityTTL.Duration())))
@@ -408,11 +391,9 @@ func (c *wsConn) tick() {
 
 // failed closes a connection to which nothing can be sent any more.
 func (c *wsConn) failed(err error) {
-	var timeout net.Error
-	if errors.As(err, &timeout) && timeout.Timeout() {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
 		c.TooSlow() // unless it is known already
 	}
-	c.out.fail()
 	_ = c.net.Close()
 }
 
@@ -453,13 +434,58 @@ func refuse(c *wsConn, e ending) {
 	if e.code == 0 {
 		return
 	}
-	w := chunkWriter{conn: c.net, timeout: time.Second, buf: make([]byte, 0, 1<<10)}
-	for _, f := range e.frames() {
-		if w.frame(&f) != nil {
-			return
+	wire := c.out.wire(e.frames())
+	if c.out.send(&wire, time.Second) == nil {
+		c.linger(nil)
+	}
+}
+
+// Done implements Notifier.
+func (c *wsConn) Done() <-chan struct{} { return c.ctx.Done() }
+
+// OnClose implements Notifier. context.AfterFunc does the same, for some 250 bytes more of each idle connection.
+func (c *wsConn) OnClose(f func()) {
+	c.closing.Lock()
+	defer c.closing.Unlock()
+	if c.closed {
+		go f()
+		return
+	}
+	c.closers = append(c.closers, f)
+}
+
+// over ends the calls of the connection, and tells those who wait for its end.
+func (c *wsConn) over() {
+	c.cancel()
+	c.closing.Lock()
+	defer c.closing.Unlock()
+	for _, f := range c.closers {
+		go f()
+	}
+	c.closers, c.closed = nil, true
+}
+
+// Notify implements Notifier.
+func (c *wsConn) Notify(subscription string, e *Event) bool {
+	for !e.hold(&c.server.notifications) {
+		if !c.server.writers.endSlow() {
+			c.TooSlow()
+			return false
 		}
 	}
-	if w.flush() == nil {
-		c.linger(nil)
+	ok, full := c.out.put(frame{opcode: opText, event: e, subscription: subscription}, c.server.config.NotifyLimit*megabyte)
+	if full {
+		c.TooSlow()
+	}
+	if ok {
+		c.touch()
+	}
+	return ok
+}
+
+// TooSlow implements Notifier.
+func (c *wsConn) TooSlow() {
+	if c.end(ending{code: websocket.ClosePolicyViolation, reason: reasonSlow, drop: true}) {
+		c.server.d.metrics.ws.slow.Inc()
 	}
 }

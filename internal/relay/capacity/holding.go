@@ -164,11 +164,6 @@ func (a *Holding) Held() int64 {
 	return a.held
 }
 
-// HalfFull tells whether the request holds more than half of what it may hold for itself, whatever others hold.
-func (a *Holding) HalfFull() bool {
-	return a != nil && a.memory != nil && a.Held() > a.memory.perRequest/2
-}
-
 // spend adds time for which the request has had the processor. The error is an *Exceeded:
 // it has had as much as a request may have.
 func (a *Holding) spend(ran time.Duration) error {
