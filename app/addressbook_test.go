@@ -13,6 +13,7 @@ import (
 	"lockstep/consensus"
 	"lockstep/devnet"
 	"lockstep/devnet/mirrorrest"
+	"lockstep/internal/must"
 	"lockstep/mirror"
 )
 
@@ -34,18 +35,9 @@ func TestAddressBook(t *testing.T) {
 	t.Cleanup(func() { cancel(); <-ended })
 
 	log := slog.New(slog.DiscardHandler)
-	cfg, err := config.Load([]string{"READ_ONLY=true", "HEDERA_NETWORK=testnet", "MIRROR_NODE_URL=" + chain.Mirror()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	reader, err := mirror.New(cfg.Mirror, mirror.Options{Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := consensus.New(cfg.Consensus, log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := must.Get(config.Load([]string{"READ_ONLY=true", "HEDERA_NETWORK=testnet", "MIRROR_NODE_URL=" + chain.Mirror()}))(t)
+	reader := must.Get(mirror.New(cfg.Mirror, mirror.Options{Log: log}))(t)
+	client := must.Get(consensus.New(cfg.Consensus, log))(t)
 	defer client.Close()
 	book := AddressBook(reader)
 
@@ -57,9 +49,7 @@ func TestAddressBook(t *testing.T) {
 		}
 	}
 	fault.Store(mirrorrest.Fault{})
-	if err := client.Refresh(t.Context(), book); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, client.Refresh(t.Context(), book))
 	want := chain.Nodes()
 	nodes := client.Nodes()
 	if len(nodes) != len(want) {

@@ -2,13 +2,12 @@ package app_test
 
 import (
 	"cmp"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
 	"lockstep/devnet/ledger/devaccounts"
-	"lockstep/devnet/mirrorrest"
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 )
 
@@ -85,9 +84,7 @@ func TestAnnounce(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := w.rules.Set([]byte(cmp.Or(test.faults, "[]"))); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, w.rules.Set([]byte(cmp.Or(test.faults, "[]"))))
 			r := w.relay(t, test.settings...)
 			r.app.Announce(t.Context())
 			lines := r.log.with("what this relay is")
@@ -119,21 +116,6 @@ func TestAnnounce(t *testing.T) {
 				t.Errorf("a secret in the log: %s", told)
 			}
 		})
-	}
-}
-
-// A mirror node that does not answer delays nobody and is said.
-func TestAnnounceWithoutAMirrorNode(t *testing.T) {
-	w := newWorld(t)
-	w.spoilMirror(t, func(*http.Request) mirrorrest.Fault { return mirrorrest.Fault{Status: http.StatusServiceUnavailable} })
-	r := w.relay(t)
-	r.app.Announce(t.Context())
-	lines := r.log.with("what this relay is")
-	if len(lines) != 1 || !strings.Contains(lines[0], "not checked") || !strings.Contains(lines[0], "no answer yet") {
-		t.Errorf("%s", lines)
-	}
-	if len(r.log.with("no mirror node answers")) != 1 {
-		t.Error("nothing is said of the mirror node")
 	}
 }
 

@@ -3,18 +3,19 @@ package app_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
 
 	"lockstep/app"
 	"lockstep/config"
+	"lockstep/internal/must"
 )
 
 const operatorKey = "105d050185ccb907fba04dd92d8de9e32c18305e097ab41dadda21489a211524"
@@ -32,9 +33,7 @@ func start(t *testing.T, more ...string) *app.App {
 func serving(t *testing.T, relay *app.App) {
 	t.Helper()
 	http, ws := relay.Endpoints()
-	if err := relay.Listen(t.Context(), http, ws); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, relay.Listen(t.Context(), http, ws))
 	running(t, relay)
 }
 
@@ -54,43 +53,28 @@ func running(t *testing.T, relay *app.App) {
 
 func build(t *testing.T, more ...string) *app.App {
 	t.Helper()
-	cfg, err := config.Load(append([]string{
+	cfg := must.Get(config.Load(append([]string{
 		"CHAIN_ID=298", `HEDERA_NETWORK={"127.0.0.1:1":"0.0.3"}`, "MIRROR_NODE_URL=http://127.0.0.1:1",
 		"OPERATOR_ID_MAIN=0.0.1002", "OPERATOR_KEY_FORMAT=HEX_ECDSA", "OPERATOR_KEY_MAIN=" + operatorKey,
 		"SERVER_HOST=127.0.0.1", "SERVER_PORT=0", "WEB_SOCKET_PORT=0", "RPC_WS_ENABLED=true", "ENABLE_NONCE_ORDERING=true", "SHUTDOWN_DRAIN_DELAY_MS=0",
-	}, append(slices.Clone(patient), more...)...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	relay, err := app.New(cfg, "test", slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, append(slices.Clone(patient), more...)...)))(t)
+	relay := must.Get(app.New(cfg, "test", slog.New(slog.DiscardHandler)))(t)
 	return relay
 }
 
 // ask makes a request and returns status and body.
 func ask(t *testing.T, method, url, body string, headers ...string) (int, string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := must.Get(http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body)))(t)
 	for i := 0; i < len(headers); i += 2 {
 		if headers[i] == "Host" {
 			request.Host = headers[i+1]
 		}
 		request.Header.Set(headers[i], headers[i+1])
 	}
-	response, err := (&http.Client{Timeout: 5 * generous}).Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := must.Get((&http.Client{Timeout: 5 * generous}).Do(request))(t)
 	defer response.Body.Close()
-	content, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(io.ReadAll(response.Body))(t)
 	return response.StatusCode, string(content)
 }
 
@@ -184,7 +168,10 @@ func TestSettings(t *testing.T) {
 }
 
 func TestAdmin(t *testing.T) {
-	relay := start(t, "ADMIN_ADDRESS=127.0.0.1:0", "ADMIN_TOKEN=sesame")
+	relay := build(t, "ADMIN_ADDRESS=127.0.0.1:0", "ADMIN_TOKEN=sesame", "TX_STATUS_TRACING=true")
+	relay.Develops(&url.URL{Scheme: "http", Host: "127.0.0.1:1"}, nil)
+	relay.Beside("the manager", "http://127.0.0.1:2")
+	serving(t, relay)
 	base := "http://" + relay.AdminAddr()
 	const sender = "0x67D8d32E9Bf1a9968a5ff53B87d777Aa8EBBEe69"
 	token := []string{"Authorization", "Bearer sesame"}
@@ -206,6 +193,11 @@ func TestAdmin(t *testing.T) {
 		{"POST", "/locks/" + sender + "/release", "", token, 200, `{"released":false}`},
 		{"POST", "/locks/nobody/release", "", token, 400, "not an address"},
 		{"GET", "/debug/pprof/cmdline", "", token, 404, ""},
+		{"GET", "/ui/mirror/network/fees", "", token, 502, ""},
+		{"GET", "/ui/about", "", token, 200, "http://127.0.0.1:2"},
+		{"GET", "/ui/records/0x" + strings.Repeat("01", 32), "", token, 404, "nothing is known of this transaction"},
+		{"POST", "/ui/rpc", rpcBody("eth_chainId"), token, 200, "0x12a"},
+		{"POST", "/reload", "", token, 404, ""}, // it cannot read its settings again
 		{"GET", "/nothing", "", token, 404, ""},
 	}
 	for _, test := range tests {
@@ -216,23 +208,9 @@ func TestAdmin(t *testing.T) {
 	}
 }
 
-// A page whose host name resolves to loopback is not let in.
-func TestAdminRefusesForeignHosts(t *testing.T) {
-	base := "http://" + start(t, "ADMIN_ADDRESS=127.0.0.1:0", "ADMIN_LOOPBACK_TOKEN=false").AdminAddr()
-	if status, body := ask(t, http.MethodGet, base+"/locks", ""); status != http.StatusOK {
-		t.Errorf("by address: %d %s", status, body)
-	}
-	if status, body := ask(t, http.MethodGet, base+"/locks", "", "Host", "evil.example"); status != http.StatusForbidden {
-		t.Errorf("by a foreign name: %d %s", status, body)
-	}
-}
-
 // Without a token the admin server listens on loopback only.
 func TestAdminNeedsATokenOffLoopback(t *testing.T) {
-	cfg, err := config.Load([]string{`HEDERA_NETWORK={"127.0.0.1:1":"0.0.3"}`, "MIRROR_NODE_URL=http://127.0.0.1:1", "READ_ONLY=true"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := must.Get(config.Load([]string{`HEDERA_NETWORK={"127.0.0.1:1":"0.0.3"}`, "MIRROR_NODE_URL=http://127.0.0.1:1", "READ_ONLY=true"}))(t)
 	cfg.Server.AdminAddress = "0.0.0.0:0" // Load refuses it
 	relay, err := app.New(cfg, "test", slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -258,43 +236,14 @@ func TestTakenPort(t *testing.T) {
 	}
 }
 
-// With Redis configured and absent the relay starts and answers: no Redis trouble
-// blocks anything.
-func TestStartsWithoutRedis(t *testing.T) {
-	base := "http://" + start(t, "REDIS_ENABLED=true", "REDIS_URL=redis://127.0.0.1:1").HTTPAddr()
-	if status, body := ask(t, http.MethodPost, base, `{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}`); status != http.StatusOK {
-		t.Errorf("eth_chainId: %d %s", status, body)
-	}
-}
-
-func TestBrokenRedisURL(t *testing.T) {
-	cfg, err := config.Load([]string{
-		`HEDERA_NETWORK={"127.0.0.1:1":"0.0.3"}`, "MIRROR_NODE_URL=http://127.0.0.1:1", "READ_ONLY=true",
-		"REDIS_ENABLED=true",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg.Redis.URL = "http://:hunter2@nowhere" // Load refuses it
-	_, err = app.New(cfg, "test", slog.New(slog.DiscardHandler))
-	if err == nil || !strings.Contains(err.Error(), "REDIS_URL") || strings.Contains(err.Error(), "hunter2") || errors.Is(err, context.Canceled) {
-		t.Errorf("New = %v", err)
-	}
-}
-
 // What was set for another relay and does nothing here is named when the relay starts.
 func TestIdleSettingsAreNamed(t *testing.T) {
-	cfg, err := config.Load([]string{
+	cfg := must.Get(config.Load([]string{
 		`HEDERA_NETWORK={"127.0.0.1:1":"0.0.3"}`, "MIRROR_NODE_URL=http://127.0.0.1:1", "READ_ONLY=true",
 		"HAPI_CLIENT_ERROR_RESET=[21, 50]", "GET_RECORD_DEFAULT_TO_CONSENSUS_NODE=true",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	var log strings.Builder
-	if _, err := app.New(cfg, "test", slog.New(slog.NewTextHandler(&log, nil))); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(app.New(cfg, "test", slog.New(slog.NewTextHandler(&log, nil))))(t)
 	if want := `settings="GET_RECORD_DEFAULT_TO_CONSENSUS_NODE HAPI_CLIENT_ERROR_RESET"`; !strings.Contains(log.String(), want) {
 		t.Errorf("the log has no %s:\n%s", want, log.String())
 	}

@@ -9,16 +9,15 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"lockstep/internal/must"
 )
 
 // A mirror node that tells the chain id and the operator's key only after the start, and first the chain id of another network, is believed each time:
 // readiness, the metric and the log say what is. The setting decides whether the relay is ready meanwhile.
 func TestAWrongChainIDIsShown(t *testing.T) {
 	w := newWorld(t)
-	target, err := url.Parse(w.net.Mirror())
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := must.Get(url.Parse(w.net.Mirror()))(t)
 	var chain atomic.Int64 // what code that asks for the chain id is told; 0: an error; -1: what is true
 	through := httputil.NewSingleHostReverseProxy(target)
 	mirror := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {

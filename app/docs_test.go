@@ -17,6 +17,7 @@ import (
 
 	"lockstep/config"
 	"lockstep/internal/ledger"
+	"lockstep/internal/must"
 	"lockstep/internal/secret"
 	"lockstep/txmgr"
 	"lockstep/txmgr/api"
@@ -48,11 +49,8 @@ func TestMetricsDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	relay, err := New(cfg, "test", slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	manager, err := service.New(t.Context(), service.Config{
+	relay := must.Get(New(cfg, "test", slog.New(slog.DiscardHandler)))(t)
+	manager := must.Get(service.New(t.Context(), service.Config{
 		Ledger: service.Ledger{URL: "memory:"}, Chains: service.Chains{Chains: `{"1":{"url":["http://127.0.0.1:1"]},"298":{"driver":"hedera"}}`}, Manager: txmgr.Defaults(),
 		Signers: signers.Config{Timeout: 1}, API: api.Config{Address: "127.0.0.1:0"},
 	}, service.Deps{
@@ -62,39 +60,22 @@ func TestMetricsDocument(t *testing.T) {
 			return hederachain.New(hederachain.Config{ID: 298, Log: slog.New(slog.DiscardHandler)}, relay.consensus, relay.mirror)
 		}},
 		Log: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	defer manager.Close()
-	db, err := ledger.Open(t.Context(), "memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(ledger.Open(t.Context(), "memory:"))(t)
 	defer db.Close()
-	event, err := decode.Parse("Stored(uint256 value)")
-	if err != nil {
-		t.Fatal(err)
-	}
-	watchers, err := watch.New(watch.Config{Instance: "test", Plan: watch.Plan{
+	event := must.Get(decode.Parse("Stored(uint256 value)"))(t)
+	watchers := must.Get(watch.New(watch.Config{Instance: "test", Plan: watch.Plan{
 		Chains:  []watch.Chain{{ID: 1, URLs: []secret.String{"http://127.0.0.1:1"}}},
 		Watches: []watch.Watch{{Name: "w", Chain: 1, Addresses: []common.Address{{1}}, Events: []*decode.Signature{event}}},
-	}}, watch.Deps{DB: db, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}, watch.Deps{DB: db, Log: slog.New(slog.DiscardHandler)}))(t)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(watchers.Collectors()...)
 	want := metricsDocument(t, relay.registry, manager, registry)
 	if *update {
-		if err := os.WriteFile(metricsFile, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(metricsFile, []byte(want), 0o644))
 	}
-	got, err := os.ReadFile(metricsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(os.ReadFile(metricsFile))(t)
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("docs/METRICS.md is stale; run `make generate` (-want +got):\n%s", diff)
 	}

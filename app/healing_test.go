@@ -1,14 +1,13 @@
 package app_test
 
 import (
-	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"lockstep/devnet"
+	"lockstep/internal/must"
 )
 
 // A short failure of the network costs a burst time, and no transactions: everything is executed, none
@@ -34,9 +33,7 @@ func TestBurstHeals(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, func(c *devnet.Config) { c.ConsensusLatency = 100 * time.Millisecond })
 			r, a := w.relay(t, append([]string{"ENABLE_NONCE_ORDERING=true", aBurst}, test.settings...)...), w.account(t)
-			if err := w.rules.Set([]byte(test.rules)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, w.rules.Set([]byte(test.rules)))
 			begun := time.Now()
 			var all sync.WaitGroup
 			for nonce := range uint64(burst) {
@@ -51,7 +48,7 @@ func TestBurstHeals(t *testing.T) {
 			if got := w.nonce(t, a); got != burst {
 				t.Errorf("the network executed %d of %d", got, burst)
 			}
-			got := r.paid(t)
+			got := r.paid()
 			t.Logf("%d rejections were paid for", got)
 			// What consensus refused was executed all the same: it went back to its line.
 			if back := sum(r.scrape(), "lockstep_tx_recovered_total{"); strings.Contains(test.rules, "WRONG_NONCE") && back == 0 {
@@ -65,17 +62,7 @@ func TestBurstHeals(t *testing.T) {
 }
 
 // paid counts what the network refused at consensus for its nonce.
-func (r *relay) paid(t *testing.T) (n int) {
-	t.Helper()
-	_, page := ask(t, http.MethodGet, r.url+"/metrics", "")
-	for line := range strings.SplitSeq(page, "\n") {
-		if strings.HasPrefix(line, "rpc_relay_wrong_nonce_errors_total") {
-			v, err := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			n += int(v)
-		}
-	}
-	return n
+func (r *relay) paid() int {
+	r.Helper()
+	return int(sum(r.scrape(), "rpc_relay_wrong_nonce_errors_total"))
 }

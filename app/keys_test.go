@@ -10,25 +10,18 @@ import (
 	"testing"
 
 	"lockstep/config"
+	"lockstep/internal/must"
 	"lockstep/internal/relay/apikey"
 )
 
 // A running relay takes another file of keys. A file with a mistake changes nothing.
 func TestKeysAreReadAgain(t *testing.T) {
 	t.Parallel()
-	first, firstLine, err := apikey.New("first")
-	if err != nil {
-		t.Fatal(err)
-	}
-	second, secondLine, err := apikey.New("second")
-	if err != nil {
-		t.Fatal(err)
-	}
+	first, firstLine := must.Get2(apikey.New("first"))(t)
+	second, secondLine := must.Get2(apikey.New("second"))(t)
 	name := filepath.Join(t.TempDir(), "keys.txt")
 	write := func(text string) {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	write(firstLine)
 	load := func() (config.Config, error) {
@@ -40,9 +33,7 @@ func TestKeysAreReadAgain(t *testing.T) {
 	}
 	relay, log := reloadable(t, load)
 	rpcAddr, wsAddr := relay.Endpoints()
-	if err := relay.Listen(t.Context(), rpcAddr, wsAddr); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, relay.Listen(t.Context(), rpcAddr, wsAddr))
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped := make(chan error, 1)
 	go func() { stopped <- relay.Run(ctx) }()

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"lockstep/internal/must"
 )
 
 // The line about a transaction says with which request it came and from whom, its gas and why it
@@ -21,10 +23,7 @@ func TestTransactionLineNamesRequestClientGasAndReason(t *testing.T) {
 		unpaid := sender.pay(0)
 		unpaid.GasFeeCap = big.NewInt(1)
 		tx := sender.sign(unpaid)
-		raw, err := tx.MarshalBinary()
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := must.Get(tx.MarshalBinary())(t)
 		ask(t, http.MethodPost, r.url, `{"jsonrpc":"2.0","id":1,"method":"eth_sendRawTransaction","params":["`+hexutil.Encode(raw)+`"]}`,
 			"X-Request-Id", "request-7", "X-Forwarded-For", "198.51.100.7")
 		r.send(sender.sign(sender.pay(0)))
@@ -52,10 +51,7 @@ func TestTransactionLineNamesRequestClientGasAndReason(t *testing.T) {
 func TestLinesBelowTheRequestNameIt(t *testing.T) {
 	w := newWorld(t)
 	r, sender := w.relay(t, "ENABLE_NONCE_ORDERING=true"), w.account(t)
-	raw, err := sender.sign(sender.pay(0)).MarshalBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(sender.sign(sender.pay(0)).MarshalBinary())(t)
 	ask(t, http.MethodPost, r.url, `{"jsonrpc":"2.0","id":1,"method":"eth_sendRawTransaction","params":["`+hexutil.Encode(raw)+`"]}`, "X-Request-Id", "request-8")
 	for _, what := range []string{"lock acquired", "lock released", "offered transaction", outcomeLine} {
 		r.until(what, func() bool { return len(r.log.with(what)) > 0 })
@@ -63,20 +59,6 @@ func TestLinesBelowTheRequestNameIt(t *testing.T) {
 			if strings.Count(line, "request_id=request-8") != 1 {
 				t.Errorf("%s: %s", what, line)
 			}
-		}
-	}
-}
-
-// A line per request is there when it is asked for.
-func TestLinePerRequestWhenAskedFor(t *testing.T) {
-	w := newWorld(t)
-	for setting, level := range map[string]string{"true": "level=INFO", "false": "level=DEBUG"} {
-		r := w.relay(t, "LOG_REQUESTS="+setting)
-		r.call("eth_chainId")
-		r.until("the line, which comes after the answer", func() bool { return len(r.log.with(" method=eth_chainId ")) > 0 })
-		lines := r.log.with(" method=eth_chainId ")
-		if len(lines) != 1 || !strings.Contains(lines[0], level+" msg=request request_id=") || !strings.Contains(lines[0], " client=127.0.0.1") {
-			t.Errorf("%s: %q", setting, lines)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"lockstep/app"
 	"lockstep/config"
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 )
 
@@ -32,24 +33,15 @@ func TestLimitsOfMethods(t *testing.T) {
 			load := func() (config.Config, error) {
 				return config.Load(append(slices.Clone(settings), "METHOD_RATE_LIMITS="+limits))
 			}
-			cfg, err := load()
-			if err != nil {
-				t.Fatal(err)
-			}
+			cfg := must.Get(load())(t)
 			log := new(journal)
-			relay, err := app.New(cfg, "test", slog.New(slog.NewTextHandler(log, nil)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			relay := must.Get(app.New(cfg, "test", slog.New(slog.NewTextHandler(log, nil))))(t)
 			relay.Reloads(load, func(config.Config) {})
 			serving(t, relay)
 			want := func(method string, statuses ...int) {
 				t.Helper()
 				for i, want := range statuses {
-					response, err := http.Post("http://"+relay.HTTPAddr(), "application/json", strings.NewReader(rpcBody(method)))
-					if err != nil {
-						t.Fatal(err)
-					}
+					response := must.Get(http.Post("http://"+relay.HTTPAddr(), "application/json", strings.NewReader(rpcBody(method))))(t)
 					text, err := io.ReadAll(response.Body)
 					_ = response.Body.Close()
 					again := response.Header.Get("Retry-After")

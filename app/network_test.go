@@ -27,6 +27,8 @@ import (
 	"lockstep/devnet/mirrorrest"
 	"lockstep/devnet/node"
 	"lockstep/e2e/harness"
+	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 // world is a development network whose faults a test decides, and senders with money.
@@ -143,6 +145,7 @@ type account struct {
 	t       *testing.T
 	key     *ecdsa.PrivateKey
 	address common.Address
+	balance hedera.Tinybar // at first
 }
 
 func (w *world) account(t *testing.T) *account {
@@ -153,11 +156,8 @@ func (w *world) account(t *testing.T) *account {
 	if n >= len(all) {
 		t.Fatal("no sender is left")
 	}
-	key, err := crypto.HexToECDSA(all[n].PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &account{t, key, crypto.PubkeyToAddress(key.PublicKey)}
+	key := must.Get(crypto.HexToECDSA(all[n].PrivateKey))(t)
+	return &account{t, key, crypto.PubkeyToAddress(key.PublicKey), all[n].Balance}
 }
 
 var price = big.NewInt(2_000_000_000_000) // weibar, well above what the network asks
@@ -195,18 +195,10 @@ func (r *relay) call(method string, params ...any) (a answer) {
 	if params == nil {
 		params = []any{}
 	}
-	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
-	if err != nil {
-		r.Fatal(err)
-	}
-	response, err := http.Post(r.url, "application/json", bytes.NewReader(body))
-	if err != nil {
-		r.Fatal(err)
-	}
+	body := must.Get(json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params}))(r)
+	response := must.Get(http.Post(r.url, "application/json", bytes.NewReader(body)))(r)
 	defer response.Body.Close()
-	if err := json.NewDecoder(response.Body).Decode(&a); err != nil {
-		r.Fatal(err)
-	}
+	must.Do(r, json.NewDecoder(response.Body).Decode(&a))
 	if a.Error != nil { // without the request's id, which clients of Hedera get
 		if _, text, ok := strings.Cut(a.Error.Message, "] "); ok && strings.HasPrefix(a.Error.Message, "[Request ID: ") {
 			a.Error.Message = text
@@ -217,10 +209,7 @@ func (r *relay) call(method string, params ...any) (a answer) {
 
 func (r *relay) send(tx *types.Transaction) answer {
 	r.Helper()
-	raw, err := tx.MarshalBinary()
-	if err != nil {
-		r.Fatal(err)
-	}
+	raw := must.Get(tx.MarshalBinary())(r)
 	return r.call("eth_sendRawTransaction", hexutil.Encode(raw))
 }
 
@@ -246,9 +235,7 @@ func (r *relay) record(hash common.Hash) (found record) {
 	if got.Error != nil {
 		r.Fatal(got)
 	}
-	if err := json.Unmarshal(got.Result, &found); err != nil {
-		r.Fatal(err)
-	}
+	must.Do(r, json.Unmarshal(got.Result, &found))
 	return found
 }
 
@@ -262,13 +249,18 @@ func (r record) steps() (names []string) {
 // until waits for what comes about by itself.
 func (r *relay) until(what string, ok func() bool) {
 	r.Helper()
-	end := time.Now().Add(generous)
+	eventually(r.T, what, ok)
+}
+
+const generous = 2 * time.Minute // only says that something is stuck
+
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
-	for !ok() {
+	for end := time.Now().Add(generous); !condition(); <-ticker.C {
 		if time.Now().After(end) {
-			r.Fatalf("not in time: %s", what)
+			t.Fatalf("never: %s", what)
 		}
-		<-ticker.C
 	}
 }

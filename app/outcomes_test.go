@@ -3,7 +3,6 @@ package app_test
 import (
 	"encoding/json"
 	"math/big"
-	"net/http"
 	"regexp"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 
 	"lockstep/devnet"
+	"lockstep/internal/must"
 )
 
 // trial is a transaction through a network in trouble, and what is to become of it.
@@ -158,9 +158,7 @@ func (want trial) run(t *testing.T) {
 		settings = append(settings, "HEDERA_NETWORK="+asText(t, w.net.TLSNodes()), "HEDERA_NODE_CERT_HASHES="+asText(t, w.net.CertHashes()), "CLIENT_TRANSPORT_SECURITY=true")
 	}
 	r, a := w.relay(t, settings...), w.account(t)
-	if err := w.rules.Set([]byte(want.rules)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.rules.Set([]byte(want.rules)))
 	if want.tx == nil {
 		want.tx = good
 	}
@@ -187,9 +185,7 @@ func (want trial) run(t *testing.T) {
 	if id := record.TransactionID; id != "" && !transactionID.MatchString(id) {
 		t.Errorf("transaction id %q", id)
 	}
-	if err := w.rules.Set([]byte("[]")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.rules.Set([]byte("[]")))
 	executed := int64(0)
 	if want.spent {
 		executed = 1
@@ -279,21 +275,18 @@ func (w *world) nonce(t *testing.T, a *account) int64 {
 // outcomes are those that the relay has counted so far.
 func (r *relay) outcomes() (all []string) {
 	r.Helper()
-	_, page := ask(r.T, http.MethodGet, r.url+"/metrics", "")
-	for _, line := range outcomeSample.FindAllStringSubmatch(page, -1) {
-		all = append(all, line[1])
+	for series := range r.scrape() {
+		if rest, ok := strings.CutPrefix(series, `rpc_relay_tx_outcomes_total{outcome="`); ok {
+			outcome, _, _ := strings.Cut(rest, `"`)
+			all = append(all, outcome)
+		}
 	}
 	return all
 }
 
-var outcomeSample = regexp.MustCompile(`(?m)^rpc_relay_tx_outcomes_total\{outcome="(\w+)",`)
-
 func asText(t *testing.T, v any) string {
 	t.Helper()
-	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(v))(t)
 	return string(text)
 }
 
@@ -321,9 +314,7 @@ func TestReceiptThroughTrouble(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			r, a := w.relay(t, "READ_YOUR_WRITES_WAIT_MS=30000"), w.account(t)
-			if err := w.rules.Set([]byte(`[{"at":"mirror","path":"/contracts/results/",` + test.fault + `}]`)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, w.rules.Set([]byte(`[{"at":"mirror","path":"/contracts/results/",`+test.fault+`}]`)))
 			tx := a.sign(a.pay(0))
 			if got := r.send(tx); got.Error != nil {
 				t.Fatal(got)
@@ -336,9 +327,7 @@ func TestReceiptThroughTrouble(t *testing.T) {
 			if test.code != 0 && (meanwhile.Error == nil || meanwhile.Error.Code != test.code) {
 				t.Errorf("%s, want %d", meanwhile, test.code)
 			}
-			if err := w.rules.Set([]byte("[]")); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, w.rules.Set([]byte("[]")))
 			r.until("the receipt", func() bool { return executed(receipt()) })
 			if got := r.outcomes(); len(got) != 1 || got[0] != "executed" {
 				t.Errorf("outcomes %q", got)

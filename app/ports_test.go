@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/ethereum/go-ethereum/rpc"
+
+	"lockstep/internal/must"
 )
 
 // A process that serves WebSocket alone answers probes and Prometheus on a port of its own,
@@ -26,10 +28,7 @@ func TestWebSocketOnlyProcessAnswersProbesAndPrometheus(t *testing.T) {
 		"/config":           {http.StatusNotFound, ""},
 		"/":                 {http.StatusNotFound, ""},
 	} {
-		client, err := rpc.DialContext(t.Context(), "ws://"+r.WSAddr())
-		if err != nil {
-			t.Fatal(err)
-		}
+		client := must.Get(rpc.DialContext(t.Context(), "ws://"+r.WSAddr()))(t)
 		eventually(t, "the connection counts", func() bool { // which is after the client has the answer to its upgrade
 			_, body := ask(t, http.MethodGet, base+"/metrics", "")
 			return strings.Contains(body, "rpc_websocket_active_connections 1")
@@ -69,37 +68,5 @@ func TestWebSocketIsClosedOnEveryPort(t *testing.T) {
 			continue
 		}
 		client.Close()
-	}
-}
-
-// Which methods there are depends on the way that a call came, not on the port.
-func TestNamespacesHoldOnSharedPorts(t *testing.T) {
-	r := start(t, "RPC_HTTP_API=eth", "RPC_WS_API=net")
-	overHTTP := func(method string) bool {
-		_, body := ask(t, http.MethodPost, "http://"+r.HTTPAddr(), rpcBody(method))
-		return strings.Contains(body, `"result"`)
-	}
-	overWS := func(address string) func(method string) bool {
-		client, err := rpc.DialContext(t.Context(), "ws://"+address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(client.Close)
-		return func(method string) bool { return client.CallContext(t.Context(), new(any), method) == nil }
-	}
-	for name, test := range map[string]struct {
-		served   func(method string) bool
-		eth, net bool
-	}{
-		"HTTP":                       {overHTTP, true, false},
-		"WebSocket on the HTTP port": {overWS(r.HTTPAddr()), false, true},
-		"WebSocket on a port for it": {overWS(r.WSAddr()), false, true},
-	} {
-		if got := test.served("eth_chainId"); got != test.eth {
-			t.Errorf("%s: eth is served: %v", name, got)
-		}
-		if got := test.served("net_version"); got != test.net {
-			t.Errorf("%s: net is served: %v", name, got)
-		}
 	}
 }

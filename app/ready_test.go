@@ -1,6 +1,8 @@
 package app_test
 
 import (
+	"bufio"
+	"context"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -10,6 +12,7 @@ import (
 	"time"
 
 	"lockstep/devnet/mirrorrest"
+	"lockstep/internal/must"
 	"lockstep/internal/outage"
 	"lockstep/internal/redistest"
 )
@@ -28,19 +31,11 @@ type report struct {
 // readiness asks for the report.
 func (r *relay) readiness() (got report) {
 	r.Helper()
-	request, err := http.NewRequestWithContext(r.Context(), http.MethodGet, r.url+"/health/readiness", nil)
-	if err != nil {
-		r.Fatal(err)
-	}
+	request := must.Get(http.NewRequestWithContext(r.Context(), http.MethodGet, r.url+"/health/readiness", nil))(r)
 	request.Header.Set("Accept", "application/json")
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		r.Fatal(err)
-	}
+	answer := must.Get(http.DefaultClient.Do(request))(r)
 	defer answer.Body.Close()
-	if err := json.NewDecoder(answer.Body).Decode(&got); err != nil {
-		r.Fatal(err)
-	}
+	must.Do(r, json.NewDecoder(answer.Body).Decode(&got))
 	got.http = answer.StatusCode
 	return got
 }
@@ -115,7 +110,7 @@ func TestReadinessBySetting(t *testing.T) {
 	}{
 		"no node":                                {[]string{nobody}, "DOWN", []string{"nodes"}},
 		"no node, and no matter":                 {[]string{nobody, "READINESS_FAILS_WITHOUT=mirror"}, "DEGRADED", []string{"nodes"}},
-		"no node, and none needed":               {[]string{nobody, "READ_ONLY=true"}, "OK", nil},
+		"no node, and none needed":               {[]string{nobody, "READ_ONLY=true", "COST_METRICS_ENABLED=false"}, "OK", nil},
 		"no Redis":                               {redis, "DEGRADED", []string{"redis"}},
 		"no Redis of the locks":                  {locks, "DEGRADED", []string{"lock_redis"}},
 		"no Redis of the locks, and it matters":  {append([]string{"READINESS_FAILS_WITHOUT=lock_redis"}, locks...), "DOWN", []string{"lock_redis"}},
@@ -169,11 +164,31 @@ func TestTheRedisOfTheLocksIsShown(t *testing.T) {
 		return len(slices.DeleteFunc(r.log.with(outage.Lost), func(line string) bool { return !strings.Contains(line, "upstream=redis name=locks") })) == 1
 	})
 	console := "http://" + r.app.AdminAddr()
+	if state := firstEvent(t, console+"/ui/events"); !strings.Contains(state, `"kind":"lock_redis"`) || !strings.Contains(state, `"kind":"nodes"`) {
+		t.Errorf("the console shows %s", state)
+	}
 	if code, text := ask(t, http.MethodPut, console+"/ordering", `{"enabled":false}`); code != http.StatusOK {
 		t.Fatalf("%d %s", code, text)
 	}
 	r.becomes("OK")
 	if up, there := r.scrape()[series]; there {
 		t.Errorf("%s is %v", series, up)
+	}
+}
+
+// firstEvent reads what a stream begins with.
+func firstEvent(t *testing.T, url string) string {
+	t.Helper()
+	ctx, done := context.WithCancel(t.Context())
+	defer done()
+	request := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, url, nil))(t)
+	answer := must.Get(http.DefaultClient.Do(request))(t)
+	defer answer.Body.Close()
+	text := bufio.NewReader(answer.Body)
+	for {
+		line := must.Get(text.ReadString('\n'))(t)
+		if strings.HasPrefix(line, "data:") {
+			return line
+		}
 	}
 }

@@ -5,26 +5,23 @@ import (
 	"strings"
 	"testing"
 
-	"lockstep/devnet"
-	"lockstep/e2e/harness"
 	"lockstep/internal/redistest"
 )
 
 // The locks may have a Redis of their own: then nothing else is there, and nothing of theirs
 // is where the rest is.
 func TestLocksHaveARedisOfTheirOwn(t *testing.T) {
-	network, rest, locks := harness.Network(t, devnet.Config{}), redistest.Start(t, "--maxmemory", "1"), redistest.Start(t)
-	relay := relayOn(t, network, "ENABLE_NONCE_ORDERING=true", "TX_STATUS_TRACING=true", "REDIS_ENABLED=true", "REDIS_URL="+rest.URL(),
-		"LOCK_REDIS_URL="+locks.URL())
-	alice := &wallet{t: t, keyOf: network.Accounts()[1].PrivateKey[2:]}
-	eventually(t, "order is shared", func() bool { return metric(t, relay, "lockstep_lock_redis_up") == 1 })
-	before := metric(t, relay, "lockstep_lock_fail_open_total")
-	for range 3 {
-		if code := alice.send(relay, ordinary); code != fine {
-			t.Errorf("with a full Redis beside that of the locks: %d", code)
+	w, rest, locks := newWorld(t), redistest.Start(t, "--maxmemory", "1"), redistest.Start(t)
+	r, alice := w.relay(t, "ENABLE_NONCE_ORDERING=true", "TX_STATUS_TRACING=true", "REDIS_ENABLED=true", "REDIS_URL="+rest.URL(),
+		"LOCK_REDIS_URL="+locks.URL()), w.account(t)
+	r.becomesSum(t, "lockstep_lock_redis_up", 1)
+	before := r.scrape()["lockstep_lock_fail_open_total"]
+	for nonce := range uint64(3) {
+		if got := r.send(alice.sign(alice.pay(nonce))); got.Error != nil {
+			t.Errorf("with a full Redis beside that of the locks: %s", got)
 		}
 	}
-	if up, failed := metric(t, relay, "lockstep_lock_redis_up"), metric(t, relay, "lockstep_lock_fail_open_total"); up != 1 || failed != before {
+	if up, failed := r.scrape()["lockstep_lock_redis_up"], r.scrape()["lockstep_lock_fail_open_total"]; up != 1 || failed != before {
 		t.Errorf("up: %v; ordered inside the process: %v", up, failed)
 	}
 	keys := func(s *redistest.Server) []string { return s.Client().Keys(t.Context(), "*").Val() }

@@ -12,6 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"lockstep/config"
+	"lockstep/internal/must"
 	"lockstep/txmgr"
 	"lockstep/txmgr/ethchain"
 	"lockstep/txmgr/service"
@@ -20,23 +21,15 @@ import (
 // runManager starts a transaction manager that sends from an account through a relay.
 func runManager(t *testing.T, from *account, relay string) string {
 	t.Helper()
-	cfg, err := config.LoadManager([]string{
+	cfg := must.Get(config.LoadManager([]string{
 		"TXM_CHAINS=298=" + relay, "DATABASE_URL=memory:", "RELAYER_PRIVATE_KEYS=" + hex.EncodeToString(crypto.FromECDSA(from.key)), "TXM_LOOPBACK_TOKEN=false", "TXM_ADDRESS=127.0.0.1:0", "INSTANCE_ID=test",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	open := func(_ context.Context, spec service.Spec) (txmgr.Chain, error) {
 		depth := uint64(0)
 		return ethchain.New(ethchain.Config{ID: 298, URLs: spec.URL, Depth: &depth, InFlight: 1})
 	}
-	s, err := service.New(t.Context(), cfg.TXM, service.Deps{Drivers: map[string]service.Driver{"": open}, Version: "test", Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Listen(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(service.New(t.Context(), cfg.TXM, service.Deps{Drivers: map[string]service.Driver{"": open}, Version: "test", Log: slog.New(slog.DiscardHandler)}))(t)
+	must.Do(t, s.Listen(t.Context()))
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()

@@ -8,20 +8,15 @@ import (
 
 	"lockstep/app"
 	"lockstep/config"
+	"lockstep/internal/must"
 )
 
 // reloadable makes a relay that reads its settings again with load, and returns its log.
 func reloadable(t *testing.T, load func() (config.Config, error)) (*app.App, *bytes.Buffer) {
 	t.Helper()
-	cfg, err := load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := must.Get(load())(t)
 	log := new(bytes.Buffer)
-	relay, err := app.New(cfg, "test", slog.New(slog.NewTextHandler(log, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	relay := must.Get(app.New(cfg, "test", slog.New(slog.NewTextHandler(log, nil))))(t)
 	relay.Reloads(load, func(config.Config) {})
 	return relay, log
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/google/go-cmp/cmp"
 
-	"lockstep/devnet"
 	"lockstep/devnet/mirrorrest"
 	"lockstep/devnet/node"
 	"lockstep/internal/hapi"
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 )
 
@@ -103,8 +103,8 @@ func TestEveryMetricTellsWhatHappened(t *testing.T) {
 	w, server := newWorld(t), redistest.Start(t)
 	r := w.relay(t, "ENABLE_NONCE_ORDERING=true", "NONCE_GAP_HOLD_MS=2000", "REDIS_ENABLED=true", "REDIS_URL="+server.URL(),
 		"READ_YOUR_WRITES_WAIT_MS=60000",
-		"OPERATOR_ID_MAIN="+devnet.OperatorID(), "OPERATOR_KEY_FORMAT=HEX_ECDSA", "OPERATOR_KEY_MAIN="+devnet.OperatorKey())
-	eventually(t, "order is shared", func() bool { return r.scrape()["lockstep_lock_redis_up"] == 1 })
+		ofOperator[0], ofOperator[1], ofOperator[2])
+	r.becomesSum(t, "lockstep_lock_redis_up", 1)
 	sender, before := w.account(t), operatorBalance(t, w.net)
 	for nonce := range uint64(3) {
 		if got := r.send(sender.sign(sender.pay(nonce))); got.Error != nil {
@@ -121,15 +121,10 @@ func TestEveryMetricTellsWhatHappened(t *testing.T) {
 	if got := r.send(sender.sign(sender.pay(3))); got.Error == nil {
 		t.Fatal("the network refuses it")
 	}
-	answer, err := http.Post(r.url, "application/json", bytes.NewReader([]byte(`[`+rpcBody("eth_chainId")+`,`+rpcBody("eth_nonsense")+`]`)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(http.Post(r.url, "application/json", bytes.NewReader([]byte(`[`+rpcBody("eth_chainId")+`,`+rpcBody("eth_nonsense")+`]`))))(t)
 	_ = answer.Body.Close()
 	client := dial(t, r)
-	if err := client.CallContext(t.Context(), new(string), "eth_chainId"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, client.CallContext(t.Context(), new(string), "eth_chainId"))
 	costs := func() float64 {
 		sum := 0.0
 		for name, value := range r.scrape() {
@@ -161,7 +156,6 @@ func TestEveryMetricTellsWhatHappened(t *testing.T) {
 	if diff := cmp.Diff(map[string]float64{}, strange); diff != "" {
 		t.Errorf("what happened to nobody's knowledge (-want +got):\n%s", diff)
 	}
-	r.areDocumented(got)
 	for _, prefix := range something {
 		if !slices.ContainsFunc(slices.Collect(maps.Keys(got)), func(name string) bool { return strings.HasPrefix(name, prefix) && got[name] > 0 }) {
 			t.Errorf("%s… is nothing", prefix)
@@ -191,7 +185,7 @@ func TestCostsOfABurst(t *testing.T) {
 		}
 		return mirrorrest.Fault{}
 	})
-	r := w.relay(t, "OPERATOR_ID_MAIN="+devnet.OperatorID(), "OPERATOR_KEY_FORMAT=HEX_ECDSA", "OPERATOR_KEY_MAIN="+devnet.OperatorKey(), "USE_ASYNC_TX_PROCESSING=true", "ENABLE_NONCE_ORDERING=true", aBurst)
+	r := w.relay(t, ofOperator[0], ofOperator[1], ofOperator[2], "USE_ASYNC_TX_PROCESSING=true", "ENABLE_NONCE_ORDERING=true", aBurst)
 	sender, before := w.account(t), operatorBalance(t, w.net)
 	const transactions = 40
 	for nonce := range uint64(transactions) {
@@ -218,9 +212,7 @@ func (r *relay) gasUsed(sender *account, transactions uint64) (sum float64) {
 	r.Helper()
 	for nonce := range transactions {
 		var receipt struct{ GasUsed hexutil.Uint64 }
-		if err := json.Unmarshal(r.call("eth_getTransactionReceipt", sender.sign(sender.pay(nonce)).Hash()).Result, &receipt); err != nil {
-			r.Fatal(err)
-		}
+		must.Do(r, json.Unmarshal(r.call("eth_getTransactionReceipt", sender.sign(sender.pay(nonce)).Hash()).Result, &receipt))
 		sum += float64(receipt.GasUsed)
 	}
 	return sum

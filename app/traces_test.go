@@ -8,8 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"lockstep/devnet/mirrorrest"
+	"lockstep/internal/must"
 )
 
 // traces is a collector: it reads what OTLP/HTTP sends.
@@ -125,20 +124,11 @@ func attribute(s *trace.Span, name string) string {
 // post sends a body with a traceparent.
 func (r *relay) post(body, traceparent string) string {
 	r.Helper()
-	request, err := http.NewRequestWithContext(r.Context(), http.MethodPost, r.url, strings.NewReader(body))
-	if err != nil {
-		r.Fatal(err)
-	}
+	request := must.Get(http.NewRequestWithContext(r.Context(), http.MethodPost, r.url, strings.NewReader(body)))(r)
 	request.Header.Set("traceparent", traceparent)
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		r.Fatal(err)
-	}
+	response := must.Get(http.DefaultClient.Do(request))(r)
 	defer response.Body.Close()
-	answer, err := io.ReadAll(response.Body)
-	if err != nil {
-		r.Fatal(err)
-	}
+	answer := must.Get(io.ReadAll(response.Body))(r)
 	return string(answer)
 }
 
@@ -149,10 +139,7 @@ const (
 )
 
 func rawTransaction(r *relay, a *account, nonce uint64) string {
-	raw, err := a.sign(a.pay(nonce)).MarshalBinary()
-	if err != nil {
-		r.Fatal(err)
-	}
+	raw := must.Get(a.sign(a.pay(nonce)).MarshalBinary())(r)
 	return `{"jsonrpc":"2.0","id":1,"method":"eth_sendRawTransaction","params":["0x` + hex.EncodeToString(raw) + `"]}`
 }
 
@@ -221,7 +208,7 @@ func TestTraceOfATransaction(t *testing.T) {
 	if !strings.Contains(page, "\nrpc_websocket_method_counter{") && !strings.Contains(page, "\nrpc_relay_eth_executions{") {
 		t.Errorf("counters have other names:\n%s", page)
 	}
-	eventually(t, "sent spans are counted", func() bool { return r.metric(`lockstep_trace_spans_total{result="sent"}`) != "0" })
+	eventually(t, "sent spans are counted", func() bool { return r.scrape()[`lockstep_trace_spans_total{result="sent"}`] > 0 })
 }
 
 // histograms are those that have exemplars, by what brings them one.
@@ -238,28 +225,6 @@ func exemplars() histograms {
 	}
 }
 
-// docs/TRACING.md names the histograms with exemplars, those that the tests here look at.
-func TestTracingNamesTheHistograms(t *testing.T) {
-	text, err := os.ReadFile("../docs/TRACING.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, list, _ := strings.Cut(string(text), "the histograms of latency (")
-	list, _, _ = strings.Cut(list, ")")
-	named := regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(list, -1)
-	var got []string
-	for _, one := range named {
-		got = append(got, one[1])
-	}
-	all := exemplars()
-	want := slices.Concat(all.ofATransaction, all.ofABatch, all.ofAMessage)
-	slices.Sort(got)
-	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		t.Errorf("named %q, looked at %q", got, want)
-	}
-}
-
 // hasExemplar tells whether a count of a histogram names a trace.
 func (r *relay) hasExemplar(name, trace string) bool {
 	r.Helper()
@@ -271,20 +236,11 @@ func (r *relay) hasExemplar(name, trace string) bool {
 // openMetrics reads the metrics in the form that has exemplars.
 func (r *relay) openMetrics() string {
 	r.Helper()
-	request, err := http.NewRequestWithContext(r.Context(), http.MethodGet, r.url+"/metrics", nil)
-	if err != nil {
-		r.Fatal(err)
-	}
+	request := must.Get(http.NewRequestWithContext(r.Context(), http.MethodGet, r.url+"/metrics", nil))(r)
 	request.Header.Set("Accept", "application/openmetrics-text;version=1.0.0")
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		r.Fatal(err)
-	}
+	response := must.Get(http.DefaultClient.Do(request))(r)
 	defer response.Body.Close()
-	page, err := io.ReadAll(response.Body)
-	if err != nil {
-		r.Fatal(err)
-	}
+	page := must.Get(io.ReadAll(response.Body))(r)
 	return string(page)
 }
 
@@ -310,9 +266,7 @@ func TestTracesOfBatchesAndMessages(t *testing.T) {
 		eventually(t, name+" has an exemplar of the trace", func() bool { return r.hasExemplar(name, hex.EncodeToString(root.GetTraceId())) })
 	}
 	var price string
-	if err := dial(t, r).Call(&price, "eth_gasPrice"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, dial(t, r).Call(&price, "eth_gasPrice"))
 	root, _ = c.of(t, "eth_gasPrice", func(*trace.Span) bool { return true })
 	if got := attribute(root, "lockstep.transport"); !strings.HasPrefix(got, "ws") {
 		t.Errorf("transport %q", got)
@@ -354,7 +308,7 @@ func TestACollectorThatFails(t *testing.T) {
 		if got := r.send(sender.sign(sender.pay(nonce))); got.Error != nil {
 			t.Fatal(got)
 		}
-		eventually(t, "spans are lost", func() bool { return r.metric(`lockstep_trace_spans_total{result="lost"}`) != "0" })
+		eventually(t, "spans are lost", func() bool { return r.scrape()[`lockstep_trace_spans_total{result="lost"}`] > 0 })
 	}
 	if got := r.log.with("upstream=collector"); len(got) != 1 || !strings.Contains(got[0], "level=WARN") {
 		t.Errorf("the log: %q", got)

@@ -2,84 +2,22 @@ package app_test
 
 import (
 	"fmt"
-	"maps"
 	"math/big"
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/ethereum/go-ethereum/rpc"
-	"github.com/google/go-cmp/cmp"
 
 	"lockstep/devnet/mirrorrest"
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 	"lockstep/internal/relay/apikey"
 )
-
-// documentedMetrics reads the relay's part of docs/METRICS.md: the labels of each metric.
-func documentedMetrics(t *testing.T) map[string][]string {
-	t.Helper()
-	text, err := os.ReadFile("../docs/METRICS.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	part, _, _ := strings.Cut(string(text), "\n## ")
-	found := map[string][]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| ([^|]*) \\|").FindAllStringSubmatch(part, -1) {
-		labels := strings.FieldsFunc(row[2], func(r rune) bool { return r == ',' || r == ' ' })
-		slices.Sort(labels)
-		found[row[1]] = labels
-	}
-	if len(found) < 100 {
-		t.Fatalf("%d metrics are documented", len(found))
-	}
-	return found
-}
-
-var labelName = regexp.MustCompile(`(\w+)="(?:[^"\\]|\\.)*"`)
-
-// nameAndLabels splits a series.
-func nameAndLabels(series string) (name string, labels []string) {
-	name, rest, _ := strings.Cut(series, "{")
-	for _, label := range labelName.FindAllStringSubmatch(rest, -1) {
-		labels = append(labels, label[1])
-	}
-	slices.Sort(labels)
-	return name, labels
-}
-
-// metricOf returns whose series a name is: histograms have several.
-func metricOf(documented map[string][]string, name string) (string, bool) {
-	for _, metric := range []string{name, strings.TrimSuffix(name, "_count"), strings.TrimSuffix(name, "_sum")} {
-		if _, ok := documented[metric]; ok {
-			return metric, true
-		}
-	}
-	return name, false
-}
-
-// areDocumented compares the series of a page with docs/METRICS.md: their names, and their labels.
-func (r *relay) areDocumented(series map[string]float64) {
-	r.Helper()
-	documented := documentedMetrics(r.T)
-	for _, one := range slices.Sorted(maps.Keys(series)) {
-		name, labels := nameAndLabels(one)
-		metric, ok := metricOf(documented, name)
-		switch {
-		case !ok && (strings.HasPrefix(name, "go_") || strings.HasPrefix(name, "rpc_relay_process_")):
-		case !ok:
-			r.Errorf("docs/METRICS.md does not have %s", one)
-		case !slices.Equal(labels, documented[metric]):
-			r.Errorf("%s has the labels %q, by docs/METRICS.md %q", one, labels, documented[metric])
-		}
-	}
-}
 
 // sum adds the series that begin so; without a label they are those of one metric.
 func sum(series map[string]float64, prefix string) (total float64) {
@@ -356,9 +294,7 @@ func troubles() []step {
 // faults replaces the faults of the network.
 func (s *trouble) faults(t *testing.T, rules string) {
 	t.Helper()
-	if err := s.world.rules.Set([]byte(rules)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.world.rules.Set([]byte(rules)))
 }
 
 // becomesSum waits until the series that begin so have a sum.
@@ -384,19 +320,14 @@ func TestTroubleIsTold(t *testing.T) {
 	s := &trouble{server: redistest.Start(t), sender: w.account(t)}
 	var file strings.Builder
 	for _, rights := range []string{"shop %s calls=2 methods=eth_chainId\n", "", "clock %s calls=9\n"} { // the second one is in no file
-		key, line, err := apikey.New("key")
-		if err != nil {
-			t.Fatal(err)
-		}
+		key, line := must.Get2(apikey.New("key"))(t)
 		s.keys = append(s.keys, key.Reveal())
 		if _, hash, _ := strings.Cut(line, " "); rights != "" {
 			fmt.Fprintf(&file, rights, hash)
 		}
 	}
 	keys := filepath.Join(t.TempDir(), "keys.txt")
-	if err := os.WriteFile(keys, []byte(file.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(keys, []byte(file.String()), 0o600))
 	shared := []string{"REDIS_ENABLED=true", "REDIS_URL=" + s.server.URL(), "ENABLE_NONCE_ORDERING=true", aBurst}
 	s.relay = w.relay(t, append(shared, "RATE_LIMIT_DISABLED=false", "METHOD_RATE_LIMITS=net_listening=1", "TIER_1_RATE_LIMIT=1000000", "TIER_2_RATE_LIMIT=1000000", "LIMIT_DURATION=86400000", "API_KEYS_FILE="+keys,
 		"HBAR_RATE_LIMIT_TINYBAR=100000000000", oneWindow, "READ_YOUR_WRITES_WAIT_MS=60000", "MIRROR_NODE_RETRIES=1", "MIRROR_NODE_RETRY_CODES=503", "MIRROR_NODE_RETRY_BUDGET=1", "WS_CONNECTION_LIMIT=3", "WS_CONNECTION_LIMIT_PER_IP=2")...)
@@ -409,134 +340,6 @@ func TestTroubleIsTold(t *testing.T) {
 		}
 		if t.Failed() {
 			t.Fatalf("after: %s", step.what)
-		}
-	}
-	s.areDocumented(s.scrape())
-	s.promises.areDocumented(s.promises.scrape())
-}
-
-// toldElsewhere are the metrics whose values other tests compare: in which file, and by which words.
-func toldElsewhere() map[string][2]string {
-	budget, lock := "../internal/relay/limit/budget_test.go", "../lock/service_test.go"
-	told := map[string][2]string{}
-	for _, tier := range []string{"basic", "extended", "operator", "privileged"} {
-		for _, name := range []string{"average_spending_plan_amount_spent_gauge_", "unique_spending_plans_counter_"} {
-			told[name+tier] = [2]string{budget, name + tier}
-		}
-	}
-	for _, name := range []string{
-		"lockstep_lane_evicted_total", "lockstep_lock_lost_total", "rpc_relay_lock_active_count", "rpc_relay_lock_queue_rejoins_total",
-		"rpc_relay_lock_timeout_releases_total", "rpc_relay_lock_waiting_txns", "rpc_relay_lock_zombie_cleanups_total",
-	} {
-		told[name] = [2]string{lock, name}
-	}
-	maps.Copy(told, map[string][2]string{
-		"rpc_relay_client_service":                             {"scrape_test.go", "rpc_relay_client_service"}, // always 0, by its description
-		"lockstep_promises_errors_total":                       {"trouble_test.go", "lockstep_promises_errors_total"},
-		"lockstep_promises_late_total":                         {"trouble_test.go", "lockstep_promises_late_total"},
-		"lockstep_tx_recovered_total":                          {"healing_test.go", "lockstep_tx_recovered_total"},
-		"rpc_relay_consensus_node_errors_total":                {"../consensus/client_test.go", "rpc_relay_consensus_node_errors_total"},
-		"rpc_relay_hbar_rate_limit":                            {"limits_test.go", "rpc_relay_hbar_rate_limit"},
-		"lockstep_costs_missed_total":                          {"costs_test.go", "c.missed"},
-		"lockstep_operator_ok":                                 {"announce_test.go", "lockstep_operator_ok"},
-		"lockstep_ordering_settings_differ":                    {"../lock/faults_test.go", "lockstep_ordering_settings_differ"},
-		"lockstep_chain_id_ok":                                 {"announce_test.go", "lockstep_chain_id_ok"},
-		"lockstep_promises_alone_total":                        {"../internal/relay/pending/promises_test.go", "lockstep_promises_alone_total"},
-		"lockstep_promises_taken_over_total":                   {"../e2e/fleet/promise_test.go", "lockstep_promises_taken_over_total"},
-		"lockstep_read_your_writes_waiting":                    {"trouble_test.go", "lockstep_read_your_writes_waiting"},
-		"rpc_relay_budget_refusals_total":                      {"../internal/relay/capacity/memory_test.go", "m.metrics.refused"},
-		"rpc_relay_connections_refused_total":                  {"../rpc/admission_test.go", "m.refusedConnections"},
-		"rpc_relay_files_left_total":                           {"../submit/budget_test.go", "rpc_relay_files_left_total"},
-		"rpc_relay_method_abandoned_total":                     {"../rpc/dispatch_test.go", "m.abandoned"},
-		"rpc_relay_method_panics_total":                        {"../rpc/dispatch_test.go", "m.panics"},
-		"rpc_relay_mirror_unreadable_records_total":            {"../mirror/store_test.go", "client.unreadable"},
-		"rpc_relay_mirror_upstream_lag_blocks":                 {"../mirror/upstream_test.go", "rpc_relay_mirror_upstream_lag_blocks"},
-		"rpc_websocket_pending_dropped_total":                  {"../ethapi/subscribe_test.go", "l.metrics.dropped"},
-		"rpc_websocket_slow_clients_total":                     {"../rpc/wslife_test.go", "met.ws.slow"},
-		"rpc_websocket_total_connection_limit_by_ttl_enforced": {"../rpc/websocket_test.go", "m.ws.limitedByTTL"},
-		"rpc_websocket_watch_skipped_blocks_total":             {"../ethapi/watch_test.go", "l.metrics.skipped"},
-		"rpc_relay_hbar_rate_remaining":                        {"limits_test.go", "rpc_relay_hbar_rate_remaining"},
-		"rpc_relay_hbar_rate_total_limit":                      {"limits_test.go", "rpc_relay_hbar_rate_total_limit"},
-		"lockstep_submissions_with_stale_facts_total":          {"mirrorless_test.go", "lockstep_submissions_with_stale_facts_total"},
-		"lockstep_wrong_nonce_budget_refusals_total":           {"wrongnonce_test.go", "lockstep_wrong_nonce_budget_refusals_total"},
-		"lockstep_trace_spans_total":                           {"traces_test.go", "lockstep_trace_spans_total"},
-		"lockstep_txpool_full_total":                           {"../internal/relay/pending/table_test.go", "lockstep_txpool_full_total"},
-		"lockstep_tx_tracing_redis_errors_total":               {"../internal/relay/lifecycle/service_test.go", "redisErrors("},
-		"rpc_relay_mirror_waiting_requests_total":              {"classes_test.go", "rpc_relay_mirror_waiting_requests_total"},
-	})
-	return told
-}
-
-// Every metric of the relay that docs/METRICS.md has is compared with what happened by one of the tests.
-func TestEveryMetricIsCompared(t *testing.T) {
-	documented := documentedMetrics(t)
-	compared := map[string]bool{}
-	note := func(series string, want float64) {
-		if want == 0 {
-			return // that nothing is there proves no metric
-		}
-		name, _, _ := strings.Cut(series, "{")
-		metric, ok := metricOf(documented, name)
-		if !ok {
-			t.Errorf("docs/METRICS.md does not have %s, of which something is expected", series)
-		}
-		compared[metric] = true
-	}
-	for series, want := range happened() {
-		note(series, want)
-	}
-	for _, prefix := range happenedSomehow() {
-		for metric := range documented {
-			compared[metric] = compared[metric] || strings.HasPrefix(metric, prefix)
-		}
-	}
-	for _, step := range troubles() {
-		for series, want := range step.tell {
-			note(series, want)
-		}
-	}
-	for metric, at := range toldElsewhere() {
-		note(metric, 1)
-		text, err := os.ReadFile(at[0])
-		if err != nil || !strings.Contains(string(text), at[1]) {
-			t.Errorf("%s: %s does not have %s: %v", metric, at[0], at[1], err)
-		}
-	}
-	var missing []string
-	for metric := range documented {
-		if !compared[metric] {
-			missing = append(missing, metric)
-		}
-	}
-	slices.Sort(missing)
-	if diff := cmp.Diff([]string(nil), missing); diff != "" {
-		t.Errorf("nothing is expected of (-want +got):\n%s", diff)
-	}
-}
-
-// The same mistakes of clients are counted with the same codes in both profiles, and with the HTTP status that the
-// profile answers.
-func TestErrorsByCode(t *testing.T) {
-	for profile, status := range map[string]string{"hiero": "400", "ethereum": "200"} {
-		relay := start(t, "RELAY_PROFILE="+profile)
-		url := "http://" + relay.HTTPAddr()
-		for _, body := range []string{
-			rpcBody("eth_nonsense"), `{"jsonrpc":"2.0","id":1,"method":"eth_sendRawTransaction","params":["0x00"]}`,
-			`{"jsonrpc":"2.0","id":1,"method":"eth_getBalance","params":["0x1"]}`, `[` + rpcBody("eth_chainId") + `,` + rpcBody("eth_nonsense") + `]`,
-		} {
-			ask(t, http.MethodPost, url, body)
-		}
-		for series, want := range map[string]float64{
-			`lockstep_rpc_errors_total{code="-32601",method="unknown",transport="http"}`:                2,
-			`lockstep_rpc_errors_total{code="-32000",method="eth_sendRawTransaction",transport="http"}`: 1,
-			`lockstep_rpc_errors_total{code="-32602",method="eth_getBalance",transport="http"}`:         1,
-			`rpc_relay_method_response_count{method="unknown",statusCode="` + status + `"}`:             1,
-			`rpc_relay_method_response_count{method="eth_getBalance",statusCode="` + status + `"}`:      1,
-			`rpc_relay_method_response_count{method="batch_request",statusCode="200"}`:                  1,
-		} {
-			if got := metric(t, relay, series); got != want {
-				t.Errorf("%s: %s is %v, want %v", profile, series, got, want)
-			}
 		}
 	}
 }

@@ -3,7 +3,6 @@ package app_test
 import (
 	"encoding/json"
 	"math/big"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -14,9 +13,7 @@ import (
 	"github.com/ethereum/go-ethereum/rpc"
 
 	"lockstep/devnet"
-	"lockstep/devnet/mirrorrest"
-	"lockstep/devnet/node"
-	"lockstep/internal/hapi"
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 )
 
@@ -62,66 +59,6 @@ func TestReadYourWrites(t *testing.T) {
 			}
 			if got := asked.count(sender, "latest"); got != 3 {
 				t.Errorf("nonce %d after the receipt", got)
-			}
-		})
-	}
-}
-
-// The wait is bounded, can be off, and is for what this fleet sent.
-func TestReadYourWritesIsBounded(t *testing.T) {
-	w := newWorld(t)
-	w.spoilMirror(t, func(r *http.Request) mirrorrest.Fault {
-		if strings.Contains(r.URL.Path, "/contracts/results") {
-			return mirrorrest.Fault{Status: 404}
-		}
-		return mirrorrest.Fault{}
-	})
-	for name, setting := range map[string]string{"off": "READ_YOUR_WRITES_WAIT_MS=0", "short": "READ_YOUR_WRITES_WAIT_MS=300", "no pool": "ENABLE_TX_POOL=false"} {
-		t.Run(name, func(t *testing.T) {
-			r, sender := w.relay(t, setting), w.account(t)
-			tx := sender.sign(sender.pay(0))
-			if got := r.send(tx); got.Error != nil {
-				t.Fatal(got)
-			}
-			for _, hash := range []common.Hash{tx.Hash(), {9}} {
-				for _, method := range []string{"eth_getTransactionReceipt", "eth_getTransactionByHash"} {
-					if got := r.call(method, hash); got.String() != "null" {
-						t.Errorf("%s: %s", method, got)
-					}
-				}
-			}
-		})
-	}
-}
-
-// While a transaction is on its way, clients of Ethereum see it in no block; those of
-// Hedera, as with established relays, do not see it. Both see it in the pending nonce.
-func TestPendingTransaction(t *testing.T) {
-	w := newWorld(t)
-	ethereum := w.relay(t, "RELAY_PROFILE=ethereum", "SEND_RAW_TRANSACTION_RETURNS=accepted", "TXPOOL_API_ENABLED=true", "READ_YOUR_WRITES_WAIT_MS=50")
-	hiero := w.relay(t, "SEND_RAW_TRANSACTION_RETURNS=accepted", "TXPOOL_API_ENABLED=true", "READ_YOUR_WRITES_WAIT_MS=50")
-	w.spoilNode(t, node.Fault{Vanish: true}) // accepted, and no verdict comes for long
-	for name, r := range map[string]*relay{"ethereum": ethereum, "hiero": hiero} {
-		t.Run(name, func(t *testing.T) {
-			sender := w.account(t)
-			tx := sender.sign(sender.pay(0))
-			if got := r.send(tx); got.Error != nil {
-				t.Fatal(got)
-			}
-			var shown map[string]any
-			got := r.call("eth_getTransactionByHash", tx.Hash())
-			_ = json.Unmarshal(got.Result, &shown)
-			if name == "hiero" && shown != nil || name == "ethereum" && (shown["hash"] != tx.Hash().Hex() || shown["blockHash"] != nil || shown["blockNumber"] != nil) {
-				t.Errorf("eth_getTransactionByHash: %s", got)
-			}
-			if latest, pending := r.count(sender, "latest"), r.count(sender, "pending"); latest != 0 || pending != 1 {
-				t.Errorf("latest %d, pending %d", latest, pending)
-			}
-			if got := r.call("txpool_contentFrom", sender.address); !strings.Contains(string(got.Result), tx.Hash().Hex()) {
-				t.Errorf("txpool_contentFrom: %s", got)
-			}
-			if got := r.call("txpool_status"); got.String() != `{"pending":"0x1","queued":"0x0"}` {
-				t.Errorf("txpool_status: %s", got)
 			}
 		})
 	}
@@ -198,38 +135,10 @@ func refused(t *testing.T, got answer, tx *types.Transaction, message string, da
 	}
 }
 
-// The record is offered when it is kept and the namespace is not hidden; what a receipt
-// says of rejected transactions does not depend on the namespace.
-func TestLifecycleGates(t *testing.T) {
-	w := newWorld(t)
-	for name, settings := range map[string][]string{
-		"off":    nil,
-		"hidden": {"TX_STATUS_TRACING=true", "DISABLE_ADMIN_NAMESPACE=true"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := w.relay(t, settings...)
-			if got := r.call("admin_getTransactionTraceByHash", common.Hash{1}); got.Error == nil || got.Error.Code != -32601 || got.Error.Message != "Unsupported JSON-RPC method" {
-				t.Errorf("%s", got)
-			}
-			// The mirror node's record of a refused one says so by itself.
-			w.spoilNode(t, node.Fault{Outcome: hapi.ResponseCodeEnum_MAX_GAS_LIMIT_EXCEEDED})
-			sender := w.account(t)
-			tx := sender.sign(sender.pay(0))
-			if got := r.send(tx); got.Error == nil {
-				t.Fatal(got)
-			}
-			refused(t, r.call("eth_getTransactionReceipt", tx.Hash()), tx, "Transaction rejected: MAX_GAS_LIMIT_EXCEEDED", nil)
-		})
-	}
-}
-
 // dial opens a WebSocket connection to a relay.
 func dial(t *testing.T, r *relay) *rpc.Client {
 	t.Helper()
-	client, err := rpc.DialContext(t.Context(), "ws"+strings.TrimPrefix(r.url, "http"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(rpc.DialContext(t.Context(), "ws"+strings.TrimPrefix(r.url, "http")))(t)
 	t.Cleanup(client.Close)
 	return client
 }

@@ -1,27 +1,22 @@
 package app_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"math/big"
 	"math/rand/v2"
-	"net/http"
 	"sync"
 	"testing"
 	"time"
 
-	"lockstep/app"
+	"github.com/ethereum/go-ethereum/core/types"
+
 	"lockstep/devnet"
-	"lockstep/e2e/harness"
+	"lockstep/internal/hedera"
 	"lockstep/internal/redistest"
 )
 
-// slowChain runs a development network with some time to consensus, so that a burst has many transactions
-// at its node without a verdict.
-func slowChain(t *testing.T) *devnet.Network {
-	t.Helper()
-	return harness.Network(t, devnet.Config{ConsensusLatency: 150 * time.Millisecond})
-}
+// slowChain has some time to consensus, so that a burst has many transactions at its node without a verdict.
+func slowChain(c *devnet.Config) { c.ConsensusLatency = 150 * time.Millisecond }
 
 // volley is what one sender sends, all at once.
 type volley []shot
@@ -42,7 +37,7 @@ func shots(n int, shot func(i int) shot) (v volley) {
 }
 
 // fire sends a volley and counts the answers by their codes.
-func (v volley) fire(t *testing.T, sender devnet.Account, relays []*app.App) map[int]int {
+func (v volley) fire(t *testing.T, sender *account, relays []*relay) map[int]int {
 	t.Helper()
 	codes := map[int]int{}
 	var mu sync.Mutex
@@ -50,10 +45,14 @@ func (v volley) fire(t *testing.T, sender devnet.Account, relays []*app.App) map
 	for _, s := range v {
 		all.Go(func() {
 			<-time.After(s.after)
-			if s.share > 0 {
-				s.value = new(big.Int).Mul(big.NewInt(sender.Balance/s.share), big.NewInt(1e18))
-			}
-			code := (&wallet{t: t, keyOf: sender.PrivateKey[2:], nonce: s.nonce, value: s.value}).send(relays[s.relay%len(relays)], ordinary)
+			code := relays[s.relay%len(relays)].code(sender, s.nonce, ordinary, func(data *types.DynamicFeeTx) {
+				switch {
+				case s.share > 0:
+					data.Value = (sender.balance / hedera.Tinybar(s.share)).Weibar()
+				case s.value != nil:
+					data.Value = s.value
+				}
+			})
 			mu.Lock()
 			defer mu.Unlock()
 			codes[code]++
@@ -98,20 +97,18 @@ func TestWrongNonceAttacks(t *testing.T) {
 	for _, ordered := range []bool{true, false} {
 		t.Run(fmt.Sprintf("ordered %v", ordered), func(t *testing.T) {
 			t.Parallel()
-			network, server := slowChain(t), redistest.Start(t)
+			w, server := newWorld(t, slowChain), redistest.Start(t)
 			settings := []string{
 				fmt.Sprintf("ENABLE_NONCE_ORDERING=%v", ordered), "NONCE_RECOVERY_MS=5000",
 				"REDIS_ENABLED=true", "REDIS_URL=" + server.URL(),
 			}
-			relays := []*app.App{relayOn(t, network, settings...), relayOn(t, network, settings...)}
-			account := 0
+			relays := []*relay{w.costly(t, settings...), w.costly(t, settings...)}
 			for name, attack := range attacks {
-				account++ // each attack has a sender of its own
 				t.Run(name, func(t *testing.T) {
-					before, began := operatorBalance(t, network), time.Now()
-					codes := attack.fire(t, network.Accounts()[account], relays)
-					paid := (before - operatorBalance(t, network)) / refusalFee
-					t.Logf("answers %v, paid for %d, next nonce %d", codes, paid, nonceAt(t, network, account))
+					sender, before, began := w.account(t), operatorBalance(t, w.net), time.Now()
+					codes := attack.fire(t, sender, relays)
+					paid := (before - operatorBalance(t, w.net)) / refusalFee
+					t.Logf("answers %v, paid for %d, next nonce %d", codes, paid, w.nonce(t, sender))
 					if most := budgetSince(began, budget); paid > most {
 						t.Errorf("the operator paid for %d rejections, want at most %d; answers %v", paid, most, codes)
 					}
@@ -122,31 +119,18 @@ func TestWrongNonceAttacks(t *testing.T) {
 	t.Run("honest burst", func(t *testing.T) {
 		t.Parallel()
 		const burst = 500
-		network, server := slowChain(t), redistest.Start(t)
+		w, server := newWorld(t, slowChain), redistest.Start(t)
 		settings := []string{"ENABLE_NONCE_ORDERING=true", "REDIS_ENABLED=true", "REDIS_URL=" + server.URL(), aBurst}
-		relays := []*app.App{relayOn(t, network, settings...), relayOn(t, network, settings...)}
-		before := operatorBalance(t, network)
-		codes := shots(burst, func(i int) shot { return shot{nonce: uint64(i), relay: i} }).fire(t, network.Accounts()[1], relays)
-		if paid := (before - operatorBalance(t, network)) / refusalFee; codes[fine] != burst || paid != 0 {
+		relays := []*relay{w.costly(t, settings...), w.costly(t, settings...)}
+		before := operatorBalance(t, w.net)
+		codes := shots(burst, func(i int) shot { return shot{nonce: uint64(i), relay: i} }).fire(t, w.account(t), relays)
+		if paid := (before - operatorBalance(t, w.net)) / refusalFee; codes[fine] != burst || paid != 0 {
 			t.Errorf("answers to an honest burst of %d: %v; the operator paid for %d", burst, codes, paid)
 		}
-		for _, relay := range relays {
-			if n := metric(t, relay, "lockstep_wrong_nonce_budget_refusals_total"); n != 0 {
+		for _, r := range relays {
+			if n := r.scrape()["lockstep_wrong_nonce_budget_refusals_total"]; n != 0 {
 				t.Errorf("the budget refused %v of it", n)
 			}
 		}
 	})
-}
-
-// nonceAt asks the mirror node for an account's nonce.
-func nonceAt(t *testing.T, network *devnet.Network, account int) (nonce uint64) {
-	t.Helper()
-	_, text := ask(t, http.MethodGet, network.Mirror()+"/api/v1/accounts/"+network.Accounts()[account].Address, "")
-	var answer struct {
-		Nonce uint64 `json:"ethereum_nonce"`
-	}
-	if err := json.Unmarshal([]byte(text), &answer); err != nil {
-		t.Fatalf("%v: %s", err, text)
-	}
-	return answer.Nonce
 }

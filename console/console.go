@@ -4,11 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"maps"
 	"net/http"
 	"net/http/pprof"
 	"net/url"
-	"slices"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -65,16 +63,7 @@ const maxBody = 1 << 20
 func New(deps Deps) *Console {
 	c := &Console{deps: deps, mux: http.NewServeMux()}
 	c.streams = newStreams(c.state)
-	for pattern, handler := range c.routes() {
-		c.mux.Handle(pattern, handler)
-	}
-	return c
-}
-
-// routes are the requests that the console answers, besides those for the files of its page, as patterns of
-// http.ServeMux.
-func (c *Console) routes() map[string]http.Handler {
-	routes := map[string]http.Handler{
+	for pattern, handler := range map[string]http.Handler{ // besides the files of its page
 		"GET /locks":                   http.HandlerFunc(c.listLocks),
 		"POST /locks/{sender}/release": http.HandlerFunc(c.releaseLock),
 		"GET /ordering":                http.HandlerFunc(c.showOrdering),
@@ -91,15 +80,14 @@ func (c *Console) routes() map[string]http.Handler {
 		"POST /ui/rpc":                 c.rpc(),
 		"GET /ui/records/{hash}":       http.HandlerFunc(c.record),
 		"POST /ui/decode":              http.HandlerFunc(c.decode),
+	} {
+		c.mux.Handle(pattern, handler)
 	}
 	if c.deps.Mirror != nil {
-		routes["GET /ui/mirror/"] = mirrorOf(c.deps.Mirror)
+		c.mux.Handle("GET /ui/mirror/", mirrorOf(c.deps.Mirror))
 	}
-	return routes
+	return c
 }
-
-// Requests lists what the console answers, such as "GET /locks", besides the files of its page.
-func (c *Console) Requests() []string { return slices.Sorted(maps.Keys(c.routes())) }
 
 // ServeHTTP implements http.Handler.
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
