@@ -16,49 +16,33 @@ import (
 	"testing"
 	"time"
 
+	"lockstep/internal/must"
 	"lockstep/internal/proctest"
 	"lockstep/internal/redistest"
 	"lockstep/internal/redisx"
 )
 
 func TestAnswersInTimeCountWhenSeenLate(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer func() { _ = ln.Close() }()
-	raw, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, err := ln.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(net.Dial("tcp", ln.Addr().String()))(t)
+	server := must.Get(ln.Accept())(t)
 	defer func() { _, _ = raw.Close(), server.Close() }()
 	client := redisx.Patient(raw)
 	past := time.Now().Add(-time.Hour)
 
-	if err := client.SetReadDeadline(past); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, client.SetReadDeadline(past))
 	b := make([]byte, 10)
 	if n, err := client.Read(b); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("with nothing to read: %d, %v", n, err)
 	}
 	for range 2000 { // this process may be late at any step of a look
-		if _, err := server.Write([]byte("+OK\r\n")); err != nil {
-			t.Fatal(err)
-		}
-		if err := client.SetReadDeadline(time.Time{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(server.Write([]byte("+OK\r\n")))(t)
+		must.Do(t, client.SetReadDeadline(time.Time{}))
 		if _, err := client.Read(b[:1]); err != nil { // now the rest has arrived, too
 			t.Fatal(err)
 		}
-		if err := client.SetReadDeadline(past); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, client.SetReadDeadline(past))
 		if n, err := client.Read(b); err != nil || string(b[:n]) != "OK\r\n" {
 			t.Fatalf("what had arrived: %q, %v", b[:n], err)
 		}
@@ -89,28 +73,17 @@ func TestTLS(t *testing.T) {
 // selfSigned writes a certificate for 127.0.0.1, and only that, and its key.
 func selfSigned(t *testing.T, dir string) (certFile, keyFile string) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "redis"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must.Get(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))(t)
+	secret := must.Get(x509.MarshalPKCS8PrivateKey(key))(t)
 	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	for name, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: der}, keyFile: {Type: "PRIVATE KEY", Bytes: secret}} {
-		if err := os.WriteFile(name, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, pem.EncodeToMemory(block), 0o600))
 	}
 	return certFile, keyFile
 }

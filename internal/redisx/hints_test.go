@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 	"lockstep/internal/redisx"
 )
@@ -61,19 +62,15 @@ func TestHints(t *testing.T) {
 	a, b, other := listen(t, server.URL(), "a"), listen(t, server.URL(), "a"), listen(t, server.URL(), "b")
 	tell := func(word string) {
 		t.Helper()
-		if err := a.Tell(t.Context(), word); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.Tell(t.Context(), word))
 	}
 	for _, l := range []*listener{a, b, other} {
 		l.hears(t, "")
 	}
 	tell("one")
-	if err := server.Client().FlushAll(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, server.Client().FlushAll(t.Context()).Err())
 	tell("two")
-	fill(t, []*redistest.Server{server})
+	must.Do(t, server.Client().ConfigSet(t.Context(), "maxmemory", "1").Err())
 	tell("three")
 	if keys := server.Client().DBSize(t.Context()).Val(); keys != 0 {
 		t.Errorf("Redis keeps %d keys", keys)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"lockstep/internal/must"
 	"lockstep/internal/redisx"
 )
 
@@ -56,10 +57,7 @@ func TestErrorsHideThePassword(t *testing.T) {
 }
 
 func TestTargetHidesThePassword(t *testing.T) {
-	target, err := redisx.Parse("redis+sentinel://u:hunter2@h/m?sentinel_password=hunter2")
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := must.Get(redisx.Parse("redis+sentinel://u:hunter2@h/m?sentinel_password=hunter2"))(t)
 	if s := fmt.Sprintf("%v %+v %#v %s %v", target, target, target, target, &target); strings.Contains(s, "hunter2") {
 		t.Error(s)
 	}
@@ -88,8 +86,6 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 		// Making the client must not panic, and connects nowhere.
-		if err := redisx.New(target, redisx.Options{}).Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, redisx.New(target, redisx.Options{}).Close())
 	})
 }

@@ -30,6 +30,13 @@ local short_of_memory = {err = '` + shortReply + ` less than a quarter of the me
 
 const shortReply = "SHORT"
 
+// SetForAWhile keeps a value under a key for a time, unless Redis is short of memory.
+//
+//	KEYS[1] the key   ARGV[1] value   ARGV[2] time to live, ms
+var SetForAWhile = redis.NewScript(SpareLua + `
+if short() then return short_of_memory end
+return redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])`)
+
 // IsShort tells whether a script kept nothing because Redis is short of memory.
 func IsShort(err error) bool {
 	var reply redis.Error

@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 	"lockstep/internal/redisx"
 )
@@ -20,9 +21,7 @@ func TestQuota(t *testing.T) {
 		if got := q.Take(bytes); got != want {
 			t.Errorf("%d bytes: %v", bytes, got)
 		}
-		if err := q.Settle(t.Context(), server.Client()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, q.Settle(t.Context(), server.Client()))
 	}
 	take(one, 600_000, true)
 	take(other, 300_000, true) // and now it knows of the other's

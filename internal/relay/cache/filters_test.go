@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 )
 
@@ -12,9 +13,7 @@ import (
 func TestAdvanceAgain(t *testing.T) {
 	client := redistest.Start(t).Client()
 	f := NewFilters(client, FilterBounds{Count: 10, Bytes: 1000, TTL: time.Hour, Timeout: 2 * time.Minute})
-	if err := f.Add(t.Context(), "192.0.2.1", "0x1", []byte("f"), 5); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Add(t.Context(), "192.0.2.1", "0x1", []byte("f"), 5))
 	for i, attempt := range []struct {
 		poll string
 		want bool

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 	"lockstep/internal/redisx"
 	"lockstep/internal/relay/cache"
@@ -78,17 +79,13 @@ func TestFilterBytes(t *testing.T) {
 	server := redistest.Start(t)
 	bounds := cache.FilterBounds{Count: 10_000, Bytes: 100_000, TTL: time.Hour, Timeout: eventually}
 	one, other := cache.NewFilters(server.Client(), bounds), cache.NewFilters(server.Client(), bounds)
-	if err := one.Add(t.Context(), "192.0.2.1", "0xa", []byte("small"), 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, one.Add(t.Context(), "192.0.2.1", "0xa", []byte("small"), 1))
 	for i := range 200 {
 		store := one
 		if i%2 == 1 {
 			store = other
 		}
-		if err := store.Add(t.Context(), "192.0.2.1", fmt.Sprintf("0xb%x", i), bytes.Repeat([]byte{'f'}, 9000+i), 1); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, store.Add(t.Context(), "192.0.2.1", fmt.Sprintf("0xb%x", i), bytes.Repeat([]byte{'f'}, 9000+i), 1))
 	}
 	if err := one.Add(t.Context(), "192.0.2.1", "0xc", make([]byte, 100_001), 1); err == nil {
 		t.Error("a filter that is longer than all may be is kept")

@@ -2,7 +2,6 @@ package cache
 
 import (
 	"context"
-	_ "embed" // the script
 	"errors"
 	"log/slog"
 	"sync/atomic"
@@ -13,9 +12,6 @@ import (
 	"lockstep/internal/outage"
 	"lockstep/internal/redisx"
 )
-
-//go:embed lua/put.lua
-var putLua string
 
 const (
 	prefix    = "lockstep:cache:"
@@ -33,7 +29,6 @@ type Redis struct {
 	gets   prometheus.Counter
 	puts   prometheus.Counter
 	quota  *redisx.Quota // of the fleet
-	set    *redis.Script
 
 	// Reads and writes rest apart after a failure: a Redis that holds writes up, or a replica, can be read all the same.
 	reads, writes *redisx.Asker
@@ -68,7 +63,7 @@ func New(config Config, client redis.UniversalClient, log *slog.Logger) *Redis {
 	}
 	return &Redis{
 		config: config, queue: make(chan entry, queueSize),
-		quota: redisx.NewQuota("cache", config.MaxBytes, config.TTL.Duration()), set: redis.NewScript(redisx.SpareLua + putLua),
+		quota:  redisx.NewQuota("cache", config.MaxBytes, config.TTL.Duration()),
 		reads:  asker("cache (reading)", "every relay reads from the mirror node what another one has read"),
 		writes: asker("cache (writing)", "other relays read from the mirror node what this one has read"),
 		gets:   calls("get"), puts: calls("set"),
@@ -177,7 +172,7 @@ func (r *Redis) put(ctx context.Context, e entry) (result string) {
 		if full = !r.quota.Take(len(prefix) + len(e.key) + len(e.value)); full {
 			return nil
 		}
-		if err := r.set.Run(ctx, c, []string{prefix + e.key}, e.value, r.config.TTL.Duration().Milliseconds()).Err(); redisx.IsShort(err) {
+		if err := redisx.SetForAWhile.Run(ctx, c, []string{prefix + e.key}, e.value, r.config.TTL.Duration().Milliseconds()).Err(); redisx.IsShort(err) {
 			return errShort
 		} else if err != nil {
 			return err

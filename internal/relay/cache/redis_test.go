@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 	"lockstep/internal/redisx"
 	"lockstep/internal/relay/cache"
@@ -24,10 +25,7 @@ var config = cache.Config{
 
 func open(t *testing.T, url string) redis.UniversalClient {
 	t.Helper()
-	client, err := redisx.Open(url, redisx.Options{Timeout: config.Timeout.Duration()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(redisx.Open(url, redisx.Options{Timeout: config.Timeout.Duration()}))(t)
 	t.Cleanup(func() { _ = client.Close() })
 	return client
 }
@@ -99,9 +97,7 @@ func TestBounds(t *testing.T) {
 		t.Error("a value that is too long is written")
 	}
 	client := server.Client()
-	if err := client.Set(t.Context(), "lockstep:cache:giant", make([]byte, 1<<20), 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, client.Set(t.Context(), "lockstep:cache:giant", make([]byte, 1<<20), 0).Err())
 	if got := store.Get(t.Context(), "giant"); got != nil || store.Count("get", "long") != 1 {
 		t.Errorf("%d bytes of a value that is too long", len(got))
 	}
@@ -110,9 +106,7 @@ func TestBounds(t *testing.T) {
 	if ttl := client.TTL(t.Context(), "lockstep:cache:x").Val(); ttl <= 0 || ttl > time.Hour {
 		t.Errorf("it expires in %s", ttl)
 	}
-	if err := client.LPush(t.Context(), "lockstep:cache:list", 1).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, client.LPush(t.Context(), "lockstep:cache:list", 1).Err())
 	if got := store.Get(t.Context(), "list"); got != nil {
 		t.Errorf("%q from a list", got)
 	}
@@ -172,9 +166,7 @@ func TestHangingRedis(t *testing.T) {
 	t.Run("commands", func(t *testing.T) {
 		server := redistest.Start(t)
 		pause := func() {
-			if err := server.Client().ClientPause(t.Context(), 2*time.Second).Err(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, server.Client().ClientPause(t.Context(), 2*time.Second).Err())
 		}
 		hanging(t, server, pause, func() {}) // it ends by itself, and no command ends it earlier
 	})

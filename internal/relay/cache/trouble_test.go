@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 	"lockstep/internal/relay/cache"
 )
@@ -51,9 +52,7 @@ func TestReadsWithoutWrites(t *testing.T) {
 			c.Timeout = envx.Millis(trouble.timeout)
 			store, client := start(t, server.URL(), c), server.Client()
 			has(t, store, "k", "v")
-			if err := trouble.begin(t.Context(), client); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, trouble.begin(t.Context(), client))
 			const puts = 20
 			settled := func() float64 { return store.Count("put", "error") + store.Count("put", "skipped") }
 			for range puts {
@@ -70,9 +69,7 @@ func TestReadsWithoutWrites(t *testing.T) {
 			if got := store.Get(t.Context(), "late"); got != nil {
 				t.Errorf("%q was written", got)
 			}
-			if err := trouble.end(t.Context(), client); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, trouble.end(t.Context(), client))
 			has(t, store, "late", "w")
 		})
 	}
@@ -94,16 +91,11 @@ func TestEviction(t *testing.T) {
 	}
 	// The store leaves a part of the memory alone; others may not. A part of the values has to go.
 	for i := 0; ; i++ {
-		if err := client.Set(t.Context(), fmt.Sprint("other", i), make([]byte, 1000), 0).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, client.Set(t.Context(), fmt.Sprint("other", i), make([]byte, 1000), 0).Err())
 		if i%50 != 49 {
 			continue
 		}
-		left, err := client.Keys(t.Context(), "lockstep:cache:*").Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		left := must.Get(client.Keys(t.Context(), "lockstep:cache:*").Result())(t)
 		if float64(len(left)) < store.Count("put", "done")*9/10 {
 			break
 		}
@@ -136,9 +128,7 @@ func TestFlush(t *testing.T) {
 		if got := store.Get(t.Context(), "k"); string(got) != "v" {
 			t.Errorf("%q", got)
 		}
-		if err := client.FlushAll(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, client.FlushAll(t.Context()).Err())
 		if got := store.Get(t.Context(), "k"); got != nil {
 			t.Errorf("%q after all was deleted", got)
 		}

@@ -106,7 +106,10 @@ func (t *flusher) flush(ctx context.Context, at time.Time) (calm time.Duration) 
 	due, calm := t.news.take(at)
 	for some := range slices.Chunk(due, sendersAtOnce) {
 		err := t.asker.Ask(ctx, func(ctx context.Context, c redis.UniversalClient) error {
-			err := redisx.AsOne(ctx, c, func(p redis.Pipeliner) { t.write(ctx, p, some) })
+			_, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
+				t.write(ctx, p, some)
+				return nil
+			})
 			if err == nil {
 				err = t.quota.Settle(ctx, c)
 			}
@@ -187,7 +190,7 @@ func (t *flusher) writeBody(ctx context.Context, p redis.Pipeliner, hash common.
 		}
 		t.whole[hash] = window
 	}
-	p.Set(ctx, bodyKey(hash), content, t.cfg.life())
+	redisx.SetForAWhile.Eval(ctx, p, []string{bodyKey(hash)}, content, t.cfg.life().Milliseconds())
 }
 
 // writeSender adds the commands for the key of one sender.

@@ -15,6 +15,7 @@ import (
 
 	"lockstep/internal/envx"
 	"lockstep/internal/eth"
+	"lockstep/internal/must"
 	"lockstep/internal/redisx"
 	"lockstep/internal/relay/pending"
 )
@@ -58,10 +59,7 @@ func run(t *testing.T, p *pending.Pool) func() {
 
 func dial(t *testing.T, url string) redis.UniversalClient {
 	t.Helper()
-	client, err := redisx.Open(url, redisx.Options{Timeout: patience})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(redisx.Open(url, redisx.Options{Timeout: patience}))(t)
 	t.Cleanup(func() { _ = client.Close() })
 	return client
 }
@@ -75,10 +73,7 @@ type wallet struct {
 
 func newWallet(t *testing.T) *wallet {
 	t.Helper()
-	key, err := crypto.GenerateKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(crypto.GenerateKey())(t)
 	return &wallet{t, key, crypto.PubkeyToAddress(key.PublicKey)}
 }
 
@@ -87,17 +82,11 @@ func (w *wallet) tx(nonce uint64) *eth.Tx { return w.pay(nonce, 1) }
 // pay is a transaction that differs from others with its nonce by the value.
 func (w *wallet) pay(nonce uint64, tinybars int64) *eth.Tx {
 	w.t.Helper()
-	raw, err := types.MustSignNewTx(w.key, types.LatestSignerForChainID(big.NewInt(298)), &types.DynamicFeeTx{
+	raw := must.Get(types.MustSignNewTx(w.key, types.LatestSignerForChainID(big.NewInt(298)), &types.DynamicFeeTx{
 		ChainID: big.NewInt(298), Nonce: nonce, Gas: 21000, GasFeeCap: big.NewInt(71e10), To: &common.Address{1},
 		Value: new(big.Int).Mul(big.NewInt(tinybars), big.NewInt(1e10)),
-	}).MarshalBinary()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	tx, err := eth.DecodeTx(raw)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	}).MarshalBinary())(w.t)
+	tx := must.Get(eth.DecodeTx(raw))(w.t)
 	return tx
 }
 
@@ -117,9 +106,6 @@ func until(t *testing.T, what string, ok func() bool) {
 
 func atoi(t *testing.T, text string) int {
 	t.Helper()
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(strconv.Atoi(text))(t)
 	return n
 }
