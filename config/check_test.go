@@ -5,14 +5,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"lockstep/internal/must"
 )
 
 // What `lockstep serve` refuses for its settings alone, without a word to anybody, is a mistake for Load, too.
 func TestLoadRefusesWhatServeRefuses(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "plans.json")
-	if err := os.WriteFile(empty, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(empty, nil, 0o600))
 	for name, test := range map[string]struct {
 		more []string
 		want string // in the error; "" for none
@@ -71,9 +71,7 @@ func TestLoadManagerRefusesWhatTheManagerRefuses(t *testing.T) {
 
 func TestLoadWatchersRefusesWhatTheWatchersRefuse(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "url")
-	if err := os.WriteFile(file, []byte("mysql://127.0.0.1/watch\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte("mysql://127.0.0.1/watch\n"), 0o600))
 	for name, test := range map[string]struct {
 		more []string
 		want string

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lockstep/internal/must"
 )
 
 const operatorKey = "105d050185ccb907fba04dd92d8de9e32c18305e097ab41dadda21489a211524"
@@ -25,10 +27,7 @@ func enough(more ...string) []string {
 }
 
 func TestLoadDefaultsAndValues(t *testing.T) {
-	c, err := Load(enough("LOCK_MAX_HOLD_MS=1500", "WS_CONNECTION_LIMIT=", "ENABLE_NONCE_ORDERING=true", "NONCE_GAP_HOLD_MS=2s"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(Load(enough("LOCK_MAX_HOLD_MS=1500", "WS_CONNECTION_LIMIT=", "ENABLE_NONCE_ORDERING=true", "NONCE_GAP_HOLD_MS=2s")))(t)
 	if c.Server.ChainID.Hex() != "0x12a" || c.Server.Port != 7546 || c.RPC.WebSocket.ConnectionLimit != 10 {
 		t.Errorf("defaults: %+v", c.Server)
 	}
@@ -153,13 +152,8 @@ func TestMisspeltForTheWatchers(t *testing.T) {
 func TestEnvironTakesNoCommentForAValue(t *testing.T) {
 	dir := t.TempDir()
 	text := "A=   # the address\nexport B= # none\nC=\nD=x # a comment\nE=\"# no comment\"\nF=a#b\n#G=1\n  H\t=\t# none\nI=60000000000# 600 HBARs\nJ=a#b# c\nK='a# b'\nL=a#\n"
-	if err := os.WriteFile(filepath.Join(dir, ".env"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	all, _, err := Environ(nil, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, ".env"), []byte(text), 0o600))
+	all, _ := must.Get2(Environ(nil, dir))(t)
 	slices.Sort(all)
 	if want := []string{"A=", "B=", "C=", "D=x", "E=# no comment", "F=a#b", "H=", "I=60000000000", "J=a#b", "K=a# b", "L=a"}; !slices.Equal(all, want) {
 		t.Errorf("%q, want %q", all, want)
@@ -177,9 +171,7 @@ func TestReadOnlyNeedsNoOperator(t *testing.T) {
 func TestSecretsAreMasked(t *testing.T) {
 	dir := t.TempDir()
 	tokenFile := filepath.Join(dir, "token")
-	if err := os.WriteFile(tokenFile, []byte("sesame\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(tokenFile, []byte("sesame\n"), 0o600))
 	c, err := Load(enough("REDIS_URL=redis://:hunter2@127.0.0.1:6379", "ADMIN_TOKEN_FILE="+tokenFile, "MIRROR_NODE_AUTH_HEADER=Bearer abc123", "MIRROR_NODE_URL=http://user:letmein@127.0.0.1:5551/keyInThePath"))
 	if err != nil {
 		t.Fatal(err)
@@ -200,10 +192,7 @@ func TestSecretsAreMasked(t *testing.T) {
 }
 
 func TestEffectiveListsEverySettingOnce(t *testing.T) {
-	c, err := Load(enough())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(Load(enough()))(t)
 	seen := map[string]string{}
 	for _, s := range c.Effective() {
 		if _, twice := seen[s.Name]; twice {
@@ -223,9 +212,7 @@ func TestAnotherEnvFile(t *testing.T) {
 	dir := t.TempDir()
 	other := filepath.Join(dir, "lockstep.env")
 	for name, text := range map[string]string{".env": "A=env\nB=env\n", "lockstep.env": "A=other\nC=other\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	for _, name := range []string{other, "lockstep.env"} { // in the working directory
 		all, used, err := Environ([]string{"C=environment", EnvFile + "=" + name}, dir)
@@ -246,13 +233,9 @@ func TestAnotherEnvFile(t *testing.T) {
 func TestEnvFileOfAnotherFolderIsNotRead(t *testing.T) {
 	root := t.TempDir()
 	deep := filepath.Join(root, "a", "b")
-	if err := os.MkdirAll(deep, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(deep, 0o755))
 	file := filepath.Join(root, ".env")
-	if err := os.WriteFile(file, []byte("A=file\nB='quoted words'\n# comment\nC=file\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte("A=file\nB='quoted words'\n# comment\nC=file\n"), 0o600))
 	if all, used, err := Environ([]string{"A=environment"}, deep); used != "" || err != nil || len(all) != 1 {
 		t.Errorf("below the file: %q, %q, %v", all, used, err)
 	}
@@ -264,9 +247,7 @@ func TestEnvFileOfAnotherFolderIsNotRead(t *testing.T) {
 	if want := []string{"A=environment", "B=quoted words", "C="}; !slices.Equal(all, want) {
 		t.Errorf("environment %q, want %q", all, want)
 	}
-	if err := os.WriteFile(filepath.Join(deep, ".env"), []byte("'"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(deep, ".env"), []byte("'"), 0o600))
 	if _, _, err := Environ(nil, deep); err == nil {
 		t.Error("a broken .env file was accepted")
 	}

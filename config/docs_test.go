@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"lockstep/internal/must"
 )
 
 var update = flag.Bool("update", false, "rewrite docs/CONFIG.md")
@@ -32,14 +34,9 @@ var firstSettings = []string{
 func TestDocs(t *testing.T) {
 	want := document(t)
 	if *update {
-		if err := os.WriteFile(docsFile, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(docsFile, []byte(want), 0o644))
 	}
-	got, err := os.ReadFile(docsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(os.ReadFile(docsFile))(t)
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("docs/CONFIG.md is stale; run `make generate` (-want +got):\n%s", diff)
 	}
@@ -48,10 +45,7 @@ func TestDocs(t *testing.T) {
 // docs/MIGRATION.md tells the defaults that are others than those of the TypeScript relay, as they are,
 // and how many settings there are.
 func TestMigrationTellsTheDefaults(t *testing.T) {
-	text, err := os.ReadFile("../docs/MIGRATION.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../docs/MIGRATION.md"))(t)
 	presets, names := map[string]string{}, strings.Fields(established)
 	for _, s := range settings() {
 		presets[s.name] = s.preset
@@ -141,16 +135,10 @@ func document(t *testing.T) string {
 func fieldComments(t *testing.T, owner reflect.Type) map[string]string {
 	t.Helper()
 	dir := filepath.Join("..", strings.TrimPrefix(owner.PkgPath(), "lockstep/"))
-	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob(filepath.Join(dir, "*.go")))(t)
 	found := map[string]string{}
 	for _, file := range files {
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
+		parsed := must.Get(parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments))(t)
 		ast.Inspect(parsed, func(n ast.Node) bool {
 			spec, ok := n.(*ast.TypeSpec)
 			if !ok || spec.Name.Name != owner.Name() {

@@ -3,19 +3,15 @@ package config
 import (
 	"slices"
 	"testing"
+
+	"lockstep/internal/must"
 )
 
 // New settings are told apart: those that a running relay takes, and those that need a new start; the
 // latter stay different until then.
 func TestChangedSettings(t *testing.T) {
-	was, err := Load(enough("TIER_1_RATE_LIMIT=5", "LOG_LEVEL=info"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	next, err := Load(enough("TIER_1_RATE_LIMIT=7", "LOG_LEVEL=debug", "SERVER_PORT=1", "ADMIN_TOKEN=x"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	was := must.Get(Load(enough("TIER_1_RATE_LIMIT=5", "LOG_LEVEL=info")))(t)
+	next := must.Get(Load(enough("TIER_1_RATE_LIMIT=7", "LOG_LEVEL=debug", "SERVER_PORT=1", "ADMIN_TOKEN=x")))(t)
 	for _, want := range [][]string{{"LOG_LEVEL", "TIER_1_RATE_LIMIT"}, nil} {
 		atOnce, restart := was.Changed(next)
 		slices.Sort(atOnce)

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"lockstep/internal/must"
 )
 
 const counterFile = "PROCTEST_COUNTER"
@@ -57,19 +59,11 @@ func mapped(path string) (*atomic.Int64, error) {
 // Nothing of a frozen process runs once Freeze has returned, however busy the machine is.
 func TestFreeze(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "counter")
-	if err := os.WriteFile(path, make([]byte, os.Getpagesize()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	counter, err := mapped(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, make([]byte, os.Getpagesize()), 0o600))
+	counter := must.Get(mapped(path))(t)
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), counterFile+"="+path, "GOMAXPROCS="+strconv.Itoa(8*runtime.NumCPU()))
-	child, err := Start(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	child := must.Get(Start(cmd))(t)
 	t.Cleanup(child.Kill)
 	moves := func(from int64) {
 		t.Helper()
@@ -81,16 +75,12 @@ func TestFreeze(t *testing.T) {
 	}
 	for range 20 {
 		moves(counter.Load())
-		if err := child.Freeze(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, child.Freeze())
 		before := counter.Load()
 		<-time.After(5 * time.Millisecond)
 		if after := counter.Load(); after != before {
 			t.Errorf("a frozen process counted from %d to %d", before, after)
 		}
-		if err := child.Thaw(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, child.Thaw())
 	}
 }

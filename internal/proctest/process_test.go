@@ -7,14 +7,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lockstep/internal/must"
 )
 
 func shell(t *testing.T, script string) *Process {
 	t.Helper()
-	p, err := Start(exec.CommandContext(t.Context(), "sh", "-c", script))
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(Start(exec.CommandContext(t.Context(), "sh", "-c", script)))(t)
 	t.Cleanup(p.Kill)
 	return p
 }
@@ -41,13 +40,9 @@ func TestReady(t *testing.T) {
 func TestTail(t *testing.T) {
 	var log Tail
 	for i := range 12 {
-		if _, err := log.Write(bytes.Repeat([]byte{'a' + byte(i)}, tailKept/4)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(log.Write(bytes.Repeat([]byte{'a' + byte(i)}, tailKept/4)))(t)
 	}
-	if _, err := log.Write([]byte("end")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(log.Write([]byte("end")))(t)
 	if n := len(log.String()); n < tailKept || n > 2*tailKept || log.Last(4) != "lend" || !log.Has("klll") || log.Has("a") {
 		t.Errorf("%d bytes that end with %q", n, log.Last(4))
 	}

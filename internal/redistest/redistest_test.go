@@ -7,21 +7,17 @@ import (
 	"testing"
 	"time"
 
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 	"lockstep/internal/redisx"
 )
 
 func roundTrip(t *testing.T, url string) {
 	t.Helper()
-	c, err := redisx.Open(url, redisx.Options{Timeout: 2 * time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(redisx.Open(url, redisx.Options{Timeout: 2 * time.Minute}))(t)
 	defer c.Close()
 	ctx := context.Background()
-	if err := c.Set(ctx, "k", "v", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Set(ctx, "k", "v", 0).Err())
 	if got, err := c.Get(ctx, "k").Result(); err != nil || got != "v" {
 		t.Fatalf("got %q, %v", got, err)
 	}
@@ -42,10 +38,7 @@ func TestServer(t *testing.T) {
 	s.Pause()
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
-	fast, err := redisx.Open(s.URL(), redisx.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fast := must.Get(redisx.Open(s.URL(), redisx.Options{}))(t)
 	defer fast.Close()
 	if err := fast.Ping(ctx).Err(); err == nil {
 		t.Fatal("a paused server answers")
@@ -62,10 +55,7 @@ func TestPortIsKept(t *testing.T) {
 		s.Kill()
 		var others []net.Listener
 		for range 2000 {
-			other, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			other := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 			others = append(others, other)
 			if _, taken, _ := net.SplitHostPort(other.Addr().String()); taken == port {
 				t.Fatalf("round %d: the port was given away", round)
@@ -84,10 +74,7 @@ func TestFailover(t *testing.T) {
 	s := redistest.StartSentinel(t)
 	roundTrip(t, s.URL())
 	s.Failover()
-	c, err := redisx.Open(s.URL(), redisx.Options{Timeout: 2 * time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(redisx.Open(s.URL(), redisx.Options{Timeout: 2 * time.Minute}))(t)
 	defer c.Close()
 	for end := time.Now().Add(2 * time.Minute); c.Set(t.Context(), "k", "w", 0).Err() != nil; {
 		if time.Now().After(end) {

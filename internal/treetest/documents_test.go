@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"lockstep/internal/must"
 )
 
 // Documents for operators name settings that exist.
@@ -104,10 +106,7 @@ func TestDocumentsAreShort(t *testing.T) {
 	const most = 25_000
 	names := []string{"README.md"}
 	for _, folder := range []string{"docs", "docs/guides"} {
-		files, err := filepath.Glob(filepath.Join(root, folder, "*.md"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := must.Get(filepath.Glob(filepath.Join(root, folder, "*.md")))(t)
 		for _, file := range files {
 			if !slices.Contains([]string{"CONFIG.md", "METHODS.md", "METRICS.md"}, filepath.Base(file)) {
 				names = append(names, folder+"/"+filepath.Base(file))
@@ -129,9 +128,6 @@ func TestDocumentsAreShort(t *testing.T) {
 
 func read(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(root, name)))(t)
 	return string(text)
 }

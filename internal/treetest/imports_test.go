@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"lockstep/internal/must"
 )
 
 // root is the folder of the project.
@@ -64,10 +66,7 @@ var floorRow = regexp.MustCompile(`^\| (\d|tower) \| ([^|]+) \| ([^|]+) \|`)
 // rooms reads the floor table, so that the document and the code cannot disagree.
 func rooms(t *testing.T) []room {
 	t.Helper()
-	text, err := os.ReadFile(root + "/ARCHITECTURE.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(root + "/ARCHITECTURE.md"))(t)
 	var table []room
 	for line := range strings.Lines(string(text)) {
 		m := floorRow.FindStringSubmatch(line)

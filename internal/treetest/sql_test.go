@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+
+	"lockstep/internal/must"
 )
 
 // TestQueriesAreConstant: no value gets into the text of a query. A text is made of constants, of placeholders and clauses
@@ -23,10 +25,7 @@ func TestQueriesAreConstant(t *testing.T) {
 		var files []*ast.File
 		set := token.NewFileSet()
 		for _, name := range p.GoFiles {
-			file, err := parser.ParseFile(set, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
+			file := must.Get(parser.ParseFile(set, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution))(t)
 			files = append(files, file)
 		}
 		q := newQueries(set, files)
@@ -59,10 +58,7 @@ func TestVariableQueriesAreFound(t *testing.T) {
 		`func f() { tx.Exec(ctx, build()) }; func build() string { return "SELECT " + r.Name }`:                            true,
 	} {
 		set := token.NewFileSet()
-		file, err := parser.ParseFile(set, "x.go", "package x\n"+text, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must.Get(parser.ParseFile(set, "x.go", "package x\n"+text, parser.SkipObjectResolution))(t)
 		if got := newQueries(set, []*ast.File{file}).check(); (len(got) > 0) != wrong {
 			t.Errorf("%s: %q, want wrong: %v", text, got, wrong)
 		}

@@ -10,28 +10,22 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"lockstep/internal/must"
 	"lockstep/internal/secret"
 )
 
 // made is a key and its line of a file.
 func made(t *testing.T, name string) (token, text string) {
 	t.Helper()
-	key, text, err := New(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key, text := must.Get2(New(name))(t)
 	return key.Reveal(), text
 }
 
 func written(t *testing.T, lines ...string) (f File, name string) {
 	t.Helper()
 	name = filepath.Join(t.TempDir(), "keys.txt")
-	if err := os.WriteFile(name, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.UnmarshalText([]byte(name)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, []byte(strings.Join(lines, "\n")), 0o600))
+	must.Do(t, f.UnmarshalText([]byte(name)))
 	return f, name
 }
 
@@ -119,10 +113,7 @@ func TestMetricsHaveNamesAndNoKeys(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(ring.Collectors()...)
 	gathered := func() string {
-		families, err := registry.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
+		families := must.Get(registry.Gather())(t)
 		var b strings.Builder
 		for _, family := range families {
 			for _, m := range family.GetMetric() {
@@ -187,9 +178,7 @@ func TestAFileIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	write := func(text string) string {
 		name := filepath.Join(dir, "keys")
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, []byte(text), 0o600))
 		return name
 	}
 	var f File

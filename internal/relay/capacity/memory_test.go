@@ -12,6 +12,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/must"
 )
 
 // small is a memory of 32 MB, half of it for a client and a quarter for a request.
@@ -30,19 +31,13 @@ func exceeded(t *testing.T, err error, scope Scope) {
 func TestEachLimitOfBytesHolds(t *testing.T) {
 	m := NewMemory(small())
 	first := m.Open("a")
-	if err := first.Take(8 * megabyte); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, first.Take(8*megabyte))
 	exceeded(t, first.Take(1), ScopeRequest)
 	second := m.Open("a")
-	if err := second.Take(8 * megabyte); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, second.Take(8*megabyte))
 	exceeded(t, m.Open("a").Take(8*megabyte), ScopeClient)
 	for range 2 {
-		if err := m.Open("b").Take(8 * megabyte); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.Open("b").Take(8*megabyte))
 	}
 	exceeded(t, m.Open("c").Take(freeBytes+1), ScopeProcess)
 	if err := m.Open("c").Take(freeBytes); err != nil {
@@ -72,9 +67,7 @@ func TestWhatIsRefusedIsNotHeld(t *testing.T) {
 func TestBytesGoBackInPartsAndAtTheEnd(t *testing.T) {
 	m := NewMemory(small())
 	a := m.Open("a")
-	if err := a.Take(megabyte); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.Take(megabyte))
 	a.Give(megabyte / 2)
 	if got := m.Used(); got != megabyte/2 {
 		t.Errorf("%d bytes are used after half was given back", got)
@@ -165,9 +158,7 @@ func TestACustomerIsOneClient(t *testing.T) {
 
 func TestSettings(t *testing.T) {
 	c := Config{Limit: 512, RequestTime: 1, HeavyReads: 64}
-	if err := c.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Validate())
 	if all := c.requests(); all != 512*megabyte/4 || c.client() != all/2 || c.request() != all/2 || c.processors() < 1 {
 		t.Errorf("shares of %d bytes: %d, %d, %d", c.limit(), c.requests(), c.client(), c.request())
 	}
@@ -209,9 +200,7 @@ func TestAPartIsHeldByTheWhole(t *testing.T) {
 		t.Fatalf("the part is %s's", part.Client())
 	}
 	for _, a := range []*Holding{whole, part} {
-		if err := a.Take(3 * megabyte); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.Take(3*megabyte))
 	}
 	exceeded(t, part.Take(3*megabyte), ScopeRequest)
 	if part.TryTake(3 * megabyte) {

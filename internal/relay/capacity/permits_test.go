@@ -10,15 +10,14 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"lockstep/internal/must"
 )
 
 // enter is Enter for a client, in tests that give it a permit.
 func enter(t *testing.T, permits *Permits, client string, weight int) *Permit {
 	t.Helper()
-	u, err := permits.Enter(t.Context(), NewMemory(small()).Open(client), weight, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(permits.Enter(t.Context(), NewMemory(small()).Open(client), weight, false))(t)
 	return u
 }
 
@@ -115,9 +114,7 @@ func TestWorkThatYieldsLetsOthersRun(t *testing.T) {
 			t.Fatalf("it yielded at once: %v %v", err, order)
 		}
 		time.Sleep(2 * slice) //nolint:forbidigo // fake time
-		if err := u.Yield(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, u.Yield(t.Context()))
 		order = append(order, "long")
 		u.Leave()
 		if !slices.Equal(order, []string{"short", "long"}) {

@@ -15,6 +15,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 // world is a state in memory.
@@ -68,10 +69,7 @@ func run(t *testing.T, s *State, msg Message) *Result {
 	if msg.Gas == 0 {
 		msg.Gas = 1_000_000
 	}
-	r, err := s.Run(298, Block{Number: 77, Time: 1234, Random: common.Hash{9}}, msg, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(s.Run(298, Block{Number: 77, Time: 1234, Random: common.Hash{9}}, msg, nil))(t)
 	return r
 }
 
@@ -162,9 +160,7 @@ func TestTargets(t *testing.T) {
 			}
 		}
 		s := w.state(t) // ... unless somebody says what it does
-		if err := s.Override(to, Override{Code: common.FromHex("602a" + returning)}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Override(to, Override{Code: common.FromHex("602a" + returning)}))
 		if r := run(t, s, Message{From: rich, To: &to}); r.Err != nil || r.Output[31] != 0x2a {
 			t.Errorf("overridden %s: %+v", to, r)
 		}
@@ -200,10 +196,7 @@ func TestTry(t *testing.T) {
 	s := w.state(t)
 	try := func(msg Message) *Result {
 		t.Helper()
-		r, err := s.Try(298, Block{}, msg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(s.Try(298, Block{}, msg))(t)
 		return r
 	}
 	paid := Message{From: rich, To: &contract, Value: 1, GasPrice: 2, Charge: true, Gas: 100_000}
@@ -231,16 +224,12 @@ func TestOverride(t *testing.T) {
 	for _, o := range []Override{
 		{Nonce: &nonce, Balance: &balance, Diff: map[common.Hash]common.Hash{{31: 2}: {31: 1}}},
 	} {
-		if err := s.Override(contract, o); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Override(contract, o))
 	}
 	if r := run(t, s, Message{From: rich, To: &contract}); r.Output[31] != 42 || s.Nonce(contract) != 3 || s.Balance(contract) != 9 {
 		t.Errorf("%+v nonce %d balance %d", r, s.Nonce(contract), s.Balance(contract))
 	}
-	if err := s.Override(contract, Override{State: map[common.Hash]common.Hash{{31: 2}: {31: 5}}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Override(contract, Override{State: map[common.Hash]common.Hash{{31: 2}: {31: 5}}}))
 	if r := run(t, s, Message{From: rich, To: &contract}); r.Output[31] != 5 {
 		t.Errorf("all of the storage: %+v", r)
 	}
@@ -321,9 +310,7 @@ func TestHooks(t *testing.T) {
 		OnLog: func(l *types.Log) { fmt.Fprintf(&seen, "log %x; ", l.Data) },
 	}
 	s := newWorld("60006000a0" + "6000600060006000" + "6001" + "61012c" + "5af1" + "00").state(t)
-	if _, err := s.Run(298, Block{}, Message{From: rich, To: &contract, Value: 2, Gas: 100_000}, hooks); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Run(298, Block{}, Message{From: rich, To: &contract, Value: 2, Gas: 100_000}, hooks))(t)
 	const want = "enter 0 CALL 2; PUSH1 PUSH1 LOG0 log ; PUSH1 PUSH1 PUSH1 PUSH1 PUSH1 PUSH2 GAS CALL enter 1 CALL 1; exit 1 INVALID_CONTRACT_ID; STOP exit 0 <nil>; "
 	if seen.String() != want {
 		t.Errorf("\n got %s\nwant %s", seen.String(), want)

@@ -17,6 +17,7 @@ import (
 
 	"lockstep/internal/envx"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 	"lockstep/internal/redisx"
 	"lockstep/internal/relay/lifecycle"
@@ -31,10 +32,7 @@ func settings() lifecycle.Config {
 
 func start(t *testing.T, cfg lifecycle.Config, client redis.UniversalClient) *lifecycle.Service {
 	t.Helper()
-	s, err := lifecycle.New(cfg, client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(lifecycle.New(cfg, client))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
@@ -49,10 +47,7 @@ func start(t *testing.T, cfg lifecycle.Config, client redis.UniversalClient) *li
 
 func dial(t *testing.T, url string) redis.UniversalClient {
 	t.Helper()
-	client, err := redisx.Open(url, redisx.Options{Timeout: patience})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(redisx.Open(url, redisx.Options{Timeout: patience}))(t)
 	t.Cleanup(func() { _ = client.Close() })
 	return client
 }
@@ -195,10 +190,7 @@ func TestHistories(t *testing.T) {
 		t.Run(name+"/turns", func(t *testing.T) {
 			for i, s := range history.steps {
 				s.At = start0.Add(time.Duration(i) * time.Second)
-				relay, err := lifecycle.New(settings(), dial(t, server.URL()))
-				if err != nil {
-					t.Fatal(err)
-				}
+				relay := must.Get(lifecycle.New(settings(), dial(t, server.URL())))(t)
 				relay.Record(hash, s)
 				ended, cancel := context.WithCancel(t.Context())
 				cancel()
@@ -249,10 +241,7 @@ func TestBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := settings()
 		cfg.MaxEntries = 3
-		s, err := lifecycle.New(cfg, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(lifecycle.New(cfg, nil))(t)
 		for i := range byte(5) {
 			s.Record(common.Hash{i}, step(lifecycle.Received))
 		}
@@ -280,10 +269,7 @@ func TestBounds(t *testing.T) {
 func TestBytes(t *testing.T) {
 	cfg := settings()
 	cfg.MaxBytes = 20_000
-	s, err := lifecycle.New(cfg, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(lifecycle.New(cfg, nil))(t)
 	for i := range byte(50) {
 		for range 2 {
 			s.Record(common.Hash{i}, lifecycle.Step{Name: lifecycle.Submitted, Error: strings.Repeat("x", 1000)})
@@ -316,9 +302,7 @@ func TestRedisBytes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server, cfg := redistest.Start(t), settings()
-			if err := bound(&cfg, server.Client()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, bound(&cfg, server.Client()))
 			s := start(t, cfg, dial(t, server.URL()))
 			for i := range byte(90) {
 				s.Record(common.Hash{i}, lifecycle.Step{Name: lifecycle.Submitted, Error: strings.Repeat("x", 1000)})
@@ -340,10 +324,7 @@ func redisErrors(t *testing.T, s *lifecycle.Service) (n float64) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(s.Collectors()...)
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := must.Get(registry.Gather())(t)
 	for _, f := range families {
 		for _, m := range f.Metric {
 			n += m.GetCounter().GetValue()

@@ -15,6 +15,7 @@ import (
 
 	"lockstep/internal/envx"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 const testPlans = `[
@@ -43,10 +44,7 @@ func newBudget(t *testing.T, cfg Config, fee feeFunc) *Budget {
 	if fee == nil {
 		fee = func(context.Context, hedera.TransactionID) (hedera.Tinybar, bool, error) { return 0, true, nil }
 	}
-	b, err := New(cfg, Deps{Fee: fee, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(New(cfg, Deps{Fee: fee, Log: slog.New(slog.DiscardHandler)}))(t)
 	return b
 }
 
@@ -177,10 +175,7 @@ func gather(t *testing.T, b *Budget) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(b.Collectors()...)
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := must.Get(registry.Gather())(t)
 	samples := map[string]float64{}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
@@ -193,10 +188,7 @@ func gather(t *testing.T, b *Budget) map[string]float64 {
 func TestOff(t *testing.T) {
 	cfg := testConfig()
 	cfg.Total, cfg.Plans = 0, "broken"
-	b, err := New(cfg, Deps{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(New(cfg, Deps{}))(t)
 	var none *Budget
 	for _, b := range []*Budget{b, none} {
 		r, ok := b.ask(stranger, "192.0.2.1", 1<<50)
@@ -340,9 +332,7 @@ func TestConfig(t *testing.T) {
 		"LIMIT_REDIS_TIMEOUT_MS":       func(c *Config) { c.RedisTimeout = 0 },
 	} {
 		c := testConfig()
-		if err := c.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Validate())
 		change(&c)
 		if err := c.Validate(); err == nil || !containsWord(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 )
 
@@ -128,9 +129,7 @@ func TestCallWindows(t *testing.T) {
 	// A key that lost its end gets one.
 	look := server.Client()
 	const key = "ratelimit:192.0.2.3:net_version"
-	if err := look.Set(t.Context(), key, 5, 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, look.Set(t.Context(), key, 5, 0).Err())
 	if c.Allow(t.Context(), "192.0.2.3", "net_version") {
 		t.Error("a sixth call of one was allowed")
 	}
@@ -183,9 +182,7 @@ func TestALimitEndsWithItsKey(t *testing.T) {
 	for range 11 {
 		c.Allow(t.Context(), "192.0.2.1", "eth_call")
 	}
-	if err := connect(t, server.URL()).FlushAll(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, connect(t, server.URL()).FlushAll(t.Context()).Err())
 	tick, late := time.NewTicker(10*time.Millisecond), time.After(patience)
 	defer tick.Stop()
 	for !c.Allow(t.Context(), "192.0.2.1", "eth_call") {

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"lockstep/internal/must"
 )
 
 func containsWord(text, word string) bool { return strings.Contains(text, word) }
@@ -39,13 +41,9 @@ func TestPlansThatAreWrong(t *testing.T) {
 func TestPlansFileOfAnotherFolderIsNotRead(t *testing.T) {
 	root := t.TempDir()
 	below := filepath.Join(root, "a", "b")
-	if err := os.MkdirAll(below, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(below, 0o700))
 	const name = "plans-of-a-test.json"
-	if err := os.WriteFile(filepath.Join(root, name), []byte(testPlans), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(root, name), []byte(testPlans), 0o600))
 	for dir, want := range map[string]int{root: 3, filepath.Dir(below): 0, below: 0} {
 		t.Chdir(dir)
 		if p, err := loadPlans(name); err != nil || len(p.tiers) != want {
@@ -62,9 +60,7 @@ func TestPlansFile(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), name)
 	for _, path := range []string{path, name} {
-		if err := os.WriteFile(path, []byte("\n "+testPlans), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte("\n "+testPlans), 0o600))
 	}
 	for _, setting := range []string{name, path, testPlans, " " + testPlans} {
 		p, err := loadPlans(setting)
@@ -75,9 +71,7 @@ func TestPlansFile(t *testing.T) {
 	if p, err := loadPlans(""); err != nil || len(p.tiers) != 0 {
 		t.Errorf("an empty setting: %v, %v", p, err)
 	}
-	if err := os.WriteFile(name, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, nil, 0o600))
 	if _, err := loadPlans(name); err == nil || !strings.Contains(err.Error(), "empty") {
 		t.Errorf("an empty file: %v", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 	"lockstep/internal/redisx"
 )
@@ -17,18 +18,12 @@ func shortOfMemory(t *testing.T, server *redistest.Server) {
 	t.Helper()
 	client := server.Client()
 	// Beside much that stays, what comes and goes is little.
-	if err := client.Set(t.Context(), "ballast", make([]byte, 8<<20), 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, client.Set(t.Context(), "ballast", make([]byte, 8<<20), 0).Err())
 	var used int64
 	for _, line := range client.InfoMap(t.Context(), "memory").Val() {
-		if _, err := fmt.Sscan(line["used_memory"], &used); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(fmt.Sscan(line["used_memory"], &used))(t)
 	}
-	if err := client.ConfigSet(t.Context(), "maxmemory", fmt.Sprint(used*8/7)).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, client.ConfigSet(t.Context(), "maxmemory", fmt.Sprint(used*8/7)).Err())
 	if short, err := redis.NewScript(redisx.SpareLua+"return short() and 1 or 0").Run(t.Context(), client, nil).Bool(); err != nil || !short {
 		t.Fatalf("Redis is not short of memory: %v", err)
 	}

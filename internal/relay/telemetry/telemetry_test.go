@@ -9,6 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
+
+	"lockstep/internal/must"
 )
 
 func usual() Config {
@@ -70,10 +72,7 @@ func TestFreeWhenOff(t *testing.T) {
 
 func open(t *testing.T, cfg Config) *Tracer {
 	t.Helper()
-	tracer, err := New(cfg, "test", slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracer := must.Get(New(cfg, "test", slog.New(slog.DiscardHandler)))(t)
 	t.Cleanup(func() {
 		if err := tracer.Close(context.Background()); err != nil {
 			t.Error(err)
