@@ -2,12 +2,16 @@ package mirror
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/internal/hedera"
+	"lockstep/mirror/fetch"
 )
 
 // Block is a record file: about two seconds of the network's work. It is final and must not be changed.
@@ -223,4 +227,134 @@ func (c *Client) observe(number uint64) {
 func (c *Client) learn(number uint64) {
 	c.fetch.Raise(number)
 	c.observe(number)
+}
+
+// longestPush bounds how long a mirror node that can push is asked to wait for a
+// block before it says that there is none.
+const longestPush = 5 * time.Second
+
+// Head asks the mirror node for its newest block now, however recently another caller asked; the answer never
+// goes back. ErrNotFound: there is no block at all.
+func (c *Client) Head(ctx context.Context) (*Block, error) {
+	b, err := c.readNewest(ctx)
+	if err == nil {
+		c.observe(b.Number)
+	}
+	return b, err
+}
+
+// Pushes tells whether NextBlocks waits for a block: the settings say that the mirror node pushes, and it has not
+// proved unable to.
+func (c *Client) Pushes() bool { return c.config.Push && !c.noPush.Load() }
+
+// NextBlocks returns closed blocks from number first on, oldest first and as many as one page holds. The first
+// one may have a higher number if the mirror node misses some. None means that there are none yet. Every call
+// asks again; a mirror node that can push gets some seconds to wait for a block.
+func (c *Client) NextBlocks(ctx context.Context, first uint64) ([]*Block, error) {
+	found, err := c.nextPage(ctx, first)
+	if errors.Is(err, ErrNotFound) && c.Pushes() {
+		c.log.WarnContext(ctx, "the mirror node cannot push new blocks; it is polled instead", "setting", "MIRROR_NODE_PUSH_ENABLED")
+		c.noPush.Store(true)
+		found, err = c.nextPage(ctx, first)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i, b := range found {
+		if !b.closed() || b.Number < first {
+			found = found[:i]
+			break
+		}
+		c.keepBlock(ctx, b)
+	}
+	if len(found) > 0 {
+		c.observe(found[len(found)-1].Number)
+	}
+	return found, nil
+}
+
+func (c *Client) nextPage(ctx context.Context, first uint64) ([]*Block, error) {
+	var path query
+	q := fetch.Request{Label: "blocks"}
+	if c.Pushes() {
+		wait := min(longestPush, c.config.Timeout.Duration()/2)
+		path.add("from", decimal(first))
+		path.add("wait", decimal(uint64(wait.Milliseconds())))
+		q = fetch.Request{Label: "devnet/blocks", Outside: true, Path: "devnet/blocks" + path.String(), Waits: true}
+	} else {
+		path.add("block.number", "gte:"+decimal(first))
+		path.page(c, Ascending)
+		q.Path = "blocks" + path.String()
+	}
+	found, err := ask(ctx, c, q, c.blockList("").readPage)
+	if err != nil {
+		return nil, err
+	}
+	return found.value.items, nil
+}
+
+// sequential notices that blocks are asked for one after the other, as indexers do, possibly
+// several at once.
+type sequential struct {
+	mu    sync.Mutex
+	last  uint64 // guarded by mu; the block that was asked for last
+	steps int    // guarded by mu; in a row
+}
+
+const (
+	stride    = 32 // the maximum length of a step
+	manySteps = 2  // steps in a row that count as sequential reads
+)
+
+// step notes that a block is asked for, and tells whether this is part of sequential reads.
+func (s *sequential) step(number uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch ahead := number - s.last; {
+	case number == s.last:
+	case number > s.last && ahead <= stride:
+		s.steps++
+	case number < s.last && s.last-number <= stride: // the request for a later block overtook this one
+		return s.steps >= manySteps
+	default:
+		s.steps = 0
+	}
+	s.last = number
+	return s.steps >= manySteps
+}
+
+// newestBlock is the newest block that was read completely.
+type newestBlock struct {
+	mu    sync.Mutex
+	block *Block // guarded by mu
+}
+
+// of returns the newest of a block and those before it.
+func (n *newestBlock) of(b *Block) *Block {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.block == nil || b.Number >= n.block.Number {
+		n.block = b
+	}
+	return n.block
+}
+
+func (n *newestBlock) forget() {
+	n.mu.Lock()
+	n.block = nil
+	n.mu.Unlock()
+}
+
+// readNewest asks for the newest block. An older block than the known one comes from a mirror node that lags, so
+// the known one stays the newest.
+func (c *Client) readNewest(ctx context.Context) (*Block, error) {
+	b, err := c.endBlock(ctx, Descending)
+	if err != nil {
+		return nil, err
+	}
+	newest := c.newest.of(b)
+	if newest != b && c.fetch.ChainReset(ctx, b.Number) {
+		newest = c.newest.of(b)
+	}
+	return newest, nil
 }

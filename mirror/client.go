@@ -2,6 +2,8 @@ package mirror
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -230,3 +232,83 @@ func bytesOf(value any, text int) int {
 }
 
 func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
+
+// What can go wrong with any request; see package fetch.
+var (
+	ErrNotFound = fetch.ErrNotFound
+	ErrTooLong  = fetch.ErrTooLong
+)
+
+// Statuses of an Error when there was no usable HTTP answer; see package fetch.
+const (
+	StatusTimeout    = fetch.StatusTimeout
+	StatusUnreadable = fetch.StatusUnreadable
+	StatusNoAnswer   = fetch.StatusNoAnswer
+)
+
+// Error is a failed request, and Message a further part of it.
+type (
+	Error   = fetch.Error
+	Message = fetch.Message
+)
+
+// ErrImmature says that a record was still incomplete at the end of the wait.
+var ErrImmature = errors.New("immature record")
+
+// PagesError says that a list has more pages than may be read.
+type PagesError struct {
+	Limit int // pages that were read
+}
+
+func (e *PagesError) Error() string {
+	return fmt.Sprintf("mirror node: more than %d pages", e.Limit)
+}
+
+func newUnreadable() prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "rpc_relay_mirror_unreadable_records_total",
+		Help: "Records of the shared cache that were ignored because they were damaged or of another version.",
+	})
+}
+
+// counted is what metrics read of a cache.
+type counted interface {
+	size() int
+	calls() (gets, puts uint64)
+}
+
+// caches are the caches of what cannot change, by kind.
+func (c *Client) caches() map[string]counted {
+	return map[string]counted{"block": c.blocks, "result": c.results, "blockResults": c.lists, "blockLogs": c.logs, "alias": c.aliases}
+}
+
+// Collectors returns the client's metrics, for registration. Two have the names and labels that
+// the TypeScript relay gives them.
+func (c *Client) Collectors() []prometheus.Collector {
+	all := append(c.fetch.Collectors(), c.unreadable, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "rpc_relay_cache", Help: "Entries of all caches in this process.",
+	}, func() float64 {
+		sum := 0
+		for _, k := range c.caches() {
+			sum += k.size()
+		}
+		return float64(sum)
+	}))
+	for kind, k := range c.caches() {
+		calls := func(method string, value func() uint64) prometheus.Collector {
+			return prometheus.NewCounterFunc(prometheus.CounterOpts{
+				Name:        "rpc_cache_service_methods_counter",
+				Help:        "Calls of the caches, by the kind of the entries (callingMethod), where (cacheType: lru, redis) and what was done (method: get, set).",
+				ConstLabels: prometheus.Labels{"callingMethod": kind, "cacheType": "lru", "method": method},
+			}, func() float64 { return float64(value()) })
+		}
+		all = append(all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name:        "rpc_relay_mirror_cache_entries",
+			Help:        "Entries of the caches of what cannot change, by kind.",
+			ConstLabels: prometheus.Labels{"kind": kind},
+		}, func() float64 { return float64(k.size()) }),
+			calls("get", func() uint64 { gets, _ := k.calls(); return gets }),
+			calls("set", func() uint64 { _, puts := k.calls(); return puts }))
+	}
+	return all
+}

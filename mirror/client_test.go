@@ -22,6 +22,7 @@ import (
 	"lockstep/internal/envx"
 	"lockstep/internal/hedera"
 	"lockstep/internal/must"
+	"lockstep/internal/relay/capacity"
 	"lockstep/internal/secret"
 )
 
@@ -497,4 +498,173 @@ func TestIdenticalCallsAreOne(t *testing.T) {
 			t.Errorf("%d requests, want one for each of two calls", n)
 		}
 	})
+}
+
+// TestWhatWasReadIsHeld: values that were decoded count while their request lasts, those from
+// the memory of the process, too, but not what a look in vain read.
+func TestWhatWasReadIsHeld(t *testing.T) {
+	const bytes, logs = 100_000, 3
+	long := strings.Replace(logJSON("1", "1"), `"0x0102"`, `"0x`+strings.Repeat("ab", bytes)+`"`, 1)
+	incomplete := strings.Replace(long, `"transaction_index":1`, `"transaction_index":null`, 1)
+	if long == incomplete || len(long) < 2*bytes {
+		t.Fatalf("the log is not as it should be: %.200s", long)
+	}
+	page := func(item string) string {
+		return `{"logs":[` + strings.TrimSuffix(strings.Repeat(item+",", logs), ",") + `],"links":{"next":null}}`
+	}
+	n := newNode(t)
+	client := connect(t, n.URL, func(c *Config) { c.ImmatureAttempts, c.CacheBytes = 3, 64<<20 })
+	memory := capacity.NewMemory(capacity.Config{Limit: 512, Requests: 8, Client: 8, Request: 8})
+	request := func() (context.Context, *capacity.Holding) {
+		holding := memory.Open("192.0.2.1")
+		return context.WithValue(t.Context(), capacity.Key{}, holding), holding
+	}
+	block := &Block{Number: 17, Period: Period{From: hedera.Timestamp{Seconds: 1}, To: hedera.Timestamp{Seconds: 2}}}
+	path := "contracts/results/logs?timestamp=gte:1.000000000&timestamp=lte:2.000000000&limit=100&order=desc"
+	for _, c := range []struct {
+		name, body string
+		held       int64
+		err        error
+	}{
+		{"of records on their way", page(incomplete), 0, ErrImmature},
+		{"from the mirror node", page(long), logs * bytes, nil},
+		{"from memory", "", logs * bytes, nil},
+	} {
+		n.set(path, c.body)
+		ctx, holding := request()
+		got, err := client.BlockLogs(ctx, block, LogsQuery{})
+		if !errors.Is(err, c.err) || err == nil && len(got) != logs {
+			t.Fatalf("%s: %d logs, %v; asked %q", c.name, len(got), err, n.requests())
+		}
+		if held := holding.Held(); held < c.held || held > c.held+c.held/4 {
+			t.Errorf("%s: %d bytes are held, want %d and a little more", c.name, held, c.held)
+		}
+		holding.Close()
+	}
+}
+
+// A mirror node that has too many requests, and does not say for how long, is waited for.
+func TestTooManyRequestsAreWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int64
+		wires := newWires()
+		url := wires.serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			status := http.StatusNotFound
+			if asked.Add(1) == 1 {
+				status = http.StatusTooManyRequests
+			}
+			w.WriteHeader(status)
+		}))
+		client := connectOver(t, wires, url)
+		if _, err := client.BlockByNumber(t.Context(), 17); !errors.Is(err, ErrNotFound) || asked.Load() != 2 {
+			t.Errorf("%v after %d requests", err, asked.Load())
+		}
+	})
+}
+
+func numbersOf(blocks []*Block) (numbers []uint64) {
+	for _, b := range blocks {
+		numbers = append(numbers, b.Number)
+	}
+	return numbers
+}
+
+// TestNextBlocksPolled: every call asks anew, one page, in ascending order.
+func TestNextBlocksPolled(t *testing.T) {
+	n := newNode(t)
+	const path = "blocks?block.number=gte:7&limit=2&order=asc"
+	client := connect(t, n.URL, func(c *Config) { c.PageSize = 2 })
+	n.set(path, blocksJSON(`null`))
+	if blocks, err := client.NextBlocks(t.Context(), 7); err != nil || len(blocks) != 0 {
+		t.Errorf("got %v, %v, want none", blocks, err)
+	}
+	n.set(path, blocksJSON(`"/api/v1/blocks?p=2"`, 7, 8))
+	blocks, err := client.NextBlocks(t.Context(), 7)
+	if diff := cmp.Diff([]uint64{7, 8}, numbersOf(blocks)); diff != "" || err != nil {
+		t.Errorf("%v %s", err, diff)
+	}
+	if _, err := client.BlockByNumber(t.Context(), 8); err != nil {
+		t.Errorf("a block that was listed is asked for again: %v", err)
+	}
+	if diff := cmp.Diff([]string{path, path}, n.requests()); diff != "" {
+		t.Error(diff)
+	}
+	if client.Pushes() {
+		t.Error("says that it waits")
+	}
+}
+
+// TestNextBlocksOutdatesHead: whoever was told of a block must not be told an older head
+// afterwards.
+func TestNextBlocksOutdatesHead(t *testing.T) {
+	n := newNode(t)
+	n.set(latestPath, blocksJSON(`null`, 6))
+	n.set("blocks?block.number=gte:7&limit=100&order=asc", blocksJSON(`null`, 7))
+	client := connect(t, n.URL)
+	if head, err := client.LatestBlock(t.Context()); err != nil || head.Number != 6 {
+		t.Fatal(head, err)
+	}
+	n.set(latestPath, blocksJSON(`null`, 7))
+	must.Get(client.NextBlocks(t.Context(), 7))(t)
+	if head, err := client.LatestBlock(t.Context()); err != nil || head.Number != 7 {
+		t.Errorf("newest block after block 7 was told: %v, %v", head, err)
+	}
+}
+
+// TestNextBlocksOpenBlock: a block that is still open is none yet.
+func TestNextBlocksOpenBlock(t *testing.T) {
+	n := newNode(t)
+	open := strings.Replace(blocksJSON(`null`, 8), `"to":`, `"to":null,"was":`, 1)
+	n.set("blocks?block.number=gte:8&limit=100&order=asc", open)
+	if blocks, err := connect(t, n.URL).NextBlocks(t.Context(), 8); err != nil || len(blocks) != 0 {
+		t.Errorf("got %v, %v, want none", numbersOf(blocks), err)
+	}
+}
+
+// TestHeadIsAskedAnew: the shared newest block is for readers, not for those who want
+// to know where to begin.
+func TestHeadIsAskedAnew(t *testing.T) {
+	n := newNode(t)
+	client := connect(t, n.URL)
+	if _, err := client.Head(t.Context()); !errors.Is(err, ErrNotFound) {
+		t.Errorf("without a block: %v", err)
+	}
+	for number := range 3 {
+		n.set(latestPath, blocksJSON(`null`, number))
+		if head, err := client.Head(t.Context()); err != nil || head.Number != uint64(number) {
+			t.Errorf("got %v, %v, want %d", head, err, number)
+		}
+	}
+}
+
+// TestNextBlocksPushed: the question goes to where the mirror node answers when there is
+// a block; one that cannot is polled from then on.
+func TestNextBlocksPushed(t *testing.T) {
+	var asked []string
+	able := true
+	n := newNode(t)
+	n.handler = func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.RequestURI())
+		if !able && strings.HasPrefix(r.URL.Path, "/prefix/devnet/") {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		_, _ = w.Write([]byte(blocksJSON(`null`, 9)))
+	}
+	client := connect(t, n.URL+"/prefix", func(c *Config) { c.Push = true })
+	for i := range 3 {
+		blocks, err := client.NextBlocks(t.Context(), 9)
+		if err != nil || len(blocks) != 1 {
+			t.Fatalf("%s: %v, %v", strconv.Itoa(i), blocks, err)
+		}
+		if client.Pushes() != able {
+			t.Errorf("says that it waits: %v", client.Pushes())
+		}
+		able = false
+	}
+	polled := "/prefix/api/v1/blocks?block.number=gte:9&limit=100&order=asc"
+	pushed := "/prefix/devnet/blocks?from=9&wait=5000"
+	if diff := cmp.Diff([]string{pushed, pushed, polled, polled}, asked); diff != "" {
+		t.Error(diff)
+	}
 }

@@ -1,6 +1,7 @@
 package mirrorrest
 
 import (
+	"iter"
 	"strings"
 
 	"lockstep/devnet/ledger"
@@ -226,4 +227,185 @@ func listHolders(r *request, q *query) (any, error) {
 func (r *request) hasKey(account hedera.ID, wanted string) bool {
 	a, known := r.view.Account(account)
 	return known && isKey(a.Key, wanted)
+}
+
+// nftOf writes an NFT. Those of a deleted token count as deleted.
+func nftOf(n *state.NFT, t *state.Token) object {
+	return object{
+		"account_id": idText(n.Owner), "created_timestamp": timeText(n.Created), "deleted": n.Deleted || t.Deleted,
+		"delegating_spender": idText(n.Delegating), "metadata": base64Text(n.Metadata), "modified_timestamp": timeText(n.Modified), "serial_number": n.Serial,
+		"spender": idText(n.Spender), "token_id": n.Token.String(),
+	}
+}
+
+func serials() column[*state.NFT] {
+	return byNumber("serialnumber", func(n *state.NFT) int64 { return n.Serial })
+}
+
+// listTokenNFTs answers tokens/{tokenId}/nfts.
+func listTokenNFTs(r *request, q *query, num int64) (any, error) {
+	t, known := r.view.Token(hedera.Entity(num))
+	owners, numbers := q.bounds("account.id", r.party), q.bounds("serialnumber", parseCount)
+	low, high := numbers.span()
+	rows := where(r.view.NFTs(hedera.Entity(num), low, high, q.desc), func(n *state.NFT) bool { return known && owners.allows(n.Owner.Num) })
+	return list(r, q, "nfts", rows, func(n *state.NFT) any { return nftOf(n, &t) }, serials()), nil
+}
+
+// nftArg finds the NFT that the path names.
+func (r *request) nftArg() (state.NFT, error) {
+	num, err := r.tokenNumber()
+	if err != nil {
+		return state.NFT{}, err
+	}
+	serial, ok := parseCount(r.args[1])
+	if !ok || serial == 0 {
+		return state.NFT{}, invalidParameter("serialNumber")
+	}
+	return found(r.view.NFT(hedera.Entity(num), serial))
+}
+
+// getNFT answers tokens/{tokenId}/nfts/{serialNumber}.
+func getNFT(r *request) (any, error) {
+	n, err := r.nftArg()
+	if err != nil {
+		return nil, err
+	}
+	t, _ := r.view.Token(n.Token)
+	return nftOf(&n, &t), nil
+}
+
+// listNFTTransactions answers tokens/{tokenId}/nfts/{serialNumber}/transactions.
+func listNFTTransactions(r *request, q *query, n state.NFT) (any, error) {
+	times := q.timestamps()
+	return list(r, q, "transactions", moves(r.records(&times, q.desc), &n), func(m nftMove) any {
+		return object{
+			"consensus_timestamp": m.Consensus.String(), "is_approval": m.move.Approval, "nonce": m.ID.Nonce,
+			"receiver_account_id": idText(m.move.Receiver), "sender_account_id": idText(m.move.Sender), "transaction_id": m.ID.Mirror(), "type": m.Kind,
+		}
+	}, byTime(func(m nftMove) hedera.Timestamp { return m.Consensus })), nil
+}
+
+// nftMove is what a record says of an NFT.
+type nftMove struct {
+	*ledger.Record
+	move ledger.NFTTransfer
+}
+
+// moves yields the records that changed an NFT's owner.
+func moves(records iter.Seq[*ledger.Record], n *state.NFT) iter.Seq[nftMove] {
+	return func(yield func(nftMove) bool) {
+		for rec := range records {
+			for _, t := range rec.Did().NFTs {
+				if t.Token == n.Token && t.Serial == n.Serial && !yield(nftMove{rec, t}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// listAccountNFTs answers accounts/{id}/nfts, by token and serial.
+func listAccountNFTs(r *request, q *query, a state.Account) (any, error) {
+	spenders := q.bounds("spender.id", r.party)
+	rows := where(r.owned(a.ID, q.desc), func(n *state.NFT) bool { return spenders.allows(n.Spender.Num) })
+	return list(r, q, "nfts", rows, func(n *state.NFT) any {
+		t, _ := r.view.Token(n.Token)
+		return nftOf(n, &t)
+	}, byID("token.id", tokenNumber, func(n *state.NFT) hedera.ID { return n.Token }), serials()), nil
+}
+
+// owned yields the NFTs that an account owns.
+func (r *request) owned(account hedera.ID, descending bool) iter.Seq[*state.NFT] {
+	return func(yield func(*state.NFT) bool) {
+		for rel := range r.view.Relations(account, descending) {
+			t, known := r.view.Token(rel.Token)
+			if !known || !t.NonFungible || rel.Balance == 0 {
+				continue
+			}
+			for n := range r.view.NFTs(t.ID, 1, t.LastSerial, descending) {
+				if n.Owner == account && !n.Deleted && !yield(n) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func airdropOf(a *state.Airdrop) any {
+	out := object{
+		"amount": a.Amount, "receiver_id": a.Receiver.String(), "sender_id": a.Sender.String(), "serial_number": nil,
+		"timestamp": rangeJSON{From: a.Since.String()}, "token_id": a.Token.String(),
+	}
+	if a.Serial != 0 {
+		out["serial_number"] = a.Serial
+	}
+	return out
+}
+
+// listOutstandingAirdrops answers accounts/{id}/airdrops/outstanding: what the account sent
+// and others have not claimed.
+func listOutstandingAirdrops(r *request, q *query) (any, error) {
+	return r.airdrops(q, false, "receiver.id", func(a *state.Airdrop) hedera.ID { return a.Receiver })
+}
+
+// listPendingAirdrops answers accounts/{id}/airdrops/pending: what the account may claim.
+func listPendingAirdrops(r *request, q *query) (any, error) {
+	return r.airdrops(q, true, "sender.id", func(a *state.Airdrop) hedera.ID { return a.Sender })
+}
+
+// airdrops lists by the other party, the token and the serial number, which is 0 for a
+// fungible token.
+func (r *request) airdrops(q *query, received bool, party string, other func(*state.Airdrop) hedera.ID) (any, error) {
+	account, err := r.accountArg()
+	if err != nil {
+		return nil, err
+	}
+	return list(r, q, "airdrops", r.view.Airdrops(account.ID, received, q.desc), airdropOf,
+		byID(party, r.party, other), byID("token.id", tokenNumber, func(a *state.Airdrop) hedera.ID { return a.Token }),
+		byNumber("serialnumber", func(a *state.Airdrop) int64 { return a.Serial })), nil
+}
+
+func allowanceOf(a *state.Allowance) any {
+	out := object{
+		"amount": a.Amount, "amount_granted": a.Granted, "owner": a.Owner.String(), "spender": a.Spender.String(),
+		"timestamp": rangeJSON{From: a.Since.String()},
+	}
+	if !a.Token.IsZero() {
+		out["token_id"] = a.Token.String()
+	}
+	return out
+}
+
+func (r *request) spenders() column[*state.Allowance] {
+	return byID("spender.id", r.party, func(a *state.Allowance) hedera.ID { return a.Spender })
+}
+
+// listCryptoAllowances answers accounts/{id}/allowances/crypto.
+func listCryptoAllowances(r *request, q *query, owner state.Account) (any, error) {
+	hbar := where(r.view.Allowances(owner.ID, q.desc), func(a *state.Allowance) bool { return a.Token.IsZero() })
+	return list(r, q, "allowances", hbar, allowanceOf, r.spenders()), nil
+}
+
+// listTokenAllowances answers accounts/{id}/allowances/tokens, by spender and token.
+func listTokenAllowances(r *request, q *query, owner state.Account) (any, error) {
+	tokens := where(r.view.Allowances(owner.ID, q.desc), func(a *state.Allowance) bool { return !a.Token.IsZero() })
+	return list(r, q, "allowances", tokens, allowanceOf,
+		r.spenders(), byID("token.id", tokenNumber, func(a *state.Allowance) hedera.ID { return a.Token })), nil
+}
+
+// listNFTAllowances answers accounts/{id}/allowances/nfts: what the account gave, or with
+// owner=false what it got.
+func listNFTAllowances(r *request, q *query, party state.Account) (any, error) {
+	gave := q.flag("owner", true)
+	from, other := party.ID, func(a *state.NFTAllowance) hedera.ID { return a.Spender }
+	if !gave {
+		from, other = hedera.ID{}, func(a *state.NFTAllowance) hedera.ID { return a.Owner }
+	}
+	rows := where(r.view.NFTAllowances(from, q.desc), func(a *state.NFTAllowance) bool { return a.Approved && (gave || a.Spender == party.ID) })
+	return list(r, q, "allowances", rows, func(a *state.NFTAllowance) any {
+		return object{
+			"approved_for_all": a.Approved, "owner": a.Owner.String(), "spender": a.Spender.String(),
+			"timestamp": rangeJSON{From: a.Since.String()}, "token_id": a.Token.String(),
+		}
+	}, byID("account.id", r.party, other), byID("token.id", tokenNumber, func(a *state.NFTAllowance) hedera.ID { return a.Token })), nil
 }

@@ -7,12 +7,16 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
+	"net"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/holiman/uint256"
+	"golang.org/x/sync/errgroup"
 
+	"lockstep/internal/httpserve"
 	"lockstep/internal/near"
 )
 
@@ -369,4 +373,84 @@ func (c *Chain) Balance(id string) uint256.Int {
 		return a.amount
 	}
 	return uint256.Int{}
+}
+
+// Developer is an account whose secret key is public.
+type Developer struct {
+	ID        string `json:"id"`
+	SecretKey string `json:"secretKey"`
+	PublicKey string `json:"publicKey"`
+	Contract  string `json:"contract,omitempty"`
+}
+
+// developerNEAR is what each of them has.
+const developerNEAR = 1_000_000
+
+// Developers are accounts for development, with the chain's own for each. Their keys are
+// made from their names: never use them elsewhere.
+func Developers() ([]Developer, []Account, error) {
+	list := []Developer{
+		{ID: "test", Contract: Registrar},
+		{ID: "relayer.test"},
+		{ID: "alice.test"},
+		{ID: "bob.test"},
+		{ID: "counter.test", Contract: Counter},
+		{ID: "failing.test", Contract: Failing},
+	}
+	accounts := make([]Account, len(list))
+	for i := range list {
+		seed := sha256.Sum256([]byte("a public key for development: " + list[i].ID))
+		secret, err := near.ParseSecretKey("ed25519:" + near.EncodeBase58(seed[:]))
+		if err != nil {
+			return nil, nil, err
+		}
+		public := secret.Public()
+		list[i].SecretKey = "ed25519:" + near.EncodeBase58(append(seed[:], public.Bytes()...))
+		list[i].PublicKey = public.String()
+		accounts[i] = Account{ID: list[i].ID, Key: public, NEAR: developerNEAR, Contract: list[i].Contract}
+	}
+	return list, accounts, nil
+}
+
+// Node is a chain of its own behind the JSON-RPC of a NEAR node.
+type Node struct {
+	chain    *Chain
+	listener net.Listener
+	accounts []Developer
+}
+
+// Listen makes a chain with the accounts of [Developers] and opens its port.
+func Listen(ctx context.Context, address string) (*Node, error) {
+	developers, accounts, err := Developers()
+	if err != nil {
+		return nil, err
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("--near-address: %w", err)
+	}
+	return &Node{chain: New(Config{Accounts: accounts}), listener: listener, accounts: developers}, nil
+}
+
+// Run makes blocks and answers until the context ends.
+func (n *Node) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	server := &http.Server{
+		Handler: n.chain, ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	group.Go(func() error { return n.chain.Run(ctx) })
+	group.Go(func() error { return httpserve.Until(ctx, server, n.listener, 0) })
+	return group.Wait()
+}
+
+// Ready is what is printed of a node.
+type Ready struct {
+	RPC      string      `json:"rpc"`
+	Accounts []Developer `json:"accounts"`
+}
+
+// Ready is where the node is, and who has money there.
+func (n *Node) Ready() *Ready {
+	return &Ready{RPC: "http://" + n.listener.Addr().String(), Accounts: n.accounts}
 }

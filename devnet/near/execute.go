@@ -2,6 +2,9 @@ package near
 
 import (
 	"crypto/sha256"
+	"encoding/json"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/holiman/uint256"
@@ -409,4 +412,207 @@ func (a *account) codeHash() near.Hash {
 	default:
 		return near.Hash{}
 	}
+}
+
+// maxGas is what all calls of a transaction may be given.
+const maxGas = 300_000_000_000_000
+
+// check tells what a block has against a transaction, in nearcore's words; nil if nothing.
+func (w *work) check(tx near.SignedTransaction) any {
+	c := w.chain
+	height, known := c.heights[tx.BlockHash]
+	if !known || w.block.height > height+c.config.Validity {
+		return "Expired"
+	}
+	if refusal := wellFormed(tx.Actions); refusal != nil {
+		return object{"ActionsValidation": refusal}
+	}
+	signer := w.view(tx.Signer)
+	if signer == nil {
+		return object{"SignerDoesNotExist": object{"signer_id": tx.Signer}}
+	}
+	key, there := signer.keys[tx.PublicKey]
+	if !there {
+		return object{"InvalidAccessKeyError": object{"AccessKeyNotFound": object{"account_id": tx.Signer, "public_key": tx.PublicKey.String()}}}
+	}
+	if tx.Nonce <= key.Nonce {
+		return object{"InvalidNonce": object{"tx_nonce": tx.Nonce, "ak_nonce": key.Nonce}}
+	}
+	if bound := w.block.height * nonceRange; tx.Nonce >= bound {
+		return object{"NonceTooLarge": object{"tx_nonce": tx.Nonce, "upper_bound": bound}}
+	}
+	cost, _ := costOf(tx)
+	if cost.Gt(&signer.amount) {
+		return object{"NotEnoughBalance": object{"signer_id": tx.Signer, "balance": signer.amount.Dec(), "cost": cost.Dec()}}
+	}
+	if p, ok := key.Permission.(near.CallPermission); ok && p.Allowance != nil && cost.Gt(p.Allowance) {
+		return object{"InvalidAccessKeyError": object{"NotEnoughAllowance": object{
+			"account_id": tx.Signer, "public_key": tx.PublicKey.String(), "allowance": p.Allowance.Dec(), "cost": cost.Dec(),
+		}}}
+	}
+	if refusal := permits(key.Permission, tx.Receiver, tx.Actions); refusal != nil {
+		return object{"InvalidAccessKeyError": refusal}
+	}
+	return nil
+}
+
+// permits tells what an access key has against actions; nil if nothing.
+func permits(permission near.Permission, receiver string, actions []near.Action) any {
+	p, limited := permission.(near.CallPermission)
+	if !limited {
+		return nil
+	}
+	if len(actions) != 1 {
+		return "RequiresFullAccess"
+	}
+	call, ok := actions[0].(near.FunctionCall)
+	switch {
+	case !ok:
+		return "RequiresFullAccess"
+	case !call.Deposit.IsZero():
+		return "DepositWithFunctionCall"
+	case receiver != p.Receiver:
+		return object{"ReceiverMismatch": object{"tx_receiver": receiver, "ak_receiver": p.Receiver}}
+	case len(p.Methods) > 0 && !slices.Contains(p.Methods, call.Method):
+		return object{"MethodNameMismatch": object{"method_name": call.Method}}
+	}
+	return nil
+}
+
+// wellFormed tells what is wrong with a list of actions whatever the state is.
+func wellFormed(actions []near.Action) any {
+	gas, delegates := uint64(0), 0
+	for i, action := range actions {
+		switch a := action.(type) {
+		case near.DeleteAccount:
+			if i != len(actions)-1 {
+				return "DeleteActionMustBeFinal"
+			}
+		case near.FunctionCall:
+			if a.Gas == 0 {
+				return "FunctionCallZeroAttachedGas"
+			}
+			gas = addGas(gas, a.Gas)
+		case near.Delegate:
+			if delegates++; delegates > 1 {
+				return "DelegateActionMustBeOnlyOne"
+			}
+			if refusal := wellFormed(a.Actions); refusal != nil {
+				return refusal
+			}
+		case near.Stake, near.DeployGlobalContract, near.UseGlobalContract:
+			return object{"UnsupportedProtocolFeature": object{"protocol_feature": "not in the model", "version": protocolVersion}}
+		}
+	}
+	if gas > maxGas {
+		return object{"TotalPrepaidGasExceeded": object{"total_prepaid_gas": gas, "limit": uint64(maxGas)}}
+	}
+	return nil
+}
+
+// The contracts that the model has instead of WebAssembly.
+const (
+	// Registrar creates accounts below its own:
+	// create_account({"new_account_id": "…", "new_public_key": "…"}), with their money as deposit.
+	Registrar = "registrar"
+	// Counter counts: increment({"by": 1}) returns the new number, get() the number.
+	Counter = "counter"
+	// Failing panics at every call.
+	Failing = "failing"
+)
+
+// callGas is what a call of these contracts burns.
+const callGas = 2_500_000_000_000
+
+// call executes a function call.
+func (r *run) call(a near.FunctionCall) object {
+	account := r.edit(r.receipt.receiver)
+	if a.Gas < callGas {
+		r.used = addGas(r.used, a.Gas)
+		return callError(object{"ExecutionError": "Exceeded the prepaid gas."})
+	}
+	r.used += callGas
+	account.amount.Add(&account.amount, &a.Deposit)
+	switch account.contract {
+	case Registrar:
+		return r.register(a)
+	case Counter, Failing:
+		value, failure := account.counter(a.Method, a.Args, r.receipt.receiver)
+		r.value = value
+		if failure == nil {
+			r.logs = append(r.logs, a.Method)
+		}
+		return failure
+	default:
+		return account.noContract(r.receipt.receiver)
+	}
+}
+
+func (a *account) noContract(id string) object {
+	if len(a.code) > 0 {
+		return callError(object{"CompilationError": object{"PrepareError": "Instantiate"}})
+	}
+	return callError(object{"CompilationError": object{"CodeDoesNotExist": object{"account_id": id}}})
+}
+
+// counter calls a method; the account may be changed.
+func (a *account) counter(method string, args []byte, id string) ([]byte, object) {
+	if a.contract == Failing {
+		return nil, panicked("this contract always fails")
+	}
+	if a.contract != Counter {
+		return nil, a.noContract(id)
+	}
+	n, _ := strconv.ParseInt(a.state["count"], 10, 64) // nothing is 0
+	switch method {
+	case "get":
+	case "increment":
+		by := struct{ By *int64 }{}
+		if err := json.Unmarshal(args, &by); err != nil {
+			return nil, panicked("the arguments are not JSON")
+		}
+		if by.By == nil {
+			n++
+		} else {
+			n += *by.By
+		}
+		a.state["count"] = strconv.FormatInt(n, 10)
+	default:
+		return nil, callError(object{"MethodResolveError": "MethodNotFound"})
+	}
+	return strconv.AppendInt(nil, n, 10), nil
+}
+
+// register creates an account by a receipt of the registrar's.
+func (r *run) register(a near.FunctionCall) object {
+	if a.Method != "create_account" {
+		return callError(object{"MethodResolveError": "MethodNotFound"})
+	}
+	var args struct {
+		Account string `json:"new_account_id"`
+		Key     string `json:"new_public_key"`
+	}
+	if err := json.Unmarshal(a.Args, &args); err != nil {
+		return panicked("the arguments are not JSON")
+	}
+	key, err := near.ParsePublicKey(args.Key)
+	if err != nil || near.CheckAccount(args.Account) != nil {
+		return panicked("the new account's id or key is invalid")
+	}
+	actions := []near.Action{
+		near.CreateAccount{}, near.Transfer{Deposit: a.Deposit}, near.AddKey{PublicKey: key, AccessKey: near.AccessKey{Permission: near.FullAccess{}}},
+	}
+	if cost := execution(actions); a.Gas < callGas+cost {
+		return callError(object{"ExecutionError": "Exceeded the prepaid gas."})
+	}
+	account := r.edit(r.receipt.receiver)
+	account.amount.Sub(&account.amount, &a.Deposit)
+	r.promise(args.Account, actions)
+	return nil
+}
+
+func callError(kind object) object { return object{"FunctionCallError": kind} }
+
+func panicked(text string) object {
+	return callError(object{"ExecutionError": "Smart contract panicked: " + text})
 }

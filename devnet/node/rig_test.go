@@ -13,6 +13,7 @@ import (
 
 	"lockstep/devnet/ledger"
 	"lockstep/devnet/ledger/devaccounts"
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 	"lockstep/internal/must"
@@ -130,4 +131,42 @@ func receipt(t testing.TB, n *Node, id *hapi.TransactionID) *hapi.TransactionGet
 	return must.Get(n.Query(t.Context(), &hapi.Query{Query: &hapi.Query_TransactionGetReceipt{
 		TransactionGetReceipt: &hapi.TransactionGetReceiptQuery{TransactionID: id, IncludeChildReceipts: true, IncludeDuplicates: true},
 	}}))(t).GetTransactionGetReceipt()
+}
+
+// BenchmarkSubmit is the whole way of a value transfer through a node: envelope,
+// payer's signature, sender recovery, execution, block.
+func BenchmarkSubmit(b *testing.B) {
+	n := newNetwork(b, Config{}).Nodes()[0]
+	o, p, to := &order{t: b}, dev(b, 0), dev(b, 1)
+	txs := make([]*hapi.Transaction, b.N)
+	for i := range txs {
+		txs[i] = o.sign(o.body(p, ethereum(b, p, uint64(i), &to.at, 21_000)), p.key)
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for _, tx := range txs {
+		if got := submit(b, n, tx); got != hapi.ResponseCodeEnum_OK {
+			b.Fatal(got)
+		}
+	}
+}
+
+// An account or a contract tells whom it stakes to; the day since which is told only of a stake to a node.
+func TestStakingInfo(t *testing.T) {
+	since := hedera.Timestamp{Seconds: 1_767_225_600}
+	for name, info := range map[string]func(state.Account) *hapi.StakingInfo{
+		"account":  func(a state.Account) *hapi.StakingInfo { return accountInfo(a).GetStakingInfo() },
+		"contract": func(a state.Account) *hapi.StakingInfo { return contractInfo(a, 0).GetStakingInfo() },
+	} {
+		if got := info(state.Account{Description: state.Description{StakedNode: -1}}); got.GetStakedId() != nil || got.GetStakePeriodStart() != nil {
+			t.Errorf("%s without a stake: %v", name, got)
+		}
+		node := info(state.Account{Description: state.Description{DeclineReward: true, StakePeriodStart: since}})
+		if _, chosen := node.GetStakedId().(*hapi.StakingInfo_StakedNodeId); !chosen || !node.GetDeclineReward() || node.GetStakePeriodStart().GetSeconds() != since.Seconds {
+			t.Errorf("%s with a node: %v", name, node)
+		}
+		if got := info(state.Account{Description: state.Description{StakedNode: -1, StakedAccount: hedera.Entity(2)}}); got.GetStakedAccountId().GetAccountNum() != 2 || got.GetStakePeriodStart() != nil {
+			t.Errorf("%s with an account: %v", name, got)
+		}
+	}
 }

@@ -136,3 +136,68 @@ func (b *breaker) state(now time.Time) breakerState {
 		return stateHalfOpen
 	}
 }
+
+// UpstreamStatus is the state of a mirror node, as far as requests have shown it.
+type UpstreamStatus struct {
+	Name string // host and port
+	Head uint64 // the highest block that it named; 0: none yet
+	Open bool   // all its addresses take requests
+	Err  error  // why one of them does not; nil otherwise
+}
+
+// Upstreams returns the state of each mirror node, in the order of MIRROR_NODE_URL.
+func (f *Fetcher) Upstreams() []UpstreamStatus {
+	now := time.Now()
+	all := make([]UpstreamStatus, len(f.upstreams))
+	for i, u := range f.upstreams {
+		all[i] = UpstreamStatus{Name: u.name, Head: u.head.Load(), Open: true}
+		for _, d := range []*address{u.rest, u.web3} {
+			if err := d.trouble(now); err != nil {
+				all[i].Open, all[i].Err = false, err
+			}
+		}
+	}
+	return all
+}
+
+// trouble returns what stops requests to an address: its last failure, or its own wish; nil if nothing does.
+func (b *breaker) trouble(now time.Time) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case !b.closed():
+		return b.last
+	case now.Before(b.asked):
+		return b.refusal
+	}
+	return nil
+}
+
+// retryBudget bounds repetitions to a share of the requests, because many repetitions would make an outage worse.
+// Every request puts its share in; every repetition, change to another mirror node and hedge takes one out.
+type retryBudget struct {
+	share float64
+
+	mu    sync.Mutex
+	spent float64 // guarded by mu; of the reserve
+}
+
+// reserve is how many repetitions a quiet relay may spend at once.
+const reserve = 20
+
+func (b *retryBudget) deposit() {
+	b.mu.Lock()
+	b.spent = max(b.spent-b.share, 0)
+	b.mu.Unlock()
+}
+
+// take tells whether there is enough for a repetition.
+func (b *retryBudget) take() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.share == 0 || b.spent+1 > reserve {
+		return false
+	}
+	b.spent++
+	return true
+}

@@ -2,7 +2,11 @@ package fetch
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -190,4 +194,167 @@ func (f *Fetcher) watch(ctx context.Context, u *upstream) {
 			}
 		})
 	}
+}
+
+// headFloor is the highest block that any answer named. No later answer may come from a mirror node that does not
+// have it.
+type headFloor struct {
+	number atomic.Uint64
+	seenAt atomic.Int64 // when an answer last named that block, in Unix nanoseconds
+}
+
+// saw notes the highest block that an answer named, and whether a caller learns it.
+func (h *headFloor) saw(number uint64, told bool) {
+	if told {
+		raise(&h.number, number)
+	}
+	if number >= h.number.Load() {
+		h.seenAt.Store(time.Now().UnixNano())
+	}
+}
+
+// lower forgets the blocks above a number.
+func (h *headFloor) lower(number uint64) {
+	h.number.Store(number)
+	h.seenAt.Store(time.Now().UnixNano())
+}
+
+// Raise notes a block that later answers must have, though no mirror node named it.
+func (f *Fetcher) Raise(number uint64) { f.floor.saw(number, true) }
+
+// ChainReset tells whether the block of the head floor must be gone, because the head was below it for too long:
+// a test network can be reset. Then everything known is forgotten.
+func (f *Fetcher) ChainReset(ctx context.Context, head uint64) bool {
+	hold := f.config.HeadHold.Duration()
+	if time.Since(time.Unix(0, f.floor.seenAt.Load())) < hold || head >= f.floor.number.Load() {
+		return false
+	}
+	f.Reset(ctx, head, "no mirror node has shown the newest block for a long time")
+	return true
+}
+
+// Reset forgets a chain that does not exist any more.
+func (f *Fetcher) Reset(ctx context.Context, head uint64, why string) {
+	f.log.WarnContext(ctx, "the network was reset: everything known of it is forgotten", "reason", why, "known", f.floor.number.Load(), "head", head)
+	f.lowerFloor(head)
+}
+
+// lowerFloor forgets the blocks after a block.
+func (f *Fetcher) lowerFloor(head uint64) {
+	f.floor.lower(head)
+	for _, u := range f.upstreams {
+		u.head.Store(0)
+	}
+	f.forget()
+}
+
+// generationHeader is in the answers of mirror nodes of development networks, which can go back to an earlier
+// state. It has the number of the answer's history, which only grows, and the newest block that was left when
+// that history began. No other mirror node sends it.
+const generationHeader = "Lockstep-Generation"
+
+// errGone means that the answer is from a history that is gone.
+var errGone = errors.New("the network went back while the mirror node answered")
+
+// checkGeneration notes the history of an answer. A later one than before means that everything known is out of
+// date; an earlier one means that the answer is.
+func (f *Fetcher) checkGeneration(h http.Header) error {
+	text := h.Get(generationHeader)
+	if text == "" {
+		return nil
+	}
+	number, at, _ := strings.Cut(text, ":")
+	generation, err := strconv.ParseUint(number, 10, 64)
+	if err != nil {
+		return nil //nolint:nilerr // a development network does not send this
+	}
+	f.generationMu.Lock()
+	defer f.generationMu.Unlock()
+	known := f.generation
+	switch {
+	case generation < known:
+		return errGone
+	case generation == known:
+		return nil
+	}
+	f.generation = generation
+	if known == 0 {
+		return nil
+	}
+	block, err := strconv.ParseUint(at, 10, 64)
+	if err != nil {
+		block = 0
+	}
+	f.log.Debug("the network went back: everything known of it is forgotten", "block", block)
+	f.lowerFloor(block)
+	if f.wentBack != nil {
+		f.wentBack(block)
+	}
+	return nil
+}
+
+// Generation is the number of the answers' history; 0: the mirror node names none.
+func (f *Fetcher) Generation() uint64 {
+	f.generationMu.Lock()
+	defer f.generationMu.Unlock()
+	return f.generation
+}
+
+const (
+	keptTimes   = 128 // maximum, of recent answers of one kind
+	neededTimes = 20  // before they show what is usual
+	refreshed   = 8   // answers after which the usual time is computed again
+	usualShare  = 95  // percent of the answers come in the usual time
+)
+
+// latencies are how long a mirror node's recent answers took, by kind of request. A request that another one
+// overtook counts with its time until then.
+type latencies struct {
+	mu     sync.Mutex
+	byKind map[string]*times // guarded by mu
+}
+
+type times struct {
+	recent [keptTimes]time.Duration // a ring
+	noted  int
+	usual  time.Duration // 0: not known yet
+}
+
+// note adds a time.
+func (l *latencies) note(kind string, took time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.byKind[kind]
+	if t == nil {
+		if l.byKind == nil {
+			l.byKind = make(map[string]*times)
+		}
+		t = new(times)
+		l.byKind[kind] = t
+	}
+	t.recent[t.noted%keptTimes] = took
+	t.noted++
+	if t.noted >= neededTimes && (t.usual == 0 || t.noted%refreshed == 0) {
+		sorted := slices.Sorted(slices.Values(t.recent[:min(t.noted, keptTimes)]))
+		t.usual = max(1, sorted[len(sorted)*usualShare/100])
+	}
+}
+
+// usual returns the time in which all but the slowest answers come; 0 if there are too few yet.
+func (l *latencies) usual(kind string) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t := l.byKind[kind]; t != nil {
+		return t.usual
+	}
+	return 0
+}
+
+// hedgeDelay is how long a request waits for its answer until it is made again; 0 means for ever.
+func (f *Fetcher) hedgeDelay(u *upstream, q Request) time.Duration {
+	least, most := f.config.HedgeDelay.Duration(), f.config.HedgeDelayMax.Duration()
+	if least == 0 || q.Waits {
+		return 0
+	}
+	return max(least, min(u.latencies.usual(q.Label), most))
 }

@@ -1,10 +1,14 @@
 package fetch
 
 import (
+	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -226,4 +230,156 @@ func (n *throttling) RoundTrip(r *http.Request) (*http.Response, error) {
 		answer.Header.Set("Retry-After", n.wait)
 	}
 	return answer, nil
+}
+
+// slow is a mirror node that answers after a time.
+type slow struct {
+	mu       sync.Mutex
+	takes    time.Duration // guarded by mu
+	arrivals []time.Time   // guarded by mu
+}
+
+func (s *slow) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.mu.Lock()
+	s.arrivals = append(s.arrivals, time.Now())
+	takes := s.takes
+	s.mu.Unlock()
+	select {
+	case <-time.After(takes):
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("{}")), Request: r}, nil
+}
+
+// hedge makes a request that is answered after a time, and returns when it was made
+// again; 0 if it was not.
+func (s *slow) hedge(t *testing.T, f *Fetcher, takes time.Duration) time.Duration {
+	t.Helper()
+	s.mu.Lock()
+	s.takes, s.arrivals = takes, nil
+	s.mu.Unlock()
+	must.Get(f.Do(t.Context(), Request{Label: "x", Path: "x"}, ignored))(t)
+	synctest.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch len(s.arrivals) {
+	case 1:
+		return 0
+	case 2:
+		return s.arrivals[1].Sub(s.arrivals[0])
+	}
+	t.Fatalf("%d requests", len(s.arrivals))
+	return 0
+}
+
+// A request is made again when it takes longer than others of its kind have taken.
+func TestHedgeFollowsLatency(t *testing.T) {
+	const ms = time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		node := new(slow)
+		config := defaults(t)
+		config.URL, config.RetryBudget = "http://mirror.example", 10
+		config.HedgeDelay, config.HedgeDelayMax = envx.Millis(5*ms), envx.Millis(500*ms)
+		f := newFetcher(t, config, Deps{Transport: node})
+		expect := func(takes, want time.Duration) {
+			t.Helper()
+			if got := node.hedge(t, f, takes); got != want {
+				t.Errorf("an answer after %v: made again after %v, want %v", takes, got, want)
+			}
+		}
+		usually := func(takes time.Duration) {
+			for range keptTimes + refreshed {
+				node.hedge(t, f, takes)
+			}
+		}
+		expect(100*ms, 5*ms) // nothing is known yet
+		usually(101 * ms)
+		expect(60*ms, 0)
+		expect(300*ms, 101*ms)
+		usually(3 * time.Second)
+		expect(3*time.Second, 500*ms) // not longer than the longest
+		usually(1 * ms)
+		expect(50*ms, 5*ms) // nor shorter than the shortest
+		if other := f.upstreams[0].usual("another kind"); other != 0 {
+			t.Errorf("of another kind: %v", other)
+		}
+		f.config.HedgeDelayMax = 0
+		usually(101 * ms)
+		expect(50*ms, 5*ms) // always the same
+	})
+}
+
+// broken is a mirror node that fails in some way until it is well.
+type broken struct {
+	fail  func(*http.Request) (*http.Response, error)
+	well  atomic.Bool
+	asked atomic.Int64
+}
+
+func (b *broken) RoundTrip(r *http.Request) (*http.Response, error) {
+	b.asked.Add(1)
+	if !b.well.Load() {
+		return b.fail(r)
+	}
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("{}")), Request: r}, nil
+}
+
+// A mirror node that is well again is noticed within a second, whatever was wrong with it, for however long, and
+// whenever it ended: no request is refused from memory for longer than that.
+func TestRecoveryIsNoticedWithinASecond(t *testing.T) {
+	failures := map[string]func(*http.Request) (*http.Response, error){
+		"refuses connections": func(*http.Request) (*http.Response, error) { return nil, errors.New("connection refused") },
+		"answers 503": func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+		},
+		"hangs": func(r *http.Request) (*http.Response, error) { // also what it was asked before it is well
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		},
+	}
+	for name, fail := range failures {
+		for _, urls := range []string{"http://one.example", "http://one.example,http://other.example"} {
+			t.Run(name+" at "+urls, func(t *testing.T) {
+				for _, outage := range []time.Duration{0, 30 * time.Second} {
+					for phase := range 8 {
+						synctest.Test(t, func(t *testing.T) { recovery(t, urls, fail, outage+time.Duration(173*phase)*time.Millisecond) })
+					}
+				}
+			})
+		}
+	}
+}
+
+func recovery(t *testing.T, urls string, fail func(*http.Request) (*http.Response, error), outage time.Duration) {
+	config := defaults(t)
+	config.URL = secret.URL(urls)
+	node := &broken{fail: fail}
+	f := newFetcher(t, config, Deps{Transport: node, Newest: ignored})
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = f.Run(ctx) })
+	defer running.Wait()
+	defer cancel()
+
+	ask := func() {
+		running.Go(func() { _, _ = f.Do(ctx, Request{Label: "x", Path: "x"}, ignored) })
+	}
+	for slices.ContainsFunc(f.Upstreams(), func(u UpstreamStatus) bool { return u.Open }) { // until all are left alone
+		ask()
+		<-time.After(100 * time.Millisecond)
+	}
+	for end := time.Now().Add(outage); time.Now().Before(end); {
+		ask()
+		<-time.After(min(250*time.Millisecond, time.Until(end)))
+	}
+	node.well.Store(true)
+	well := time.Now()
+	<-time.After(time.Second)
+	for range 200 {
+		if _, err := f.Do(ctx, Request{Label: "x", Path: "x"}, ignored); err != nil {
+			t.Fatalf("%v after it was well: %v", time.Since(well), err)
+		}
+		<-time.After(10 * time.Millisecond)
+	}
 }
