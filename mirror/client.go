@@ -83,9 +83,6 @@ func New(config Config, options Options) (*Client, error) {
 		aliases: newCache[hedera.ID, common.Address](config.CacheEntries*10, config.CacheBytes/8),
 		payers:  newCache[hedera.Timestamp, hedera.ID](config.CacheEntries*10, config.CacheBytes/8),
 	}
-	if c.store == nil {
-		c.store = noStore{}
-	}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}

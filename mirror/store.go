@@ -25,13 +25,6 @@ type Store interface {
 	Enabled() bool
 }
 
-// noStore is a Store that keeps nothing.
-type noStore struct{}
-
-func (noStore) Get(context.Context, string) []byte { return nil }
-func (noStore) Put(string, []byte)                 {}
-func (noStore) Enabled() bool                      { return false }
-
 // Kinds of what is kept in the store.
 const (
 	kindBlock   = "b"
@@ -44,7 +37,7 @@ const (
 
 // stored looks for a record in the store. A record that cannot be read counts as missing.
 func stored[T any](ctx context.Context, c *Client, kind, key string) *T {
-	if !c.store.Enabled() {
+	if c.store == nil || !c.store.Enabled() {
 		return nil
 	}
 	chain := c.chain(ctx)
@@ -64,7 +57,7 @@ func stored[T any](ctx context.Context, c *Client, kind, key string) *T {
 
 // store puts a record into the store.
 func store(c *Client, kind, key string, value any) {
-	if !c.store.Enabled() {
+	if c.store == nil || !c.store.Enabled() {
 		return
 	}
 	if chain := c.chainKey.Load(); chain != nil {

@@ -117,13 +117,6 @@ func (b *breaker) resumes() (at time.Time, well bool) {
 	return b.asked, b.closed()
 }
 
-// resting tells whether the address still wants no requests.
-func (b *breaker) resting(now time.Time) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return now.Before(b.asked)
-}
-
 func (b *breaker) state(now time.Time) breakerState {
 	b.mu.Lock()
 	defer b.mu.Unlock()

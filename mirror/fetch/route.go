@@ -178,7 +178,7 @@ func (f *Fetcher) watch(ctx context.Context, u *upstream) {
 	// It looks twice in an interval, so that with jitter and all the return of a mirror node is noticed within one.
 	for look := 1; Pause(ctx, interval/2); look++ {
 		now := time.Now()
-		if u.rest.resting(now) {
+		if at, _ := u.rest.resumes(); now.Before(at) {
 			continue
 		}
 		// While it is healthy, every second look is enough, and one probe at a time. If it is not, a probe that hangs

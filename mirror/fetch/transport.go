@@ -184,17 +184,6 @@ func (f *Fetcher) send(ctx context.Context, base string, q Request) (*http.Respo
 	r.Header["Idempotency-Key"] = nil
 	r.Header.Set("User-Agent", "lockstep")
 	f.setHeaders(ctx, r.Header)
-	answer, err := f.http.Transport.RoundTrip(r)
-	if err != nil || answer.StatusCode/100 != 3 {
-		return answer, err
-	}
-	// Redirects are rare and following them is not free, so that code is used only now.
-	_ = answer.Body.Close()
-	if r.GetBody != nil {
-		if r.Body, err = r.GetBody(); err != nil {
-			return nil, fmt.Errorf("repeat request: %w", err)
-		}
-	}
 	return f.http.Do(r)
 }
 
