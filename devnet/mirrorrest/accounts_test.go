@@ -53,8 +53,7 @@ func TestStakes(t *testing.T) {
 	}
 	handle := func(body *hapi.TransactionBody) *ledger.Record {
 		t.Helper()
-		rec := n.handle(body, nil)
-		n.mustSucceed(rec)
+		rec := n.mustSucceed(n.handle(body, nil))
 		return rec
 	}
 	expect := func(what string, id hedera.ID, want string) {
@@ -125,14 +124,10 @@ func TestWaysToAnAccount(t *testing.T) {
 func TestHollowAccount(t *testing.T) {
 	s := newScene(t)
 	got := s.get("accounts/"+s.hollow.Hex(), http.StatusOK)
-	for field, want := range map[string]string{
+	s.fields("a hollow account", got, map[string]string{
 		"account": text(s.hollowID.String()), "key": "null", "ethereum_nonce": "0",
 		"evm_address": text(strings.ToLower(s.hollow.Hex())), "max_automatic_token_associations": "-1",
-	} {
-		if text(got[field]) != want {
-			t.Errorf("%s is %s, want %s", field, text(got[field]), want)
-		}
-	}
+	})
 	if balance := text(got["balance"].(map[string]any)["balance"]); balance != "500000000" {
 		t.Errorf("balance %s", balance)
 	}
@@ -274,8 +269,7 @@ func TestLargeIntegers(t *testing.T) {
 		t.Errorf("no %s in %s", want, body)
 	}
 	to := account(1).EVMAddress()
-	rec := s.network.call(0, &types.DynamicFeeTx{To: &to, Value: weibar(123_456_789), Gas: 21_000})
-	s.mustSucceed(rec)
+	rec := s.mustSucceed(s.network.call(0, &types.DynamicFeeTx{To: &to, Value: weibar(123_456_789), Gas: 21_000}))
 	body = string(s.do(http.MethodGet, "/api/v1/contracts/results/"+rec.EthereumHash.Hex()+"?hbar=false", "").body)
 	if !strings.Contains(body, `"amount":1234567890000000000,`) {
 		t.Errorf("no weibar amount in %s", body)

@@ -15,8 +15,7 @@ func counted(n byte) string { return text(hexOf(common.LeftPadBytes([]byte{n}, 3
 
 func TestCall(t *testing.T) {
 	s := newScene(t) // the counter stands at 1
-	second := s.network.call(0, &types.DynamicFeeTx{To: &s.contract})
-	s.mustSucceed(second)
+	s.mustSucceed(s.network.call(0, &types.DynamicFeeTx{To: &s.contract}))
 	first, _ := s.ledger.View().BlockByNumber(s.call.Block)
 	to := `"to":"` + s.contract.Hex() + `"`
 	for body, want := range map[string]string{
@@ -51,8 +50,7 @@ func TestEstimate(t *testing.T) {
 	if _, err := fmt.Sscanf(result, "0x%016x", &gas); err != nil || len(result) != 18 {
 		t.Fatalf("%s: %v", result, err)
 	}
-	rec := s.network.call(0, &types.DynamicFeeTx{To: &s.contract, Gas: gas})
-	s.mustSucceed(rec)
+	rec := s.mustSucceed(s.network.call(0, &types.DynamicFeeTx{To: &s.contract, Gas: gas}))
 	if gas < rec.Result.GasUsed || gas > rec.Result.GasUsed*3/2 {
 		t.Errorf("estimate %d for %d", gas, rec.Result.GasUsed)
 	}

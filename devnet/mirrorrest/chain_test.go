@@ -22,15 +22,11 @@ func TestContract(t *testing.T) {
 	s := newScene(t)
 	for _, name := range []string{s.contract.Hex(), s.contractID.String(), s.contractID.LongZero().Hex()} {
 		got := s.get("contracts/"+name, http.StatusOK)
-		for field, want := range map[string]string{
+		s.fields(name, got, map[string]string{
 			"contract_id": text(s.contractID.String()), "evm_address": text(strings.ToLower(s.contract.Hex())),
 			"runtime_bytecode": text(hexOf(counterCode())), "bytecode": text(hexOf(initCode(counterCode()))),
 			"nonce": "1", "deleted": "false", "file_id": "null", "created_timestamp": text(s.creation.Consensus.String()),
-		} {
-			if text(got[field]) != want {
-				t.Errorf("%s: %s is %s, want %s", name, field, text(got[field]), want)
-			}
-		}
+		})
 	}
 	before := hedera.FromNanos(s.creation.Consensus.UnixNano() - 1).String()
 	s.get("contracts/"+s.contract.Hex()+"?timestamp="+before, http.StatusNotFound)
@@ -50,17 +46,15 @@ func TestContract(t *testing.T) {
 // A contract that was made through a file says which.
 func TestContractMadeThroughAFile(t *testing.T) {
 	s := newScene(t)
-	file := s.handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_FileCreate{
+	file := s.mustSucceed(s.handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_FileCreate{
 		FileCreate: &hapi.FileCreateTransactionBody{ExpirationTime: &hapi.Timestamp{Seconds: 4_000_000_000}, Contents: []byte(hex.EncodeToString(initCode(counterCode())))},
-	}}, nil)
-	s.mustSucceed(file)
-	made := s.handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_ContractCreateInstance{
+	}}, nil))
+	made := s.mustSucceed(s.handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_ContractCreateInstance{
 		ContractCreateInstance: &hapi.ContractCreateTransactionBody{
 			Gas: 1_000_000, AutoRenewPeriod: &hapi.Duration{Seconds: 7_776_000},
 			InitcodeSource: &hapi.ContractCreateTransactionBody_FileID{FileID: &hapi.FileID{FileNum: file.File.Num}},
 		},
-	}}, nil)
-	s.mustSucceed(made)
+	}}, nil))
 	if got := s.get("contracts/"+made.ContractID.String(), http.StatusOK); text(got["file_id"]) != text(file.File.String()) {
 		t.Errorf("a contract that was made through file %s: file_id is %s", file.File, text(got["file_id"]))
 	}
@@ -160,14 +154,10 @@ func TestWaysToATransaction(t *testing.T) {
 		}
 	}
 	child := s.get("transactions/"+rec.ID.Mirror()+"?nonce=1", http.StatusOK)["transactions"].([]any)[0].(map[string]any)
-	for field, want := range map[string]string{
+	s.fields("a child", child, map[string]string{
 		"name": `"CONTRACTCREATEINSTANCE"`, "nonce": "1", "parent_consensus_timestamp": text(rec.Consensus.String()),
 		"entity_id": text(rec.Result.Created[0].String()), "transaction_id": text(rec.ID.Mirror()),
-	} {
-		if text(child[field]) != want {
-			t.Errorf("child: %s is %s, want %s", field, text(child[field]), want)
-		}
-	}
+	})
 	for name, status := range map[string]int{
 		"0.0.2-1-1": http.StatusNotFound, hexOf(make([]byte, 48)): http.StatusNotFound,
 		rec.ID.Mirror() + "?nonce=7": http.StatusNotFound, rec.ID.Mirror() + "?scheduled=true": http.StatusNotFound,

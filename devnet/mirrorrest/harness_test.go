@@ -169,12 +169,11 @@ func (n *network) handle(body *hapi.TransactionBody, ethereum *eth.Tx) *ledger.R
 // deploy creates a contract and returns its address and id.
 func (n *network) deploy(i int, runtime []byte) (common.Address, hedera.ID) {
 	n.t.Helper()
-	rec := n.call(i, &types.DynamicFeeTx{Data: initCode(runtime), Gas: 2_000_000})
-	n.mustSucceed(rec)
+	rec := n.mustSucceed(n.call(i, &types.DynamicFeeTx{Data: initCode(runtime), Gas: 2_000_000}))
 	return rec.Result.Address, rec.Result.Target
 }
 
-func (n *network) mustSucceed(rec *ledger.Record) {
+func (n *network) mustSucceed(rec *ledger.Record) *ledger.Record {
 	n.t.Helper()
 	if !hedera.Succeeded(rec.Status) {
 		message := ""
@@ -183,6 +182,7 @@ func (n *network) mustSucceed(rec *ledger.Record) {
 		}
 		n.t.Fatalf("%s: %s %s", rec.Kind, rec.Status, message)
 	}
+	return rec
 }
 
 // response is an answer, read.
@@ -255,6 +255,16 @@ func (n *network) list(path, key string) []map[string]any {
 		var below bool
 		if path, below = strings.CutPrefix(next, "/api/v1/"); !below {
 			n.t.Fatalf("link %q is not below the base", next)
+		}
+	}
+}
+
+// fields compares some fields of an object, in the text that JSON has for them.
+func (n *network) fields(what string, got map[string]any, want map[string]string) {
+	n.t.Helper()
+	for name, value := range want {
+		if text(got[name]) != value {
+			n.t.Errorf("%s: %s is %s, want %s", what, name, text(got[name]), value)
 		}
 	}
 }

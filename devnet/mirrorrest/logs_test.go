@@ -22,8 +22,7 @@ func logNetwork(t *testing.T) (n *network, contracts [2]common.Address, records 
 	contracts[0], _ = n.deploy(0, counterCode())
 	contracts[1], _ = n.deploy(0, counterCode())
 	for i := range 4 {
-		rec := n.call(i%2, &types.DynamicFeeTx{To: &contracts[i/2]})
-		n.mustSucceed(rec)
+		rec := n.mustSucceed(n.call(i%2, &types.DynamicFeeTx{To: &contracts[i/2]}))
 		records = append(records, rec)
 		if i == 1 {
 			n.closeBlock()

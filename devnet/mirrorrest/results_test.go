@@ -22,8 +22,7 @@ func hexOf(b []byte) string { return fmt.Sprintf("0x%x", b) }
 func TestTransferResult(t *testing.T) {
 	n := newNetwork(t, ledger.Config{})
 	to := account(1).EVMAddress()
-	rec := n.call(0, &types.DynamicFeeTx{To: &to, Value: weibar(100_000_000), Gas: 21_000})
-	n.mustSucceed(rec)
+	rec := n.mustSucceed(n.call(0, &types.DynamicFeeTx{To: &to, Value: weibar(100_000_000), Gas: 21_000}))
 	block := n.ledger.View().LatestBlock()
 
 	got := n.get("contracts/results/"+rec.EthereumHash.Hex()+"?hbar=false", http.StatusOK)
@@ -76,13 +75,9 @@ func TestUnits(t *testing.T) {
 		{legacy, "?hbar=False", "50000000007", `"0xa54f4c3c00"`, `"0x"`, "0", `"0x12a"`},
 	} {
 		got := n.get("contracts/results/"+test.rec.EthereumHash.Hex()+test.query, http.StatusOK)
-		for field, want := range map[string]string{
+		n.fields("type "+test.typ+" with "+test.query, got, map[string]string{
 			"amount": test.amount, "gas_price": test.gasPrice, "max_fee_per_gas": test.fee, "type": test.typ, "chain_id": test.id,
-		} {
-			if text(got[field]) != want {
-				t.Errorf("type %s with %q: %s is %s, want %s", test.typ, test.query, field, text(got[field]), want)
-			}
-		}
+		})
 	}
 	got := n.get("contracts/results/"+legacy.EthereumHash.Hex(), http.StatusOK)
 	if v := text(got["v"]); v != "631" && v != "632" { // 298·2 + 35 or 36
@@ -94,11 +89,10 @@ func TestAccessList(t *testing.T) {
 	n := newNetwork(t, ledger.Config{})
 	to := account(1).EVMAddress()
 	slot := common.HexToHash("0x81")
-	rec := n.signAndHandle(0, &types.AccessListTx{
+	rec := n.mustSucceed(n.signAndHandle(0, &types.AccessListTx{
 		ChainID: big.NewInt(298), To: &to, Gas: 100_000, GasPrice: big.NewInt(710_000_000_000),
 		AccessList: types.AccessList{{Address: to, StorageKeys: []common.Hash{slot}}, {Address: to}},
-	})
-	n.mustSucceed(rec)
+	}))
 	got := n.get("contracts/results/"+rec.EthereumHash.Hex(), http.StatusOK)
 	low := strings.ToLower(to.Hex())
 	want := `[{"address":"` + low + `","storage_keys":["` + slot.Hex() + `"]},{"address":"` + low + `","storage_keys":[]}]`
@@ -109,10 +103,9 @@ func TestAccessList(t *testing.T) {
 
 func TestCreationResult(t *testing.T) {
 	n := newNetwork(t, ledger.Config{})
-	rec := n.call(0, &types.DynamicFeeTx{Data: initCode(counterCode())})
-	n.mustSucceed(rec)
+	rec := n.mustSucceed(n.call(0, &types.DynamicFeeTx{Data: initCode(counterCode())}))
 	got := n.get("contracts/results/"+rec.EthereumHash.Hex(), http.StatusOK)
-	want := map[string]string{
+	n.fields("a creation", got, map[string]string{
 		"address":              text(hexOf(rec.Result.Address[:])),
 		"contract_id":          text(rec.Result.Target.String()),
 		"created_contract_ids": text([]string{rec.Result.Target.String()}),
@@ -120,12 +113,7 @@ func TestCreationResult(t *testing.T) {
 		"function_parameters":  text(hexOf(initCode(counterCode()))),
 		"call_result":          text(hexOf(counterCode())),
 		"failed_initcode":      "null",
-	}
-	for field, value := range want {
-		if text(got[field]) != value {
-			t.Errorf("%s is %s, want %s", field, text(got[field]), value)
-		}
-	}
+	})
 }
 
 func TestRevertedResult(t *testing.T) {
@@ -133,16 +121,11 @@ func TestRevertedResult(t *testing.T) {
 	contract, id := n.deploy(0, counterCode())
 	rec := n.call(0, &types.DynamicFeeTx{To: &contract, Data: []byte{callRevert}})
 	got := n.get("contracts/results/"+rec.EthereumHash.Hex(), http.StatusOK)
-	want := map[string]string{
+	n.fields("reverted", got, map[string]string{
 		"status": `"0x0"`, "result": `"CONTRACT_REVERT_EXECUTED"`, "call_result": `"0x"`,
 		"contract_id": text(id.String()), "created_contract_ids": "[]", "logs": "[]",
 		"failed_initcode": `"0x01"`, "transaction_index": "0",
-	}
-	for field, value := range want {
-		if text(got[field]) != value {
-			t.Errorf("%s is %s, want %s", field, text(got[field]), value)
-		}
-	}
+	})
 	if message := got["error_message"].(string); !strings.HasPrefix(message, "0x08c379a0") {
 		t.Errorf("error message %s", message)
 	}
@@ -178,8 +161,7 @@ func TestWrongNonce(t *testing.T) {
 
 	// When its turn comes it succeeds under the same hash, and that is then found.
 	n.mustSucceed(n.send(0, &types.DynamicFeeTx{Nonce: 0, To: &to, Value: weibar(1)}))
-	again := n.send(0, &types.DynamicFeeTx{Nonce: 1, To: &to, Value: weibar(1)})
-	n.mustSucceed(again)
+	again := n.mustSucceed(n.send(0, &types.DynamicFeeTx{Nonce: 1, To: &to, Value: weibar(1)}))
 	if again.EthereumHash != early.EthereumHash {
 		t.Fatal("the second attempt has another hash")
 	}
@@ -199,12 +181,10 @@ func testResultFilters(t *testing.T) {
 	to := account(2).EVMAddress()
 	var records []*ledger.Record
 	for i := range 5 {
-		rec := n.call(i%2, &types.DynamicFeeTx{To: &contract, Value: weibar(int64(i))})
-		n.mustSucceed(rec)
+		rec := n.mustSucceed(n.call(i%2, &types.DynamicFeeTx{To: &contract, Value: weibar(int64(i))}))
 		records = append(records, rec)
 	}
-	other := n.call(0, &types.DynamicFeeTx{To: &to, Value: weibar(1)})
-	n.mustSucceed(other)
+	other := n.mustSucceed(n.call(0, &types.DynamicFeeTx{To: &to, Value: weibar(1)}))
 	n.closeBlock()
 	block := n.ledger.View().LatestBlock()
 	all := append([]*ledger.Record{nil}, records...) // the first is the deployment
@@ -268,8 +248,7 @@ func testResultFilters(t *testing.T) {
 func TestWaysToAResult(t *testing.T) {
 	n := newNetwork(t, ledger.Config{})
 	contract, id := n.deploy(0, counterCode())
-	rec := n.call(0, &types.DynamicFeeTx{To: &contract})
-	n.mustSucceed(rec)
+	rec := n.mustSucceed(n.call(0, &types.DynamicFeeTx{To: &contract}))
 	hash := rec.EthereumHash.Hex()
 	for _, path := range []string{
 		hash, strings.ToUpper(hash[2:]), hexOf(rec.Hash[:]), hexOf(rec.Hash[:32]), rec.ID.Mirror(), rec.ID.Mirror() + "?nonce=0", rec.ID.String(),
@@ -305,8 +284,7 @@ func TestActions(t *testing.T) {
 	n := newNetwork(t, ledger.Config{})
 	counter, counterID := n.deploy(0, counterCode())
 	forwarder, forwarderID := n.deploy(0, forwarderCode())
-	rec := n.call(0, &types.DynamicFeeTx{To: &forwarder, Data: common.LeftPadBytes(counter[:], 32), Value: weibar(3)})
-	n.mustSucceed(rec)
+	rec := n.mustSucceed(n.call(0, &types.DynamicFeeTx{To: &forwarder, Data: common.LeftPadBytes(counter[:], 32), Value: weibar(3)}))
 
 	path := "contracts/results/" + rec.EthereumHash.Hex() + "/actions"
 	actions := n.list(path+"?limit=1", "actions")
@@ -330,11 +308,7 @@ func TestActions(t *testing.T) {
 			"recipient": text(counterID.String()), "to": text(hexOf(counterID.LongZero().Bytes())), "value": "3", "input": `"0x"`,
 		}},
 	} {
-		for field, want := range test.want {
-			if text(test.action[field]) != want {
-				t.Errorf("action %s: %s is %s, want %s", text(test.action["index"]), field, text(test.action[field]), want)
-			}
-		}
+		n.fields("action "+text(test.action["index"]), test.action, test.want)
 	}
 	if diff := cmp.Diff(reversed(actions), n.list(path+"?limit=1&order=desc", "actions")); diff != "" {
 		t.Errorf("descending (-want +got):\n%s", diff)
@@ -411,8 +385,7 @@ func TestResultOfAFailedCreationHasNoReceiver(t *testing.T) {
 func TestChainIDOfWhatIsSignedForAnyChain(t *testing.T) {
 	n := newNetwork(t, ledger.Config{})
 	to := account(1).EVMAddress()
-	rec := n.signFor(eth.AnyChain{}, 0, &types.AccessListTx{To: &to, Gas: 100_000, GasPrice: big.NewInt(710_000_000_000)})
-	n.mustSucceed(rec)
+	rec := n.mustSucceed(n.signFor(eth.AnyChain{}, 0, &types.AccessListTx{To: &to, Gas: 100_000, GasPrice: big.NewInt(710_000_000_000)}))
 	if got := n.get("contracts/results/"+rec.EthereumHash.Hex(), http.StatusOK); text(got["chain_id"]) != `"0x"` {
 		t.Errorf("chain id %s", text(got["chain_id"]))
 	}

@@ -25,8 +25,7 @@ func operatorKey(n *network) *hapi.Key {
 func (n *network) createToken(body *hapi.TokenCreateTransactionBody) hedera.ID {
 	n.t.Helper()
 	body.Treasury, body.AdminKey, body.SupplyKey = accountID(2), operatorKey(n), operatorKey(n)
-	rec := n.handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenCreation{TokenCreation: body}}, nil)
-	n.mustSucceed(rec)
+	rec := n.mustSucceed(n.handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenCreation{TokenCreation: body}}, nil))
 	return rec.Did().Token
 }
 
@@ -40,10 +39,9 @@ func (n *network) mint(token hedera.ID, metadata ...[]byte) {
 // sendTokens has the treasury send units of a token, or an NFT, to a new account.
 func (n *network) sendTokens(list *hapi.TokenTransferList, hbar ...*hapi.AccountAmount) *ledger.Record {
 	n.t.Helper()
-	rec := n.handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoTransfer{CryptoTransfer: &hapi.CryptoTransferTransactionBody{
+	rec := n.mustSucceed(n.handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoTransfer{CryptoTransfer: &hapi.CryptoTransferTransactionBody{
 		Transfers: &hapi.TransferList{AccountAmounts: hbar}, TokenTransfers: []*hapi.TokenTransferList{list},
-	}}}, nil)
-	n.mustSucceed(rec)
+	}}}, nil))
 	return rec
 }
 
@@ -81,10 +79,9 @@ func (s *scene) makeTokens() {
 	s.mint(s.art, []byte("one"), []byte("two"), []byte("three"))
 	s.mint(plain, []byte("p"), []byte("q"))
 	// By a second account, which the operator's key controls.
-	holder := s.handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoCreateAccount{CryptoCreateAccount: &hapi.CryptoCreateTransactionBody{
+	holder := s.mustSucceed(s.handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoCreateAccount{CryptoCreateAccount: &hapi.CryptoCreateTransactionBody{
 		Key: key, InitialBalance: 1000, AutoRenewPeriod: &hapi.Duration{Seconds: 7_776_000}, MaxAutomaticTokenAssociations: -1,
-	}}}, nil)
-	s.mustSucceed(holder)
+	}}}, nil))
 	to := accountID(holder.Account.Num)
 	s.sendTokens(&hapi.TokenTransferList{Token: tokenID(s.coin), Transfers: []*hapi.AccountAmount{
 		{AccountID: accountID(2), Amount: -10}, {AccountID: to, Amount: 10},
@@ -136,10 +133,9 @@ func airdropScene(t *testing.T) (n *network, coin, art hedera.ID, to []string) {
 	key := operatorKey(n)
 	var receivers []*hapi.AccountID
 	for range 2 {
-		rec := n.handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoCreateAccount{CryptoCreateAccount: &hapi.CryptoCreateTransactionBody{
+		rec := n.mustSucceed(n.handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoCreateAccount{CryptoCreateAccount: &hapi.CryptoCreateTransactionBody{
 			Key: key, AutoRenewPeriod: &hapi.Duration{Seconds: 7_776_000},
-		}}}, nil)
-		n.mustSucceed(rec)
+		}}}, nil))
 		receivers, to = append(receivers, accountID(rec.Account.Num)), append(to, rec.Account.String())
 	}
 	coin = n.createToken(&hapi.TokenCreateTransactionBody{Name: "Coin", Symbol: "C", InitialSupply: 100})

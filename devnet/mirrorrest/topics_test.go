@@ -16,12 +16,11 @@ import (
 func (s *scene) makeTopic() {
 	s.t.Helper()
 	key := operatorKey(s.network)
-	rec := s.handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_ConsensusCreateTopic{ConsensusCreateTopic: &hapi.ConsensusCreateTopicTransactionBody{
+	rec := s.mustSucceed(s.handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_ConsensusCreateTopic{ConsensusCreateTopic: &hapi.ConsensusCreateTopicTransactionBody{
 		Memo: "a topic", AdminKey: key, SubmitKey: key, FeeScheduleKey: key, AutoRenewPeriod: &hapi.Duration{Seconds: 7_776_000},
 		AutoRenewAccount: accountID(2), FeeExemptKeyList: []*hapi.Key{key},
 		CustomFees: []*hapi.FixedCustomFee{{FixedFee: &hapi.FixedFee{Amount: 3}, FeeCollectorAccountId: accountID(account(0).ID.Num)}},
-	}}}, nil)
-	s.mustSucceed(rec)
+	}}}, nil))
 	s.topic = rec.Did().Topic
 	for i, text := range []string{"one", "two", "\xff three"} {
 		s.message = s.submitMessage(text, i > 0)
@@ -42,8 +41,7 @@ func (s *scene) submitMessage(text string, chunked bool) *ledger.Record {
 			},
 		}
 	}
-	rec := s.handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_ConsensusSubmitMessage{ConsensusSubmitMessage: body}}, nil)
-	s.mustSucceed(rec)
+	rec := s.mustSucceed(s.handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_ConsensusSubmitMessage{ConsensusSubmitMessage: body}}, nil))
 	return rec
 }
 
@@ -69,8 +67,7 @@ func (s *scene) scheduleTransfer(from, to int64, expiry bool) *ledger.Record {
 	if expiry {
 		body.ExpirationTime = &hapi.Timestamp{Seconds: s.ledger.Now().Unix() + 3600}
 	}
-	rec := s.handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_ScheduleCreate{ScheduleCreate: body}}, nil)
-	s.mustSucceed(rec)
+	rec := s.mustSucceed(s.handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_ScheduleCreate{ScheduleCreate: body}}, nil))
 	return rec
 }
 
