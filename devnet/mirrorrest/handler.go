@@ -16,9 +16,9 @@ import (
 // base is where the mirror node's API lives; links in answers start with it.
 const base = "/api/v1/"
 
-// defaultMaxBody bounds a request body: 128 KiB of call data is twice that in
+// maxBody bounds a request body: 128 KiB of call data is twice that in
 // hex, and state overrides may carry some contracts' code.
-const defaultMaxBody = 1 << 20
+const maxBody = 1 << 20
 
 // Config is what the API needs.
 type Config struct {
@@ -29,9 +29,6 @@ type Config struct {
 
 	// Log receives what clients are not told about a failure. Required.
 	Log *slog.Logger
-
-	// MaxBody bounds request bodies, in bytes; 0 means 1 MiB.
-	MaxBody int64
 
 	// Changed returns a channel that receives after there were new blocks, and a
 	// function that ends it. Without it, requests for new blocks do not wait.
@@ -50,12 +47,9 @@ type Config struct {
 // New returns the HTTP handler of the whole API. Every answer is computed from the
 // View of its moment; nothing is kept between requests.
 func New(cfg Config) http.Handler {
-	if cfg.MaxBody == 0 {
-		cfg.MaxBody = defaultMaxBody
-	}
 	s := &server{
 		view: cfg.View, changed: cfg.Changed, closing: cfg.Closing, fault: cfg.Fault,
-		log: cfg.Log, maxBody: cfg.MaxBody, routes: table(), origin: cfg.Origin,
+		log: cfg.Log, routes: table(), origin: cfg.Origin,
 	}
 	s.routes.add(http.MethodGet, "devnet/blocks", takes(single, params{"from": isExactCount, "wait": isExactCount}, s.followBlocks))
 	return s
@@ -67,7 +61,6 @@ type server struct {
 	closing <-chan struct{}
 	fault   func(*http.Request) Fault // nil: all is well
 	log     *slog.Logger
-	maxBody int64
 	routes  routes
 	origin  Origin // nil: the network is no fork
 }
@@ -105,7 +98,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.write(w, http.StatusNotFound, notFound().body())
 		return
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, s.maxBody)
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	s.sayGeneration(w.Header()) // before the view: what comes from a history that is gone must say so
 	req := &request{Request: r, view: s.view(), args: args, status: http.StatusOK, header: w.Header()}
 	answer, err := s.answer(req, handle)

@@ -103,7 +103,7 @@ func (w *work) execute(r *receipt) []*receipt {
 	if r.refund() {
 		r.of.refunds--
 		if a := w.edit(r.receiver); a != nil {
-			deposit := depositOf(r.actions)
+			deposit := near.Deposit(r.actions)
 			a.amount.Add(&a.amount, &deposit)
 		}
 		return nil
@@ -126,7 +126,7 @@ func (w *work) execute(r *receipt) []*receipt {
 	var made []*receipt
 	if r.outcome.failure != nil {
 		spent = run.used
-		if deposit := depositOf(r.actions); !deposit.IsZero() {
+		if deposit := near.Deposit(r.actions); !deposit.IsZero() {
 			made = append(made, w.refundOf(r, r.predecessor, deposit))
 		}
 	} else {
@@ -380,26 +380,9 @@ func costOf(tx near.SignedTransaction) (cost uint256.Int, burnt uint64) {
 		burnt = addGas(burnt, feeOf(action).send)
 	}
 	gas := uint256.NewInt(addGas(burnt, execution(tx.Actions)))
-	deposit := depositOf(tx.Actions)
+	deposit := near.Deposit(tx.Actions)
 	cost.Add(gas.Mul(gas, uint256.NewInt(gasPrice)), &deposit)
 	return cost, burnt
-}
-
-// depositOf is the money that goes with actions.
-func depositOf(actions []near.Action) uint256.Int {
-	var sum uint256.Int
-	for _, action := range actions {
-		switch a := action.(type) {
-		case near.Transfer:
-			sum.Add(&sum, &a.Deposit)
-		case near.FunctionCall:
-			sum.Add(&sum, &a.Deposit)
-		case near.Delegate:
-			inner := depositOf(a.Actions)
-			sum.Add(&sum, &inner)
-		}
-	}
-	return sum
 }
 
 // codeHash is the hash of an account's code, zero bytes without any.

@@ -100,7 +100,7 @@ func New(cfg Config) (*Network, error) {
 			index: i, account: account, ledger: cfg.Ledger, gossip: n.gossip,
 			fault: cfg.Fault, seen: newSeen(), log: cfg.Log,
 		}
-		node.acceptor = &acceptor{build: func() *grpc.Server { return n.server(node) }}
+		node.acceptor = &acceptor{build: node.server}
 		if cfg.TLS {
 			var err error
 			if node.certificate, err = newCertificate(account); err != nil {
@@ -249,20 +249,16 @@ func stop(server *grpc.Server) {
 	}
 }
 
-func (n *Network) server(node *Node) *grpc.Server {
-	server := grpc.NewServer(
+func (n *Node) server() *grpc.Server {
+	return grpc.NewServer(
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.MaxSendMsgSize(maxMessage),
 		grpc.MaxHeaderListSize(headerLimit),
 		grpc.MaxConcurrentStreams(maxConcurrency),
 		// SDKs ping as often as every ten seconds, between calls as well.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPingGap, PermitWithoutStream: true}),
-		grpc.UnknownServiceHandler(unsupported),
+		grpc.UnknownServiceHandler(n.serve),
 	)
-	for _, desc := range services() {
-		server.RegisterService(desc, node)
-	}
-	return server
 }
 
 // acceptor serves the connections of one node. Its gRPC server can be replaced while calls are

@@ -143,6 +143,16 @@ func (q *asked) find(id *hapi.TransactionID) (first *ledger.Record, duplicates [
 // done is what a query is answered with that is not refused.
 const done = hapi.ResponseCodeEnum_SUCCESS
 
+// wanted describes records, if they were asked for.
+func wanted[T any](asked bool, records []*ledger.Record, describe func(*ledger.Record) T) (list []T) {
+	if asked {
+		for _, r := range records {
+			list = append(list, describe(r))
+		}
+	}
+	return list
+}
+
 func (q *asked) receipt(query *hapi.TransactionGetReceiptQuery, answer *hapi.TransactionGetReceiptResponse) hedera.Status {
 	first, duplicates, code := q.find(query.GetTransactionID())
 	switch {
@@ -155,16 +165,8 @@ func (q *asked) receipt(query *hapi.TransactionGetReceiptQuery, answer *hapi.Tra
 		return hapi.ResponseCodeEnum_RECEIPT_NOT_FOUND
 	}
 	answer.Receipt = q.receiptOf(first)
-	if query.GetIncludeDuplicates() {
-		for _, r := range duplicates {
-			answer.DuplicateTransactionReceipts = append(answer.DuplicateTransactionReceipts, q.receiptOf(r))
-		}
-	}
-	if query.GetIncludeChildReceipts() {
-		for _, r := range first.Children {
-			answer.ChildTransactionReceipts = append(answer.ChildTransactionReceipts, q.receiptOf(r))
-		}
-	}
+	answer.DuplicateTransactionReceipts = wanted(query.GetIncludeDuplicates(), duplicates, q.receiptOf)
+	answer.ChildTransactionReceipts = wanted(query.GetIncludeChildReceipts(), first.Children, q.receiptOf)
 	return done
 }
 
@@ -177,16 +179,8 @@ func (q *asked) record(query *hapi.TransactionGetRecordQuery, answer *hapi.Trans
 		return hapi.ResponseCodeEnum_RECORD_NOT_FOUND
 	}
 	answer.TransactionRecord = q.recordOf(first)
-	if query.GetIncludeDuplicates() {
-		for _, r := range duplicates {
-			answer.DuplicateTransactionRecords = append(answer.DuplicateTransactionRecords, q.recordOf(r))
-		}
-	}
-	if query.GetIncludeChildRecords() {
-		for _, r := range first.Children {
-			answer.ChildTransactionRecords = append(answer.ChildTransactionRecords, q.recordOf(r))
-		}
-	}
+	answer.DuplicateTransactionRecords = wanted(query.GetIncludeDuplicates(), duplicates, q.recordOf)
+	answer.ChildTransactionRecords = wanted(query.GetIncludeChildRecords(), first.Children, q.recordOf)
 	return done
 }
 

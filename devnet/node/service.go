@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"google.golang.org/grpc"
@@ -13,74 +14,61 @@ import (
 	"lockstep/internal/hapi"
 )
 
-func transactionMethods() []string {
-	return []string{
-		hapi.MethodCreateAccount, hapi.MethodUpdateAccount, hapi.MethodCryptoTransfer, hapi.MethodCryptoDelete,
-		hapi.MethodCallEthereum, hapi.MethodCreateContract, hapi.MethodContractCall,
-		hapi.MethodUpdateContract, hapi.MethodDeleteContract, hapi.MethodPrng, hapi.MethodAtomicBatch,
-		hapi.MethodCreateTopic, hapi.MethodUpdateTopic, hapi.MethodDeleteTopic, hapi.MethodSubmitMessage,
-		hapi.MethodCreateSchedule, hapi.MethodSignSchedule, hapi.MethodDeleteSchedule,
-		hapi.MethodApproveAllowances, hapi.MethodDeleteAllowances,
-		hapi.MethodCreateToken, hapi.MethodUpdateToken, hapi.MethodMintToken, hapi.MethodBurnToken, hapi.MethodDeleteToken,
-		hapi.MethodWipeTokenAccount, hapi.MethodFreezeTokenAccount, hapi.MethodUnfreezeTokenAccount,
-		hapi.MethodGrantKyc, hapi.MethodRevokeKyc, hapi.MethodAssociateTokens, hapi.MethodDissociateTokens,
-		hapi.MethodUpdateTokenFeeSchedule, hapi.MethodPauseToken, hapi.MethodUnpauseToken, hapi.MethodUpdateNfts,
-		hapi.MethodAirdropTokens, hapi.MethodClaimAirdrop, hapi.MethodCancelAirdrop, hapi.MethodRejectToken,
-		hapi.MethodCreateFile, hapi.MethodUpdateFile, hapi.MethodDeleteFile, hapi.MethodAppendContent,
+var transactionMethods = []string{
+	hapi.MethodCreateAccount, hapi.MethodUpdateAccount, hapi.MethodCryptoTransfer, hapi.MethodCryptoDelete,
+	hapi.MethodCallEthereum, hapi.MethodCreateContract, hapi.MethodContractCall,
+	hapi.MethodUpdateContract, hapi.MethodDeleteContract, hapi.MethodPrng, hapi.MethodAtomicBatch,
+	hapi.MethodCreateTopic, hapi.MethodUpdateTopic, hapi.MethodDeleteTopic, hapi.MethodSubmitMessage,
+	hapi.MethodCreateSchedule, hapi.MethodSignSchedule, hapi.MethodDeleteSchedule,
+	hapi.MethodApproveAllowances, hapi.MethodDeleteAllowances,
+	hapi.MethodCreateToken, hapi.MethodUpdateToken, hapi.MethodMintToken, hapi.MethodBurnToken, hapi.MethodDeleteToken,
+	hapi.MethodWipeTokenAccount, hapi.MethodFreezeTokenAccount, hapi.MethodUnfreezeTokenAccount,
+	hapi.MethodGrantKyc, hapi.MethodRevokeKyc, hapi.MethodAssociateTokens, hapi.MethodDissociateTokens,
+	hapi.MethodUpdateTokenFeeSchedule, hapi.MethodPauseToken, hapi.MethodUnpauseToken, hapi.MethodUpdateNfts,
+	hapi.MethodAirdropTokens, hapi.MethodClaimAirdrop, hapi.MethodCancelAirdrop, hapi.MethodRejectToken,
+	hapi.MethodCreateFile, hapi.MethodUpdateFile, hapi.MethodDeleteFile, hapi.MethodAppendContent,
+}
+
+var queryMethods = []string{
+	hapi.MethodCryptoGetBalance, hapi.MethodGetAccountInfo,
+	hapi.MethodGetTransactionReceipts, hapi.MethodGetTxRecordByTxID,
+	hapi.MethodContractCallLocal, hapi.MethodContractGetBytecode, hapi.MethodGetContractInfo,
+	hapi.MethodGetTopicInfo, hapi.MethodGetScheduleInfo,
+	hapi.MethodGetTokenInfo, hapi.MethodGetTokenNftInfo, hapi.MethodGetAccountDetails,
+	hapi.MethodGetFileContent, hapi.MethodGetFileInfo, hapi.MethodGetVersionInfo,
+}
+
+// serve answers a call of any method. What it does is decided by its message, not by the method that it came through. A
+// transaction of a kind that this network does not have is refused the way a node does it, anything else as gRPC does.
+func (n *Node) serve(_ any, stream grpc.ServerStream) (err error) {
+	defer n.contain(&err)
+	path, _ := grpc.MethodFromServerStream(stream)
+	_, method, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	switch {
+	case slices.Contains(transactionMethods, path):
+		return answer(stream, n.Submit)
+	case slices.Contains(queryMethods, path):
+		return answer(stream, n.Query)
+	case !strings.HasPrefix(path, "/proto.") || strings.HasPrefix(strings.ToLower(method), "get"):
+		return status.Errorf(codes.Unimplemented, "unknown method %s", path)
+	default:
+		return answer(stream, func(context.Context, *hapi.Transaction) (*hapi.TransactionResponse, error) {
+			return &hapi.TransactionResponse{NodeTransactionPrecheckCode: hapi.ResponseCodeEnum_NOT_SUPPORTED}, nil
+		})
 	}
 }
 
-func queryMethods() []string {
-	return []string{
-		hapi.MethodCryptoGetBalance, hapi.MethodGetAccountInfo,
-		hapi.MethodGetTransactionReceipts, hapi.MethodGetTxRecordByTxID,
-		hapi.MethodContractCallLocal, hapi.MethodContractGetBytecode, hapi.MethodGetContractInfo,
-		hapi.MethodGetTopicInfo, hapi.MethodGetScheduleInfo,
-		hapi.MethodGetTokenInfo, hapi.MethodGetTokenNftInfo, hapi.MethodGetAccountDetails,
-		hapi.MethodGetFileContent, hapi.MethodGetFileInfo, hapi.MethodGetVersionInfo,
+// answer reads the only message of a call and sends what answers it.
+func answer[Q, A any](stream grpc.ServerStream, by func(context.Context, *Q) (*A, error)) error {
+	asked := new(Q)
+	if err := stream.RecvMsg(asked); err != nil {
+		return err
 	}
-}
-
-// services builds the method tables. What a call does is decided by its message,
-// not by the method it came through, so there are two handlers only.
-func services() []*grpc.ServiceDesc {
-	byName := map[string]*grpc.ServiceDesc{}
-	var list []*grpc.ServiceDesc
-	add := func(path string, handler grpc.MethodHandler) {
-		service, method, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-		desc := byName[service]
-		if desc == nil {
-			desc = &grpc.ServiceDesc{ServiceName: service, HandlerType: (*any)(nil)}
-			byName[service] = desc
-			list = append(list, desc)
-		}
-		desc.Methods = append(desc.Methods, grpc.MethodDesc{MethodName: method, Handler: handler})
+	answered, err := by(stream.Context(), asked)
+	if err != nil {
+		return err
 	}
-	for _, path := range transactionMethods() {
-		add(path, submitHandler)
-	}
-	for _, path := range queryMethods() {
-		add(path, queryHandler)
-	}
-	return list
-}
-
-func submitHandler(srv any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (_ any, err error) {
-	defer srv.(*Node).contain(&err)
-	tx := new(hapi.Transaction)
-	if err := decode(tx); err != nil {
-		return nil, err
-	}
-	return srv.(*Node).Submit(ctx, tx)
-}
-
-func queryHandler(srv any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (_ any, err error) {
-	defer srv.(*Node).contain(&err)
-	query := new(hapi.Query)
-	if err := decode(query); err != nil {
-		return nil, err
-	}
-	return srv.(*Node).Query(ctx, query)
+	return stream.SendMsg(answered)
 }
 
 // contain turns a panic, which is a bug here, into the failure of one call.
@@ -93,18 +81,4 @@ func (n *Node) contain(err *error) {
 		n.log.Error("panic while a call was answered", "node", n.account.String(), "panic", p, "stack", string(debug.Stack()))
 		*err = status.Error(codes.Internal, "internal error")
 	}
-}
-
-// unsupported answers methods that this network does not have: transactions the way
-// a node refuses them, anything else as gRPC does.
-func unsupported(_ any, stream grpc.ServerStream) error {
-	path, _ := grpc.MethodFromServerStream(stream)
-	_, method, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-	if !strings.HasPrefix(path, "/proto.") || strings.HasPrefix(strings.ToLower(method), "get") {
-		return status.Errorf(codes.Unimplemented, "unknown method %s", path)
-	}
-	if err := stream.RecvMsg(new(hapi.Transaction)); err != nil {
-		return err
-	}
-	return stream.SendMsg(&hapi.TransactionResponse{NodeTransactionPrecheckCode: hapi.ResponseCodeEnum_NOT_SUPPORTED})
 }

@@ -44,9 +44,9 @@ const (
 
 // DER headers that are followed by the 32 secret bytes.
 var (
-	derEd25519    = mustHex("302e020100300506032b657004220420")
-	derECDSA      = mustHex("3030020100300706052b8104000a04220420")
-	derECDSASEC1  = mustHex("30540201010420") // a public part follows the secret
+	derEd25519    = common.FromHex("302e020100300506032b657004220420")
+	derECDSA      = common.FromHex("3030020100300706052b8104000a04220420")
+	derECDSASEC1  = common.FromHex("30540201010420") // a public part follows the secret
 	errPrivateKey = errors.New("private key")
 )
 
@@ -153,12 +153,4 @@ func AddressOf(compressed []byte) (common.Address, error) {
 		return common.Address{}, fmt.Errorf("public key: %w", err)
 	}
 	return crypto.PubkeyToAddress(*public), nil
-}
-
-func mustHex(s string) []byte {
-	b, err := hex.DecodeString(s)
-	if err != nil {
-		panic(err)
-	}
-	return b
 }

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"lockstep/internal/clip"
 )
 
 // ErrNotFound says that the mirror node knows no such thing.
@@ -59,6 +61,7 @@ func (e *Error) Unwrap() error { return e.cause }
 
 const (
 	longestError = 2 << 20 // bytes of the body of an error; a longer one is not read
+	longestText  = 4096    // bytes of each text that goes into answers and logs
 	maxChildren  = 64
 )
 
@@ -80,20 +83,11 @@ func errorOf(status int, body []byte) *Error {
 	}
 	messages = messages[:min(len(messages), 1+maxChildren)]
 	for i := range messages {
-		messages[i].Message, messages[i].Detail = clip(messages[i].Message), clip(messages[i].Detail)
+		messages[i].Message, messages[i].Detail = clip.Text(messages[i].Message, longestText), clip.Text(messages[i].Detail, longestText)
 	}
 	e.Message, e.Detail, e.Data = messages[0].Message, messages[0].Detail, messages[0].Data
 	if len(messages) > 1 {
 		e.Children = slices.Clone(messages[1:])
 	}
 	return e
-}
-
-// clip bounds text that goes into answers and logs.
-func clip(text string) string {
-	const longest = 4096
-	if len(text) > longest {
-		return text[:longest]
-	}
-	return text
 }
