@@ -1,8 +1,6 @@
 package mirror
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -31,27 +29,6 @@ func held(t *testing.T, body string) (n *node, arrived chan string, release chan
 		}
 	}
 	return n, arrived, release
-}
-
-// When nobody waits any more the request ends, and the next caller makes its own.
-func TestAllCallersGiveUp(t *testing.T) {
-	n, arrived, release := held(t, blockJSON(17))
-	client := connect(t, n.URL)
-	impatient, giveUp := context.WithCancel(t.Context())
-	first := make(chan error, 1)
-	go func() { _, err := client.BlockByNumber(impatient, 17); first <- err }()
-	<-arrived
-	giveUp()
-	if err := <-first; !errors.Is(err, context.Canceled) {
-		t.Errorf("the first caller: %v", err)
-	}
-	if gone := <-arrived; gone != "gone" {
-		t.Errorf("%s", gone)
-	}
-	close(release)
-	if block, err := client.BlockByNumber(t.Context(), 17); err != nil || block.Number != 17 {
-		t.Errorf("%v, %v", block, err)
-	}
 }
 
 func TestFreshHead(t *testing.T) {

@@ -335,29 +335,6 @@ func TestBreaker(t *testing.T) {
 	})
 }
 
-// A single mirror node that is down costs a request in a while, not one each; clients
-// are told at once what is wrong with it.
-func TestBreakerOfASingleOne(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		chain := newWiredChain(t)
-		only := chain.face()
-		client := over(t, func(c *Config) { c.BreakerFailures, c.BreakerPause = 2, envx.Millis(time.Hour) }, only)
-		only.spoiled(mirrorrest.Fault{Status: 503})
-		for range 10 {
-			var e *Error
-			if _, err := client.LatestBlock(t.Context()); !errors.As(err, &e) || e.Status != 503 {
-				t.Fatal(err)
-			}
-		}
-		if asked := only.asked.Load(); asked != 2 {
-			t.Errorf("it was asked %d times", asked)
-		}
-		only.spoiled(mirrorrest.Fault{})
-		look(t, client)
-		until(t, "it is noticed that it answers", func() bool { _, err := client.LatestBlock(t.Context()); return err == nil })
-	})
-}
-
 // throttledOnce has the mirror node answer one request with 429.
 func (f *face) throttledOnce(wait time.Duration) {
 	var answered atomic.Bool
@@ -381,34 +358,38 @@ func throttle(t *testing.T, c *Client, f *face, wait time.Duration) <-chan error
 }
 
 // One 429 of the only mirror node delays requests for as long as it says, and refuses none:
-// neither the one that met it nor those that come meanwhile.
+// neither the one that met it nor those that come meanwhile. If it does not say, they wait a little.
 func TestThrottledReadsWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const crowd = 30
-		chain := newWiredChain(t)
-		chain.grow(crowd)
-		only := chain.face()
-		client := over(t, nil, only)
-		first := throttle(t, client, only, time.Second)
-		results := make(chan error, crowd)
-		for i := range crowd {
-			go func() {
-				_, err := client.BlockByNumber(t.Context(), uint64(i))
-				results <- err
-			}()
-		}
-		for range crowd {
-			if err := <-results; err != nil {
-				t.Error(err)
-			}
-		}
-		if err := <-first; err != nil {
+	for _, wait := range []time.Duration{time.Second, 0} {
+		synctest.Test(t, func(t *testing.T) { throttledReadsWait(t, wait) })
+	}
+}
+
+func throttledReadsWait(t *testing.T, wait time.Duration) {
+	const crowd = 30
+	chain := newWiredChain(t)
+	chain.grow(crowd)
+	only := chain.face()
+	client := over(t, nil, only)
+	first := throttle(t, client, only, wait)
+	results := make(chan error, crowd)
+	for i := range crowd {
+		go func() {
+			_, err := client.BlockByNumber(t.Context(), uint64(i))
+			results <- err
+		}()
+	}
+	for range crowd {
+		if err := <-results; err != nil {
 			t.Error(err)
 		}
-		if asked := only.asked.Load(); asked != crowd+2 {
-			t.Errorf("%d requests, want each once and the one that met it twice", asked)
-		}
-	})
+	}
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+	if asked := only.asked.Load(); asked != crowd+2 {
+		t.Errorf("%d requests, want each once and the one that met it twice", asked)
+	}
 }
 
 // When all mirror nodes throttle, the one that ends first is waited for.

@@ -150,35 +150,6 @@ func TestLag(t *testing.T) {
 	s.handler = current
 }
 
-// What the ledger forgets is not shown, and what stays is still found.
-func TestForgetting(t *testing.T) {
-	const history = 16
-	n := newNetwork(t, ledger.Config{History: history})
-	contract, id := n.deploy(0, counterCode())
-	for round := range 3 * history {
-		n.mustSucceed(n.call(0, &types.DynamicFeeTx{To: &contract}))
-		blocks := n.ledger.View().Blocks()
-		want := 0
-		for _, b := range blocks {
-			for _, rec := range b.Records {
-				if rec.Result != nil {
-					want++
-				}
-			}
-		}
-		if got := len(n.list("contracts/"+id.String()+"/results?limit=100", "results")); got != want {
-			t.Fatalf("round %d: %d results in %d blocks, want %d", round, got, len(blocks), want)
-		}
-		if got := len(n.list("accounts/0.0.1002?limit=100", "transactions")); got != want {
-			t.Fatalf("round %d: %d transactions, want %d", round, got, want)
-		}
-	}
-	if oldest := n.ledger.View().OldestBlock().Number; oldest == 0 {
-		t.Fatal("the ledger forgot nothing")
-	}
-	n.get("blocks/0", http.StatusNotFound)
-}
-
 // Readers of everything while transactions are handled: for the race detector, and
 // for lists that must be whole at any moment.
 func TestReadingWhileWriting(t *testing.T) {

@@ -146,29 +146,6 @@ func TestErrorOf(t *testing.T) {
 	}
 }
 
-func TestBudget(t *testing.T) {
-	b := retryBudget{share: 0.5}
-	for range reserve {
-		if !b.take() {
-			t.Fatal("the reserve is not there")
-		}
-	}
-	if b.take() {
-		t.Error("more than the reserve")
-	}
-	b.deposit()
-	if b.take() {
-		t.Error("half a request is no request")
-	}
-	b.deposit()
-	if !b.take() || b.take() {
-		t.Error("two requests allow one repetition")
-	}
-	if none := (&retryBudget{}); none.take() {
-		t.Error("a budget of nothing")
-	}
-}
-
 // What cannot wait is refused at once.
 func TestThrottledReadsThatCannotWait(t *testing.T) {
 	for name, test := range map[string]struct {
