@@ -220,27 +220,5 @@ func gather(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	return values
 }
 
-// BenchmarkSubmit is the whole of a submission against a server in this process,
-// whose share of the time is included.
-func BenchmarkSubmit(b *testing.B) {
-	server := benchServer(b)
-	c := must.Get(New(Config{
-		Network: fmt.Sprintf(`{%q:"0.0.3"}`, server), OperatorID: "0.0.1002", OperatorKey: secret.String(devECDSA),
-		OperatorKeyFormat: "HEX_ECDSA", MaxAttempts: 1, AttemptTimeout: 5e9, RequestTimeout: 5e9,
-	}, quickLog(b)))(b)
-	defer c.Close()
-	raw := unhex(b, goldenRaw)
-	b.ReportAllocs()
-	b.SetParallelism(8)
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			if _, err := c.Submit(b.Context(), Submission{Ethereum: raw, MaxFee: 1}); err != nil {
-				b.Error(err)
-				return
-			}
-		}
-	})
-}
-
 // nodeFor returns the node that a sender's transactions go to now.
 func (c *Client) nodeFor(sender common.Address) hedera.ID { return c.nodes.best(sender, nil).id }

@@ -118,13 +118,3 @@ func decodeSigned(t *testing.T, transaction []byte) (body []byte, pair *hapi.Sig
 	}
 	return signed.GetBodyBytes(), pairs[0]
 }
-
-func BenchmarkSign(b *testing.B) {
-	raw := unhex(b, goldenRaw)
-	signer := &Operator{ID: hedera.Entity(1002), Key: mustKey(b, devECDSA, hedera.FormatHexECDSA)}
-	b.ReportAllocs()
-	for b.Loop() {
-		d := draft{operation: ethereumOperation(raw, nil, 0), id: goldenID(), maxFee: 1_065_000_000, signer: signer}
-		must.Get(d.sign(hedera.Entity(3)))(b)
-	}
-}

@@ -240,16 +240,3 @@ func TestHealth(t *testing.T) {
 		}
 	})
 }
-
-func BenchmarkNodeFor(b *testing.B) {
-	var nums []int64
-	for num := range int64(30) {
-		nums = append(nums, num+3)
-	}
-	p := testRoster(nums...)
-	sender := common.Address{1, 2, 3}
-	b.ReportAllocs()
-	for b.Loop() {
-		p.best(sender, nil)
-	}
-}

@@ -295,27 +295,8 @@ func quick(t *testing.T, nodes ...*scriptedNode) *Client {
 	return quickNetwork(t, network+"}")
 }
 
-func quickLog(tb testing.TB) *slog.Logger {
-	level := slog.LevelDebug
-	if _, bench := tb.(*testing.B); bench {
-		level = slog.LevelInfo
-	}
-	return slog.New(slog.NewTextHandler(tb.Output(), &slog.HandlerOptions{Level: level}))
-}
-
-// benchServer accepts whatever it is sent, without looking.
-func benchServer(b *testing.B) (endpoint string) {
-	b.Helper()
-	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(b)
-	server := grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
-		if err := stream.RecvMsg(new(hapi.Transaction)); err != nil {
-			return err
-		}
-		return stream.SendMsg(new(hapi.TransactionResponse))
-	}))
-	go func() { _ = server.Serve(listener) }()
-	b.Cleanup(server.Stop)
-	return listener.Addr().String()
+func quickLog(t *testing.T) *slog.Logger {
+	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
 func quickNetwork(t *testing.T, network string) *Client {

@@ -18,7 +18,6 @@ import (
 
 	"lockstep/devnet/ledger"
 	"lockstep/devnet/mirrorrest"
-	"lockstep/internal/hedera"
 )
 
 func TestErrorBodies(t *testing.T) {
@@ -200,41 +199,6 @@ func TestPanic(t *testing.T) {
 	}
 	if !strings.Contains(string(r.body), `"message":"Internal Server Error","detail":"","data":""`) {
 		t.Errorf("body: %s", r.body)
-	}
-}
-
-// Benchmarks of what a relay asks most, over a chain of some length.
-func BenchmarkRequests(b *testing.B) {
-	n := newNetwork(b, ledger.Config{})
-	contract, _ := n.deploy(0, counterCode())
-	to := account(1).EVMAddress()
-	var last *ledger.Record
-	for i := range 2000 {
-		last = n.call(i%10, &types.DynamicFeeTx{To: &to, Gas: 21_000})
-	}
-	logs := n.call(0, &types.DynamicFeeTx{To: &contract})
-	block, _ := n.ledger.View().BlockByNumber(last.Block)
-	window := "timestamp=gte:" + block.From.String() + "&timestamp=lte:" + block.To.String()
-	for name, path := range map[string]string{
-		"result by hash":    "contracts/results/" + last.EthereumHash.Hex() + "?hbar=false",
-		"results of block":  "contracts/results?" + window + "&limit=100&order=asc&hbar=false",
-		"logs of block":     "contracts/results/logs?" + window + "&limit=100&order=asc",
-		"log":               "contracts/results/logs?transaction.hash=" + logs.EthereumHash.Hex(),
-		"latest block":      "blocks?limit=1&order=desc",
-		"block":             "blocks/1000",
-		"account":           "accounts/" + to.Hex() + "?transactions=false",
-		"nonce in the past": "accounts/" + to.Hex() + "?transactiontype=ETHEREUMTRANSACTION&timestamp=lte:" + hedera.FromNanos(block.To.UnixNano()).String() + "&limit=2&order=desc",
-		"fees":              "network/fees",
-		"contract":          "contracts/" + contract.Hex(),
-	} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if r := n.do(http.MethodGet, "/api/v1/"+path, ""); r.status != http.StatusOK {
-					b.Fatalf("status %d: %s", r.status, r.body)
-				}
-			}
-		})
 	}
 }
 
