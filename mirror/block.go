@@ -152,7 +152,7 @@ func (c *Client) keepBlock(ctx context.Context, b *Block) {
 	case ok:
 		c.fetch.Reset(ctx, b.Number, "a block has changed")
 	}
-	c.newest.of(b)
+	c.newer(b)
 	c.blocks.put(decimal(b.Number), b, blockBytes)
 	c.blocks.put(b.Hash.Hex(), b, blockBytes)
 	store(c, kindBlock, decimal(b.Number), b)
@@ -323,26 +323,17 @@ func (s *sequential) step(number uint64) bool {
 	return s.steps >= manySteps
 }
 
-// newestBlock is the newest block that was read completely.
-type newestBlock struct {
-	mu    sync.Mutex
-	block *Block // guarded by mu
-}
-
-// of returns the newest of a block and those before it.
-func (n *newestBlock) of(b *Block) *Block {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.block == nil || b.Number >= n.block.Number {
-		n.block = b
+// newer returns the newest of a block and of all that were read completely.
+func (c *Client) newer(b *Block) *Block {
+	for {
+		known := c.newest.Load()
+		if known != nil && b.Number < known.Number {
+			return known
+		}
+		if c.newest.CompareAndSwap(known, b) {
+			return b
+		}
 	}
-	return n.block
-}
-
-func (n *newestBlock) forget() {
-	n.mu.Lock()
-	n.block = nil
-	n.mu.Unlock()
 }
 
 // readNewest asks for the newest block. An older block than the known one comes from a mirror node that lags, so
@@ -352,9 +343,9 @@ func (c *Client) readNewest(ctx context.Context) (*Block, error) {
 	if err != nil {
 		return nil, err
 	}
-	newest := c.newest.of(b)
+	newest := c.newer(b)
 	if newest != b && c.fetch.ChainReset(ctx, b.Number) {
-		newest = c.newest.of(b)
+		newest = c.newer(b)
 	}
 	return newest, nil
 }

@@ -34,7 +34,7 @@ type Client struct {
 
 	noPush atomic.Bool // the mirror node has turned out to be unable to push
 
-	newest     newestBlock
+	newest     atomic.Pointer[Block] // see newer
 	head       fresh[*Block]
 	fees       fresh[*Fees]
 	prices     *lru.Cache[int64, hourPrice]
@@ -127,7 +127,7 @@ func (c *Client) Forget() {
 
 // forgetChain drops what is known of a chain that does not exist any more.
 func (c *Client) forgetChain() {
-	c.newest.forget()
+	c.newest.Store(nil)
 	c.Forget()
 }
 

@@ -51,8 +51,8 @@ var ErrIncomplete = errors.New("a block is listed, and not yet what is in it")
 type Config struct {
 	Interval time.Duration // maximum between two looks for new blocks; while one is due they are closer
 	Log      *slog.Logger
-	Failed   func() // is called for each attempt that failed; may be nil
-	Skipped  func() // is called for each block that was given up and could not be read; may be nil
+	Failed   func() // is called for each attempt that failed
+	Skipped  func() // is called for each block that was given up and could not be read
 }
 
 const (
@@ -78,11 +78,6 @@ type Follower[B, E any] struct {
 
 // New makes a follower. It starts nothing.
 func New[B, E any](cfg Config, source Source[B], sink Sink[B, E]) *Follower[B, E] {
-	for _, hook := range []*func(){&cfg.Failed, &cfg.Skipped} {
-		if *hook == nil {
-			*hook = func() {}
-		}
-	}
 	return &Follower[B, E]{cfg: cfg, source: source, sink: sink, rhythm: rhythm{interval: cfg.Interval}}
 }
 

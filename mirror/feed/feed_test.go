@@ -95,7 +95,7 @@ func (n *numbers) upTo(t *testing.T, want uint64) {
 func follow(t *testing.T, n *numbers) (wake chan struct{}) {
 	wake = make(chan struct{}, 1)
 	f := feed.New[uint64, string](feed.Config{
-		Interval: time.Second, Log: slog.New(slog.DiscardHandler), Skipped: func() { n.change(func() { n.skipped++ }) },
+		Interval: time.Second, Log: slog.New(slog.DiscardHandler), Failed: func() {}, Skipped: func() { n.change(func() { n.skipped++ }) },
 	}, n, n)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})

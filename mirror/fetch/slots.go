@@ -3,7 +3,6 @@ package fetch
 import (
 	"context"
 	"errors"
-	"net/url"
 
 	"lockstep/internal/relay/capacity"
 )
@@ -127,17 +126,4 @@ func (f *Fetcher) slot(ctx context.Context, d *address, q Request) (slot, error)
 	default:
 		return slot{}, f.unanswered(ctx, errNoSlot)
 	}
-}
-
-// slotsByHost makes slots for each host among addresses.
-type slotsByHost struct {
-	number int
-	hosts  map[string]*slots
-}
-
-func (p *slotsByHost) at(u *url.URL) *slots {
-	if p.hosts[u.Host] == nil {
-		p.hosts[u.Host] = newSlots(p.number)
-	}
-	return p.hosts[u.Host]
 }

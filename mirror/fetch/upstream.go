@@ -81,11 +81,14 @@ func (c *Config) upstreams() ([]*upstream, error) {
 	if n := len(web3s); n > 1 && n != len(rests) {
 		return nil, fmt.Errorf("MIRROR_NODE_URL_WEB3: want one URL, or one for each of the %d of MIRROR_NODE_URL", len(rests))
 	}
-	addresses, hosts := make(map[string]*address), slotsByHost{c.MaxSockets, make(map[string]*slots)}
+	addresses, hosts := make(map[string]*address), make(map[string]*slots)
 	open := func(u *url.URL) *address {
 		base := u.String() + APIPrefix
+		if hosts[u.Host] == nil {
+			hosts[u.Host] = newSlots(c.MaxSockets)
+		}
 		if addresses[base] == nil {
-			addresses[base] = &address{base: base, breaker: breaker{limit: c.BreakerFailures, pause: c.BreakerPause.Duration()}, slots: hosts.at(u)}
+			addresses[base] = &address{base: base, breaker: breaker{limit: c.BreakerFailures, pause: c.BreakerPause.Duration()}, slots: hosts[u.Host]}
 		}
 		return addresses[base]
 	}
