@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
+	"golang.org/x/sync/errgroup"
 
 	"lockstep/internal/sleep"
 )
@@ -241,23 +243,15 @@ func (c *client) blockHashes(ctx context.Context, number uint64) ([]common.Hash,
 // each runs f for 0 … n-1 with bounded concurrency and returns the first failure, after
 // which no new f starts.
 func each(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var next atomic.Int64
-	var group sync.WaitGroup
-	for range min(n, clientConnections) {
-		group.Go(func() {
-			for ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= n {
-					return
-				}
-				if err := f(ctx, i); err != nil {
-					cancel(err)
-				}
+	group, within := errgroup.WithContext(ctx)
+	group.SetLimit(clientConnections)
+	for i := 0; i < n && within.Err() == nil; i++ {
+		group.Go(func() error {
+			if within.Err() != nil {
+				return nil
 			}
+			return f(within, i)
 		})
 	}
-	group.Wait()
-	return context.Cause(ctx)
+	return cmp.Or(group.Wait(), ctx.Err())
 }

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"sync/atomic"
@@ -61,31 +60,6 @@ func TestRateLimited(t *testing.T) {
 		if rateLimited(err) {
 			t.Errorf("%v is no rate limit", err)
 		}
-	}
-}
-
-func TestEach(t *testing.T) {
-	var sum atomic.Int64
-	if err := each(t.Context(), 100, func(_ context.Context, i int) error { sum.Add(int64(i)); return nil }); err != nil || sum.Load() != 4950 {
-		t.Errorf("sum %d, error %v", sum.Load(), err)
-	}
-	boom := errors.New("boom")
-	var after atomic.Int64
-	err := each(t.Context(), 10_000, func(ctx context.Context, i int) error {
-		if i == 3 {
-			return boom
-		}
-		after.Add(1)
-		if i > 3 {
-			<-ctx.Done() // else all could be over before the failure is known
-		}
-		return nil
-	})
-	if !errors.Is(err, boom) || after.Load() > 3+clientConnections {
-		t.Errorf("error %v after %d", err, after.Load())
-	}
-	if err := each(t.Context(), 0, nil); err != nil {
-		t.Errorf("nothing to do: %v", err)
 	}
 }
 

@@ -170,11 +170,7 @@ func (t Target) withDefaults() Target {
 		t.StateURL = t.URLs[0]
 	}
 	if t.Name == "" {
-		hosts := make([]string, len(t.URLs))
-		for i, u := range t.URLs {
-			hosts[i] = hostOf(u)
-		}
-		t.Name = strings.Join(hosts, "+")
+		t.Name = strings.Join(hostsOf(t), "+")
 	}
 	return t
 }

@@ -109,7 +109,8 @@ func ask(t *testing.T, method, url, body string, headers ...string) (int, string
 		r.Header.Set(headers[i], headers[i+1])
 	}
 	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	got := must.Get(client.Do(r))(t)
+	got, err := client.Do(r)
+	must.Do(t, err)
 	defer func() { _ = got.Body.Close() }()
 	text := must.Get(io.ReadAll(got.Body))(t)
 	return got.StatusCode, string(text), got.Header
@@ -184,7 +185,8 @@ func stream(t *testing.T, base string) (next func() console.State, stop func()) 
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
 	r := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, base+"/ui/events", nil))(t)
-	got := must.Get(http.DefaultClient.Do(r))(t)
+	got, err := http.DefaultClient.Do(r)
+	must.Do(t, err)
 	t.Cleanup(func() { _ = got.Body.Close() })
 	if got.StatusCode != http.StatusOK || got.Header.Get("Content-Type") != "text/event-stream" {
 		t.Fatalf("%d %s", got.StatusCode, got.Header)
@@ -247,7 +249,8 @@ func TestStreamsAreBounded(t *testing.T) {
 	for end := time.After(time.Minute); ; {
 		ctx, cancel := context.WithCancel(t.Context())
 		r := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, base+"/ui/events", nil))(t)
-		got := must.Get(http.DefaultClient.Do(r))(t)
+		got, err := http.DefaultClient.Do(r)
+		must.Do(t, err)
 		cancel()
 		_ = got.Body.Close()
 		if got.StatusCode == http.StatusOK {

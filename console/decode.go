@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"net"
 	"net/http"
 	"strings"
@@ -204,6 +205,18 @@ func LogFunctions() []string {
 //go:embed signatures.txt
 var knownText string
 
+// Signatures are those that need no ABI, each with its kind: function, error or event.
+func Signatures() iter.Seq2[string, string] {
+	return func(yield func(kind, signature string) bool) {
+		for line := range strings.Lines(knownText) {
+			kind, text, ok := strings.Cut(strings.TrimSpace(line), " ")
+			if ok && kind != "#" && !yield(kind, text) {
+				return
+			}
+		}
+	}
+}
+
 // known reads the signatures that need no ABI, once.
 var known = sync.OnceValue(func() signatures {
 	all := newSignatures()
@@ -212,11 +225,7 @@ var known = sync.OnceValue(func() signatures {
 			add(all.functions, s, selectorSize)
 		}
 	}
-	for line := range strings.Lines(knownText) {
-		kind, text, ok := strings.Cut(strings.TrimSpace(line), " ")
-		if !ok || kind == "#" {
-			continue
-		}
+	for kind, text := range Signatures() {
 		s, err := decode.Parse(text)
 		if err != nil {
 			panic(fmt.Sprintf("signatures.txt: %s: %v", text, err))

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"lockstep/internal/access"
 )
 
@@ -22,13 +24,15 @@ const streamEvery = time.Second
 type streams struct {
 	state func(context.Context) State
 
+	open  *semaphore.Weighted
 	mu    sync.Mutex
-	open  int
 	text  []byte // the newest state as JSON
 	since time.Time
 }
 
-func newStreams(state func(context.Context) State) *streams { return &streams{state: state} }
+func newStreams(state func(context.Context) State) *streams {
+	return &streams{state: state, open: semaphore.NewWeighted(MaxStreams)}
+}
 
 // newest returns the state, which is not older than streamEvery.
 func (s *streams) newest(ctx context.Context) []byte {
@@ -43,30 +47,14 @@ func (s *streams) newest(ctx context.Context) []byte {
 	return s.text
 }
 
-func (s *streams) enter() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.open == MaxStreams {
-		return false
-	}
-	s.open++
-	return true
-}
-
-func (s *streams) leave() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.open--
-}
-
 // ServeHTTP sends states until the client goes, or the server ends.
 func (s *streams) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !s.enter() {
+	if !s.open.TryAcquire(1) {
 		w.Header().Set("Retry-After", "5")
 		http.Error(w, "too many pages listen already", http.StatusServiceUnavailable)
 		return
 	}
-	defer s.leave()
+	defer s.open.Release(1)
 	w.Header().Set("Cache-Control", "no-store")
 	tick := time.NewTicker(streamEvery)
 	defer tick.Stop()

@@ -1,7 +1,6 @@
 package diff
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -248,17 +247,5 @@ func TestJSONReport(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%s is missing in\n%s", want, out.String())
 		}
-	}
-}
-
-func TestPaceEndsWithItsContext(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	p := pacer{rps: 1e-6}
-	if err := p.wait(ctx); err != nil {
-		t.Fatalf("the first one waited: %v", err)
-	}
-	cancel()
-	if err := p.wait(ctx); err == nil {
-		t.Error("the second one did not wait")
 	}
 }

@@ -6,11 +6,9 @@ import (
 	"io"
 	"iter"
 	"slices"
-	"time"
 
 	"golang.org/x/sync/errgroup"
-
-	"lockstep/internal/sleep"
+	"golang.org/x/time/rate"
 )
 
 // maxTrouble is how many requests in a row may go without an answer before Run gives up.
@@ -75,9 +73,12 @@ func (r *runner) all(ctx context.Context, requests iter.Seq2[request, error], re
 	queue := make(chan chan outcome, r.Concurrency-1)
 	group.Go(func() error {
 		defer close(queue)
-		pace := pacer{rps: r.RPS}
+		pace := rate.NewLimiter(rate.Inf, 1)
+		if r.RPS > 0 {
+			pace.SetLimit(rate.Limit(r.RPS))
+		}
 		for q, fatal := range requests {
-			if err := pace.wait(ctx); err != nil {
+			if err := pace.Wait(ctx); err != nil {
 				return err
 			}
 			done := make(chan outcome, 1)
@@ -141,31 +142,4 @@ func (r *runner) one(ctx context.Context, q request) outcome {
 	}
 	found, more := r.rules.compare(q, a, b)
 	return outcome{request: q, found: found, more: more}
-}
-
-// pacer spreads requests evenly.
-type pacer struct {
-	rps  float64 // 0: no limit
-	next time.Time
-}
-
-func (p *pacer) wait(ctx context.Context) error {
-	if p.rps <= 0 {
-		return ctx.Err()
-	}
-	now := time.Now()
-	if now.Before(p.next) {
-		if !sleep.For(ctx, p.next.Sub(now)) {
-			return ctx.Err()
-		}
-	}
-	p.next = later(now, p.next).Add(time.Duration(float64(time.Second) / p.rps))
-	return nil
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

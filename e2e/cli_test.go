@@ -28,35 +28,6 @@ func command(t *testing.T, env []string, args ...string) (stdout, stderr string,
 	return out.String(), log.String(), cmd.ProcessState.ExitCode()
 }
 
-// TestHelp: every command explains itself and ends with exit code 0.
-func TestHelp(t *testing.T) {
-	t.Parallel()
-	overview, _, code := command(t, nil, "help")
-	expect(t, code, 0)
-	for _, name := range []string{"dev", "devnet", "serve", "bench", "locks", "config", "health", "version"} {
-		if !strings.Contains(overview, "\n  "+name+" ") {
-			t.Errorf("help does not list %s:\n%s", name, overview)
-		}
-		out, log, code := command(t, nil, name, "-h")
-		if code != 0 || !strings.Contains(out+log, "usage: lockstep "+name) {
-			t.Errorf("%s -h: exit code %d\n%s%s", name, code, out, log)
-		}
-	}
-}
-
-// TestHealth: the exit code tells whether a relay is ready.
-func TestHealth(t *testing.T) {
-	t.Parallel()
-	n := startDev(t, nil)
-	if out, log, code := command(t, nil, "health", "--url", n.RPC); code != 0 {
-		t.Errorf("of a ready relay: exit code %d\n%s%s", code, out, log)
-	}
-	// Port 1, where nobody listens: that of a relay which has stopped may be another one's soon.
-	if out, log, code := command(t, nil, "health", "--url", "http://127.0.0.1:1"); code != 1 {
-		t.Errorf("of a relay that is not there: exit code %d\n%s%s", code, out, log)
-	}
-}
-
 // TestSecretsStayInside: neither the settings page, nor the start-up errors, nor
 // the most talkative log shows the operator's key or a signed transaction.
 func TestSecretsStayInside(t *testing.T) {

@@ -65,31 +65,3 @@ func checkTaken(t *testing.T, p *harness.Process, port, setting string) {
 		t.Errorf("the error is not a short message:\n%s", text)
 	}
 }
-
-// TestMissingSettings: serve without settings says all that is missing at once.
-func TestMissingSettings(t *testing.T) {
-	t.Parallel()
-	p := start(t, nil, "serve")
-	if code := p.Exit(); code == 0 {
-		t.Error("exit code 0")
-	}
-	for _, name := range []string{"HEDERA_NETWORK", "MIRROR_NODE_URL", "OPERATOR_ID_MAIN", "OPERATOR_KEY_MAIN"} {
-		if !strings.Contains(p.Log.String(), name) {
-			t.Errorf("%s is not named:\n%s", name, p.Log)
-		}
-	}
-}
-
-// TestUnknownFlag: a mistyped command line is answered with usage, not ignored.
-func TestUnknownFlag(t *testing.T) {
-	t.Parallel()
-	for _, args := range [][]string{{"dev", "--no-such-flag"}, {"no-such-command"}} {
-		p := start(t, nil, args...)
-		if code := p.Exit(); code == 0 {
-			t.Errorf("%v: exit code 0", args)
-		}
-		if text := p.Log.String(); !strings.Contains(text, "no-such-") {
-			t.Errorf("%v: the error does not name what is wrong:\n%s", args, text)
-		}
-	}
-}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"sync"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -108,22 +107,15 @@ func (o *occurrence) message(chain uint64, seq int64, removed bool, now int64) l
 	return ledger.Event{Topic: topic, Subject: o.contract.unit, Kind: o.contract.watch.Name, Body: encode(e), At: now}
 }
 
-// topics are the hashes of the signatures that were asked for. There are as many as plans have had events.
-var topics sync.Map
-
 func topicOf(signature string) string {
 	if signature == nativeEvent || strings.HasSuffix(signature, decode.AnonymousMark) {
 		return ""
-	}
-	if known, ok := topics.Load(signature); ok {
-		return known.(string)
 	}
 	function, called := strings.CutPrefix(signature, functionMark)
 	topic := crypto.Keccak256Hash([]byte(function)).Hex()
 	if called {
 		topic = topic[:len("0x")+8]
 	}
-	topics.Store(signature, topic)
 	return topic
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/semaphore"
 )
 
 // The time limits of the published design.
@@ -26,54 +27,14 @@ type Lock interface {
 	Acquire(ctx context.Context, sender common.Address) (release func(), err error)
 }
 
-// Local is the lock inside one process: first in, first out.
-type Local struct {
-	mu     sync.Mutex
-	queues map[common.Address][]chan struct{} // the first belongs to the holder
-}
-
-// NewLocal makes a Local.
-func NewLocal() *Local { return &Local{queues: make(map[common.Address][]chan struct{})} }
+// Local is the lock inside one process: first in, first out. The zero value is ready for use.
+type Local struct{ senders sync.Map }
 
 // Acquire implements Lock.
 func (l *Local) Acquire(ctx context.Context, sender common.Address) (func(), error) {
-	mine := make(chan struct{})
-	l.mu.Lock()
-	l.queues[sender] = append(l.queues[sender], mine)
-	if len(l.queues[sender]) == 1 {
-		close(mine)
-	}
-	l.mu.Unlock()
-	release := func() { l.leave(sender, mine) }
-	select {
-	case <-mine:
-		return release, nil
-	case <-ctx.Done():
-		release()
-		return nil, ctx.Err()
-	}
-}
-
-// leave takes a caller out of the queue and lets the next go if it was the first.
-func (l *Local) leave(sender common.Address, who chan struct{}) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	queue := l.queues[sender]
-	for i, c := range queue {
-		if c != who {
-			continue
-		}
-		queue = append(queue[:i:i], queue[i+1:]...)
-		switch {
-		case len(queue) == 0:
-			delete(l.queues, sender)
-			return
-		case i == 0:
-			close(queue[0])
-		}
-		l.queues[sender] = queue
-		return
-	}
+	lock, _ := l.senders.LoadOrStore(sender, semaphore.NewWeighted(1))
+	err := lock.(*semaphore.Weighted).Acquire(ctx, 1)
+	return func() { lock.(*semaphore.Weighted).Release(1) }, err
 }
 
 // Redis is the lock over Redis.

@@ -22,7 +22,7 @@ func locks(t *testing.T) map[string]naive.Lock {
 	t.Helper()
 	client := must.Get(redisx.Open(redistest.Start(t).URL(), redisx.Options{PoolSize: 50, Timeout: time.Minute}))(t)
 	t.Cleanup(func() { _ = client.Close() })
-	return map[string]naive.Lock{"local": naive.NewLocal(), "redis": naive.NewRedis(client)}
+	return map[string]naive.Lock{"local": new(naive.Local), "redis": naive.NewRedis(client)}
 }
 
 func acquire(t *testing.T, l naive.Lock, sender common.Address) func() {

@@ -126,7 +126,7 @@ func naiveRole(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	relay := &naive.Relay{Lock: naive.NewLocal(), Nodes: nodes, Mirror: reads}
+	relay := &naive.Relay{Lock: new(naive.Local), Nodes: nodes, Mirror: reads}
 	if cfg.Redis.Enabled {
 		client, err := redisx.Open(cfg.Redis.URL.Reveal(), redisx.Options{PoolSize: 100})
 		if err != nil {

@@ -65,6 +65,13 @@ func TestCommandLines(t *testing.T) {
 			}
 		})
 	}
+	_, overview, _ := lockstep(t, nil, "help")
+	for _, c := range commands() {
+		code, out, errs := lockstep(t, nil, c.name, "-h")
+		if code != 0 || !strings.Contains(out+errs, "usage: lockstep "+c.name) || !strings.Contains(overview, "\n  "+c.name+" ") {
+			t.Errorf("%s -h: exit code %d\n%s%s", c.name, code, out, errs)
+		}
+	}
 }
 
 // "config" prints all there is while something is wrong, and says what; "config check" says

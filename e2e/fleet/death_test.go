@@ -126,16 +126,7 @@ func TestAsyncWorkIsDrained(t *testing.T) {
 	a := n.startRelay("A")
 	alice := n.newSender()
 	txs := alice.pay(30)
-	b := newBurst(n)
-	a.nodes.hold()
-	socket := b.dial(a)
-	for _, tx := range txs {
-		socket.send(tx)
-	}
-	answers := b.wait() // although no node has answered yet
-	if log := n.decisions(); len(log) > 0 {
-		t.Fatalf("the nodes were to hear nothing yet: %v", log)
-	}
+	answers := n.promised(a, txs)
 	a.process.Signal(syscall.SIGTERM)
 	a.nodes.heal()
 	if code := a.process.Exit(); code != 0 {

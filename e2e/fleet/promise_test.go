@@ -5,6 +5,22 @@ import (
 	"testing"
 )
 
+// promised has a relay in asynchronous mode answer transactions of which no node has got anything.
+func (n *network) promised(r *relay, txs []*transaction) []answer {
+	n.t.Helper()
+	b := newBurst(n)
+	r.nodes.hold()
+	socket := b.dial(r)
+	for _, tx := range txs {
+		socket.send(tx)
+	}
+	answers := b.wait()
+	if log := n.decisions(); len(log) > 0 {
+		n.t.Fatalf("the nodes were to hear nothing yet: %v", log)
+	}
+	return answers
+}
+
 // TestPromisesOutliveTheirRelay: in asynchronous mode clients have the hashes of a burst, of which no node
 // has anything, when their relay is killed. One of the two others goes on with all of it, in order.
 func TestPromisesOutliveTheirRelay(t *testing.T) {
@@ -14,16 +30,7 @@ func TestPromisesOutliveTheirRelay(t *testing.T) {
 	a := relays[0]
 	alice, bob := n.newSender(), n.newSender()
 	txs := append(alice.pay(20), bob.pay(20)...)
-	b := newBurst(n)
-	a.nodes.hold()
-	socket := b.dial(a)
-	for _, tx := range txs {
-		socket.send(tx)
-	}
-	answers := b.wait() // although no node has got anything
-	if log := n.decisions(); len(log) > 0 {
-		t.Fatalf("the nodes were to hear nothing yet: %v", log)
-	}
+	answers := n.promised(a, txs)
 	a.process.Kill()
 	until(t, normal, "what was promised is executed", func() bool {
 		return n.nonce(alice) == 20 && n.nonce(bob) == 20
@@ -49,13 +56,7 @@ func TestPromisesOutliveAStop(t *testing.T) {
 	a := relays[0]
 	alice := n.newSender()
 	txs := alice.pay(10)
-	b := newBurst(n)
-	a.nodes.hold()
-	socket := b.dial(a)
-	for _, tx := range txs {
-		socket.send(tx)
-	}
-	answers := b.wait()
+	answers := n.promised(a, txs)
 	a.process.Signal(syscall.SIGTERM)
 	until(t, normal, "what was promised is executed", func() bool { return n.nonce(alice) == 10 })
 	n.check(answers, allowance{})

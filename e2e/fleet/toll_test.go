@@ -30,25 +30,9 @@ func (b *tollBook) add(kind, fault string, c toll) {
 	}
 	p := b.pages[i]
 	p.times++
-	for _, sum := range []struct {
-		to *int
-		by int
-	}{
-		{&p.sent, c.sent},
-		{&p.requests, c.requests},
-		{&p.executed, c.executed},
-		{&p.lost, c.lost},
-		{&p.twice, c.twice},
-		{&p.disorder, c.disorder},
-		{&p.ahead, c.ahead},
-		{&p.unanswered, c.unanswered},
-		{&p.contradicted, c.contradicted},
-		{&p.paid, c.paid},
-		{&p.refused, c.refused},
-		{&p.open, c.open},
-	} {
-		*sum.to += sum.by
-	}
+	p.sent, p.executed, p.paid = p.sent+c.sent, p.executed+c.executed, p.paid+c.paid
+	p.lost, p.twice, p.disorder = p.lost+c.lost, p.twice+c.twice, p.disorder+c.disorder
+	p.unanswered, p.contradicted = p.unanswered+c.unanswered, p.contradicted+c.contradicted
 	p.slowest = max(p.slowest, c.slowest)
 }
 

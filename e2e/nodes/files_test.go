@@ -2,7 +2,6 @@ package nodes
 
 import (
 	"bytes"
-	"encoding/hex"
 	"slices"
 	"strings"
 	"sync"
@@ -291,26 +290,5 @@ func TestFilesAreWrittenBeforeTheTurn(t *testing.T) {
 	}
 	if !slices.IsSorted(nonces) || len(nonces) != 4 {
 		t.Errorf("nonces reached consensus as %v", nonces)
-	}
-}
-
-// The file holds the call data as hexadecimal text, complete, when the transaction goes out.
-func TestFileContents(t *testing.T) {
-	var n *devnet.Network
-	var seen []byte
-	n = harness.Network(t, devnet.Config{Fault: func(c node.Call) node.Fault {
-		if e := c.Submission; e != nil && e.Body.GetEthereumTransaction() != nil {
-			id := e.Body.GetEthereumTransaction().GetCallData().GetFileNum()
-			if f, ok := n.Ledger().Handled().File(hedera.Entity(id)); ok {
-				seen = bytes.Clone(f.Contents)
-			}
-		}
-		return node.Fault{}
-	}})
-	r := startRelay(t, n, inFiles)
-	code := initCode(5200)
-	must.Get(r.send(t.Context(), newWallet(t, n, 0).sign(nil, code)))(t)
-	if string(seen) != hex.EncodeToString(code) {
-		t.Errorf("the file had %d characters, want %d", len(seen), 2*len(code))
 	}
 }

@@ -114,10 +114,7 @@ ingress: {enabled: true, hosts: [{host: relay.example, paths: [{path: /, pathTyp
 
 func TestChartIsValid(t *testing.T) {
 	location := schemas(t)
-	check, err := validator.New([]string{location}, validator.Opts{Strict: true, SkipKinds: map[string]struct{}{"ServiceMonitor": {}, "PrometheusRule": {}}, KubernetesVersion: "1.34.2"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check := get(validator.New([]string{location}, validator.Opts{Strict: true, SkipKinds: map[string]struct{}{"ServiceMonitor": {}, "PrometheusRule": {}}, KubernetesVersion: "1.34.2"}))(t)
 	for name, values := range map[string]string{"as it is": "", "everything": everything, "the peer's": peers, "no account": "serviceAccount: {create: false}"} {
 		t.Run(name, func(t *testing.T) {
 			r := render(t, values)
@@ -142,13 +139,8 @@ func TestChartIsValid(t *testing.T) {
 // custom reads an object of a kind that the operator of Prometheus defines.
 func custom[T any](t *testing.T, r rendered, kind string) (out T) {
 	t.Helper()
-	text, err := yaml.Marshal(r.objects[kind])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.UnmarshalStrict(text, &out); err != nil {
-		t.Fatal(err)
-	}
+	text := get(yaml.Marshal(r.objects[kind]))(t)
+	do(t, yaml.UnmarshalStrict(text, &out))
 	return out
 }
 
@@ -179,14 +171,9 @@ func TestJob(t *testing.T) {
 // The alert rules in the cluster are those of docs.
 func TestPrometheusRule(t *testing.T) {
 	rule := custom[monitoring.PrometheusRule](t, render(t, everything), "PrometheusRule")
-	text, err := os.ReadFile(filepath.Join(root, "docs/relay-alerts.yml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := get(os.ReadFile(filepath.Join(root, "docs/relay-alerts.yml")))(t)
 	var want monitoring.PrometheusRuleSpec
-	if err := yaml.UnmarshalStrict(text, &want); err != nil {
-		t.Fatal(err)
-	}
+	do(t, yaml.UnmarshalStrict(text, &want))
 	if !reflect.DeepEqual(rule.Spec, want) || len(want.Groups) == 0 || rule.Labels["release"] != "prometheus" {
 		t.Errorf("%+v, want %+v", rule, want)
 	}

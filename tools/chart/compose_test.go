@@ -26,10 +26,7 @@ func compose(t *testing.T, environment ...string) (*types.Project, error) {
 
 // The compose file is one that docker compose takes, and it says what is missing when no version is named.
 func TestComposeFileLoads(t *testing.T) {
-	project, err := compose(t, "LOCKSTEP_VERSION=1.2.3")
-	if err != nil {
-		t.Fatal(err)
-	}
+	project := get(compose(t, "LOCKSTEP_VERSION=1.2.3"))(t)
 	for _, name := range []string{"relay-1", "relay-2"} {
 		relay, ok := project.Services[name]
 		if !ok {
@@ -58,10 +55,7 @@ func TestComposeFileLoads(t *testing.T) {
 
 // With the profile txm there are a manager and its database too, and Prometheus has the manager's password.
 func TestComposeHasAManager(t *testing.T) {
-	project, err := compose(t, "LOCKSTEP_VERSION=1.2.3", "COMPOSE_PROFILES=txm", "TXM_BASIC_PASSWORD=chosen")
-	if err != nil {
-		t.Fatal(err)
-	}
+	project := get(compose(t, "LOCKSTEP_VERSION=1.2.3", "COMPOSE_PROFILES=txm", "TXM_BASIC_PASSWORD=chosen"))(t)
 	manager, ok := project.Services["txm"]
 	if !ok || !slices.Equal(manager.Command, []string{"txm"}) || manager.Image != "lockstep:1.2.3" || !manager.ReadOnly {
 		t.Fatalf("services %v, the manager %+v", project.ServiceNames(), manager)
@@ -77,14 +71,8 @@ func TestComposeHasAManager(t *testing.T) {
 // What the compose file mounts is there, its programs get settings that exist, and Prometheus asks the relays and the manager
 // where they listen, and reads the rules that it is given.
 func TestComposeFitsTogether(t *testing.T) {
-	project, err := compose(t, "LOCKSTEP_VERSION=1.2.3", "COMPOSE_PROFILES=txm", "TXM_BASIC_PASSWORD=chosen")
-	if err != nil {
-		t.Fatal(err)
-	}
-	settings, err := os.ReadFile(filepath.Join(root, "docs/CONFIG.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	project := get(compose(t, "LOCKSTEP_VERSION=1.2.3", "COMPOSE_PROFILES=txm", "TXM_BASIC_PASSWORD=chosen"))(t)
+	settings := get(os.ReadFile(filepath.Join(root, "docs/CONFIG.md")))(t)
 	mounted := map[string]bool{}
 	for _, service := range project.Services {
 		for name := range service.Environment {
@@ -113,13 +101,8 @@ func TestComposeFitsTogether(t *testing.T) {
 			} `json:"basic_auth"`
 		} `json:"scrape_configs"`
 	}
-	text, err := os.ReadFile(filepath.Join(root, "packaging/compose/prometheus.yml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.Unmarshal(text, &prometheus); err != nil {
-		t.Fatal(err)
-	}
+	text := get(os.ReadFile(filepath.Join(root, "packaging/compose/prometheus.yml")))(t)
+	do(t, yaml.Unmarshal(text, &prometheus))
 	for _, rules := range prometheus.Rules {
 		if !mounted["prometheus "+rules] {
 			t.Errorf("Prometheus reads %s, which is not mounted", rules)

@@ -26,22 +26,15 @@ func schemas(t *testing.T) string {
 		t.Fatalf("%s: %v\n%s", kubernetes, err, out)
 	}
 	var module struct{ Dir, Sum string }
-	if err := json.Unmarshal(out, &module); err != nil {
-		t.Fatal(err)
-	}
+	do(t, json.Unmarshal(out, &module))
 	if module.Sum != sum {
 		t.Fatalf("%s has the sum %s", kubernetes, module.Sum)
 	}
-	text, err := os.ReadFile(filepath.Join(module.Dir, "api/openapi-spec/swagger.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := get(os.ReadFile(filepath.Join(module.Dir, "api/openapi-spec/swagger.json")))(t)
 	var api struct {
 		Definitions map[string]map[string]any
 	}
-	if err := json.Unmarshal(text, &api); err != nil {
-		t.Fatal(err)
-	}
+	do(t, json.Unmarshal(text, &api))
 	for name, definition := range api.Definitions {
 		strict(name, definition)
 	}
@@ -61,13 +54,8 @@ func schemas(t *testing.T) string {
 			if !used[strings.ToLower(kind["kind"].(string))] {
 				continue // each file has all definitions
 			}
-			content, err := json.Marshal(schema)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(dir, file), content, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			content := get(json.Marshal(schema))(t)
+			do(t, os.WriteFile(filepath.Join(dir, file), content, 0o600))
 		}
 	}
 	return filepath.Join(dir, "{{ .ResourceKind }}{{ .KindSuffix }}.json")

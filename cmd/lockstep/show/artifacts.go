@@ -15,6 +15,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
+	"lockstep/console"
 	"lockstep/devnet/ledger"
 	"lockstep/internal/clip"
 )
@@ -58,11 +59,7 @@ func NewNames(folder string) (*Names, error) {
 	} else {
 		n.folders = projectFolders(".")
 	}
-	known, err := abi.JSON(strings.NewReader(knownABI()))
-	if err != nil {
-		return nil, err
-	}
-	n.enter(&artifact{abi: known})
+	n.enterKnown()
 	return n, nil
 }
 
@@ -165,31 +162,30 @@ func codeEnd(code []byte) string {
 	return string(code[len(code)-size:])
 }
 
-// knownABI is what contracts have in common that use the standards of tokens and OpenZeppelin's contracts.
-func knownABI() string {
-	var entries []string
-	for kind, list := range map[string]string{
-		"function": `transfer(address to,uint256 amount) approve(address spender,uint256 amount) transferFrom(address from,address to,uint256 amount)
-			safeTransferFrom(address from,address to,uint256 tokenId) setApprovalForAll(address operator,bool approved) mint(address to,uint256 amount)
-			burn(uint256 amount) deposit() withdraw(uint256 amount) transferOwnership(address newOwner) renounceOwnership()
-			grantRole(bytes32 role,address account) revokeRole(bytes32 role,address account) pause() unpause()`,
-		"error": `ERC20InsufficientBalance(address sender,uint256 balance,uint256 needed) ERC20InsufficientAllowance(address spender,uint256 allowance,uint256 needed)
-			ERC20InvalidReceiver(address receiver) ERC20InvalidSender(address sender) ERC721NonexistentToken(uint256 tokenId)
-			ERC721InsufficientApproval(address operator,uint256 tokenId) ERC721IncorrectOwner(address sender,uint256 tokenId,address owner)
-			OwnableUnauthorizedAccount(address account) AccessControlUnauthorizedAccount(address account,bytes32 neededRole)
-			EnforcedPause() ExpectedPause() ReentrancyGuardReentrantCall() InvalidInitialization() FailedCall()`,
-	} {
-		for _, signature := range strings.FieldsFunc(list, func(r rune) bool { return r == ')' }) {
-			name, arguments, _ := strings.Cut(strings.TrimSpace(signature), "(")
-			var inputs []string
-			for _, argument := range strings.FieldsFunc(arguments, func(r rune) bool { return r == ',' }) {
-				of, label, _ := strings.Cut(argument, " ")
-				inputs = append(inputs, fmt.Sprintf(`{"type":%q,"name":%q}`, of, label))
-			}
-			entries = append(entries, fmt.Sprintf(`{"type":%q,"name":%q,"inputs":[%s]}`, kind, name, strings.Join(inputs, ",")))
+// enterKnown takes what the page knows without an ABI. A reason and a panic are told in words of their own.
+func (n *Names) enterKnown() {
+	known := &artifact{abi: abi.ABI{Methods: map[string]abi.Method{}, Errors: map[string]abi.Error{}}}
+	for kind, text := range console.Signatures() {
+		switch name, inputs := signature(text); {
+		case kind == "function":
+			known.abi.Methods[text] = abi.NewMethod(name, name, abi.Function, "", false, false, inputs, nil)
+		case kind == "error" && name != "Error" && name != "Panic":
+			known.abi.Errors[text] = abi.NewError(name, inputs)
 		}
 	}
-	return "[" + strings.Join(entries, ",") + "]"
+	n.enter(known)
+}
+
+// signature reads a name and arguments without tuples, with their names or without.
+func signature(text string) (string, abi.Arguments) {
+	name, list, _ := strings.Cut(strings.TrimSuffix(text, ")"), "(")
+	var arguments abi.Arguments
+	for argument := range strings.FieldsFuncSeq(list, func(r rune) bool { return r == ',' }) {
+		of, label, _ := strings.Cut(strings.TrimSpace(argument), " ")
+		kind, _ := abi.NewType(of, "", nil)
+		arguments = append(arguments, abi.Argument{Name: label, Type: kind})
+	}
+	return name, arguments
 }
 
 // contract names what is at an address, empty for what is not known.

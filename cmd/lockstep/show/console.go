@@ -43,18 +43,9 @@ func (d *consoleDecoder) line(a *ledger.Action) (string, bool) {
 
 // consoleFunctions are the arguments of each function of the console libraries, by selector.
 func consoleFunctions() map[[4]byte]abi.Arguments {
-	kinds := map[string]abi.Type{}
 	functions := map[[4]byte]abi.Arguments{}
-	for _, signature := range console.LogFunctions() {
-		_, list, _ := strings.Cut(strings.TrimSuffix(signature, ")"), "(")
-		var arguments abi.Arguments
-		for name := range strings.FieldsFuncSeq(list, func(r rune) bool { return r == ',' }) {
-			if _, known := kinds[name]; !known {
-				kinds[name], _ = abi.NewType(name, "", nil) // each is a type of Solidity
-			}
-			arguments = append(arguments, abi.Argument{Type: kinds[name]})
-		}
-		functions[[4]byte(crypto.Keccak256([]byte(signature)))] = arguments
+	for _, text := range console.LogFunctions() {
+		_, functions[[4]byte(crypto.Keccak256([]byte(text)))] = signature(text)
 	}
 	return functions
 }
