@@ -10,7 +10,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/google/go-cmp/cmp"
 
-	"lockstep/internal/ledger"
+	"lockstep/internal/ledgertest"
 	"lockstep/internal/must"
 	"lockstep/watch"
 	"lockstep/watch/decode"
@@ -69,7 +69,7 @@ func TestTransactions(t *testing.T) {
 		block++
 		c.Commit()
 	}
-	db, b := open(t), &book{t: t}
+	db, b := ledgertest.Open(t), &book{t: t}
 	stop := start(t, db, plan, "a", b)
 	want(t, b, told...)
 	round(true)
@@ -121,13 +121,9 @@ func TestTransactions(t *testing.T) {
 	start(t, db, plan, "a", b)
 	told = append(told, "+"+short(3)+" Approved@1", "+"+short(3)+" Approved@2")
 	want(t, b, told...)
-	var stored, announced int
-	err := db.Read(t.Context(), func(tx *ledger.Tx) error {
-		_, err := tx.One(t.Context(), "SELECT COUNT(*), SUM(announced) FROM chain_events", nil, &stored, &announced)
-		return err
-	})
-	if diff := cmp.Diff([]int{14, 10}, []int{stored, announced}); err != nil || diff != "" {
-		t.Error(diff, err)
+	counts := must.Get(ledgertest.Pairs[int, int](t, db, "SELECT COUNT(*), SUM(announced) FROM chain_events"))(t)
+	if diff := cmp.Diff(map[int]int{14: 10}, counts); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -143,7 +139,7 @@ func TestTransactionsBelongToOneAddress(t *testing.T) {
 	w.Transactions = []watch.Transactions{{}, {From: []common.Address{c.Sender()}}}
 	plan := escrows(t, c.URL)
 	plan.Watches = []watch.Watch{w}
-	db, b := open(t), &book{t: t}
+	db, b := ledgertest.Open(t), &book{t: t}
 	for _, name := range []string{"a", "b", "c"} {
 		start(t, db, plan, name, b)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep/internal/ledger"
+	"lockstep/internal/ledgertest"
 	"lockstep/internal/must"
 	"lockstep/watch/watchtest"
 )
@@ -28,7 +29,7 @@ import (
 // TestEventBeforeItsContractIsAnnounced has a contract log in the transaction that makes it, before the factory does.
 func TestEventBeforeItsContractIsAnnounced(t *testing.T) {
 	c := watchtest.New(t, 3)
-	db, b := open(t), &book{t: t}
+	db, b := ledgertest.Open(t), &book{t: t}
 	start(t, db, escrows(t, c.URL), "a", b)
 	c.Commit() // 1
 	c.EmitPair(watchtest.Emitter(1), watchtest.Input(released, watchtest.Word(common.Address{2}), watchtest.Number(7)),
@@ -73,38 +74,28 @@ func TestTenThousandContracts(t *testing.T) {
 		}
 	}
 	endpoint, calls := counter(t, c.URL)
-	db, b := open(t), &book{t: t}
+	db, b := ledgertest.Open(t), &book{t: t}
 	plan := escrows(t, endpoint)
 	for _, name := range []string{"a", "b", "c"} {
 		start(t, db, plan, name, b)
 	}
 	caughtUp := func(total int) {
-		var stored, behind int
 		watchtest.Until(t, "all events", func() (bool, error) {
 			head, err := c.Client().BlockNumber(t.Context())
 			if err != nil {
 				return false, err
 			}
-			err = db.Read(t.Context(), func(tx *ledger.Tx) error {
-				if _, err := tx.One(t.Context(), "SELECT COUNT(*) FROM processed_events", nil, &stored); err != nil {
-					return err
-				}
-				_, err := tx.One(t.Context(), "SELECT COUNT(*) FROM escrow_registry WHERE last_monitored_block < $1", []any{int64(head)}, &behind)
-				return err
-			})
+			stored, err := ledgertest.One[int](t, db, "SELECT COUNT(*) FROM processed_events")
+			behind, again := ledgertest.One[int](t, db, "SELECT COUNT(*) FROM escrow_registry WHERE last_monitored_block < $1", int64(head))
+			err = errors.Join(err, again)
 			return err == nil && stored >= total && behind == 0, errors.Join(fmt.Errorf("%d of %d stored, %d contracts are behind", stored, total, behind), err)
 		})
 	}
 	caughtUp(children)
 	watchtest.Until(t, "each process has its units", func() (bool, error) {
-		var owned, nobodys int
-		err := db.Read(t.Context(), func(tx *ledger.Tx) error {
-			if _, err := tx.One(t.Context(), "SELECT COUNT(DISTINCT owner) FROM cursors", nil, &owned); err != nil {
-				return err
-			}
-			_, err := tx.One(t.Context(), "SELECT COUNT(*) FROM cursors WHERE owner = ''", nil, &nobodys)
-			return err
-		})
+		owned, err := ledgertest.One[int](t, db, "SELECT COUNT(DISTINCT owner) FROM cursors")
+		nobodys, again := ledgertest.One[int](t, db, "SELECT COUNT(*) FROM cursors WHERE owner = ''")
+		err = errors.Join(err, again)
 		return err == nil && owned == 3 && nobodys == 0, errors.Join(fmt.Errorf("%d owners, %d units without one", owned, nobodys), err)
 	})
 	total, looks, reads := children, calls.looks.Load(), calls.reads.Load()

@@ -3,7 +3,6 @@ package watch
 import (
 	"errors"
 	"log/slog"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"lockstep/internal/ledger"
+	"lockstep/internal/ledgertest"
 	"lockstep/internal/must"
 	"lockstep/watch/decode"
 	"lockstep/watch/source"
@@ -49,9 +49,7 @@ func TestALogThatIsSaidTwiceIsOne(t *testing.T) {
 
 // TestAReorganisationCountsOnce: what a unit could not take into account is tried again, and it is one reorganisation nevertheless.
 func TestAReorganisationCountsOnce(t *testing.T) {
-	db := must.Get(ledger.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "watch.db")))(t)
-	t.Cleanup(func() { _ = db.Close() })
-	must.Do(t, db.Migrate(t.Context(), Schema))
+	db := ledgertest.Open(t, Schema)
 	w := &worker{chain: Chain{ID: 1}, db: db, metrics: newMetrics(), units: map[string]*unit{headUnit(1): {name: headUnit(1), next: 5}}, owner: "a", reign: func() string { return "a" }}
 	if err := w.rollBack(t.Context(), chainState{fork: 1}); !errors.Is(err, errDeposed) {
 		t.Fatal(err) // nobody has a row for that unit
@@ -64,7 +62,7 @@ func TestAReorganisationCountsOnce(t *testing.T) {
 
 // TestNoNumberIsGivenTwice: what was read after a commit whose answer was lost can be older than that commit. Whoever goes on from it writes nothing.
 func TestNoNumberIsGivenTwice(t *testing.T) {
-	db := openLedger(t)
+	db := ledgertest.Open(t)
 	must.Do(t, db.Migrate(t.Context(), Schema))
 	w := &worker{chain: Chain{ID: 1}}
 	c := &contract{watch: &Watch{Name: "w", Chain: 1}, address: common.Address{1}, text: addressText(common.Address{1}), merged: true}

@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"lockstep/internal/lease"
+	"lockstep/internal/ledgertest"
 	"lockstep/internal/must"
 	"lockstep/watch"
 	"lockstep/watch/watchtest"
@@ -82,7 +83,7 @@ func TestADoubtIsSeenWhileItLasts(t *testing.T) {
 	c := watchtest.New(t, 2)
 	var silent atomic.Bool
 	silent.Store(true)
-	db, b, log := open(t), &book{t: t}, &logLines{}
+	db, b, log := ledgertest.Open(t), &book{t: t}, &logLines{}
 	plan := escrows(t, silenced(t, c.URL, &silent))
 	plan.Watches = []watch.Watch{given(t, "w", 1)}
 	var first []string // some of them are final and read as a range, whichever of them is its end
@@ -143,7 +144,7 @@ func run(t *testing.T, s *watch.Service) {
 // TestTwoProcessesOfOneName: the second one gives the first the time of a lease to end, and then ends itself; the first works on.
 func TestTwoProcessesOfOneName(t *testing.T) {
 	c := watchtest.New(t, 2)
-	db, b := open(t), &book{t: t}
+	db, b := ledgertest.Open(t), &book{t: t}
 	plan := escrows(t, c.URL)
 	plan.Watches = []watch.Watch{given(t, "w", 1)}
 	start(t, db, plan, "a", b)

@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/internal/ledger"
+	"lockstep/internal/ledgertest"
 	"lockstep/internal/must"
 	"lockstep/internal/secret"
 	"lockstep/watch/decode"
@@ -39,8 +39,7 @@ func (f *flood) LogsOfRange(_ context.Context, from, to uint64, _ source.Query) 
 func BenchmarkCatchUp(b *testing.B) {
 	for _, tables := range []bool{false, true} {
 		b.Run(fmt.Sprintf("tables=%v", tables), func(b *testing.B) {
-			db := must.Get(ledger.Open(b.Context(), "sqlite:"+filepath.Join(b.TempDir(), "watch.db")))(b)
-			defer func() { _ = db.Close() }()
+			db := ledgertest.Open(b)
 			released := must.Get(decode.Parse("Released(address indexed to, uint256 amount)"))(b)
 			contract := common.HexToAddress("0x5FbDB2315678afecb367f032d93F642f64180aa3")
 			plan := Plan{
@@ -74,10 +73,7 @@ func BenchmarkCatchUp(b *testing.B) {
 			}
 			rows := events
 			if tables {
-				err = db.Read(b.Context(), func(tx *ledger.Tx) error {
-					_, err := tx.One(b.Context(), "SELECT COUNT(*) FROM event_w_released", nil, &rows)
-					return err
-				})
+				rows, err = ledgertest.One[int](b, db, "SELECT COUNT(*) FROM event_w_released")
 			}
 			if err != nil || rows != events {
 				b.Errorf("%d rows of %d events, %v", rows, events, err)

@@ -15,6 +15,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"lockstep/internal/ledger"
+	"lockstep/internal/ledgertest"
 	"lockstep/internal/must"
 	"lockstep/internal/secret"
 	"lockstep/internal/sleep"
@@ -37,13 +38,6 @@ func gauge(t *testing.T, g prometheus.Metric) float64 {
 	var m dto.Metric
 	must.Do(t, g.Write(&m))
 	return m.GetGauge().GetValue()
-}
-
-func openLedger(t *testing.T) *ledger.DB {
-	t.Helper()
-	db := must.Get(ledger.Open(t.Context(), "sqlite:"+t.TempDir()+"/watch.db"))(t)
-	t.Cleanup(func() { _ = db.Close() })
-	return db
 }
 
 // pastless is a chain whose endpoint does not have its first block, says that a given block is final, and fails at will.
@@ -78,7 +72,7 @@ func TestFinalityLagsFar(t *testing.T) {
 		}
 		c.Backend.Commit()
 	}
-	p := newClaimant(t, openLedger(t), approvals(t, c.URL), "a")
+	p := newClaimant(t, ledgertest.Open(t), approvals(t, c.URL), "a")
 	p.cfg.ReadyLag = 100
 	chain := &pastless{chainReader: p.head.source, final: final}
 	p.worker.source, p.head.source = chain, chain
@@ -88,13 +82,7 @@ func TestFinalityLagsFar(t *testing.T) {
 		t.Fatalf("the first part goes to block %d", p.head.head)
 	}
 	p.step(t)
-	stored := func() (n int) {
-		must.Do(t, p.db.Read(t.Context(), func(tx *ledger.Tx) error {
-			_, err := tx.One(t.Context(), "SELECT COUNT(*) FROM chain_events", nil, &n)
-			return err
-		}))
-		return n
-	}
+	stored := func() int { return must.Get(ledgertest.One[int](t, p.db, "SELECT COUNT(*) FROM chain_events"))(t) }
 	if lag := gauge(t, p.metrics.lag.WithLabelValues(chainLabel(watchtest.ChainID))); stored() != 1 || lag != blocks-final-walk {
 		t.Errorf("after the first part there are %d events, and the lag is %v", stored(), lag)
 	}
@@ -170,7 +158,7 @@ func TestTheHeadStands(t *testing.T) {
 // before does not take the fleet back.
 func TestAPlanWhoseProcessesAreGone(t *testing.T) {
 	c := watchtest.New(t, 3)
-	db := openLedger(t)
+	db := ledgertest.Open(t)
 	one, two := approvals(t, c.URL), approvals(t, c.URL)
 	two.Watches[0].Addresses = []common.Address{watchtest.Emitter(2)}
 	balance := func(p *claimant) bool {
@@ -201,7 +189,7 @@ func TestAnotherChain(t *testing.T) {
 	c := watchtest.New(t, 1)
 	plan := approvals(t, c.URL)
 	plan.Chains[0].ID, plan.Chains[0].Setting, plan.Watches[0].Chain = 298, "CHAIN_ID", 298
-	s, err := New(Config{Plan: plan, Instance: "a"}, Deps{DB: openLedger(t), Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Sinks: func(string) (Sink, error) { return nil, nil }})
+	s, err := New(Config{Plan: plan, Instance: "a"}, Deps{DB: ledgertest.Open(t), Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Sinks: func(string) (Sink, error) { return nil, nil }})
 	if err != nil {
 		t.Fatal(err)
 	}

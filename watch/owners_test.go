@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep/internal/ledger"
+	"lockstep/internal/ledgertest"
 	"lockstep/internal/must"
 	"lockstep/internal/secret"
 	"lockstep/watch/decode"
@@ -105,8 +105,7 @@ func TestTwoOwnersTheOlderWritesNothing(t *testing.T) {
 			Events:  []*decode.Signature{parse("Approved(address)")},
 		}},
 	}
-	db := must.Get(ledger.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "watch.db")))(t)
-	t.Cleanup(func() { _ = db.Close() })
+	db := ledgertest.Open(t)
 	older, newer := newClaimant(t, db, plan, "older"), newClaimant(t, db, plan, "newer")
 	deploy := func(n int) {
 		chain.Emit(watchtest.Emitter(0), "Deployed(address,uint256)", watchtest.Word(watchtest.Emitter(n)), watchtest.Number(1))

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep/internal/ledger"
+	"lockstep/internal/ledgertest"
 	"lockstep/internal/must"
 	"lockstep/watch"
 	"lockstep/watch/decode"
@@ -39,7 +40,7 @@ func differences(t *testing.T, db *ledger.DB, plan watch.Plan) (lines []string) 
 // contracts that it had, with numbers that have no gap.
 func TestAWatchThatIsPutBack(t *testing.T) {
 	c := watchtest.New(t, 5)
-	db, b := open(t), &book{t: t}
+	db, b := ledgertest.Open(t), &book{t: t}
 	both := escrows(t, c.URL)
 	both.Watches = append(both.Watches, given(t, "other", 3))
 	other := both
@@ -72,7 +73,7 @@ func TestAWatchThatIsPutBack(t *testing.T) {
 // TestChangesOfAPlan makes each change, and looks at what follows.
 func TestChangesOfAPlan(t *testing.T) {
 	c := watchtest.New(t, 8)
-	db, b := open(t), &book{t: t}
+	db, b := ledgertest.Open(t), &book{t: t}
 	var told []string
 	var stop func()
 	begin := func(plan watch.Plan, says ...string) {
@@ -121,11 +122,7 @@ func TestChangesOfAPlan(t *testing.T) {
 	w.Fields, w.Status = []watch.Field{{Name: "amount", Event: "Released", Arg: "arg1"}}, watch.Status{Initial: "active", On: map[string]string{"Released": "done"}}
 	begin(plan, "escrows: other fields or statuses: those of all its contracts are worked out again from the events that are stored")
 	watchtest.Until(t, "the contracts are worked out again", func() (bool, error) {
-		n := 0
-		err := db.Read(t.Context(), func(tx *ledger.Tx) error {
-			_, err := tx.One(t.Context(), "SELECT COUNT(*) FROM contracts WHERE status = 'done' AND amount = '7'", nil, &n)
-			return err
-		})
+		n, err := ledgertest.One[int](t, db, "SELECT COUNT(*) FROM contracts WHERE status = 'done' AND amount = '7'")
 		return n == 2, err
 	})
 
@@ -195,7 +192,7 @@ func TestChangesOfAPlan(t *testing.T) {
 // it starts again with its own plan, it waits; with the newer one it takes part.
 func TestAnOlderPlanOwnsNothing(t *testing.T) {
 	c := watchtest.New(t, 5)
-	db, b := open(t), &book{t: t}
+	db, b := ledgertest.Open(t), &book{t: t}
 	older := escrows(t, c.URL)
 	newer := older
 	newer.Watches = append(slices.Clone(older.Watches), given(t, "other", 3))
@@ -207,18 +204,10 @@ func TestAnOlderPlanOwnsNothing(t *testing.T) {
 	start(t, db, newer, "b", b)
 	plans := 0
 	owners := func() (list []string) {
-		must.Do(t, db.Read(t.Context(), func(tx *ledger.Tx) error {
-			list = nil
-			if _, err := tx.One(t.Context(), "SELECT COUNT(*) FROM watch_plans", nil, &plans); err != nil {
-				return err
-			}
-			return tx.Query(t.Context(), "SELECT DISTINCT owner FROM cursors", nil, func(r ledger.Row) error {
-				var owner string
-				err := r.Scan(&owner)
-				list = append(list, strings.SplitN(owner, "/", 2)[0])
-				return err
-			})
-		}))
+		plans = must.Get(ledgertest.One[int](t, db, "SELECT COUNT(*) FROM watch_plans"))(t)
+		for _, owner := range ledgertest.List[string](t, db, "SELECT DISTINCT owner FROM cursors") {
+			list = append(list, strings.SplitN(owner, "/", 2)[0])
+		}
 		return list
 	}
 	alone := func() {
@@ -267,7 +256,7 @@ func TestAnOlderPlanOwnsNothing(t *testing.T) {
 // TestReset: a chain that begins with another block stops its watchers; when what was read of it is forgotten, it is read from the beginning.
 func TestReset(t *testing.T) {
 	first, second := watchtest.New(t, 2), watchtest.New(t, 3)
-	db, b := open(t), &book{t: t}
+	db, b := ledgertest.Open(t), &book{t: t}
 	begin := func(c *watchtest.Chain) (stop func()) {
 		plan := escrows(t, c.URL)
 		plan.Watches = []watch.Watch{given(t, "w", 1)}

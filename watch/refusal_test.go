@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"lockstep/internal/ledger"
+	"lockstep/internal/ledgertest"
 	"lockstep/watch"
 	"lockstep/watch/watchtest"
 )
@@ -49,7 +49,7 @@ func (p *picky) Close() {}
 // ever, and the one behind them comes once.
 func TestARefusedMessageRepeatsNoOther(t *testing.T) {
 	c := watchtest.New(t, 2)
-	db, sink := open(t), &picky{times: 3, got: map[string]int{}}
+	db, sink := ledgertest.Open(t), &picky{times: 3, got: map[string]int{}}
 	plan := escrows(t, c.URL)
 	plan.Watches = []watch.Watch{given(t, "later", 1), given(t, "never", 1), given(t, "once", 1)}
 	start(t, db, plan, "a", sink)
@@ -58,15 +58,9 @@ func TestARefusedMessageRepeatsNoOther(t *testing.T) {
 	watchtest.Until(t, "all is taken or settled", func() (bool, error) {
 		sink.mu.Lock()
 		defer sink.mu.Unlock()
-		settled, left := 0, 0
-		err := db.Read(t.Context(), func(tx *ledger.Tx) error {
-			if _, err := tx.One(t.Context(), "SELECT COUNT(*) FROM watch_settled", nil, &settled); err != nil {
-				return err
-			}
-			_, err := tx.One(t.Context(), "SELECT COUNT(*) FROM outbox o LEFT JOIN sink_cursors c ON c.unit = o.subject WHERE o.id > COALESCE(c.position, 0)", nil, &left)
-			return err
-		})
-		return sink.got["later"] == 1 && settled == 1 && left == 0, errors.Join(err, fmt.Errorf("%v, %d settled, %d left", sink.got, settled, left))
+		settled, err := ledgertest.One[int](t, db, "SELECT COUNT(*) FROM watch_settled")
+		left, again := ledgertest.One[int](t, db, "SELECT COUNT(*) FROM outbox o LEFT JOIN sink_cursors c ON c.unit = o.subject WHERE o.id > COALESCE(c.position, 0)")
+		return sink.got["later"] == 1 && settled == 1 && left == 0, errors.Join(err, again, fmt.Errorf("%v, %d settled, %d left", sink.got, settled, left))
 	})
 	if sink.got["once"] != 1 || sink.got["never"] != 0 {
 		t.Errorf("%v", sink.got)

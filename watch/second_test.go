@@ -8,7 +8,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/internal/ledger"
+	"lockstep/internal/ledgertest"
 	"lockstep/internal/must"
 	"lockstep/internal/secret"
 	"lockstep/watch/decode"
@@ -37,8 +37,7 @@ func (f *forgetful) Finalized(ctx context.Context) (source.Block, error) {
 // replaced any more.
 func TestTheSecondPassFindsWhatWasNotTold(t *testing.T) {
 	c := watchtest.New(t, 2)
-	db := must.Get(ledger.Open(t.Context(), "sqlite:"+t.TempDir()+"/watch.db"))(t)
-	t.Cleanup(func() { _ = db.Close() })
+	db := ledgertest.Open(t)
 	approved := must.Get(decode.Parse("Approved(address)"))(t)
 	p := newClaimant(t, db, Plan{
 		Chains:  []Chain{{ID: watchtest.ChainID, URLs: []secret.String{secret.String(c.URL)}, Finality: 4, MaxSpan: 100}},

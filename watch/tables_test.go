@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep/internal/ledger"
+	"lockstep/internal/ledgertest"
 	"lockstep/internal/must"
-	"lockstep/internal/pgtest"
 	"lockstep/watch"
 	"lockstep/watch/decode"
 	"lockstep/watch/watchtest"
@@ -71,17 +70,9 @@ func rows(t *testing.T, db *ledger.DB, query string, want ...string) {
 // TestTables has the events of a factory and its contracts in tables of their own: what strangers write, overloads, a reorganisation, a depth,
 // tables that are turned on later, and the queries of the document.
 func TestTables(t *testing.T) {
-	for name, database := range map[string]func(t *testing.T) string{
-		"SQLite":     func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "watch.db") },
-		"PostgreSQL": func(t *testing.T) string { return pgtest.Start(t).Database() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			db := must.Get(ledger.Open(t.Context(), database(t)))(t)
-			t.Cleanup(func() { _ = db.Close() })
-			tables(t, db, name == "SQLite")
-		})
-	}
+	ledgertest.Each(t, func(t *testing.T, db *ledger.DB) {
+		tables(t, db, strings.HasSuffix(t.Name(), "/SQLite"))
+	})
 }
 
 func tables(t *testing.T, db *ledger.DB, lite bool) {
@@ -182,7 +173,7 @@ func tables(t *testing.T, db *ledger.DB, lite bool) {
 
 // TestNamesOfTables settles names that collide: of overloads, of watches, of the database's own tables, of what is too long, and of arguments.
 func TestNamesOfTables(t *testing.T) {
-	db := open(t)
+	db := ledgertest.Open(t)
 	long := strings.Repeat("Long", 25)
 	plan := escrows(t, "http://127.0.0.1:1")
 	first := given(t, "a_b", 1)

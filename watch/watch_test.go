@@ -11,7 +11,6 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +24,7 @@ import (
 
 	"lockstep/internal/lease"
 	"lockstep/internal/ledger"
+	"lockstep/internal/ledgertest"
 	"lockstep/internal/must"
 	"lockstep/internal/secret"
 	"lockstep/watch"
@@ -109,13 +109,6 @@ func escrows(t *testing.T, url string) watch.Plan {
 	}
 }
 
-func open(t *testing.T) *ledger.DB {
-	t.Helper()
-	db := must.Get(ledger.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "watch.db")))(t)
-	t.Cleanup(func() { _ = db.Close() })
-	return db
-}
-
 // start runs a process of the fleet inside this one. Stopping it is graceful.
 func start(t *testing.T, db *ledger.DB, plan watch.Plan, name string, sink watch.Sink) (stop func()) {
 	t.Helper()
@@ -188,7 +181,7 @@ func TestChildrenOfAFactory(t *testing.T) {
 	deploy(c, 1, 100)
 	approve(c, 1)
 	c.Commit() // 2
-	db, b := open(t), &book{t: t}
+	db, b := ledgertest.Open(t), &book{t: t}
 	start(t, db, escrows(t, c.URL), "a", b)
 	want(t, b, "+"+short(0)+" Deployed@2", "+"+short(1)+" Approved@2")
 	deploy(c, 2, 200)
@@ -197,13 +190,8 @@ func TestChildrenOfAFactory(t *testing.T) {
 	release(c, 1, 5)
 	c.Commit() // 4
 	want(t, b, "+"+short(0)+" Deployed@2", "+"+short(1)+" Approved@2", "+"+short(0)+" Deployed@3", "+"+short(2)+" Approved@4", "+"+short(1)+" Released@4")
-	var status, amount string
-	err := db.Read(t.Context(), func(tx *ledger.Tx) error {
-		_, err := tx.One(t.Context(), "SELECT status, amount FROM escrow_registry WHERE address = $1", []any{watchtest.Emitter(1).Hex()}, &status, &amount)
-		return err
-	})
-	if err != nil || status != "released" || amount != "100" {
-		t.Fatalf("status %q, amount %q, %v", status, amount, err)
+	if is, err := ledgertest.One[string](t, db, "SELECT status || ' ' || amount FROM escrow_registry WHERE address = $1", watchtest.Emitter(1).Hex()); err != nil || is != "released 100" {
+		t.Fatalf("%q, %v", is, err)
 	}
 }
 
@@ -234,7 +222,7 @@ func TestChildrenFoundWhileOthersAreReadAhead(t *testing.T) {
 	}
 	plan := escrows(t, c.URL)
 	plan.Chains[0].MaxSpan = 2
-	db, b := open(t), &book{t: t}
+	db, b := ledgertest.Open(t), &book{t: t}
 	start(t, db, plan, "a", b)
 	want(t, b, lines...)
 }
@@ -243,7 +231,7 @@ func TestReorganisationTakesBackAndReplaces(t *testing.T) {
 	c := watchtest.New(t, 4)
 	deploy(c, 1, 100)
 	c.Commit() // 1
-	db, b := open(t), &book{t: t}
+	db, b := ledgertest.Open(t), &book{t: t}
 	start(t, db, escrows(t, c.URL), "a", b)
 	want(t, b, "+"+short(0)+" Deployed@1")
 	deploy(c, 2, 200)
@@ -257,16 +245,8 @@ func TestReorganisationTakesBackAndReplaces(t *testing.T) {
 	c.Reorg(3, true) // of depth 3, across the discovery of contract 2
 	first = append(first, "-"+short(1)+" Released@4", "-"+short(2)+" Approved@3", "-"+short(0)+" Deployed@2")
 	want(t, b, first...)
-	registered := func() (list []string) {
-		must.Do(t, db.Read(t.Context(), func(tx *ledger.Tx) error {
-			return tx.Query(t.Context(), "SELECT address || ' ' || status FROM escrow_registry ORDER BY address", nil, func(r ledger.Row) error {
-				var line string
-				err := r.Scan(&line)
-				list = append(list, line)
-				return err
-			})
-		}))
-		return list
+	registered := func() []string {
+		return ledgertest.List[string](t, db, "SELECT address || ' ' || status FROM escrow_registry ORDER BY address")
 	}
 	if diff := cmp.Diff([]string{watchtest.Emitter(1).Hex() + " active"}, registered()); diff != "" {
 		t.Fatal(diff)
@@ -292,7 +272,7 @@ func TestDepthWaits(t *testing.T) {
 	c.Commit() // 1
 	approve(c, 1)
 	c.Commit() // 2
-	db, b := open(t), &book{t: t}
+	db, b := ledgertest.Open(t), &book{t: t}
 	start(t, db, plan, "a", b)
 	c.Commit() // 3
 	want(t, b, "+"+short(0)+" Deployed@1")
@@ -307,7 +287,7 @@ func TestDepthWaits(t *testing.T) {
 func TestUnitsMoveWithoutGapOrRepetition(t *testing.T) {
 	const children = 40
 	c := watchtest.New(t, children+1)
-	db, b := open(t), &book{t: t}
+	db, b := ledgertest.Open(t), &book{t: t}
 	plan := escrows(t, c.URL)
 	for n := 1; n <= children; n++ {
 		deploy(c, n, int64(n))
@@ -331,21 +311,13 @@ func TestUnitsMoveWithoutGapOrRepetition(t *testing.T) {
 	step()
 	stopB()
 	step()
-	stored, waiting := 0, 0
 	watchtest.Until(t, "all events", func() (bool, error) {
-		err := db.Read(t.Context(), func(tx *ledger.Tx) error {
-			if _, err := tx.One(t.Context(), "SELECT COUNT(*) FROM processed_events", nil, &stored); err != nil {
-				return err
-			}
-			_, err := tx.One(t.Context(), "SELECT COUNT(*) FROM outbox o LEFT JOIN sink_cursors c ON c.unit = o.subject WHERE o.id > COALESCE(c.position, 0)", nil, &waiting)
-			return err
-		})
+		stored, err := ledgertest.One[int](t, db, "SELECT COUNT(*) FROM processed_events")
+		waiting, again := ledgertest.One[int](t, db, "SELECT COUNT(*) FROM outbox o LEFT JOIN sink_cursors c ON c.unit = o.subject WHERE o.id > COALESCE(c.position, 0)")
+		err = errors.Join(err, again)
 		return err == nil && stored >= total && waiting == 0, errors.Join(fmt.Errorf("%d of %d stored, %d wait", stored, total, waiting), err)
 	})
-	err := db.Read(t.Context(), func(tx *ledger.Tx) error {
-		_, err := tx.One(t.Context(), "SELECT COUNT(*) FROM processed_events", nil, &stored)
-		return err
-	})
+	stored, err := ledgertest.One[int](t, db, "SELECT COUNT(*) FROM processed_events")
 	if err != nil || stored != total {
 		t.Fatalf("%d rows of %d, %v", stored, total, err)
 	}
@@ -363,7 +335,7 @@ func TestUnitsMoveWithoutGapOrRepetition(t *testing.T) {
 
 func TestReorganisationThatKeepsTheTransactions(t *testing.T) {
 	c := watchtest.New(t, 3)
-	db, b := open(t), &book{t: t}
+	db, b := ledgertest.Open(t), &book{t: t}
 	start(t, db, escrows(t, c.URL), "a", b)
 	deploy(c, 1, 100)
 	c.Commit() // 1
@@ -383,7 +355,7 @@ func TestAnnouncedHeadsDie(t *testing.T) {
 	line := watchtest.NewLine(t, c.WS)
 	plan := escrows(t, c.URL)
 	plan.Chains[0].URLs = append(plan.Chains[0].URLs, secret.String("ws://"+line.Addr))
-	db, b := open(t), &book{t: t}
+	db, b := ledgertest.Open(t), &book{t: t}
 	start(t, db, plan, "a", b)
 	deploy(c, 1, 100)
 	c.Commit() // 1
@@ -415,7 +387,7 @@ func TestADevelopersChainBeginsAnew(t *testing.T) {
 	t.Cleanup(proxy.Close)
 	plan := escrows(t, proxy.URL)
 	plan.Watches = []watch.Watch{given(t, "one", 1), given(t, "two", 2)}
-	db, b := open(t), &book{t: t}
+	db, b := ledgertest.Open(t), &book{t: t}
 	start(t, db, plan, "a", b)
 	approve(first, 1)
 	first.Commit() // 1
@@ -425,11 +397,7 @@ func TestADevelopersChainBeginsAnew(t *testing.T) {
 	want(t, b, "+"+short(1)+" Approved@1")
 	watchtest.Until(t, "block 1 is final", func() (bool, error) {
 		first.Backend.Commit() // what is final is looked at with new blocks
-		safe := 0
-		err := db.Read(t.Context(), func(tx *ledger.Tx) error {
-			_, err := tx.One(t.Context(), "SELECT safe FROM watch_chains", nil, &safe)
-			return err
-		})
+		safe, err := ledgertest.One[int](t, db, "SELECT safe FROM watch_chains")
 		return safe > 1, err
 	})
 	approve(second, 2)
@@ -475,7 +443,7 @@ watches:
 `, watchtest.ChainID, one.URL, renamed(t, five.URL), watchtest.ChainID, watchtest.Emitter(1).Hex(), watchtest.Emitter(1).Hex(), watchtest.Emitter(1).Hex()), "watch.yaml"))(t)
 	log, books := &logLines{}, map[string]*book{}
 	s := must.Get(watch.New(watch.Config{Plan: *plan, Instance: "a", Lease: lease.Options{TTL: 2 * time.Minute}}, watch.Deps{
-		DB: open(t), Log: slog.New(slog.NewTextHandler(io.MultiWriter(log, t.Output()), nil)), Sinks: func(spec string) (watch.Sink, error) {
+		DB: ledgertest.Open(t), Log: slog.New(slog.NewTextHandler(io.MultiWriter(log, t.Output()), nil)), Sinks: func(spec string) (watch.Sink, error) {
 			books[spec] = &book{t: t}
 			return books[spec], nil
 		},

@@ -17,6 +17,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/google/go-cmp/cmp"
 
+	"lockstep/internal/ledgertest"
 	"lockstep/internal/must"
 	"lockstep/watch"
 	"lockstep/watch/watchtest"
@@ -55,7 +56,7 @@ func TestWhere(t *testing.T) {
 		proxy.ServeHTTP(w, r)
 	}))
 	defer server.Close()
-	db, b := open(t), &book{t: t}
+	db, b := ledgertest.Open(t), &book{t: t}
 	const events = "    events: [\"Released(address indexed to, uint256 amount)\"]\n"
 	send := func(to byte, amount int64) {
 		c.Emit(watchtest.Emitter(1), released, watchtest.Word(common.Address{to}), watchtest.Number(amount))
@@ -118,7 +119,7 @@ func TestMistakesInConditions(t *testing.T) {
 // it is read.
 func TestStartAndEnd(t *testing.T) {
 	c := watchtest.New(t, 2)
-	db, b := open(t), &book{t: t}
+	db, b := ledgertest.Open(t), &book{t: t}
 	const events = "    events: [\"Approved(address)\"]\n"
 	for range 5 {
 		approve(c, 1)
@@ -168,7 +169,7 @@ func TestStartAndEnd(t *testing.T) {
 // TestAnonymousEvents have no topic of their own: a log of the contract with as many topics is one if it fits.
 func TestAnonymousEvents(t *testing.T) {
 	c := watchtest.New(t, 2)
-	db, b := open(t), &book{t: t}
+	db, b := ledgertest.Open(t), &book{t: t}
 	plan := planOf(t, c.URL, "    abi: {a.json: [Secret, Approved]}\n    where: {Secret: \"amount > 5\"}\n    tables: true\n", map[string]string{"a.json": `[
 		{"type":"event","name":"Secret","anonymous":true,"inputs":[{"name":"id","type":"bytes32","indexed":true},{"name":"who","type":"address","indexed":true},{"name":"amount","type":"uint256"}]},
 		{"type":"event","name":"Approved","inputs":[{"name":"by","type":"address","indexed":true}]},

@@ -19,7 +19,7 @@ import (
 	"github.com/ethereum/go-ethereum/rpc"
 
 	"lockstep/e2e/harness"
-	"lockstep/internal/ledger"
+	"lockstep/internal/ledgertest"
 	"lockstep/internal/must"
 	"lockstep/internal/pgtest"
 	"lockstep/internal/proctest"
@@ -38,8 +38,7 @@ type indexer struct {
 func (x indexer) index(b *testing.B, server *pgtest.Server, events int64, kill bool) (took, cpu time.Duration, peak, distinct int64) {
 	b.Helper()
 	database := server.Database()
-	db := must.Get(ledger.Open(b.Context(), database))(b)
-	defer func() { _ = db.Close() }()
+	db := ledgertest.At(b, database)
 	log := new(proctest.Tail)
 	start := func() *exec.Cmd {
 		cmd := x.command(database)
@@ -54,12 +53,8 @@ func (x indexer) index(b *testing.B, server *pgtest.Server, events int64, kill b
 		cpu += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 		peak = max(peak, use.Maxrss/1024)
 	}
-	ask := func(what string) (n int64, err error) {
-		err = db.Read(b.Context(), func(tx *ledger.Tx) error {
-			_, err := tx.One(b.Context(), "SELECT COUNT("+what+") FROM "+x.table, nil, &n)
-			return err
-		})
-		return n, err
+	ask := func(what string) (int64, error) {
+		return ledgertest.One[int64](b, db, "SELECT COUNT("+what+") FROM "+x.table)
 	}
 	began := time.Now()
 	cmd := start()

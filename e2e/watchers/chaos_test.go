@@ -19,6 +19,7 @@ import (
 
 	"lockstep/e2e/harness"
 	"lockstep/internal/ledger"
+	"lockstep/internal/ledgertest"
 	"lockstep/internal/must"
 	"lockstep/internal/pgtest"
 	"lockstep/internal/redistest"
@@ -72,46 +73,25 @@ type trouble struct {
 // ownedBy returns the units whose cursors name a process, and their next blocks.
 func (f *fleet) ownedBy(name string) map[string]int64 {
 	f.t.Helper()
-	units := map[string]int64{}
-	must.Do(f.t, f.db.Read(f.t.Context(), func(tx *ledger.Tx) error {
-		return tx.Query(f.t.Context(), "SELECT unit, next_block FROM cursors WHERE owner LIKE $1", []any{name + "/%"}, func(r ledger.Row) error {
-			var unit string
-			var next int64
-			err := r.Scan(&unit, &next)
-			units[unit] = next
-			return err
-		})
-	}))
-	return units
+	return must.Get(ledgertest.Pairs[string, int64](f.t, f.db, "SELECT unit, next_block FROM cursors WHERE owner LIKE $1", name+"/%"))(f.t)
 }
 
 // elsewhere tells whether all units of a trouble belong to others by now and have gone on from where they were.
 func (f *fleet) elsewhere(tr *trouble) bool {
 	f.t.Helper()
-	left := len(tr.units)
-	must.Do(f.t, f.db.Read(f.t.Context(), func(tx *ledger.Tx) error {
-		left = len(tr.units)
-		return tx.Query(f.t.Context(), "SELECT unit, next_block FROM cursors WHERE owner <> '' AND owner NOT LIKE $1", []any{tr.victim + "/%"}, func(r ledger.Row) error {
-			var unit string
-			var next int64
-			err := r.Scan(&unit, &next)
-			if before, of := tr.units[unit]; of && next > before {
-				left--
-			}
-			return err
-		})
-	}))
-	return left == 0
+	now := must.Get(ledgertest.Pairs[string, int64](f.t, f.db, "SELECT unit, next_block FROM cursors WHERE owner <> '' AND owner NOT LIKE $1", tr.victim+"/%"))(f.t)
+	for unit, before := range tr.units {
+		if now[unit] <= before {
+			return false
+		}
+	}
+	return true
 }
 
 // leader is the process that owns the factory, "" for none.
 func (f *fleet) leader() string {
 	f.t.Helper()
-	var owner string
-	must.Do(f.t, f.db.Read(f.t.Context(), func(tx *ledger.Tx) error {
-		_, err := tx.One(f.t.Context(), "SELECT owner FROM cursors WHERE unit = 'factory:escrows'", nil, &owner)
-		return err
-	}))
+	owner := must.Get(ledgertest.One[string](f.t, f.db, "SELECT owner FROM cursors WHERE unit = 'factory:escrows'"))(f.t)
 	name, _, _ := strings.Cut(owner, "/")
 	return name
 }
@@ -158,11 +138,7 @@ func (f *fleet) roll(file string, names []string, block func()) {
 		out := text == without
 		watchtest.Until(f.t, "the fleet follows the file", func() (bool, error) {
 			block()
-			is := 0
-			err := f.db.Read(f.t.Context(), func(tx *ledger.Tx) error {
-				_, err := tx.One(f.t.Context(), "SELECT out FROM watches WHERE name = 'escrows'", nil, &is)
-				return err
-			})
+			is, err := ledgertest.One[int](f.t, f.db, "SELECT out FROM watches WHERE name = 'escrows'")
 			return err == nil && out == (is == 1), err
 		})
 	}
@@ -178,9 +154,7 @@ func TestKilledWatchers(t *testing.T) {
 	chain := watchtest.New(t, children+1)
 	redis := redistest.Start(t)
 	database := pgtest.Start(t).Database()
-	db := must.Get(ledger.Open(t.Context(), database))(t)
-	defer func() { _ = db.Close() }()
-	must.Do(t, db.Migrate(t.Context(), watch.Schema))
+	db := ledgertest.At(t, database, watch.Schema)
 	line := watchtest.NewLine(t, chain.WS)
 	var told lies
 	file := plan(t, liar(t, chain.URL, 20, &told), "redis://"+redis.Addr()+"/events")
@@ -268,25 +242,39 @@ func TestKilledWatchers(t *testing.T) {
 	}
 }
 
+// messages reads a stream.
+func messages(t *testing.T, redis *redistest.Server, stream string) (events []watch.Event, err error) {
+	entries, err := redis.Client().XRange(t.Context(), stream, "-", "+").Result()
+	for _, entry := range entries {
+		var e watch.Event
+		err = errors.Join(err, json.Unmarshal([]byte(entry.Values["event"].(string)), &e))
+		events = append(events, e)
+	}
+	return events, err
+}
+
+// family has the factory make contracts, in one block.
+func family(chain *watchtest.Chain, children int) {
+	for n := 1; n <= children; n++ {
+		chain.Emit(watchtest.Emitter(0), deployed, watchtest.Word(watchtest.Emitter(n)), watchtest.Number(int64(n)))
+	}
+	chain.Commit()
+}
+
 // handedOn waits until the stream has all events, and checks that those of each contract are in order and that there are no others. It
 // returns how many messages came twice.
 func handedOn(t *testing.T, redis *redistest.Server, want map[string]bool) (repeated int) {
 	t.Helper()
-	client := redis.Client()
 	var seen map[string]bool
 	watchtest.Until(t, "all events are handed on", func() (bool, error) {
-		entries, err := client.XRange(t.Context(), "events", "-", "+").Result()
+		events, err := messages(t, redis, "events")
 		if err != nil {
 			return false, err
 		}
 		seen = map[string]bool{}
 		seqs := map[string]int64{}
 		repeated = 0
-		for _, entry := range entries {
-			var e watch.Event
-			if err := json.Unmarshal([]byte(entry.Values["event"].(string)), &e); err != nil {
-				return false, err
-			}
+		for _, e := range events {
 			if seen[e.Delivery] {
 				repeated++
 				continue
@@ -311,16 +299,8 @@ const repeatable = 32
 func stored(t *testing.T, db *ledger.DB, want map[string]bool) {
 	t.Helper()
 	var rows map[string]int
-	watchtest.Until(t, "all events are stored", func() (bool, error) {
-		rows = map[string]int{}
-		err := db.Read(t.Context(), func(tx *ledger.Tx) error {
-			return tx.Query(t.Context(), "SELECT tx_hash || ':' || log_index || ':' || block_hash FROM chain_events WHERE removed = 0", nil, func(r ledger.Row) error {
-				var id string
-				err := r.Scan(&id)
-				rows[id]++
-				return err
-			})
-		})
+	watchtest.Until(t, "all events are stored", func() (_ bool, err error) {
+		rows, err = ledgertest.Pairs[string, int](t, db, "SELECT tx_hash || ':' || log_index || ':' || block_hash, COUNT(*) FROM chain_events WHERE removed = 0 GROUP BY 1")
 		return len(rows) >= len(want), errors.Join(fmt.Errorf("%d of %d", len(rows), len(want)), err)
 	})
 	for id := range want {

@@ -9,7 +9,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/e2e/harness"
-	"lockstep/internal/ledger"
+	"lockstep/internal/ledgertest"
 	"lockstep/internal/must"
 	"lockstep/internal/pgtest"
 	"lockstep/internal/redistest"
@@ -48,8 +48,7 @@ func TestDatabaseAway(t *testing.T) {
 	}
 	chain.Emit(watchtest.Emitter(0), deployed, watchtest.Word(watchtest.Emitter(1)), watchtest.Number(1))
 	emit()
-	db := must.Get(ledger.Open(t.Context(), database))(t)
-	defer func() { _ = db.Close() }()
+	db := ledgertest.At(t, database)
 	stored(t, db, scan(t, chain))
 
 	server.Kill()

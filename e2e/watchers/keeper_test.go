@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/big"
 	"math/rand/v2"
 	"net/http"
@@ -245,16 +244,7 @@ func TestKeeperReleasesEscrowsOnce(t *testing.T) {
 type sent struct{ Status, IdempotencyKey string }
 
 func transactions(t *testing.T, url string) ([]sent, error) {
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/v1/transactions?limit=500", nil)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = answer.Body.Close() }()
-	text, err := io.ReadAll(answer.Body)
+	text, err := get(t, url+"/v1/transactions?limit=500")
 	if err != nil {
 		return nil, err
 	}

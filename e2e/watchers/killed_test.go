@@ -1,7 +1,6 @@
 package watchers
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,6 +10,7 @@ import (
 
 	"lockstep/e2e/harness"
 	"lockstep/internal/ledger"
+	"lockstep/internal/ledgertest"
 	"lockstep/internal/must"
 	"lockstep/internal/pgtest"
 	"lockstep/internal/redistest"
@@ -24,10 +24,7 @@ import (
 func TestKilledInTheMiddle(t *testing.T) {
 	const children, each, blocks = 3, 3000, 3
 	chain := watchtest.New(t, children+1)
-	for n := 1; n <= children; n++ {
-		chain.Emit(watchtest.Emitter(0), deployed, watchtest.Word(watchtest.Emitter(n)), watchtest.Number(int64(n)))
-	}
-	chain.Commit() // 1
+	family(chain, children) // 1
 	for n := 1; n <= blocks; n++ {
 		for child := 1; child <= children; child++ {
 			chain.EmitMany(watchtest.Emitter(child), each/children, approved, watchtest.Word(common.Address{byte(n)}))
@@ -39,9 +36,7 @@ func TestKilledInTheMiddle(t *testing.T) {
 	}
 	redis := redistest.Start(t)
 	database := pgtest.Start(t).Database()
-	db := must.Get(ledger.Open(t.Context(), database))(t)
-	defer func() { _ = db.Close() }()
-	must.Do(t, db.Migrate(t.Context(), watch.Schema))
+	db := ledgertest.At(t, database, watch.Schema)
 	run := func(statement string) {
 		t.Helper()
 		must.Do(t, db.Write(t.Context(), func(tx *ledger.Tx) error {
@@ -54,14 +49,7 @@ func TestKilledInTheMiddle(t *testing.T) {
 	run("CREATE FUNCTION held() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN WHILE EXISTS (SELECT 1 FROM hold) LOOP PERFORM pg_sleep(0.05); END LOOP; RETURN NEW; END'")
 	run(fmt.Sprintf("CREATE TRIGGER held BEFORE INSERT ON chain_events FOR EACH ROW WHEN (NEW.block_number > %d) EXECUTE FUNCTION held()", blocks))
 	run(fmt.Sprintf("CREATE TRIGGER held BEFORE INSERT ON sink_cursors FOR EACH ROW WHEN (NEW.position > %d) EXECUTE FUNCTION held()", children))
-	count := func(query string) (n int64) {
-		t.Helper()
-		must.Do(t, db.Read(t.Context(), func(tx *ledger.Tx) error {
-			_, err := tx.One(t.Context(), query, nil, &n)
-			return err
-		}))
-		return n
-	}
+	count := func(query string) int64 { return must.Get(ledgertest.One[int64](t, db, query))(t) }
 	f := &fleet{t: t, db: db, members: map[string]*harness.Process{}, settings: []string{"DATABASE_URL=" + database, "WATCH_FILE=" + plan(t, chain.URL, "redis://"+redis.Addr()+"/events")}}
 	f.start("a")
 	for _, table := range []string{"chain_events", "sink_cursors"} {
@@ -103,16 +91,8 @@ func TestKilledInTheMiddle(t *testing.T) {
 func deliveries(t *testing.T, redis *redistest.Server) map[string]int {
 	t.Helper()
 	times := map[string]int{}
-	watchtest.Until(t, "the stream is read", func() (bool, error) {
-		entries, err := redis.Client().XRange(t.Context(), "events", "-", "+").Result()
-		for _, entry := range entries {
-			var e watch.Event
-			if err := json.Unmarshal([]byte(entry.Values["event"].(string)), &e); err != nil {
-				return false, err
-			}
-			times[e.Event+" "+e.Delivery]++
-		}
-		return err == nil, err
-	})
+	for _, e := range must.Get(messages(t, redis, "events"))(t) {
+		times[e.Event+" "+e.Delivery]++
+	}
 	return times
 }

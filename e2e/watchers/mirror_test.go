@@ -1,7 +1,6 @@
 package watchers
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -79,29 +78,22 @@ func TestMirrorNodeTellsWhatTheRelayTells(t *testing.T) {
 			"WATCH_SINKS=redis://" + redis.Addr() + "/" + name, "WATCH_ADDRESS=off", "PRETTY_LOGS_ENABLED=false",
 		}}.Start(t)
 	}
-	messages := func(stream string, want int) map[string]watch.Event {
+	told := func(stream string, want int) map[string]watch.Event {
 		t.Helper()
 		var got map[string]watch.Event
 		watchtest.Until(t, fmt.Sprintf("%s has handed on %d messages", stream, want), func() (bool, error) {
 			got = map[string]watch.Event{}
-			entries, err := redis.Client().XRange(t.Context(), stream, "-", "+").Result()
-			if err != nil {
-				return false, err
+			events, err := messages(t, redis, stream)
+			for _, e := range events {
+				got[e.Delivery] = e
 			}
-			for _, entry := range entries {
-				var e watch.Event
-				if err := json.Unmarshal([]byte(entry.Values["event"].(string)), &e); err != nil {
-					return false, err
-				}
-				got[entry.Values["id"].(string)] = e
-			}
-			return len(got) >= want, errors.New(fmt.Sprint(len(got)))
+			return err == nil && len(got) >= want, errors.Join(errors.New(fmt.Sprint(len(got))), err)
 		})
 		return got
 	}
 	same := func(want int) {
 		t.Helper()
-		relay, mirror := messages("relay", want), messages("mirror", want)
+		relay, mirror := told("relay", want), told("mirror", want)
 		if diff := cmp.Diff(relay, mirror); diff != "" || len(relay) != want {
 			t.Fatalf("%d messages; relay and mirror node differ:\n%s", len(relay), diff)
 		}

@@ -18,6 +18,7 @@ import (
 
 	"lockstep/e2e/harness"
 	"lockstep/internal/ledger"
+	"lockstep/internal/ledgertest"
 	"lockstep/internal/must"
 	"lockstep/internal/proctest"
 	"lockstep/internal/redistest"
@@ -52,15 +53,11 @@ func TestOlderEnvironment(t *testing.T) {
 		watchtest.Until(t, strings.Join(told, ", "), func() (bool, error) {
 			got = got[:0]
 			seen := map[string]bool{} // a message comes again where the answer of Redis was late
-			entries, err := redis.Client().XRange(t.Context(), "events", "-", "+").Result()
+			events, err := messages(t, redis, "events")
 			if err != nil {
 				return false, err
 			}
-			for _, entry := range entries {
-				var e watch.Event
-				if err := json.Unmarshal([]byte(entry.Values["event"].(string)), &e); err != nil {
-					return false, err
-				}
+			for _, e := range events {
 				key := fmt.Sprint(e.Address, e.Seq)
 				if seen[key] {
 					continue
@@ -105,24 +102,12 @@ func TestOlderEnvironment(t *testing.T) {
 	wait("-Approved@4", "-EscrowDeployed@3")
 	nonce := must.Get(chain.NonceAt(t.Context(), chain.payer(), nil))(t)
 	chain.nonce = nonce
+	db := ledgertest.At(t, database)
 	registry := func(want ...string) {
 		t.Helper()
-		db, err := ledger.Open(t.Context(), database)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = db.Close() }()
-		var got []string
-		err = db.Read(t.Context(), func(tx *ledger.Tx) error {
-			return tx.Query(t.Context(), "SELECT address || ' ' || status || ' ' || payer || ' ' || payee || ' ' || amount || ' ' || discovered_block_number FROM escrow_registry WHERE chain_id = $1 ORDER BY discovered_block_number", []any{int64(anvilID)}, func(r ledger.Row) error {
-				var line string
-				err := r.Scan(&line)
-				got = append(got, line)
-				return err
-			})
-		})
-		if diff := cmp.Diff(want, got); diff != "" || err != nil {
-			t.Fatal(diff, err)
+		got := ledgertest.List[string](t, db, "SELECT address || ' ' || status || ' ' || payer || ' ' || payee || ' ' || amount || ' ' || discovered_block_number FROM escrow_registry WHERE chain_id = $1 ORDER BY discovered_block_number", int64(anvilID))
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatal(diff)
 		}
 	}
 	line := func(escrow common.Address, status string, block int) string {
@@ -151,10 +136,8 @@ func TestOlderEnvironment(t *testing.T) {
 			return got == want, errors.Join(errors.New(got), err)
 		})
 	}
-	heartbeat(t, database, "http://127.0.0.1:"+port)
+	heartbeat(t, db, "http://127.0.0.1:"+port)
 	process.Stop()
-	db := must.Get(ledger.Open(t.Context(), database))(t)
-	defer func() { _ = db.Close() }()
 	for query, want := range map[string]int64{
 		"SELECT COUNT(*) FROM processed_events WHERE event_type IN ('Approved', 'Released') AND processed_by_instance = 'older' AND processed_at > 0 AND block_number > 6":                                                2,
 		"SELECT COUNT(*) FROM processed_events WHERE contract_address = '" + again.Hex() + "' AND event_id LIKE '0x%:%'":                                                                                                  2,
@@ -162,12 +145,7 @@ func TestOlderEnvironment(t *testing.T) {
 		"SELECT COUNT(*) FROM escrow_records WHERE status = 'released' AND amount = '1000' AND created_at <= updated_at":                                                                                                  1,
 		"SELECT COUNT(*) FROM escrow_registry WHERE last_monitored_block = 8 AND discovered_at > 0":                                                                                                                       2,
 	} {
-		var got int64
-		err := db.Read(t.Context(), func(tx *ledger.Tx) error {
-			_, err := tx.One(t.Context(), query, nil, &got)
-			return err
-		})
-		if err != nil || got != want {
+		if got, err := ledgertest.One[int64](t, db, query); err != nil || got != want {
 			t.Errorf("%s: %d, want %d, %v", query, got, want, err)
 		}
 	}
@@ -175,17 +153,11 @@ func TestOlderEnvironment(t *testing.T) {
 
 // heartbeat holds the age of the last heartbeat against the row that the process writes with each: it grows with the row's age, is never
 // more, and begins anew with the next row.
-func heartbeat(t *testing.T, database, url string) {
+func heartbeat(t *testing.T, db *ledger.DB, url string) {
 	t.Helper()
-	db := must.Get(ledger.Open(t.Context(), database))(t)
-	defer func() { _ = db.Close() }()
 	var written int64
-	row := func() (at int64, err error) {
-		err = db.Read(t.Context(), func(tx *ledger.Tx) error {
-			_, err := tx.One(t.Context(), "SELECT last_heartbeat FROM relayer_instances", nil, &at)
-			return err
-		})
-		return at, err
+	row := func() (int64, error) {
+		return ledgertest.One[int64](t, db, "SELECT last_heartbeat FROM relayer_instances")
 	}
 	// look reads the metric between two looks at the same row.
 	look := func(what string, holds func(age float64) bool) {

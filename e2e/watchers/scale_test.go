@@ -12,6 +12,7 @@ import (
 
 	"lockstep/e2e/harness"
 	"lockstep/internal/ledger"
+	"lockstep/internal/ledgertest"
 	"lockstep/internal/must"
 	"lockstep/internal/pgtest"
 	"lockstep/internal/redistest"
@@ -24,15 +25,11 @@ func owners(t *testing.T, db *ledger.DB, names []string) (map[string]string, boo
 	t.Helper()
 	list, used := map[string]string{}, map[string]bool{}
 	complete := true
-	must.Do(t, db.Read(t.Context(), func(tx *ledger.Tx) error {
-		return tx.Query(t.Context(), "SELECT c.unit, COALESCE(l.owner, '') FROM cursors c LEFT JOIN leases l ON l.name = c.unit WHERE c.unit LIKE 'shard:%'", nil, func(r ledger.Row) error {
-			var unit, owner string
-			err := r.Scan(&unit, &owner)
-			name, _, _ := strings.Cut(owner, "/")
-			list[unit], used[name] = name, true
-			return err
-		})
-	}))
+	rows := must.Get(ledgertest.Pairs[string, string](t, db, "SELECT c.unit, COALESCE(l.owner, '') FROM cursors c LEFT JOIN leases l ON l.name = c.unit WHERE c.unit LIKE 'shard:%'"))(t)
+	for unit, owner := range rows {
+		name, _, _ := strings.Cut(owner, "/")
+		list[unit], used[name] = name, true
+	}
 	for name := range used {
 		complete = complete && strings.Contains(" "+strings.Join(names, " ")+" ", " "+name+" ")
 	}
@@ -50,23 +47,15 @@ type look struct {
 // all tells whether every process has looked since this was empty, and has found nothing to do.
 func (l looks) all(t *testing.T, db *ledger.DB, names []string) bool {
 	t.Helper()
-	must.Do(t, db.Read(t.Context(), func(tx *ledger.Tx) error {
-		return tx.Query(t.Context(), "SELECT instance_id, last_heartbeat FROM nodes", nil, func(r ledger.Row) error {
-			var name string
-			var at int64
-			if err := r.Scan(&name, &at); err != nil {
-				return err
-			}
-			switch of := l[name]; {
-			case of == nil:
-				l[name] = &look{last: at}
-			case of.last != at:
-				of.last = at
-				of.times++
-			}
-			return nil
-		})
-	}))
+	for name, at := range must.Get(ledgertest.Pairs[string, int64](t, db, "SELECT instance_id, last_heartbeat FROM nodes"))(t) {
+		switch of := l[name]; {
+		case of == nil:
+			l[name] = &look{last: at}
+		case of.last != at:
+			of.last = at
+			of.times++
+		}
+	}
 	for _, name := range names {
 		if l[name] == nil || l[name].times < 2 { // the first row may be of an earlier look
 			return false
@@ -84,13 +73,8 @@ func TestFleetGrowsAndShrinks(t *testing.T) {
 	database := pgtest.Start(t).Database()
 	f := &fleet{t: t, members: map[string]*harness.Process{}, settings: []string{"DATABASE_URL=" + database, "WATCH_FILE=" + plan(t, chain.URL, "redis://"+redis.Addr()+"/events")}}
 	names := strings.Fields("a b c d e f g h i j")
-	for n := 1; n <= children; n++ {
-		chain.Emit(watchtest.Emitter(0), deployed, watchtest.Word(watchtest.Emitter(n)), watchtest.Number(int64(n)))
-	}
-	chain.Commit()
-	db := must.Get(ledger.Open(t.Context(), database))(t)
-	defer func() { _ = db.Close() }()
-	must.Do(t, db.Migrate(t.Context(), watch.Schema))
+	family(chain, children)
+	db := ledgertest.At(t, database, watch.Schema)
 	var before map[string]string
 	for _, count := range []int{2, 3, 4, 5, 6, 7, 8, 9, 10, 9} {
 		processes := max(count, len(f.members)) // before or after, whichever is more
@@ -154,10 +138,7 @@ func TestFixedPartitions(t *testing.T) {
 		}
 		f.start(name)
 	}
-	for n := 1; n <= children; n++ {
-		chain.Emit(watchtest.Emitter(0), deployed, watchtest.Word(watchtest.Emitter(n)), watchtest.Number(int64(n)))
-	}
-	chain.Commit()
+	family(chain, children)
 	for n := 1; n <= children; n++ {
 		chain.Emit(watchtest.Emitter(n), approved, watchtest.Word(common.Address{1}))
 	}
@@ -167,8 +148,7 @@ func TestFixedPartitions(t *testing.T) {
 		return f.members["a"].Log.Has("no living process has these partitions")
 	})
 	start("b", 1)
-	db := must.Get(ledger.Open(t.Context(), database))(t)
-	defer func() { _ = db.Close() }()
+	db := ledgertest.At(t, database)
 	want := scan(t, chain)
 	stored(t, db, want)
 	handedOn(t, redis, want)

@@ -85,10 +85,7 @@ func TestSinksComeBack(t *testing.T) {
 		"WATCH_WEBHOOK_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo=",
 	}}
 	f.start("a")
-	for n := 1; n <= children; n++ {
-		chain.Emit(watchtest.Emitter(0), deployed, watchtest.Word(watchtest.Emitter(n)), watchtest.Number(int64(n)))
-	}
-	chain.Commit()
+	family(chain, children)
 	watchtest.Until(t, "the first events", func() (bool, error) { n := hooks.inOrder(t); return n == children, fmt.Errorf("%d", n) })
 
 	hooks.setDown(true)

@@ -25,6 +25,7 @@ import (
 	"lockstep/internal/access"
 	"lockstep/internal/lease"
 	"lockstep/internal/ledger"
+	"lockstep/internal/ledgertest"
 	"lockstep/internal/must"
 	"lockstep/internal/secret"
 	"lockstep/watch"
@@ -88,11 +89,7 @@ func signature(t *testing.T, text string) *decode.Signature {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	db := must.Get(ledger.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "watch.db")))(t)
-	t.Cleanup(func() { _ = db.Close() })
-	for _, schema := range []ledger.Schema{watch.Schema, access.Schema} {
-		must.Do(t, db.Migrate(t.Context(), schema))
-	}
+	db := ledgertest.Open(t, watch.Schema, access.Schema)
 	chain := watchtest.New(t, 4)
 	return &world{t: t, chain: chain, db: db, keys: access.New(db, "", ""), book: &book{}, endpoints: []secret.String{secret.String(chain.URL)}}
 }
@@ -191,12 +188,8 @@ func (w *world) until(what string, holds func() (bool, string)) {
 func (w *world) noted() {
 	w.t.Helper()
 	watchtest.Until(w.t, "the sink's position is stored", func() (bool, error) {
-		waiting := -1
-		err := w.db.Read(w.t.Context(), func(tx *ledger.Tx) error {
-			_, err := tx.One(w.t.Context(), "SELECT COUNT(*) FROM outbox o LEFT JOIN sink_cursors c ON c.unit = o.subject WHERE o.id > COALESCE(c.position, 0)", nil, &waiting)
-			return err
-		})
-		return waiting == 0, errors.Join(fmt.Errorf("%d messages", waiting), err)
+		waiting, err := ledgertest.One[int](w.t, w.db, "SELECT COUNT(*) FROM outbox o LEFT JOIN sink_cursors c ON c.unit = o.subject WHERE o.id > COALESCE(c.position, 0)")
+		return err == nil && waiting == 0, errors.Join(fmt.Errorf("%d messages", waiting), err)
 	})
 }
 
