@@ -90,34 +90,37 @@ const (
 // Request is what a caller hands over. Amounts are in the chain's smallest unit; nil means
 // that the caller did not say.
 type Request struct {
-	Tenant         string // who asks; idempotency keys and reads are apart by tenant
-	Chain          string
-	IdempotencyKey string // "" for none
+	Tenant         string `db:"tenant"` // who asks; idempotency keys and reads are apart by tenant
+	Chain          string `db:"chain"`
+	IdempotencyKey string `db:"idem_key"` // "" for none
 	Body           []byte // what the caller sent, for comparing under the same key; nil: the fields below
-	Origin         Origin
+	Origin         Origin `db:"origin"`
 
-	To         string // "" deploys a contract
-	Value      *big.Int
-	Data       []byte
+	To         string   `db:"to_account"` // "" deploys a contract
+	Value      *big.Int `db:"value,0"`
+	Data       []byte   `db:"data"`
 	Actions    []byte   // as JSON instead of Data, on a chain whose driver is a Composer
 	Calling    *Calling `json:",omitempty"` // instead of Data, on a chain whose driver is an Encoder
-	Extra      Extra    `json:",omitzero"`
-	Gas        uint64   // 0: estimated
-	Speed      string
-	MaxFee     *big.Int // per gas
-	MaxTip     *big.Int // per gas
-	Simulate   string   // "latest" (default), "pending" or "off", which needs Gas
-	ValidUntil int64    // microseconds since 1970; 0: for ever
+	Extra      Extra    `json:",omitzero" db:"extra"`
+	Gas        uint64   `db:"gas"` // 0: estimated
+	Speed      string   `db:"speed"`
+	MaxFee     *big.Int `db:"max_fee"`     // per gas
+	MaxTip     *big.Int `db:"max_tip"`     // per gas
+	Simulate   string   `db:"simulate"`    // "latest" (default), "pending" or "off", which needs Gas
+	ValidUntil int64    `db:"valid_until"` // microseconds since 1970; 0: for ever
 
-	Pool       string
-	Pin        string // a signer
-	OrderKey   string
-	ShardKey   string
-	OnFailure  string
-	KeepTrying bool // never cancelled for its age alone
+	Pool       string `db:"pool"`
+	Pin        string `db:"pin"` // a signer
+	OrderKey   string `db:"order_key"`
+	ShardKey   string `db:"shard_key"`
+	OnFailure  string `db:"on_failure"`
+	KeepTrying bool   `db:"keep_trying"` // never cancelled for its age alone
 
-	Subject, Actor, Method, RequestID string
-	Metadata                          json.RawMessage
+	Subject   string          `db:"subject"`
+	Actor     string          `db:"actor"`
+	Method    string          `db:"method"`
+	RequestID string          `db:"request_id"`
+	Metadata  json.RawMessage `db:"metadata"`
 }
 
 // Extra is what only some chains' transactions have. Their drivers read it.
@@ -137,26 +140,26 @@ func (e Extra) IsZero() bool {
 type Intent struct {
 	Request
 
-	ID       string
-	Seq      int64 // order of acceptance
-	Kind     Kind
-	BodyHash string
-	Status   Status
-	Final    bool   // the status never changes again
-	Waiting  string // why it does not move on, in words; "" when it does
+	ID       string `db:"id"`
+	Seq      int64  `db:"seq,serial"` // order of acceptance
+	Kind     Kind   `db:"kind"`
+	BodyHash string `db:"body_hash"`
+	Status   Status `db:"status"`
+	Final    bool   `db:"final"`   // the status never changes again
+	Waiting  string `db:"waiting"` // why it does not move on, in words; "" when it does
 
-	Signer    string // "" without a slot
-	Nonce     uint64 // valid with Signer
-	Hash      string // of the attempt that was mined, or else of the newest one
-	Replaces  string // the intent whose place this one takes
-	Cancel    bool   // a cancel was asked for and is on its way
-	Receipt   *Receipt
+	Signer    string   `db:"signer"`   // "" without a slot
+	Nonce     uint64   `db:"nonce"`    // valid with Signer
+	Hash      string   `db:"hash"`     // of the attempt that was mined, or else of the newest one
+	Replaces  string   `db:"replaces"` // the intent whose place this one takes
+	Cancel    bool     `db:"cancel"`   // a cancel was asked for and is on its way
+	Receipt   *Receipt `db:"receipt"`
 	Error     *Failure
-	Holds     []Hold
+	Holds     []Hold   `db:"holds"`
 	Claims    []string // what it carries and no other intent may, unless this one ended without being executed; see Screener
-	Accepted  int64    // microseconds since 1970, as all times
-	Updated   int64
-	FirstSent int64 // 0: nothing left the process yet
+	Accepted  int64    `db:"accepted_at"` // microseconds since 1970, as all times
+	Updated   int64    `db:"updated_at"`
+	FirstSent int64    `db:"first_sent"` // 0: nothing left the process yet
 }
 
 // Failure is why an intent failed or does not move on.
@@ -198,19 +201,21 @@ type Hold struct {
 
 // Slot is one nonce of one lane.
 type Slot struct {
-	Chain, Signer string
-	Nonce         uint64
-	Holder        Holder
-	Intent        string // of whom; for a fill, whose fault it is
-	Reservation   string
-	Cost          *big.Int // the most that it may take from the signer's balance; nil: nothing
-	Signed        bool     // an attempt was ever signed for it
-	Consumed      string   // hash of the transaction that used the nonce; "" while none is known
-	Block         uint64
-	BlockHash     string
-	Final         bool
-	AssignedAt    int64
-	SentAt        int64 // first send
+	Chain       string   `db:"chain"`
+	Era         int64    `db:"era"` // of the chain
+	Signer      string   `db:"signer"`
+	Nonce       uint64   `db:"nonce"`
+	Holder      Holder   `db:"holder"`
+	Intent      string   `db:"intent"` // of whom; for a fill, whose fault it is
+	Reservation string   `db:"reservation"`
+	Cost        *big.Int `db:"cost,0"`   // the most that it may take from the signer's balance; nil: nothing
+	Signed      bool     `db:"signed"`   // an attempt was ever signed for it
+	Consumed    string   `db:"consumed"` // hash of the transaction that used the nonce; "" while none is known
+	Block       uint64   `db:"block"`
+	BlockHash   string   `db:"block_hash"`
+	Final       bool     `db:"final"`
+	AssignedAt  int64    `db:"assigned_at"`
+	SentAt      int64    `db:"sent_at"` // first send
 }
 
 // Holder tells who a slot is for.
@@ -252,31 +257,33 @@ const (
 
 // Attempt is one signed transaction for a slot. Its bytes never change.
 type Attempt struct {
-	Chain, Signer string
-	Nonce         uint64
-	Hash          string
-	Version       int // 1, 2, 3 … within the slot
-	Intent        string
-	Purpose       Purpose
-	Raw           []byte
-	Tag           string // what the driver needs to send the same bytes again (Hedera: id and node)
-	Fees          Fees
-	Gas           uint64
-	State         AttemptState
-	Ambiguous     bool // it was offered at least once without a definite answer
-	SignedAt      int64
-	SentAt        int64 // last offer
-	Offers        int
-	RefusedAt     int64 // since when all answers are firm refusals or lost; 0: none is such a refusal, or it was taken
-	Error         *Failure
-	Term          int64
+	Chain     string  `db:"chain"`
+	Era       int64   `db:"era"` // of the chain
+	Signer    string  `db:"signer"`
+	Nonce     uint64  `db:"nonce"`
+	Hash      string  `db:"hash"`
+	Version   int     `db:"version"` // 1, 2, 3 … within the slot
+	Intent    string  `db:"intent"`
+	Purpose   Purpose `db:"purpose"`
+	Raw       []byte  `db:"raw"`
+	Tag       string  `db:"tag"` // what the driver needs to send the same bytes again (Hedera: id and node)
+	Fees      Fees
+	Gas       uint64       `db:"gas"`
+	State     AttemptState `db:"state"`
+	Ambiguous bool         `db:"ambiguous"` // it was offered at least once without a definite answer
+	SignedAt  int64        `db:"signed_at"`
+	SentAt    int64        `db:"sent_at"` // last offer
+	Offers    int          `db:"offers"`
+	RefusedAt int64        `db:"refused_at"` // since when all answers are firm refusals or lost; 0: none is such a refusal, or it was taken
+	Error     *Failure
+	Term      int64 `db:"term"`
 }
 
 // Fees are what a transaction pays per gas. Tip is nil for a legacy transaction, whose
 // price is Max.
 type Fees struct {
-	Max *big.Int
-	Tip *big.Int
+	Max *big.Int `db:"max_fee,0"`
+	Tip *big.Int `db:"tip"`
 }
 
 // Transaction is all that is known of an intent.

@@ -73,28 +73,29 @@ type Query struct {
 
 // Lane is one (chain, signer): its row in signer_chains and what is counted from slots.
 type Lane struct {
-	Chain, Signer string
-	Tenant        string   // who brought it, if it is not Ours
-	Ours          bool     // this fleet holds its key; otherwise its callers sign
-	Pools         []string // of the settings of processes that live, and of operators
-	Holders       []string // processes that live and have its key
-	Absent        bool     // it is Ours, and no process that lives has its key
-	Enabled       bool
-	PausedReason  string
-	Draining      bool
-	Halted        string // why nothing may be signed until an operator reconciles
-	Known         bool   // its nonce was once read from the chain
-	Era           int64
-	ChainNonce    uint64 // the account's next nonce as far as is known: when it was last asked for, or by what is in blocks since
-	NextNonce     uint64
-	Delegated     bool
-	Balance       *big.Int // nil: never read
-	MinBalance    *big.Int
-	Streak        int
-	LastError     string
-	LastSeen      int64 // when its owner last had the chain's nonce, or its word that it took something
-	Assigned      int64 // how many slots it ever got, for round-robin
-	LockUntil     int64
+	Chain        string   `db:"chain"`
+	Signer       string   `db:"signer"`
+	Tenant       string   `db:"tenant"` // who brought it, if it is not Ours
+	Ours         bool     `db:"ours"`   // this fleet holds its key; otherwise its callers sign
+	Pools        []string `db:"pools"`  // of the settings of processes that live, and of operators
+	Holders      []string // processes that live and have its key
+	Absent       bool     // it is Ours, and no process that lives has its key
+	Enabled      bool     `db:"enabled"`
+	PausedReason string   `db:"paused_reason"`
+	Draining     bool     `db:"draining"`
+	Halted       string   `db:"halted"` // why nothing may be signed until an operator reconciles
+	Known        bool     `db:"known"`  // its nonce was once read from the chain
+	Era          int64    `db:"era"`
+	ChainNonce   uint64   `db:"chain_nonce"` // the account's next nonce as far as is known: when it was last asked for, or by what is in blocks since
+	NextNonce    uint64   `db:"next_nonce"`
+	Delegated    bool     `db:"delegated"`
+	Balance      *big.Int `db:"balance"` // nil: never read
+	MinBalance   *big.Int `db:"min_balance,0"`
+	Streak       int      `db:"error_streak"`
+	LastError    string   `db:"last_error"`
+	LastSeen     int64    `db:"last_seen"` // when its owner last had the chain's nonce, or its word that it took something
+	Assigned     int64    `db:"assigned"`  // how many slots it ever got, for round-robin
+	LockUntil    int64    `db:"lock_until"`
 
 	Locked  bool          // a caller has it alone: LockUntil has not passed, by the database's clock
 	Unseen  time.Duration // since LastSeen, by the database's clock; 0 if the lane was never seen
@@ -149,11 +150,11 @@ type LaneStore interface {
 
 // ChainState is what the ledger remembers of a chain.
 type ChainState struct {
-	Identity    string
-	Era         int64
-	Halted      string
-	FinalNumber uint64
-	FinalHash   string
+	Identity    string `db:"identity"`
+	Era         int64  `db:"era"`
+	Halted      string `db:"halted"`
+	FinalNumber uint64 `db:"final_number"`
+	FinalHash   string `db:"final_hash"`
 }
 
 // Observation is what an owner saw.
@@ -288,11 +289,17 @@ type Queued struct {
 
 // Reservation is a nonce that a caller holds who signs for itself.
 type Reservation struct {
-	ID, Chain, Signer, Tenant string
-	Nonce                     uint64
-	Status                    string // held, used, recycled, expired
-	Created, Expires          int64
-	LockID                    string // of Lock alone
+	ID      string `db:"id"`
+	Chain   string `db:"chain"`
+	Era     int64  `db:"era"` // of the chain
+	Signer  string `db:"signer"`
+	Tenant  string `db:"tenant"`
+	Nonce   uint64 `db:"nonce"`
+	Status  string `db:"status"` // held, used, recycled, expired
+	Created int64  `db:"created_at"`
+	Expires int64  `db:"expires_at"`
+	Holds   []Hold `db:"holds"` // that a fill of the nonce is charged to
+	LockID  string // of Lock alone
 }
 
 // ReservationStore keeps reservations. They need no owner: the lane's row makes them atomic.

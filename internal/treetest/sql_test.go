@@ -48,6 +48,8 @@ func TestVariableQueriesAreFound(t *testing.T) {
 		`func f() { g("a = $1") }; func g(where string) { tx.Query(ctx, "SELECT "+where, nil, nil) }`:                      false,
 		`func f() { w := func(c string) { list = append(list, c) }; w("a"); tx.One(ctx, strings.Join(list, " AND ")) }`:    false,
 		`func f(name string) { tx.Exec(ctx, "SELECT '"+name+"'") }; func g() { f(r.Name) }`:                                true,
+		`func f() { tx.Exec(ctx, "SELECT "+ledger.Names[row]("")+" FROM rows") }`:                                          false,
+		`func f() { tx.Exec(ctx, "SELECT "+other.Names[row]("")+" FROM rows") }`:                                           true,
 		`func f() { tx.Exec(ctx, "SELECT "+r.Name) }`:                                                                      true,
 		`func f() { tx.Exec(ctx, fmt.Sprintf("SELECT '%s'", r.Name)) }`:                                                    true,
 		`func f() { tx.Exec(ctx, fmt.Sprint(r.Name)) }`:                                                                    true,
@@ -72,6 +74,7 @@ var written = map[string]string{
 	"strconv.Itoa": "numbers", "strconv.FormatInt": "numbers", "len": "a number",
 	"statements": "the program's own files of migrations", "Sanitize": "a quoted name",
 	"quoted": "a quoted name", "literal": "a quoted text",
+	"ledger.Names": "columns, of a record's tags", "namesOf": "the same", "assigned": "the same",
 }
 
 // combined are functions whose answers are as constant as all they are given.
@@ -178,6 +181,9 @@ func base(e ast.Expr) string {
 
 // full is the name with its package, or what is before it.
 func full(e ast.Expr) string {
+	if generic, ok := e.(*ast.IndexExpr); ok {
+		e = generic.X
+	}
 	if s, ok := e.(*ast.SelectorExpr); ok {
 		if x, ok := s.X.(*ast.Ident); ok {
 			return x.Name + "." + s.Sel.Name

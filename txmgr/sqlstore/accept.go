@@ -234,25 +234,27 @@ func (s *Store) ByKey(ctx context.Context, tenant, key, body string) (*txmgr.Int
 
 // budget is one row of the table spend.
 type budget struct {
-	scope, day    string
-	held, settled *big.Int
+	Scope   string   `db:"scope"`
+	Day     string   `db:"day"`
+	Held    *big.Int `db:"held,0"`
+	Settled *big.Int `db:"settled,0"`
+}
+
+// spent reads one, of zeros if there is none.
+func spent(ctx context.Context, tx *ledger.Tx, scope, day, lock string) (*budget, error) {
+	b := &budget{Scope: scope, Day: day, Held: new(big.Int), Settled: new(big.Int)}
+	return b, tx.Query(ctx, "SELECT "+ledger.Names[budget]("")+" FROM spend WHERE scope = $1 AND day = $2"+lock, []any{scope, day}, func(r ledger.Row) error { return ledger.Scan(r, b) })
 }
 
 func spendRow(ctx context.Context, tx *ledger.Tx, scope, day string) (*budget, error) {
 	if _, err := tx.Exec(ctx, "INSERT INTO spend (scope, day, held, settled) VALUES ($1, $2, '0', '0') ON CONFLICT (scope, day) DO NOTHING", scope, day); err != nil {
 		return nil, err
 	}
-	b := &budget{scope: scope, day: day}
-	found, err := tx.One(ctx, "SELECT held, settled FROM spend WHERE scope = $1 AND day = $2"+tx.ForUpdate(), []any{scope, day}, number{&b.held}, number{&b.settled})
-	if err == nil && !found {
-		err = errors.New("a row of spend is gone")
-	}
-	return b, err
+	return spent(ctx, tx, scope, day, tx.ForUpdate())
 }
 
 func (b *budget) save(ctx context.Context, tx *ledger.Tx) error {
-	_, err := tx.Exec(ctx, "UPDATE spend SET held = $3, settled = $4 WHERE scope = $1 AND day = $2", b.scope, b.day, zero(b.held), zero(b.settled))
-	return err
+	return ledger.Put(ctx, tx, "spend", "scope day", []*budget{b})
 }
 
 // hold takes the budgets of new intents, row by row in one order.
@@ -264,14 +266,14 @@ func hold(ctx context.Context, tx *ledger.Tx, list []*txmgr.Intent) error {
 	sortHolds(all)
 	var b *budget
 	for n, h := range all {
-		if n == 0 || h.Scope != b.scope || h.Day != b.day {
+		if n == 0 || h.Scope != b.Scope || h.Day != b.Day {
 			var err error
 			if b, err = spendRow(ctx, tx, h.Scope, h.Day); err != nil {
 				return err
 			}
 		}
-		b.held.Add(b.held, h.Amount)
-		if h.Limit != nil && new(big.Int).Add(b.held, b.settled).Cmp(h.Limit) > 0 {
+		b.Held.Add(b.Held, h.Amount)
+		if h.Limit != nil && new(big.Int).Add(b.Held, b.Settled).Cmp(h.Limit) > 0 {
 			return fmt.Errorf("%w: %s on %s", txmgr.ErrBudget, h.Scope, h.Day)
 		}
 		if n+1 < len(all) && all[n+1].Scope == h.Scope && all[n+1].Day == h.Day {
@@ -290,20 +292,7 @@ func sortHolds(list []txmgr.Hold) {
 
 // settle ends the holds of an intent that has got its fate, and charges what it cost.
 func settle(ctx context.Context, tx *ledger.Tx, i *row, cost *big.Int) error {
-	holds := slices.Clone(i.Holds)
-	sortHolds(holds)
-	for _, h := range holds {
-		b, err := spendRow(ctx, tx, h.Scope, h.Day)
-		if err != nil {
-			return err
-		}
-		b.held.Sub(b.held, h.Amount)
-		b.settled.Add(b.settled, cost)
-		if err := b.save(ctx, tx); err != nil {
-			return err
-		}
-	}
-	return nil
+	return spend(ctx, tx, i.Holds, cost, true)
 }
 
 // charge adds to what an intent has cost, for fills that it caused.
@@ -316,28 +305,25 @@ func charge(ctx context.Context, tx *ledger.Tx, id string, cost *big.Int) error 
 		return err
 	}
 	i := list[0]
-	extra, _ := new(big.Int).SetString(i.extra, 10)
-	if extra == nil {
-		extra = new(big.Int)
-	}
-	if _, err := tx.Exec(ctx, "UPDATE intents SET extra_cost = $2 WHERE id = $1", id, extra.Add(extra, cost).String()); err != nil {
+	i.Caused.Add(i.Caused, cost)
+	if _, err := ledger.Update(ctx, tx, "intents", "id", "extra_cost", list); err != nil {
 		return err
 	}
-	return spend(ctx, tx, i.Holds, cost)
+	return spend(ctx, tx, i.Holds, cost, false)
 }
 
 // chargeReserved charges the fill of a nonce to whom it was reserved for last.
 func chargeReserved(ctx context.Context, tx *ledger.Tx, fill *txmgr.Attempt, cost *big.Int) error {
-	var holds []txmgr.Hold
-	_, err := tx.One(ctx, `SELECT r.holds FROM reservations r JOIN signer_chains l ON l.chain = r.chain AND l.signer = r.signer AND l.era = r.era
-		WHERE r.chain = $1 AND r.signer = $2 AND r.nonce = $3 ORDER BY r.created_at DESC LIMIT 1`, []any{fill.Chain, fill.Signer, int64(fill.Nonce)}, jsonText{&holds})
-	if err != nil || cost.Sign() == 0 {
+	list, err := reservationsWhere(ctx, tx, `chain = $1 AND signer = $2 AND nonce = $3 AND era = (SELECT l.era FROM signer_chains l WHERE l.chain = $1 AND l.signer = $2)
+		ORDER BY created_at DESC LIMIT 1`, fill.Chain, fill.Signer, int64(fill.Nonce))
+	if err != nil || len(list) == 0 || cost.Sign() == 0 {
 		return err
 	}
-	return spend(ctx, tx, holds, cost)
+	return spend(ctx, tx, list[0].Holds, cost, false)
 }
 
-func spend(ctx context.Context, tx *ledger.Tx, on []txmgr.Hold, cost *big.Int) error {
+// spend charges budgets. At the end of an intent it also gives back what was held for it.
+func spend(ctx context.Context, tx *ledger.Tx, on []txmgr.Hold, cost *big.Int, ends bool) error {
 	holds := slices.Clone(on)
 	sortHolds(holds)
 	for _, h := range holds {
@@ -345,7 +331,10 @@ func spend(ctx context.Context, tx *ledger.Tx, on []txmgr.Hold, cost *big.Int) e
 		if err != nil {
 			return err
 		}
-		b.settled.Add(b.settled, cost)
+		b.Settled.Add(b.Settled, cost)
+		if ends {
+			b.Held.Sub(b.Held, h.Amount)
+		}
 		if err := b.save(ctx, tx); err != nil {
 			return err
 		}

@@ -97,7 +97,7 @@ func (s *Store) AcceptReplacement(ctx context.Context, tenant, old string, inten
 			if i.Kind == txmgr.KindRaw || lane == nil || !lane.Ours {
 				return txmgr.ErrNotPossible
 			}
-			intent.Status, intent.Signer, intent.Nonce, era = txmgr.StatusAssigned, i.Signer, i.Nonce, i.era
+			intent.Status, intent.Signer, intent.Nonce, era = txmgr.StatusAssigned, i.Signer, i.Nonce, i.Era
 			signed = i.Status != txmgr.StatusAssigned
 		default:
 			return fmt.Errorf("%w: %s", txmgr.ErrTooLate, i.Status)

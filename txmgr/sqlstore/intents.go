@@ -2,9 +2,9 @@ package sqlstore
 
 import (
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"math/big"
 
 	"lockstep/internal/ledger"
 	"lockstep/txmgr"
@@ -13,66 +13,53 @@ import (
 // row is an intent with the columns that only the store knows.
 type row struct {
 	*txmgr.Intent
-	era   int64
-	extra string // what fills and cancels that it caused have cost, in decimal
+	failure
+	Era    int64    `db:"era"`
+	Caused *big.Int `db:"extra_cost,0"` // what fills and cancels that it caused have cost
 }
 
-const intentColumns = `seq, id, tenant, chain, kind, origin, idem_key, body_hash, to_account, value, data, gas, speed,
-	max_fee, max_tip, simulate, valid_until, pool, pin, order_key, shard_key, on_failure, keep_trying, subject, actor, method,
-	request_id, metadata, status, final, waiting, signer, nonce, era, hash, replaces, cancel, receipt, error_class, error,
-	holds, extra_cost, accepted_at, updated_at, first_sent, extra`
+// failure is an error as columns have it.
+type failure struct {
+	Class   string `db:"error_class"`
+	Message string `db:"error"`
+}
+
+func failureOf(f *txmgr.Failure) (out failure) {
+	if f != nil {
+		out = failure(*f)
+	}
+	return out
+}
+
+// failed is the other way.
+func (f failure) failed() *txmgr.Failure {
+	if f.Class == "" {
+		return nil
+	}
+	return (*txmgr.Failure)(&f)
+}
+
+// intentChanges are the columns that change in an intent's life.
+const intentChanges = "status final waiting signer nonce era hash cancel receipt error_class error extra_cost updated_at first_sent"
 
 func scanIntent(r ledger.Row, more ...any) (*row, error) {
-	i := &txmgr.Intent{}
-	out := &row{Intent: i}
-	var data, metadata string
-	var gas, nonce int64
-	var failure txmgr.Failure
-	receipt := new(txmgr.Receipt)
-	targets := append([]any{
-		&i.Seq, &i.ID, &i.Tenant, &i.Chain, &i.Kind, &i.Origin, &i.IdempotencyKey, &i.BodyHash, &i.To,
-		number{&i.Value},
-		&data, &gas, &i.Speed,
-		number{&i.MaxFee},
-		number{&i.MaxTip},
-		&i.Simulate, &i.ValidUntil, &i.Pool, &i.Pin, &i.OrderKey, &i.ShardKey, &i.OnFailure, &i.KeepTrying,
-		&i.Subject, &i.Actor, &i.Method, &i.RequestID, &metadata, &i.Status, &i.Final, &i.Waiting, &i.Signer, &nonce, &out.era, &i.Hash, &i.Replaces,
-		&i.Cancel,
-		jsonText{receipt},
-		&failure.Class, &failure.Message,
-		jsonText{&i.Holds},
-		&out.extra, &i.Accepted, &i.Updated, &i.FirstSent,
-		jsonText{&i.Extra},
-	}, more...)
-	if err := r.Scan(targets...); err != nil {
+	out := &row{Intent: &txmgr.Intent{}}
+	if err := ledger.Scan(r, out, more...); err != nil {
 		return nil, fmt.Errorf("read an intent: %w", err)
 	}
-	var err error
-	if i.Data, err = hex.DecodeString(data); err != nil {
-		return nil, fmt.Errorf("read an intent's data: %w", err)
-	}
-	i.Gas, i.Nonce = uint64(gas), uint64(nonce)
-	if metadata != "" {
-		i.Metadata = json.RawMessage(metadata)
-	}
-	if receipt.Hash != "" {
-		i.Receipt = receipt
-	}
-	if failure.Class != "" {
-		i.Error = &failure
-	}
+	out.Error = out.failed()
 	return out, nil
 }
 
 // intentsWhere reads intents; the condition and what follows it is part of the program.
 func intentsWhere(ctx context.Context, tx *ledger.Tx, condition string, args ...any) ([]*row, error) {
-	return ledger.All(ctx, tx, "SELECT "+intentColumns+" FROM intents WHERE "+condition, args, func(r ledger.Row) (*row, error) { return scanIntent(r) })
+	return ledger.All(ctx, tx, "SELECT "+ledger.Names[row]("")+" FROM intents WHERE "+condition, args, func(r ledger.Row) (*row, error) { return scanIntent(r) })
 }
 
 // intentsByID locks intents in the order of their numbers, whatever the order of the ids.
 func intentsByID(ctx context.Context, tx *ledger.Tx, ids []string) (map[string]*row, error) {
 	found := map[string]*row{}
-	_, err := ledger.In(ctx, tx, "SELECT "+intentColumns+" FROM intents WHERE id IN %s ORDER BY seq"+tx.ForUpdate(), nil, ids, func(r ledger.Row) error {
+	_, err := ledger.In(ctx, tx, "SELECT "+ledger.Names[row]("")+" FROM intents WHERE id IN %s ORDER BY seq"+tx.ForUpdate(), nil, ids, func(r ledger.Row) error {
 		i, err := scanIntent(r)
 		if err == nil {
 			found[i.ID] = i
@@ -84,47 +71,24 @@ func intentsByID(ctx context.Context, tx *ledger.Tx, ids []string) (map[string]*
 
 // insertIntents stores new intents and sets their numbers.
 func insertIntents(ctx context.Context, tx *ledger.Tx, now int64, list []*txmgr.Intent, era int64) error {
-	byID := map[string]*txmgr.Intent{}
-	_, err := ledger.Values(ctx, tx, `INSERT INTO intents (id, tenant, chain, kind, origin, idem_key, body_hash, to_account, value, data, gas, speed,
-		max_fee, max_tip, simulate, valid_until, pool, pin, order_key, shard_key, on_failure, keep_trying, subject, actor, method,
-		request_id, metadata, status, signer, nonce, era, hash, replaces, holds, accepted_at, updated_at, extra) VALUES %s RETURNING id, seq`, list,
-		func(i *txmgr.Intent) []any {
-			i.Accepted, i.Updated = now, now
-			byID[i.ID] = i
-			return []any{
-				i.ID, i.Tenant, i.Chain, string(i.Kind), string(i.Origin), i.IdempotencyKey, i.BodyHash, i.To, zero(i.Value),
-				hex.EncodeToString(i.Data), int64(i.Gas), i.Speed, decimal(i.MaxFee), decimal(i.MaxTip), i.Simulate, i.ValidUntil, i.Pool, i.Pin,
-				i.OrderKey, i.ShardKey, i.OnFailure, i.KeepTrying, i.Subject, i.Actor, i.Method, i.RequestID, string(i.Metadata), string(i.Status),
-				i.Signer, int64(i.Nonce), era, i.Hash, i.Replaces, holdsText(i.Holds), now, now, extraText(i.Extra),
-			}
-		},
-		func(r ledger.Row) error {
-			var id string
-			var seq int64
-			err := r.Scan(&id, &seq)
-			if i := byID[id]; err == nil && i != nil {
-				i.Seq = seq
-			}
-			return err
-		})
+	byID, rows := map[string]*txmgr.Intent{}, make([]*row, len(list))
+	for n, i := range list {
+		i.Accepted, i.Updated = now, now
+		byID[i.ID], rows[n] = i, &row{Intent: i, Era: era}
+	}
+	err := ledger.Insert(ctx, tx, "intents", rows, "RETURNING id, seq", func(r ledger.Row) error {
+		var id string
+		var seq int64
+		err := r.Scan(&id, &seq)
+		if i := byID[id]; err == nil && i != nil {
+			i.Seq = seq
+		}
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("store intents: %w", err)
 	}
 	return nil
-}
-
-func extraText(e txmgr.Extra) string {
-	if e.IsZero() {
-		return ""
-	}
-	return asJSON(&e)
-}
-
-func holdsText(holds []txmgr.Hold) string {
-	if len(holds) == 0 {
-		return ""
-	}
-	return asJSON(&holds)
 }
 
 // saveIntents writes back what can change, and leaves an event for each.
@@ -140,20 +104,10 @@ func saveIntents(ctx context.Context, tx *ledger.Tx, now int64, list ...*row) er
 }
 
 func updateIntents(ctx context.Context, tx *ledger.Tx, now int64, list []*row) error {
-	n, err := ledger.Values(ctx, tx, `UPDATE intents SET status = v.column2, final = CAST(v.column3 AS BOOLEAN), waiting = v.column4, signer = v.column5, nonce = CAST(v.column6 AS BIGINT),
-		era = CAST(v.column7 AS BIGINT), hash = v.column8, cancel = CAST(v.column9 AS BOOLEAN), receipt = v.column10, error_class = v.column11, error = v.column12,
-		extra_cost = v.column13, updated_at = CAST(v.column14 AS BIGINT), first_sent = CAST(v.column15 AS BIGINT)
-		FROM (VALUES %s) AS v WHERE intents.id = v.column1`, list, func(i *row) []any {
-		i.Updated = now
-		var failure txmgr.Failure
-		if i.Error != nil {
-			failure = *i.Error
-		}
-		return []any{
-			i.ID, string(i.Status), i.Final, i.Waiting, i.Signer, int64(i.Nonce), i.era, i.Hash, i.Cancel,
-			asJSON(i.Receipt), failure.Class, failure.Message, i.extra, now, i.FirstSent,
-		}
-	}, nil)
+	for _, i := range list {
+		i.Updated, i.failure = now, failureOf(i.Error)
+	}
+	n, err := ledger.Update(ctx, tx, "intents", "id", intentChanges, list)
 	if err != nil {
 		return fmt.Errorf("update intents: %w", err)
 	}

@@ -13,34 +13,22 @@ import (
 	"lockstep/txmgr"
 )
 
-const laneColumns = `l.chain, l.signer, l.ours, l.pools, l.enabled, l.paused_reason, l.draining, l.halted, l.known, l.era, l.chain_nonce, l.next_nonce,
-	l.delegated, l.balance, l.min_balance, l.error_streak, l.last_error, l.last_seen, l.assigned, l.lock_until, l.tenant`
-
-func laneTargets(l *txmgr.Lane, pools *string, chain, next *int64) []any {
-	return []any{
-		&l.Chain, &l.Signer, &l.Ours, pools, &l.Enabled, &l.PausedReason, &l.Draining, &l.Halted, &l.Known, &l.Era, chain, next,
-		&l.Delegated,
-		number{&l.Balance},
-		number{&l.MinBalance},
-		&l.Streak, &l.LastError, &l.LastSeen, &l.Assigned, &l.LockUntil, &l.Tenant,
-	}
-}
-
-// laneRow locks a lane's row and returns it without what is counted.
+// laneRow locks a lane's row and returns it without what is counted. Its pools are those of an operator's word.
 func laneRow(ctx context.Context, tx *ledger.Tx, chain, signer string) (*txmgr.Lane, error) {
 	l := &txmgr.Lane{}
-	var pools string
-	var chainNonce, next int64
-	found, err := tx.One(ctx, "SELECT "+laneColumns+" FROM signer_chains l WHERE l.chain = $1 AND l.signer = $2"+tx.ForUpdate(),
-		[]any{chain, signer}, laneTargets(l, &pools, &chainNonce, &next)...)
-	if err != nil {
-		return nil, err
+	err := tx.Query(ctx, "SELECT "+ledger.Names[txmgr.Lane]("")+" FROM signer_chains WHERE chain = $1 AND signer = $2"+tx.ForUpdate(), []any{chain, signer},
+		func(r ledger.Row) error { return ledger.Scan(r, l) })
+	if err == nil && l.Chain == "" {
+		err = fmt.Errorf("%w: %s on chain %s", txmgr.ErrUnknownSigner, signer, chain)
 	}
-	if !found {
-		return nil, fmt.Errorf("%w: %s on chain %s", txmgr.ErrUnknownSigner, signer, chain)
-	}
-	l.Pools, l.ChainNonce, l.NextNonce = poolsOf(pools), uint64(chainNonce), uint64(next)
-	return l, nil
+	return l, err
+}
+
+// saveLane writes back what can change of a lane that laneRow has locked.
+func saveLane(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane) error {
+	_, err := ledger.Update(ctx, tx, "signer_chains", "chain signer", "ours pools enabled paused_reason draining halted known chain_nonce next_nonce delegated balance"+
+		" min_balance error_streak last_error last_seen assigned", []*txmgr.Lane{lane})
+	return err
 }
 
 func lanesWhere(ctx context.Context, tx *ledger.Tx, condition string, args ...any) ([]*txmgr.Lane, error) {
@@ -50,7 +38,7 @@ func lanesWhere(ctx context.Context, tx *ledger.Tx, condition string, args ...an
 	}
 	args = append(args, now)
 	var list []*txmgr.Lane
-	query := `SELECT ` + laneColumns + `,
+	query := `SELECT ` + ledger.Names[txmgr.Lane]("l.") + `,
 		(SELECT count(*) FROM slots s WHERE s.chain = l.chain AND s.era = l.era AND s.signer = l.signer AND NOT s.final AND s.consumed = ''
 			AND s.holder <> 'free'),
 		(SELECT coalesce(min(s.assigned_at), 0) FROM slots s WHERE s.chain = l.chain AND s.era = l.era AND s.signer = l.signer AND NOT s.final AND s.consumed = ''),
@@ -63,12 +51,9 @@ func lanesWhere(ctx context.Context, tx *ledger.Tx, condition string, args ...an
 		` WHERE ` + condition + ` ORDER BY l.chain, l.created_at, l.signer`
 	err = tx.Query(ctx, query, args, func(r ledger.Row) error {
 		l := &txmgr.Lane{}
-		var pools string
-		var chainNonce, next int64
 		var committed float64 // of numbers with 78 digits, which neither database adds up in the same way
-		err := r.Scan(append(laneTargets(l, &pools, &chainNonce, &next), &l.Pending, &l.Oldest, &l.Gaps, &committed, &l.Owner, &l.Term)...)
+		err := ledger.Scan(r, l, &l.Pending, &l.Oldest, &l.Gaps, &committed, &l.Owner, &l.Term)
 		l.Committed, _ = big.NewFloat(committed).Int(nil)
-		l.Pools, l.ChainNonce, l.NextNonce = poolsOf(pools), uint64(chainNonce), uint64(next)
 		l.Locked = locked(l, now)
 		if l.LastSeen > 0 {
 			l.Unseen = time.Duration(max(now-l.LastSeen, 0)) * time.Microsecond
@@ -116,12 +101,12 @@ func addLane(ctx context.Context, tx *ledger.Tx, now int64, lane txmgr.Lane) err
 	if _, err := tx.Exec(ctx, "INSERT INTO signers (signer, created_at) VALUES ($1, $2) ON CONFLICT (signer) DO NOTHING", lane.Signer, now); err != nil {
 		return err
 	}
-	state, _, err := chainRow(ctx, tx, lane.Chain)
+	state, err := chainRow(ctx, tx, lane.Chain)
 	if err != nil {
 		return err
 	}
-	n, err := tx.Exec(ctx, `INSERT INTO signer_chains (chain, signer, ours, pools, era, created_at, tenant) VALUES ($1, $2, $3, $4, $5, $6, $7)
-		ON CONFLICT (chain, signer) DO NOTHING`, lane.Chain, lane.Signer, lane.Ours, poolsText(lane.Pools), state.Era, now, lane.Tenant)
+	n, err := tx.Exec(ctx, `INSERT INTO signer_chains (chain, signer, ours, era, created_at, tenant) VALUES ($1, $2, $3, $4, $5, $6)
+		ON CONFLICT (chain, signer) DO NOTHING`, lane.Chain, lane.Signer, lane.Ours, state.Era, now, lane.Tenant)
 	if err != nil {
 		return err
 	}
@@ -138,13 +123,16 @@ func addLane(ctx context.Context, tx *ledger.Tx, now int64, lane txmgr.Lane) err
 		}
 		return nil
 	}
-	old, err := laneRow(ctx, tx, lane.Chain, lane.Signer)
+	row, err := laneRow(ctx, tx, lane.Chain, lane.Signer)
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, "UPDATE signer_chains SET ours = TRUE, pools = $3 WHERE chain = $1 AND signer = $2 AND (NOT ours OR pools <> $3)",
-		lane.Chain, lane.Signer, poolsText(union(old.Pools, lane.Pools)))
-	return err
+	pools := union(row.Pools, lane.Pools)
+	if row.Ours && len(pools) == len(row.Pools) {
+		return nil
+	}
+	row.Ours, row.Pools = true, pools
+	return saveLane(ctx, tx, row)
 }
 
 // asleep reports whether a lane, whose row is locked, is one that nobody has looked after.
@@ -171,8 +159,8 @@ func wakeLane(ctx context.Context, tx *ledger.Tx, now int64, lane txmgr.Lane) er
 	if old, err := asleep(ctx, tx, now, row); err != nil || !old {
 		return err
 	}
-	_, err = tx.Exec(ctx, "UPDATE signer_chains SET known = FALSE WHERE chain = $1 AND signer = $2", lane.Chain, lane.Signer)
-	return err
+	row.Known = false
+	return saveLane(ctx, tx, row)
 }
 
 func union(list, more []string) []string {
@@ -184,21 +172,28 @@ func union(list, more []string) []string {
 	return list
 }
 
+// keyholder is what a process says of a lane whose key it has.
+type keyholder struct {
+	Instance string   `db:"instance"`
+	Chain    string   `db:"chain"`
+	Signer   string   `db:"signer"`
+	Pools    []string `db:"pools"`
+}
+
 // Hold says of which lanes a process has the key.
 func (s *Store) Hold(ctx context.Context, instance string, lanes []txmgr.Lane) error {
 	return s.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
 		if _, err := tx.Exec(ctx, "DELETE FROM keyholders WHERE instance = $1", instance); err != nil {
 			return err
 		}
-		for _, lane := range lanes {
+		list := make([]*keyholder, len(lanes))
+		for n, lane := range lanes {
 			if err := addLane(ctx, tx, now, txmgr.Lane{Chain: lane.Chain, Signer: lane.Signer, Ours: true}); err != nil {
 				return err
 			}
-			if _, err := tx.Exec(ctx, "INSERT INTO keyholders (instance, chain, signer, pools) VALUES ($1, $2, $3, $4)", instance, lane.Chain, lane.Signer, poolsText(lane.Pools)); err != nil {
-				return err
-			}
+			list[n] = &keyholder{instance, lane.Chain, lane.Signer, lane.Pools}
 		}
-		return nil
+		return ledger.Insert(ctx, tx, "keyholders", list, "", nil)
 	})
 }
 
@@ -210,38 +205,34 @@ func addHolders(ctx context.Context, tx *ledger.Tx, list []*txmgr.Lane, conditio
 		at[[2]string{l.Chain, l.Signer}] = l
 		l.Absent = l.Ours
 	}
-	query := `SELECT l.chain, l.signer, l.instance, l.pools, n.name IS NOT NULL AS lives FROM keyholders l LEFT JOIN leases n ON n.name = 'node:txm:' || l.instance
+	query := `SELECT ` + ledger.Names[keyholder]("l.") + `, n.name IS NOT NULL AS lives FROM keyholders l LEFT JOIN leases n ON n.name = 'node:txm:' || l.instance
 		AND n.owner <> '' AND n.expires_at > $` + fmt.Sprint(len(args)) + " WHERE " + condition + " ORDER BY lives DESC, l.instance"
 	return tx.Query(ctx, query, args, func(r ledger.Row) error {
-		var chain, signer, instance, pools string
+		var k keyholder
 		var lives bool
-		if err := r.Scan(&chain, &signer, &instance, &pools, &lives); err != nil {
+		if err := ledger.Scan(r, &k, &lives); err != nil {
 			return err
 		}
-		switch l := at[[2]string{chain, signer}]; {
+		switch l := at[[2]string{k.Chain, k.Signer}]; {
 		case l == nil:
 		case lives:
-			l.Absent, l.Holders, l.Pools = false, append(l.Holders, instance), union(l.Pools, poolsOf(pools))
+			l.Absent, l.Holders, l.Pools = false, append(l.Holders, k.Instance), union(l.Pools, k.Pools)
 		case l.Absent:
-			l.Pools = union(l.Pools, poolsOf(pools))
+			l.Pools = union(l.Pools, k.Pools)
 		}
 		return nil
 	})
 }
 
-func chainRow(ctx context.Context, tx *ledger.Tx, chain string) (state txmgr.ChainState, found bool, err error) {
-	var number int64
-	found, err = tx.One(ctx, "SELECT identity, era, halted, final_number, final_hash FROM chains WHERE chain = $1", []any{chain},
-		&state.Identity, &state.Era, &state.Halted, &number, &state.FinalHash)
-	state.FinalNumber = uint64(number)
-	return state, found, err
+func chainRow(ctx context.Context, tx *ledger.Tx, chain string) (state txmgr.ChainState, err error) {
+	err = tx.Query(ctx, "SELECT "+ledger.Names[txmgr.ChainState]("")+" FROM chains WHERE chain = $1", []any{chain}, func(r ledger.Row) error { return ledger.Scan(r, &state) })
+	return state, err
 }
 
 // Chain returns what is remembered of a chain.
 func (s *Store) Chain(ctx context.Context, chain string) (txmgr.ChainState, error) {
 	return ledger.ReadOf(ctx, s.db, func(tx *ledger.Tx) (txmgr.ChainState, error) {
-		state, _, err := chainRow(ctx, tx, chain)
-		return state, err
+		return chainRow(ctx, tx, chain)
 	})
 }
 
@@ -262,11 +253,7 @@ func (s *Store) NoteChain(ctx context.Context, chain string, state txmgr.ChainSt
 
 // Observe notes what an owner saw of its lane.
 func (s *Store) Observe(ctx context.Context, f lease.Fence, chain, signer string, o txmgr.Observation) error {
-	return s.fenced(ctx, f, func(tx *ledger.Tx, now int64) error {
-		l, err := laneRow(ctx, tx, chain, signer)
-		if err != nil {
-			return err
-		}
+	return s.owned(ctx, f, chain, signer, func(tx *ledger.Tx, now int64, l *txmgr.Lane) error {
 		if o.ChainNonce != nil {
 			l.ChainNonce = *o.ChainNonce
 		}
@@ -296,11 +283,7 @@ func (s *Store) Observe(ctx context.Context, f lease.Fence, chain, signer string
 		if o.ChainNonce != nil || o.Succeeded {
 			l.LastSeen = now
 		}
-		_, err = tx.Exec(ctx, `UPDATE signer_chains SET chain_nonce = $3, next_nonce = $4, known = $5, balance = $6, delegated = $7, error_streak = $8,
-			last_error = $9, halted = $10, enabled = $11, paused_reason = $12, last_seen = $13 WHERE chain = $1 AND signer = $2`,
-			chain, signer, int64(l.ChainNonce), int64(l.NextNonce), l.Known, decimal(l.Balance), l.Delegated, int64(l.Streak), l.LastError, l.Halted,
-			l.Enabled, l.PausedReason, l.LastSeen)
-		return err
+		return saveLane(ctx, tx, l)
 	})
 }
 
@@ -336,9 +319,7 @@ func (s *Store) Operate(ctx context.Context, chain, signer, actor string, o txmg
 		if o.Pools != nil {
 			l.Pools = o.Pools
 		}
-		_, err = tx.Exec(ctx, `UPDATE signer_chains SET enabled = $3, paused_reason = $4, draining = $5, min_balance = $6, error_streak = $7, pools = $8
-			WHERE chain = $1 AND signer = $2`, chain, signer, l.Enabled, l.PausedReason, l.Draining, zero(l.MinBalance), int64(l.Streak), poolsText(l.Pools))
-		if err != nil {
+		if err := saveLane(ctx, tx, l); err != nil {
 			return err
 		}
 		return audit(ctx, tx, now, actor, "signer.operate", chain+"/"+signer, asJSON(&o))

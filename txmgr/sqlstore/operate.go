@@ -58,14 +58,14 @@ func killsOf(ctx context.Context, tx *ledger.Tx) (map[string]string, error) {
 // ResetChain begins a new era of a chain.
 func (s *Store) ResetChain(ctx context.Context, chain, actor, identity string, era int64) error {
 	return s.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
-		if old, _, err := chainRow(ctx, tx, chain); err != nil || old.Era != era {
+		if old, err := chainRow(ctx, tx, chain); err != nil || old.Era != era {
 			return cmp.Or(err, txmgr.ErrStale)
 		}
 		if _, err := tx.Exec(ctx, `INSERT INTO chains (chain, identity, era) VALUES ($1, $2, 1) ON CONFLICT (chain) DO UPDATE SET
 			identity = excluded.identity, era = chains.era + 1, halted = '', final_number = 0, final_hash = ''`, chain, identity); err != nil {
 			return err
 		}
-		state, _, err := chainRow(ctx, tx, chain)
+		state, err := chainRow(ctx, tx, chain)
 		if err != nil {
 			return err
 		}
@@ -104,18 +104,19 @@ func (s *Store) Reconcile(ctx context.Context, chain, signer, actor string, next
 		if err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, `UPDATE signer_chains SET halted = '', known = TRUE, error_streak = 0, next_nonce = CASE WHEN next_nonce < $3 THEN $3 ELSE next_nonce END,
-			last_seen = $4 WHERE chain = $1 AND signer = $2`, chain, signer, int64(adopted), now); err != nil {
+		halted, before := lane.Halted, lane.NextNonce
+		lane.Halted, lane.Known, lane.Streak, lane.LastSeen, lane.NextNonce = "", true, 0, now, max(before, adopted)
+		if err := saveLane(ctx, tx, lane); err != nil {
 			return err
 		}
 		var slots []*txmgr.Slot
-		for nonce := max(next, lane.NextNonce); nonce < adopted; nonce++ {
+		for nonce := max(next, before); nonce < adopted; nonce++ {
 			slots = append(slots, &txmgr.Slot{Nonce: nonce, Holder: txmgr.HolderForeign, AssignedAt: now})
 		}
 		if err := saveSlots(ctx, tx, lane, slots...); err != nil {
 			return err
 		}
-		body := map[string]any{"halted": lane.Halted, "from": lane.NextNonce, "to": adopted, "adopted": len(slots)}
+		body := map[string]any{"halted": halted, "from": before, "to": adopted, "adopted": len(slots)}
 		return audit(ctx, tx, now, actor, "signer.reconcile", chain+"/"+signer, asJSON(&body))
 	})
 	if err != nil {
@@ -126,10 +127,9 @@ func (s *Store) Reconcile(ctx context.Context, chain, signer, actor string, next
 
 // Spent returns what a scope holds and has settled on a day.
 func (s *Store) Spent(ctx context.Context, scope, day string) (held, settled *big.Int, err error) {
-	err = s.db.Read(ctx, func(tx *ledger.Tx) error {
-		held, settled = new(big.Int), new(big.Int)
-		_, err := tx.One(ctx, "SELECT held, settled FROM spend WHERE scope = $1 AND day = $2", []any{scope, day}, number{&held}, number{&settled})
-		return err
-	})
-	return held, settled, err
+	b, err := ledger.ReadOf(ctx, s.db, func(tx *ledger.Tx) (*budget, error) { return spent(ctx, tx, scope, day, "") })
+	if err != nil {
+		return nil, nil, err
+	}
+	return b.Held, b.Settled, nil
 }

@@ -75,14 +75,14 @@ func (s *Store) Assign(ctx context.Context, f lease.Fence, chain, signer string,
 			lane.Assigned++
 			slot.Holder, slot.Intent, slot.Reservation, slot.AssignedAt, slot.SentAt = txmgr.HolderIntent, id, "", now, 0
 			slot.Cost = p.Cost
-			i.Status, i.Signer, i.Nonce, i.era, i.Waiting = txmgr.StatusAssigned, signer, slot.Nonce, lane.Era, ""
+			i.Status, i.Signer, i.Nonce, i.Era, i.Waiting = txmgr.StatusAssigned, signer, slot.Nonce, lane.Era, ""
 			slots, changed = append(slots, slot), append(changed, i)
 			done = append(done, txmgr.Assignment{Intent: i.Intent, Slot: *slot})
 		}
 		if len(done) == 0 {
 			return nil
 		}
-		if err := saveCounters(ctx, tx, lane); err != nil {
+		if err := saveLane(ctx, tx, lane); err != nil {
 			return err
 		}
 		if err := saveSlots(ctx, tx, lane, slots...); err != nil {
@@ -91,12 +91,6 @@ func (s *Store) Assign(ctx context.Context, f lease.Fence, chain, signer string,
 		return saveIntents(ctx, tx, now, changed...)
 	})
 	return done, err
-}
-
-func saveCounters(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane) error {
-	_, err := tx.Exec(ctx, "UPDATE signer_chains SET next_nonce = $3, assigned = $4 WHERE chain = $1 AND signer = $2",
-		lane.Chain, lane.Signer, int64(lane.NextNonce), lane.Assigned)
-	return err
 }
 
 func laneKilled(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane) (bool, error) {
@@ -395,7 +389,10 @@ func (s *Store) Stuck(ctx context.Context, f lease.Fence, id, why string, fees t
 		}
 		body := noticeOf(i.Intent)
 		if fees.Max != nil {
-			body.Needs = &needs{MaxFee: decimal(fees.Max), MaxTip: decimal(fees.Tip)}
+			body.Needs = &needs{MaxFee: fees.Max.String()}
+		}
+		if fees.Tip != nil {
+			body.Needs.MaxTip = fees.Tip.String()
 		}
 		return tx.Emit(ctx, ledger.Event{Topic: topic, Subject: i.ID, Kind: "tx.stuck", Body: asJSON(&body), At: now})
 	})

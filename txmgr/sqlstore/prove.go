@@ -55,8 +55,7 @@ func noteNonce(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, next uint64
 		return nil
 	}
 	lane.ChainNonce = next
-	_, err := tx.Exec(ctx, "UPDATE signer_chains SET chain_nonce = $3 WHERE chain = $1 AND signer = $2", lane.Chain, lane.Signer, int64(next))
-	return err
+	return saveLane(ctx, tx, lane)
 }
 
 // slotCase is a slot with all that is decided with it.
@@ -191,7 +190,7 @@ func decide(i *row, winner *txmgr.Attempt, receipt *txmgr.Receipt, attempts []*t
 		i.Status, i.Hash, i.Receipt = txmgr.StatusConfirmed, winner.Hash, receipt
 	case mine:
 		i.Status, i.Hash, i.Receipt = txmgr.StatusReverted, winner.Hash, receipt
-		i.Error = &txmgr.Failure{Class: "reverted", Message: failure(receipt)}
+		i.Error = &txmgr.Failure{Class: "reverted", Message: whyFailed(receipt)}
 	case i.Replaces != "":
 		i.Status = txmgr.StatusCancelled
 		i.Error = &txmgr.Failure{Class: "superseded", Message: "another transaction of its slot was mined"}
@@ -200,7 +199,7 @@ func decide(i *row, winner *txmgr.Attempt, receipt *txmgr.Receipt, attempts []*t
 	}
 }
 
-func failure(receipt *txmgr.Receipt) string {
+func whyFailed(receipt *txmgr.Receipt) string {
 	const text = "the transaction was executed and failed"
 	if receipt.Reason == "" {
 		return text
@@ -247,7 +246,7 @@ func (c *slotCase) foreign(ctx context.Context, tx *ledger.Tx, p txmgr.Proof) er
 
 // requeue makes an intent accepted again. Its attempts stay with the slot that they were for.
 func requeue(i *row, why string) {
-	i.Status, i.Signer, i.Nonce, i.era, i.Hash, i.Receipt, i.Waiting = txmgr.StatusAccepted, "", 0, 0, "", nil, why
+	i.Status, i.Signer, i.Nonce, i.Era, i.Hash, i.Receipt, i.Waiting = txmgr.StatusAccepted, "", 0, 0, "", nil, why
 }
 
 // Unmine takes back what a reorganisation has undone.
@@ -381,7 +380,7 @@ func trim(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane) error {
 	if lane.NextNonce == before {
 		return nil
 	}
-	return saveCounters(ctx, tx, lane)
+	return saveLane(ctx, tx, lane)
 }
 
 // Requeue takes an intent out of its slot whose attempts can never execute.
@@ -449,7 +448,7 @@ func (s *Store) Foreign(ctx context.Context, f lease.Fence, chain, signer string
 			return err
 		}
 		lane.NextNonce += uint64(len(list))
-		if err := saveCounters(ctx, tx, lane); err != nil {
+		if err := saveLane(ctx, tx, lane); err != nil {
 			return err
 		}
 		return audit(ctx, tx, now, f.Owner, "nonce.foreign", chain+"/"+signer, fmt.Sprintf(`{"first":%d,"count":%d}`, first, len(list)))

@@ -88,7 +88,7 @@ func rawSlot(ctx context.Context, tx *ledger.Tx, now int64, lane *txmgr.Lane, in
 		}
 		lane.NextNonce++
 		slot = &txmgr.Slot{Nonce: attempt.Nonce, Holder: txmgr.HolderIntent, Intent: intent.ID}
-		return slot, 1, saveCounters(ctx, tx, lane)
+		return slot, 1, saveLane(ctx, tx, lane)
 	}
 	if slot.Consumed != "" || slot.Final {
 		return nil, 0, conflict(ctx, tx, lane, attempt.Nonce, true)

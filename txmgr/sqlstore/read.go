@@ -113,9 +113,8 @@ func (s *Store) Queue(ctx context.Context, chain string, after int64, limit int,
 		(SELECT CASE WHEN p.final AND p.status IN ('reverted', 'failed', 'cancelled', 'expired') AND p.updated_at >= i.accepted_at THEN p.id ELSE '' END
 			FROM intents p WHERE i.order_key <> '' AND i.on_failure = 'stop' AND p.chain = i.chain AND p.tenant = i.tenant
 			AND p.order_key = i.order_key AND p.seq < i.seq ORDER BY p.seq DESC LIMIT 1)`
-	columns := "i." + strings.Join(strings.FieldsFunc(intentColumns, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\t' }), ", i.")
 	return ledger.ReadOf(ctx, s.db, func(tx *ledger.Tx) ([]*txmgr.Queued, error) {
-		return ledger.All(ctx, tx, "SELECT "+columns+predecessors+" FROM intents i WHERE i.chain = $1 AND i.signer = '' AND NOT i.final AND i.status = 'accepted' AND i.seq > $3 ORDER BY i.seq LIMIT $2",
+		return ledger.All(ctx, tx, "SELECT "+ledger.Names[row]("i.")+predecessors+" FROM intents i WHERE i.chain = $1 AND i.signer = '' AND NOT i.final AND i.status = 'accepted' AND i.seq > $3 ORDER BY i.seq LIMIT $2",
 			[]any{chain, limit, after}, func(r ledger.Row) (*txmgr.Queued, error) {
 				var live, failed *string
 				i, err := scanIntent(r, &live, &failed)
@@ -170,7 +169,7 @@ func (s *Store) Line(ctx context.Context, chain, signer string) (*txmgr.Line, er
 		if line.Now, err = tx.Now(ctx); err != nil {
 			return err
 		}
-		if line.Identity, _, err = chainRow(ctx, tx, chain); err != nil {
+		if line.Identity, err = chainRow(ctx, tx, chain); err != nil {
 			return err
 		}
 		slots, err := slotsWhere(ctx, tx, line.Lane, "NOT final", "")

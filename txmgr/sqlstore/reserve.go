@@ -11,18 +11,11 @@ import (
 	"lockstep/txmgr"
 )
 
-const reservationColumns = "id, chain, signer, tenant, nonce, status, created_at, expires_at"
-
-func scanReservation(r ledger.Row) (*txmgr.Reservation, error) {
-	v := &txmgr.Reservation{}
-	var nonce int64
-	err := r.Scan(&v.ID, &v.Chain, &v.Signer, &v.Tenant, &nonce, &v.Status, &v.Created, &v.Expires)
-	v.Nonce = uint64(nonce)
-	return v, err
-}
-
 func reservationsWhere(ctx context.Context, tx *ledger.Tx, condition string, args ...any) ([]*txmgr.Reservation, error) {
-	return ledger.All(ctx, tx, "SELECT "+reservationColumns+" FROM reservations WHERE "+condition, args, scanReservation)
+	return ledger.All(ctx, tx, "SELECT "+ledger.Names[txmgr.Reservation]("")+" FROM reservations WHERE "+condition, args, func(r ledger.Row) (*txmgr.Reservation, error) {
+		v := &txmgr.Reservation{}
+		return v, ledger.Scan(r, v)
+	})
 }
 
 // wanted is one call that wants a nonce, with what became of it.
@@ -84,7 +77,8 @@ func reserve(ctx context.Context, tx *ledger.Tx, now int64, lane *txmgr.Lane, al
 	if err != nil {
 		return err
 	}
-	slots := make([]*txmgr.Slot, 0, len(allowed))
+	var slots []*txmgr.Slot
+	var given []*txmgr.Reservation
 	for _, want := range allowed {
 		slot := &txmgr.Slot{Nonce: lane.NextNonce}
 		if len(free) > 0 {
@@ -94,23 +88,20 @@ func reserve(ctx context.Context, tx *ledger.Tx, now int64, lane *txmgr.Lane, al
 		}
 		lane.Assigned++
 		v := &txmgr.Reservation{
-			ID: uuid.NewString(), Chain: lane.Chain, Signer: lane.Signer, Tenant: want.tenant, Nonce: slot.Nonce, Status: "held", Created: now, Expires: now + want.ttl,
+			ID: uuid.NewString(), Chain: lane.Chain, Era: lane.Era, Signer: lane.Signer, Tenant: want.tenant, Nonce: slot.Nonce, Status: "held", Created: now, Expires: now + want.ttl,
+			Holds: want.holds,
 		}
-		want.taken = v
+		want.taken, given = v, append(given, v)
 		slot.Holder, slot.Intent, slot.Reservation, slot.AssignedAt = txmgr.HolderReservation, "", v.ID, now
 		slots = append(slots, slot)
 	}
-	if err := saveCounters(ctx, tx, lane); err != nil {
+	if err := saveLane(ctx, tx, lane); err != nil {
 		return err
 	}
 	if err := saveSlots(ctx, tx, lane, slots...); err != nil {
 		return err
 	}
-	_, err = ledger.Values(ctx, tx, "INSERT INTO reservations (id, chain, era, signer, nonce, tenant, status, created_at, expires_at, holds) VALUES %s", allowed, func(w *wanted) []any {
-		v := w.taken
-		return []any{v.ID, v.Chain, lane.Era, v.Signer, int64(v.Nonce), v.Tenant, v.Status, v.Created, v.Expires, holdsText(w.holds)}
-	}, nil)
-	return err
+	return ledger.Insert(ctx, tx, "reservations", given, "", nil)
 }
 
 // allowedReservations returns the calls that may have a nonce, and notes the others' errors.

@@ -4,10 +4,6 @@ import (
 	"context"
 	"embed"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"math/big"
-	"strings"
 
 	"lockstep/internal/ledger"
 	"lockstep/txmgr"
@@ -99,90 +95,11 @@ func (s *Store) Events(ctx context.Context, after int64, limit int) ([]ledger.Ev
 // Sequence gives committed events their cursors.
 func (s *Store) Sequence(ctx context.Context) (int64, error) { return s.db.Sequence(ctx) }
 
-// Big numbers are decimal text; "" is nil.
-
-func decimal(n *big.Int) string {
-	if n == nil {
-		return ""
-	}
-	return n.String()
-}
-
-// zero writes nil as 0, for columns that are never empty.
-func zero(n *big.Int) string {
-	if n == nil {
-		return "0"
-	}
-	return n.String()
-}
-
-type number struct{ to **big.Int }
-
-// Scan reads decimal text.
-func (n number) Scan(value any) error {
-	var text string
-	switch v := value.(type) {
-	case string:
-		text = v
-	case []byte:
-		text = string(v)
-	default:
-		return fmt.Errorf("a number is stored as %T", value)
-	}
-	if text == "" {
-		*n.to = nil
-		return nil
-	}
-	parsed, ok := new(big.Int).SetString(text, 10)
-	if !ok {
-		return errors.New("a stored number is not decimal")
-	}
-	*n.to = parsed
-	return nil
-}
-
-type jsonText struct{ to any }
-
-// Scan reads JSON text; "" leaves the target as it is.
-func (j jsonText) Scan(value any) error {
-	var text string
-	switch v := value.(type) {
-	case string:
-		text = v
-	case []byte:
-		text = string(v)
-	default:
-		return fmt.Errorf("JSON is stored as %T", value)
-	}
-	if text == "" {
-		return nil
-	}
-	return json.Unmarshal([]byte(text), j.to)
-}
-
-// asJSON writes a value as text; nil pointers and empty lists are "".
-func asJSON[T any](value *T) string {
-	if value == nil {
-		return ""
-	}
+// asJSON writes a value as text.
+func asJSON(value any) string {
 	text, err := json.Marshal(value)
 	if err != nil {
 		panic("a stored value cannot be encoded: " + err.Error()) // plain fields only
 	}
 	return string(text)
-}
-
-func poolsText(pools []string) string {
-	if len(pools) == 0 {
-		return ","
-	}
-	return "," + strings.Join(pools, ",") + ","
-}
-
-func poolsOf(text string) []string {
-	text = strings.Trim(text, ",")
-	if text == "" {
-		return nil
-	}
-	return strings.Split(text, ",")
 }

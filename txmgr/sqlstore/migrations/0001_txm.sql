@@ -21,7 +21,7 @@ CREATE TABLE signer_chains (
 	chain         TEXT NOT NULL,
 	signer        TEXT NOT NULL,
 	ours          BOOLEAN NOT NULL,
-	pools         TEXT NOT NULL DEFAULT ',', -- those of an operator's word, besides those of settings
+	pools         TEXT NOT NULL DEFAULT '', -- those of an operator's word, besides those of settings
 	enabled       BOOLEAN NOT NULL DEFAULT TRUE,
 	paused_reason TEXT NOT NULL DEFAULT '',
 	draining      BOOLEAN NOT NULL DEFAULT FALSE,
