@@ -53,12 +53,29 @@ var (
 
 // Key is an API key without its secret.
 type Key struct {
-	ID, Tenant, Label string
-	Role              Role
-	Networks          []string // from where it may be used; none: from everywhere
-	Created           int64    // microseconds since 1970
-	LastUsed          int64    // 0: never
-	Revoked           int64    // 0: it is valid
+	ID       string        `db:"id" json:"id"`
+	Tenant   string        `db:"tenant" json:"tenant,omitempty"`
+	Role     Role          `db:"role" json:"role"`
+	Label    string        `db:"label" json:"label,omitempty"`
+	Networks []string      `db:"networks" json:"networks,omitempty" doc:"From where it may be used; none: from everywhere."`
+	Created  ledger.Moment `db:"created_at" json:"createdAt,omitzero"`
+	LastUsed ledger.Moment `db:"last_used" json:"lastUsedAt,omitzero"`
+	Revoked  ledger.Moment `db:"revoked_at" json:"revokedAt,omitzero"`
+	// Token is for a surface that shows the key to who has made it.
+	Token string `json:"token,omitempty" doc:"The key itself; shown when it is made, and never again."`
+}
+
+// hashed is a key with what its token is found by.
+type hashed struct {
+	*Key
+	Hash string `db:"hash"`
+}
+
+// keysWhere reads keys; the condition and what follows it is part of the program.
+func keysWhere(ctx context.Context, tx *ledger.Tx, condition string, args ...any) ([]Key, error) {
+	return ledger.All(ctx, tx, "SELECT "+ledger.Names[Key]("")+" FROM api_keys WHERE "+condition, args, func(row ledger.Row) (key Key, err error) {
+		return key, ledger.Scan(row, &key)
+	})
 }
 
 const (
@@ -127,44 +144,35 @@ func (k *Keys) bearer(ctx context.Context, token string) (Caller, clientip.Netwo
 }
 
 func (k *Keys) read(ctx context.Context, hash string) (Caller, clientip.Networks, error) {
-	var id, tenant, role, from string
-	var now, used int64
-	var found bool
+	var now int64
+	var found []Key
 	err := k.db.Read(ctx, func(tx *ledger.Tx) (err error) {
-		if now, err = tx.Now(ctx); err != nil {
-			return err
+		if now, err = tx.Now(ctx); err == nil {
+			found, err = keysWhere(ctx, tx, "hash = $1 AND revoked_at = 0", hash)
 		}
-		found, err = tx.One(ctx, "SELECT id, tenant, role, networks, last_used FROM api_keys WHERE hash = $1 AND revoked_at = 0", []any{hash}, &id, &tenant, &role, &from, &used)
 		return err
 	})
 	switch {
 	case err != nil:
 		return Caller{}, nil, fmt.Errorf("read the key: %w", err)
-	case !found:
+	case len(found) == 0:
 		return Caller{}, nil, ErrUnauthorized
 	}
-	networks, err := clientip.Read(split(from))
+	key := found[0]
+	networks, err := clientip.Read(key.Networks)
 	if err != nil { // somebody has written into the table
-		return Caller{}, nil, fmt.Errorf("read the networks of key %s: %w", id, err)
+		return Caller{}, nil, fmt.Errorf("read the networks of key %s: %w", key.ID, err)
 	}
-	if now-used > useNoted.Microseconds() {
+	if now-int64(key.LastUsed) > useNoted.Microseconds() {
 		err := k.db.Write(ctx, func(tx *ledger.Tx) error {
-			_, err := tx.Exec(ctx, "UPDATE api_keys SET last_used = $1 WHERE id = $2", now, id)
+			_, err := tx.Exec(ctx, "UPDATE api_keys SET last_used = $1 WHERE id = $2", now, key.ID)
 			return err
 		})
 		if err != nil {
 			return Caller{}, nil, fmt.Errorf("note the key's use: %w", err)
 		}
 	}
-	return Caller{Name: id, Tenant: tenant, Role: Role(role)}, networks, nil
-}
-
-// split reads a list with commas; the empty text is the empty list.
-func split(text string) []string {
-	if text == "" {
-		return nil
-	}
-	return strings.Split(text, ",")
+	return Caller{Name: key.ID, Tenant: key.Tenant, Role: key.Role}, networks, nil
 }
 
 // Basic returns the caller of a user and password.
@@ -239,10 +247,8 @@ func (k *Keys) Create(ctx context.Context, tenant string, role Role, label strin
 		if count == 0 && !k.basic && (role != RoleAdmin || tenant != "") {
 			return ErrFirst
 		}
-		key.Created = now
-		_, err := tx.Exec(ctx, "INSERT INTO api_keys (id, tenant, hash, role, label, networks, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)",
-			key.ID, tenant, hashOf(token.Reveal()), string(role), label, strings.Join(key.Networks, ","), key.Created)
-		return err
+		key.Created = ledger.Moment(now)
+		return ledger.Insert(ctx, tx, "api_keys", []*hashed{{&key, hashOf(token.Reveal())}}, "", nil)
 	})
 	if err != nil {
 		return Key{}, "", err
@@ -254,12 +260,7 @@ func (k *Keys) Create(ctx context.Context, tenant string, role Role, label strin
 // List returns all keys, the oldest first.
 func (k *Keys) List(ctx context.Context) ([]Key, error) {
 	return ledger.ReadOf(ctx, k.db, func(tx *ledger.Tx) ([]Key, error) {
-		return ledger.All(ctx, tx, "SELECT id, tenant, label, role, networks, created_at, last_used, revoked_at FROM api_keys ORDER BY created_at, id", nil, func(row ledger.Row) (key Key, err error) {
-			var networks string
-			err = row.Scan(&key.ID, &key.Tenant, &key.Label, &key.Role, &networks, &key.Created, &key.LastUsed, &key.Revoked)
-			key.Networks = split(networks)
-			return key, err
-		})
+		return keysWhere(ctx, tx, "TRUE ORDER BY created_at, id")
 	})
 }
 

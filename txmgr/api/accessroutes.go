@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"lockstep/internal/access"
@@ -11,51 +12,28 @@ import (
 	"lockstep/txmgr/policy"
 )
 
-// Key is an API key without its secret.
-type Key struct {
-	ID        string      `json:"id"`
-	Tenant    string      `json:"tenant,omitempty"`
-	Role      access.Role `json:"role"`
-	Label     string      `json:"label,omitempty"`
-	Networks  []string    `json:"networks,omitempty" doc:"From where it may be used; none: from everywhere."`
-	CreatedAt *Moment     `json:"createdAt,omitempty"`
-	LastUsed  *Moment     `json:"lastUsedAt,omitempty"`
-	RevokedAt *Moment     `json:"revokedAt,omitempty"`
-	Token     string      `json:"token,omitempty" doc:"The key itself; shown when it is made, and never again."`
-}
-
-func viewKey(k access.Key) Key {
-	return Key{ID: k.ID, Tenant: k.Tenant, Role: k.Role, Label: k.Label, Networks: k.Networks, CreatedAt: moment(k.Created), LastUsed: moment(k.LastUsed), RevokedAt: moment(k.Revoked)}
-}
-
-type keyOut struct{ Body Key }
+type keyOut struct{ Body access.Key }
 
 type keysOut struct {
 	Body struct {
-		Keys []Key `json:"keys"`
+		Keys []access.Key `json:"keys" nullable:"false"`
 	}
 }
 
-// Policy is what requests may do.
-type Policy struct {
-	ID        string       `json:"id,omitempty" readOnly:"true"`
-	Tenant    string       `json:"tenant,omitempty" maxLength:"64" doc:"None: all tenants."`
-	Disabled  bool         `json:"disabled,omitempty"`
-	Rules     policy.Rules `json:"rules"`
-	CreatedAt *Moment      `json:"createdAt,omitempty" readOnly:"true"`
-	UpdatedAt *Moment      `json:"updatedAt,omitempty" readOnly:"true"`
-}
-
-type policyOut struct{ Body Policy }
+type policyOut struct{ Body policy.Policy }
 
 type policiesOut struct {
 	Body struct {
-		Policies []Policy `json:"policies"`
+		Policies []policy.Policy `json:"policies" nullable:"false"`
 	}
 }
 
-func viewPolicy(p policy.Policy) Policy {
-	return Policy{ID: p.ID, Tenant: p.Tenant, Disabled: !p.Enabled, Rules: p.Rules, CreatedAt: moment(p.Created), UpdatedAt: moment(p.Updated)}
+// full is a list that JSON has as one, also if it is empty.
+func full[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
 }
 
 // Budget is what a day's budget of a policy is used for.
@@ -94,20 +72,13 @@ func (s *Server) accessRoutes() {
 	},
 	) (*keyOut, error) {
 		key, token, err := s.Keys.Create(ctx, in.Body.Tenant, in.Body.Role, in.Body.Label, in.Body.Networks...)
-		if err != nil {
-			return nil, err
-		}
-		out := &keyOut{Body: viewKey(key)}
-		out.Body.Token = token.Reveal()
-		return out, nil
+		key.Token = token.Reveal()
+		return &keyOut{Body: key}, err
 	})
 	register(s, operation(access.RoleAdmin, http.MethodGet, "/v1/api-keys", "keys", "The API keys, without their tokens"), func(ctx context.Context, _ *struct{}) (*keysOut, error) {
 		list, err := s.Keys.List(ctx)
 		out := &keysOut{}
-		out.Body.Keys = make([]Key, 0, len(list))
-		for _, k := range list {
-			out.Body.Keys = append(out.Body.Keys, viewKey(k))
-		}
+		out.Body.Keys = full(list)
 		return out, err
 	})
 	revoke := operation(access.RoleAdmin, http.MethodDelete, "/v1/api-keys/{id}", "revokeKey", "End an API key", 404)
@@ -117,12 +88,12 @@ func (s *Server) accessRoutes() {
 
 	made := operation(access.RoleAdmin, http.MethodPost, "/v1/policies", "createPolicy", "Make a policy")
 	made.DefaultStatus = http.StatusCreated
-	register(s, made, func(ctx context.Context, in *struct{ Body Policy }) (*policyOut, error) {
+	register(s, made, func(ctx context.Context, in *struct{ Body policy.Policy }) (*policyOut, error) {
 		return s.putPolicy(ctx, "", in.Body)
 	})
 	register(s, operation(access.RoleAdmin, http.MethodPut, "/v1/policies/{id}", "putPolicy", "Change a policy", 404), func(ctx context.Context, in *struct {
 		IDPath
-		Body Policy
+		Body policy.Policy
 	},
 	) (*policyOut, error) {
 		return s.putPolicy(ctx, in.ID, in.Body)
@@ -130,13 +101,8 @@ func (s *Server) accessRoutes() {
 	register(s, operation(access.RoleRead, http.MethodGet, "/v1/policies", "policies", "The policies that the caller is under"), func(ctx context.Context, _ *struct{}) (*policiesOut, error) {
 		list, err := s.Policies.List(ctx)
 		out := &policiesOut{}
-		out.Body.Policies = []Policy{}
 		tenant := caller(ctx).Tenant
-		for _, p := range list {
-			if tenant == "" || p.Tenant == "" || p.Tenant == tenant {
-				out.Body.Policies = append(out.Body.Policies, viewPolicy(p))
-			}
-		}
+		out.Body.Policies = full(slices.DeleteFunc(list, func(p policy.Policy) bool { return tenant != "" && p.Tenant != "" && p.Tenant != tenant }))
 		return out, err
 	})
 	register(s, operation(access.RoleRead, http.MethodGet, "/v1/budgets", "budgets", "What is left of today's budgets"), func(ctx context.Context, _ *struct{}) (*budgetsOut, error) {
@@ -153,15 +119,13 @@ func (s *Server) accessRoutes() {
 	})
 }
 
-func (s *Server) putPolicy(ctx context.Context, id string, body Policy) (*policyOut, error) {
+func (s *Server) putPolicy(ctx context.Context, id string, body policy.Policy) (*policyOut, error) {
 	if err := s.exist(body.Rules); err != nil {
 		return nil, err
 	}
-	p, err := s.Policies.Put(ctx, policy.Policy{ID: id, Tenant: body.Tenant, Enabled: !body.Disabled, Rules: body.Rules})
-	if err != nil {
-		return nil, err
-	}
-	return &policyOut{Body: viewPolicy(p)}, nil
+	body.ID = id
+	p, err := s.Policies.Put(ctx, body)
+	return &policyOut{Body: p}, err
 }
 
 // exist refuses rules that name a chain or an account that there is not: such a rule protects nobody, or stops everybody. Tenants are

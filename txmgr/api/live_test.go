@@ -21,9 +21,10 @@ import (
 	"lockstep/internal/envx"
 	"lockstep/internal/must"
 	"lockstep/internal/secret"
-	"lockstep/txmgr/api"
 	"lockstep/txmgr/client"
+	"lockstep/txmgr/policy"
 	"lockstep/txmgr/service"
+	"lockstep/txmgr/webhooks"
 )
 
 // A reader that breaks off and comes back with the last id misses nothing and gets nothing
@@ -158,14 +159,14 @@ func TestWebhooksTellFates(t *testing.T) {
 		}
 	}))
 	defer receiverOf.Close()
-	var hook api.Webhook
+	var hook webhooks.Webhook
 	a := w.post("/v1/webhooks", fmt.Sprintf(`{"url":%q,"events":["tx.mined","tx.confirmed","tx.broadcast"]}`, receiverOf.URL))
-	if a.into(t, &hook); a.status != 201 || hook.Secret == "" {
+	if a.into(t, &hook); a.status != 201 || hook.Shown == "" {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
 	mu.Lock()
 	var err error
-	if verifier, err = standard.NewWebhook(hook.Secret); err != nil {
+	if verifier, err = standard.NewWebhook(hook.Shown); err != nil {
 		t.Fatal(err)
 	}
 	mu.Unlock()
@@ -246,7 +247,7 @@ func TestKillSwitchAndPolicies(t *testing.T) {
 	if a := w.post("/v1/kill-switch", `{"scope":"everything","on":true}`); a.status != 422 {
 		t.Errorf("no scope: %d", a.status)
 	}
-	var p api.Policy
+	var p policy.Policy
 	w.post("/v1/policies", `{"rules":{"maxValue":"10","tenantDailyGas":"400000000000000"}}`).into(t, &p)
 	if a := w.post("/v1/transactions", pay(11)); a.status != 403 || a.code(t) != "POLICY" {
 		t.Errorf("above the policy's value: %d %s", a.status, a.body)

@@ -14,6 +14,7 @@ import (
 	"lockstep/internal/secret"
 	"lockstep/txmgr/api"
 	"lockstep/txmgr/service"
+	"lockstep/txmgr/webhooks"
 )
 
 // every is one request for each operation, with the role it wants.
@@ -82,11 +83,11 @@ var every = []struct {
 // operation of the document is in the table.
 func TestRoles(t *testing.T) {
 	w := start(t, nil)
-	var admin api.Key
+	var admin access.Key
 	w.post("/v1/api-keys", `{"role":"admin","label":"first"}`).into(t, &admin)
 	keys := map[access.Role]string{access.RoleAdmin: admin.Token}
 	for _, role := range []access.Role{access.RoleRead, access.RoleSend} {
-		var key api.Key
+		var key access.Key
 		w.post("/v1/api-keys", fmt.Sprintf(`{"role":%q,"tenant":"acme"}`, role), "Authorization", "Bearer "+admin.Token).into(t, &key)
 		keys[role] = key.Token
 	}
@@ -139,7 +140,7 @@ func TestRoles(t *testing.T) {
 // A tenant sees its own transactions only.
 func TestTenantsAreApart(t *testing.T) {
 	w := start(t, nil)
-	var admin, acme, other api.Key
+	var admin, acme, other access.Key
 	w.post("/v1/api-keys", `{"role":"admin"}`).into(t, &admin)
 	w.post("/v1/api-keys", `{"role":"send","tenant":"acme"}`, "Authorization", "Bearer "+admin.Token).into(t, &acme)
 	w.post("/v1/api-keys", `{"role":"send","tenant":"other"}`, "Authorization", "Bearer "+admin.Token).into(t, &other)
@@ -201,7 +202,7 @@ func TestWithoutKeysBrowsersAreRefused(t *testing.T) {
 // stranger only as far as the page needs it to ask for one.
 func TestPage(t *testing.T) {
 	w := start(t, func(c *service.Config) { c.API.BasicUser, c.API.BasicPassword = "core", "sesame" })
-	var admin, acme api.Key
+	var admin, acme access.Key
 	basic := []string{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte("core:sesame"))}
 	_, token := must.Get2(w.Keys.Create(t.Context(), "", access.RoleAdmin, ""))(t)
 	admin.Token = token.Reveal()
@@ -259,7 +260,7 @@ func TestPageWithoutKeys(t *testing.T) {
 // A tenant sees what is used of its own budgets, an operator that of all.
 func TestBudgets(t *testing.T) {
 	w := start(t, nil)
-	var admin, acme, other api.Key
+	var admin, acme, other access.Key
 	w.post("/v1/api-keys", `{"role":"admin"}`).into(t, &admin)
 	w.post("/v1/api-keys", `{"role":"send","tenant":"a_me"}`, "Authorization", "Bearer "+admin.Token).into(t, &acme)
 	w.post("/v1/api-keys", `{"role":"send","tenant":"acme"}`, "Authorization", "Bearer "+admin.Token).into(t, &other)
@@ -268,7 +269,7 @@ func TestBudgets(t *testing.T) {
 		Day     string
 		Budgets []struct{ Policy, Tenant, Limit, Held, Settled string }
 	}
-	for _, key := range []api.Key{acme, other} {
+	for _, key := range []access.Key{acme, other} {
 		intent := w.post("/v1/transactions", pay(1), "Authorization", "Bearer "+key.Token).transaction(t)
 		w.until("a fate", func() bool {
 			return w.get("/v1/transactions/"+intent.ID, "Authorization", "Bearer "+admin.Token).transaction(t).Final
@@ -328,10 +329,10 @@ func TestListensWideOnlyWithKeys(t *testing.T) {
 // profile; the signer's key is not in the ledger either, nor the token of an API key.
 func TestSecretsAreNowhere(t *testing.T) {
 	w := start(t, nil)
-	var admin api.Key
+	var admin access.Key
 	w.post("/v1/api-keys", `{"role":"admin"}`).into(t, &admin)
 	bearer := []string{"Authorization", "Bearer " + admin.Token}
-	var hook api.Webhook
+	var hook webhooks.Webhook
 	w.post("/v1/webhooks", `{"url":"http://127.0.0.1:1/token-in-path"}`, bearer...).into(t, &hook)
 	seen := w.post("/v1/transactions?wait=mined&timeout=50s", pay(1), bearer...).body
 	for _, op := range every {
@@ -353,7 +354,7 @@ func TestSecretsAreNowhere(t *testing.T) {
 	decimal := "34390819888240390953" // how the key begins in decimal
 	for what, part := range map[string]string{
 		"the signer's key": signerKey[:24], "the signer's key in capitals": strings.ToUpper(signerKey[:24]), "the signer's key in decimal": decimal,
-		"the API key": admin.Token[4:], "the webhook's secret": hook.Secret[6:],
+		"the API key": admin.Token[4:], "the webhook's secret": hook.Shown[6:],
 	} {
 		if strings.Contains(seen, part) {
 			t.Errorf("%s is in an answer", what)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"lockstep/internal/access"
 	"lockstep/txmgr/api"
 	"lockstep/txmgr/service"
 )
@@ -14,7 +15,7 @@ import (
 // tenants makes an administrator's key and one of each tenant.
 func (w *world) tenants(role string, names ...string) (admin string, keys map[string]string) {
 	w.t.Helper()
-	var key api.Key
+	var key access.Key
 	w.post("/v1/api-keys", `{"role":"admin"}`).into(w.t, &key)
 	admin, keys = "Bearer "+key.Token, map[string]string{}
 	for _, name := range names {

@@ -3,7 +3,6 @@ package policy
 import (
 	"context"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/big"
@@ -57,12 +56,12 @@ type Rules struct {
 
 // Policy is rules with their place in the ledger.
 type Policy struct {
-	ID      string
-	Tenant  string // "" is every tenant
-	Enabled bool
-	Rules   Rules
-	Created int64 // microseconds since 1970
-	Updated int64
+	ID       string        `db:"id" json:"id,omitempty" readOnly:"true"`
+	Tenant   string        `db:"tenant" json:"tenant,omitempty" maxLength:"64" doc:"None: all tenants."`
+	Disabled bool          `db:"disabled" json:"disabled,omitempty"`
+	Rules    Rules         `db:"body" json:"rules"`
+	Created  ledger.Moment `db:"created_at" json:"createdAt,omitzero" readOnly:"true"`
+	Updated  ledger.Moment `db:"updated_at" json:"updatedAt,omitzero" readOnly:"true"`
 }
 
 const (
@@ -137,7 +136,7 @@ func (g *Guard) Errors(ctx context.Context, intent *txmgr.Intent) []string {
 }
 
 func (p Policy) fits(intent *txmgr.Intent) bool {
-	return p.Enabled && (p.Tenant == "" || p.Tenant == intent.Tenant) && (len(p.Rules.Chains) == 0 || slices.Contains(p.Rules.Chains, intent.Chain))
+	return !p.Disabled && (p.Tenant == "" || p.Tenant == intent.Tenant) && (len(p.Rules.Chains) == 0 || slices.Contains(p.Rules.Chains, intent.Chain))
 }
 
 func (r Rules) check(intent *txmgr.Intent, cost txmgr.Cost) error {
@@ -234,13 +233,8 @@ func (g *Guard) current(ctx context.Context) ([]Policy, error) {
 // List returns all policies, the oldest first.
 func (g *Guard) List(ctx context.Context) ([]Policy, error) {
 	return ledger.ReadOf(ctx, g.db, func(tx *ledger.Tx) ([]Policy, error) {
-		return ledger.All(ctx, tx, "SELECT id, tenant, body, enabled, created_at, updated_at FROM policies ORDER BY created_at, id", nil, func(row ledger.Row) (p Policy, err error) {
-			var body string
-			if err := row.Scan(&p.ID, &p.Tenant, &body, &p.Enabled, &p.Created, &p.Updated); err != nil {
-				return p, err
-			}
-			err = json.Unmarshal([]byte(body), &p.Rules)
-			return p, err
+		return ledger.All(ctx, tx, "SELECT "+ledger.Names[Policy]("")+" FROM policies ORDER BY created_at, id", nil, func(row ledger.Row) (p Policy, err error) {
+			return p, ledger.Scan(row, &p)
 		})
 	})
 }
@@ -250,24 +244,17 @@ func (g *Guard) Put(ctx context.Context, p Policy) (Policy, error) {
 	if err := p.Rules.normalise(); err != nil {
 		return p, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	body, err := json.Marshal(p.Rules)
-	if err != nil {
-		return p, err
-	}
 	fresh := p.ID == ""
 	if fresh {
 		p.ID = "pol_" + strings.ReplaceAll(uuid.NewString(), "-", "")
 	}
-	err = g.db.Write(ctx, func(tx *ledger.Tx) error {
-		if p.Updated, err = tx.Now(ctx); err != nil {
-			return err
-		}
+	err := g.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
+		p.Updated = ledger.Moment(now)
 		if fresh {
 			p.Created = p.Updated
-			_, err = tx.Exec(ctx, "INSERT INTO policies (id, tenant, body, enabled, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $5)", p.ID, p.Tenant, string(body), p.Enabled, p.Created)
-			return err
+			return ledger.Insert(ctx, tx, "policies", []*Policy{&p}, "", nil)
 		}
-		changed, err := tx.Exec(ctx, "UPDATE policies SET tenant = $1, body = $2, enabled = $3, updated_at = $4 WHERE id = $5", p.Tenant, string(body), p.Enabled, p.Updated, p.ID)
+		changed, err := ledger.Update(ctx, tx, "policies", "id", "tenant body disabled updated_at", []*Policy{&p})
 		if err == nil && changed == 0 {
 			return ErrNotFound
 		}

@@ -66,7 +66,7 @@ func TestRules(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := guard(t)
-			must.Get(g.Put(t.Context(), Policy{Tenant: test.tenant, Enabled: true, Rules: test.rules}))(t)
+			must.Get(g.Put(t.Context(), Policy{Tenant: test.tenant, Rules: test.rules}))(t)
 			_, err := g.Allow(t.Context(), test.intent, test.cost)
 			switch {
 			case test.want == "" && err != nil:
@@ -85,7 +85,7 @@ func TestRules(t *testing.T) {
 
 func TestBudgetsAreHeldByTenantAndActor(t *testing.T) {
 	g := guard(t)
-	p, err := g.Put(t.Context(), Policy{Enabled: true, Rules: Rules{TenantDailyGas: "1000", ActorDailyGas: "100"}})
+	p, err := g.Put(t.Context(), Policy{Rules: Rules{TenantDailyGas: "1000", ActorDailyGas: "100"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestBudgetsAreHeldByTenantAndActor(t *testing.T) {
 	if got != want {
 		t.Errorf("holds %s, want %s", got, want)
 	}
-	must.Get(g.Put(t.Context(), Policy{ID: p.ID, Enabled: false, Rules: p.Rules}))(t)
+	must.Get(g.Put(t.Context(), Policy{ID: p.ID, Disabled: true, Rules: p.Rules}))(t)
 	if holds, err := g.Allow(t.Context(), intent("t", shop, "", 1), cost(21, 2)); err != nil || len(holds) != 0 {
 		t.Errorf("a policy that is off holds %v, %v", holds, err)
 	}
@@ -124,7 +124,7 @@ func TestBudgetsAreHeldByTenantAndActor(t *testing.T) {
 func TestRates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := guard(t)
-		must.Get(g.Put(t.Context(), Policy{Enabled: true, Rules: Rules{TenantPerMinute: 3, ActorPerMinute: 2}}))(t)
+		must.Get(g.Put(t.Context(), Policy{Rules: Rules{TenantPerMinute: 3, ActorPerMinute: 2}}))(t)
 		ask := func(tenant, actor string) error {
 			i := intent(tenant, shop, "", 1)
 			i.Actor = actor

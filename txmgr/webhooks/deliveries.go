@@ -21,28 +21,29 @@ const (
 
 // Delivery is one event for one webhook.
 type Delivery struct {
-	ID       string // the webhook-id header, the same whenever it is sent again
-	Webhook  string
-	Subject  string
-	Sequence int64
-	Kind     string
-	Body     []byte
-	Status   string
-	Attempts int
-	Answer   int    // HTTP status of the last answer; 0: none
-	Error    string // of the last attempt
-	Next     int64  // when it is tried again; microseconds since 1970, as all times
-	GiveUp   int64
-	Created  int64
-	Done     int64
+	ID       string          `db:"id" json:"id" doc:"The webhook-id header."`
+	Webhook  string          `db:"webhook" json:"-"`
+	Cursor   int64           `db:"cursor_at" json:"-"`
+	Subject  string          `db:"subject" json:"subject"`
+	Sequence int64           `db:"seq" json:"sequence"`
+	Kind     string          `db:"kind" json:"type"`
+	Status   string          `db:"status" json:"status" enum:"pending,delivered,dead"`
+	Attempts int             `db:"attempts" json:"attempts"`
+	Answer   int             `db:"answer" json:"answer,omitempty" doc:"HTTP status of the last answer."`
+	Error    string          `db:"last_error" json:"error,omitempty"`
+	Next     ledger.Moment   `db:"next_at" json:"nextAt,omitzero"` // when it is tried again; 0 when it is over
+	GiveUp   int64           `db:"give_up" json:"-"`
+	Created  ledger.Moment   `db:"created_at" json:"createdAt,omitzero"`
+	Done     ledger.Moment   `db:"done_at" json:"doneAt,omitzero"`
+	Body     json.RawMessage `db:"body" json:"body,omitempty"`
 }
 
-const deliveryColumns = "d.id, d.webhook, d.subject, d.seq, d.kind, d.body, d.status, d.attempts, d.answer, d.last_error, d.next_at, d.give_up, d.created_at, d.done_at"
-
-func scanDelivery(row ledger.Row) (*Delivery, error) {
-	var d Delivery
-	err := row.Scan(&d.ID, &d.Webhook, &d.Subject, &d.Sequence, &d.Kind, &d.Body, &d.Status, &d.Attempts, &d.Answer, &d.Error, &d.Next, &d.GiveUp, &d.Created, &d.Done)
-	return &d, err
+// deliveriesWhere reads deliveries d; what follows FROM is part of the program.
+func deliveriesWhere(ctx context.Context, tx *ledger.Tx, rest string, args ...any) ([]*Delivery, error) {
+	return ledger.All(ctx, tx, "SELECT "+ledger.Names[Delivery]("d.")+" FROM deliveries d "+rest, args, func(row ledger.Row) (*Delivery, error) {
+		d := &Delivery{}
+		return d, ledger.Scan(row, d)
+	})
 }
 
 // expandBatch bounds the events of one transaction.
@@ -107,7 +108,7 @@ func (s *Service) events(ctx context.Context, tx *ledger.Tx, after int64) ([]eve
 }
 
 // deliver writes one delivery with the next sequence number of its subject.
-func (s *Service) deliver(ctx context.Context, tx *ledger.Tx, h *Hook, e event, now int64) error {
+func (s *Service) deliver(ctx context.Context, tx *ledger.Tx, h *Webhook, e event, now int64) error {
 	var seq int64
 	_, err := tx.One(ctx, `INSERT INTO webhook_sequences (webhook, subject, seq, at) VALUES ($1, $2, 1, $3)
 		ON CONFLICT (webhook, subject) DO UPDATE SET seq = webhook_sequences.seq + 1, at = excluded.at RETURNING seq`, []any{h.ID, e.own, now}, &seq)
@@ -121,15 +122,17 @@ func (s *Service) deliver(ctx context.Context, tx *ledger.Tx, h *Hook, e event, 
 	if err != nil {
 		return fmt.Errorf("event %d is not JSON: %w", e.cursor, err)
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO deliveries (id, webhook, cursor_at, subject, seq, kind, body, status, next_at, give_up, created_at)
-		VALUES `+ledger.Rows(1, 11), id, h.ID, e.cursor, e.own, seq, e.kind, string(body), StatusPending, now, now+s.cfg.RetryFor.Duration().Microseconds(), now)
-	return err
+	at := ledger.Moment(now)
+	return ledger.Insert(ctx, tx, "deliveries", []*Delivery{{
+		ID: id, Webhook: h.ID, Cursor: e.cursor, Subject: e.own, Sequence: seq, Kind: e.kind, Body: body, Status: StatusPending, Next: at, Created: at,
+		GiveUp: now + s.cfg.RetryFor.Duration().Microseconds(),
+	}}, "", nil)
 }
 
 // claimed is a delivery with what is needed to send it.
 type claimed struct {
 	*Delivery
-	hook     *Hook
+	hook     *Webhook
 	giveBack func() // its worker's place
 }
 
@@ -169,10 +172,10 @@ func (s *Service) claimFor(ctx context.Context, tx *ledger.Tx, now, hold int64, 
 	if n := len(*full) - 2; n > 0 {
 		others = " AND w.tenant NOT IN " + ledger.List(3, n)
 	}
-	found, err := ledger.All(ctx, tx, "SELECT "+deliveryColumns+` FROM deliveries d JOIN webhooks w ON w.id = d.webhook
+	found, err := deliveriesWhere(ctx, tx, `JOIN webhooks w ON w.id = d.webhook
 		WHERE d.status = 'pending' AND d.next_at <= $1 AND w.enabled AND (d.released OR NOT EXISTS
 			(SELECT 1 FROM deliveries p WHERE p.webhook = d.webhook AND p.subject = d.subject AND p.status = 'pending' AND NOT p.released AND p.seq < d.seq))`+others+`
-		ORDER BY d.next_at, d.cursor_at LIMIT $2`, *full, scanDelivery)
+		ORDER BY d.next_at, d.cursor_at LIMIT $2`, *full...)
 	if err != nil {
 		return err
 	}
@@ -190,7 +193,7 @@ func (s *Service) claimFor(ctx context.Context, tx *ledger.Tx, now, hold int64, 
 			continue
 		}
 		taken, err := tx.Exec(ctx, "UPDATE deliveries SET next_at = $1, attempts = attempts + 1 WHERE id = $2 AND status = 'pending' AND attempts = $3 AND next_at = $4",
-			now+hold, d.ID, d.Attempts, d.Next)
+			now+hold, d.ID, d.Attempts, int64(d.Next))
 		if err != nil || taken == 0 { // another process was first
 			giveBack()
 		}
@@ -210,12 +213,12 @@ func (s *Service) claimFor(ctx context.Context, tx *ledger.Tx, now, hold int64, 
 // again meanwhile.
 func (s *Service) settle(ctx context.Context, d *Delivery, status string, answer int, failure string, next time.Duration) error {
 	return s.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
-		done := now
+		done, again := now, int64(0)
 		if status == StatusPending {
-			done = 0
+			done, again = 0, now+next.Microseconds()
 		}
 		_, err := tx.Exec(ctx, "UPDATE deliveries SET status = $1, answer = $2, last_error = $3, next_at = $4, done_at = $5 WHERE id = $6 AND attempts = $7 AND status = 'pending'",
-			status, answer, failure, now+next.Microseconds(), done, d.ID, d.Attempts)
+			status, answer, failure, again, done, d.ID, d.Attempts)
 		return err
 	})
 }
@@ -227,9 +230,9 @@ func (s *Service) Deliveries(ctx context.Context, tenant, id, status, cursor str
 		if _, err := s.get(ctx, tx, tenant, id, ""); err != nil {
 			return nil, err
 		}
-		return ledger.All(ctx, tx, "SELECT "+deliveryColumns+` FROM deliveries d WHERE d.webhook = $1 AND ($2 = '' OR d.status = $2)
+		return deliveriesWhere(ctx, tx, `WHERE d.webhook = $1 AND ($2 = '' OR d.status = $2)
 			AND ($3 = '' OR d.cursor_at < (SELECT c.cursor_at FROM deliveries c WHERE c.id = $3))
-			ORDER BY d.cursor_at DESC LIMIT $4`, []any{id, status, cursor, limit}, scanDelivery)
+			ORDER BY d.cursor_at DESC LIMIT $4`, id, status, cursor, limit)
 	})
 }
 
@@ -245,7 +248,7 @@ func (s *Service) Redeliver(ctx context.Context, tenant, webhook, id string) (*D
 		if err != nil {
 			return nil, err
 		}
-		found, err := ledger.All(ctx, tx, "SELECT "+deliveryColumns+" FROM deliveries d WHERE d.id = $1 AND d.webhook = $2", []any{id, webhook}, scanDelivery)
+		found, err := deliveriesWhere(ctx, tx, "WHERE d.id = $1 AND d.webhook = $2", id, webhook)
 		if err != nil || len(found) == 0 {
 			return nil, cmp.Or(err, ErrNotFound)
 		}

@@ -26,18 +26,20 @@ var (
 	ErrEvents   = errors.New("no such events")
 )
 
-// Hook is a webhook.
-type Hook struct {
-	ID       string
-	Tenant   string
-	URL      string
-	Events   []string // kinds; "transaction.*" is all with that beginning; none is all
-	Enabled  bool
-	Cursor   int64 // of the last event that was turned into a delivery or passed over
-	Created  int64 // microseconds since 1970
-	OldUntil int64 // until when the old secret signs, too; 0: there is none
+// Webhook is a URL that is told what happens.
+type Webhook struct {
+	ID       string        `db:"id" json:"id"`
+	Tenant   string        `db:"tenant" json:"-"`
+	URL      string        `db:"url" json:"url"`
+	Events   []string      `db:"events" json:"events" nullable:"false" doc:"Kinds of events, such as tx.confirmed or tx.*; none is all."`
+	Enabled  bool          `db:"enabled" json:"enabled"`
+	Cursor   int64         `db:"cursor_at" json:"-"` // of the last event that was turned into a delivery or passed over
+	Created  ledger.Moment `db:"created_at" json:"createdAt,omitzero"`
+	Shown    string        `json:"secret,omitempty" doc:"Of the signatures; shown when it is made, and never again."` // by a surface
+	OldUntil ledger.Moment `db:"old_until" json:"oldSecretUntil,omitzero" doc:"Until when the secret before this one signs as well."`
 
-	secret, oldSecret secret.String
+	Secret    secret.String `db:"secret" json:"-"`
+	OldSecret secret.String `db:"old_secret" json:"-"`
 }
 
 // Options say where the events come from, and how the requests name themselves.
@@ -80,29 +82,8 @@ func (s *Service) Wake() {
 	}
 }
 
-// String names the webhook. Printing a struct would show its unexported secrets.
-func (h Hook) String() string { return "webhook " + h.ID }
-
-// GoString names the webhook, for %#v.
-func (h Hook) GoString() string { return h.String() }
-
-const columns = "id, tenant, url, events, enabled, cursor_at, created_at, secret, old_secret, old_until"
-
-func scanHook(row ledger.Row) (*Hook, error) {
-	var h Hook
-	var events, own, old string
-	if err := row.Scan(&h.ID, &h.Tenant, &h.URL, &events, &h.Enabled, &h.Cursor, &h.Created, &own, &old, &h.OldUntil); err != nil {
-		return nil, err
-	}
-	h.secret, h.oldSecret = secret.String(own), secret.String(old)
-	if events != "" {
-		h.Events = strings.Split(events, ",")
-	}
-	return &h, nil
-}
-
 // wants reports whether the webhook is for a kind of events.
-func (h *Hook) wants(kind string) bool {
+func (h *Webhook) wants(kind string) bool {
 	return len(h.Events) == 0 || slices.ContainsFunc(h.Events, func(pattern string) bool {
 		if lead, ok := strings.CutSuffix(pattern, "*"); ok {
 			return strings.HasPrefix(kind, lead)
@@ -111,15 +92,15 @@ func (h *Hook) wants(kind string) bool {
 	})
 }
 
-// Create registers a URL and returns the webhook with its secret, which is shown this once.
-func (s *Service) Create(ctx context.Context, tenant, url string, events []string) (*Hook, secret.String, error) {
+// Create registers a URL and returns the webhook with its secret, which is to be shown this once.
+func (s *Service) Create(ctx context.Context, tenant, url string, events []string) (*Webhook, error) {
 	if err := s.check(url, events); err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	h := &Hook{ID: "wh_" + compact(), Tenant: tenant, URL: url, Events: events, Enabled: true, secret: webhook.NewSecret()}
+	h := &Webhook{ID: "wh_" + compact(), Tenant: tenant, URL: url, Events: events, Enabled: true, Secret: webhook.NewSecret()}
 	err := s.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
 		var count int
-		h.Created = now
+		h.Created = ledger.Moment(now)
 		// The counter's row makes creations take turns, so that the limit holds.
 		if _, err := tx.One(ctx, "SELECT value FROM counters WHERE name = 'outbox'"+tx.ForUpdate(), nil, &h.Cursor); err != nil {
 			return err
@@ -130,14 +111,9 @@ func (s *Service) Create(ctx context.Context, tenant, url string, events []strin
 		if count >= s.cfg.Limit {
 			return ErrTooMany
 		}
-		_, err := tx.Exec(ctx, "INSERT INTO webhooks ("+columns+") VALUES "+ledger.Rows(1, 10),
-			h.ID, tenant, url, strings.Join(events, ","), true, h.Cursor, h.Created, h.secret.Reveal(), "", 0)
-		return err
+		return ledger.Insert(ctx, tx, "webhooks", []*Webhook{h}, "", nil)
 	})
-	if err != nil {
-		return nil, "", err
-	}
-	return h, h.secret, nil
+	return h, err
 }
 
 func (s *Service) check(url string, events []string) error {
@@ -151,32 +127,40 @@ func (s *Service) check(url string, events []string) error {
 		return fmt.Errorf("%w: more than 50", ErrEvents)
 	}
 	for _, kind := range events {
-		if one := (&Hook{Events: []string{kind}}); kind == "" || !slices.ContainsFunc(s.options.Kinds, one.wants) {
+		if one := (&Webhook{Events: []string{kind}}); kind == "" || !slices.ContainsFunc(s.options.Kinds, one.wants) {
 			return fmt.Errorf("%w: %q; want some of %s, or a beginning and *, such as tx.*", ErrEvents, kind, strings.Join(s.options.Kinds, ", "))
 		}
 	}
 	return nil
 }
 
+// where reads webhooks; the condition and what follows it is part of the program.
+func where(ctx context.Context, tx *ledger.Tx, condition string, args ...any) ([]*Webhook, error) {
+	return ledger.All(ctx, tx, "SELECT "+ledger.Names[Webhook]("")+" FROM webhooks WHERE "+condition, args, func(row ledger.Row) (*Webhook, error) {
+		h := &Webhook{Events: []string{}}
+		return h, ledger.Scan(row, h)
+	})
+}
+
 // List returns a tenant's webhooks, all tenants' for "".
-func (s *Service) List(ctx context.Context, tenant string) ([]*Hook, error) {
-	return ledger.ReadOf(ctx, s.db, func(tx *ledger.Tx) ([]*Hook, error) {
-		return ledger.All(ctx, tx, "SELECT "+columns+" FROM webhooks WHERE $1 = '' OR tenant = $1 ORDER BY created_at, id", []any{tenant}, scanHook)
+func (s *Service) List(ctx context.Context, tenant string) ([]*Webhook, error) {
+	return ledger.ReadOf(ctx, s.db, func(tx *ledger.Tx) ([]*Webhook, error) {
+		return where(ctx, tx, "$1 = '' OR tenant = $1 ORDER BY created_at, id", tenant)
 	})
 }
 
 // Get returns one webhook.
-func (s *Service) Get(ctx context.Context, tenant, id string) (*Hook, error) {
-	return ledger.ReadOf(ctx, s.db, func(tx *ledger.Tx) (*Hook, error) { return s.get(ctx, tx, tenant, id, "") })
+func (s *Service) Get(ctx context.Context, tenant, id string) (*Webhook, error) {
+	return ledger.ReadOf(ctx, s.db, func(tx *ledger.Tx) (*Webhook, error) { return s.get(ctx, tx, tenant, id, "") })
 }
 
-func (s *Service) get(ctx context.Context, tx *ledger.Tx, tenant, id, clause string) (*Hook, error) {
-	found, err := ledger.All(ctx, tx, "SELECT "+columns+" FROM webhooks WHERE id = $1 AND ($2 = '' OR tenant = $2)"+clause, []any{id, tenant}, scanHook)
+func (s *Service) get(ctx context.Context, tx *ledger.Tx, tenant, id, clause string) (*Webhook, error) {
+	found, err := where(ctx, tx, "id = $1 AND ($2 = '' OR tenant = $2)"+clause, id, tenant)
+	if err == nil && len(found) == 0 {
+		err = ErrNotFound
+	}
 	if err != nil {
 		return nil, err
-	}
-	if len(found) == 0 {
-		return nil, ErrNotFound
 	}
 	return found[0], nil
 }
@@ -190,8 +174,8 @@ type Change struct {
 
 // Update changes a webhook. While it is not enabled nothing is sent and nothing is lost
 // that the stream still holds when it is enabled again.
-func (s *Service) Update(ctx context.Context, tenant, id string, c Change) (*Hook, error) {
-	var h *Hook
+func (s *Service) Update(ctx context.Context, tenant, id string, c Change) (*Webhook, error) {
+	var h *Webhook
 	err := s.db.Write(ctx, func(tx *ledger.Tx) (err error) {
 		if h, err = s.get(ctx, tx, tenant, id, tx.ForUpdate()); err != nil {
 			return err
@@ -208,26 +192,25 @@ func (s *Service) Update(ctx context.Context, tenant, id string, c Change) (*Hoo
 		if err := s.check(h.URL, h.Events); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, "UPDATE webhooks SET url = $1, events = $2, enabled = $3 WHERE id = $4", h.URL, strings.Join(h.Events, ","), h.Enabled, id)
+		_, err = ledger.Update(ctx, tx, "webhooks", "id", "url events enabled", []*Webhook{h})
 		return err
 	})
 	s.Wake()
 	return h, err
 }
 
-// Rotate draws a new secret and returns it. The old one signs as well for the time given.
-func (s *Service) Rotate(ctx context.Context, tenant, id string, overlap time.Duration) (*Hook, secret.String, error) {
+// Rotate draws a new secret, which is to be shown this once. The old one signs as well for the time given.
+func (s *Service) Rotate(ctx context.Context, tenant, id string, overlap time.Duration) (*Webhook, error) {
 	fresh := webhook.NewSecret()
-	var h *Hook
-	err := s.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) (err error) {
-		if h, err = s.get(ctx, tx, tenant, id, tx.ForUpdate()); err != nil {
-			return err
+	return ledger.WriteOf(ctx, s.db, func(tx *ledger.Tx, now int64) (*Webhook, error) {
+		h, err := s.get(ctx, tx, tenant, id, tx.ForUpdate())
+		if err != nil {
+			return nil, err
 		}
-		h.oldSecret, h.secret, h.OldUntil = h.secret, fresh, now+overlap.Microseconds()
-		_, err = tx.Exec(ctx, "UPDATE webhooks SET secret = $1, old_secret = $2, old_until = $3 WHERE id = $4", fresh.Reveal(), h.oldSecret.Reveal(), h.OldUntil, id)
-		return err
+		h.OldSecret, h.Secret, h.OldUntil = h.Secret, fresh, ledger.Moment(now+overlap.Microseconds())
+		_, err = ledger.Update(ctx, tx, "webhooks", "id", "secret old_secret old_until", []*Webhook{h})
+		return h, err
 	})
-	return h, fresh, err
 }
 
 // Delete removes a webhook with its deliveries.
@@ -248,11 +231,11 @@ func (s *Service) Delete(ctx context.Context, tenant, id string) error {
 }
 
 // secrets are those that sign now, the newest first.
-func (h *Hook) secrets(now int64) []secret.String {
-	if h.oldSecret != "" && now < h.OldUntil {
-		return []secret.String{h.secret, h.oldSecret}
+func (h *Webhook) secrets(now int64) []secret.String {
+	if h.OldSecret != "" && now < int64(h.OldUntil) {
+		return []secret.String{h.Secret, h.OldSecret}
 	}
-	return []secret.String{h.secret}
+	return []secret.String{h.Secret}
 }
 
 func compact() string { return strings.ReplaceAll(uuid.NewString(), "-", "") }

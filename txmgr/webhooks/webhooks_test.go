@@ -162,7 +162,8 @@ func TestDeliveriesAreOrderedBySubject(t *testing.T) {
 		first, second := service(t, db), service(t, db)
 		r := newReceiver(t)
 		happen(t, db, "acme", "old tx.accepted") // before the webhook: not its business
-		hook, key := must.Get2(first.Create(t.Context(), "acme", r.URL, []string{"tx.mined", "tx.c*"}))(t)
+		hook := must.Get(first.Create(t.Context(), "acme", r.URL, []string{"tx.mined", "tx.c*"}))(t)
+		key := hook.Secret
 		verifier := must.Get(standard.NewWebhook(key.Reveal()))(t)
 		r.check = func(body []byte, header http.Header) {
 			if err := verifier.Verify(body, header); err != nil {
@@ -223,7 +224,7 @@ func TestAFailingSubjectWaitsAlone(t *testing.T) {
 			}
 			return http.StatusOK
 		}
-		hook, _ := must.Get2(s.Create(t.Context(), "", r.URL, nil))(t)
+		hook := must.Get(s.Create(t.Context(), "", r.URL, nil))(t)
 		run(t, s)
 		happen(t, db, "", "bad tx.a", "bad tx.b", "good tx.a", "good tx.b")
 		s.Wake()
@@ -294,7 +295,7 @@ func TestTheLedgerFails(t *testing.T) {
 	s := service(t, db)
 	r := newReceiver(t)
 	for range 2 {
-		hook, _ := must.Get2(s.Create(t.Context(), "", r.URL, nil))(t)
+		hook := must.Get(s.Create(t.Context(), "", r.URL, nil))(t)
 		happen(t, db, "", "a tx.a")
 		must.Get(s.expand(t.Context(), hook.ID))(t)
 	}
@@ -319,7 +320,7 @@ func TestAClaimEndsByItself(t *testing.T) {
 	db := open(t, "memory:")
 	s := service(t, db)
 	r := newReceiver(t)
-	hook, _ := must.Get2(s.Create(t.Context(), "", r.URL, nil))(t)
+	hook := must.Get(s.Create(t.Context(), "", r.URL, nil))(t)
 	happen(t, db, "", "a tx.a")
 	must.Get(s.expand(t.Context(), hook.ID))(t)
 	taken, _, err := s.claim(t.Context())
@@ -344,20 +345,20 @@ func TestAClaimEndsByItself(t *testing.T) {
 func TestRotation(t *testing.T) {
 	db := open(t, "memory:")
 	s := service(t, db)
-	hook, older := must.Get2(s.Create(t.Context(), "acme", "https://hooks.example/x", nil))(t)
-	rotated, newer, err := s.Rotate(t.Context(), "acme", hook.ID, time.Hour)
-	if err != nil || newer == older {
+	hook := must.Get(s.Create(t.Context(), "acme", "https://hooks.example/x", nil))(t)
+	rotated, err := s.Rotate(t.Context(), "acme", hook.ID, time.Hour)
+	if err != nil || rotated.Secret == hook.Secret {
 		t.Fatal(err)
 	}
-	now := rotated.OldUntil - 1
-	if got := rotated.secrets(now); len(got) != 2 || got[0] != newer || got[1] != older {
+	now := int64(rotated.OldUntil) - 1
+	if got := rotated.secrets(now); len(got) != 2 || got[0] != rotated.Secret || got[1] != hook.Secret {
 		t.Errorf("%d secrets sign during the rotation", len(got))
 	}
-	if got := rotated.secrets(now + 2); len(got) != 1 || got[0] != newer {
+	if got := rotated.secrets(now + 2); len(got) != 1 || got[0] != rotated.Secret {
 		t.Errorf("%d secrets sign after the rotation", len(got))
 	}
 	for _, text := range []string{fmt.Sprintf("%+v %#v", rotated, rotated)} {
-		if strings.Contains(text, newer.Reveal()) || strings.Contains(text, older.Reveal()) {
+		if strings.Contains(text, rotated.Secret.Reveal()) || strings.Contains(text, hook.Secret.Reveal()) {
 			t.Error("printing a webhook shows its secret")
 		}
 	}
@@ -372,16 +373,16 @@ func TestWhatCannotBeAWebhook(t *testing.T) {
 		"http://127.0.0.1/": nil, "http://169.254.169.254/latest": nil, "http://[::1]:80/": nil, "ftp://hooks.example": nil, "": nil,
 		"https://hooks.example": {"tx.mined, tx.failed"}, "https://hooks.example/" + strings.Repeat("x", 3000): nil,
 	} {
-		if _, _, err := s.Create(t.Context(), "", url, events); !errors.Is(err, ErrURL) && !errors.Is(err, ErrEvents) {
+		if _, err := s.Create(t.Context(), "", url, events); !errors.Is(err, ErrURL) && !errors.Is(err, ErrEvents) {
 			t.Errorf("%q %v: %v", url, events, err)
 		}
 	}
 	for range cfg.Limit {
-		if _, _, err := s.Create(t.Context(), "acme", "https://hooks.example", nil); err != nil {
+		if _, err := s.Create(t.Context(), "acme", "https://hooks.example", nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, _, err := s.Create(t.Context(), "acme", "https://hooks.example", nil); !errors.Is(err, ErrTooMany) {
+	if _, err := s.Create(t.Context(), "acme", "https://hooks.example", nil); !errors.Is(err, ErrTooMany) {
 		t.Errorf("one more than the limit: %v", err)
 	}
 	private := "http://10.0.0.1/"
@@ -406,7 +407,7 @@ func TestWhatCannotBeAWebhook(t *testing.T) {
 func TestPruneKeepsWhatIsPending(t *testing.T) {
 	db := open(t, "memory:")
 	s := service(t, db)
-	hook, _ := must.Get2(s.Create(t.Context(), "", "http://127.0.0.1:1/", nil))(t)
+	hook := must.Get(s.Create(t.Context(), "", "http://127.0.0.1:1/", nil))(t)
 	happen(t, db, "", "a tx.a", "b tx.a")
 	must.Get(s.expand(t.Context(), hook.ID))(t)
 	exec(t, db, "UPDATE deliveries SET status = 'delivered', done_at = 1 WHERE subject = 'a'")
@@ -442,7 +443,7 @@ func TestWorkersAreShared(t *testing.T) {
 	db := open(t, "memory:")
 	s := service(t, db) // with 8 workers
 	for _, tenant := range []string{"acme", "other"} {
-		hook, _ := must.Get2(s.Create(t.Context(), tenant, "http://127.0.0.1:1/", nil))(t)
+		hook := must.Get(s.Create(t.Context(), tenant, "http://127.0.0.1:1/", nil))(t)
 		var events []string
 		for n := range 20 {
 			events = append(events, fmt.Sprintf("%s%d tx.a", tenant, n))

@@ -99,7 +99,7 @@ export interface CreateWebhookRequest {
 }
 
 export interface DeliveriesOutBody {
-  deliveries: Delivery[] | null;
+  deliveries: Delivery[];
 }
 
 export interface Delivery {
@@ -107,14 +107,11 @@ export interface Delivery {
   answer?: number;
   attempts: number;
   body?: unknown;
-  /** A time: RFC 3339, or seconds since 1970. */
   createdAt?: string;
-  /** A time: RFC 3339, or seconds since 1970. */
   doneAt?: string;
   error?: string;
   /** The webhook-id header. */
   id: string;
-  /** A time: RFC 3339, or seconds since 1970. */
   nextAt?: string;
   sequence: number;
   status: "pending" | "delivered" | "dead";
@@ -194,7 +191,7 @@ export interface Health {
 }
 
 export interface HooksOutBody {
-  webhooks: Webhook[] | null;
+  webhooks: Webhook[];
 }
 
 export interface IntentBody {
@@ -254,15 +251,12 @@ export interface IntentBody {
 }
 
 export interface Key {
-  /** A time: RFC 3339, or seconds since 1970. */
   createdAt?: string;
   id: string;
   label?: string;
-  /** A time: RFC 3339, or seconds since 1970. */
   lastUsedAt?: string;
   /** From where it may be used; none: from everywhere. */
   networks?: string[] | null;
-  /** A time: RFC 3339, or seconds since 1970. */
   revokedAt?: string;
   role: string;
   tenant?: string;
@@ -271,7 +265,7 @@ export interface Key {
 }
 
 export interface KeysOutBody {
-  keys: Key[] | null;
+  keys: Key[];
 }
 
 export interface KillInputBody {
@@ -421,19 +415,17 @@ export interface PauseInputBody {
 }
 
 export interface PoliciesOutBody {
-  policies: Policy[] | null;
+  policies: Policy[];
 }
 
 export interface Policy {
-  /** A time: RFC 3339, or seconds since 1970. */
-  createdAt?: Date | number | string;
+  createdAt?: string;
   disabled?: boolean;
   id?: string;
   rules: Rules;
   /** None: all tenants. */
   tenant?: string;
-  /** A time: RFC 3339, or seconds since 1970. */
-  updatedAt?: Date | number | string;
+  updatedAt?: string;
 }
 
 export interface Pool {
@@ -647,11 +639,10 @@ export interface UpdateWebhookRequest {
 }
 
 export interface Webhook {
-  /** A time: RFC 3339, or seconds since 1970. */
   createdAt?: string;
   enabled: boolean;
   /** Kinds of events, such as tx.confirmed or tx.*; none is all. */
-  events: string[] | null;
+  events: string[];
   id: string;
   /** Until when the secret before this one signs as well. */
   oldSecretUntil?: string;

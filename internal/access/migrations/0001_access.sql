@@ -6,7 +6,7 @@ CREATE TABLE api_keys (
 	hash       TEXT NOT NULL UNIQUE,
 	role       TEXT NOT NULL,
 	label      TEXT NOT NULL DEFAULT '',
-	networks   TEXT NOT NULL DEFAULT '', -- where it may be used from, with commas between them; none for everywhere
+	networks   TEXT NOT NULL DEFAULT '', -- where it may be used from, as JSON; none for everywhere
 	created_at BIGINT NOT NULL,
 	last_used  BIGINT NOT NULL DEFAULT 0,
 	revoked_at BIGINT NOT NULL DEFAULT 0

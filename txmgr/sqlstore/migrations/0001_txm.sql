@@ -225,7 +225,7 @@ CREATE TABLE policies (
 	id         TEXT PRIMARY KEY,
 	tenant     TEXT NOT NULL DEFAULT '',
 	body       TEXT NOT NULL,
-	enabled    BOOLEAN NOT NULL DEFAULT TRUE,
+	disabled   BOOLEAN NOT NULL DEFAULT FALSE,
 	created_at BIGINT NOT NULL,
 	updated_at BIGINT NOT NULL
 );
