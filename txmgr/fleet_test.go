@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"lockstep/internal/envx"
 	"lockstep/internal/lease"
@@ -244,8 +245,8 @@ func (m *member) submit(change ...func(*txmgr.Request)) string {
 	return intent.ID
 }
 
-// counted returns a metric's sum of values, or of samples for a histogram, and how many of those.
-func (m *member) counted(name string) (sum float64, n uint64) {
+// counted returns a metric's sum of values, or of samples for a histogram, and how many of those: of the series with a label's value, of all for "".
+func (m *member) counted(name, label string) (sum float64, n uint64) {
 	m.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(m.m.Collectors()...)
@@ -255,6 +256,9 @@ func (m *member) counted(name string) (sum float64, n uint64) {
 			continue
 		}
 		for _, one := range family.GetMetric() {
+			if label != "" && !slices.ContainsFunc(one.GetLabel(), func(l *dto.LabelPair) bool { return l.GetValue() == label }) {
+				continue
+			}
 			sum += one.GetHistogram().GetSampleSum() + one.GetGauge().GetValue() + one.GetCounter().GetValue()
 			n += one.GetHistogram().GetSampleCount()
 		}

@@ -95,7 +95,7 @@ func TestMoneyThatLeft(t *testing.T) {
 	m.until("that is seen", func() bool { return m.lane("alice.test").Balance.Int64() == poolMoney/2 })
 	open.Store(true)
 	m.until("it is judged", func() bool { return m.get(dear).Status == txmgr.StatusAccepted || len(m.get(dear).Attempts) > 0 })
-	m.says(dear, "cannot pay 0.9")
+	m.says(dear, "pay 0.9") // the owner says so of its signer, and then of all of them
 	m.give("alice.test", poolMoney)
 	m.mined(dear, txmgr.StatusConfirmed)
 	m.once(dear)

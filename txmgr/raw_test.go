@@ -70,8 +70,8 @@ func TestKeyFirst(t *testing.T) {
 	for name, use := range map[string]struct{ on, off func() }{
 		"switched on": {func() {}, func() {}},
 		"switched off": {
-			func() { noError(t, f.store.Kill(t.Context(), txmgr.ScopeAll, "test", "a test", true)) },
-			func() { noError(t, f.store.Kill(t.Context(), txmgr.ScopeAll, "test", "a test", false)) },
+			func() { must.Do(t, f.store.Kill(t.Context(), txmgr.ScopeAll, "test", "a test", true)) },
+			func() { must.Do(t, f.store.Kill(t.Context(), txmgr.ScopeAll, "test", "a test", false)) },
 		},
 	} {
 		use.on()
@@ -126,7 +126,7 @@ func TestKeyOutlivesValidity(t *testing.T) {
 		if errors.Is(err, txmgr.ErrInvalid) {
 			continue
 		}
-		noError(t, err)
+		must.Do(t, err)
 		m.until("it is not valid any more", func() bool { return time.Now().UnixMicro() > r.ValidUntil })
 		if again, err := m.m.Submit(t.Context(), r); err != nil || again.ID != first.ID {
 			t.Errorf("asked again: %+v, %v", again, err)
@@ -136,13 +136,6 @@ func TestKeyOutlivesValidity(t *testing.T) {
 			t.Errorf("a new call that is over already: %v", err)
 		}
 		return
-	}
-}
-
-func noError(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -228,8 +221,7 @@ func TestFatalReplacement(t *testing.T) {
 		"of ours": {"alice.test", func(m *member) (first, second string) {
 			first = m.submit(keepTrying)
 			m.reaches(first, txmgr.StatusBroadcast)
-			intent, err := m.m.Replace(m.Context(), "", first, request(func(r *txmgr.Request) { r.Data = []byte("bad") }))
-			noError(m.T, err)
+			intent := must.Get(m.m.Replace(m.Context(), "", first, request(func(r *txmgr.Request) { r.Data = []byte("bad") })))(m.T)
 			return first, intent.ID
 		}},
 	} {
@@ -263,8 +255,7 @@ func TestStuckUnsent(t *testing.T) {
 	k := f.outsider("bob.test")
 	m := f.begin("one")
 	told := func() (n int) {
-		list, err := f.store.Events(t.Context(), 0, 1000)
-		noError(t, err)
+		list := must.Get(f.store.Events(t.Context(), 0, 1000))(t)
 		for _, e := range list {
 			if e.Kind == "tx.stuck" && strings.Contains(e.Body, `"maxFeePerGas":"2100"`) {
 				n++
@@ -305,8 +296,7 @@ func TestStuckWithoutFunds(t *testing.T) {
 	if got := m.get(id).Waiting; got != txmgr.StuckPrefix+"nonce 0 is refused: funds (node): no" {
 		t.Errorf("told %q", got)
 	}
-	list, err := f.store.Events(t.Context(), 0, 1000)
-	noError(t, err)
+	list := must.Get(f.store.Events(t.Context(), 0, 1000))(t)
 	for _, e := range list {
 		if e.Kind == "tx.stuck" && strings.Contains(e.Body, "maxFeePerGas") {
 			t.Errorf("the event says %s", e.Body)

@@ -32,8 +32,7 @@ func (m *member) cancelled(id string) bool {
 func TestReplacementIsCancelled(t *testing.T) {
 	for name, cancel := range map[string]func(m *member, id string){
 		"by a call": func(m *member, id string) {
-			intent, err := m.m.Cancel(m.Context(), "", id)
-			noError(m.T, err)
+			intent := must.Get(m.m.Cancel(m.Context(), "", id))(m.T)
 			if !intent.Cancel {
 				m.Errorf("the answer is %+v", intent)
 			}
@@ -104,8 +103,7 @@ func TestReplacementExpires(t *testing.T) {
 	old := m.submit(keepTrying)
 	m.reaches(old, txmgr.StatusBroadcast)
 	open.Store(false)
-	other, err := m.m.Replace(t.Context(), "", old, request())
-	noError(t, err)
+	other := must.Get(m.m.Replace(t.Context(), "", old, request()))(t)
 	f.exec("UPDATE intents SET valid_until = 1 WHERE id = $1", other.ID)
 	m.reaches(other.ID, txmgr.StatusExpired) // before the key is open: a round may have read the intent as it was
 	open.Store(true)

@@ -1,25 +1,16 @@
 package txmgr_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/big"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
-	"lockstep/internal/envx"
-	"lockstep/internal/lease"
-	"lockstep/internal/ledger"
 	"lockstep/internal/must"
 	"lockstep/txmgr"
 	"lockstep/txmgr/chaintest"
-	"lockstep/txmgr/sqlstore"
 )
 
 // TestContractFreeOfEthereum holds a chain with names, ed25519 and rising nonces against the
@@ -35,79 +26,23 @@ func TestContractFreeOfEthereum(t *testing.T) {
 
 // risen is a manager on a rising chain.
 type risen struct {
-	*testing.T
-	c     *rising
-	m     *txmgr.Manager
-	store txmgr.Store
+	*member
+	c *rising
 }
 
-func startRisen(t *testing.T, change ...func(*txmgr.Config)) *risen {
+func startRisen(t *testing.T) *risen {
 	t.Helper()
-	log := slog.New(slog.DiscardHandler)
-	db := must.Get(ledger.Open(t.Context(), "memory:"))(t)
-	store, err := sqlstore.New(t.Context(), db)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key := risingKeyOf("alice.test")
-	r := &risen{T: t, c: newRising(key), store: store}
-	settings := txmgr.Defaults()
-	settings.Instance, settings.Poll, settings.ResendAfter = "one", envx.Millis(10*time.Millisecond), envx.Millis(time.Hour)
-	for _, c := range change {
-		c(&settings)
-	}
-	r.m = must.Get(txmgr.New(txmgr.Options{
-		Config: settings, Store: store, Chains: []txmgr.Chain{r.c}, Keys: []txmgr.Key{key}, Log: log,
-		Leases: lease.NewKeeper(db, "txm", "one", lease.Options{}, log),
-	}))(t)
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	done := make(chan error, 1)
-	go func() { done <- r.m.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-		_ = db.Close()
-	})
-	r.until("the signer's nonce is known", func() bool {
-		lanes, err := r.m.Signers(r.Context(), "rising")
-		return err == nil && len(lanes) == 1 && lanes[0].Known
-	})
-	return r
-}
-
-// until waits for a condition.
-func (r *risen) until(what string, holds func() bool) {
-	r.Helper()
-	ctx, cancel := context.WithTimeout(r.Context(), 5*time.Minute)
-	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			r.Fatalf("never: %s", what)
-		}
-	}
-}
-
-func (r *risen) submit() string {
-	r.Helper()
-	intent := must.Get(r.m.Submit(r.Context(), txmgr.Request{Chain: "rising", To: "carol.test", Value: big.NewInt(1), Data: fmt.Append(nil, time.Now().UnixNano())}))(r)
-	return intent.ID
+	f := newFleet(t, "alice.test")
+	c := newRising(f.keys...)
+	f.change = func(o *txmgr.Options) { o.Chains = []txmgr.Chain{c} }
+	return &risen{f.begin("one"), c}
 }
 
 // reaches waits for a status; blocks go on meanwhile if wanted.
 func (r *risen) reaches(id string, want txmgr.Status, blocks bool) (t *txmgr.Transaction) {
 	r.Helper()
 	r.until("intent "+id+" is "+string(want), func() bool {
-		var err error
-		if t, err = r.m.Get(r.Context(), "", id); err != nil {
-			r.Fatal(err)
-		}
-		if blocks && t.Status != want {
+		if t = r.get(id); blocks && t.Status != want {
 			r.c.mine()
 		}
 		return t.Status == want
@@ -143,6 +78,12 @@ func TestPassedOver(t *testing.T) {
 	lost := r.reaches(ids[1], txmgr.StatusBroadcast, false)
 	if lost.Nonce != first.Nonce+1 {
 		t.Errorf("the nonces are %d and %d", first.Nonce, lost.Nonce)
+	}
+	if _, err := r.m.Cancel(t.Context(), "", ids[1]); !errors.Is(err, txmgr.ErrNotPossible) {
+		t.Errorf("a cancel of what is signed, where no pool keeps it: %v", err)
+	}
+	if _, err := r.m.Replace(t.Context(), "", ids[1], txmgr.Request{To: "carol.test", Data: []byte("other")}); !errors.Is(err, txmgr.ErrNotPossible) {
+		t.Errorf("a replacement of what is signed, where no pool keeps it: %v", err)
 	}
 	ids = append(ids, r.submit())
 	next := r.reaches(ids[2], txmgr.StatusConfirmed, false)
@@ -181,7 +122,7 @@ func TestRawPayloadExpires(t *testing.T) {
 	tx.Signature, _ = risingKeyOf("alice.test").Sign(t.Context(), tx.digest())
 	raw := must.Get(json.Marshal(tx))(t)
 	r.c.losing()
-	intent := must.Get(r.m.Raw(t.Context(), txmgr.RawRequest{Chain: "rising", Raw: raw}))(t)
+	intent := must.Get(r.m.Raw(t.Context(), txmgr.RawRequest{Chain: "pool", Raw: raw}))(t)
 	r.reaches(intent.ID, txmgr.StatusBroadcast, false) // a node that is asked too late refuses it, and would lose the next one
 	failed := r.reaches(intent.ID, txmgr.StatusFailed, true)
 	if failed.Error == nil || failed.Error.Class != "expired" || len(failed.Attempts) != 1 {
@@ -200,37 +141,10 @@ func TestRawPayloadExpires(t *testing.T) {
 // counts waits until a number of intents is counted: the ledger has them before.
 func (r *risen) counts(status txmgr.Status, want float64) {
 	r.Helper()
-	r.until(fmt.Sprintf("%v intents are counted as %s", want, status), func() bool { return r.counted(status) == want })
-}
-
-// counted returns how many intents of the API were counted with a status.
-func (r *risen) counted(status txmgr.Status) float64 {
-	r.Helper()
-	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(r.m.Collectors()...)
-	families := must.Get(registry.Gather())(r)
-	for _, family := range families {
-		for _, m := range family.GetMetric() {
-			labels := map[string]string{}
-			for _, l := range m.GetLabel() {
-				labels[l.GetName()] = l.GetValue()
-			}
-			if family.GetName() == "txm_intents_total" && labels["status"] == string(status) && labels["chain"] == "rising" && labels["origin"] != "" {
-				return m.GetCounter().GetValue()
-			}
-		}
-	}
-	return 0
-}
-
-// lane is the one signer's.
-func (r *risen) lane() *txmgr.Lane {
-	r.Helper()
-	lanes, err := r.m.Signers(r.Context(), "rising")
-	if err != nil || len(lanes) != 1 {
-		r.Fatalf("%d signers, %v", len(lanes), err)
-	}
-	return lanes[0]
+	r.until(fmt.Sprintf("%v intents are counted as %s", want, status), func() bool {
+		sum, _ := r.counted("txm_intents_total", string(status))
+		return sum == want
+	})
 }
 
 // noted waits until the ledger has the newest block, and returns its number.
@@ -238,7 +152,7 @@ func (r *risen) noted() uint64 {
 	r.Helper()
 	head := must.Get(r.c.Head(r.Context()))(r)
 	r.until("the newest final block is noted", func() bool {
-		state, err := r.store.Chain(r.Context(), "rising")
+		state, err := r.store.Chain(r.Context(), "pool")
 		return err == nil && state.FinalNumber == head.Number && state.FinalHash == head.Hash
 	})
 	return head.Number
@@ -248,7 +162,7 @@ func (r *risen) noted() uint64 {
 // halts. It goes on when the block is back and an operator has looked, or when the operator says that
 // the chain was reset. An endpoint that does not have the block proves nothing.
 func TestFork(t *testing.T) {
-	r := startRisen(t, func(c *txmgr.Config) { c.Reconcile = envx.Millis(10 * time.Millisecond) })
+	r := startRisen(t)
 	r.reaches(r.submit(), txmgr.StatusConfirmed, false)
 	for range 5 {
 		r.c.mine()
@@ -260,7 +174,7 @@ func TestFork(t *testing.T) {
 	r.until("a lagging endpoint is asked for the block twice", func() bool { return r.c.askedInVain() >= vain+2 })
 	late := r.submit()
 	r.reaches(late, txmgr.StatusMined, false)
-	if why := r.lane().Halted; why != "" {
+	if why := r.lane("alice.test").Halted; why != "" {
 		t.Fatalf("behind a lagging endpoint the signer is halted: %s", why)
 	}
 	r.c.lags(0)
@@ -271,12 +185,12 @@ func TestFork(t *testing.T) {
 
 	halted := func(from uint64) string {
 		r.c.fork(from)
-		r.until("the signer is halted", func() bool { return r.lane().Halted != "" })
-		if why := r.lane().Halted; !strings.Contains(why, "reconcile with reset") {
+		r.until("the signer is halted", func() bool { return r.lane("alice.test").Halted != "" })
+		if why := r.lane("alice.test").Halted; !strings.Contains(why, "reconcile with reset") {
 			t.Errorf("it says %q", why)
 		}
 		id := r.submit()
-		if _, err := r.m.Reconcile(t.Context(), "rising", "alice.test", "test", txmgr.ReconcileOptions{}); !errors.Is(err, txmgr.ErrHalted) {
+		if _, err := r.m.Reconcile(t.Context(), "pool", "alice.test", "test", txmgr.ReconcileOptions{}); !errors.Is(err, txmgr.ErrHalted) {
 			t.Errorf("without the operator's word: %v", err)
 		}
 		if got, err := r.m.Get(t.Context(), "", id); err != nil || got.Status != txmgr.StatusAccepted {
@@ -286,12 +200,12 @@ func TestFork(t *testing.T) {
 	}
 	id := halted(final)
 	r.c.fork(0)
-	if _, err := r.m.Reconcile(t.Context(), "rising", "alice.test", "test", txmgr.ReconcileOptions{}); err != nil {
+	if _, err := r.m.Reconcile(t.Context(), "pool", "alice.test", "test", txmgr.ReconcileOptions{}); err != nil {
 		t.Fatalf("when the block is back: %v", err)
 	}
 	r.reaches(id, txmgr.StatusConfirmed, false)
 	r.noted()
 	id = halted(final)
-	must.Get(r.m.Reconcile(t.Context(), "rising", "alice.test", "test", txmgr.ReconcileOptions{Reset: true}))(t)
+	must.Get(r.m.Reconcile(t.Context(), "pool", "alice.test", "test", txmgr.ReconcileOptions{Reset: true}))(t)
 	r.reaches(id, txmgr.StatusConfirmed, false)
 }

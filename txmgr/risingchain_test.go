@@ -111,7 +111,7 @@ func (c *rising) head() txmgr.Head {
 	return txmgr.Head{Number: n, Hash: c.hash(n), Time: int64(n) * 1_000_000}
 }
 
-func (c *rising) ID() string { return "rising" }
+func (c *rising) ID() string { return "pool" }
 
 func (c *rising) Traits() txmgr.Traits {
 	return txmgr.Traits{Order: txmgr.OrderRising, Validity: txmgr.ValidPayload, InFlight: 4}

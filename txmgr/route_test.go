@@ -144,3 +144,23 @@ func TestPassedOver(t *testing.T) {
 		}
 	}
 }
+
+// TestLeastPending: what any signer may serve is dealt evenly, and what has an order key stays behind its predecessor.
+func TestLeastPending(t *testing.T) {
+	lanes := lanesOf(4, 10)
+	var queue []*Queued
+	for range 40 {
+		queue = append(queue, queued("", ""))
+	}
+	for signer, list := range plan(queue, lanes, nil) {
+		if len(list) != 10 {
+			t.Errorf("%s has %d of 40 intents", signer, len(list))
+		}
+	}
+	for _, q := range queue[:5] {
+		q.OrderKey = "trader"
+	}
+	if dealt := plan(queue[:5], lanesOf(4, 10), nil); len(dealt) != 1 {
+		t.Errorf("an order key is on %d signers at once", len(dealt))
+	}
+}

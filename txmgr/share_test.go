@@ -270,8 +270,8 @@ func TestLeaseWait(t *testing.T) {
 	f.until("some time has passed", func() bool { return time.Since(wanted) > 300*time.Millisecond })
 	waited := time.Since(wanted)
 	must.Do(t, held.Release(t.Context()))
-	f.until("the lease is here", func() bool { _, n := m.counted("txm_lease_wait_seconds"); return n == 1 })
-	if sum, _ := m.counted("txm_lease_wait_seconds"); sum < waited.Seconds() {
+	f.until("the lease is here", func() bool { _, n := m.counted("txm_lease_wait_seconds", ""); return n == 1 })
+	if sum, _ := m.counted("txm_lease_wait_seconds", ""); sum < waited.Seconds() {
 		t.Errorf("the wait was %v s and more, and %v s are counted", waited.Seconds(), sum)
 	}
 }

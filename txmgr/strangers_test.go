@@ -99,7 +99,7 @@ func TestIdleAccountsAreLeft(t *testing.T) {
 		}
 		f.exec("UPDATE signer_chains SET last_seen = last_seen - 3600000000 WHERE signer = $1", account) // an hour passes
 	}
-	if owned, _ := one.counted("txm_signer_owned"); owned != 2 {
+	if owned, _ := one.counted("txm_signer_owned", ""); owned != 2 {
 		t.Errorf("of two accounts %v count as looked after", owned)
 	}
 }

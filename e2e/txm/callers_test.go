@@ -52,31 +52,3 @@ func TestOneKeyManyPosts(t *testing.T) {
 		t.Fatalf("%d executions, want 1", len(runs))
 	}
 }
-
-// TestLeastPending deals 40 intents to four signers evenly, and keeps an order key on one.
-func TestLeastPending(t *testing.T) {
-	t.Parallel()
-	c, chain := alone(t, func(n *txmNode) { n.Keys, n.InFlight = devKeys, 10 }, "--no-mining")
-	until(t, "every signer is owned", func() bool {
-		return c.count("SELECT count(*) FROM signer_chains WHERE known") == 4 && c.count("SELECT count(*) FROM leases WHERE name LIKE 'txm:%' AND owner <> ''") == 4
-	})
-	c.many(40)
-	until(t, "all are in the pool", func() bool { return c.count("SELECT count(*) FROM intents WHERE status = 'broadcast'") == 40 })
-	if n := c.count("SELECT count(*) FROM (SELECT signer FROM intents GROUP BY signer HAVING count(*) = 10) AS even"); n != 4 {
-		t.Errorf("%d of 4 signers have 10 intents each", n)
-	}
-	until(t, "all are mined", func() bool {
-		chain.mine(1)
-		return c.count("SELECT count(*) FROM intents WHERE NOT final") == 0
-	})
-	for range 5 {
-		c.must(func(r *txmgr.Request) { r.OrderKey = "trader" })
-	}
-	until(t, "the order is in the pool", func() bool { return c.count("SELECT count(*) FROM intents WHERE status = 'broadcast'") == 5 })
-	if n := c.count("SELECT count(DISTINCT signer) FROM intents WHERE order_key = 'trader'"); n != 1 {
-		t.Errorf("an order key is on %d signers at once", n)
-	}
-	chain.mine(2)
-	c.settled()
-	c.audit(chain.url)
-}

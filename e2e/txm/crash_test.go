@@ -108,20 +108,3 @@ func TestLostAnswers(t *testing.T) {
 		})
 	}
 }
-
-// TestLaggingReceipts answers every question for a receipt with nothing for a while: an
-// intent whose receipt is missing keeps its nonce.
-func TestLaggingReceipts(t *testing.T) {
-	t.Parallel()
-	chain := startAnvil(t)
-	proxy := startProxy(t, chain.url)
-	n := txmNode{Ledger: fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir()), Chain: 31337, URLs: []string{proxy.url}, Keys: devKeys[:1], Instance: "node"}
-	c := newCaller(t, n)
-	proxy.spoil("eth_getTransactionReceipt", null, 10)
-	n.start(t)
-	c.many(10)
-	until(t, "ten questions are answered with nothing", func() bool { return proxy.left() == 0 })
-	c.settled()
-	c.audit(chain.url)
-	c.sameBytes()
-}

@@ -61,42 +61,6 @@ func TestHederaForeign(t *testing.T) {
 	}
 }
 
-// TestHederaRaw hands over transactions that their caller signed, from an account whose key is not
-// here: they are sent in the order of their nonces, and handed over twice they are one.
-func TestHederaRaw(t *testing.T) {
-	t.Parallel()
-	h := startHedera(t, devnet.Config{ConsensusLatency: 100 * time.Millisecond, Nodes: 2, BlockTime: 300 * time.Millisecond, Signers: 2})
-	n := h.node(fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir()))
-	own := keyOf(n.Keys[1])
-	n.Keys = n.Keys[:1]
-	c := newCaller(t, n)
-	n.start(t)
-	hashes := map[string]string{} // intent → hash
-	for nonce := range uint64(3) {
-		_, tx := h.signedBy(n, own, nonce)
-		var intent *txmgr.Intent
-		until(t, "the lane of the caller's account takes it", func() bool {
-			var err error
-			intent, err = c.m.Raw(t.Context(), txmgr.RawRequest{Tenant: "t", Chain: "298", Raw: tx.Raw, IdempotencyKey: fmt.Sprint("raw-", nonce)})
-			return err == nil
-		})
-		again, err := c.m.Raw(t.Context(), txmgr.RawRequest{Tenant: "t", Chain: "298", Raw: tx.Raw, IdempotencyKey: fmt.Sprint("raw-", nonce)})
-		if err != nil || again.ID != intent.ID {
-			t.Errorf("handed over twice it is %s and %+v, %v", intent.ID, again, err)
-		}
-		hashes[intent.ID] = tx.Hash
-	}
-	c.settled()
-	for id, hash := range hashes {
-		if got := c.get(id); got.Status != txmgr.StatusConfirmed || got.Hash != hash {
-			t.Errorf("%s is %s with hash %s, want %s", id, got.Status, got.Hash, hash)
-		}
-	}
-	if got := h.statuses(); got["SUCCESS"] != 3 || len(got) != 1 {
-		t.Errorf("the consensus log has %v", got)
-	}
-}
-
 // TestHederaLostHead loses the first of many transactions that are on their way at once: those
 // behind it are refused at consensus, no more of them than may be in flight, nothing is executed
 // twice, and everything is executed in the end with the nonce and the bytes that it had.

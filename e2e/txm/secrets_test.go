@@ -7,12 +7,9 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"io/fs"
 	"math/big"
 	"net/http"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -164,41 +161,6 @@ func TestSearchFindsKeys(t *testing.T) {
 	if found(strings.Repeat("0123456789abcdef", 100)) {
 		t.Error("a key is found where there is none")
 	}
-}
-
-// TestNoSecretInFiles looks for the signer's key in all that a manager leaves on a disk with
-// SQLite, and in its log and its answers.
-func TestNoSecretInFiles(t *testing.T) {
-	t.Parallel()
-	chain, dir := startAnvil(t), t.TempDir()
-	url := fmt.Sprintf("http://127.0.0.1:%d", proctest.FreePort(t))
-	cmd := exec.Command(harness.Program(t), "txm")
-	cmd.Dir = dir
-	cmd.Env = append(harness.Environment(), "DATABASE_URL=sqlite:"+filepath.Join(dir, "ledger.db"), "TXM_CHAINS=31337="+chain.url, "RELAYER_PRIVATE_KEYS="+devKeys[0],
-		"INSTANCE_ID=one", "LOG_LEVEL=debug", "TXM_LOOPBACK_TOKEN=false", "TXM_ADDRESS="+strings.TrimPrefix(url, "http://"))
-	running := harness.Run(t, cmd)
-	until(t, "the manager is ready", func() bool { return ask("GET", url+"/health/readiness", "", "", nil) == 200 })
-	secrets := formsOf(t, "the signer's key", devKeys[0])
-	body := `{"chain":31337,"to":"` + counter + `","data":"0x` + hex.EncodeToString(topic()) + `","gas":60000,"simulate":"off"}`
-	until(t, "an intent is mined", func() bool { return ask("POST", url+"/v1/transactions?wait=mined", body, "k", nil) == 200 })
-	for _, path := range []string{"/v1/transactions", "/v1/signers", "/metrics"} {
-		_, text := bearer(t, url+path, "")
-		search(t, secrets, path, text)
-	}
-	files, size := 0, 0
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		content, err := os.ReadFile(path)
-		files, size = files+1, size+len(content)
-		search(t, secrets, path, string(content))
-		return err
-	})
-	if err != nil || files < 2 || size < 100_000 {
-		t.Fatalf("%d files of %d bytes, %v", files, size, err)
-	}
-	search(t, secrets, "the log", running.Log.String())
 }
 
 // bearer gets a page with an API key.

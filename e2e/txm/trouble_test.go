@@ -68,89 +68,6 @@ func TestBump(t *testing.T) {
 	c.audit(chain.url)
 }
 
-// TestCancelStuck lets the head grow too old: it is cancelled by a transaction to oneself, and
-// what waits behind it goes on.
-func TestCancelStuck(t *testing.T) {
-	t.Parallel()
-	c, chain := alone(t, func(n *txmNode) { n.Bump, n.Cancel = time.Second, 2*time.Second }, "--no-mining")
-	i := c.must(func(r *txmgr.Request) { r.MaxFee = new(big.Int).SetUint64(2_000_000_000) })
-	c.reaches(i.ID, txmgr.StatusBroadcast)
-	second := c.must(func(r *txmgr.Request) { r.KeepTrying = true })
-	c.cancelSent(i.ID)
-	until(t, "what is behind it is mined", func() bool {
-		chain.mine(1)
-		return c.get(second.ID).Status == txmgr.StatusConfirmed
-	})
-	c.reaches(i.ID, txmgr.StatusCancelled)
-	c.settled()
-	c.audit(chain.url)
-}
-
-// cancelSent waits until the pool has the cancel of an intent.
-func (c *caller) cancelSent(id string) {
-	c.t.Helper()
-	until(c.t, "the pool has a cancel of "+id, func() bool {
-		list := c.get(id).Attempts
-		last := len(list) - 1
-		return last >= 0 && list[last].Purpose == txmgr.PurposeCancel && list[last].State == txmgr.AttemptSent
-	})
-}
-
-// TestDropped drops what is in the pool: the same bytes are offered again.
-func TestDropped(t *testing.T) {
-	t.Parallel()
-	c, chain := alone(t, nil, "--no-mining")
-	i := c.must()
-	hash := c.reaches(i.ID, txmgr.StatusBroadcast).Hash
-	chain.call("anvil_dropTransaction", nil, hash)
-	until(t, "the transaction is in the pool again", func() bool {
-		var tx *struct{ Hash string }
-		chain.call("eth_getTransactionByHash", &tx, hash)
-		return tx != nil && tx.Hash == hash
-	})
-	chain.mine(1)
-	c.settled()
-	c.audit(chain.url)
-	c.sameBytes()
-}
-
-// TestForeign lets somebody else use the key: once a nonce that we have signed for, which
-// gives the intent another one, and once a nonce that we have not.
-func TestForeign(t *testing.T) {
-	t.Parallel()
-	// Ours is offered again and wants to be raised every second: neither pushes out what somebody else sends.
-	c, chain := alone(t, func(n *txmNode) { n.Depth, n.Bump, n.Cancel = 2, time.Second, time.Hour }, "--no-mining")
-	first := c.must()
-	c.reaches(first.ID, txmgr.StatusBroadcast)
-	chain.call("anvil_dropAllTransactions", nil)
-	from := keyOf(devKeys[0]).Account()
-	foreign := map[string]any{"from": from, "to": from, "value": "0x1", "nonce": "0x0", "gas": "0x5208", "gasPrice": "0x2540be400"}
-	var foreignHash string
-	chain.call("eth_sendTransaction", &foreignHash, foreign)
-	until(t, "the intent waits for the foreign transaction", func() bool { return strings.HasPrefix(c.get(first.ID).Waiting, "slot_taken") })
-	chain.mine(1)
-	until(t, "the foreign transaction is seen", func() bool { return strings.HasPrefix(c.get(first.ID).Waiting, "foreign") })
-	if !strings.Contains(c.get(first.ID).Waiting, foreignHash) {
-		t.Fatalf("the nonce was used by another one than %s: %s", foreignHash, c.get(first.ID).Waiting)
-	}
-	if n := c.get(first.ID).Nonce; n != 0 {
-		t.Fatalf("the intent got nonce %d before the foreign transaction was final", n)
-	}
-	chain.mine(2)
-	until(t, "the intent has the next nonce", func() bool { i := c.get(first.ID); return i.Nonce == 1 && i.Status == txmgr.StatusBroadcast })
-	chain.mine(3)
-	c.settled()
-	foreign["nonce"] = "0x2"
-	chain.call("eth_sendTransaction", nil, foreign)
-	chain.mine(3)
-	until(t, "the foreign transaction is noted", func() bool { return c.count("SELECT count(*) FROM slots WHERE holder = 'foreign'") == 2 })
-	c.must()
-	until(t, "the next one is in the pool", func() bool { return c.count("SELECT count(*) FROM intents WHERE status = 'broadcast'") == 1 })
-	chain.mine(3)
-	c.settled()
-	c.audit(chain.url)
-}
-
 // TestForeignReorged lets somebody else's transaction take a nonce that we have signed for, and takes its
 // block away before it is final: the intent keeps its nonce and is executed once with it.
 func TestForeignReorged(t *testing.T) {
@@ -213,27 +130,4 @@ func TestReorg(t *testing.T) {
 	c.settled()
 	c.audit(chain.url)
 	c.sameBytes()
-}
-
-// TestReset sets a development chain back to a snapshot, and then replaces it by another one of the same number: both times the
-// manager begins anew by itself, and what waits is executed.
-func TestReset(t *testing.T) {
-	t.Parallel()
-	c, chain := alone(t, nil)
-	var snapshot string
-	chain.call("evm_snapshot", &snapshot)
-	c.many(3)
-	c.settled()
-	chain.call("evm_revert", nil, snapshot)
-	until(t, "the manager begins anew", func() bool { return c.count("SELECT count(*) FROM chains WHERE era = 1") == 1 })
-	if got := c.reaches(c.must().ID, txmgr.StatusConfirmed); got.Nonce != 0 {
-		t.Errorf("after the revert the nonce is %d", got.Nonce)
-	}
-	chain.Kill()
-	again := startAnvilAt(t, chain.port, "--mixed-mining", "--block-time", "1", "--timestamp", "1700000000")
-	until(t, "the manager begins anew again", func() bool { return c.count("SELECT count(*) FROM chains WHERE era = 2") == 1 })
-	c.reaches(c.must().ID, txmgr.StatusConfirmed)
-	if runs := c.executions(again.url); len(runs) != 1 {
-		t.Fatalf("%d intents ran on the new chain, want 1", len(runs))
-	}
 }

@@ -28,8 +28,7 @@ import (
 type simchain struct {
 	ethtx.Form
 	backend *simulated.Backend
-	order   txmgr.Order // with another one than the pool's the manager is told of no pool
-	mu      sync.Mutex  // one block at a time
+	mu      sync.Mutex // one block at a time
 	sent    map[string]int
 	pooled  atomic.Bool // what is sent waits for mine
 	away    atomic.Bool // the node does not answer
@@ -51,7 +50,7 @@ func newChain(t *testing.T, funded ...common.Address) *simchain {
 func (c *simchain) ID() string { return "1337" }
 
 func (c *simchain) Traits() txmgr.Traits {
-	return txmgr.Traits{Mempool: c.order == txmgr.OrderPool, Order: c.order, InFlight: 64}
+	return txmgr.Traits{Mempool: true, InFlight: 64}
 }
 
 func (c *simchain) Identity(ctx context.Context) (string, error) { return c.BlockHash(ctx, 0) }

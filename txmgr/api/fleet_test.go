@@ -5,20 +5,17 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"lockstep/internal/envx"
 	"lockstep/internal/lease"
-	"lockstep/internal/ledger"
 	"lockstep/internal/must"
 	"lockstep/internal/pgtest"
 	"lockstep/internal/redistest"
 	"lockstep/internal/secret"
 	"lockstep/txmgr/api"
 	"lockstep/txmgr/service"
-	"lockstep/txmgr/sqlstore"
 )
 
 // pair starts two managers on one PostgreSQL and one chain.
@@ -125,60 +122,6 @@ func TestWithoutRedis(t *testing.T) {
 	both("after its crash")
 	if list := one.chain.executed(t, signer); len(list) != n {
 		t.Errorf("%d transactions are on the chain, want %d", len(list), n)
-	}
-}
-
-// 50 posts of one key over two processes are one transaction and 50 equal answers; so are
-// those after a restart. Another body is refused, and past the retention the key is gone.
-func TestOneKeyOverProcesses(t *testing.T) {
-	one, two, database := pair(t, nil)
-	const n = 50
-	ids := make([]string, n)
-	var all sync.WaitGroup
-	for i := range n {
-		all.Go(func() {
-			a := []*world{one, two}[i%2].post("/v1/transactions", pay(7), "Idempotency-Key", "order-17")
-			if a.status/100 != 2 {
-				t.Errorf("%d %s", a.status, a.body)
-				return
-			}
-			ids[i] = a.transaction(t).ID
-		})
-	}
-	all.Wait()
-	for _, id := range ids {
-		if id != ids[0] || id == "" {
-			t.Fatalf("one key has the intents %q and %q", ids[0], id)
-		}
-	}
-	one.get("/v1/transactions/" + ids[0] + "?wait=confirmed&timeout=50s").transaction(t)
-	one.stop()
-	again := one.join(sharing(database, "one", nil))
-	if tx := again.post("/v1/transactions", pay(7), "Idempotency-Key", "order-17").transaction(t); tx.ID != ids[0] || tx.Status != "confirmed" {
-		t.Errorf("after a restart: %+v", tx)
-	}
-	for _, w := range []*world{again, two} {
-		if a := w.post("/v1/transactions", pay(8), "Idempotency-Key", "order-17"); a.status != http.StatusUnprocessableEntity || a.code(t) != "IDEMPOTENCY_KEY_REUSED" {
-			t.Errorf("another body: %d %s", a.status, a.body)
-		}
-	}
-	// Past the retention nothing runs again, and the caller is told so.
-	db := must.Get(ledger.Open(t.Context(), database))(t)
-	defer db.Close()
-	store := must.Get(sqlstore.New(t.Context(), db))(t)
-	if n, err := store.Forget(t.Context(), 1<<62, 100); err != nil || n != 1 {
-		t.Fatalf("forgot %d: %v", n, err)
-	}
-	for _, w := range []*world{again, two} {
-		if a := w.post("/v1/transactions", pay(7), "Idempotency-Key", "order-17"); a.status != http.StatusGone {
-			t.Errorf("past the retention: %d %s", a.status, a.body)
-		}
-		if a := w.post("/v1/transactions", pay(8), "Idempotency-Key", "order-17"); a.status != http.StatusUnprocessableEntity {
-			t.Errorf("past the retention, with another body: %d %s", a.status, a.body)
-		}
-	}
-	if list := one.chain.executed(t, signer); len(list) != 1 {
-		t.Errorf("%d transactions are on the chain", len(list))
 	}
 }
 

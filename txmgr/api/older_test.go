@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/big"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"lockstep/internal/must"
+	"lockstep/txmgr/api"
 	"lockstep/txmgr/service"
 )
 
@@ -175,5 +177,40 @@ func TestReservations(t *testing.T) {
 	}
 	if a := w.post("/v1/transactions/raw", `{"chain":1337,"rawTx":"0x02c0"}`); a.status != 422 || a.code(t) != "INVALID" {
 		t.Errorf("not a transaction: %d %s", a.status, a.body)
+	}
+}
+
+type held struct {
+	ID    string
+	Nonce uint64
+}
+
+func (w *world) reserve(account string) (v held) {
+	w.t.Helper()
+	a := w.post("/v1/nonces", fmt.Sprintf(`{"address":%q,"chain":1337}`, account))
+	if a.status != http.StatusOK {
+		w.t.Fatalf("%d %s", a.status, a.body)
+	}
+	a.into(w.t, &v)
+	return v
+}
+
+// Looking at the nonces of accounts makes no lane of theirs, which an owner would follow for ever.
+func TestHealthWritesNothing(t *testing.T) {
+	w := start(t, nil)
+	signers := func() (list []api.Signer) {
+		var found struct{ Signers []api.Signer }
+		w.get("/v1/signers").into(t, &found)
+		return found.Signers
+	}
+	before := len(signers())
+	for n := range 20 {
+		var h api.Health
+		if w.get(fmt.Sprintf("/v1/nonces/health?chain=1337&address=0x%040x", n+1)).into(t, &h); h.TrackedNonce != 0 || h.Owner != "" {
+			t.Errorf("a stranger: %+v", h)
+		}
+	}
+	if after := len(signers()); after != before {
+		t.Errorf("%d signers, and %d after others looked", before, after)
 	}
 }

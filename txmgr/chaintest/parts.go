@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"slices"
 
+	"lockstep/internal/must"
 	"lockstep/txmgr"
 )
 
@@ -33,8 +34,7 @@ func (s *suite) names() {
 
 func (s *suite) blocks() {
 	s.Mine()
-	head, err := s.Chain.Head(s.Context())
-	s.no(err)
+	head := must.Get(s.Chain.Head(s.Context()))(s)
 	if head.Hash == "" || head.Time == 0 {
 		s.Errorf("the head is %+v", head)
 	}
@@ -45,16 +45,14 @@ func (s *suite) blocks() {
 	if hash, err := s.Chain.BlockHash(s.Context(), head.Number+1_000_000); err != nil || hash != "" {
 		s.Errorf("a block that is not there has the hash %q, %v", hash, err)
 	}
-	first, err := s.Chain.Identity(s.Context())
-	s.no(err)
+	first := must.Get(s.Chain.Identity(s.Context()))(s)
 	if again, err := s.Chain.Identity(s.Context()); err != nil || again != first || first == "" {
 		s.Errorf("the identity is %q and %q, %v", first, again, err)
 	}
 }
 
 func (s *suite) unused() {
-	nonces, err := s.Chain.Nonces(s.Context(), s.signer)
-	s.no(err)
+	nonces := must.Get(s.Chain.Nonces(s.Context(), s.signer))(s)
 	if nonces.Head.Hash == "" {
 		s.Error("an account's nonce comes without a head")
 	}
@@ -75,8 +73,7 @@ func (s *suite) unused() {
 }
 
 func (s *suite) fees() {
-	market, err := s.Chain.Market(s.Context())
-	s.no(err)
+	market := must.Get(s.Chain.Market(s.Context()))(s)
 	if market.At == 0 {
 		s.Error("nobody knows when the fees were measured")
 	}
@@ -109,8 +106,7 @@ func (s *suite) bytes() {
 	if one.Hash == other.Hash || one.Hash == later.Hash || one.Hash == "" || len(one.Raw) == 0 {
 		s.Error("different transactions are not told apart")
 	}
-	read, err := s.Chain.Decode(one.Raw)
-	s.no(err)
+	read := must.Get(s.Chain.Decode(one.Raw))(s)
 	if read.Hash != one.Hash || read.Signer != s.signer || read.Nonce != nonce || read.Value.Cmp(s.Value) != 0 || !bytes.Equal(read.Raw, one.Raw) {
 		s.Errorf("it is read as %+v", read)
 	}
@@ -135,8 +131,7 @@ func (s *suite) bytes() {
 
 func (s *suite) one() {
 	nonce := s.next()
-	before, err := s.Chain.Balance(s.Context(), s.To)
-	s.no(err)
+	before := must.Get(s.Chain.Balance(s.Context(), s.To))(s)
 	tx, never := s.signed(nonce, s.Value, ""), s.signed(nonce+1000, s.Value, "")
 	s.unknown(tx)
 	if got := s.offer(tx); got[0] != "" {
@@ -148,8 +143,7 @@ func (s *suite) one() {
 		s.Errorf("the same bytes again: %s, which says that no endpoint has them", got[0])
 	}
 	receipt := s.executed(tx)
-	head, list, err := s.Chain.Receipts(s.Context(), []txmgr.Signed{tx, never})
-	s.no(err)
+	head, list := must.Get2(s.Chain.Receipts(s.Context(), []txmgr.Signed{tx, never}))(s)
 	if len(list) != 2 || list[0].Hash != tx.Hash || list[1].Hash != never.Hash || list[0].Receipt == nil || list[1].Receipt != nil || list[1].Refused != nil {
 		s.Errorf("what was sent and what was not: %+v", list)
 	}
@@ -160,13 +154,11 @@ func (s *suite) one() {
 		s.Errorf("its block %d is %s, %v, not %s", receipt.Block, hash, err, receipt.BlockHash)
 	}
 	s.until("its nonce is used", func() bool { return s.next() == nonce+1 })
-	user, err := s.Chain.Consumer(s.Context(), s.signer, nonce)
-	s.no(err)
+	user := must.Get(s.Chain.Consumer(s.Context(), s.signer, nonce))(s)
 	if user == nil || user.Hash != tx.Hash || user.Block != receipt.Block || user.BlockHash != receipt.BlockHash || user.Head.Number < user.Block {
 		s.Errorf("its nonce was used by %+v", user)
 	}
-	after, err := s.Chain.Balance(s.Context(), s.To)
-	s.no(err)
+	after := must.Get(s.Chain.Balance(s.Context(), s.To))(s)
 	if got := new(big.Int).Sub(after, before); got.Cmp(s.Value) != 0 {
 		s.Errorf("the receiver has got %s, not %s", got, s.Value)
 	}
@@ -175,8 +167,7 @@ func (s *suite) one() {
 
 func (s *suite) used() {
 	nonce := s.next() - 1
-	first, err := s.Chain.Consumer(s.Context(), s.signer, nonce)
-	s.no(err)
+	first := must.Get(s.Chain.Consumer(s.Context(), s.signer, nonce))(s)
 	tx := s.signed(nonce, new(big.Int).Add(s.Value, s.Value), "")
 	if got := s.offer(tx); taken(got[0]) {
 		s.Errorf("another payload at a used nonce: %q", got[0])
@@ -246,8 +237,7 @@ func (s *suite) waits() {
 	tx, other := s.signed(nonce, s.Value, ""), s.signed(nonce, new(big.Int).Add(s.Value, s.Value), "")
 	look := func(when string, wantNext uint64, want ...bool) {
 		s.Helper()
-		next, held, err := chain.Pool(s.Context(), s.signer, []txmgr.Signed{tx, other})
-		s.no(err)
+		next, held := must.Get2(chain.Pool(s.Context(), s.signer, []txmgr.Signed{tx, other}))(s)
 		if next != wantNext || !slices.Equal(held, want) {
 			s.Errorf("%s: the next nonce is %d, not %d, and held is %v, not %v", when, next, wantNext, held, want)
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"lockstep/internal/must"
 	"lockstep/txmgr"
 )
 
@@ -72,13 +73,6 @@ func Run(t *testing.T, h Harness) {
 	}
 }
 
-func (s *suite) no(err error) {
-	s.Helper()
-	if err != nil {
-		s.Fatal(err)
-	}
-}
-
 func (s *suite) until(what string, holds func() bool) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
@@ -97,35 +91,29 @@ func (s *suite) until(what string, holds func() bool) {
 
 func (s *suite) next() uint64 {
 	s.Helper()
-	n, err := s.Chain.Nonces(s.Context(), s.signer)
-	s.no(err)
+	n := must.Get(s.Chain.Nonces(s.Context(), s.signer))(s)
 	return n.Latest
 }
 
 // signed makes a transaction of the account. Behind a transaction it has that one's tag.
 func (s *suite) signed(nonce uint64, value *big.Int, behind string) txmgr.Signed {
 	s.Helper()
-	market, err := s.Chain.Market(s.Context())
-	s.no(err)
+	market := must.Get(s.Chain.Market(s.Context()))(s)
 	call := txmgr.Call{From: s.signer, To: s.To, Value: value}
-	tried, err := s.Chain.Simulate(s.Context(), call)
-	s.no(err)
+	tried := must.Get(s.Chain.Simulate(s.Context(), call))(s)
 	call.Gas = tried.Gas
 	draft := txmgr.Draft{Signer: s.signer, Nonce: nonce, Call: call, Fees: market.Tips[txmgr.SpeedFast]}
 	if s.Chain.Traits().InLine() {
 		draft.Behind = behind
 	}
-	out, err := s.seal(draft, s.Key)
-	s.no(err)
+	out := must.Get(s.seal(draft, s.Key))(s)
 	return out
 }
 
 func (s *suite) seal(draft txmgr.Draft, key txmgr.Key) (txmgr.Signed, error) {
 	s.Helper()
-	unsigned, err := s.Chain.Prepare(s.Context(), draft)
-	s.no(err)
-	signature, err := key.Sign(s.Context(), unsigned.Bytes)
-	s.no(err)
+	unsigned := must.Get(s.Chain.Prepare(s.Context(), draft))(s)
+	signature := must.Get(key.Sign(s.Context(), unsigned.Bytes))(s)
 	return s.Chain.Seal(unsigned, signature)
 }
 
@@ -153,8 +141,7 @@ func (s *suite) executed(tx txmgr.Signed) *txmgr.Receipt {
 	s.Helper()
 	var receipt *txmgr.Receipt
 	s.until("a receipt of "+tx.Hash, func() bool {
-		_, list, err := s.Chain.Receipts(s.Context(), []txmgr.Signed{tx})
-		s.no(err)
+		_, list := must.Get2(s.Chain.Receipts(s.Context(), []txmgr.Signed{tx}))(s)
 		receipt = list[0].Receipt
 		return receipt != nil
 	})
@@ -164,8 +151,7 @@ func (s *suite) executed(tx txmgr.Signed) *txmgr.Receipt {
 // unknown checks that nothing is known of a transaction.
 func (s *suite) unknown(tx txmgr.Signed) {
 	s.Helper()
-	_, list, err := s.Chain.Receipts(s.Context(), []txmgr.Signed{tx})
-	s.no(err)
+	_, list := must.Get2(s.Chain.Receipts(s.Context(), []txmgr.Signed{tx}))(s)
 	if list[0].Receipt != nil {
 		s.Errorf("%s was executed: %+v", tx.Hash, list[0].Receipt)
 	}

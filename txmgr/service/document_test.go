@@ -49,3 +49,19 @@ func TestPricesOfAChain(t *testing.T) {
 		}
 	}
 }
+
+// TestFeeCapRefused: what is no price is refused before anything starts.
+func TestFeeCapRefused(t *testing.T) {
+	for _, text := range []string{`-1`, `"-1"`, `1.5`, `1e9`, `"0x10"`, `"a"`, `true`, `{}`} {
+		chains := Chains{Chains: secret.String(`{"1":{"url":["http://127.0.0.1:1"],"maxFeePerGas":` + text + `}}`)}
+		if list, err := chains.Parse(); err == nil {
+			t.Errorf("maxFeePerGas %s is taken: %v", text, list)
+		}
+	}
+	for _, text := range []string{`0`, `"0"`, `1`, `"340282366920938463463374607431768211456"`} {
+		chains := Chains{Chains: secret.String(`{"1":{"url":["http://127.0.0.1:1"],"maxFeePerGas":` + text + `}}`)}
+		if _, err := chains.Parse(); err != nil {
+			t.Errorf("maxFeePerGas %s: %v", text, err)
+		}
+	}
+}

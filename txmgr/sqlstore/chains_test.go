@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"lockstep/internal/ledger"
+	"lockstep/internal/must"
 	"lockstep/txmgr"
 )
 
@@ -12,13 +13,12 @@ import (
 func testChain(t *testing.T, r *room) {
 	is := func(want txmgr.ChainState) {
 		t.Helper()
-		got, err := r.Chain(t.Context(), chain)
-		r.no(err)
+		got := must.Get(r.Chain(t.Context(), chain))(r.t)
 		if got != want {
 			t.Fatalf("the chain is %+v, want %+v", got, want)
 		}
 	}
-	note := func(s txmgr.ChainState) { t.Helper(); r.no(r.NoteChain(t.Context(), chain, s)) }
+	note := func(s txmgr.ChainState) { t.Helper(); must.Do(r.t, r.NoteChain(t.Context(), chain, s)) }
 	is(txmgr.ChainState{})
 	note(txmgr.ChainState{Identity: "first"})
 	note(txmgr.ChainState{Identity: "first", FinalNumber: 5, FinalHash: "five"})
@@ -30,7 +30,7 @@ func testChain(t *testing.T, r *room) {
 	note(txmgr.ChainState{Identity: "first", FinalNumber: 6, FinalHash: "six"})
 	is(txmgr.ChainState{Identity: "first", FinalNumber: 6, FinalHash: "six", Halted: "it was reset"})
 	r.is(r.ResetChain(t.Context(), chain, "test", "second", 1), txmgr.ErrStale)
-	r.no(r.ResetChain(t.Context(), chain, "test", "second", 0))
+	must.Do(r.t, r.ResetChain(t.Context(), chain, "test", "second", 0))
 	is(txmgr.ChainState{Identity: "second", Era: 1})
 	note(txmgr.ChainState{Identity: "first", FinalNumber: 7, FinalHash: "seven"}) // of an owner who does not know yet
 	is(txmgr.ChainState{Identity: "second", Era: 1})
@@ -42,18 +42,17 @@ func testHaltOfFirstUse(t *testing.T, r *room) {
 	why := "somebody else sends"
 	found := func(first bool) string {
 		t.Helper()
-		r.no(r.Observe(t.Context(), r.fence, chain, signer, txmgr.Observation{Halted: &why, FirstUse: first}))
+		must.Do(r.t, r.Observe(t.Context(), r.fence, chain, signer, txmgr.Observation{Halted: &why, FirstUse: first}))
 		return r.lane().Halted
 	}
-	r.no(r.db.Write(t.Context(), func(tx *ledger.Tx) error {
+	must.Do(r.t, r.db.Write(t.Context(), func(tx *ledger.Tx) error {
 		_, err := tx.Exec(t.Context(), "UPDATE signer_chains SET known = FALSE")
 		return err
 	}))
 	if got := found(true); got != why {
 		t.Fatalf("a lane that is not known is halted because %q", got)
 	}
-	_, err := r.Reconcile(t.Context(), chain, signer, "test", 3, 3)
-	r.no(err)
+	must.Get(r.Reconcile(t.Context(), chain, signer, "test", 3, 3))(r.t)
 	if got := found(true); got != "" {
 		t.Errorf("after an operator's word the lane is halted because %q", got)
 	}
@@ -68,14 +67,13 @@ func testHaltOfALaneBehind(t *testing.T, r *room) {
 	why, ahead := "unknown transactions", uint64(5)
 	found := func() string {
 		t.Helper()
-		r.no(r.Observe(t.Context(), r.fence, chain, signer, txmgr.Observation{Halted: &why, Ahead: &ahead}))
+		must.Do(r.t, r.Observe(t.Context(), r.fence, chain, signer, txmgr.Observation{Halted: &why, Ahead: &ahead}))
 		return r.lane().Halted
 	}
 	if got := found(); got != why {
 		t.Fatalf("a lane that is behind is halted because %q", got)
 	}
-	_, err := r.Reconcile(t.Context(), chain, signer, "test", ahead, ahead)
-	r.no(err)
+	must.Get(r.Reconcile(t.Context(), chain, signer, "test", ahead, ahead))(r.t)
 	if got := found(); got != "" {
 		t.Errorf("after an operator's word the lane is halted because %q", got)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lockstep/internal/ledger"
+	"lockstep/internal/must"
 	"lockstep/txmgr"
 )
 
@@ -28,7 +29,7 @@ func testCancel(t *testing.T, r *room) {
 	r.accept(waiting, assigned)
 	r.assign(assigned)
 	for _, i := range []*txmgr.Intent{waiting, assigned} {
-		r.must(r.RequestCancel(t.Context(), tenant, i.ID))
+		must.Get(r.RequestCancel(t.Context(), tenant, i.ID))(r.t)
 		if got := r.status(i.ID, txmgr.StatusCancelled); !got.Final {
 			t.Fatal("a cancelled intent that was never signed is not final")
 		}
@@ -42,7 +43,7 @@ func testCancel(t *testing.T, r *room) {
 	}
 	i, a := r.sent()
 	got, err := r.RequestCancel(t.Context(), tenant, i.ID)
-	r.no(err)
+	must.Do(r.t, err)
 	if !got.Cancel || got.Status != txmgr.StatusBroadcast {
 		t.Fatalf("a cancel of a sent intent: %+v", got)
 	}
@@ -63,7 +64,7 @@ func testReplace(t *testing.T, r *room) {
 		i, a := r.sent()
 		other := intent("", "y")
 		other.Kind, other.Replaces = txmgr.KindReplace, i.ID
-		r.must(r.AcceptReplacement(t.Context(), tenant, i.ID, other))
+		must.Get(r.AcceptReplacement(t.Context(), tenant, i.ID, other))(r.t)
 		if got := r.status(other.ID, txmgr.StatusAssigned); got.Nonce != a.Nonce {
 			t.Fatalf("%s: the replacement has nonce %d, want %d", name, got.Nonce, a.Nonce)
 		}
@@ -82,10 +83,10 @@ func testReplace(t *testing.T, r *room) {
 func testForeign(t *testing.T, r *room) {
 	i, a := r.sent()
 	proof := txmgr.Proof{Slot: txmgr.Slot{Chain: chain, Signer: signer, Nonce: a.Nonce}, Foreign: "0xf0", Block: 4, BlockHash: "b4"}
-	r.no(r.Prove(t.Context(), r.fence, []txmgr.Proof{proof}))
+	must.Do(r.t, r.Prove(t.Context(), r.fence, []txmgr.Proof{proof}))
 	r.status(i.ID, txmgr.StatusBroadcast) // not final: no proof
 	proof.Final = true
-	r.no(r.Prove(t.Context(), r.fence, []txmgr.Proof{proof}))
+	must.Do(r.t, r.Prove(t.Context(), r.fence, []txmgr.Proof{proof}))
 	r.status(i.ID, txmgr.StatusAccepted)
 	done := r.assign(i)
 	if len(done) != 1 || done[0].Slot.Nonce != a.Nonce+1 {
@@ -97,7 +98,7 @@ func testForeign(t *testing.T, r *room) {
 // before it do not count as its own.
 func testRequeue(t *testing.T, r *room) {
 	i, a := r.sent()
-	r.no(r.Requeue(t.Context(), r.fence, i.ID, nil))
+	must.Do(r.t, r.Requeue(t.Context(), r.fence, i.ID, nil))
 	if got := r.status(i.ID, txmgr.StatusAccepted); got.Signer != "" || got.Attempts[0].State != txmgr.AttemptReplaced {
 		t.Fatalf("accepted again: %+v", got)
 	}
@@ -107,7 +108,7 @@ func testRequeue(t *testing.T, r *room) {
 	again := attempt(i, a.Nonce, 2, txmgr.PurposeIntent)
 	r.commit(again)
 	r.answer(again, txmgr.ClassFatal)
-	r.no(r.Requeue(t.Context(), r.fence, i.ID, &txmgr.Failure{Class: "fatal", Message: "refused by the chain"}))
+	must.Do(r.t, r.Requeue(t.Context(), r.fence, i.ID, &txmgr.Failure{Class: "fatal", Message: "refused by the chain"}))
 	if got := r.status(i.ID, txmgr.StatusFailed); !got.Final || got.Error == nil || got.Error.Message != "refused by the chain" {
 		t.Fatalf("failed for ever: %+v", got)
 	}
@@ -148,7 +149,7 @@ func testReorg(t *testing.T, r *room) {
 	if lane := r.lane(); lane.ChainNonce != a.Nonce+1 || lane.Pending != 0 {
 		t.Errorf("nothing is pending, and the chain's nonce is %d", lane.ChainNonce)
 	}
-	r.no(r.Unmine(t.Context(), r.fence, []txmgr.Slot{slot}))
+	must.Do(r.t, r.Unmine(t.Context(), r.fence, []txmgr.Slot{slot}))
 	if lane := r.lane(); lane.ChainNonce != a.Nonce || lane.Pending != 1 {
 		t.Errorf("%d are pending again, and the chain's nonce is %d", lane.Pending, lane.ChainNonce)
 	}
@@ -158,7 +159,7 @@ func testReorg(t *testing.T, r *room) {
 	}
 	r.mine(a, 6, true, true)
 	r.status(i.ID, txmgr.StatusConfirmed)
-	r.no(r.Unmine(t.Context(), r.fence, []txmgr.Slot{slot})) // a final block is not taken back
+	must.Do(r.t, r.Unmine(t.Context(), r.fence, []txmgr.Slot{slot})) // a final block is not taken back
 	r.status(i.ID, txmgr.StatusConfirmed)
 }
 
@@ -172,7 +173,7 @@ func testRefused(t *testing.T, r *room) {
 	if got := r.get(i.ID); got.Attempts[0].State != txmgr.AttemptRefused {
 		t.Fatalf("a refused attempt is %s", got.Attempts[0].State)
 	}
-	r.no(r.End(t.Context(), r.fence, i.ID, txmgr.StatusFailed, txmgr.Failure{Class: "fatal", Message: "no"}))
+	must.Do(r.t, r.End(t.Context(), r.fence, i.ID, txmgr.StatusFailed, txmgr.Failure{Class: "fatal", Message: "no"}))
 	if got := r.status(i.ID, txmgr.StatusFailed); got.Error == nil || got.Error.Class != "fatal" {
 		t.Fatalf("the error is %+v", got.Error)
 	}
@@ -205,8 +206,7 @@ func testBudget(t *testing.T, r *room) {
 	}
 	expect := func(wantHeld, wantSettled int64) {
 		t.Helper()
-		h, s, err := r.Spent(t.Context(), "tenant/t1", "2026-01-31")
-		r.no(err)
+		h, s := must.Get2(r.Spent(t.Context(), "tenant/t1", "2026-01-31"))(r.t)
 		if h.Int64() != wantHeld || s.Int64() != wantSettled {
 			t.Fatalf("held %s, settled %s; want %d, %d", h, s, wantHeld, wantSettled)
 		}
@@ -217,7 +217,7 @@ func testBudget(t *testing.T, r *room) {
 	_, err := r.Accept(t.Context(), []*txmgr.Intent{held()})
 	r.is(err, txmgr.ErrBudget)
 	expect(60, 0)
-	r.must(r.RequestCancel(t.Context(), tenant, first.ID))
+	must.Get(r.RequestCancel(t.Context(), tenant, first.ID))(r.t)
 	expect(0, 0)
 	second := held()
 	r.accept(second)
@@ -236,8 +236,7 @@ func testReservations(t *testing.T, r *room) {
 	ctx := t.Context()
 	var list []*txmgr.Reservation
 	for range 3 {
-		v, err := r.Reserve(ctx, chain, signer, tenant, ttl, 3, false)
-		r.no(err)
+		v := must.Get(r.Reserve(ctx, chain, signer, tenant, ttl, 3, false))(r.t)
 		list = append(list, v)
 	}
 	_, err := r.Reserve(ctx, chain, signer, tenant, ttl, 3, false)
@@ -248,8 +247,7 @@ func testReservations(t *testing.T, r *room) {
 	if done, err := r.Recycle(ctx, tenant, list[1].ID, "", "", 0); err != nil || !done {
 		t.Fatalf("recycle from the middle: %v, %v", done, err)
 	}
-	v, err := r.Reserve(ctx, chain, signer, tenant, ttl, 3, false)
-	r.no(err)
+	v := must.Get(r.Reserve(ctx, chain, signer, tenant, ttl, 3, false))(r.t)
 	if v.Nonce != 1 {
 		t.Fatalf("the recycled nonce is not given first: got %d", v.Nonce)
 	}
@@ -262,17 +260,13 @@ func testReservations(t *testing.T, r *room) {
 	if lane := r.lane(); lane.NextNonce != 2 {
 		t.Fatalf("the end of the line did not move back: next is %d", lane.NextNonce)
 	}
-	late, err := r.Reserve(ctx, chain, signer, tenant, -1, 9, false)
-	r.no(err)
-	ended, err := r.Expire(ctx)
-	r.no(err)
+	late := must.Get(r.Reserve(ctx, chain, signer, tenant, -1, 9, false))(r.t)
+	ended := must.Get(r.Expire(ctx))(r.t)
 	if len(ended) != 1 || ended[0].ID != late.ID {
 		t.Fatalf("expired %+v, want %s", ended, late.ID)
 	}
-	old, err := r.Reserve(ctx, chain, signer, tenant, ttl, 9, false)
-	r.no(err)
-	again, err := r.RenewReservation(ctx, tenant, old.ID, ttl)
-	r.no(err)
+	old := must.Get(r.Reserve(ctx, chain, signer, tenant, ttl, 9, false))(r.t)
+	again := must.Get(r.RenewReservation(ctx, tenant, old.ID, ttl))(r.t)
 	if again.Expires < old.Expires {
 		r.t.Errorf("renewed until %d, and before %d", again.Expires, old.Expires)
 	}
@@ -321,7 +315,7 @@ func testRelease(t *testing.T, r *room) {
 	r.accept(i, next)
 	r.is(r.Release(t.Context(), r.fence, i.ID, "why"), txmgr.ErrStale)
 	r.assign(i)
-	r.no(r.Release(t.Context(), r.fence, i.ID, "why"))
+	must.Do(r.t, r.Release(t.Context(), r.fence, i.ID, "why"))
 	if got := r.status(i.ID, txmgr.StatusAccepted); got.Signer != "" || got.Waiting != "why" {
 		t.Fatalf("released: %+v", got)
 	}
@@ -343,7 +337,10 @@ func testKilled(t *testing.T, r *room) {
 	i := intent("", "x")
 	r.accept(i)
 	r.assign(i)
-	turn := func(scope string, on bool) { t.Helper(); r.no(r.Kill(t.Context(), scope, "test", "a test", on)) }
+	turn := func(scope string, on bool) {
+		t.Helper()
+		must.Do(r.t, r.Kill(t.Context(), scope, "test", "a test", on))
+	}
 	pool := txmgr.PoolScope(chain, "default")
 	for _, scope := range []string{txmgr.ScopeAll, txmgr.ChainScope(chain), pool, txmgr.SignerScope(chain, signer)} {
 		turn(scope, true)
@@ -367,8 +364,7 @@ func testKilled(t *testing.T, r *room) {
 func testAdopted(t *testing.T, r *room) {
 	ctx := t.Context()
 	slot := func(nonce uint64) txmgr.Slot { return txmgr.Slot{Chain: chain, Signer: signer, Nonce: nonce} }
-	lane, err := r.Reconcile(ctx, chain, signer, "test", 2, 6)
-	r.no(err)
+	lane := must.Get(r.Reconcile(ctx, chain, signer, "test", 2, 6))(r.t)
 	if lane.NextNonce != 6 || lane.Pending != 4 {
 		t.Fatalf("next nonce %d, pending %d; want 6 and 4", lane.NextNonce, lane.Pending)
 	}
@@ -379,16 +375,15 @@ func testAdopted(t *testing.T, r *room) {
 	if lane := r.lane(); lane.Gaps != 0 {
 		t.Fatalf("%d of the adopted count as gaps", lane.Gaps)
 	}
-	line, err := r.Line(ctx, chain, signer)
-	r.no(err)
+	line := must.Get(r.Line(ctx, chain, signer))(r.t)
 	for n, s := range line.Slots[:4] {
 		if s.Nonce != uint64(2+n) || s.Holder != txmgr.HolderForeign || s.Consumed != "" || s.Final {
 			t.Fatalf("slot %d: %+v", n, s.Slot)
 		}
 	}
-	r.no(r.Prove(ctx, r.fence, []txmgr.Proof{{Slot: slot(2), Foreign: "0xf2", Block: 4, BlockHash: "b4", Final: true}}))
+	must.Do(r.t, r.Prove(ctx, r.fence, []txmgr.Proof{{Slot: slot(2), Foreign: "0xf2", Block: 4, BlockHash: "b4", Final: true}}))
 	r.is(r.Abandon(ctx, r.fence, slot(2)), txmgr.ErrStale)
-	r.no(r.Abandon(ctx, r.fence, slot(4)))
+	must.Do(r.t, r.Abandon(ctx, r.fence, slot(4)))
 	r.is(r.Abandon(ctx, r.fence, slot(4)), txmgr.ErrStale)
 	r.is(r.Abandon(ctx, r.fence, slot(6)), txmgr.ErrStale)
 	i := intent("", "y")
@@ -397,8 +392,7 @@ func testAdopted(t *testing.T, r *room) {
 		t.Fatalf("the abandoned nonce is not the next: %+v", done)
 	}
 	// What is adopted already stays when an operator reconciles again.
-	lane, err = r.Reconcile(ctx, chain, signer, "test", 7, 7)
-	r.no(err)
+	lane = must.Get(r.Reconcile(ctx, chain, signer, "test", 7, 7))(r.t)
 	if lane.NextNonce != 7 || lane.Pending != 4 { // 3, 4, 5 and 6
 		t.Fatalf("reconciled again: next nonce %d, pending %d", lane.NextNonce, lane.Pending)
 	}
@@ -419,14 +413,14 @@ func testSeen(t *testing.T, r *room) {
 		"a nonce":   {txmgr.Observation{ChainNonce: &nonce}, true},
 		"a success": {txmgr.Observation{Succeeded: true}, true},
 	} {
-		r.no(r.db.Write(t.Context(), func(tx *ledger.Tx) error {
+		must.Do(r.t, r.db.Write(t.Context(), func(tx *ledger.Tx) error {
 			now, err := tx.Now(t.Context())
 			if err == nil {
 				_, err = tx.Exec(t.Context(), "UPDATE signer_chains SET last_seen = $1", now-hour)
 			}
 			return err
 		}))
-		r.no(r.Observe(t.Context(), r.fence, chain, signer, row.seen))
+		must.Do(r.t, r.Observe(t.Context(), r.fence, chain, signer, row.seen))
 		if lane := r.lane(); (lane.Unseen < time.Hour) != row.want {
 			t.Errorf("%s: the lane was not seen for %v", name, lane.Unseen)
 		}
@@ -445,8 +439,8 @@ func testFillCharged(t *testing.T, r *room) {
 	a := attempt(i, 0, 1, txmgr.PurposeIntent)
 	r.commit(a)
 	r.answer(a, txmgr.ClassFatal)
-	r.no(r.End(t.Context(), r.fence, i.ID, txmgr.StatusFailed, txmgr.Failure{Class: "fatal", Message: "no"}))
-	r.no(r.FillSlot(t.Context(), r.fence, txmgr.Slot{Chain: chain, Signer: signer, Nonce: 0}, i.ID))
+	must.Do(r.t, r.End(t.Context(), r.fence, i.ID, txmgr.StatusFailed, txmgr.Failure{Class: "fatal", Message: "no"}))
+	must.Do(r.t, r.FillSlot(t.Context(), r.fence, txmgr.Slot{Chain: chain, Signer: signer, Nonce: 0}, i.ID))
 	fill := attempt(i, 0, 2, txmgr.PurposeFill)
 	if len(r.commit(fill)) != 1 {
 		t.Fatal("the fill is not stored")
@@ -454,8 +448,7 @@ func testFillCharged(t *testing.T, r *room) {
 	r.answer(fill, "")
 	r.mine(fill, 3, true, false)
 	r.mine(fill, 3, true, true)
-	held, settled, err := r.Spent(t.Context(), "tenant/t1", "2026-01-31")
-	r.no(err)
+	held, settled := must.Get2(r.Spent(t.Context(), "tenant/t1", "2026-01-31"))(r.t)
 	if held.Sign() != 0 || settled.Int64() != 210_000 {
 		t.Fatalf("held %s, settled %s; want 0 and 210000", held, settled)
 	}

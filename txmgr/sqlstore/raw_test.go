@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"lockstep/internal/ledger"
+	"lockstep/internal/must"
 	"lockstep/txmgr"
 )
 
@@ -34,11 +35,11 @@ func testRawKey(t *testing.T, r *room) {
 		return r.AcceptRaw(t.Context(), &copied, a, txmgr.RawSlot{})
 	}
 	first, a := signed(tenant, "first", 0)
-	r.must(r.AcceptRaw(t.Context(), first, a, txmgr.RawSlot{}))
+	must.Get(r.AcceptRaw(t.Context(), first, a, txmgr.RawSlot{}))(r.t)
 	second, b := signed(tenant, "second", 1)
-	r.must(r.AcceptRaw(t.Context(), second, b, txmgr.RawSlot{}))
+	must.Get(r.AcceptRaw(t.Context(), second, b, txmgr.RawSlot{}))(r.t)
 	got, err := again(first, a, "first", first.BodyHash)
-	r.no(err)
+	must.Do(r.t, err)
 	if got.ID != first.ID {
 		t.Errorf("the same key and bytes got %s, not %s", got.ID, first.ID)
 	}
@@ -53,8 +54,7 @@ func testRawKey(t *testing.T, r *room) {
 	}
 	_, err = r.ByKey(t.Context(), tenant, "third", "")
 	r.is(err, txmgr.ErrNotFound)
-	list, _, err := r.Find(t.Context(), txmgr.Query{})
-	r.no(err)
+	list, _ := must.Get2(r.Find(t.Context(), txmgr.Query{}))(r.t)
 	if len(list) != 2 {
 		t.Errorf("%d intents are stored, not 2: %s", len(list), fmt.Sprint(list))
 	}
@@ -64,17 +64,16 @@ func testRawKey(t *testing.T, r *room) {
 // nobody else's.
 func testHeir(t *testing.T, r *room) {
 	first, a := signed(tenant, "", 0)
-	r.must(r.AcceptRaw(t.Context(), first, a, txmgr.RawSlot{}))
+	must.Get(r.AcceptRaw(t.Context(), first, a, txmgr.RawSlot{}))(r.t)
 	second, b := signed(tenant, "", 0)
-	r.must(r.AcceptRaw(t.Context(), second, b, txmgr.RawSlot{}))
+	must.Get(r.AcceptRaw(t.Context(), second, b, txmgr.RawSlot{}))(r.t)
 	ours, _ := r.sent()
 	third := intent("", "y")
 	third.Kind, third.Replaces = txmgr.KindReplace, ours.ID
-	r.must(r.AcceptReplacement(t.Context(), tenant, ours.ID, third))
+	must.Get(r.AcceptReplacement(t.Context(), tenant, ours.ID, third))(r.t)
 	for n, id := range []string{first.ID, ours.ID} {
-		r.no(r.End(t.Context(), r.fence, id, txmgr.StatusFailed, txmgr.Failure{Class: "fatal", Message: "no"}))
-		line, err := r.Line(t.Context(), chain, signer)
-		r.no(err)
+		must.Do(r.t, r.End(t.Context(), r.fence, id, txmgr.StatusFailed, txmgr.Failure{Class: "fatal", Message: "no"}))
+		line := must.Get(r.Line(t.Context(), chain, signer))(r.t)
 		heir := []string{second.ID, third.ID}[n]
 		if s := line.Slots[n]; s.Holder != txmgr.HolderIntent || s.Slot.Intent != heir || len(s.Intents) != 1 || s.Intents[0].ID != heir {
 			t.Errorf("nonce %d is held by %s, for %s of %d intents", n, s.Holder, s.Slot.Intent, len(s.Intents))
@@ -85,7 +84,7 @@ func testHeir(t *testing.T, r *room) {
 	if done := r.assign(next); len(done) != 1 || done[0].Slot.Nonce != 2 {
 		t.Errorf("the next intent got %+v", done)
 	}
-	r.no(r.End(t.Context(), r.fence, second.ID, txmgr.StatusFailed, txmgr.Failure{Class: "fatal", Message: "no"}))
+	must.Do(r.t, r.End(t.Context(), r.fence, second.ID, txmgr.StatusFailed, txmgr.Failure{Class: "fatal", Message: "no"}))
 	last := intent("", "z")
 	r.accept(last)
 	if done := r.assign(last); len(done) != 1 || done[0].Slot.Nonce != 0 {
@@ -100,14 +99,13 @@ func testLateRaw(t *testing.T, r *room) {
 	const long = 3_600_000_000
 	reserve := func(ttl int64, want uint64) *txmgr.Reservation {
 		t.Helper()
-		v, err := r.Reserve(ctx, chain, signer, tenant, ttl, 0, false)
-		r.no(err)
+		v := must.Get(r.Reserve(ctx, chain, signer, tenant, ttl, 0, false))(r.t)
 		if v.Nonce != want {
 			t.Fatalf("reserved nonce %d, want %d", v.Nonce, want)
 		}
 		return v
 	}
-	expire := func() { t.Helper(); r.must(r.Expire(ctx)) }
+	expire := func() { t.Helper(); must.Get(r.Expire(ctx))(r.t) }
 	raw := func(nonce uint64, slot txmgr.RawSlot) error {
 		i, a := signed(tenant, "", nonce)
 		_, err := r.AcceptRaw(ctx, i, a, slot)
@@ -135,26 +133,26 @@ func testLateRaw(t *testing.T, r *room) {
 	v, above := reserve(long, 0), reserve(-1, 1)
 	r.is(raw(0, none), txmgr.ErrNoReservation)
 	r.is(raw(0, txmgr.RawSlot{Reservation: lost.ID}), txmgr.ErrNoReservation)
-	r.no(raw(0, txmgr.RawSlot{Reservation: v.ID}))
+	must.Do(r.t, raw(0, txmgr.RawSlot{Reservation: v.ID}))
 	r.is(raw(0, none), txmgr.ErrNoReservation) // it would replace the other one's
-	r.no(raw(0, txmgr.RawSlot{Reservation: v.ID}))
+	must.Do(r.t, raw(0, txmgr.RawSlot{Reservation: v.ID}))
 
 	// It is free, below one that is in use.
-	r.no(raw(reserve(long, 2).Nonce, none)) // issued once: it needs no id
+	must.Do(r.t, raw(reserve(long, 2).Nonce, none)) // issued once: it needs no id
 	expire()
 	conflict("late at a free nonce", raw(above.Nonce, none))
 	conflict("late at a free nonce, without ids", raw(above.Nonce, older))
 
 	// A caller who cannot name it is believed.
 	reserve(long, 1)
-	r.no(raw(1, older))
-	r.no(raw(1, older))
+	must.Do(r.t, raw(1, older))
+	must.Do(r.t, raw(1, older))
 
 	// What was given back, and never given out again, needs no id.
 	back := reserve(long, 3)
-	r.must(r.Recycle(ctx, tenant, back.ID, "", "", 0))
-	r.no(raw(3, none))
-	r.no(raw(3, none))
+	must.Get(r.Recycle(ctx, tenant, back.ID, "", "", 0))(r.t)
+	must.Do(r.t, raw(3, none))
+	must.Do(r.t, raw(3, none))
 }
 
 // testNonceConflict: a conflict names the nonce that a reservation would get now, and says whether another
@@ -164,8 +162,7 @@ func testNonceConflict(t *testing.T, r *room) {
 	const long = 3_600_000_000
 	reserve := func(who string) *txmgr.Reservation {
 		t.Helper()
-		v, err := r.Reserve(ctx, chain, signer, who, long, 0, false)
-		r.no(err)
+		v := must.Get(r.Reserve(ctx, chain, signer, who, long, 0, false))(r.t)
 		return v
 	}
 	raw := func(who string, nonce uint64, want *txmgr.NonceConflict) *txmgr.Attempt {
@@ -175,7 +172,7 @@ func testNonceConflict(t *testing.T, r *room) {
 		var got *txmgr.NonceConflict
 		switch {
 		case want == nil:
-			r.no(err)
+			must.Do(r.t, err)
 		case !errors.As(err, &got):
 			t.Errorf("nonce %d of %s: %v", nonce, who, err)
 		case *got != *want:
@@ -200,18 +197,18 @@ func testNonceConflict(t *testing.T, r *room) {
 	raw(tenant, 9, conflict(5, 9, true)) // too high
 	raw("t2", 1, conflict(5, 1, false))  // another tenant has reserved it
 	raw(tenant, 3, conflict(5, 3, false))
-	r.must(r.Recycle(ctx, tenant, "", chain, signer, 2))
+	must.Get(r.Recycle(ctx, tenant, "", chain, signer, 2))(r.t)
 	raw(tenant, 0, conflict(2, 0, true)) // the lowest free one comes first
 	raw(tenant, 9, conflict(2, 9, true))
 	if v := reserve(tenant); v.Nonce != 2 {
 		t.Errorf("a new reservation is of nonce %d", v.Nonce)
 	}
-	r.no(r.db.Write(ctx, func(tx *ledger.Tx) error {
+	must.Do(r.t, r.db.Write(ctx, func(tx *ledger.Tx) error {
 		_, err := tx.Exec(ctx, "UPDATE reservations SET expires_at = 1 WHERE nonce = 1")
 		return err
 	}))
 	raw(tenant, 1, conflict(5, 1, true)) // its own, whose time is over
-	r.must(r.Expire(ctx))
+	must.Get(r.Expire(ctx))(r.t)
 	raw(tenant, 1, conflict(1, 1, true)) // free, and to be reserved again
 	ours := intent("", "x")
 	r.accept(ours)

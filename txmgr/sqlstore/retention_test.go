@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"lockstep/internal/ledger"
+	"lockstep/internal/must"
 	"lockstep/txmgr"
 )
 
@@ -15,14 +16,13 @@ const hour = 3_600_000_000
 // now is the database's clock.
 func (r *room) now() int64 {
 	r.t.Helper()
-	at, err := r.Now(r.t.Context())
-	r.no(err)
+	at := must.Get(r.Now(r.t.Context()))(r.t)
 	return at
 }
 
 func (r *room) exec(statement string, args ...any) {
 	r.t.Helper()
-	r.no(r.db.Write(r.t.Context(), func(tx *ledger.Tx) error {
+	must.Do(r.t, r.db.Write(r.t.Context(), func(tx *ledger.Tx) error {
 		_, err := tx.Exec(r.t.Context(), statement, args...)
 		return err
 	}))
@@ -31,7 +31,7 @@ func (r *room) exec(statement string, args ...any) {
 // count asks how many rows there are. The query is the program's.
 func (r *room) count(query string, args ...any) (n int) {
 	r.t.Helper()
-	r.no(r.db.Read(r.t.Context(), func(tx *ledger.Tx) error {
+	must.Do(r.t, r.db.Read(r.t.Context(), func(tx *ledger.Tx) error {
 		_, err := tx.One(r.t.Context(), query, args, &n)
 		return err
 	}))
@@ -40,8 +40,7 @@ func (r *room) count(query string, args ...any) (n int) {
 
 func (r *room) forgets(before int64, want int) {
 	r.t.Helper()
-	n, err := r.Forget(r.t.Context(), before, 100)
-	r.no(err)
+	n := must.Get(r.Forget(r.t.Context(), before, 100))(r.t)
 	if n != want {
 		r.t.Fatalf("%d intents are forgotten, want %d", n, want)
 	}
@@ -95,16 +94,15 @@ func testForgetFilled(t *testing.T, r *room) {
 	refused := attempt(i, 0, 1, txmgr.PurposeIntent)
 	r.commit(refused)
 	r.answer(refused, txmgr.ClassFatal)
-	r.no(r.End(t.Context(), r.fence, i.ID, txmgr.StatusFailed, txmgr.Failure{Class: "fatal", Message: "no"}))
+	must.Do(r.t, r.End(t.Context(), r.fence, i.ID, txmgr.StatusFailed, txmgr.Failure{Class: "fatal", Message: "no"}))
 	later := r.now() + hour
 	r.forgets(later, 0)
-	r.no(r.FillSlot(t.Context(), r.fence, txmgr.Slot{Chain: chain, Signer: signer, Nonce: 0}, i.ID))
+	must.Do(r.t, r.FillSlot(t.Context(), r.fence, txmgr.Slot{Chain: chain, Signer: signer, Nonce: 0}, i.ID))
 	fill := attempt(i, 0, 2, txmgr.PurposeFill)
 	r.commit(fill)
 	r.answer(fill, "")
 	r.forgets(later, 0)
-	line, err := r.Line(t.Context(), chain, signer)
-	r.no(err)
+	line := must.Get(r.Line(t.Context(), chain, signer))(r.t)
 	if got := len(line.Slots[0].Attempts); got != 2 {
 		t.Fatalf("%d attempts of the filled slot are left", got)
 	}
@@ -115,7 +113,7 @@ func testForgetFilled(t *testing.T, r *room) {
 // testForgetReset: what was on its way when the chain was reset is over, and is forgotten.
 func testForgetReset(t *testing.T, r *room) {
 	i, _ := r.sent()
-	r.no(r.ResetChain(t.Context(), chain, "test", "another", 0))
+	must.Do(r.t, r.ResetChain(t.Context(), chain, "test", "another", 0))
 	r.status(i.ID, txmgr.StatusFailed)
 	r.forgets(r.now()+hour, 1)
 	if n := r.count("SELECT count(*) FROM slots"); n != 0 {
@@ -125,8 +123,7 @@ func testForgetReset(t *testing.T, r *room) {
 
 func (r *room) tidies(before int64, want int) {
 	r.t.Helper()
-	n, err := r.Tidy(r.t.Context(), before, 100)
-	r.no(err)
+	n := must.Get(r.Tidy(r.t.Context(), before, 100))(r.t)
 	if n != want {
 		r.t.Fatalf("%d rows are tidied away, want %d", n, want)
 	}
@@ -137,13 +134,13 @@ func (r *room) tidies(before int64, want int) {
 func testTidySlots(t *testing.T, r *room) {
 	ctx := t.Context()
 	before := r.now()
-	r.no(r.Foreign(ctx, r.fence, chain, signer, []txmgr.Consumer{{Hash: "0xf0", Block: 4, BlockHash: "b4"}}, 0))
-	r.must(r.Reconcile(ctx, chain, signer, "test", 1, 2)) // nonce 1 waits
+	must.Do(r.t, r.Foreign(ctx, r.fence, chain, signer, []txmgr.Consumer{{Hash: "0xf0", Block: 4, BlockHash: "b4"}}, 0))
+	must.Get(r.Reconcile(ctx, chain, signer, "test", 1, 2))(r.t) // nonce 1 waits
 	first, above := intent("", "x"), intent("", "y")
 	r.accept(first, above)
 	r.assign(first, above) // nonces 2 and 3
-	r.must(r.RequestCancel(ctx, tenant, first.ID))
-	r.no(r.FillSlot(ctx, r.fence, txmgr.Slot{Chain: chain, Signer: signer, Nonce: 2}, ""))
+	must.Get(r.RequestCancel(ctx, tenant, first.ID))(r.t)
+	must.Do(r.t, r.FillSlot(ctx, r.fence, txmgr.Slot{Chain: chain, Signer: signer, Nonce: 2}, ""))
 	fill := attempt(first, 2, 1, txmgr.PurposeFill)
 	fill.Intent = ""
 	r.commit(fill)
@@ -158,7 +155,7 @@ func testTidySlots(t *testing.T, r *room) {
 	if n := r.count("SELECT count(*) FROM attempts"); n != 0 {
 		t.Errorf("%d attempts are left", n)
 	}
-	r.must(r.RequestCancel(ctx, tenant, above.ID)) // the end of the line moves back, but not over what is used
+	must.Get(r.RequestCancel(ctx, tenant, above.ID))(r.t) // the end of the line moves back, but not over what is used
 	if lane := r.lane(); lane.NextNonce != 3 || lane.Pending != 1 {
 		t.Errorf("next nonce %d, pending %d; want 3 and 1", lane.NextNonce, lane.Pending)
 	}
@@ -177,8 +174,7 @@ func testTidyReservations(t *testing.T, r *room) {
 	ctx := t.Context()
 	reserve := func(ttl int64) *txmgr.Reservation {
 		t.Helper()
-		v, err := r.Reserve(ctx, chain, signer, tenant, ttl, 9, false)
-		r.no(err)
+		v := must.Get(r.Reserve(ctx, chain, signer, tenant, ttl, 9, false))(r.t)
 		return v
 	}
 	raw := func(nonce uint64, reservation string) *txmgr.Attempt {
@@ -187,13 +183,13 @@ func testTidyReservations(t *testing.T, r *room) {
 		i.Kind, i.Signer, i.Nonce = txmgr.KindRaw, signer, nonce
 		a := attempt(i, nonce, 1, txmgr.PurposeRaw)
 		i.Hash = a.Hash
-		r.must(r.AcceptRaw(ctx, i, *a, txmgr.RawSlot{Reservation: reservation}))
+		must.Get(r.AcceptRaw(ctx, i, *a, txmgr.RawSlot{Reservation: reservation}))(r.t)
 		return a
 	}
 	left := func(want ...string) {
 		t.Helper()
 		var got []string
-		r.no(r.db.Read(ctx, func(tx *ledger.Tx) error {
+		must.Do(r.t, r.db.Read(ctx, func(tx *ledger.Tx) error {
 			got = nil
 			return tx.Query(ctx, "SELECT id FROM reservations", nil, func(row ledger.Row) error {
 				var id string
@@ -210,7 +206,7 @@ func testTidyReservations(t *testing.T, r *room) {
 	}
 	used, lost, above, held := reserve(hour), reserve(-1), reserve(hour), reserve(hour) // nonces 0 to 3
 	a, top := raw(0, used.ID), raw(2, above.ID)
-	r.must(r.Expire(ctx))
+	must.Get(r.Expire(ctx))(r.t)
 	later := r.now() + 2*hour
 	r.tidies(later, 0)
 	r.mine(a, 3, true, true)
@@ -244,14 +240,13 @@ func testTidyReservations(t *testing.T, r *room) {
 func testTidyRest(t *testing.T, r *room) {
 	ctx := t.Context()
 	const stranger = "0x00000000000000000000000000000000000000bb"
-	r.must(r.AddLane(ctx, txmgr.Lane{Chain: chain, Signer: stranger}))
-	l, err := r.keep.Acquire(ctx, "txm:"+chain+":"+stranger)
-	r.no(err)
+	must.Get(r.AddLane(ctx, txmgr.Lane{Chain: chain, Signer: stranger}))(r.t)
+	l := must.Get(r.keep.Acquire(ctx, "txm:"+chain+":"+stranger))(r.t)
 	zero := uint64(0)
-	r.no(r.Observe(ctx, l.Fence(), chain, stranger, txmgr.Observation{NextNonce: &zero}))
-	r.must(r.Reserve(ctx, chain, stranger, tenant, -1, 9, false))
-	r.must(r.Reserve(ctx, chain, stranger, tenant, hour, 9, false))
-	r.must(r.Expire(ctx))
+	must.Do(r.t, r.Observe(ctx, l.Fence(), chain, stranger, txmgr.Observation{NextNonce: &zero}))
+	must.Get(r.Reserve(ctx, chain, stranger, tenant, -1, 9, false))(r.t)
+	must.Get(r.Reserve(ctx, chain, stranger, tenant, hour, 9, false))(r.t)
+	must.Get(r.Expire(ctx))(r.t)
 	budget := func(day string) *txmgr.Intent {
 		i := intent("", day)
 		i.Holds = []txmgr.Hold{{Scope: "tenant/t1", Day: day, Amount: big.NewInt(60)}}
@@ -260,17 +255,16 @@ func testTidyRest(t *testing.T, r *room) {
 	over, open := budget("2001-01-30"), budget("2001-01-31")
 	future := budget("9999-12-31")
 	r.accept(over, open, future)
-	r.must(r.RequestCancel(ctx, tenant, over.ID))
-	r.must(r.RequestCancel(ctx, tenant, future.ID))
+	must.Get(r.RequestCancel(ctx, tenant, over.ID))(r.t)
+	must.Get(r.RequestCancel(ctx, tenant, future.ID))(r.t)
 	for waits := true; waits; { // for their cursors
-		r.must(r.Sequence(ctx))
+		must.Get(r.Sequence(ctx))(r.t)
 		waits = r.count("SELECT count(*) FROM outbox WHERE seq = 0") > 0
 	}
-	r.no(r.Audit(ctx, "me", "test", "subject", ""))
+	must.Do(r.t, r.Audit(ctx, "me", "test", "subject", ""))
 	events := func(gaps, others int) {
 		t.Helper()
-		list, err := r.Events(ctx, 0, 100)
-		r.no(err)
+		list := must.Get(r.Events(ctx, 0, 100))(r.t)
 		got := 0
 		for _, e := range list {
 			if e.Kind == "nonce.gap" {
@@ -293,6 +287,6 @@ func testTidyRest(t *testing.T, r *room) {
 	if n := r.count("SELECT count(*) FROM audit_log"); n != lines {
 		t.Errorf("%d of %d lines of the audit log are left", n, lines)
 	}
-	r.must(r.RequestCancel(ctx, tenant, open.ID)) // its budget is there
+	must.Get(r.RequestCancel(ctx, tenant, open.ID))(r.t) // its budget is there
 	r.tidies(r.now()-hour, 1)
 }

@@ -42,26 +42,13 @@ func newRoom(t *testing.T, url string) *room {
 	t.Cleanup(func() { _ = db.Close() })
 	store := must.Get(sqlstore.New(t.Context(), db))(t)
 	r := &room{t: t, Store: store, db: db}
-	r.must(r.AddLane(t.Context(), txmgr.Lane{Chain: chain, Signer: signer, Ours: true, Pools: []string{"default"}}))
+	must.Get(r.AddLane(t.Context(), txmgr.Lane{Chain: chain, Signer: signer, Ours: true, Pools: []string{"default"}}))(r.t)
 	r.keep = lease.NewKeeper(db, "txm", "one", lease.Options{}, slog.New(slog.DiscardHandler))
-	l, err := r.keep.Acquire(t.Context(), "txm:"+chain+":"+signer)
-	r.no(err)
+	l := must.Get(r.keep.Acquire(t.Context(), "txm:"+chain+":"+signer))(r.t)
 	r.fence = l.Fence()
 	zero := uint64(0)
-	r.no(r.Observe(t.Context(), r.fence, chain, signer, txmgr.Observation{NextNonce: &zero}))
+	must.Do(r.t, r.Observe(t.Context(), r.fence, chain, signer, txmgr.Observation{NextNonce: &zero}))
 	return r
-}
-
-func (r *room) must(_ any, err error) {
-	r.t.Helper()
-	r.no(err)
-}
-
-func (r *room) no(err error) {
-	r.t.Helper()
-	if err != nil {
-		r.t.Fatal(err)
-	}
 }
 
 func (r *room) is(err, want error) {
@@ -83,14 +70,12 @@ func intent(key, body string) *txmgr.Intent {
 
 func (r *room) accept(list ...*txmgr.Intent) {
 	r.t.Helper()
-	_, err := r.Accept(r.t.Context(), list)
-	r.no(err)
+	must.Get(r.Accept(r.t.Context(), list))(r.t)
 }
 
 func (r *room) get(id string) *txmgr.Transaction {
 	r.t.Helper()
-	t, err := r.Get(r.t.Context(), "", id)
-	r.no(err)
+	t := must.Get(r.Get(r.t.Context(), "", id))(r.t)
 	return t
 }
 
@@ -105,8 +90,7 @@ func (r *room) status(id string, want txmgr.Status) *txmgr.Transaction {
 
 func (r *room) lane() *txmgr.Lane {
 	r.t.Helper()
-	l, err := r.Lane(r.t.Context(), chain, signer)
-	r.no(err)
+	l := must.Get(r.Lane(r.t.Context(), chain, signer))(r.t)
 	return l
 }
 
@@ -116,8 +100,7 @@ func (r *room) assign(list ...*txmgr.Intent) []txmgr.Assignment {
 	for _, i := range list {
 		wanted = append(wanted, txmgr.Placing{Intent: i.ID, Cost: txmgr.MostOf(i.Value, i.Gas, big.NewInt(100))})
 	}
-	done, err := r.Assign(r.t.Context(), r.fence, chain, signer, wanted)
-	r.no(err)
+	done := must.Get(r.Assign(r.t.Context(), r.fence, chain, signer, wanted))(r.t)
 	return done
 }
 
@@ -130,19 +113,18 @@ func attempt(i *txmgr.Intent, nonce uint64, version int, purpose txmgr.Purpose) 
 
 func (r *room) commit(list ...*txmgr.Attempt) []*txmgr.Attempt {
 	r.t.Helper()
-	stored, err := r.Commit(r.t.Context(), r.fence, list)
-	r.no(err)
+	stored := must.Get(r.Commit(r.t.Context(), r.fence, list))(r.t)
 	return stored
 }
 
 func (r *room) answer(a *txmgr.Attempt, class txmgr.Class) {
 	r.t.Helper()
-	r.no(r.Answered(r.t.Context(), r.fence, []txmgr.Answer{{Attempt: a, Class: class, Text: string(class)}}))
+	must.Do(r.t, r.Answered(r.t.Context(), r.fence, []txmgr.Answer{{Attempt: a, Class: class, Text: string(class)}}))
 }
 
 func (r *room) mine(a *txmgr.Attempt, block uint64, success, final bool) {
 	r.t.Helper()
-	r.no(r.Prove(r.t.Context(), r.fence, []txmgr.Proof{{
+	must.Do(r.t, r.Prove(r.t.Context(), r.fence, []txmgr.Proof{{
 		Slot: txmgr.Slot{Chain: chain, Signer: signer, Nonce: a.Nonce}, Attempt: a, Block: block, BlockHash: fmt.Sprint("b", block), Final: final,
 		Receipt: &txmgr.Receipt{Hash: a.Hash, Block: block, BlockHash: fmt.Sprint("b", block), Success: success, GasUsed: 21000, GasPrice: big.NewInt(10)},
 	}}))
@@ -182,6 +164,7 @@ func contract(t *testing.T, url func(t *testing.T) string) {
 		"locks":                   testLock,
 		"locked out":              testLockedOut,
 		"locks are capped":        testLockCap,
+		"one at a time":           testOneAtATime,
 		"views":                   testViews,
 		"forget":                  testForget,
 		"forget what is filled":   testForgetFilled,
@@ -234,14 +217,13 @@ func testIdempotency(t *testing.T, r *room) {
 	first, again, other := intent("k", "body"), intent("k", "body"), intent("k", "other")
 	r.accept(first)
 	stored, err := r.Accept(t.Context(), []*txmgr.Intent{again})
-	r.no(err)
+	must.Do(r.t, err)
 	if stored[0].ID != first.ID || stored[0].Seq != first.Seq {
 		t.Fatalf("the second request got intent %s, want %s", stored[0].ID, first.ID)
 	}
 	_, err = r.Accept(t.Context(), []*txmgr.Intent{other})
 	r.is(err, txmgr.ErrIdempotency)
-	found, err := r.ByKey(t.Context(), tenant, "k", "")
-	r.no(err)
+	found := must.Get(r.ByKey(t.Context(), tenant, "k", ""))(r.t)
 	if found.ID != first.ID {
 		t.Fatalf("the key belongs to %s, want %s", found.ID, first.ID)
 	}
@@ -263,7 +245,7 @@ func testClaims(t *testing.T, r *room) {
 	first := carrying("one", "a", "delegate:x", "delegate:y")
 	r.accept(first)
 	stored, err := r.Accept(t.Context(), []*txmgr.Intent{carrying("one", "a", "delegate:x", "delegate:y")})
-	r.no(err)
+	must.Do(r.t, err)
 	if stored[0].ID != first.ID {
 		t.Errorf("the key's intent is %s, want %s", stored[0].ID, first.ID)
 	}
@@ -297,8 +279,7 @@ func testClaims(t *testing.T, r *room) {
 	if accepted.Load() != 1 {
 		t.Errorf("%d of ten intents have the same claim", accepted.Load())
 	}
-	_, err = r.RequestCancel(t.Context(), tenant, first.ID)
-	r.no(err)
+	must.Get(r.RequestCancel(t.Context(), tenant, first.ID))(r.t)
 	r.status(first.ID, txmgr.StatusCancelled)
 	r.accept(carrying("six", "i", "delegate:x"))
 	_, err = r.Accept(t.Context(), []*txmgr.Intent{carrying("seven", "j", "delegate:x")})
@@ -325,8 +306,7 @@ func testIdempotencyAtOnce(t *testing.T, r *room) {
 			t.Fatalf("callers of one key got %s and %s", id, ids[0])
 		}
 	}
-	list, _, err := r.Find(t.Context(), txmgr.Query{})
-	r.no(err)
+	list, _ := must.Get2(r.Find(t.Context(), txmgr.Query{}))(r.t)
 	if len(list) != 1 {
 		t.Fatalf("%d intents are stored, want 1", len(list))
 	}
@@ -361,8 +341,7 @@ func testCallersAtOnce(t *testing.T, r *room) {
 		})
 	}
 	group.Wait()
-	list, _, err := r.Find(t.Context(), txmgr.Query{Limit: 500})
-	r.no(err)
+	list, _ := must.Get2(r.Find(t.Context(), txmgr.Query{Limit: 500}))(r.t)
 	if want := callers*4/6 + 1; len(list) != want {
 		t.Errorf("%d intents are stored, want %d", len(list), want)
 	}
@@ -380,8 +359,7 @@ func testBatch(t *testing.T, r *room) {
 	r.accept(intent("taken", "body"))
 	_, err := r.Accept(t.Context(), []*txmgr.Intent{intent("a", "x"), intent("b", "x"), intent("taken", "another body")})
 	r.is(err, txmgr.ErrIdempotency)
-	list, _, err := r.Find(t.Context(), txmgr.Query{})
-	r.no(err)
+	list, _ := must.Get2(r.Find(t.Context(), txmgr.Query{}))(r.t)
 	if len(list) != 1 {
 		t.Fatalf("a batch that failed left intents: %d are stored, want 1", len(list))
 	}
@@ -418,8 +396,7 @@ func testLife(t *testing.T, r *room) {
 	if got := r.status(i.ID, txmgr.StatusConfirmed); !got.Final || got.Attempts[0].State != txmgr.AttemptMined {
 		t.Fatal("a final transaction is not final")
 	}
-	line, err := r.Line(t.Context(), chain, signer)
-	r.no(err)
+	line := must.Get(r.Line(t.Context(), chain, signer))(r.t)
 	if len(line.Slots) != 0 {
 		t.Fatalf("final slots are still worked on: %d", len(line.Slots))
 	}

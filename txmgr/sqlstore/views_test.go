@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"lockstep/internal/ledger"
+	"lockstep/internal/must"
 	"lockstep/txmgr"
 )
 
@@ -13,7 +14,7 @@ func testViews(t *testing.T, r *room) {
 	read := func(query string) string {
 		t.Helper()
 		var text string
-		r.no(r.db.Read(t.Context(), func(tx *ledger.Tx) error {
+		must.Do(r.t, r.db.Read(t.Context(), func(tx *ledger.Tx) error {
 			_, err := tx.One(t.Context(), query, nil, &text)
 			return err
 		}))
@@ -46,6 +47,6 @@ func testViews(t *testing.T, r *room) {
 	keyed("failed mined")
 	r.mine(a, 9, false, true)
 	keyed("failed reverted")
-	r.must(r.Forget(t.Context(), 1<<62, 10))
+	must.Get(r.Forget(t.Context(), 1<<62, 10))(r.t)
 	keyed("failed reverted") // what is forgotten, too
 }
