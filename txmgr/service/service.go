@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"math/big"
 	"os"
-	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -44,8 +43,6 @@ type Deps struct {
 	Log     *slog.Logger
 	// Beside are pages of processes that belong to this one.
 	Beside []page.Link
-	// Signers are more keys than those of the settings.
-	Signers []signers.Signer
 	// Reread reads the settings again, for Service.Reload. nil: they are never read again.
 	Reread func() (Config, error)
 	// Faults is called between two steps; for tests of crashes.
@@ -56,7 +53,6 @@ type Deps struct {
 type Service struct {
 	Manager  *txmgr.Manager
 	Keys     *access.Keys
-	Signers  *signers.Set
 	registry *prometheus.Registry
 
 	keys     []txmgr.Key
@@ -106,7 +102,7 @@ func (s *Service) wire(ctx context.Context, cfg Config, deps Deps) error {
 	if err != nil {
 		return err
 	}
-	if s.Signers, s.keys, err = keysOf(ctx, cfg.Signers, deps.Signers); err != nil {
+	if s.keys, err = keysOf(ctx, cfg.Signers); err != nil {
 		return err
 	}
 	if cfg.Manager.Instance == "" {
@@ -135,7 +131,7 @@ func (s *Service) wire(ctx context.Context, cfg Config, deps Deps) error {
 		if err != nil {
 			return err
 		}
-		_, keys, err := keysOf(ctx, cfg.Signers, deps.Signers)
+		keys, err := keysOf(ctx, cfg.Signers)
 		if err != nil {
 			return err
 		}
@@ -186,33 +182,20 @@ func (s *Service) wire(ctx context.Context, cfg Config, deps Deps) error {
 // Reload reads keys and pools of the settings again. With an error nothing is changed.
 func (s *Service) Reload(ctx context.Context) error { return s.reload(ctx) }
 
-// keysOf opens the keys of the settings and asks each for a signature; more are keys besides.
-func keysOf(ctx context.Context, cfg signers.Config, more []signers.Signer) (*signers.Set, []txmgr.Key, error) {
-	configured, err := signers.Open(ctx, cfg)
+// keysOf opens the keys of the settings and asks each for a signature.
+func keysOf(ctx context.Context, cfg signers.Config) (keys []txmgr.Key, err error) {
+	list, err := signers.Open(ctx, cfg)
 	if err != nil {
-		return nil, nil, err
-	}
-	list := slices.Clone(more)
-	for _, address := range configured.Addresses() {
-		signer, _ := configured.Get(address)
-		list = append(list, signer)
-	}
-	set, err := signers.NewSet(list...)
-	if err != nil {
-		return nil, nil, err
-	}
-	var keys []txmgr.Key
-	for _, signer := range list {
-		keys = append(keys, key{signer})
+		return nil, err
 	}
 	accessKeys, err := signers.OpenNEAR(cfg)
-	if err != nil {
-		return nil, nil, err
+	for _, one := range list {
+		keys = append(keys, one)
 	}
 	for _, one := range accessKeys {
 		keys = append(keys, one)
 	}
-	return set, keys, nil
+	return keys, err
 }
 
 // waker is Redis if the settings name one, else what the ledger has.
@@ -260,11 +243,6 @@ func open(ctx context.Context, cfg Chains, drivers map[string]Driver) (chains []
 	}
 	return chains, caps, nil
 }
-
-// key is a signer as the manager wants it.
-type key struct{ signers.Signer }
-
-func (k key) Account() string { return k.Address().Hex() }
 
 // Listen opens the port.
 func (s *Service) Listen(ctx context.Context) error { return s.api.Listen(ctx) }

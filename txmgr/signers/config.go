@@ -88,7 +88,7 @@ func (c Config) Validate() error {
 
 // Open reads every key and proves that it can sign. An error names the setting and
 // never the key.
-func Open(ctx context.Context, c Config) (*Set, error) {
+func Open(ctx context.Context, c Config) ([]Signer, error) {
 	list, err := c.local()
 	if err != nil {
 		return nil, err
@@ -100,8 +100,7 @@ func Open(ctx context.Context, c Config) (*Set, error) {
 		}
 		list = append(list, more...)
 	}
-	set, err := NewSet(list...)
-	if err != nil {
+	if err := distinct(list); err != nil {
 		return nil, err
 	}
 	for _, s := range list {
@@ -109,7 +108,7 @@ func Open(ctx context.Context, c Config) (*Set, error) {
 			return nil, fmt.Errorf("%s key of %s: %w", s.Source(), s.Address(), err)
 		}
 	}
-	return set, nil
+	return list, nil
 }
 
 // local reads the keys that this process holds itself.

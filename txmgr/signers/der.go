@@ -18,16 +18,6 @@ var (
 	halfOrder  = new(big.Int).Rsh(curveOrder, 1)
 )
 
-// FromDER turns a DER signature of a digest into r, s and v: s is made low, and v is
-// the one that recovers the address.
-func FromDER(der []byte, digest common.Hash, address common.Address) ([]byte, error) {
-	r, s, err := parseDER(der)
-	if err != nil {
-		return nil, err
-	}
-	return recoverable(r, s, digest, address)
-}
-
 func parseDER(der []byte) (r, s *big.Int, err error) {
 	var sig struct{ R, S *big.Int }
 	rest, err := asn1.Unmarshal(der, &sig)

@@ -11,11 +11,10 @@
 //
 // [Open] reads all of them at start, derives each address, asks each key that is
 // somewhere else for a signature and checks it, and refuses to go on when one key
-// is wrong or given twice. What Open returns
-// is a [Set]: it never changes and may be used from many goroutines.
+// is wrong or given twice.
 //
 // Key services answer a signature as DER with whatever s the curve gave. Ethereum
-// wants r, s and v with the lower of the two possible s; [FromDER] makes that, and
+// wants r, s and v with the lower of the two possible s; this package makes that, and
 // finds v by recovering the public key. A signature that recovers to another key is
 // an error: it never reaches a chain.
 //

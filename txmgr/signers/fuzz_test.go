@@ -5,6 +5,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/asn1"
 	"encoding/pem"
+	"math/big"
 	"slices"
 	"strings"
 	"testing"
@@ -116,6 +117,24 @@ func FuzzVaultAnswer(f *testing.F) {
 		}
 		if _, err := vaultSignature([]byte(text)); err == nil && !strings.Contains(text, "signature") && !strings.Contains(text, `\u`) {
 			t.Errorf("%s is a signature", text)
+		}
+	})
+}
+
+// Whatever a key service answers as a signature is refused, or made one of its key.
+func FuzzDER(f *testing.F) {
+	key := must.Get(crypto.GenerateKey())(f)
+	digest, address := crypto.Keccak256Hash([]byte("x")), crypto.PubkeyToAddress(key.PublicKey)
+	signature := must.Get(crypto.Sign(digest.Bytes(), key))(f)
+	f.Add(must.Get(asn1.Marshal(struct{ R, S *big.Int }{new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:64])}))(f))
+	f.Add([]byte{0x30, 0x06, 0x02, 0x01, 0x01, 0x02, 0x01, 0x01})
+	f.Fuzz(func(t *testing.T, der []byte) {
+		r, s, err := parseDER(der)
+		if err != nil {
+			return
+		}
+		if out, err := recoverable(r, s, digest, address); err == nil && verify(address, digest, out) != nil {
+			t.Fatalf("%x became %x, which is not of the key", der, out)
 		}
 	})
 }

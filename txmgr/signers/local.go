@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"lockstep/internal/secret"
@@ -19,22 +18,17 @@ import (
 // local is a key in this process. The key is held by a closure alone, so that no way
 // of printing or encoding a local can reach it.
 type local struct {
-	address common.Address
-	source  string
-	sign    func(digest []byte) ([]byte, error)
+	identity
+	sign func(digest []byte) ([]byte, error)
 }
 
 // Local makes a signer of a key. Source tells where the key came from.
 func Local(key *ecdsa.PrivateKey, source string) Signer {
 	return &local{
-		address: crypto.PubkeyToAddress(key.PublicKey),
-		source:  source,
-		sign:    func(digest []byte) ([]byte, error) { return crypto.Sign(digest, key) },
+		identity: identity{crypto.PubkeyToAddress(key.PublicKey), source},
+		sign:     func(digest []byte) ([]byte, error) { return crypto.Sign(digest, key) },
 	}
 }
-
-func (l *local) Address() common.Address { return l.address }
-func (l *local) Source() string          { return l.source }
 
 func (l *local) Sign(_ context.Context, unsigned []byte) ([]byte, error) {
 	return l.sign(crypto.Keccak256(unsigned))

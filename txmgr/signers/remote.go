@@ -13,8 +13,7 @@ import (
 
 // remote is a key that a service holds. What the service answers is believed only after it is checked.
 type remote struct {
-	address common.Address
-	source  string
+	identity
 	timeout time.Duration
 	sign    sign
 }
@@ -46,11 +45,8 @@ func each(setting string, keys []string, open func(string) (Signer, error)) (lis
 }
 
 func newRemote(source string, key *ecdsa.PublicKey, timeout time.Duration, sign sign) *remote {
-	return &remote{address: crypto.PubkeyToAddress(*key), source: source, timeout: timeout, sign: sign}
+	return &remote{identity{crypto.PubkeyToAddress(*key), source}, timeout, sign}
 }
-
-func (r *remote) Address() common.Address { return r.address }
-func (r *remote) Source() string          { return r.source }
 
 func (r *remote) Sign(ctx context.Context, unsigned []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)

@@ -3,7 +3,6 @@ package signers
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
@@ -14,8 +13,9 @@ const SignatureLength = crypto.SignatureLength
 
 // Signer signs for one address.
 type Signer interface {
-	// Address is the account that the key controls.
+	// Address is the account that the key controls, Account the same as text.
 	Address() common.Address
+	Account() string
 	// Source tells where the key is: env, keystore, aws, google, vault or web3signer.
 	Source() string
 	// Sign returns r, s and v for the Keccak-256 hash of a transaction without its signature, s low and v 0 or 1.
@@ -23,32 +23,26 @@ type Signer interface {
 	Sign(ctx context.Context, unsigned []byte) ([]byte, error)
 }
 
-// Set is the signers of a process, by address. It does not change.
-type Set struct {
-	byAddress map[common.Address]Signer
-	order     []common.Address // as configured
+// identity is what a signer tells of itself.
+type identity struct {
+	address common.Address
+	source  string
 }
 
-// NewSet makes a set. An address may come up only once.
-func NewSet(list ...Signer) (*Set, error) {
-	set := &Set{byAddress: make(map[common.Address]Signer, len(list))}
+func (i identity) Address() common.Address { return i.address }
+func (i identity) Account() string         { return i.address.Hex() }
+func (i identity) Source() string          { return i.source }
+
+// distinct refuses an address that comes up more than once.
+func distinct(list []Signer) error {
+	by := map[common.Address]Signer{}
 	for _, s := range list {
-		if other, ok := set.byAddress[s.Address()]; ok {
-			return nil, fmt.Errorf("%s is given twice: by %s and by %s", s.Address(), other.Source(), s.Source())
+		if other, ok := by[s.Address()]; ok {
+			return fmt.Errorf("%s is given twice: by %s and by %s", s.Address(), other.Source(), s.Source())
 		}
-		set.byAddress[s.Address()] = s
-		set.order = append(set.order, s.Address())
+		by[s.Address()] = s
 	}
-	return set, nil
-}
-
-// Addresses lists the signers' addresses in the order in which they were configured.
-func (s *Set) Addresses() []common.Address { return slices.Clone(s.order) }
-
-// Get returns the signer of an address.
-func (s *Set) Get(address common.Address) (Signer, bool) {
-	signer, ok := s.byAddress[address]
-	return signer, ok
+	return nil
 }
 
 // prove asks a signer for a signature and checks it: a key that somebody else holds

@@ -79,21 +79,20 @@ func TestEveryWayToGiveAKey(t *testing.T) {
 			test.config.Timeout = envx.Millis(time.Minute)
 			test.config.Numbered = signers.Numbered(test.env)
 			set := must.Get(signers.Open(t.Context(), test.config))(t)
-			if fmt.Sprint(set.Addresses()) != fmt.Sprint(test.want) {
-				t.Fatalf("addresses %v, want %v", set.Addresses(), test.want)
+			if len(set) != len(test.want) {
+				t.Fatalf("%d signers, want %v", len(set), test.want)
 			}
-			for _, address := range test.want {
-				checkSignature(t, set, address)
+			for n, address := range test.want {
+				checkSignature(t, set[n], address)
 			}
 		})
 	}
 }
 
-func checkSignature(t *testing.T, set *signers.Set, address common.Address) {
+func checkSignature(t *testing.T, signer signers.Signer, address common.Address) {
 	t.Helper()
-	signer, ok := set.Get(address)
-	if !ok {
-		t.Fatalf("no signer of %s", address)
+	if signer.Address() != address || signer.Account() != address.Hex() {
+		t.Fatalf("a signer of %s, want %s", signer.Account(), address)
 	}
 	for i := range 4 {
 		unsigned := []byte{0xf8, byte(i)}
@@ -155,10 +154,9 @@ func TestWrongKeysAreRefusedWithoutShowingThem(t *testing.T) {
 func TestNothingShowsAKey(t *testing.T) {
 	config := signers.Config{Key: keyA, Keys: keyB, Timeout: envx.Millis(time.Minute), Numbered: map[string]secret.String{"RELAYER_PRIVATE_KEY_0": "3e1d968b041d84dd120a5860cee60cd83f9374ef527ca86996317ada3d0d03e7"}}
 	set := must.Get(signers.Open(t.Context(), config))(t)
-	signer, _ := set.Get(address(t, keyA))
 	var out bytes.Buffer
 	log := slog.New(slog.NewJSONHandler(&out, nil))
-	for _, v := range []any{config, &config, set, *set, signer, []any{signer}} {
+	for _, v := range []any{config, &config, set, set[0], []any{set[0]}} {
 		fmt.Fprintf(&out, "%v %+v %#v %s\n", v, v, v, v)
 		log.Info("m", "v", v)
 		encoded, _ := json.Marshal(v)
@@ -191,7 +189,7 @@ func TestKeyServices(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			open := func(ctx context.Context, s *service) (*signers.Set, error) {
+			open := func(ctx context.Context, s *service) ([]signers.Signer, error) {
 				config := configure(t, s)
 				config.Timeout = envx.Millis(time.Minute)
 				return signers.Open(ctx, config)
@@ -199,14 +197,10 @@ func TestKeyServices(t *testing.T) {
 			good := newService(t)
 			set := must.Get(open(t.Context(), good))(t)
 			want := crypto.PubkeyToAddress(good.key.PublicKey)
-			if len(set.Addresses()) != 1 || set.Addresses()[0] != want {
-				t.Fatalf("addresses %v, want %s", set.Addresses(), want)
+			if len(set) != 1 || set[0].Source() != name {
+				t.Fatalf("the signers are %v", set)
 			}
-			checkSignature(t, set, want)
-			signer, _ := set.Get(want)
-			if signer.Source() != name {
-				t.Errorf("source %q", signer.Source())
-			}
+			checkSignature(t, set[0], want)
 			if good.signs.Load() < 4 {
 				t.Errorf("the service signed %d times only", good.signs.Load())
 			}
@@ -226,7 +220,7 @@ func TestKeyServices(t *testing.T) {
 			}
 			// What the service refuses, the signer says.
 			good.spoil = func([]byte) []byte { return nil }
-			if _, err := signer.Sign(t.Context(), []byte{1}); err == nil {
+			if _, err := set[0].Sign(t.Context(), []byte{1}); err == nil {
 				t.Error("no signature passed for one")
 			}
 		})
@@ -293,7 +287,7 @@ func TestKeyServicesOfEveryKind(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			checkSignature(t, set, crypto.PubkeyToAddress(s.key.PublicKey))
+			checkSignature(t, set[0], crypto.PubkeyToAddress(s.key.PublicKey))
 		})
 	}
 }
@@ -359,13 +353,6 @@ func TestKeyServiceThatKnowsItsClients(t *testing.T) {
 	}
 }
 
-func TestUnknownAddress(t *testing.T) {
-	set := must.Get(signers.NewSet())(t)
-	if signer, ok := set.Get(common.Address{1}); ok {
-		t.Errorf("an empty set has the signer %v", signer)
-	}
-}
-
 func TestValidate(t *testing.T) {
 	if err := (signers.Config{}).Validate(); err == nil || !strings.Contains(err.Error(), "TXM_SIGN_TIMEOUT_MS") {
 		t.Errorf("error %v", err)
@@ -390,24 +377,4 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%q, %q: error %v, want %q", test.url, test.key, err, test.want)
 		}
 	}
-}
-
-func FuzzFromDER(f *testing.F) {
-	key, _ := crypto.HexToECDSA(keyA)
-	digest := crypto.Keccak256Hash([]byte("x"))
-	address := crypto.PubkeyToAddress(key.PublicKey)
-	s := &service{key: key, curve: secp256k1}
-	f.Add(s.sign(digest.Bytes()))
-	f.Add(s.sign(digest.Bytes()))
-	f.Add([]byte{0x30, 0x06, 0x02, 0x01, 0x01, 0x02, 0x01, 0x01})
-	f.Fuzz(func(t *testing.T, der []byte) {
-		out, err := signers.FromDER(der, digest, address)
-		if err != nil {
-			return
-		}
-		recovered, err := crypto.SigToPub(digest.Bytes(), out)
-		if err != nil || crypto.PubkeyToAddress(*recovered) != address {
-			t.Fatalf("%x became %x, which is not of the key", der, out)
-		}
-	})
 }
