@@ -145,6 +145,28 @@ type Consumer struct {
 	Head      Head // of the endpoint that said so
 }
 
+// FirstUse is for drivers that look for a Consumer: it finds the first block after which a nonce is used, as it is after the head. It walks back from the
+// head in growing steps, since most endpoints keep old states for a short while only, and halves what is left.
+func FirstUse(head uint64, used func(block uint64) (bool, error)) (uint64, error) {
+	low, high := uint64(0), head
+	for step := uint64(1); low < high; step *= 2 {
+		at := high - min(step, high)
+		if low > 0 {
+			at = low + (high-low)/2
+		}
+		past, err := used(at)
+		switch {
+		case err != nil:
+			return 0, err
+		case past:
+			high = at
+		default:
+			low = at + 1
+		}
+	}
+	return low, nil
+}
+
 // Chain is the driver of one chain. Its methods may be called at once from many goroutines.
 // Errors of questions mean that nothing is known.
 type Chain interface {

@@ -23,3 +23,15 @@ func TestNeverLeft(t *testing.T) {
 		}
 	}
 }
+
+// TestFirstUse finds the first block after which a nonce is used, wherever it is.
+func TestFirstUse(t *testing.T) {
+	for head := range uint64(40) {
+		for want := range head + 1 {
+			got, err := FirstUse(head, func(block uint64) (bool, error) { return block >= want, nil })
+			if err != nil || got != want {
+				t.Errorf("used from block %d of %d on: %d, %v", want, head, got, err)
+			}
+		}
+	}
+}

@@ -158,12 +158,12 @@ func lookup(hash string, q *ethrpc.Call, r *receipt) txmgr.Lookup {
 // endpoint.
 func (c *Chain) Consumer(ctx context.Context, account string, nonce uint64) (*txmgr.Consumer, error) {
 	var newest header
-	first := ethrpc.Ask(&newest, "eth_getBlockByNumber", "latest", false)
-	e, err := c.client.Do(ctx, first)
+	latest := ethrpc.Ask(&newest, "eth_getBlockByNumber", "latest", false)
+	e, err := c.client.Do(ctx, latest)
 	if err != nil {
 		return nil, err
 	}
-	head, err := headOf(first, newest)
+	head, err := headOf(latest, newest)
 	if err != nil {
 		return nil, err
 	}
@@ -182,42 +182,11 @@ func (c *Chain) Consumer(ctx context.Context, account string, nonce uint64) (*tx
 	if past, err := used(head.Number); err != nil || !past {
 		return nil, err
 	}
-	low, high, err := bracket(head.Number, used)
+	first, err := txmgr.FirstUse(head.Number, used)
 	if err != nil {
 		return nil, err
 	}
-	for low < high {
-		middle := low + (high-low)/2
-		past, err := used(middle)
-		if err != nil {
-			return nil, err
-		}
-		if past {
-			high = middle
-		} else {
-			low = middle + 1
-		}
-	}
-	return c.inBlock(ctx, e, account, nonce, low, head)
-}
-
-// bracket walks back from the head in growing steps, since most endpoints keep old states
-// for a short while only. It returns a range at whose end the nonce is used and before whose
-// beginning it is not.
-func bracket(head uint64, used func(uint64) (bool, error)) (low, high uint64, err error) {
-	high = head
-	for step := uint64(1); high > 0; step *= 2 {
-		before := high - min(step, high)
-		past, err := used(before)
-		if err != nil {
-			return 0, 0, err
-		}
-		if !past {
-			return before + 1, high, nil
-		}
-		high = before
-	}
-	return 0, 0, nil
+	return c.inBlock(ctx, e, account, nonce, first, head)
 }
 
 func (c *Chain) inBlock(ctx context.Context, e *ethrpc.Endpoint, account string, nonce, number uint64, head txmgr.Head) (*txmgr.Consumer, error) {

@@ -196,32 +196,11 @@ func (e *endpoint) consumer(ctx context.Context, s signer, nonce uint64) (*txmgr
 	if past, err := used(head.Header.Height); err != nil || !past {
 		return nil, err
 	}
-	low, high := uint64(0), head.Header.Height
-	for step := uint64(1); high > 0; step *= 2 { // back from the head: nodes forget old states
-		before := high - min(step, high)
-		past, err := used(before)
-		if err != nil {
-			return nil, err
-		}
-		if !past {
-			low = before + 1
-			break
-		}
-		high = before
+	first, err := txmgr.FirstUse(head.Header.Height, used)
+	if err != nil {
+		return nil, err
 	}
-	for low < high {
-		middle := low + (high-low)/2
-		past, err := used(middle)
-		if err != nil {
-			return nil, err
-		}
-		if past {
-			high = middle
-		} else {
-			low = middle + 1
-		}
-	}
-	return e.inBlock(ctx, s, nonce, low, head)
+	return e.inBlock(ctx, s, nonce, first, head)
 }
 
 func (e *endpoint) inBlock(ctx context.Context, s signer, nonce, height uint64, head block) (*txmgr.Consumer, error) {
