@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/sync/singleflight"
 )
 
 // Cost is the maximum that an intent can cost, in the chain's smallest unit.
@@ -318,7 +319,7 @@ func (m *Manager) feeCap(chain string) *big.Int {
 		return own
 	}
 	if m.c.MaxFeePerGas == 0 {
-		return m.fees[chain].limit()
+		return m.fees[chain].known().Cap // that the market itself has named
 	}
 	return new(big.Int).SetUint64(m.c.MaxFeePerGas)
 }
@@ -399,7 +400,7 @@ func (m *Manager) likelySigner(ctx context.Context, intent *Intent) (signer stri
 type feeCache struct {
 	mu     sync.Mutex
 	market Market
-	asking chan struct{} // closed when the question that is on its way is answered
+	asking singleflight.Group
 }
 
 // The ages of remembered fees.
@@ -416,49 +417,37 @@ func (m *Manager) Fees(ctx context.Context, chain string) (Market, error) {
 		return Market{}, err
 	}
 	cache := m.fees[chain]
-	for {
-		cache.mu.Lock()
-		market, asking := cache.market, cache.asking
-		if market.At > time.Now().Add(-feesFresh).UnixMicro() {
+	market := cache.known()
+	if market.At > time.Now().Add(-feesFresh).UnixMicro() {
+		return market, nil
+	}
+	shared := cache.asking.DoChan("", func() (any, error) {
+		fresh, err := c.Market(context.WithoutCancel(ctx))
+		if err == nil {
+			cache.mu.Lock()
+			cache.market = fresh
 			cache.mu.Unlock()
-			return market, nil
 		}
-		if asking == nil {
-			asking = make(chan struct{})
-			cache.asking = asking
-			cache.mu.Unlock()
-			return cache.ask(ctx, c, market)
+		return fresh, err
+	})
+	select {
+	case answer := <-shared:
+		switch {
+		case answer.Err == nil:
+			return answer.Val.(Market), nil
+		case market.At > time.Now().Add(-feesStale).UnixMicro():
+			return market.withMargin(), nil
 		}
-		cache.mu.Unlock()
-		select {
-		case <-asking:
-		case <-ctx.Done():
-			return Market{}, ctx.Err()
-		}
+		return Market{}, fmt.Errorf("%w: fees: %w", ErrUnavailable, answer.Err)
+	case <-ctx.Done():
+		return Market{}, ctx.Err()
 	}
 }
 
-func (f *feeCache) ask(ctx context.Context, c Chain, old Market) (Market, error) {
-	fresh, err := c.Market(ctx)
+func (f *feeCache) known() Market {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	close(f.asking)
-	f.asking = nil
-	if err == nil {
-		f.market = fresh
-		return fresh, nil
-	}
-	if old.At > time.Now().Add(-feesStale).UnixMicro() {
-		return old.withMargin(), nil
-	}
-	return Market{}, fmt.Errorf("%w: fees: %w", ErrUnavailable, err)
-}
-
-// limit is the cap that the market itself has named.
-func (f *feeCache) limit() *big.Int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.market.Cap
+	return f.market
 }
 
 func (k Market) withMargin() Market {
