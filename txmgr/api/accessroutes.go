@@ -12,15 +12,11 @@ import (
 	"lockstep/txmgr/policy"
 )
 
-type keyOut struct{ Body access.Key }
-
 type keysOut struct {
 	Body struct {
 		Keys []access.Key `json:"keys" nullable:"false"`
 	}
 }
-
-type policyOut struct{ Body policy.Policy }
 
 type policiesOut struct {
 	Body struct {
@@ -70,10 +66,10 @@ func (s *Server) accessRoutes() {
 			Networks []string    `json:"networks,omitempty" maxItems:"100" doc:"From where it may be used: networks such as 203.0.113.0/24, and addresses. None: from everywhere."`
 		}
 	},
-	) (*keyOut, error) {
+	) (*out[access.Key], error) {
 		key, token, err := s.Keys.Create(ctx, in.Body.Tenant, in.Body.Role, in.Body.Label, in.Body.Networks...)
 		key.Token = token.Reveal()
-		return &keyOut{Body: key}, err
+		return answered(key, err)
 	})
 	register(s, operation(access.RoleAdmin, http.MethodGet, "/v1/api-keys", "keys", "The API keys, without their tokens"), func(ctx context.Context, _ *struct{}) (*keysOut, error) {
 		list, err := s.Keys.List(ctx)
@@ -88,14 +84,14 @@ func (s *Server) accessRoutes() {
 
 	made := operation(access.RoleAdmin, http.MethodPost, "/v1/policies", "createPolicy", "Make a policy")
 	made.DefaultStatus = http.StatusCreated
-	register(s, made, func(ctx context.Context, in *struct{ Body policy.Policy }) (*policyOut, error) {
+	register(s, made, func(ctx context.Context, in *struct{ Body policy.Policy }) (*out[policy.Policy], error) {
 		return s.putPolicy(ctx, "", in.Body)
 	})
 	register(s, operation(access.RoleAdmin, http.MethodPut, "/v1/policies/{id}", "putPolicy", "Change a policy", 404), func(ctx context.Context, in *struct {
 		IDPath
 		Body policy.Policy
 	},
-	) (*policyOut, error) {
+	) (*out[policy.Policy], error) {
 		return s.putPolicy(ctx, in.ID, in.Body)
 	})
 	register(s, operation(access.RoleRead, http.MethodGet, "/v1/policies", "policies", "The policies that the caller is under"), func(ctx context.Context, _ *struct{}) (*policiesOut, error) {
@@ -119,13 +115,12 @@ func (s *Server) accessRoutes() {
 	})
 }
 
-func (s *Server) putPolicy(ctx context.Context, id string, body policy.Policy) (*policyOut, error) {
+func (s *Server) putPolicy(ctx context.Context, id string, body policy.Policy) (*out[policy.Policy], error) {
 	if err := s.exist(body.Rules); err != nil {
 		return nil, err
 	}
 	body.ID = id
-	p, err := s.Policies.Put(ctx, body)
-	return &policyOut{Body: p}, err
+	return answered(s.Policies.Put(ctx, body))
 }
 
 // exist refuses rules that name a chain or an account that there is not: such a rule protects nobody, or stops everybody. Tenants are

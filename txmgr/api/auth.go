@@ -99,6 +99,16 @@ func register[In, Out any](s *Server, op huma.Operation, handle func(context.Con
 	}
 }
 
+// out is an answer whose body is one value.
+type out[T any] struct{ Body T }
+
+func answered[T any](body T, err error) (*out[T], error) {
+	if err != nil {
+		return nil, err
+	}
+	return &out[T]{body}, nil
+}
+
 // twoAnswers documents the status 200 beside 202, which a call answers in the same form.
 func (s *Server) twoAnswers(path, ok, accepted string) {
 	responses := s.api.OpenAPI().Paths[path].Post.Responses

@@ -10,15 +10,11 @@ import (
 	"lockstep/txmgr/webhooks"
 )
 
-type hookOut struct{ Body *webhooks.Webhook }
-
 type hooksOut struct {
 	Body struct {
 		Webhooks []*webhooks.Webhook `json:"webhooks" nullable:"false"`
 	}
 }
-
-type deliveryOut struct{ Body *webhooks.Delivery }
 
 type deliveriesOut struct {
 	Body struct {
@@ -26,14 +22,12 @@ type deliveriesOut struct {
 	}
 }
 
-func hookAnswer(h *webhooks.Webhook, err error) (*hookOut, error) { return &hookOut{Body: h}, err }
-
 // shown is the answer to who has just made a secret.
-func shown(h *webhooks.Webhook, err error) (*hookOut, error) {
+func shown(h *webhooks.Webhook, err error) (*out[*webhooks.Webhook], error) {
 	if err == nil {
 		h.Shown = h.Secret.Reveal()
 	}
-	return hookAnswer(h, err)
+	return answered(h, err)
 }
 
 // hooks serves webhooks. They belong to the caller's tenant; an administrator of no tenant
@@ -47,7 +41,7 @@ func (s *Server) hooks() {
 			Events []string `json:"events,omitempty" maxItems:"50"`
 		}
 	},
-	) (*hookOut, error) {
+	) (*out[*webhooks.Webhook], error) {
 		return shown(s.Webhooks.Create(ctx, caller(ctx).Tenant, in.Body.URL, in.Body.Events))
 	})
 	register(s, operation(access.RoleRead, http.MethodGet, "/v1/webhooks", "webhooks", "The webhooks"), func(ctx context.Context, _ *struct{}) (*hooksOut, error) {
@@ -56,8 +50,8 @@ func (s *Server) hooks() {
 		out.Body.Webhooks = full(list)
 		return out, err
 	})
-	register(s, operation(access.RoleRead, http.MethodGet, "/v1/webhooks/{id}", "webhook", "One webhook", 404), func(ctx context.Context, in *IDPath) (*hookOut, error) {
-		return hookAnswer(s.Webhooks.Get(ctx, caller(ctx).Tenant, in.ID))
+	register(s, operation(access.RoleRead, http.MethodGet, "/v1/webhooks/{id}", "webhook", "One webhook", 404), func(ctx context.Context, in *IDPath) (*out[*webhooks.Webhook], error) {
+		return answered(s.Webhooks.Get(ctx, caller(ctx).Tenant, in.ID))
 	})
 	register(s, operation(access.RoleSend, http.MethodPatch, "/v1/webhooks/{id}", "updateWebhook", "Change a webhook", 404), func(ctx context.Context, in *struct {
 		IDPath
@@ -67,8 +61,8 @@ func (s *Server) hooks() {
 			Enabled *bool     `json:"enabled,omitempty"`
 		}
 	},
-	) (*hookOut, error) {
-		return hookAnswer(s.Webhooks.Update(ctx, caller(ctx).Tenant, in.ID, webhooks.Change{URL: in.Body.URL, Events: in.Body.Events, Enabled: in.Body.Enabled}))
+	) (*out[*webhooks.Webhook], error) {
+		return answered(s.Webhooks.Update(ctx, caller(ctx).Tenant, in.ID, webhooks.Change{URL: in.Body.URL, Events: in.Body.Events, Enabled: in.Body.Enabled}))
 	})
 	register(s, operation(access.RoleSend, http.MethodPost, "/v1/webhooks/{id}/rotate", "rotateWebhook", "Make a new secret; for some time the old one signs as well", 404), func(ctx context.Context, in *struct {
 		IDPath
@@ -76,7 +70,7 @@ func (s *Server) hooks() {
 			Overlap string `json:"overlap,omitempty" doc:"How long the old secret signs as well; 24h if not given." examples:"24h"`
 		} `required:"false"`
 	},
-	) (*hookOut, error) {
+	) (*out[*webhooks.Webhook], error) {
 		overlap := 24 * time.Hour
 		if in.Body != nil && in.Body.Overlap != "" {
 			var err error
@@ -105,8 +99,7 @@ func (s *Server) hooks() {
 		IDPath
 		Delivery string `path:"delivery" maxLength:"120"`
 	},
-	) (*deliveryOut, error) {
-		d, err := s.Webhooks.Redeliver(ctx, caller(ctx).Tenant, in.ID, in.Delivery)
-		return &deliveryOut{Body: d}, err
+	) (*out[*webhooks.Delivery], error) {
+		return answered(s.Webhooks.Redeliver(ctx, caller(ctx).Tenant, in.ID, in.Delivery))
 	})
 }

@@ -20,58 +20,43 @@ type Reservation struct {
 	LockID    string  `json:"lockId,omitempty"`
 }
 
-func viewReservation(r *txmgr.Reservation) *reserved {
-	return &reserved{Body: Reservation{ID: r.ID, Chain: r.Chain, Address: r.Signer, Nonce: r.Nonce, Status: r.Status, ExpiresAt: moment(r.Expires), LockID: r.LockID}}
+func viewReservation(r *txmgr.Reservation, err error) (*out[Reservation], error) {
+	if err != nil {
+		return nil, err
+	}
+	return &out[Reservation]{Reservation{ID: r.ID, Chain: r.Chain, Address: r.Signer, Nonce: r.Nonce, Status: r.Status, ExpiresAt: moment(r.Expires), LockID: r.LockID}}, nil
 }
 
-type reserved struct{ Body Reservation }
-
-type accountInput struct {
-	Body struct {
-		Chain   ChainID `json:"chain"`
-		Address string  `json:"address" maxLength:"80"`
-	}
-}
-
-type lockInput struct {
-	Body struct {
-		Chain     ChainID `json:"chain"`
-		Address   string  `json:"address" maxLength:"80"`
-		RequestID string  `json:"requestId,omitempty" maxLength:"256"`
-	}
-}
-
-type unlockInput struct {
-	Body struct {
-		Chain   ChainID `json:"chain"`
-		Address string  `json:"address" maxLength:"80"`
-		LockID  string  `json:"lockId" maxLength:"80"`
-	}
+// Account names an account of a chain in a body.
+type Account struct {
+	Chain   ChainID `json:"chain"`
+	Address string  `json:"address" maxLength:"80"`
 }
 
 type unlocked struct {
-	Body struct {
-		Unlocked bool `json:"unlocked"`
-	}
+	Unlocked bool `json:"unlocked"`
 }
 
 type recycled struct {
-	Body struct {
-		Recycled bool `json:"recycled"`
-	}
+	Recycled bool `json:"recycled"`
 }
 
 // Health is what an account's nonces look like.
 type Health struct {
-	Chain            string `json:"chain"`
+	Chain string `json:"chain"`
+	NonceState
+	Owner  string `json:"owner,omitempty"`
+	Halted string `json:"halted,omitempty"`
+}
+
+// NonceState is what the older spelling has of it.
+type NonceState struct {
 	Address          string `json:"address"`
 	TrackedNonce     uint64 `json:"trackedNonce" doc:"The next nonce that will be given out."`
 	ChainNonce       uint64 `json:"chainNonce"`
 	PendingCount     int    `json:"pendingCount"`
 	OldestPendingAge string `json:"oldestPendingAge" doc:"Such as 45s."`
 	GapCount         int    `json:"gapCount"`
-	Owner            string `json:"owner,omitempty"`
-	Halted           string `json:"halted,omitempty"`
 }
 
 func viewHealth(h *txmgr.NonceHealth) Health {
@@ -79,10 +64,8 @@ func viewHealth(h *txmgr.NonceHealth) Health {
 	if h.Oldest > 0 {
 		age = time.Since(time.UnixMicro(h.Oldest)).Round(time.Second).String()
 	}
-	return Health{
-		Chain: h.Chain, Address: h.Signer, TrackedNonce: h.NextNonce, ChainNonce: h.LatestNonce, PendingCount: h.Pending, OldestPendingAge: age,
-		GapCount: h.Gaps, Owner: h.Owner, Halted: h.Halted,
-	}
+	state := NonceState{Address: h.Signer, TrackedNonce: h.NextNonce, ChainNonce: h.LatestNonce, PendingCount: h.Pending, OldestPendingAge: age, GapCount: h.Gaps}
+	return Health{Chain: h.Chain, NonceState: state, Owner: h.Owner, Halted: h.Halted}
 }
 
 // reserveWait bounds how long a call waits for the owner to read an account's nonce, and for
@@ -102,66 +85,56 @@ func (s *Server) turn(ctx context.Context) (context.Context, func(), error) {
 func (s *Server) nonces() {
 	reserve := operation(access.RoleSend, http.MethodPost, "/v1/nonces", "reserve", "Reserve the next nonce of an account", 423, 429)
 	reserve.Description += " While somebody has the account alone, the answer is 423."
-	register(s, reserve, func(ctx context.Context, in *accountInput) (*reserved, error) {
+	register(s, reserve, func(ctx context.Context, in *struct{ Body struct{ Account } }) (*out[Reservation], error) {
 		ctx, end, err := s.turn(ctx)
 		if err != nil {
 			return nil, err
 		}
 		defer end()
-		r, err := s.Manager.Acquire(ctx, caller(ctx).Tenant, string(in.Body.Chain), in.Body.Address)
-		if err != nil {
-			return nil, err
-		}
-		return viewReservation(r), nil
+		return viewReservation(s.Manager.Acquire(ctx, caller(ctx).Tenant, string(in.Body.Chain), in.Body.Address))
 	})
 	type byID struct {
 		ID string `path:"id" maxLength:"64"`
 	}
-	register(s, operation(access.RoleSend, http.MethodPost, "/v1/nonces/{id}/renew", "renewReservation", "Give a reservation its full time again", 409), func(ctx context.Context, in *byID) (*reserved, error) {
-		r, err := s.Manager.RenewReservation(ctx, caller(ctx).Tenant, in.ID)
-		if err != nil {
-			return nil, err
-		}
-		return viewReservation(r), nil
+	register(s, operation(access.RoleSend, http.MethodPost, "/v1/nonces/{id}/renew", "renewReservation", "Give a reservation its full time again", 409), func(ctx context.Context, in *byID) (*out[Reservation], error) {
+		return viewReservation(s.Manager.RenewReservation(ctx, caller(ctx).Tenant, in.ID))
 	})
-	register(s, operation(access.RoleSend, http.MethodPost, "/v1/nonces/{id}/recycle", "recycle", "Give a reservation back that was not used", 409), func(ctx context.Context, in *byID) (*recycled, error) {
+	register(s, operation(access.RoleSend, http.MethodPost, "/v1/nonces/{id}/recycle", "recycle", "Give a reservation back that was not used", 409), func(ctx context.Context, in *byID) (*out[recycled], error) {
 		done, err := s.Manager.Recycle(ctx, caller(ctx).Tenant, in.ID)
-		if err != nil {
-			return nil, err
-		}
-		out := &recycled{}
-		out.Body.Recycled = done
-		return out, nil
+		return answered(recycled{done}, err)
 	})
 	lock := operation(access.RoleSend, http.MethodPost, "/v1/nonces/lock", "lock", "Have an account alone, with its next nonce", 423, 429)
 	lock.Description += " Until the lock is ended, or its time has passed (`expiresAt`), nobody gets another nonce of the account: a reservation, a second lock and a transaction" +
 		" without a reservation get 423, and intents wait. What has its nonce already goes on. The nonce of the lock is a reservation, which counts for the tenant's maximum; its id is the lock's."
-	register(s, lock, func(ctx context.Context, in *lockInput) (*reserved, error) {
+	register(s, lock, func(ctx context.Context, in *struct {
+		Body struct {
+			Account
+			RequestID string `json:"requestId,omitempty" maxLength:"256"`
+		}
+	},
+	) (*out[Reservation], error) {
 		ctx, end, err := s.turn(ctx)
 		if err != nil {
 			return nil, err
 		}
 		defer end()
-		r, err := s.Manager.Lock(ctx, caller(ctx).Tenant, string(in.Body.Chain), in.Body.Address, in.Body.RequestID)
-		if err != nil {
-			return nil, err
-		}
-		return viewReservation(r), nil
+		return viewReservation(s.Manager.Lock(ctx, caller(ctx).Tenant, string(in.Body.Chain), in.Body.Address))
 	})
-	register(s, operation(access.RoleSend, http.MethodPost, "/v1/nonces/unlock", "unlock", "End a lock"), func(ctx context.Context, in *unlockInput) (*unlocked, error) {
-		done, err := s.Manager.Unlock(ctx, caller(ctx).Tenant, string(in.Body.Chain), in.Body.Address, in.Body.LockID)
-		if err != nil {
-			return nil, err
+	register(s, operation(access.RoleSend, http.MethodPost, "/v1/nonces/unlock", "unlock", "End a lock"), func(ctx context.Context, in *struct {
+		Body struct {
+			Account
+			LockID string `json:"lockId" maxLength:"80"`
 		}
-		out := &unlocked{}
-		out.Body.Unlocked = done
-		return out, nil
+	},
+	) (*out[unlocked], error) {
+		done, err := s.Manager.Unlock(ctx, caller(ctx).Tenant, string(in.Body.Chain), in.Body.Address, in.Body.LockID)
+		return answered(unlocked{done}, err)
 	})
 	register(s, operation(access.RoleRead, http.MethodGet, "/v1/nonces/health", "nonceHealth", "What an account's nonces look like", 429), func(ctx context.Context, in *struct {
 		Chain   string `query:"chain" required:"true" maxLength:"64"`
 		Address string `query:"address" required:"true" maxLength:"80"`
 	},
-	) (*struct{ Body Health }, error) {
+	) (*out[Health], error) {
 		ctx, end, err := s.turn(ctx)
 		if err != nil {
 			return nil, err
@@ -171,6 +144,6 @@ func (s *Server) nonces() {
 		if err != nil {
 			return nil, err
 		}
-		return &struct{ Body Health }{viewHealth(h)}, nil
+		return &out[Health]{viewHealth(h)}, nil
 	})
 }

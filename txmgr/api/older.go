@@ -61,17 +61,9 @@ type olderNonce struct {
 	Nonce uint64 `json:"nonce"`
 }
 
-type olderRecycled struct {
-	Recycled bool `json:"recycled"`
-}
-
 type olderLock struct {
 	Nonce  uint64 `json:"nonce"`
 	LockID string `json:"lockId"`
-}
-
-type olderUnlocked struct {
-	Unlocked bool `json:"unlocked"`
 }
 
 // olderFee has the names of ethers' FeeData; null where the chain has no such thing.
@@ -90,15 +82,6 @@ type olderSent struct {
 	ID     string  `json:"id"`
 }
 
-type olderHealth struct {
-	Address          string `json:"address"`
-	TrackedNonce     uint64 `json:"trackedNonce"`
-	ChainNonce       uint64 `json:"chainNonce"`
-	PendingCount     int    `json:"pendingCount"`
-	OldestPendingAge string `json:"oldestPendingAge"`
-	GapCount         int    `json:"gapCount"`
-}
-
 type olderConflict struct {
 	Error          string `json:"error"`
 	CurrentNonce   uint64 `json:"currentNonce"`
@@ -113,14 +96,14 @@ type olderError struct {
 
 func (s *Server) older(mux *http.ServeMux) {
 	olderCall(s, mux, "/evm/address/nonce", "olderNonce", "Reserve the next nonce of an account", olderNonce{}, s.olderNonce)
-	olderCall(s, mux, "/evm/address/nonce/recycle", "olderRecycle", "Give a nonce back that was not used", olderRecycled{}, s.olderRecycle)
+	olderCall(s, mux, "/evm/address/nonce/recycle", "olderRecycle", "Give a nonce back that was not used", recycled{}, s.olderRecycle)
 	olderCall(s, mux, "/evm/address/nonce/lock", "olderLock", "Have an account alone, with its next nonce", olderLock{}, s.olderLock)
-	olderCall(s, mux, "/evm/address/nonce/unlock", "olderUnlock", "End a lock", olderUnlocked{}, s.olderUnlock)
+	olderCall(s, mux, "/evm/address/nonce/unlock", "olderUnlock", "End a lock", unlocked{}, s.olderUnlock)
 	olderCall(s, mux, "/evm/getCurrentFee", "olderFee", "What a transaction costs now", olderFee{}, s.olderFee)
 	raw := olderCall(s, mux, "/evm/transaction/sendRaw", "olderSendRaw", "Hand over a transaction that the caller signed", olderHash{}, s.olderRaw)
 	raw.Responses["409"] = &huma.Response{Description: "The nonce is not the one that can be used", Content: s.olderContent(olderConflict{})}
 	olderCall(s, mux, "/evm/transaction/send", "olderSend", "Hand over an intent", olderSent{}, s.olderSend)
-	op := s.describeOlder(access.RoleRead, http.MethodGet, "/evm/nonce/health", "olderHealth", "What an account's nonces look like", olderHealth{})
+	op := s.describeOlder(access.RoleRead, http.MethodGet, "/evm/nonce/health", "olderHealth", "What an account's nonces look like", NonceState{})
 	for _, name := range []string{"networkId", "address"} {
 		op.Parameters = append(op.Parameters, &huma.Param{Name: name, In: "query", Required: true, Schema: &huma.Schema{Type: huma.TypeString}})
 	}
@@ -140,10 +123,7 @@ func (s *Server) older(mux *http.ServeMux) {
 			s.failOlder(w, r, err)
 			return
 		}
-		v := viewHealth(h)
-		writeOlder(w, http.StatusOK, olderHealth{
-			Address: v.Address, TrackedNonce: v.TrackedNonce, ChainNonce: v.ChainNonce, PendingCount: v.PendingCount, OldestPendingAge: v.OldestPendingAge, GapCount: v.GapCount,
-		})
+		writeOlder(w, http.StatusOK, viewHealth(h).NonceState)
 	})
 }
 
@@ -249,7 +229,7 @@ func (s *Server) olderRecycle(ctx context.Context, in olderAccount) (any, error)
 		return nil, &txmgr.InvalidError{Field: "nonce", Problem: "missing"}
 	}
 	done, err := s.Manager.RecycleNonce(ctx, caller(ctx).Tenant, string(in.NetworkID), in.Address, uint64(*in.Nonce))
-	return olderRecycled{done}, err
+	return recycled{done}, err
 }
 
 func (s *Server) olderLock(ctx context.Context, in olderAccount) (any, error) {
@@ -258,7 +238,7 @@ func (s *Server) olderLock(ctx context.Context, in olderAccount) (any, error) {
 		return nil, err
 	}
 	defer end()
-	r, err := s.Manager.Lock(ctx, caller(ctx).Tenant, string(in.NetworkID), in.Address, in.RequestID)
+	r, err := s.Manager.Lock(ctx, caller(ctx).Tenant, string(in.NetworkID), in.Address)
 	if err != nil {
 		return nil, err
 	}
@@ -267,7 +247,7 @@ func (s *Server) olderLock(ctx context.Context, in olderAccount) (any, error) {
 
 func (s *Server) olderUnlock(ctx context.Context, in olderAccount) (any, error) {
 	done, err := s.Manager.Unlock(ctx, caller(ctx).Tenant, string(in.NetworkID), in.Address, in.LockID)
-	return olderUnlocked{done}, err
+	return unlocked{done}, err
 }
 
 func (s *Server) olderFee(ctx context.Context, in olderNetwork) (any, error) {

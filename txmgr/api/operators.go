@@ -49,8 +49,6 @@ func (s *Server) viewSigner(l *txmgr.Lane, kills map[string]string) Signer {
 	}
 }
 
-type signerOut struct{ Body Signer }
-
 // SignerPath names a signer.
 type SignerPath struct {
 	Chain   string `path:"chain" maxLength:"64"`
@@ -151,7 +149,7 @@ func (s *Server) operators() {
 	})
 	add := operation(access.RoleAdmin, http.MethodPost, "/v1/signers", "addSigner", "Make an account a signer of a chain")
 	add.Description = "A request never contains a key. If this process has the account's key, the manager signs for it on the chain and in the pools. Otherwise callers sign themselves."
-	register(s, add, func(ctx context.Context, in *addSignerInput) (*signerOut, error) {
+	register(s, add, func(ctx context.Context, in *addSignerInput) (*out[Signer], error) {
 		return s.changed(ctx)(s.Manager.AddAccount(ctx, string(in.Body.Chain), in.Body.Address, caller(ctx).Name, in.Body.Pools...))
 	})
 	type change = func(context.Context, SignerPath, string) (*txmgr.Lane, error)
@@ -166,18 +164,18 @@ func (s *Server) operators() {
 			return s.Manager.Drain(ctx, p.chain(), p.Address, who)
 		}},
 	} {
-		register(s, operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/"+verb.name, verb.name, verb.summary), func(ctx context.Context, in *SignerPath) (*signerOut, error) {
+		register(s, operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/"+verb.name, verb.name, verb.summary), func(ctx context.Context, in *SignerPath) (*out[Signer], error) {
 			return s.changed(ctx)(verb.do(ctx, *in, caller(ctx).Name))
 		})
 	}
-	register(s, operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/pause", "pause", "Give a signer nothing new"), func(ctx context.Context, in *pauseInput) (*signerOut, error) {
+	register(s, operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/pause", "pause", "Give a signer nothing new"), func(ctx context.Context, in *pauseInput) (*out[Signer], error) {
 		reason := "by an operator"
 		if in.Body != nil && in.Body.Reason != "" {
 			reason = in.Body.Reason
 		}
 		return s.changed(ctx)(s.Manager.Pause(ctx, in.chain(), in.Address, caller(ctx).Name, reason))
 	})
-	register(s, operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/reconcile", "reconcile", "End a signer's halt after its cause was found"), func(ctx context.Context, in *reconcileInput) (*signerOut, error) {
+	register(s, operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/reconcile", "reconcile", "End a signer's halt after its cause was found"), func(ctx context.Context, in *reconcileInput) (*out[Signer], error) {
 		var o txmgr.ReconcileOptions
 		if in.Body != nil {
 			o = txmgr.ReconcileOptions{Adopt: in.Body.Adopt, Reset: in.Body.Reset}
@@ -190,7 +188,7 @@ func (s *Server) operators() {
 			MinBalance Quantity `json:"minBalance"`
 		}
 	},
-	) (*signerOut, error) {
+	) (*out[Signer], error) {
 		return s.changed(ctx)(s.Manager.SetMinBalance(ctx, in.chain(), in.Address, caller(ctx).Name, in.Body.MinBalance.Int))
 	})
 	topUp := operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/top-up", "topUp", "Fill a signer up from the treasury", 409)
@@ -218,8 +216,8 @@ func (s *Server) operators() {
 }
 
 // changed makes the answer to a change: the signer as it is afterwards.
-func (s *Server) changed(ctx context.Context) func(*txmgr.Lane, error) (*signerOut, error) {
-	return func(l *txmgr.Lane, err error) (*signerOut, error) {
+func (s *Server) changed(ctx context.Context) func(*txmgr.Lane, error) (*out[Signer], error) {
+	return func(l *txmgr.Lane, err error) (*out[Signer], error) {
 		if err != nil {
 			return nil, err
 		}
@@ -227,7 +225,7 @@ func (s *Server) changed(ctx context.Context) func(*txmgr.Lane, error) (*signerO
 		if err != nil {
 			return nil, err
 		}
-		return &signerOut{Body: s.viewSigner(l, kills)}, nil
+		return &out[Signer]{s.viewSigner(l, kills)}, nil
 	}
 }
 

@@ -31,12 +31,6 @@ export type Code =
   | "UNKNOWN_SIGNER"
   | "WOULD_REVERT";
 
-export interface AccountInputBody {
-  address: string;
-  /** A chain: its number as decimal text, 0x text or an integer. */
-  chain: bigint | number | string;
-}
-
 export interface AddSignerInputBody {
   address: string;
   /** A chain: its number as decimal text, 0x text or an integer. */
@@ -286,11 +280,23 @@ export interface ListBody {
   transactions: Transaction[] | null;
 }
 
-export interface LockInputBody {
+export interface LockRequest {
   address: string;
   /** A chain: its number as decimal text, 0x text or an integer. */
   chain: bigint | number | string;
   requestId?: string;
+}
+
+export interface NonceState {
+  address: string;
+  chainNonce: number;
+  gapCount: number;
+  /** Such as 45s. */
+  oldestPendingAge: string;
+  pendingCount: number;
+  /** The next nonce that will be given out. */
+  trackedNonce: number;
+  [more: string]: unknown;
 }
 
 export interface OlderAccount {
@@ -332,16 +338,6 @@ export interface OlderHash {
   [more: string]: unknown;
 }
 
-export interface OlderHealth {
-  address: string;
-  chainNonce: number;
-  gapCount: number;
-  oldestPendingAge: string;
-  pendingCount: number;
-  trackedNonce: number;
-  [more: string]: unknown;
-}
-
 export interface OlderLock {
   lockId: string;
   nonce: number;
@@ -367,11 +363,6 @@ export interface OlderRaw {
   [more: string]: unknown;
 }
 
-export interface OlderRecycled {
-  recycled: boolean;
-  [more: string]: unknown;
-}
-
 export interface OlderSend {
   /** Bytes as 0x text. */
   data?: string;
@@ -391,11 +382,6 @@ export interface OlderSend {
 export interface OlderSent {
   id: string;
   txHash: string | null;
-  [more: string]: unknown;
-}
-
-export interface OlderUnlocked {
-  unlocked: boolean;
   [more: string]: unknown;
 }
 
@@ -481,8 +467,9 @@ export interface Record {
   updatedAt: number;
 }
 
-export interface RecycledBody {
+export interface Recycled {
   recycled: boolean;
+  [more: string]: unknown;
 }
 
 export interface Reservation {
@@ -494,6 +481,12 @@ export interface Reservation {
   lockId?: string;
   nonce: number;
   status: "held" | "used" | "recycled" | "expired";
+}
+
+export interface ReserveRequest {
+  address: string;
+  /** A chain: its number as decimal text, 0x text or an integer. */
+  chain: bigint | number | string;
 }
 
 export interface RotateWebhookRequest {
@@ -621,15 +614,16 @@ export interface Transaction {
   waiting?: string;
 }
 
-export interface UnlockInputBody {
+export interface UnlockRequest {
   address: string;
   /** A chain: its number as decimal text, 0x text or an integer. */
   chain: bigint | number | string;
   lockId: string;
 }
 
-export interface UnlockedBody {
+export interface Unlocked {
   unlocked: boolean;
+  [more: string]: unknown;
 }
 
 export interface UpdateWebhookRequest {
@@ -666,12 +660,12 @@ export interface Operations {
   /** Give a nonce back that was not used. Needs the role `send`. */
   "POST /evm/address/nonce/recycle": {
     body: OlderAccount;
-    answer: OlderRecycled;
+    answer: Recycled;
   };
   /** End a lock. Needs the role `send`. */
   "POST /evm/address/nonce/unlock": {
     body: OlderAccount;
-    answer: OlderUnlocked;
+    answer: Unlocked;
   };
   /** What a transaction costs now. Needs the role `send`. */
   "POST /evm/getCurrentFee": {
@@ -681,7 +675,7 @@ export interface Operations {
   /** What an account's nonces look like. Needs the role `read`. */
   "GET /evm/nonce/health": {
     query: { "networkId": string; "address": string };
-    answer: OlderHealth;
+    answer: NonceState;
   };
   /** Hand over an intent. Needs the role `send`. */
   "POST /evm/transaction/send": {
@@ -732,7 +726,7 @@ export interface Operations {
   };
   /** Reserve the next nonce of an account. Needs the role `send`. While somebody has the account alone, the answer is 423. */
   "POST /v1/nonces": {
-    body: AccountInputBody;
+    body: ReserveRequest;
     answer: Reservation;
   };
   /** What an account's nonces look like. Needs the role `read`. */
@@ -742,18 +736,18 @@ export interface Operations {
   };
   /** Have an account alone, with its next nonce. Needs the role `send`. Until the lock is ended, or its time has passed (`expiresAt`), nobody gets another nonce of the account: a reservation, a second lock and a transaction without a reservation get 423, and intents wait. What has its nonce already goes on. The nonce of the lock is a reservation, which counts for the tenant's maximum; its id is the lock's. */
   "POST /v1/nonces/lock": {
-    body: LockInputBody;
+    body: LockRequest;
     answer: Reservation;
   };
   /** End a lock. Needs the role `send`. */
   "POST /v1/nonces/unlock": {
-    body: UnlockInputBody;
-    answer: UnlockedBody;
+    body: UnlockRequest;
+    answer: Unlocked;
   };
   /** Give a reservation back that was not used. Needs the role `send`. */
   "POST /v1/nonces/{id}/recycle": {
     path: { "id": string };
-    answer: RecycledBody;
+    answer: Recycled;
   };
   /** Give a reservation its full time again. Needs the role `send`. */
   "POST /v1/nonces/{id}/renew": {
