@@ -365,7 +365,7 @@ func TestReservationsOfOurSigners(t *testing.T) {
 	if _, err := m.m.Acquire(t.Context(), "nobody", "pool", "alice.test"); !errors.Is(err, txmgr.ErrPolicy) {
 		t.Errorf("a nonce for who may send nothing: %v", err)
 	}
-	if _, err := m.m.Lock(t.Context(), "nobody", "pool", "alice.test", "r"); !errors.Is(err, txmgr.ErrPolicy) {
+	if _, err := m.m.Lock(t.Context(), "nobody", "pool", "alice.test"); !errors.Is(err, txmgr.ErrPolicy) {
 		t.Errorf("a lock for who may send nothing: %v", err)
 	}
 	given := 0

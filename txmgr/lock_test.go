@@ -13,7 +13,7 @@ import (
 func TestLockedSigner(t *testing.T) {
 	f := newFleet(t, "alice.test", "bob.test")
 	m := f.begin("one")
-	lock := must.Get(m.m.Lock(t.Context(), "", "pool", "alice.test", "request"))(t)
+	lock := must.Get(m.m.Lock(t.Context(), "", "pool", "alice.test"))(t)
 	f.exec("UPDATE signer_chains SET lock_until = lock_until * 2 WHERE lock_until > 0") // however slow the machine is
 	f.exec("UPDATE reservations SET expires_at = expires_at * 2")
 	if _, err := m.m.Acquire(t.Context(), "", "pool", "alice.test"); !errors.Is(err, txmgr.ErrLocked) {

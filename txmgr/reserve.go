@@ -88,7 +88,7 @@ func (m *Manager) RecycleNonce(ctx context.Context, tenant, chain, account strin
 
 // Lock lets one caller alone have an account, with its next nonce reserved: until Unlock, or until its time has passed,
 // no reservation, intent or unreserved transaction gets a nonce of the account. ErrLocked, ErrTooMany.
-func (m *Manager) Lock(ctx context.Context, tenant, chain, account, request string) (*Reservation, error) {
+func (m *Manager) Lock(ctx context.Context, tenant, chain, account string) (*Reservation, error) {
 	c, name, err := m.callerLane(ctx, tenant, chain, account)
 	if err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func (m *Manager) Lock(ctx context.Context, tenant, chain, account, request stri
 	if err != nil {
 		return nil, err
 	}
-	return m.store.LockLane(ctx, chain, name, tenant, request, m.c.Reservation.Duration().Microseconds(), m.c.MaxReservations, c.Traits().InLine(), holds...)
+	return m.store.LockLane(ctx, chain, name, tenant, m.c.Reservation.Duration().Microseconds(), m.c.MaxReservations, c.Traits().InLine(), holds...)
 }
 
 // Unlock ends a lock if lockID is its holder's.

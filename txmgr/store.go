@@ -22,15 +22,8 @@ var ErrStale = errors.New("the ledger has moved on")
 // ErrDeposed when its term is over. Each change of an intent leaves one event in the outbox,
 // in the same transaction. All methods may be called at once from many goroutines.
 type Store interface {
-	AcceptStore
-	LaneStore
-	OwnerStore
-	ReservationStore
-	OperatorStore
-}
+	// What callers reach.
 
-// AcceptStore is what callers reach.
-type AcceptStore interface {
 	// Accept stores all intents or none, with keys and holds. It returns for each the stored
 	// one: the given one, or the earlier one of the same key and body (its Seq is lower and
 	// its ID another). ErrIdempotency, ErrForgotten, ErrBudget, ErrKilled.
@@ -52,6 +45,135 @@ type AcceptStore interface {
 	// AcceptReplacement stores an intent that takes the place of another: at once if nothing
 	// was signed, otherwise as another payload for its slot. ErrTooLate, ErrNotPossible.
 	AcceptReplacement(ctx context.Context, tenant, old string, intent *Intent) (*Intent, error)
+
+	// Lanes.
+
+	// AddLane adds a lane if it is not there and returns it. A tenant can add no more than MaxAccounts that are not Ours (ErrTooMany). One that is
+	// there and asleep (Lane.Asleep) is not known from then on, until its owner has read its nonce again. An existing lane becomes Ours
+	// if the given one is, and gets its pools.
+	AddLane(ctx context.Context, lane Lane) (*Lane, error)
+	// Hold says of which lanes a process has the key, and in which pools its settings put each. It takes back what the process
+	// said before, adds the lanes that are not there, and makes them Ours. It counts while the process lives.
+	Hold(ctx context.Context, instance string, lanes []Lane) error
+	// Lane returns one, or ErrUnknownSigner.
+	Lane(ctx context.Context, chain, signer string) (*Lane, error)
+	// Lanes returns those of a chain, or of all chains for "".
+	Lanes(ctx context.Context, chain string) ([]*Lane, error)
+	// Observe notes what was seen of a lane. Nil fields stay.
+	Observe(ctx context.Context, f lease.Fence, chain, signer string, o Observation) error
+	// Operate changes what an operator decides. Nil fields stay.
+	Operate(ctx context.Context, chain, signer, actor string, o Operation) (*Lane, error)
+	// Chain returns what is known of a chain's identity; the zero value before NoteChain.
+	Chain(ctx context.Context, chain string) (ChainState, error)
+	// NoteChain stores the identity and the newest final block. It takes no halt back, and no lower
+	// block; ResetChain does.
+	NoteChain(ctx context.Context, chain string, s ChainState) error
+
+	// What the owner of a lane does.
+
+	// Queue returns accepted intents of a chain in order, with a maximum of limit, beginning
+	// after the number of another, each with what its predecessor of the same orderKey allows
+	// it. confirmed: a predecessor frees its successors when it is final, not when it is mined.
+	Queue(ctx context.Context, chain string, after int64, limit int, confirmed bool) ([]*Queued, error)
+	// Line returns what is not final in a lane.
+	Line(ctx context.Context, chain, signer string) (*Line, error)
+	// Assign gives intents slots and notes what they may cost, in this order: free slots first, lowest first, then new
+	// ones. Intents that are not accepted any more are passed over. It assigns nothing if
+	// the lane is disabled, halted, killed or locked (nil, nil).
+	Assign(ctx context.Context, f lease.Fence, chain, signer string, list []Placing) ([]Assignment, error)
+	// FillSlot makes a free slot one to be filled; cause is the intent that is charged, or "".
+	FillSlot(ctx context.Context, f lease.Fence, slot Slot, cause string) error
+	// Abandon frees a slot of HolderForeign whose transaction is gone. ErrStale if it is not one,
+	// or is consumed.
+	Abandon(ctx context.Context, f lease.Fence, slot Slot) error
+	// Commit stores signed attempts and returns those stored. An attempt is passed over if
+	// its slot is consumed, or if its intent has got a fate, since it was signed, and if a kill
+	// switch covers its lane, or the pool of an intent that has no other attempt. *ledger.RestoredError
+	// on a server that has another history than the noted one.
+	Commit(ctx context.Context, f lease.Fence, list []*Attempt) ([]*Attempt, error)
+	// Answered stores what endpoints said.
+	Answered(ctx context.Context, f lease.Fence, list []Answer) error
+	// Prove stores which transactions used slots and what follows for their intents. For a
+	// foreign transaction that is final, the slot's intents are accepted again.
+	Prove(ctx context.Context, f lease.Fence, list []Proof) error
+	// Unmine takes back proofs that a reorganisation has undone.
+	Unmine(ctx context.Context, f lease.Fence, list []Slot) error
+	// End gives an intent without a transaction in the chain a fate, and frees its slot.
+	End(ctx context.Context, f lease.Fence, id string, status Status, why Failure) error
+	// Release takes an intent that nothing was signed for out of its slot, which is free then.
+	// The intent is accepted again and says why. ErrStale if something was signed, or it has no slot.
+	Release(ctx context.Context, f lease.Fence, id, why string) error
+	// Requeue takes an intent out of its slot whose attempts are proven never to execute, and
+	// keeps the nonce free for the next. The intent is accepted again, or, with a reason, failed;
+	// one whose cancellation was asked for is cancelled.
+	Requeue(ctx context.Context, f lease.Fence, id string, failed *Failure) error
+	// Wait notes why intents do not move on; "" clears it.
+	Wait(ctx context.Context, f lease.Fence, why map[string]string) error
+	// Stuck notes once that a transaction which its caller signed does not move, and which
+	// fees a replacement needs, if any help, with the event tx.stuck.
+	Stuck(ctx context.Context, f lease.Fence, id, why string, fees Fees) error
+	// Foreign notes nonces that somebody else used before any slot was made for them.
+	Foreign(ctx context.Context, f lease.Fence, chain, signer string, list []Consumer, first uint64) error
+
+	// Reservations. They need no owner: the lane's row makes them atomic.
+
+	// Reserve takes the lowest free nonce of a known lane, else the next. limit bounds what
+	// the tenant may hold (ErrTooMany), holds the budgets that a fill of the nonce is charged to, next only that nothing is in flight (chains without
+	// gaps; ErrLocked). ErrLocked while somebody has the lane alone. ErrUnknownSigner if the lane is not there, ErrHalted, and
+	// ErrNonceUnknown before its owner has read its nonce.
+	Reserve(ctx context.Context, chain, signer, tenant string, ttl int64, limit int, only bool, holds ...Hold) (*Reservation, error)
+	// Renew moves the expiry. ErrNoReservation.
+	RenewReservation(ctx context.Context, tenant, id string, ttl int64) (*Reservation, error)
+	// Recycle gives a reservation back that no bytes were accepted for, by id or, with "",
+	// by nonce, which then must be the tenant's own and never reissued. False: not possible.
+	Recycle(ctx context.Context, tenant, id, chain, signer string, nonce uint64) (bool, error)
+	// Expire ends reservations whose time has passed and returns them. Their slots become
+	// free; on a lane of ours they are filled by its owner.
+	Expire(ctx context.Context) ([]Reservation, error)
+	// LockLane lets one caller have a lane alone, with its next nonce. Until it is unlocked, or its time has passed,
+	// nobody gets another nonce of the lane: Reserve, LockLane and AcceptRaw without a reservation fail with ErrLocked,
+	// and Assign gives none. What has its nonce goes on. The nonce is a reservation whose id is the lock's, and
+	// counts for limit. Reserve's errors.
+	LockLane(ctx context.Context, chain, signer, tenant string, ttl int64, limit int, only bool, holds ...Hold) (*Reservation, error)
+	// UnlockLane ends it if lockID is the holder's. False otherwise.
+	UnlockLane(ctx context.Context, chain, signer, tenant, lockID string) (bool, error)
+
+	// What operators and the stream reach.
+
+	// Kill turns a switch on or off. Scopes: "all", "chain/ID", "pool/ID/NAME", "signer/ID/ACCOUNT".
+	Kill(ctx context.Context, scope, actor, reason string, on bool) error
+	Kills(ctx context.Context) (map[string]string, error)
+	// Settle makes a reset chain's lanes new: era + 1, open intents failed with the class
+	// "chain_reset", nonces to be read again.
+	// ErrStale if its era is another one than the given: somebody was faster.
+	ResetChain(ctx context.Context, chain, actor, identity string, era int64) error
+	// Reconcile clears a lane's halt and sets its next nonce to adopted. Somebody else's
+	// transactions wait at the nonces from next up to it: they get slots of HolderForeign.
+	Reconcile(ctx context.Context, chain, signer, actor string, next, adopted uint64) (*Lane, error)
+	// Spent returns what a scope holds and has settled on a day.
+	Spent(ctx context.Context, scope, day string) (held, settled *big.Int, err error)
+	// Audit writes a line that is never changed.
+	Audit(ctx context.Context, actor, action, subject, body string) error
+	// Forget deletes what became final before a time, with a maximum of limit intents, and leaves the
+	// tombstones of their keys. It leaves an intent alone that has an attempt in a slot which is
+	// not final. It returns how many.
+	Forget(ctx context.Context, before int64, limit int) (int, error)
+	// Tidy deletes what is over, is older than a time and belongs to no intent, with a maximum of limit rows of each: slots that
+	// somebody else's transactions used or that were filled, reservations, nonce.gap events, and
+	// budgets of days for which nothing is held. A reservation stays while its nonce may be given again. It returns how many.
+	Tidy(ctx context.Context, before int64, limit int) (int, error)
+	// OnEnded sets what gets each intent that this process has given its fate, once that is durable, and only then.
+	// It is set before the store is used.
+	OnEnded(f func(*Intent))
+	// Events and Sequence are the stream.
+	Events(ctx context.Context, after int64, limit int) ([]ledger.Event, error)
+	Sequence(ctx context.Context) (int64, error)
+	// CheckIdentity fails with *ledger.RestoredError on a restored database.
+	CheckIdentity(ctx context.Context) error
+	AcceptIdentity(ctx context.Context, actor string) error
+	// Now is the database's clock.
+	Now(ctx context.Context) (int64, error)
+	Ping(ctx context.Context) error
 }
 
 // RawSlot says what the caller of AcceptRaw knows of the slot.
@@ -123,30 +245,6 @@ func (l *Lane) Idle() bool { return !l.Ours && l.Known && l.Pending == 0 && !l.L
 
 // Asleep reports whether a lane's nonce may be an old one, since nobody has looked after it.
 func (l *Lane) Asleep() bool { return l.Idle() && l.Unseen > asleepAfter }
-
-// LaneStore keeps lanes.
-type LaneStore interface {
-	// AddLane adds a lane if it is not there and returns it. A tenant can add no more than MaxAccounts that are not Ours (ErrTooMany). One that is
-	// there and asleep (Lane.Asleep) is not known from then on, until its owner has read its nonce again. An existing lane becomes Ours
-	// if the given one is, and gets its pools.
-	AddLane(ctx context.Context, lane Lane) (*Lane, error)
-	// Hold says of which lanes a process has the key, and in which pools its settings put each. It takes back what the process
-	// said before, adds the lanes that are not there, and makes them Ours. It counts while the process lives.
-	Hold(ctx context.Context, instance string, lanes []Lane) error
-	// Lane returns one, or ErrUnknownSigner.
-	Lane(ctx context.Context, chain, signer string) (*Lane, error)
-	// Lanes returns those of a chain, or of all chains for "".
-	Lanes(ctx context.Context, chain string) ([]*Lane, error)
-	// Observe notes what was seen of a lane. Nil fields stay.
-	Observe(ctx context.Context, f lease.Fence, chain, signer string, o Observation) error
-	// Operate changes what an operator decides. Nil fields stay.
-	Operate(ctx context.Context, chain, signer, actor string, o Operation) (*Lane, error)
-	// Chain returns what is known of a chain's identity; the zero value before NoteChain.
-	Chain(ctx context.Context, chain string) (ChainState, error)
-	// NoteChain stores the identity and the newest final block. It takes no halt back, and no lower
-	// block; ResetChain does.
-	NoteChain(ctx context.Context, chain string, s ChainState) error
-}
 
 // ChainState is what the ledger remembers of a chain.
 type ChainState struct {
@@ -227,53 +325,6 @@ type Proof struct {
 	Final     bool
 }
 
-// OwnerStore is what the owner of a lane does.
-type OwnerStore interface {
-	// Queue returns accepted intents of a chain in order, with a maximum of limit, beginning
-	// after the number of another, each with what its predecessor of the same orderKey allows
-	// it. confirmed: a predecessor frees its successors when it is final, not when it is mined.
-	Queue(ctx context.Context, chain string, after int64, limit int, confirmed bool) ([]*Queued, error)
-	// Line returns what is not final in a lane.
-	Line(ctx context.Context, chain, signer string) (*Line, error)
-	// Assign gives intents slots and notes what they may cost, in this order: free slots first, lowest first, then new
-	// ones. Intents that are not accepted any more are passed over. It assigns nothing if
-	// the lane is disabled, halted, killed or locked (nil, nil).
-	Assign(ctx context.Context, f lease.Fence, chain, signer string, list []Placing) ([]Assignment, error)
-	// FillSlot makes a free slot one to be filled; cause is the intent that is charged, or "".
-	FillSlot(ctx context.Context, f lease.Fence, slot Slot, cause string) error
-	// Abandon frees a slot of HolderForeign whose transaction is gone. ErrStale if it is not one,
-	// or is consumed.
-	Abandon(ctx context.Context, f lease.Fence, slot Slot) error
-	// Commit stores signed attempts and returns those stored. An attempt is passed over if
-	// its slot is consumed, or if its intent has got a fate, since it was signed, and if a kill
-	// switch covers its lane, or the pool of an intent that has no other attempt. *ledger.RestoredError
-	// on a server that has another history than the noted one.
-	Commit(ctx context.Context, f lease.Fence, list []*Attempt) ([]*Attempt, error)
-	// Answered stores what endpoints said.
-	Answered(ctx context.Context, f lease.Fence, list []Answer) error
-	// Prove stores which transactions used slots and what follows for their intents. For a
-	// foreign transaction that is final, the slot's intents are accepted again.
-	Prove(ctx context.Context, f lease.Fence, list []Proof) error
-	// Unmine takes back proofs that a reorganisation has undone.
-	Unmine(ctx context.Context, f lease.Fence, list []Slot) error
-	// End gives an intent without a transaction in the chain a fate, and frees its slot.
-	End(ctx context.Context, f lease.Fence, id string, status Status, why Failure) error
-	// Release takes an intent that nothing was signed for out of its slot, which is free then.
-	// The intent is accepted again and says why. ErrStale if something was signed, or it has no slot.
-	Release(ctx context.Context, f lease.Fence, id, why string) error
-	// Requeue takes an intent out of its slot whose attempts are proven never to execute, and
-	// keeps the nonce free for the next. The intent is accepted again, or, with a reason, failed;
-	// one whose cancellation was asked for is cancelled.
-	Requeue(ctx context.Context, f lease.Fence, id string, failed *Failure) error
-	// Wait notes why intents do not move on; "" clears it.
-	Wait(ctx context.Context, f lease.Fence, why map[string]string) error
-	// Stuck notes once that a transaction which its caller signed does not move, and which
-	// fees a replacement needs, if any help, with the event tx.stuck.
-	Stuck(ctx context.Context, f lease.Fence, id, why string, fees Fees) error
-	// Foreign notes nonces that somebody else used before any slot was made for them.
-	Foreign(ctx context.Context, f lease.Fence, chain, signer string, list []Consumer, first uint64) error
-}
-
 // Queued is an intent that waits for a slot.
 type Queued struct {
 	*Intent
@@ -300,66 +351,4 @@ type Reservation struct {
 	Expires int64  `db:"expires_at"`
 	Holds   []Hold `db:"holds"` // that a fill of the nonce is charged to
 	LockID  string // of Lock alone
-}
-
-// ReservationStore keeps reservations. They need no owner: the lane's row makes them atomic.
-type ReservationStore interface {
-	// Reserve takes the lowest free nonce of a known lane, else the next. limit bounds what
-	// the tenant may hold (ErrTooMany), holds the budgets that a fill of the nonce is charged to, next only that nothing is in flight (chains without
-	// gaps; ErrLocked). ErrLocked while somebody has the lane alone. ErrUnknownSigner if the lane is not there, ErrHalted, and
-	// ErrNonceUnknown before its owner has read its nonce.
-	Reserve(ctx context.Context, chain, signer, tenant string, ttl int64, limit int, only bool, holds ...Hold) (*Reservation, error)
-	// Renew moves the expiry. ErrNoReservation.
-	RenewReservation(ctx context.Context, tenant, id string, ttl int64) (*Reservation, error)
-	// Recycle gives a reservation back that no bytes were accepted for, by id or, with "",
-	// by nonce, which then must be the tenant's own and never reissued. False: not possible.
-	Recycle(ctx context.Context, tenant, id, chain, signer string, nonce uint64) (bool, error)
-	// Expire ends reservations whose time has passed and returns them. Their slots become
-	// free; on a lane of ours they are filled by its owner.
-	Expire(ctx context.Context) ([]Reservation, error)
-	// LockLane lets one caller have a lane alone, with its next nonce. Until it is unlocked, or its time has passed,
-	// nobody gets another nonce of the lane: Reserve, LockLane and AcceptRaw without a reservation fail with ErrLocked,
-	// and Assign gives none. What has its nonce goes on. The nonce is a reservation whose id is the lock's, and
-	// counts for limit. Reserve's errors.
-	LockLane(ctx context.Context, chain, signer, tenant, request string, ttl int64, limit int, only bool, holds ...Hold) (*Reservation, error)
-	// UnlockLane ends it if lockID is the holder's. False otherwise.
-	UnlockLane(ctx context.Context, chain, signer, tenant, lockID string) (bool, error)
-}
-
-// OperatorStore is what operators and the stream reach.
-type OperatorStore interface {
-	// Kill turns a switch on or off. Scopes: "all", "chain/ID", "pool/ID/NAME", "signer/ID/ACCOUNT".
-	Kill(ctx context.Context, scope, actor, reason string, on bool) error
-	Kills(ctx context.Context) (map[string]string, error)
-	// Settle makes a reset chain's lanes new: era + 1, open intents failed with the class
-	// "chain_reset", nonces to be read again.
-	// ErrStale if its era is another one than the given: somebody was faster.
-	ResetChain(ctx context.Context, chain, actor, identity string, era int64) error
-	// Reconcile clears a lane's halt and sets its next nonce to adopted. Somebody else's
-	// transactions wait at the nonces from next up to it: they get slots of HolderForeign.
-	Reconcile(ctx context.Context, chain, signer, actor string, next, adopted uint64) (*Lane, error)
-	// Spent returns what a scope holds and has settled on a day.
-	Spent(ctx context.Context, scope, day string) (held, settled *big.Int, err error)
-	// Audit writes a line that is never changed.
-	Audit(ctx context.Context, actor, action, subject, body string) error
-	// Forget deletes what became final before a time, with a maximum of limit intents, and leaves the
-	// tombstones of their keys. It leaves an intent alone that has an attempt in a slot which is
-	// not final. It returns how many.
-	Forget(ctx context.Context, before int64, limit int) (int, error)
-	// Tidy deletes what is over, is older than a time and belongs to no intent, with a maximum of limit rows of each: slots that
-	// somebody else's transactions used or that were filled, reservations, nonce.gap events, and
-	// budgets of days for which nothing is held. A reservation stays while its nonce may be given again. It returns how many.
-	Tidy(ctx context.Context, before int64, limit int) (int, error)
-	// OnEnded sets what gets each intent that this process has given its fate, once that is durable, and only then.
-	// It is set before the store is used.
-	OnEnded(f func(*Intent))
-	// Events and Sequence are the stream.
-	Events(ctx context.Context, after int64, limit int) ([]ledger.Event, error)
-	Sequence(ctx context.Context) (int64, error)
-	// CheckIdentity fails with *ledger.RestoredError on a restored database.
-	CheckIdentity(ctx context.Context) error
-	AcceptIdentity(ctx context.Context, actor string) error
-	// Now is the database's clock.
-	Now(ctx context.Context) (int64, error)
-	Ping(ctx context.Context) error
 }

@@ -145,9 +145,16 @@ func asleep(ctx context.Context, tx *ledger.Tx, now int64, lane *txmgr.Lane) (bo
 	if !lane.Asleep() {
 		return false, nil
 	}
-	_, err := tx.One(ctx, "SELECT count(*) FROM slots WHERE chain = $1 AND era = $2 AND signer = $3 AND NOT final AND consumed = '' AND holder <> 'free'",
-		[]any{lane.Chain, lane.Era, lane.Signer}, &lane.Pending)
+	var err error
+	lane.Pending, err = inFlight(ctx, tx, lane)
 	return lane.Asleep(), err
+}
+
+// inFlight counts a lane's slots that somebody has and that are not consumed.
+func inFlight(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane) (n int, err error) {
+	_, err = tx.One(ctx, "SELECT count(*) FROM slots WHERE chain = $1 AND era = $2 AND signer = $3 AND NOT final AND consumed = '' AND holder <> 'free'",
+		[]any{lane.Chain, lane.Era, lane.Signer}, &n)
+	return n, err
 }
 
 // wakeLane has the owner of a lane that is asleep read its nonce.

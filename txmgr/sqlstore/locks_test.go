@@ -9,9 +9,9 @@ import (
 
 func testLock(t *testing.T, r *room) {
 	ctx := t.Context()
-	v, err := r.LockLane(ctx, chain, signer, tenant, "request", 3_600_000_000, 9, false)
+	v, err := r.LockLane(ctx, chain, signer, tenant, 3_600_000_000, 9, false)
 	must.Do(r.t, err)
-	_, err = r.LockLane(ctx, chain, signer, tenant, "other", 3_600_000_000, 9, false)
+	_, err = r.LockLane(ctx, chain, signer, tenant, 3_600_000_000, 9, false)
 	r.is(err, txmgr.ErrLocked)
 	if done, err := r.UnlockLane(ctx, chain, signer, tenant, "wrong"); err != nil || done {
 		t.Fatalf("a stranger unlocked: %v, %v", done, err)
@@ -22,8 +22,8 @@ func testLock(t *testing.T, r *room) {
 	if lane := r.lane(); lane.NextNonce != 0 {
 		t.Fatalf("an unused lock kept its nonce: next is %d", lane.NextNonce)
 	}
-	must.Get(r.LockLane(ctx, chain, signer, tenant, "late", -1, 9, false))(r.t)
-	must.Get(r.LockLane(ctx, chain, signer, tenant, "next", 3_600_000_000, 9, false))(r.t) // the old lock has expired
+	must.Get(r.LockLane(ctx, chain, signer, tenant, -1, 9, false))(r.t)
+	must.Get(r.LockLane(ctx, chain, signer, tenant, 3_600_000_000, 9, false))(r.t) // the old lock has expired
 }
 
 // testLockedOut: while one caller has the lane, nobody else gets a nonce of it, for a reservation, an intent or bytes
@@ -32,7 +32,7 @@ func testLockedOut(t *testing.T, r *room) {
 	const ttl = 3_600_000_000
 	ctx := t.Context()
 	earlier := must.Get(r.Reserve(ctx, chain, signer, tenant, ttl, 9, false))(r.t)
-	lock, err := r.LockLane(ctx, chain, signer, tenant, "request", ttl, 9, false)
+	lock, err := r.LockLane(ctx, chain, signer, tenant, ttl, 9, false)
 	must.Do(r.t, err)
 	waiting := intent("", "x")
 	r.accept(waiting)
@@ -68,7 +68,7 @@ func testLockedOut(t *testing.T, r *room) {
 		t.Fatalf("after the lock the intent got %+v", done)
 	}
 	must.Get(r.Reserve(ctx, chain, signer, "t2", ttl, 9, false))(r.t)
-	must.Get(r.LockLane(ctx, chain, signer, tenant, "late", -1, 9, false))(r.t) // has expired
+	must.Get(r.LockLane(ctx, chain, signer, tenant, -1, 9, false))(r.t) // has expired
 	must.Get(r.Reserve(ctx, chain, signer, "t2", ttl, 9, false))(r.t)
 	must.Do(r.t, handOver(r.lane().NextNonce, ""))
 }
@@ -78,13 +78,13 @@ func testLockCap(t *testing.T, r *room) {
 	const ttl = 3_600_000_000
 	v, err := r.Reserve(t.Context(), chain, signer, tenant, ttl, 1, false)
 	must.Do(r.t, err)
-	_, err = r.LockLane(t.Context(), chain, signer, tenant, "request", ttl, 1, false)
+	_, err = r.LockLane(t.Context(), chain, signer, tenant, ttl, 1, false)
 	r.is(err, txmgr.ErrTooMany)
 	if r.lane().Locked {
 		t.Error("a lock that was refused is there")
 	}
 	must.Get(r.Recycle(t.Context(), tenant, v.ID, "", "", 0))(r.t)
-	must.Get(r.LockLane(t.Context(), chain, signer, tenant, "request", ttl, 1, false))(r.t)
+	must.Get(r.LockLane(t.Context(), chain, signer, tenant, ttl, 1, false))(r.t)
 }
 
 // testOneAtATime: where the chain takes the next nonce alone, none is reserved while anything is in flight.
@@ -94,7 +94,7 @@ func testOneAtATime(t *testing.T, r *room) {
 	must.Do(r.t, err)
 	_, err = r.Reserve(t.Context(), chain, signer, tenant, ttl, 9, true)
 	r.is(err, txmgr.ErrLocked)
-	_, err = r.LockLane(t.Context(), chain, signer, tenant, "request", ttl, 9, true)
+	_, err = r.LockLane(t.Context(), chain, signer, tenant, ttl, 9, true)
 	r.is(err, txmgr.ErrLocked)
 	must.Get(r.Recycle(t.Context(), tenant, v.ID, "", "", 0))(r.t)
 	must.Get(r.Reserve(t.Context(), chain, signer, tenant, ttl, 9, true))(r.t)

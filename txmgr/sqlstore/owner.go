@@ -98,17 +98,24 @@ func laneKilled(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane) (bool, err
 	return txmgr.LaneKilled(kills, lane.Chain, lane.Signer), err
 }
 
-// FillSlot makes a free slot one to be filled.
-func (s *Store) FillSlot(ctx context.Context, f lease.Fence, want txmgr.Slot, cause string) error {
+// held is owned with the slot of a nonce, which must be its holder's and not consumed.
+func (s *Store) held(ctx context.Context, f lease.Fence, want txmgr.Slot, holder txmgr.Holder, fn func(tx *ledger.Tx, now int64, lane *txmgr.Lane, slot *txmgr.Slot) error) error {
 	return s.owned(ctx, f, want.Chain, want.Signer, func(tx *ledger.Tx, now int64, lane *txmgr.Lane) error {
 		found, err := slotsByNonce(ctx, tx, lane, []uint64{want.Nonce})
 		if err != nil {
 			return err
 		}
 		slot := found[want.Nonce]
-		if slot == nil || slot.Holder != txmgr.HolderFree || slot.Consumed != "" {
+		if slot == nil || slot.Holder != holder || slot.Consumed != "" || slot.Final {
 			return txmgr.ErrStale
 		}
+		return fn(tx, now, lane, slot)
+	})
+}
+
+// FillSlot makes a free slot one to be filled.
+func (s *Store) FillSlot(ctx context.Context, f lease.Fence, want txmgr.Slot, cause string) error {
+	return s.held(ctx, f, want, txmgr.HolderFree, func(tx *ledger.Tx, now int64, lane *txmgr.Lane, slot *txmgr.Slot) error {
 		slot.Holder, slot.Intent, slot.AssignedAt, slot.SentAt, slot.Cost = txmgr.HolderFill, cause, now, 0, nil
 		return saveSlots(ctx, tx, lane, slot)
 	})
@@ -116,15 +123,7 @@ func (s *Store) FillSlot(ctx context.Context, f lease.Fence, want txmgr.Slot, ca
 
 // Abandon frees a nonce that somebody else's transaction waited for.
 func (s *Store) Abandon(ctx context.Context, f lease.Fence, want txmgr.Slot) error {
-	return s.owned(ctx, f, want.Chain, want.Signer, func(tx *ledger.Tx, now int64, lane *txmgr.Lane) error {
-		found, err := slotsByNonce(ctx, tx, lane, []uint64{want.Nonce})
-		if err != nil {
-			return err
-		}
-		slot := found[want.Nonce]
-		if slot == nil || slot.Holder != txmgr.HolderForeign || slot.Consumed != "" || slot.Final {
-			return txmgr.ErrStale
-		}
+	return s.held(ctx, f, want, txmgr.HolderForeign, func(tx *ledger.Tx, now int64, lane *txmgr.Lane, slot *txmgr.Slot) error {
 		slot.Holder = txmgr.HolderFree
 		if err := saveSlots(ctx, tx, lane, slot); err != nil {
 			return err

@@ -119,8 +119,8 @@ func allowedReservations(ctx context.Context, tx *ledger.Tx, now int64, lane *tx
 			held[want.tenant] = n
 		}
 		if want.only && flying < 0 {
-			if _, err := tx.One(ctx, `SELECT count(*) FROM slots WHERE chain = $1 AND era = $2 AND signer = $3 AND NOT final AND consumed = '' AND holder <> 'free'`,
-				[]any{lane.Chain, lane.Era, lane.Signer}, &flying); err != nil {
+			var err error
+			if flying, err = inFlight(ctx, tx, lane); err != nil {
 				return nil, err
 			}
 		}
@@ -258,7 +258,7 @@ func (s *Store) Expire(ctx context.Context) ([]txmgr.Reservation, error) {
 }
 
 // LockLane lets one caller have a lane alone, with its next nonce.
-func (s *Store) LockLane(ctx context.Context, chain, signer, tenant, request string, ttl int64, limit int, only bool, holds ...txmgr.Hold) (*txmgr.Reservation, error) {
+func (s *Store) LockLane(ctx context.Context, chain, signer, tenant string, ttl int64, limit int, only bool, holds ...txmgr.Hold) (*txmgr.Reservation, error) {
 	var taken *txmgr.Reservation
 	err := s.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
 		lane, err := laneRow(ctx, tx, chain, signer)
@@ -276,8 +276,8 @@ func (s *Store) LockLane(ctx context.Context, chain, signer, tenant, request str
 			return want.err
 		}
 		taken.LockID = taken.ID
-		_, err = tx.Exec(ctx, "UPDATE signer_chains SET lock_id = $3, lock_request = $4, lock_tenant = $5, lock_until = $6 WHERE chain = $1 AND signer = $2",
-			chain, signer, taken.ID, request, tenant, now+ttl)
+		_, err = tx.Exec(ctx, "UPDATE signer_chains SET lock_id = $3, lock_tenant = $4, lock_until = $5 WHERE chain = $1 AND signer = $2",
+			chain, signer, taken.ID, tenant, now+ttl)
 		return err
 	})
 	return taken, err

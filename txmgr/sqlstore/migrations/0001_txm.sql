@@ -38,7 +38,6 @@ CREATE TABLE signer_chains (
 	last_seen     BIGINT NOT NULL DEFAULT 0,
 	assigned      BIGINT NOT NULL DEFAULT 0,
 	lock_id       TEXT NOT NULL DEFAULT '',
-	lock_request  TEXT NOT NULL DEFAULT '',
 	lock_tenant   TEXT NOT NULL DEFAULT '',
 	lock_until    BIGINT NOT NULL DEFAULT 0,
 	created_at    BIGINT NOT NULL,
