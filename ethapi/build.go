@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 
 	"lockstep/internal/eth"
@@ -210,7 +211,7 @@ func createsToken(input []byte) bool {
 // them.
 func (b *builder) syntheticTransaction(l *eth.Log) *eth.Transaction {
 	t := &eth.Transaction{
-		BlockHash: &l.BlockHash, BlockNumber: &l.BlockNumber, Index: &l.TxIndex, Hash: l.TxHash,
+		BlockHash: &l.BlockHash, BlockNumber: (*uint64)(&l.BlockNumber), Index: (*uint64)(&l.TxIndex), Hash: l.TxHash,
 		ChainID: b.chainID, From: l.Address, To: &l.Address, Gas: syntheticGas,
 	}
 	if b.hiero { // the TypeScript relay has these instead of nothing
@@ -232,7 +233,7 @@ func (b *builder) root() *common.Hash {
 func (b *builder) syntheticReceipt(logs []*eth.Log, cumulative uint64) *eth.Receipt {
 	first := logs[0]
 	receipt := &eth.Receipt{
-		BlockHash: first.BlockHash, BlockNumber: first.BlockNumber, TxHash: first.TxHash, Index: first.TxIndex,
+		BlockHash: first.BlockHash, BlockNumber: uint64(first.BlockNumber), TxHash: first.TxHash, Index: uint64(first.TxIndex),
 		From: first.Address, To: &first.Address, Status: 1, CumulativeGasUsed: cumulative, EffectiveGasPrice: b.price,
 		Logs: logs, Bloom: eth.BloomOf(logs),
 	}
@@ -244,8 +245,8 @@ func (b *builder) syntheticReceipt(logs []*eth.Log, cumulative uint64) *eth.Rece
 }
 
 // buildLogs returns the logs of a list. They still belong to the mirror client.
-func buildLogs(logs []*mirror.Log) eth.Logs {
-	list := make(eth.Logs, len(logs))
+func buildLogs(logs []*mirror.Log) []*eth.Log {
+	list := make([]*eth.Log, len(logs))
 	for i, l := range logs {
 		list[i] = &l.Log
 	}
@@ -258,8 +259,8 @@ func resultLogs(r *mirror.ContractResult) []*eth.Log {
 	for i, l := range r.Logs {
 		logs[i] = &eth.Log{
 			Address: l.Address, Topics: l.Topics, Data: l.Data, Index: l.Index,
-			BlockHash: r.BlockHash, BlockNumber: *r.BlockNumber, BlockTime: uint64(r.Timestamp.Seconds),
-			TxHash: r.Hash, TxIndex: *r.Index,
+			BlockHash: r.BlockHash, BlockNumber: hexutil.Uint64(*r.BlockNumber), BlockTime: hexutil.Uint64(r.Timestamp.Seconds),
+			TxHash: r.Hash, TxIndex: hexutil.Uint64(*r.Index),
 		}
 	}
 	return logs

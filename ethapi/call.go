@@ -150,5 +150,3 @@ func rawField(v jsonx.Value) json.RawMessage {
 	}
 	return json.RawMessage(v)
 }
-
-func rawJSON(text string) json.RawMessage { return json.RawMessage(text) }

@@ -2,7 +2,6 @@ package ethapi
 
 import (
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 
@@ -167,7 +166,7 @@ func (a *API) traceBlock(ctx context.Context, p *rpc.Params) (any, error) {
 	if len(subjects) >= a.cfg.MaxFullTransactions {
 		return nil, eth.ErrBlockTooLarge(len(subjects))
 	}
-	traces := make(blockTraces, len(subjects))
+	traces := make([]blockTrace, len(subjects))
 	room := &traceRoom{most: a.cfg.Debug.MaxBytes, holding: capacity.FromContext(ctx)}
 	err = each(ctx, a.cfg.Concurrency, subjects, func(ctx context.Context, i int, s subject) error {
 		result, err := a.trace(ctx, s, options)
@@ -186,34 +185,8 @@ func (a *API) traceBlock(ctx context.Context, p *rpc.Params) (any, error) {
 
 // blockTrace is the trace of one transaction of a block.
 type blockTrace struct {
-	Hash   common.Hash
-	Result json.RawMessage
-}
-
-// blockTraces are the traces of a block.
-type blockTraces []blockTrace
-
-// AppendJSON implements jsonx.Appender.
-func (list blockTraces) AppendJSON(dst []byte) ([]byte, error) {
-	dst = append(dst, '[')
-	for i, trace := range list {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = hex.AppendEncode(append(dst, `{"txHash":"0x`...), trace.Hash[:])
-		dst = append(append(append(dst, `","result":`...), trace.Result...), '}')
-	}
-	return append(dst, ']'), nil
-}
-
-// JSONSize implements jsonx.Sizer.
-func (list blockTraces) JSONSize() int {
-	const around = 100
-	n := len("[]")
-	for i := range list {
-		n += around + len(list[i].Result)
-	}
-	return n
+	Hash   common.Hash     `json:"txHash"`
+	Result json.RawMessage `json:"result"`
 }
 
 // subjects returns the transactions of a block in their order.

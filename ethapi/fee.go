@@ -2,8 +2,10 @@ package ethapi
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -65,7 +67,7 @@ func (a *API) feeHistory(ctx context.Context, p *rpc.Params) (any, error) {
 		return nil, eth.ErrInvalidParam(0, "%s, value: %s", HexRule().Phrase, p.At(0).Text())
 	}
 	if count == 0 {
-		return rawJSON(`{"gasUsedRatio":null,"oldestBlock":"0x0"}`), nil
+		return json.RawMessage(`{"gasUsedRatio":null,"oldestBlock":"0x0"}`), nil
 	}
 	if err := a.rising(p.At(2)); err != nil {
 		return nil, err
@@ -86,7 +88,7 @@ func (a *API) feeHistory(ctx context.Context, p *rpc.Params) (any, error) {
 		return nil, eth.ErrBeyondHead(last, head.Number)
 	}
 	count = min(count, max(a.cfg.FeeHistoryBlocks, 1), last+1)
-	h := &feeHistory{oldest: last + 1 - count, percentiles: p.At(2).Len()}
+	h := &feeHistory{Oldest: hexutil.Uint64(last + 1 - count)}
 	if a.cfg.FeeHistoryFixed {
 		err = a.fixedHistory(ctx, h, int(count))
 	} else {
@@ -94,6 +96,9 @@ func (a *API) feeHistory(ctx context.Context, p *rpc.Params) (any, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if percentiles := p.At(2).Len(); percentiles > 0 { // there are no tips
+		h.Reward = slices.Repeat([][]string{slices.Repeat([]string{"0x0"}, percentiles)}, len(h.Ratios))
 	}
 	return h, nil
 }
@@ -138,11 +143,8 @@ func (a *API) fixedHistory(ctx context.Context, h *feeHistory, count int) error 
 	if err != nil {
 		return err
 	}
-	h.fees = append(h.fees, price)
-	for range count {
-		h.fees = append(h.fees, price)
-		h.ratios = append(h.ratios, 0.5)
-	}
+	h.Fees = slices.Repeat([]*hexutil.Big{(*hexutil.Big)(price)}, count+1)
+	h.Ratios = slices.Repeat([]float64{0.5}, count)
 	return nil
 }
 
@@ -150,15 +152,16 @@ func (a *API) fixedHistory(ctx context.Context, h *feeHistory, count int) error 
 // unless the newest is the head.
 func (a *API) readHistory(ctx context.Context, h *feeHistory, last uint64, head *mirror.Block) error {
 	var blocks []*mirror.Block
-	for block, err := range a.mirror.Blocks(ctx, h.oldest, min(last+1, head.Number)) {
+	for block, err := range a.mirror.Blocks(ctx, uint64(h.Oldest), min(last+1, head.Number)) {
 		if err != nil {
 			return err
 		}
 		blocks = append(blocks, block)
 	}
-	h.fees = make([]*big.Int, len(blocks))
-	err := each(ctx, a.cfg.Concurrency, blocks, func(ctx context.Context, i int, b *mirror.Block) (err error) {
-		h.fees[i], err = a.priceAt(ctx, b.To)
+	h.Fees = make([]*hexutil.Big, len(blocks))
+	err := each(ctx, a.cfg.Concurrency, blocks, func(ctx context.Context, i int, b *mirror.Block) error {
+		fee, err := a.priceAt(ctx, b.To)
+		h.Fees[i] = (*hexutil.Big)(fee)
 		return err
 	})
 	if err != nil {
@@ -166,53 +169,21 @@ func (a *API) readHistory(ctx context.Context, h *feeHistory, last uint64, head 
 	}
 	for _, b := range blocks {
 		if b.Number <= last {
-			h.ratios = append(h.ratios, min(1, float64(b.GasUsed)/float64(gasLimit(b.HAPI))))
+			h.Ratios = append(h.Ratios, min(1, float64(b.GasUsed)/float64(gasLimit(b.HAPI))))
 		}
 	}
-	if len(h.fees) == len(h.ratios) && len(h.fees) > 0 {
-		h.fees = append(h.fees, h.fees[len(h.fees)-1])
+	if len(h.Fees) == len(h.Ratios) && len(h.Fees) > 0 {
+		h.Fees = append(h.Fees, h.Fees[len(h.Fees)-1])
 	}
 	return nil
 }
 
-// feeHistory is the result of eth_feeHistory.
+// feeHistory is the result of eth_feeHistory. Its shape is go-ethereum's.
 type feeHistory struct {
-	oldest      uint64
-	fees        []*big.Int
-	ratios      []float64
-	percentiles int
-}
-
-// AppendJSON implements jsonx.Appender.
-func (h *feeHistory) AppendJSON(dst []byte) ([]byte, error) {
-	dst = append(dst, `{"baseFeePerGas":[`...)
-	for i, fee := range h.fees {
-		dst = append(comma(dst, i), `"0x`...)
-		dst = append(fee.Append(dst, 16), '"')
-	}
-	dst = append(dst, `],"gasUsedRatio":[`...)
-	for i, ratio := range h.ratios {
-		dst = strconv.AppendFloat(comma(dst, i), ratio, 'g', -1, 64)
-	}
-	dst = append(dst, `],"oldestBlock":"0x`...)
-	dst = append(strconv.AppendUint(dst, h.oldest, 16), '"')
-	if h.percentiles > 0 {
-		// There are no tips: every percentile of every block is zero.
-		row := `["0x0"` + strings.Repeat(`,"0x0"`, h.percentiles-1) + `]`
-		dst = append(dst, `,"reward":[`...)
-		for i := range h.ratios {
-			dst = append(comma(dst, i), row...)
-		}
-		dst = append(dst, ']')
-	}
-	return append(dst, '}'), nil
-}
-
-func comma(dst []byte, i int) []byte {
-	if i > 0 {
-		return append(dst, ',')
-	}
-	return dst
+	Fees   []*hexutil.Big `json:"baseFeePerGas"`
+	Ratios []float64      `json:"gasUsedRatio"`
+	Oldest hexutil.Uint64 `json:"oldestBlock"`
+	Reward [][]string     `json:"reward,omitempty"`
 }
 
 // Block gas limits: since protocol version 0.69.0, and before.

@@ -135,7 +135,7 @@ func (a *API) newLogs(ctx context.Context, f *filter) (any, error) {
 		last = min(last, to)
 	}
 	if f.next > last {
-		return eth.Logs{}, nil
+		return []*eth.Log{}, nil
 	}
 	last = min(last, f.next+a.cfg.LogsBlockRange)
 	logs, err := a.rangeLogs(ctx, *f.query, f.next, last, head)
@@ -143,7 +143,7 @@ func (a *API) newLogs(ctx context.Context, f *filter) (any, error) {
 		return nil, err
 	}
 	if moved, err := a.polled(ctx, f, last+1); !moved {
-		return eth.Logs{}, err
+		return []*eth.Log{}, err
 	}
 	return logs, nil
 }
@@ -152,7 +152,7 @@ func (a *API) newLogs(ctx context.Context, f *filter) (any, error) {
 // poll after the block is known.
 func (a *API) oneBlockOnce(ctx context.Context, f *filter) (any, error) {
 	if f.next != 0 {
-		return eth.Logs{}, nil
+		return []*eth.Log{}, nil
 	}
 	logs, err := a.logs(ctx, *f.query)
 	if err != nil {
@@ -162,7 +162,7 @@ func (a *API) oneBlockOnce(ctx context.Context, f *filter) (any, error) {
 		return logs, nil
 	}
 	if moved, err := a.polled(ctx, f, 1); !moved {
-		return eth.Logs{}, err
+		return []*eth.Log{}, err
 	}
 	return logs, nil
 }

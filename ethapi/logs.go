@@ -152,11 +152,11 @@ func (a *API) getLogs(ctx context.Context, p *rpc.Params) (any, error) {
 }
 
 // logs runs a query. The result is never nil.
-func (a *API) logs(ctx context.Context, q logQuery) (eth.Logs, error) {
+func (a *API) logs(ctx context.Context, q logQuery) ([]*eth.Log, error) {
 	if q.blockHash != nil {
 		block, err := a.block(ctx, eth.HashRef(*q.blockHash))
 		if block == nil || err != nil {
-			return eth.Logs{}, err
+			return []*eth.Log{}, err
 		}
 		return a.blockLogs(ctx, block, q)
 	}
@@ -171,7 +171,7 @@ func (a *API) logs(ctx context.Context, q logQuery) (eth.Logs, error) {
 	case !a.hiero():
 		err = judgeRange(&q, first, last, head.Number)
 	case last > head.Number+a.cfg.MaxBlockRange, first > head.Number:
-		return eth.Logs{}, nil // the TypeScript relay finds no such block
+		return []*eth.Log{}, nil // the TypeScript relay finds no such block
 	case first > last:
 		err = eth.ErrBlockRange()
 	}
@@ -215,7 +215,7 @@ func (a *API) bounds(ctx context.Context, q logQuery, head *mirror.Block) (first
 }
 
 // rangeLogs reads the logs from first to last, which is not beyond the head.
-func (a *API) rangeLogs(ctx context.Context, q logQuery, first, last uint64, head *mirror.Block) (eth.Logs, error) {
+func (a *API) rangeLogs(ctx context.Context, q logQuery, first, last uint64, head *mirror.Block) ([]*eth.Log, error) {
 	if last-first > a.cfg.LogsBlockRange && len(q.addresses) != 1 {
 		return nil, eth.ErrRangeTooLarge(int(a.cfg.LogsBlockRange))
 	}
@@ -246,7 +246,7 @@ func (a *API) rangeLogs(ctx context.Context, q logQuery, first, last uint64, hea
 	case err != nil:
 		return nil, err
 	case from == nil || to == nil:
-		return eth.Logs{}, nil // before the mirror node's first block
+		return []*eth.Log{}, nil // before the mirror node's first block
 	case from == to:
 		return a.blockLogs(ctx, from, q)
 	case to.From.Seconds-from.From.Seconds > maxLogsSeconds:
@@ -260,14 +260,14 @@ func (a *API) rangeLogs(ctx context.Context, q logQuery, first, last uint64, hea
 }
 
 // blockLogs reads the logs of one block.
-func (a *API) blockLogs(ctx context.Context, block *mirror.Block, q logQuery) (eth.Logs, error) {
+func (a *API) blockLogs(ctx context.Context, block *mirror.Block, q logQuery) ([]*eth.Log, error) {
 	return a.perAddress(ctx, q, func(ctx context.Context, part mirror.LogsQuery) ([]*mirror.Log, error) {
 		return a.mirror.BlockLogs(ctx, block, part)
 	})
 }
 
 // perAddress reads logs once for each address of a query, or once for any address, and sorts them.
-func (a *API) perAddress(ctx context.Context, q logQuery, read func(context.Context, mirror.LogsQuery) ([]*mirror.Log, error)) (eth.Logs, error) {
+func (a *API) perAddress(ctx context.Context, q logQuery, read func(context.Context, mirror.LogsQuery) ([]*mirror.Log, error)) ([]*eth.Log, error) {
 	parts := []mirror.LogsQuery{{Topics: q.topics.at}}
 	if len(q.addresses) > 0 {
 		parts = parts[:0]

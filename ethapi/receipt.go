@@ -88,9 +88,9 @@ func (a *API) syntheticReceiptOf(ctx context.Context, hash common.Hash) (any, er
 	t.run(func() (err error) { b.price, err = a.priceAt(ctx, logs[0].Timestamp); return err })
 	if logs[0].TxIndex > 0 {
 		t.run(func() error {
-			results, err := a.mirror.BlockResultsByNumber(ctx, logs[0].BlockNumber)
+			results, err := a.mirror.BlockResultsByNumber(ctx, uint64(logs[0].BlockNumber))
 			for _, r := range results {
-				if *r.Index < logs[0].TxIndex {
+				if *r.Index < uint64(logs[0].TxIndex) {
 					cumulative += r.GasUsed
 				}
 			}

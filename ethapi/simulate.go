@@ -90,7 +90,7 @@ func readSimulateRequest(holding *capacity.Holding, v jsonx.Value) (*simulateReq
 // blocks runs the request. Between two blocks whose numbers are further apart there are
 // empty ones.
 func (s *simulation) blocks(request *simulateRequest) (any, error) {
-	made := simulatedBlocks{}
+	made := []*eth.Block{}
 	parent := s.head.Hash
 	number, time := s.head.Number, uint64(s.head.From.Seconds)
 	for _, requested := range request.blocks {
@@ -116,7 +116,7 @@ func (s *simulation) blocks(request *simulateRequest) (any, error) {
 			if err != nil {
 				return nil, err
 			}
-			made, parent = append(made, b), b.block.Hash
+			made, parent = append(made, b), b.Hash
 		}
 		if !requested.overrides.Field("time").Given() {
 			env.Time = time + simulatedBlockTime
@@ -129,13 +129,13 @@ func (s *simulation) blocks(request *simulateRequest) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		made, parent = append(made, b), b.block.Hash
+		made, parent = append(made, b), b.Hash
 	}
 	return made, nil
 }
 
 // run runs the calls of one block.
-func (s *simulation) run(request *simulateRequest, requested requestedBlock, env evm.Block, parent common.Hash) (*simulatedBlock, error) {
+func (s *simulation) run(request *simulateRequest, requested requestedBlock, env evm.Block, parent common.Hash) (*eth.Block, error) {
 	if err := s.override(requested.accounts); err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func (s *simulation) run(request *simulateRequest, requested requestedBlock, env
 	}
 	b.seal()
 	s.made[b.block.Number] = b.block.Hash
-	return b, nil
+	return b.block, nil
 }
 
 // runCall runs one call and puts it into the block.

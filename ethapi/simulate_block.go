@@ -2,11 +2,7 @@ package ethapi
 
 import (
 	"encoding/binary"
-	"encoding/hex"
-	"encoding/json"
 	"math/big"
-	"slices"
-	"strconv"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -25,17 +21,17 @@ type simulatedBlock struct {
 	calls    []*simulatedCall
 	encoded  [][]byte // transactions
 	receipts [][]byte
-	logs     uint64
+	logs     hexutil.Uint64
 }
 
 // simulatedCall is the result of a call. Its shape is go-ethereum's.
 type simulatedCall struct {
-	Output  []byte
-	Logs    eth.Logs
-	GasUsed hexutil.Uint64
-	MaxGas  hexutil.Uint64
-	Status  hexutil.Uint64
-	Error   *simulationError // nil: none
+	Output  hexutil.Bytes    `json:"returnData"`
+	Logs    []*eth.Log       `json:"logs"`
+	GasUsed hexutil.Uint64   `json:"gasUsed"`
+	MaxGas  hexutil.Uint64   `json:"maxUsedGas"`
+	Status  hexutil.Uint64   `json:"status"`
+	Error   *simulationError `json:"error,omitempty"`
 }
 
 type simulationError struct {
@@ -66,7 +62,7 @@ func (b *simulatedBlock) add(call *txArgs, m *evm.Message, r *evm.Result, logs [
 	b.block.Transactions = append(b.block.Transactions, shownUnsigned(tx, m.From, b.block.Number, index))
 	b.encoded = append(b.encoded, raw)
 
-	c := &simulatedCall{GasUsed: hexutil.Uint64(r.GasUsed), MaxGas: hexutil.Uint64(r.MaxGasUsed), Logs: eth.Logs{}, Output: hexutil.Bytes{}}
+	c := &simulatedCall{GasUsed: hexutil.Uint64(r.GasUsed), MaxGas: hexutil.Uint64(r.MaxGasUsed), Logs: []*eth.Log{}, Output: hexutil.Bytes{}}
 	if r.Err == nil {
 		c.Status, c.Output = 1, present(r.Output)
 	} else {
@@ -74,8 +70,8 @@ func (b *simulatedBlock) add(call *txArgs, m *evm.Message, r *evm.Result, logs [
 	}
 	for _, l := range logs {
 		c.Logs = append(c.Logs, &eth.Log{
-			Address: l.Address, Topics: l.Topics, Data: l.Data, BlockNumber: b.block.Number, BlockTime: b.block.Time,
-			TxHash: tx.Hash(), TxIndex: index, Index: b.logs,
+			Address: l.Address, Topics: l.Topics, Data: l.Data, BlockNumber: hexutil.Uint64(b.block.Number), BlockTime: hexutil.Uint64(b.block.Time),
+			TxHash: tx.Hash(), TxIndex: hexutil.Uint64(index), Index: b.logs,
 		})
 		b.logs++
 	}
@@ -134,73 +130,5 @@ func (b *simulatedBlock) seal() {
 			l.BlockHash = b.block.Hash
 		}
 	}
-}
-
-// simulatedBlocks is the result of a simulation.
-type simulatedBlocks []*simulatedBlock
-
-// AppendJSON implements jsonx.Appender.
-func (list simulatedBlocks) AppendJSON(dst []byte) (_ []byte, err error) {
-	dst = append(slices.Grow(dst, list.size()), '[')
-	for i, b := range list {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		if dst, err = b.append(dst); err != nil {
-			return nil, err
-		}
-	}
-	return append(dst, ']'), nil
-}
-
-// size is about how long the text is.
-func (list simulatedBlocks) size() (sum int) {
-	for _, b := range list {
-		for _, c := range b.calls {
-			sum += 2 * len(c.Output)
-			for _, l := range c.Logs {
-				sum += 2*len(l.Data) + 1<<10
-			}
-		}
-	}
-	return sum
-}
-
-// append appends a block object with its calls.
-func (b *simulatedBlock) append(dst []byte) (_ []byte, err error) {
-	if dst, err = b.block.AppendJSON(dst); err != nil {
-		return nil, err
-	}
-	dst = append(dst[:len(dst)-1], `,"calls":[`...)
-	for i, c := range b.calls {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		if dst, err = c.append(dst); err != nil {
-			return nil, err
-		}
-	}
-	return append(dst, "]}"...), nil
-}
-
-func (c *simulatedCall) append(dst []byte) (_ []byte, err error) {
-	dst = hex.AppendEncode(append(dst, `{"returnData":"0x`...), c.Output)
-	if dst, err = c.Logs.AppendJSON(append(dst, `","logs":`...)); err != nil {
-		return nil, err
-	}
-	for _, member := range []struct {
-		name  string
-		value hexutil.Uint64
-	}{{"gasUsed", c.GasUsed}, {"maxUsedGas", c.MaxGas}, {"status", c.Status}} {
-		dst = append(append(append(dst, `,"`...), member.name...), `":"0x`...)
-		dst = append(strconv.AppendUint(dst, uint64(member.value), 16), '"')
-	}
-	if c.Error != nil {
-		text, err := json.Marshal(c.Error)
-		if err != nil {
-			return nil, err
-		}
-		dst = append(append(dst, `,"error":`...), text...)
-	}
-	return append(dst, '}'), nil
+	b.block.Calls = b.calls
 }

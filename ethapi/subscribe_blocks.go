@@ -2,6 +2,7 @@ package ethapi
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 
 	"lockstep/internal/eth"
@@ -64,7 +65,7 @@ type demand struct {
 type blockEvents struct {
 	number         uint64
 	head, fullHead []byte // JSON; nil if not wanted
-	logs           eth.Logs
+	logs           []*eth.Log
 }
 
 // events reads what is wanted of a block. With feed.ErrIncomplete it also returns the events that it could read.
@@ -97,7 +98,7 @@ func (a *API) events(ctx context.Context, b *mirror.Block, w demand) (*blockEven
 
 func (a *API) encodeHeads(ctx context.Context, e *blockEvents, c *contents, w demand) (err error) {
 	if w.heads {
-		if e.head, err = c.block(false).AppendJSON(nil); err != nil {
+		if e.head, err = json.Marshal(c.block(false)); err != nil {
 			return err
 		}
 	}
@@ -108,7 +109,7 @@ func (a *API) encodeHeads(ctx context.Context, e *blockEvents, c *contents, w de
 	if err := a.aliases(ctx, c.transactionAddresses()...); err != nil {
 		return err
 	}
-	e.fullHead, err = c.block(true).AppendJSON(nil)
+	e.fullHead, err = json.Marshal(c.block(true))
 	return err
 }
 
@@ -153,7 +154,7 @@ func (h *hub) publishLog(l *eth.Log) {
 	wanted := h.matching[:0]
 	h.logs.find(l, func(s *stream) { wanted = append(wanted, s) })
 	if len(wanted) > 0 {
-		text, _ := l.AppendJSON(nil) // never fails
+		text, _ := json.Marshal(l) // never fails
 		h.publish(text, wanted...)
 	}
 	clear(wanted)

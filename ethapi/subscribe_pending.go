@@ -2,6 +2,7 @@ package ethapi
 
 import (
 	"context"
+	"encoding/json"
 	"sync"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -86,7 +87,7 @@ func pendingJSON(raw []byte) []byte {
 	if err != nil {
 		return nil // it would not have been accepted
 	}
-	text, err := pendingTransaction(tx.From(), tx.Fields()).AppendJSON(nil)
+	text, err := json.Marshal(pendingTransaction(tx.From(), tx.Fields()))
 	if err != nil {
 		return nil
 	}

@@ -363,6 +363,6 @@ func printable(data []byte) bool {
 // add shows a log in the frame that left it. position is the number of calls that the frame made before.
 func (c *callFrame) add(l *eth.Log, position int) {
 	c.Logs = append(c.Logs, &frameLog{
-		Address: l.Address, Topics: topicsOf(l), Data: present(l.Data), Index: hexutil.Uint64(l.Index), Position: hexutil.Uint64(position),
+		Address: l.Address, Topics: topicsOf(l), Data: present(l.Data), Index: l.Index, Position: hexutil.Uint64(position),
 	})
 }

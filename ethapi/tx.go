@@ -123,7 +123,7 @@ func (a *API) syntheticByIndex(ctx context.Context, ref eth.BlockRef, position u
 		return nil, err
 	}
 	for _, l := range logs {
-		if l.TxIndex == position {
+		if uint64(l.TxIndex) == position {
 			return a.synthetic(ctx, l)
 		}
 	}

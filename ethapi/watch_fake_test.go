@@ -11,6 +11,7 @@ import (
 
 	"github.com/caarlos0/env/v11"
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -102,7 +103,7 @@ func (c *fakeChain) BlockLogs(_ context.Context, b *mirror.Block, _ mirror.LogsQ
 		return nil, nil
 	}
 	return []*mirror.Log{{Log: eth.Log{
-		Address: contract, Topics: []common.Hash{{1}, {byte(b.Number % 2)}}, BlockNumber: b.Number, BlockHash: b.Hash,
+		Address: contract, Topics: []common.Hash{{1}, {byte(b.Number % 2)}}, BlockNumber: hexutil.Uint64(b.Number), BlockHash: b.Hash,
 		Data: []byte(strconv.FormatUint(b.Number, 10)), TxHash: common.Hash{9, byte(b.Number)},
 	}}}, nil
 }

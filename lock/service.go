@@ -67,14 +67,14 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		deps.Clock = func() time.Duration { return time.Since(epoch) }
 	}
 	s := &Service{
-		cfg: cfg, log: deps.Log, reg: reg, now: deps.Clock,
+		cfg: cfg, log: deps.Log, metrics: newMetrics(), reg: reg, now: deps.Clock,
 		// The margin is enough for a request to leave the process, and small beside the limit.
 		margin: min(cfg.MaxHold.Duration()/20, 100*time.Millisecond),
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	s.metrics = newMetrics(s)
+	s.metrics.watch(s)
 	// Fences of Redis are its time in microseconds; starting there keeps the numbers
 	// of both kinds comparable as far as clocks agree.
 	s.fences.Store(uint64(epoch.UnixMicro()))
@@ -138,9 +138,7 @@ func (s *Service) SetRollout(cfg Config) {
 func (s *Service) Config() Config { return s.cfg }
 
 // Collectors returns the metrics for the caller to register.
-func (s *Service) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{s.metrics.registry}
-}
+func (s *Service) Collectors() []prometheus.Collector { return s.metrics.collectors }
 
 // Enter draws the next ticket of the sender. The order is decided here; nothing waits for
 // the network. The errors are a *QueueFullError and ErrClosed. Whoever gets a ticket must end it.
@@ -182,8 +180,7 @@ func (s *Service) EnterFor(sender common.Address, nonce uint64, stay Stay) (*Tic
 	}
 	now := s.now()
 	l.expireKnowledge(now)
-	came := max(now, l.failure.at+1) // later than what failed before
-	t := &Ticket{lane: l, nonce: nonce, came: came, follows: !l.empty() || stay.Admitted, outlastsGap: stay.OutlastsGap, promised: stay.Promised}
+	t := &Ticket{lane: l, nonce: nonce, came: now, follows: !l.empty() || stay.Admitted, outlastsGap: stay.OutlastsGap, promised: stay.Promised}
 	l.renewWindows(t, now)
 	l.admit(t, stay.Window)
 	return t, nil
@@ -391,7 +388,7 @@ func (r *registry) sizes() (busy, idle int) {
 // until its time to live ends.
 func (s *Service) Forget() {
 	s.each(true, func(l *lane) {
-		l.chain, l.recoveredAt, l.holeReported = chain{}, 0, false
+		l.chain, l.afterAccepted, l.recoveredAt, l.holeReported = chain{}, 0, 0, false
 		l.dispatch(s.now())
 	})
 }

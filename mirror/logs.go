@@ -21,7 +21,7 @@ type Log struct {
 	complete  bool
 }
 
-func (l *Log) setTime(t hedera.Timestamp) { l.Timestamp, l.BlockTime = t, uint64(t.Seconds) }
+func (l *Log) setTime(t hedera.Timestamp) { l.Timestamp, l.BlockTime = t, hexutil.Uint64(t.Seconds) }
 
 // logText is a log as the mirror node writes it. Inside a contract result it has no block of its own.
 type logText struct {
@@ -48,7 +48,9 @@ func (l *Log) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	}
 	l.setTime(v.Timestamp)
 	l.complete = l.BlockHash != (common.Hash{})
-	for _, n := range []struct{ to, from *uint64 }{{&l.Index, v.Index}, {&l.TxIndex, v.TxIndex}, {&l.BlockNumber, v.BlockNumber}} {
+	for _, n := range []struct{ to, from *uint64 }{
+		{(*uint64)(&l.Index), v.Index}, {(*uint64)(&l.TxIndex), v.TxIndex}, {(*uint64)(&l.BlockNumber), v.BlockNumber},
+	} {
 		if n.from == nil {
 			l.complete = false
 		} else {
@@ -60,16 +62,16 @@ func (l *Log) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 
 // MarshalJSONTo implements json.MarshalerTo.
 func (l *Log) MarshalJSONTo(e *jsontext.Encoder) error {
-	v := logText{Address: l.Address, Data: l.Data, Topics: l.Topics, Index: &l.Index, TxHash: l.TxHash, BlockHash: l.BlockHash, Timestamp: l.Timestamp}
+	v := logText{Address: l.Address, Data: l.Data, Topics: l.Topics, Index: (*uint64)(&l.Index), TxHash: l.TxHash, BlockHash: l.BlockHash, Timestamp: l.Timestamp}
 	if l.complete {
-		v.TxIndex, v.BlockNumber = &l.TxIndex, &l.BlockNumber
+		v.TxIndex, v.BlockNumber = (*uint64)(&l.TxIndex), (*uint64)(&l.BlockNumber)
 	}
 	return json.MarshalEncode(e, &v)
 }
 
 func (l *Log) newest() uint64 {
 	if l.complete {
-		return l.BlockNumber
+		return uint64(l.BlockNumber)
 	}
 	return 0
 }
@@ -138,7 +140,7 @@ func (c *Client) Logs(ctx context.Context, q LogsQuery) ([]*Log, error) {
 				return false, nil
 			}
 			logs = append(logs, log)
-			if log.Index == 0 && log.BlockNumber <= q.FirstBlock {
+			if log.Index == 0 && uint64(log.BlockNumber) <= q.FirstBlock {
 				break
 			}
 		}
@@ -149,7 +151,7 @@ func (c *Client) Logs(ctx context.Context, q LogsQuery) ([]*Log, error) {
 	}
 	slices.Reverse(logs)
 	if len(logs) > 0 {
-		c.observe(logs[len(logs)-1].BlockNumber)
+		c.observe(uint64(logs[len(logs)-1].BlockNumber))
 	}
 	return logs, nil
 }

@@ -53,7 +53,7 @@
 // connection's WS_MAX_IN_FLIGHT message slots and no buffer; it keeps a goroutine only if its Finish is not Patient. If
 // the connection ends first, the call goes on without it.
 //
-// Results are json.RawMessage, an Appender, or whatever encoding/json takes.
+// Results are json.RawMessage or whatever encoding/json takes.
 // Parameters have been checked against the method's rules before a handler sees
 // them; Value reads them without a decoder.
 //

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Handler runs one call and returns its result or an error. jsonx.Append writes the result: json.RawMessage and
-// Appender write themselves, encoding/json writes all else. An error with an ErrorCode() method is shown to the
+// Handler runs one call and returns its result or an error. jsonx.Append writes the result, mostly by
+// encoding/json. An error with an ErrorCode() method is shown to the
 // client, any other becomes -32603.
 //
 // The context carries the Request (FromContext) and ends when the request's time

@@ -57,13 +57,13 @@ func (coldError) ErrorData() any { return []int{1, 2} }
 
 type selfWriting struct{ n int }
 
-func (s selfWriting) AppendJSON(dst []byte) ([]byte, error) {
-	return fmt.Appendf(dst, `{"n":%d}`, s.n), nil
+func (s selfWriting) MarshalJSON() ([]byte, error) {
+	return fmt.Appendf(nil, `{"n":%d}`, s.n), nil
 }
 
 type explosive struct{}
 
-func (explosive) AppendJSON([]byte) ([]byte, error) { panic("while encoding") }
+func (explosive) MarshalJSON() ([]byte, error) { panic("while encoding") }
 
 func returns(v any) Handler {
 	return func(context.Context, *Params) (any, error) { return v, nil }

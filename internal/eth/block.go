@@ -1,9 +1,11 @@
 package eth
 
 import (
+	"encoding/json"
 	"math/big"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 )
 
@@ -26,42 +28,45 @@ type Block struct {
 	Transactions    []*Transaction
 	// Full writes the transactions themselves instead of their hashes.
 	Full bool
+	// Calls are the results of a simulated block's; nil: left out.
+	Calls any
 }
 
-// AppendJSON appends the block as a JSON object.
-func (b *Block) AppendJSON(dst []byte) ([]byte, error) { return b.append(dst), nil }
-
 // MarshalJSON returns the block as a JSON object.
-func (b *Block) MarshalJSON() ([]byte, error) { return b.append(nil), nil }
-
-func (b *Block) append(dst []byte) []byte {
-	return object(dst, func(dst []byte) []byte {
-		dst = appendBig(dst, "baseFeePerGas", b.BaseFee)
-		dst = appendUint(dst, "difficulty", 0)
-		dst = appendData(dst, "extraData", nil)
-		dst = appendUint(dst, "gasLimit", b.GasLimit)
-		dst = appendUint(dst, "gasUsed", b.GasUsed)
-		dst = appendData(dst, "hash", b.Hash[:])
-		dst = appendData(dst, "logsBloom", b.Bloom[:])
-		dst = appendData(dst, "miner", common.Address{}.Bytes())
-		dst = appendData(dst, "mixHash", common.Hash{}.Bytes())
-		dst = appendData(dst, "nonce", make([]byte, 8))
-		dst = appendUint(dst, "number", b.Number)
-		dst = appendData(dst, "parentHash", b.ParentHash[:])
-		dst = appendData(dst, "receiptsRoot", b.ReceiptsRoot[:])
-		dst = appendData(dst, "sha3Uncles", types.EmptyUncleHash[:])
-		dst = appendUint(dst, "size", b.Size)
-		dst = appendData(dst, "stateRoot", types.EmptyRootHash[:])
-		dst = appendUint(dst, "timestamp", b.Time)
-		dst = appendUint(dst, "totalDifficulty", 0)
-		if b.Full {
-			dst = appendList(dst, "transactions", b.Transactions, func(dst []byte, t *Transaction) []byte { return t.append(dst) })
-		} else {
-			dst = appendList(dst, "transactions", b.Transactions, func(dst []byte, t *Transaction) []byte { return appendHash(dst, t.Hash) })
+func (b *Block) MarshalJSON() ([]byte, error) {
+	list := make([]any, len(b.Transactions))
+	for i, t := range b.Transactions {
+		if list[i] = t.Hash; b.Full {
+			list[i] = t
 		}
-		dst = appendData(dst, "transactionsRoot", b.TxRoot[:])
-		dst = append(appendName(dst, "uncles"), "[]"...)
-		dst = append(appendName(dst, "withdrawals"), "[]"...)
-		return appendData(dst, "withdrawalsRoot", b.WithdrawalsRoot[:])
-	})
+	}
+	m := members{
+		"baseFeePerGas":    number(b.BaseFee),
+		"difficulty":       "0x0",
+		"extraData":        "0x",
+		"gasLimit":         hexutil.Uint64(b.GasLimit),
+		"gasUsed":          hexutil.Uint64(b.GasUsed),
+		"hash":             b.Hash,
+		"logsBloom":        b.Bloom,
+		"miner":            common.Address{},
+		"mixHash":          common.Hash{},
+		"nonce":            types.BlockNonce{},
+		"number":           hexutil.Uint64(b.Number),
+		"parentHash":       b.ParentHash,
+		"receiptsRoot":     b.ReceiptsRoot,
+		"sha3Uncles":       types.EmptyUncleHash,
+		"size":             hexutil.Uint64(b.Size),
+		"stateRoot":        types.EmptyRootHash,
+		"timestamp":        hexutil.Uint64(b.Time),
+		"totalDifficulty":  "0x0",
+		"transactions":     list,
+		"transactionsRoot": b.TxRoot,
+		"uncles":           []common.Hash{},
+		"withdrawals":      []common.Hash{},
+		"withdrawalsRoot":  b.WithdrawalsRoot,
+	}
+	if b.Calls != nil {
+		m["calls"] = b.Calls
+	}
+	return json.Marshal(m)
 }

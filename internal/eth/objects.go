@@ -1,14 +1,20 @@
 package eth
 
 import (
+	"encoding/json"
 	"math/big"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 )
 
-// The objects of JSON-RPC results. Each writes its own JSON; fields that are nil
-// are null or left out as their comments say. They are not for reading JSON.
+// The objects of JSON-RPC results. Fields that are nil are null or left out as their comments say. They are not for reading JSON.
+
+type members map[string]any
+
+// number is a quantity; nil is zero.
+func number(n *big.Int) *hexutil.Big { return (*hexutil.Big)(whole(n)) }
 
 // Transaction is a transaction as clients see it.
 type Transaction struct {
@@ -51,124 +57,77 @@ type Authorization struct {
 	R, S    *big.Int
 }
 
-// AppendJSON appends the transaction as a JSON object.
-func (t *Transaction) AppendJSON(dst []byte) ([]byte, error) { return t.append(dst), nil }
-
 // MarshalJSON returns the transaction as a JSON object.
-func (t *Transaction) MarshalJSON() ([]byte, error) { return t.append(nil), nil }
-
-func (t *Transaction) append(dst []byte) []byte {
-	return object(dst, func(dst []byte) []byte {
-		dst = appendMaybeHash(dst, "blockHash", t.BlockHash)
-		dst = appendMaybeUint(dst, "blockNumber", t.BlockNumber)
-		if t.ChainID != nil {
-			dst = appendBig(dst, "chainId", t.ChainID)
-		}
-		dst = t.appendAddress(dst, "from", &t.From)
-		dst = appendUint(dst, "gas", t.Gas)
-		dst = appendBig(dst, "gasPrice", t.GasPrice)
-		dst = appendData(dst, "hash", t.Hash[:])
-		dst = appendData(dst, "input", t.Input)
-		dst = appendUint(dst, "nonce", t.Nonce)
-		dst = appendBig(dst, "r", t.R)
-		dst = appendBig(dst, "s", t.S)
-		dst = t.appendAddress(dst, "to", t.To)
-		dst = appendMaybeUint(dst, "transactionIndex", t.Index)
-		dst = appendUint(dst, "type", uint64(t.Type))
-		dst = appendBig(dst, "v", t.V)
-		dst = appendBig(dst, "value", t.Value)
-		return t.appendTyped(dst)
-	})
-}
-
-// appendAddress appends an address, or null.
-func (t *Transaction) appendAddress(dst []byte, name string, address *common.Address) []byte {
-	if address == nil || !t.Checksums {
-		return appendMaybeAddress(dst, name, address)
+func (t *Transaction) MarshalJSON() ([]byte, error) {
+	m := members{
+		"blockHash":        t.BlockHash,
+		"blockNumber":      (*hexutil.Uint64)(t.BlockNumber),
+		"from":             t.shown(&t.From),
+		"gas":              hexutil.Uint64(t.Gas),
+		"gasPrice":         number(t.GasPrice),
+		"hash":             t.Hash,
+		"input":            hexutil.Bytes(t.Input),
+		"nonce":            hexutil.Uint64(t.Nonce),
+		"r":                number(t.R),
+		"s":                number(t.S),
+		"to":               t.shown(t.To),
+		"transactionIndex": (*hexutil.Uint64)(t.Index),
+		"type":             hexutil.Uint64(t.Type),
+		"v":                number(t.V),
+		"value":            number(t.Value),
 	}
-	dst = append(appendName(dst, name), '"')
-	return append(append(dst, address.Hex()...), '"')
-}
-
-func (t *Transaction) appendTyped(dst []byte) []byte {
-	if t.Type == types.LegacyTxType {
-		return dst
+	if t.ChainID != nil {
+		m["chainId"] = number(t.ChainID)
 	}
-	dst = appendList(dst, "accessList", t.AccessList, appendAccess)
-	dst = appendBig(dst, "yParity", t.V)
-	if t.Type == types.AccessListTxType {
-		return dst
+	if t.Type != types.LegacyTxType {
+		m["accessList"], m["yParity"] = accesses(t.AccessList), number(t.V)
 	}
-	dst = appendBig(dst, "maxPriorityFeePerGas", t.MaxTip)
-	dst = appendBig(dst, "maxFeePerGas", t.MaxFee)
+	if t.Type != types.LegacyTxType && t.Type != types.AccessListTxType {
+		m["maxPriorityFeePerGas"], m["maxFeePerGas"] = number(t.MaxTip), number(t.MaxFee)
+	}
 	if t.Type == types.SetCodeTxType {
-		dst = appendList(dst, "authorizationList", t.Authorizations, appendAuthorization)
+		list := make([]members, len(t.Authorizations))
+		for i, a := range t.Authorizations {
+			list[i] = members{
+				"chainId": number(a.ChainID), "address": a.Address, "nonce": hexutil.Uint64(a.Nonce), "yParity": hexutil.Uint64(a.YParity),
+				"r": number(a.R), "s": number(a.S),
+			}
+		}
+		m["authorizationList"] = list
 	}
-	return dst
+	return json.Marshal(m)
 }
 
-func appendAccess(dst []byte, entry types.AccessTuple) []byte {
-	return object(dst, func(dst []byte) []byte {
-		dst = appendData(dst, "address", entry.Address[:])
-		return appendList(dst, "storageKeys", entry.StorageKeys, appendHash)
-	})
+// shown is an address as text, or nothing.
+func (t *Transaction) shown(address *common.Address) any {
+	if address != nil && t.Checksums {
+		return address.Hex()
+	}
+	return address
 }
 
-func appendAuthorization(dst []byte, a Authorization) []byte {
-	return object(dst, func(dst []byte) []byte {
-		dst = appendBig(dst, "chainId", a.ChainID)
-		dst = appendData(dst, "address", a.Address[:])
-		dst = appendUint(dst, "nonce", a.Nonce)
-		dst = appendUint(dst, "yParity", a.YParity)
-		dst = appendBig(dst, "r", a.R)
-		return appendBig(dst, "s", a.S)
-	})
+// accesses is a list without nulls.
+func accesses(list types.AccessList) types.AccessList {
+	shown := make(types.AccessList, len(list))
+	for i, entry := range list {
+		shown[i] = types.AccessTuple{Address: entry.Address, StorageKeys: append([]common.Hash{}, entry.StorageKeys...)}
+	}
+	return shown
 }
 
-// Log is an event as clients see it.
+// Log is an event as clients see it. None is removed: blocks are final.
 type Log struct {
-	Address     common.Address
-	Topics      []common.Hash
-	Data        []byte
-	BlockHash   common.Hash
-	BlockNumber uint64
-	BlockTime   uint64 // seconds since the Unix epoch
-	TxHash      common.Hash
-	TxIndex     uint64
-	Index       uint64 // position in the block
+	Address     common.Address `json:"address"`
+	Topics      []common.Hash  `json:"topics"`
+	Data        hexutil.Bytes  `json:"data"`
+	BlockHash   common.Hash    `json:"blockHash"`
+	BlockNumber hexutil.Uint64 `json:"blockNumber"`
+	BlockTime   hexutil.Uint64 `json:"blockTimestamp"` // seconds since the Unix epoch
+	TxHash      common.Hash    `json:"transactionHash"`
+	TxIndex     hexutil.Uint64 `json:"transactionIndex"`
+	Index       hexutil.Uint64 `json:"logIndex"` // position in the block
+	Removed     bool           `json:"removed"`
 }
-
-// AppendJSON appends the log as a JSON object.
-func (l *Log) AppendJSON(dst []byte) ([]byte, error) { return l.append(dst), nil }
-
-// MarshalJSON returns the log as a JSON object.
-func (l *Log) MarshalJSON() ([]byte, error) { return l.append(nil), nil }
-
-func (l *Log) append(dst []byte) []byte {
-	return object(dst, func(dst []byte) []byte {
-		dst = appendData(dst, "address", l.Address[:])
-		dst = appendData(dst, "blockHash", l.BlockHash[:])
-		dst = appendUint(dst, "blockNumber", l.BlockNumber)
-		dst = appendUint(dst, "blockTimestamp", l.BlockTime)
-		dst = appendData(dst, "data", l.Data)
-		dst = appendUint(dst, "logIndex", l.Index)
-		dst = append(appendName(dst, "removed"), "false"...) // blocks are final
-		dst = appendList(dst, "topics", l.Topics, appendHash)
-		dst = appendData(dst, "transactionHash", l.TxHash[:])
-		return appendUint(dst, "transactionIndex", l.TxIndex)
-	})
-}
-
-func appendLog(dst []byte, l *Log) []byte { return l.append(dst) }
-
-// Logs is a list of logs.
-type Logs []*Log
-
-// AppendJSON appends the logs as a JSON array.
-func (l Logs) AppendJSON(dst []byte) ([]byte, error) { return array(dst, l, appendLog), nil }
-
-// MarshalJSON returns the logs as a JSON array.
-func (l Logs) MarshalJSON() ([]byte, error) { return array(nil, l, appendLog), nil }
 
 // Receipt is what became of a transaction, as clients see it.
 type Receipt struct {
@@ -190,48 +149,32 @@ type Receipt struct {
 	Root              *common.Hash // of the state, as receipts had it before EIP-658; nil: left out
 }
 
-// AppendJSON appends the receipt as a JSON object.
-func (r *Receipt) AppendJSON(dst []byte) ([]byte, error) { return r.append(dst), nil }
-
 // MarshalJSON returns the receipt as a JSON object.
-func (r *Receipt) MarshalJSON() ([]byte, error) { return r.append(nil), nil }
-
-func (r *Receipt) append(dst []byte) []byte {
-	return object(dst, func(dst []byte) []byte {
-		dst = appendData(dst, "blockHash", r.BlockHash[:])
-		dst = appendUint(dst, "blockNumber", r.BlockNumber)
-		dst = appendMaybeAddress(dst, "contractAddress", r.ContractAddress)
-		dst = appendUint(dst, "cumulativeGasUsed", r.CumulativeGasUsed)
-		dst = appendBig(dst, "effectiveGasPrice", r.EffectiveGasPrice)
-		dst = appendData(dst, "from", r.From[:])
-		dst = appendUint(dst, "gasUsed", r.GasUsed)
-		dst = appendList(dst, "logs", r.Logs, appendLog)
-		dst = appendData(dst, "logsBloom", r.Bloom[:])
-		if r.Root != nil {
-			dst = appendData(dst, "root", r.Root[:])
-		}
-		dst = appendUint(dst, "status", r.Status)
-		dst = appendMaybeAddress(dst, "to", r.To)
-		dst = appendData(dst, "transactionHash", r.TxHash[:])
-		dst = appendUint(dst, "transactionIndex", r.Index)
-		dst = appendUint(dst, "type", uint64(r.Type))
-		if r.RevertReason != nil {
-			dst = appendData(dst, "revertReason", r.RevertReason)
-		}
-		return dst
-	})
+func (r *Receipt) MarshalJSON() ([]byte, error) {
+	m := members{
+		"blockHash":         r.BlockHash,
+		"blockNumber":       hexutil.Uint64(r.BlockNumber),
+		"contractAddress":   r.ContractAddress,
+		"cumulativeGasUsed": hexutil.Uint64(r.CumulativeGasUsed),
+		"effectiveGasPrice": number(r.EffectiveGasPrice),
+		"from":              r.From,
+		"gasUsed":           hexutil.Uint64(r.GasUsed),
+		"logs":              append([]*Log{}, r.Logs...),
+		"logsBloom":         r.Bloom,
+		"status":            hexutil.Uint64(r.Status),
+		"to":                r.To,
+		"transactionHash":   r.TxHash,
+		"transactionIndex":  hexutil.Uint64(r.Index),
+		"type":              hexutil.Uint64(r.Type),
+	}
+	if r.Root != nil {
+		m["root"] = r.Root
+	}
+	if r.RevertReason != nil {
+		m["revertReason"] = hexutil.Bytes(r.RevertReason)
+	}
+	return json.Marshal(m)
 }
-
-// Receipts is the receipts of a block.
-type Receipts []*Receipt
-
-// AppendJSON appends the receipts as a JSON array.
-func (r Receipts) AppendJSON(dst []byte) ([]byte, error) {
-	return array(dst, r, func(dst []byte, one *Receipt) []byte { return one.append(dst) }), nil
-}
-
-// MarshalJSON returns the receipts as a JSON array.
-func (r Receipts) MarshalJSON() ([]byte, error) { return r.AppendJSON(nil) }
 
 // Encoding returns the receipt in the form whose trie is the receiptsRoot.
 func (r *Receipt) Encoding() []byte { return r.encoding(nil) }

@@ -44,23 +44,6 @@ func TestPendingTransactionJSON(t *testing.T) {
 	}
 }
 
-// The objects write to the end of what is there.
-func TestAppendJSON(t *testing.T) {
-	for name, object := range map[string]interface {
-		AppendJSON(dst []byte) ([]byte, error)
-		json.Marshaler
-	}{
-		"transaction": &Transaction{}, "log": &Log{Topics: []common.Hash{{1}, {2}}}, "logs": Logs{{}, {}}, "no logs": Logs(nil), "receipt": &Receipt{Logs: []*Log{{}}, RevertReason: []byte{}},
-		"receipts": Receipts{{}, {}}, "block": &Block{Transactions: []*Transaction{{}, {}}}, "full block": &Block{Transactions: []*Transaction{{}, {}}, Full: true},
-	} {
-		appended := must.Get(object.AppendJSON([]byte("before ")))(t)
-		alone, err := object.MarshalJSON()
-		if err != nil || string(appended) != "before "+string(alone) || !json.Valid(alone) {
-			t.Errorf("%s: %s, alone %s, %v", name, appended, alone, err)
-		}
-	}
-}
-
 // What is rebuilt from its parts is the transaction that was sent.
 func TestSignedIsTheOriginal(t *testing.T) {
 	for name, data := range everyType() {

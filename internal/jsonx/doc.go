@@ -8,17 +8,13 @@
 //
 //	end := jsonx.ScanObject(text, start, 0, func(key, value []byte) { … })
 //
-// Whoever stores a text straight into structs, as package mirror does, walks over it with ScanOpening, ScanKey
-// and ScanComma instead, and reads each value where it starts.
-//
 // A Value is a piece of the text. Its methods tell its type and read it: Text, Uint64, Bytes,
 // Field, Elements and so on. Nothing is decoded that nobody asks for.
 //
 // # Writing
 //
-// Append writes a result behind what is there already. It writes json.RawMessage, Values,
-// Appenders, strings, booleans and the hex types of go-ethereum by itself, and leaves all else
-// to encoding/json, without its HTML escapes.
+// Append writes a result behind what is there already. It writes json.RawMessage, Values, strings and
+// hexutil.Bytes by itself, and leaves all else to encoding/json, without its HTML escapes.
 //
 // # Differences from encoding/json
 //

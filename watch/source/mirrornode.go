@@ -175,8 +175,8 @@ func (m *mirrorNode) logs(ctx context.Context, w extent, q Query) (answer, error
 		}
 		for _, l := range logs {
 			if err := a.add(w, q, Log{
-				Address: l.Address, Topics: l.Topics, Data: l.Data, BlockNumber: l.BlockNumber,
-				BlockHash: l.BlockHash, TxHash: l.TxHash, Index: l.Index, Time: l.BlockTime,
+				Address: l.Address, Topics: l.Topics, Data: l.Data, BlockNumber: uint64(l.BlockNumber),
+				BlockHash: l.BlockHash, TxHash: l.TxHash, Index: uint64(l.Index), Time: uint64(l.BlockTime),
 			}); err != nil {
 				return answer{}, err
 			}
