@@ -2,15 +2,10 @@ package watch_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -29,34 +24,11 @@ import (
 
 // silenced is an endpoint that names no logs while it is told not to.
 func silenced(t *testing.T, node string, silent *atomic.Bool) string {
-	t.Helper()
-	target := must.Get(url.Parse(node))(t)
-	proxy := httputil.NewSingleHostReverseProxy(target)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		if silent.Load() && bytes.Contains(body, []byte("eth_getLogs")) {
-			var calls []map[string]any
-			batch := json.Unmarshal(body, &calls) == nil
-			if !batch {
-				calls = make([]map[string]any, 1)
-				if err := json.Unmarshal(body, &calls[0]); err != nil {
-					t.Error(err)
-				}
-			}
-			for _, call := range calls {
-				if call["method"] == "eth_getLogs" {
-					call["params"].([]any)[0].(map[string]any)["topics"] = []string{"0x" + strings.Repeat("ab", 32)} // of nobody
-				}
-			}
-			if body, _ = json.Marshal(calls); !batch {
-				body, _ = json.Marshal(calls[0])
-			}
+	return watchtest.Proxy(t, node, func(c *watchtest.Call) {
+		if c.Ask(); c.Method == "eth_getLogs" && silent.Load() {
+			c.Say([]int{})
 		}
-		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-		proxy.ServeHTTP(w, r)
-	}))
-	t.Cleanup(server.Close)
-	return server.URL
+	})
 }
 
 // logLines is a log that can be read while it is written.

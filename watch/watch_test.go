@@ -1,18 +1,15 @@
 package watch_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -408,24 +405,11 @@ func TestADevelopersChainBeginsAnew(t *testing.T) {
 
 // renamed is a node that says that it serves chain 5.
 func renamed(t *testing.T, node string) string {
-	t.Helper()
-	target := must.Get(url.Parse(node))(t)
-	proxy := &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(target)
-			r.Out.Header.Del("Accept-Encoding")
-		},
-		ModifyResponse: func(r *http.Response) error {
-			body, err := io.ReadAll(r.Body)
-			body = bytes.ReplaceAll(body, fmt.Appendf(nil, `"result":"0x%x"`, watchtest.ChainID), []byte(`"result":"0x5"`))
-			r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-			r.Header.Set("Content-Length", strconv.Itoa(len(body)))
-			return err
-		},
-	}
-	server := httptest.NewServer(proxy)
-	t.Cleanup(server.Close)
-	return server.URL
+	return watchtest.Proxy(t, node, func(c *watchtest.Call) {
+		if c.Ask(); c.Method == "eth_chainId" {
+			c.Say("0x5")
+		}
+	})
 }
 
 // TestTwoChainsInOneFile follows a contract of one address on two chains. Each has its own events and its own blocks; one watch wants the logs as they

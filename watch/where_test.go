@@ -2,11 +2,6 @@ package watch_test
 
 import (
 	"bytes"
-	"io"
-	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,28 +35,21 @@ func planOf(t *testing.T, url, text string, files map[string]string) watch.Plan 
 // TestWhere hands on what meets a condition, asks the node for no more where an indexed argument says so, and finds what another condition wants.
 func TestWhere(t *testing.T) {
 	c := watchtest.New(t, 2)
-	target := must.Get(url.Parse(c.URL))(t)
 	var narrow, wide atomic.Int64
-	proxy := httputil.NewSingleHostReverseProxy(target)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		if bytes.Contains(body, []byte("eth_getLogs")) {
-			if bytes.Contains(body, []byte(watchtest.Word(common.Address{2}).Hex()[2:])) {
-				narrow.Add(1)
-			} else {
-				wide.Add(1)
-			}
+	endpoint := watchtest.Proxy(t, c.URL, func(c *watchtest.Call) {
+		if c.Method == "eth_getLogs" && bytes.Contains(c.Params[0], []byte(watchtest.Word(common.Address{2}).Hex()[2:])) {
+			narrow.Add(1)
+		} else if c.Method == "eth_getLogs" {
+			wide.Add(1)
 		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		proxy.ServeHTTP(w, r)
-	}))
-	defer server.Close()
+		c.Ask()
+	})
 	db, b := ledgertest.Open(t), &book{t: t}
 	const events = "    events: [\"Released(address indexed to, uint256 amount)\"]\n"
 	send := func(to byte, amount int64) {
 		c.Emit(watchtest.Emitter(1), released, watchtest.Word(common.Address{to}), watchtest.Number(amount))
 	}
-	plan := planOf(t, server.URL, events+"    where: to in ours.txt && amount >= 7\n", map[string]string{"ours.txt": common.Address{2}.Hex() + "\n" + common.Address{3}.Hex()})
+	plan := planOf(t, endpoint, events+"    where: to in ours.txt && amount >= 7\n", map[string]string{"ours.txt": common.Address{2}.Hex() + "\n" + common.Address{3}.Hex()})
 	send(2, 7)
 	send(2, 6)
 	send(4, 9)
@@ -77,7 +65,7 @@ func TestWhere(t *testing.T) {
 		t.Errorf("%d queries name the addresses, %d do not", narrow.Load(), wide.Load())
 	}
 
-	plan = planOf(t, server.URL, events+"    where: {Released: \"amount == 6 || amount > 50\"}\n", nil)
+	plan = planOf(t, endpoint, events+"    where: {Released: \"amount == 6 || amount > 50\"}\n", nil)
 	if diff := cmp.Diff([]string{"w: other conditions Released(address,uint256): blocks 0 to 2 are read for its contracts by a backfill; sinks get what is new, actions do nothing about it"}, differences(t, db, plan)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
@@ -87,12 +75,12 @@ func TestWhere(t *testing.T) {
 	stop()
 
 	// None any more: the rest is found. One again: what was found stays.
-	plan = planOf(t, server.URL, events, nil)
+	plan = planOf(t, endpoint, events, nil)
 	stop = start(t, db, plan, "a", b)
 	told = append(told, "+"+short(1)+" Released@1")
 	want(t, b, told...)
 	stop()
-	plan = planOf(t, server.URL, events+"    where: amount < 0\n", nil)
+	plan = planOf(t, endpoint, events+"    where: amount < 0\n", nil)
 	if got := differences(t, db, plan); len(got) != 1 || !strings.Contains(got[0], "a condition of Released(address,uint256), amount < 0: it counts for what is read from now on") {
 		t.Error(got)
 	}

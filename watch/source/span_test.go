@@ -1,18 +1,15 @@
 package source
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
-	"strings"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/internal/must"
+	"lockstep/watch/watchtest"
 )
 
 // TestTroubleLeavesTheSpan: an endpoint that is busy or down says nothing of the range; one that finds the answer too long does.
@@ -27,27 +24,17 @@ func TestTroubleLeavesTheSpan(t *testing.T) {
 		"limits the rate":         {200, `"code":-32005,"message":"daily request count exceeded, request rate limited"`, 100},
 		"finds the range too big": {200, `"code":-32005,"message":"query returned more than 10000 results"`, 1},
 	} {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			body, _ := io.ReadAll(r.Body)
-			logs := strings.Contains(string(body), "eth_getLogs")
-			if logs && of.status != http.StatusOK {
-				w.WriteHeader(of.status)
-				return
+		url := watchtest.Proxy(t, "", func(c *watchtest.Call) {
+			switch {
+			case c.Method == "eth_chainId":
+				c.Say("0x5")
+			case c.Method == "eth_getLogs" && of.status != http.StatusOK:
+				c.Status = of.status
+			default:
+				c.Error = fmt.Appendf(nil, "{%s}", of.says)
 			}
-			w.Header().Set("Content-Type", "application/json")
-			var calls []struct{ ID json.RawMessage }
-			if json.Unmarshal(body, &calls) != nil { // which chain it serves
-				_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":"0x5"}`)
-				return
-			}
-			var answers []string
-			for _, c := range calls {
-				answers = append(answers, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{%s}}`, c.ID, of.says))
-			}
-			_, _ = fmt.Fprintf(w, "[%s]", strings.Join(answers, ","))
-		}))
-		defer server.Close()
-		p := must.Get(New(Config{ChainID: 5, URLs: []string{server.URL}}, Deps{Log: slog.New(slog.DiscardHandler)}))(t)
+		})
+		p := must.Get(New(Config{ChainID: 5, URLs: []string{url}}, Deps{Log: slog.New(slog.DiscardHandler)}))(t)
 		defer p.Close()
 		e := p.endpoints[0]
 		e.span = 100

@@ -14,6 +14,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"lockstep/watch/watchtest"
 )
 
 // spoiler is a proxy before a real node that answers as bad endpoints do.
@@ -39,15 +41,10 @@ type spoiler struct {
 	callless, receiptless bool
 }
 
-type call struct {
-	ID     json.RawMessage   `json:"id"`
-	Method string            `json:"method"`
-	Params []json.RawMessage `json:"params"`
-}
-
 func (s spoiler) proxy(t *testing.T, node string) string {
 	t.Helper()
 	done := make(chan struct{})
+	next := watchtest.Between(node, s.answer)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		w.Header().Set("Content-Type", "application/json")
@@ -57,38 +54,18 @@ func (s spoiler) proxy(t *testing.T, node string) string {
 			case <-done:
 			case <-r.Context().Done():
 			}
-			return
 		case s.garbage:
 			io.WriteString(w, "<html>")
-			return
 		case s.endless:
 			io.WriteString(w, `[{"jsonrpc":"2.0","id":1,"result":"`)
 			for i := 0; i < 64 && r.Context().Err() == nil; i++ {
 				w.Write(bytes.Repeat([]byte("0"), 1<<16))
 			}
-			return
-		}
-		var batch []call
-		batched := json.Unmarshal(body, &batch) == nil
-		if !batched {
-			batch = make([]call, 1)
-			json.Unmarshal(body, &batch[0])
-		} else if s.unbatched {
+		case s.unbatched && bytes.HasPrefix(body, []byte("[")):
 			io.WriteString(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"batches are not supported"}}`)
-			return
-		}
-		answers := make([]string, len(batch))
-		for i, c := range batch {
-			if s.status != 0 && (s.above == 0 || c.span() > s.above) {
-				http.Error(w, "no", s.status)
-				return
-			}
-			answers[i] = s.answer(t, node, c)
-		}
-		if batched {
-			fmt.Fprintf(w, "[%s]", strings.Join(answers, ","))
-		} else {
-			io.WriteString(w, answers[0])
+		default:
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			next(w, r)
 		}
 	}))
 	t.Cleanup(server.Close)
@@ -97,7 +74,7 @@ func (s spoiler) proxy(t *testing.T, node string) string {
 }
 
 // span is how many blocks a query for logs covers; 0 for other calls.
-func (c call) span() uint64 {
+func span(c *watchtest.Call) uint64 {
 	if c.Method != "eth_getLogs" {
 		return 0
 	}
@@ -106,114 +83,81 @@ func (c call) span() uint64 {
 	return uint64(f.ToBlock-f.FromBlock) + 1
 }
 
-func (s spoiler) answer(t *testing.T, node string, c call) string {
-	result := func(text string) string { return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, c.ID, text) }
+func (s spoiler) answer(c *watchtest.Call) {
+	logs, block := c.Method == "eth_getLogs", strings.HasPrefix(c.Method, "eth_getBlockBy")
 	switch {
+	case s.status != 0 && (s.above == 0 || span(c) > s.above):
+		c.Status = s.status
+		return
 	case s.chain != 0 && c.Method == "eth_chainId":
-		return result(`"` + hexutil.EncodeUint64(s.chain) + `"`)
-	case c.Method == "eth_getLogs" && (s.empty || s.mute && bytes.Contains(c.Params[0], []byte(`"address"`)) || s.once != nil && s.once.CompareAndSwap(false, true)):
-		return result("[]")
-	case s.refuse != "" && c.span() > s.above:
-		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32005,"message":%q}}`, c.ID, s.refuse)
-	}
-	if s.astray && strings.HasPrefix(c.Method, "eth_getBlockBy") {
+		c.Say(hexutil.Uint64(s.chain))
+		return
+	case logs && (s.empty || s.mute && bytes.Contains(c.Params[0], []byte(`"address"`)) || s.once != nil && s.once.CompareAndSwap(false, true)):
+		c.Say([]int{})
+		return
+	case s.refuse != "" && span(c) > s.above:
+		c.Error = fmt.Appendf(nil, `{"code":-32005,"message":%q}`, s.refuse)
+		return
+	case s.receiptless && c.Method == "eth_getTransactionReceipt":
+		c.Say(nil)
+		return
+	case s.astray && block:
 		c.Method, c.Params = "eth_getBlockByNumber", []json.RawMessage{json.RawMessage(`"0x1"`), json.RawMessage("false")}
 	}
-	answer := forward(t, node, c)
+	var head uint64
+	if s.lag > 0 {
+		latest := *c
+		latest.Method, latest.Params = "eth_blockNumber", []json.RawMessage{}
+		latest.Ask()
+		var n hexutil.Uint64
+		json.Unmarshal(latest.Result, &n)
+		head = uint64(n) - s.lag
+		if c.Method == "eth_getBlockByNumber" && string(c.Params[0]) == `"latest"` {
+			c.Params[0] = fmt.Appendf(nil, `"0x%x"`, head)
+		}
+	}
+	c.Ask()
 	switch {
-	case s.elsewhere && c.Method == "eth_getLogs":
-		var logs struct{ Result []map[string]any }
-		json.Unmarshal([]byte(answer), &logs)
-		for _, l := range logs.Result {
-			l["blockHash"] = common.Hash{1}
-		}
-		text, _ := json.Marshal(logs.Result)
-		return result(string(text))
-	case s.double && c.Method == "eth_getLogs":
-		var logs struct{ Result []json.RawMessage }
-		json.Unmarshal([]byte(answer), &logs)
-		text, _ := json.Marshal(append(append([]json.RawMessage{}, logs.Result...), logs.Result...))
-		return result(string(text))
-	case s.more && c.Method == "eth_getLogs":
-		var logs struct{ Result []map[string]any }
-		json.Unmarshal([]byte(answer), &logs)
-		for _, l := range logs.Result[:min(1, len(logs.Result))] {
-			more := maps.Clone(l)
-			more["address"], more["logIndex"] = "0x0000000000000000000000000000000000001001", "0x99"
-			logs.Result = append(logs.Result, more)
-		}
-		text, _ := json.Marshal(logs.Result)
-		return result(string(text))
-	case s.receiptless && c.Method == "eth_getTransactionReceipt":
-		return result("null")
-	case (s.bloomless || s.callless) && strings.HasPrefix(c.Method, "eth_getBlock"):
-		var block struct{ Result map[string]json.RawMessage }
-		json.Unmarshal([]byte(answer), &block)
-		if block.Result != nil && s.bloomless {
-			block.Result["logsBloom"] = json.RawMessage(`"0x"`)
-		} else if block.Result != nil {
-			block.Result["transactions"] = json.RawMessage(`[]`)
-		}
-		text, _ := json.Marshal(block.Result)
-		return result(string(text))
-	}
-	if s.lag == 0 {
-		return answer
-	}
-	head := forwardHead(t, node) - s.lag
-	switch c.Method {
-	case "eth_blockNumber":
-		return result(`"` + hexutil.EncodeUint64(head) + `"`)
-	case "eth_getBlockByNumber":
-		if string(c.Params[0]) == `"latest"` {
-			c.Params[0] = json.RawMessage(`"` + hexutil.EncodeUint64(head) + `"`)
-			return forward(t, node, c)
-		}
-		fallthrough
-	case "eth_getBlockByHash":
-		var b struct {
-			Result struct{ Number hexutil.Uint64 }
-		}
-		json.Unmarshal([]byte(answer), &b)
-		if uint64(b.Result.Number) > head {
-			return result("null")
-		}
-	case "eth_getLogs":
-		var logs struct {
-			Result []map[string]json.RawMessage
-		}
-		json.Unmarshal([]byte(answer), &logs)
-		kept := []map[string]json.RawMessage{}
-		for _, l := range logs.Result {
-			var number hexutil.Uint64
-			json.Unmarshal(l["blockNumber"], &number)
-			if uint64(number) <= head {
-				kept = append(kept, l)
+	case logs && (s.elsewhere || s.double || s.more || s.lag > 0):
+		var all, list []map[string]any
+		json.Unmarshal(c.Result, &all)
+		list = []map[string]any{}
+		for i, l := range all {
+			if s.elsewhere {
+				l["blockHash"] = common.Hash{1}
+			}
+			number, _ := hexutil.DecodeUint64(fmt.Sprint(l["blockNumber"]))
+			if s.lag == 0 || number <= head {
+				list = append(list, l)
+			}
+			if s.more && i == 0 {
+				more := maps.Clone(l)
+				more["address"], more["logIndex"] = "0x0000000000000000000000000000000000001001", "0x99"
+				list = append(list, more)
 			}
 		}
-		text, _ := json.Marshal(kept)
-		return result(string(text))
+		if s.double {
+			list = append(list, list...)
+		}
+		c.Say(list)
+	case s.lag > 0 && c.Method == "eth_blockNumber":
+		c.Say(hexutil.Uint64(head))
+	case block && (s.bloomless || s.callless || s.lag > 0):
+		var b map[string]json.RawMessage
+		json.Unmarshal(c.Result, &b)
+		var number hexutil.Uint64
+		if json.Unmarshal(b["number"], &number); b == nil || s.lag > 0 && uint64(number) > head {
+			c.Say(nil)
+			return
+		}
+		if s.bloomless {
+			b["logsBloom"] = json.RawMessage(`"0x"`)
+		}
+		if s.callless {
+			b["transactions"] = json.RawMessage(`[]`)
+		}
+		c.Say(b)
 	}
-	return answer
-}
-
-func forward(t *testing.T, node string, c call) string {
-	params, _ := json.Marshal(c.Params)
-	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`, c.ID, c.Method, params)
-	resp, err := http.Post(node, "application/json", strings.NewReader(body))
-	if err != nil {
-		t.Error(err)
-		return ""
-	}
-	defer resp.Body.Close()
-	text, _ := io.ReadAll(resp.Body)
-	return strings.TrimSpace(string(text))
-}
-
-func forwardHead(t *testing.T, node string) uint64 {
-	var head struct{ Result hexutil.Uint64 }
-	json.Unmarshal([]byte(forward(t, node, call{ID: json.RawMessage("1"), Method: "eth_blockNumber", Params: []json.RawMessage{}})), &head)
-	return uint64(head.Result)
 }
 
 func containsAny(text string, words ...string) bool {
