@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -36,7 +37,8 @@ type wsMetrics struct {
 	limitedByTTL    prometheus.Counter
 	limitedByIP     prometheus.Counter
 	slow            prometheus.Counter
-	busiest         prometheus.Gauge
+	busiest         prometheus.Collector
+	most            *atomic.Pointer[func() float64] // what busiest tells
 }
 
 var millisecondBuckets = [...]float64{5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000, 20000, 30000, 40000, 50000, 60000}
@@ -63,7 +65,9 @@ func NewMetrics() *Metrics {
 }
 
 func newWSMetrics(buckets []float64) wsMetrics {
+	most := new(atomic.Pointer[func() float64])
 	return wsMetrics{
+		most:     most,
 		methods:  counters("rpc_websocket_method_counter", "Calls over WebSocket.", "method"),
 		messages: counter("rpc_websocket_messages_received_total", "WebSocket messages received."),
 		opened:   counter("rpc_websocket_connections_established_total", "WebSocket connections opened."),
@@ -79,8 +83,13 @@ func newWSMetrics(buckets []float64) wsMetrics {
 		limited:      counter("rpc_websocket_total_connection_limit_enforced", "WebSocket connections refused because there were too many."),
 		limitedByTTL: counter("rpc_websocket_total_connection_limit_by_ttl_enforced", "WebSocket connections closed because nothing went over them."),
 		limitedByIP:  counter("rpc_websocket_total_connection_limit_by_ip_enforced", "WebSocket connections refused because their address had too many."),
-		busiest: prometheus.NewGauge(prometheus.GaugeOpts{
+		busiest: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "rpc_websocket_active_connections_per_ip", Help: "Open WebSocket connections of the client address (of IPv6: of the /64) that has the maximum.",
+		}, func() float64 {
+			if count := most.Load(); count != nil {
+				return (*count)()
+			}
+			return 0
 		}),
 		slow: counter("rpc_websocket_slow_clients_total", "WebSocket connections closed because the client read too slowly."),
 	}

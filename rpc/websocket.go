@@ -34,7 +34,7 @@ type WSServer struct {
 
 	mu       sync.Mutex
 	conns    map[*wsConn]struct{} // guarded by mu
-	byIP     clientCounts         // open connections by client; guarded by mu
+	byIP     map[string]int       // open connections by client; guarded by mu
 	refusing int                  // connections that are being refused; guarded by mu
 	draining bool                 // guarded by mu
 	empty    chan struct{}        // closed when draining and conns is empty
@@ -54,10 +54,12 @@ func NewWSServer(d *Dispatcher) *WSServer {
 		},
 		pingOpcode: opPing,
 		conns:      make(map[*wsConn]struct{}),
-		byIP:       newClientCounts(),
+		byIP:       make(map[string]int),
 		empty:      make(chan struct{}),
 	}
 	s.notifications.Begin(d.memory, "notifications")
+	count := s.busiest
+	d.metrics.ws.most.Store(&count)
 	if d.config.Profile == ProfileHiero {
 		s.pingOpcode = opText
 		s.pingPayload = []byte(`{"result":null,"jsonrpc":"2.0","id":null}`)
@@ -126,13 +128,13 @@ func (s *WSServer) enroll(c *wsConn) (e ending, ok bool) {
 		m.limited.Inc()
 		e = ending{code: closeTooMany, reason: reasonTooMany, notice: limitNotice(
 			closeTooMany, reasonTooMany, "max_connection", int64(s.config.ConnectionLimit))}
-	case s.byIP.of[c.client] >= s.config.ConnectionLimitPerIP:
+	case s.byIP[c.client] >= s.config.ConnectionLimitPerIP:
 		m.limitedByIP.Inc()
 		e = ending{code: closeTooManyPerIP, reason: reasonTooManyPerIP, notice: limitNotice(
 			closeTooManyPerIP, reasonTooManyPerIP, "max_connection", int64(s.config.ConnectionLimitPerIP))}
 	default:
 		s.conns[c] = struct{}{}
-		m.busiest.Set(float64(s.byIP.add(c.client)))
+		s.byIP[c.client]++
 		m.opened.Inc()
 		m.active.Inc()
 		return ending{}, true
@@ -151,6 +153,17 @@ func (s *WSServer) refused() {
 	s.refusing--
 }
 
+// busiest is how many connections the client has that has most.
+func (s *WSServer) busiest() float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	most := 0
+	for _, n := range s.byIP {
+		most = max(most, n)
+	}
+	return float64(most)
+}
+
 // dismiss forgets a connection that has ended.
 func (s *WSServer) dismiss(c *wsConn) {
 	s.mu.Lock()
@@ -160,7 +173,9 @@ func (s *WSServer) dismiss(c *wsConn) {
 	delete(s.conns, c)
 	m.closed.Inc()
 	m.active.Dec()
-	m.busiest.Set(float64(s.byIP.remove(c.client)))
+	if s.byIP[c.client]--; s.byIP[c.client] == 0 {
+		delete(s.byIP, c.client)
+	}
 	if s.draining && len(s.conns) == 0 {
 		close(s.empty)
 	}
