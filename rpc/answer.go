@@ -10,9 +10,7 @@ import (
 func (req *httpRequest) serve(body []byte) {
 	ex := req.s.d.begin(req, TransportHTTP, &req.request, body)
 	if ex.pending > 0 {
-		if s := ex.suspend(); s != nil {
-			ex = s.resume(ordered)
-		}
+		ex.suspend()
 	}
 	ex.respond(req)
 }

@@ -142,7 +142,7 @@
 //	mode          how a call runs
 //	first phase   Enter, which takes the place in line; the second phase is its Finish
 //	fault         the error of a call as the client sees it
-//	suspended     of a request whose only call waits for its turn: neither body nor exchange is kept (suspend.go)
+//	suspended     of a request whose only call waits for its turn: its body is not kept
 //	message slot  the right of a WebSocket connection to have one more message in progress
 //	send queue    the frames that wait for one WebSocket connection
 //	shared event  what all who subscribed to the same are notified of, in the same bytes: an Event

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -398,6 +399,31 @@ func (ex *exchange) runCall(ctx context.Context, g *gate, c *call) {
 	if !delivered && done.sent != nil {
 		done.sent(false)
 	}
+}
+
+// suspend forgets the body of a request whose only call waits for its turn: thousands of such calls may wait at the same time.
+func (ex *exchange) suspend() {
+	if m := ex.mode(); m == ordered || m == detached {
+		c := &ex.calls[0]
+		c.message = message{object: true, version: true, hasMethod: true, id: bytes.Clone(c.id)}
+		c.params = Params{}
+	}
+}
+
+// await calls f in a goroutine of its own: when the call's turn has come, or at once if the
+// call cannot tell that.
+func await(ctx context.Context, second Finish, f func()) {
+	if p, ok := second.(Patient); ok && p.Notify(ctx, f) {
+		return
+	}
+	go f()
+}
+
+// runDetached runs the second phase of the one call in this goroutine. The call has no time-out, so
+// no other goroutine has to answer for it.
+func (ex *exchange) runDetached(ctx context.Context) {
+	c := &ex.calls[0]
+	ex.answer(c, func() (any, error) { return c.second.Run(ctx) })
 }
 
 // settle tells the calls that asked for it whether their answer is on its way. Call it after finish.

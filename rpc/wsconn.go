@@ -326,8 +326,8 @@ func (c *wsConn) handle(ctx context.Context, holder *apikey.Holder, body []byte)
 		c.finish(ctx, ex)
 		return
 	}
-	if s := ex.suspend(); s != nil {
-		await(ctx, s.second, func() { c.finish(ctx, s.resume(detached)) })
+	if ex.suspend(); ex.mode() == detached {
+		await(ctx, ex.calls[0].second, func() { c.finish(ctx, ex) })
 		return
 	}
 	go c.finish(ctx, ex)
