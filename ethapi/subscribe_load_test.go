@@ -17,7 +17,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -157,7 +156,6 @@ type listener struct {
 	heads, logs string // ids
 	head, log   uint64 // the next ones expected; 0: any
 	blocks      uint64 // told so far
-	seen        func(log uint64)
 }
 
 func (s *stage) listen(filter string) (*listener, error) {
@@ -284,9 +282,6 @@ func (c *listener) take(message []byte) error {
 	*expected = n + 1
 	if id == c.heads {
 		c.blocks++
-	}
-	if c.seen != nil && id == c.logs {
-		c.seen(n)
 	}
 	return nil
 }
@@ -431,60 +426,4 @@ func TestBlocksAfterAnOutageEndNobody(t *testing.T) {
 	}
 	s.mirror.start()
 	must.Do(t, c.group.Wait())
-}
-
-// BenchmarkSubscribeLatency reports the time from a block to the client, when the
-// mirror node is polled and when it pushes: run it with -benchtime 1x.
-func BenchmarkSubscribeLatency(b *testing.B) {
-	for _, test := range []struct {
-		name string
-		push bool
-		poll time.Duration
-	}{
-		{"pushed", true, 500 * time.Millisecond},
-		{"polled", false, 60 * time.Millisecond},
-	} {
-		b.Run(test.name, func(b *testing.B) {
-			var median time.Duration
-			for b.Loop() {
-				median = latency(b, test.push, test.poll)
-			}
-			b.ReportMetric(float64(median.Microseconds())/1000, "p50-ms")
-			b.ReportMetric(float64(test.poll.Milliseconds()), "poll-ms")
-		})
-	}
-}
-
-func latency(t testing.TB, push bool, poll time.Duration) time.Duration {
-	t.Helper()
-	s := newStage(t, 1, func(c *settings) {
-		c.Mirror.Push, c.API.Subscriptions.PollingInterval = push, envx.Millis(poll)
-	})
-	c := s.crowd(1, func(int) string { return `{}` })
-	const blocks = 150
-	var mu sync.Mutex
-	made := map[uint64]time.Time{}
-	var took []time.Duration
-	c.listeners[0].seen = func(n uint64) {
-		mu.Lock()
-		took = append(took, time.Since(made[n]))
-		mu.Unlock()
-	}
-	first := s.nonce
-	c.read(first, first+blocks-1)
-	pause := time.NewTicker(poll * 10 / 73) // falls on all parts of the interval
-	defer pause.Stop()
-	if push {
-		pause.Reset(5 * time.Millisecond)
-	}
-	for range blocks {
-		<-pause.C
-		mu.Lock()
-		made[s.nonce] = time.Now()
-		mu.Unlock()
-		s.block()
-	}
-	must.Do(t, c.group.Wait())
-	slices.Sort(took)
-	return took[len(took)/2]
 }

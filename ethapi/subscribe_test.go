@@ -365,20 +365,3 @@ func TestSubscribePendingIsBounded(t *testing.T) {
 		t.Errorf("dropped: got %v, want 7", got)
 	}
 }
-
-// BenchmarkTellLog: a log among 50,000 who watch one token, each for an account of its
-// own.
-func BenchmarkTellLog(b *testing.B) {
-	h := newHub(10, false, newSubscriptionMetrics())
-	zero := uint64(0)
-	for i := range 50_000 {
-		topics := topicQuery{at: [maxTopics][]common.Hash{{{1}}, nil, {common.BigToHash(big.NewInt(int64(i)))}}}
-		sub, _ := must.Get2(h.add(newFakeConn(), interest{event: eventLogs, logs: newLogFilter([]common.Address{contract}, nil, topics)}, &zero))(b)
-		h.answer(sub, true)
-	}
-	log := &eth.Log{Address: contract, Topics: []common.Hash{{1}, {2}, common.BigToHash(big.NewInt(777))}}
-	b.ReportAllocs()
-	for b.Loop() {
-		h.publishLog(log)
-	}
-}

@@ -153,6 +153,12 @@ func testUnknown(name string, t Transport, served bool) *eth.Error {
 	return eth.ErrMethodNotFound(name)
 }
 
+const chainIDCall = `{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}`
+
+func chainIDBatch(n int) string {
+	return "[" + strings.TrimSuffix(strings.Repeat(chainIDCall+",", n), ",") + "]"
+}
+
 // testNotification is the method of the notifications that subscribers of the tests get.
 const testNotification = "test_subscription"
 

@@ -315,7 +315,7 @@ func TestWebSocketBadMessages(t *testing.T) {
 
 func TestWebSocketPlainHTTP(t *testing.T) {
 	url, _ := serveWS(t, testDispatcher(t, testConfig(), Options{}))
-	res := must.Get(http.Get("http" + strings.TrimPrefix(url, "ws")))(t)
+	res := must.Get(http.Get("http" + strings.TrimPrefix(url, "ws")))(t) //nolint:bodyclose // the next line does
 	res.Body.Close()
 	if res.StatusCode != http.StatusNotFound {
 		t.Errorf("status: got %d, want 404", res.StatusCode)
