@@ -3,8 +3,6 @@ package ethapi
 import (
 	"container/list"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -191,9 +189,7 @@ type storedFilter struct {
 
 // addFilter keeps a filter and gives it an id that cannot be guessed.
 func (a *API) addFilter(ctx context.Context, f *filter) (any, error) {
-	var raw [16]byte
-	_, _ = rand.Read(raw[:]) // never fails
-	f.id = filterID("0x" + hex.EncodeToString(raw[:]))
+	f.id = filterID(randomID())
 	text, err := json.Marshal(stored(f.query))
 	if err != nil {
 		return nil, err

@@ -190,7 +190,7 @@ func (h *hub) add(conn rpc.Notifier, w interest, baseline *uint64) (sub *subscri
 		h.clients[conn] = c
 		conn.OnClose(func() { h.forget(conn) })
 	}
-	sub = &subscription{id: newSubscriptionID(), conn: conn, stream: h.join(w), since: time.Now(), promised: 1}
+	sub = &subscription{id: randomID(), conn: conn, stream: h.join(w), since: time.Now(), promised: 1}
 	sub.stream.enter(sub)
 	c.subscriptions = append(c.subscriptions, sub)
 	if w.chain() {
@@ -355,8 +355,8 @@ func (h *hub) remove(sub *subscription) {
 	}
 }
 
-// newSubscriptionID makes an id that cannot be guessed.
-func newSubscriptionID() string {
+// randomID makes an id that cannot be guessed.
+func randomID() string {
 	var raw [16]byte
 	_, _ = rand.Read(raw[:]) // never fails
 	return "0x" + hex.EncodeToString(raw[:])

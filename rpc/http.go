@@ -35,17 +35,10 @@ type HTTPServer struct {
 	leaving  atomic.Bool
 
 	closeSlack time.Duration // for the answers to calls that were cancelled when the server stopped
-
-	// Header values that never change; nobody writes to them.
-	anyOrigin, varyOrigin, jsonType, methods []string
 }
 
-// The headers of every answer.
 const (
-	anyOrigin  = "*"
-	varyOrigin = "Origin"
-	jsonType   = "application/json; charset=utf-8"
-
+	jsonType    = "application/json; charset=utf-8"
 	retryHeader = "Retry-After"
 )
 
@@ -57,10 +50,6 @@ func NewHTTPServer(d *Dispatcher, o HTTPOptions) *HTTPServer {
 		upgrade:    o.Upgrade,
 		limit:      d.config.HTTP.InputSizeLimit * megabyte,
 		closeSlack: closeSlack,
-		anyOrigin:  []string{anyOrigin},
-		varyOrigin: []string{varyOrigin},
-		jsonType:   []string{jsonType},
-		methods:    []string{"GET,POST"},
 	}
 }
 
@@ -74,8 +63,8 @@ func (s *HTTPServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.leaving.Load() {
 		h.Set("Connection", "close")
 	}
-	h["Vary"] = s.varyOrigin
-	h["Access-Control-Allow-Origin"] = s.anyOrigin
+	h.Set("Vary", "Origin")
+	h.Set("Access-Control-Allow-Origin", "*")
 	if handler, ok := s.handlers[r.URL.Path]; ok {
 		handler.ServeHTTP(w, r)
 		return
@@ -88,7 +77,7 @@ func (s *HTTPServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case s.upgrade != nil && isUpgrade(r):
 		s.upgrade.ServeHTTP(w, r)
 	default:
-		h["Content-Type"] = s.jsonType
+		h.Set("Content-Type", jsonType)
 		h.Set("Allow", "POST, OPTIONS")
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		s.write(w, []byte(`{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid HTTP method: only POST is allowed"}}`))
@@ -107,29 +96,26 @@ func (s *HTTPServer) preflight(w http.ResponseWriter, r *http.Request) {
 		s.write(w, []byte("OK"))
 		return
 	}
-	h["Access-Control-Allow-Methods"] = s.methods
+	h.Set("Access-Control-Allow-Methods", "GET,POST")
 	if names := r.Header["Access-Control-Request-Headers"]; len(names) > 0 {
 		h["Access-Control-Allow-Headers"] = names
 	}
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// httpRequest is all that a request needs on the heap, in one allocation.
+// httpRequest is a request, and where its answer goes.
 type httpRequest struct {
 	requestContext
-	s      *HTTPServer
-	w      http.ResponseWriter
-	header [1]string // the value of X-Request-Id
+	s *HTTPServer
+	w http.ResponseWriter
 }
 
 func (s *HTTPServer) serveCalls(w http.ResponseWriter, r *http.Request) {
 	req := &httpRequest{s: s, w: w, requestContext: requestContext{Context: r.Context()}}
 	s.begin(&req.requestContext, r.Header, r.RemoteAddr)
 	defer s.end(&req.requestContext)
-	req.header[0] = req.request.ID
-	h := w.Header()
-	h["X-Request-Id"] = req.header[:]
-	h["Content-Type"] = s.jsonType
+	w.Header().Set("X-Request-Id", req.request.ID)
+	w.Header().Set("Content-Type", jsonType)
 
 	var f fault
 	var ok bool
@@ -153,10 +139,10 @@ func (req *httpRequest) answer(status, retry int, answer [][]byte) {
 		length += len(part)
 	}
 	if length > 2048 { // below that net/http knows the length itself
-		req.w.Header()["Content-Length"] = []string{strconv.Itoa(length)}
+		req.w.Header().Set("Content-Length", strconv.Itoa(length))
 	}
 	if retry > 0 {
-		req.w.Header()[retryHeader] = []string{strconv.Itoa(retry)}
+		req.w.Header().Set(retryHeader, strconv.Itoa(retry))
 	}
 	if status == http.StatusUnauthorized {
 		req.w.Header().Set(authenticateHeader, "Bearer")
@@ -181,7 +167,7 @@ func (s *HTTPServer) refuseBody(req *httpRequest, err error) {
 	case errors.As(err, &exceeded):
 		f = overCapacity(exceeded)
 		status = s.d.config.Profile.httpStatus(f, s.d.config.ValidCallStatus)
-		req.w.Header()[retryHeader] = []string{"1"}
+		req.w.Header().Set(retryHeader, "1")
 		req.w.Header().Set("Connection", "close") // or net/http would wait for the rest first
 	case errors.Is(err, errBodyEncoding):
 		status = http.StatusUnsupportedMediaType

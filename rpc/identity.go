@@ -3,6 +3,8 @@ package rpc
 import (
 	"net/http"
 
+	"github.com/google/uuid"
+
 	"lockstep/internal/clientip"
 )
 
@@ -39,5 +41,5 @@ func requestID(h http.Header) string {
 			return id
 		}
 	}
-	return newRequestID()
+	return uuid.NewString()
 }

@@ -2,9 +2,6 @@ package rpc
 
 import (
 	"context"
-	"encoding/binary"
-	"encoding/hex"
-	"math/rand/v2"
 
 	"lockstep/internal/relay/apikey"
 	"lockstep/internal/relay/capacity"
@@ -116,27 +113,6 @@ func WithRequest(ctx context.Context, r Request) context.Context {
 func withRequest(ctx context.Context, r Request) (*requestContext, *Request) {
 	c := &requestContext{Context: ctx, request: r}
 	return c, &c.request
-}
-
-// newRequestID makes a random UUID (version 4). Request ids only have to be distinct, so the fast generator is
-// enough.
-func newRequestID() string {
-	var raw [16]byte
-	binary.NativeEndian.PutUint64(raw[:8], rand.Uint64())
-	binary.NativeEndian.PutUint64(raw[8:], rand.Uint64())
-	raw[6] = raw[6]&0x0f | 0x40
-	raw[8] = raw[8]&0x3f | 0x80
-	var text [36]byte
-	hex.Encode(text[0:8], raw[0:4])
-	text[8] = '-'
-	hex.Encode(text[9:13], raw[4:6])
-	text[13] = '-'
-	hex.Encode(text[14:18], raw[6:8])
-	text[18] = '-'
-	hex.Encode(text[19:23], raw[8:10])
-	text[23] = '-'
-	hex.Encode(text[24:36], raw[10:16])
-	return string(text[:])
 }
 
 // usableRequestID reports whether a client's request id may go into headers, logs

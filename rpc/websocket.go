@@ -101,7 +101,7 @@ func (s *WSServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.holder = holder
 	if e, ok := s.enroll(c); !ok {
 		defer s.refused()
-		defer c.over()
+		defer c.cancel()
 		refuse(c, e)
 		return
 	}
@@ -221,7 +221,7 @@ func (s *WSServer) drain() error {
 		return nil
 	}
 	for _, c := range conns {
-		c.over()
+		c.cancel()
 	}
 	if !s.waitEmpty(closeSlack + lingerTime) {
 		for _, c := range conns {

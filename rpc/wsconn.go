@@ -2,21 +2,20 @@ package rpc
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"math"
 	"os"
 	"runtime/debug"
-	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
+	"github.com/google/uuid"
 	"github.com/gorilla/websocket"
 
-	"lockstep/internal/jsonx"
 	"lockstep/internal/relay/apikey"
 	"lockstep/internal/relay/capacity"
 )
@@ -68,7 +67,7 @@ type wsConn struct {
 	started time.Time
 	out     *sendQueue
 	ctx     context.Context    // of the connection's calls
-	cancel  context.CancelFunc // ends ctx; see over
+	cancel  context.CancelFunc // ends ctx
 	slots   chan struct{}
 	timer   *time.Timer // runs tick
 
@@ -79,10 +78,6 @@ type wsConn struct {
 
 	// Owned by the reader.
 	arrival *capacity.Holding // of the message at hand
-
-	closing sync.Mutex
-	closers []func() // that wait for the end; guarded by closing
-	closed  bool     // ctx has ended; guarded by closing
 }
 
 // newWSConn makes a connection whose calls do not end with the upgrade request that
@@ -149,7 +144,7 @@ func (c *wsConn) serve() {
 	defer func() { _ = c.net.Close() }()
 	defer c.out.fail()
 	defer c.timer.Stop()
-	defer c.over()
+	defer c.cancel()
 	err := c.read(c.ctx)
 	e := c.ending.Load()
 	if e == nil {
@@ -159,7 +154,7 @@ func (c *wsConn) serve() {
 		c.out.drop()
 	}
 	if !e.drain {
-		c.over()
+		c.cancel()
 	}
 	c.awaitMessages()
 	c.out.seal(e.frames())
@@ -313,7 +308,7 @@ func (c *wsConn) awaitMessages() {
 // handle begins a message and, if nothing in it has to wait, finishes it. The message holds a
 // slot until its answer is sent.
 func (c *wsConn) handle(ctx context.Context, holder *apikey.Holder, body []byte) {
-	request, r := withRequest(ctx, Request{ID: newRequestID(), IP: c.ip, Transport: TransportWebSocket, Conn: c, holding: c.arrival, holder: holder})
+	request, r := withRequest(ctx, Request{ID: uuid.NewString(), IP: c.ip, Transport: TransportWebSocket, Conn: c, holding: c.arrival, holder: holder})
 	d := c.server.d
 	if d.tracer.Enabled() {
 		request.beginSpan(d, nil, "")
@@ -415,17 +410,11 @@ func (c *wsConn) checkIdle(ttl time.Duration) time.Duration {
 
 // limitNotice returns the text frame that goes before a close code of this server's own.
 func limitNotice(code int, message, key string, limit int64) []byte {
-	b := append([]byte(nil), `{"jsonrpc":"2.0","error":{"code":`...)
-	b = strconv.AppendInt(b, int64(code), 10)
-	b = append(b, `,"message":`...)
-	b = jsonx.AppendString(b, message)
-	b = append(b, `,"data":{"message":`...)
-	b = jsonx.AppendString(b, message)
-	b = append(b, ',')
-	b = jsonx.AppendString(b, key)
-	b = append(b, ':')
-	b = strconv.AppendInt(b, limit, 10)
-	return append(b, `}},"id":"1"}`...)
+	text, _ := json.Marshal(map[string]any{ // never fails
+		"jsonrpc": "2.0", "id": "1",
+		"error": map[string]any{"code": code, "message": message, "data": map[string]any{"message": message, key: limit}},
+	})
+	return text
 }
 
 // refuse ends a connection that is over a limit, after its handshake. Without a code it sends nothing.
@@ -443,27 +432,8 @@ func refuse(c *wsConn, e ending) {
 // Done implements Notifier.
 func (c *wsConn) Done() <-chan struct{} { return c.ctx.Done() }
 
-// OnClose implements Notifier. context.AfterFunc does the same, for some 250 bytes more of each idle connection.
-func (c *wsConn) OnClose(f func()) {
-	c.closing.Lock()
-	defer c.closing.Unlock()
-	if c.closed {
-		go f()
-		return
-	}
-	c.closers = append(c.closers, f)
-}
-
-// over ends the calls of the connection, and tells those who wait for its end.
-func (c *wsConn) over() {
-	c.cancel()
-	c.closing.Lock()
-	defer c.closing.Unlock()
-	for _, f := range c.closers {
-		go f()
-	}
-	c.closers, c.closed = nil, true
-}
+// OnClose implements Notifier.
+func (c *wsConn) OnClose(f func()) { context.AfterFunc(c.ctx, f) }
 
 // Notify implements Notifier.
 func (c *wsConn) Notify(subscription string, e *Event) bool {
