@@ -7,40 +7,18 @@ import (
 	"lockstep/internal/eth"
 )
 
-// collect puts the answers of all calls together, in the order of the request.
+// collect gives the calls that have not ended in time their answer.
 func (ex *exchange) collect() {
-	at := ex.out
-	ex.out = nil
 	for i := range ex.calls {
 		c := &ex.calls[i]
-		switch {
-		case c.mode != inline && c.own == nil:
+		if c.mode != inline && c.own == nil {
 			ex.d.metrics.abandoned.WithLabelValues(c.name()).Inc()
 			ex.answerFault(c, known(eth.ErrRequestTimeout()))
-		case c.notification:
-		case c.mode != inline:
-			ex.put(c.own)
+		}
+		if c.notification {
 			c.own = nil
-		default:
-			ex.separate()
-			ex.out = append(ex.out, at[c.start:c.end]...)
 		}
 	}
-}
-
-// put adds an answer. A long one is a piece of its own, so that it is not copied.
-func (ex *exchange) put(answer []byte) {
-	const long = 16 << 10
-	ex.separate()
-	if len(answer) < long {
-		ex.out = append(ex.out, answer...)
-		return
-	}
-	if len(ex.out) > 0 {
-		ex.parts = append(ex.parts, ex.out)
-	}
-	ex.parts = append(ex.parts, answer)
-	ex.out = nil
 }
 
 // gate takes answers until it is closed. An answer that comes later cannot change what was sent

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"runtime/debug"
-	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -265,17 +264,17 @@ func (d *Dispatcher) allowed(ctx context.Context, ex *exchange, method string) b
 	return false
 }
 
-// produce runs a handler and appends the whole answer to dst. A panic in the
+// produce runs a handler and returns the whole answer. A panic in the
 // handler, or while its result is encoded, becomes an error of this one call.
-func (d *Dispatcher) produce(dst []byte, r *Request, c *call, run func() (any, error)) (out []byte) {
+func (d *Dispatcher) produce(r *Request, c *call, run func() (any, error)) (out []byte) {
 	defer func() {
 		if p := recover(); p != nil {
-			out = d.appendFault(dst, r, c, d.panicked(r, c, p))
+			out = d.faultAnswer(r, c, d.panicked(r, c, p))
 		}
 	}()
 	result, err := run()
 	if err != nil {
-		return d.appendFault(dst, r, c, d.fault(r, c, err))
+		return d.faultAnswer(r, c, d.fault(r, c, err))
 	}
 	if a, ok := result.(*Answer); ok {
 		c.sent, result = a.Sent, a.Result
@@ -283,28 +282,27 @@ func (d *Dispatcher) produce(dst []byte, r *Request, c *call, run func() (any, e
 			defer a.Encoded()
 		}
 	}
-	out, err = r.encode(dst, result)
+	out, err = r.encode(result)
 	if err != nil {
-		return d.appendFault(dst, r, c, d.fault(r, c, err))
+		return d.faultAnswer(r, c, d.fault(r, c, err))
 	}
 	return appendTail(out, c.id)
 }
 
-// encode appends the beginning of an answer and its result. If the length of the result is known, its room is
+// encode returns the beginning of an answer and its result. If the length of the result is known, its room is
 // counted first.
-func (r *Request) encode(dst []byte, result any) (out []byte, err error) {
+func (r *Request) encode(result any) (out []byte, err error) {
 	const small = 512 // not worth counting
 	room, known := jsonx.Size(result)
 	if known && room >= small {
 		if err := r.holding.Take(room); err != nil {
-			return dst, err
+			return nil, err
 		}
-		dst = slices.Grow(dst, room+answerAround)
 	} else {
 		room = 0
 	}
-	out, err = jsonx.Append(appendResultHead(dst), result)
-	switch more := len(out) - len(dst) - room; {
+	out, err = jsonx.Append(appendResultHead(make([]byte, 0, room+answerAround)), result)
+	switch more := len(out) - room; {
 	case err != nil:
 		r.holding.Give(room)
 	case more >= small:
@@ -333,13 +331,12 @@ func (d *Dispatcher) fault(r *Request, c *call, err error) fault {
 	return f
 }
 
-// appendFault writes the whole answer of a call that failed.
-func (d *Dispatcher) appendFault(dst []byte, r *Request, c *call, f fault) []byte {
+// faultAnswer returns the whole answer of a call that failed.
+func (d *Dispatcher) faultAnswer(r *Request, c *call, f fault) []byte {
 	c.failure = f
 	c.failed = true
 	d.metrics.errors.WithLabelValues(c.name(), errorLabel(f.code), r.Transport.String()).Inc()
-	dst = appendErrorHead(dst)
-	dst = appendErrorObject(dst, f.code, d.text(r, f), f.data)
+	dst := appendErrorObject(appendErrorHead(nil), f.code, d.text(r, f), f.data)
 	return appendTail(dst, c.answerID())
 }
 

@@ -28,9 +28,7 @@ type call struct {
 	failure fault
 	elapsed time.Duration // from the request's arrival to the answer
 
-	// The answer: out[start:end] of the exchange if it was there at once, else own.
-	start, end int
-	own        []byte
+	own []byte // the answer; nil: there is none, or none yet
 }
 
 // name is the method's name for labels and logs.
@@ -56,8 +54,7 @@ type exchange struct {
 	failure fault // of the body as a whole
 	failed  bool
 
-	out   []byte   // answers so far
-	parts [][]byte // those before, if the whole answer is in several pieces
+	refusals [][]byte // the answers where no call has one
 }
 
 // begin parses a body. The context must carry r.
@@ -146,18 +143,15 @@ func (ex *exchange) answerInline(ctx context.Context, c *call) {
 
 // answer runs a call that does not wait and writes its answer.
 func (ex *exchange) answer(c *call, run func() (any, error)) {
-	before := len(ex.out)
-	c.start = ex.separate()
-	ex.out = ex.d.produce(ex.out, ex.request, c, run)
-	ex.answered(c, before)
+	c.own = ex.d.produce(ex.request, c, run)
+	ex.answered(c)
 }
 
-// answered ends a call whose answer is the last of out; before is where out ended before.
-func (ex *exchange) answered(c *call, before int) {
-	c.end = len(ex.out)
+// answered ends a call that has run.
+func (ex *exchange) answered(c *call) {
 	c.elapsed = time.Since(ex.started)
 	if c.notification {
-		ex.out = ex.out[:before]
+		c.own = nil
 	}
 }
 
@@ -194,40 +188,27 @@ func (ex *exchange) answerFault(c *call, f fault) {
 		c.failed, c.failure = true, f
 		return
 	}
-	c.start = ex.separate()
-	ex.out = ex.d.appendFault(ex.out, ex.request, c, f)
-	c.end = len(ex.out)
-}
-
-// separate prepares out for another answer and returns where it starts. In a batch every answer is preceded by
-// the bracket or the comma.
-func (ex *exchange) separate() int {
-	if ex.batch {
-		if len(ex.out) == 0 && ex.parts == nil {
-			ex.out = append(ex.out, '[')
-		} else {
-			ex.out = append(ex.out, ',')
-		}
-	}
-	return len(ex.out)
+	c.own = ex.d.faultAnswer(ex.request, c, f)
 }
 
 // refuse answers the body as a whole with one error.
 func (ex *exchange) refuse(f fault) {
 	ex.calls, ex.batch = nil, false
 	ex.failed, ex.failure = true, f
-	var c call
-	ex.out = ex.d.appendFault(ex.out, ex.request, &c, f)
+	ex.refuseOne(f)
 }
 
 // refuseItems answers the body with an array of n times the same error.
 func (ex *exchange) refuseItems(f fault, n int) {
 	ex.calls = nil
-	var c call
 	for range n {
-		ex.separate()
-		ex.out = ex.d.appendFault(ex.out, ex.request, &c, f)
+		ex.refuseOne(f)
 	}
+}
+
+func (ex *exchange) refuseOne(f fault) {
+	var c call
+	ex.refusals = append(ex.refusals, ex.d.faultAnswer(ex.request, &c, f))
 }
 
 // repeats is how many errors an oversized batch gets: one per item, as clients of the TypeScript relay may expect,
@@ -251,22 +232,35 @@ func (ex *exchange) finish(ctx context.Context) [][]byte {
 	case ex.pending > 0:
 		ex.runPending(ctx)
 	}
-	if ex.batch {
-		ex.closeBatch()
+	answers := ex.refusals
+	for i := range ex.calls {
+		if c := &ex.calls[i]; c.own != nil {
+			answers = append(answers, c.own)
+			c.own = nil
+		}
 	}
-	if len(ex.out) > 0 {
-		ex.parts = append(ex.parts, ex.out)
+	if !ex.batch || len(answers) == 0 && len(ex.calls) > 0 { // these want no answer
+		return answers
 	}
-	return ex.parts
+	return joined(answers)
 }
 
-func (ex *exchange) closeBatch() {
-	switch {
-	case len(ex.out) > 0 || ex.parts != nil:
-		ex.out = append(ex.out, ']')
-	case len(ex.calls) == 0:
-		ex.out = append(ex.out, '[', ']')
+// joined makes a list of answers. A long one is a piece of its own, so that it is not copied.
+func joined(answers [][]byte) (parts [][]byte) {
+	const long = 16 << 10
+	out := []byte{'['}
+	for i, answer := range answers {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		if len(answer) < long {
+			out = append(out, answer...)
+			continue
+		}
+		parts = append(parts, out, answer)
+		out = nil
 	}
+	return append(parts, append(out, ']'))
 }
 
 // runDirect runs a plain handler where the request is read: a goroutine of its own, with a
@@ -277,26 +271,25 @@ func (ex *exchange) runDirect(parent context.Context) {
 	ex.pending = 0
 	c := &ex.calls[0]
 	c.mode = inline
-	c.start = ex.separate()
-	ex.out = ex.produce(ctx, ex.out, c, func(ctx context.Context) (any, error) { return c.route.Handler(ctx, &c.params) })
-	ex.answered(c, c.start)
+	c.own = ex.produce(ctx, c, func(ctx context.Context) (any, error) { return c.route.Handler(ctx, &c.params) })
+	ex.answered(c)
 }
 
-// produce runs a call that has to wait and appends its answer to dst. A heavy one waits for a permit, which lasts
+// produce runs a call that has to wait and returns its answer. A heavy one waits for a permit, which lasts
 // until its answer is written. The call also gives back the memory that it holds while it runs.
-func (ex *exchange) produce(ctx context.Context, dst []byte, c *call, run func(context.Context) (any, error)) []byte {
+func (ex *exchange) produce(ctx context.Context, c *call, run func(context.Context) (any, error)) []byte {
 	heavy := c.route.Weight > 0 && ex.d.heavy != nil
 	if !heavy && !ex.batch {
-		return ex.d.produce(dst, ex.request, c, func() (any, error) { return run(ctx) })
+		return ex.d.produce(ex.request, c, func() (any, error) { return run(ctx) })
 	}
 	ctx, part := capacity.Part(ctx)
 	defer part.Close()
 	if !heavy {
-		return ex.d.produce(dst, ex.request, c, func() (any, error) { return run(ctx) })
+		return ex.d.produce(ex.request, c, func() (any, error) { return run(ctx) })
 	}
 	permit, err := ex.d.heavy.Enter(ctx, ex.request.holding, c.route.Weight, false)
 	defer permit.Leave()
-	return ex.d.produce(dst, ex.request, c, func() (any, error) {
+	return ex.d.produce(ex.request, c, func() (any, error) {
 		if err != nil {
 			return nil, err
 		}
@@ -382,7 +375,7 @@ func (ex *exchange) runners(calls int) int {
 func (ex *exchange) runCall(ctx context.Context, g *gate, c *call) {
 	done := call{message: c.message, route: c.route}
 	ctx, span := ex.itemSpan(ctx, c)
-	done.own = ex.produce(ctx, nil, &done, func(ctx context.Context) (any, error) {
+	done.own = ex.produce(ctx, &done, func(ctx context.Context) (any, error) {
 		if c.second != nil {
 			return c.second.Run(ctx)
 		}

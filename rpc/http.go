@@ -175,7 +175,7 @@ func (s *HTTPServer) refuseBody(req *httpRequest, err error) {
 		status = http.StatusRequestEntityTooLarge
 	}
 	var c call
-	answer := s.d.appendFault(nil, &req.request, &c, f)
+	answer := s.d.faultAnswer(&req.request, &c, f)
 	req.w.WriteHeader(status)
 	s.write(req.w, answer)
 	s.d.metrics.methodResponse.WithLabelValues("undefined", strconv.Itoa(status)).Observe(0)

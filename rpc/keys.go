@@ -75,7 +75,7 @@ func (d *Dispatcher) identify(h http.Header) (holder *apikey.Holder, f fault, ok
 func (req *httpRequest) refuse(f fault) {
 	var c call
 	d := req.s.d
-	req.answer(f.status, 0, [][]byte{d.appendFault(nil, &req.request, &c, f)})
+	req.answer(f.status, 0, [][]byte{d.faultAnswer(&req.request, &c, f)})
 	d.metrics.methodResponse.WithLabelValues("undefined", strconv.Itoa(f.status)).Observe(0)
 }
 
@@ -115,7 +115,7 @@ func (d *Dispatcher) Idle(f apikey.File) map[string]string {
 func (s *WSServer) refuseHandshake(w http.ResponseWriter, r *http.Request, f fault) {
 	request := Request{ID: requestID(r.Header), Transport: TransportWebSocket}
 	var c call
-	answer := s.d.appendFault(nil, &request, &c, f)
+	answer := s.d.faultAnswer(&request, &c, f)
 	w.Header().Set("Content-Type", jsonType)
 	w.Header().Set(authenticateHeader, "Bearer")
 	w.WriteHeader(f.status)

@@ -195,7 +195,7 @@ func TestManyBatchesAtOnceAreCounted(t *testing.T) {
 		if ex := d.begin(ctx, TransportHTTP, r, body); ex.failed {
 			refused++
 			if ex.httpStatus() != http.StatusTooManyRequests {
-				t.Fatalf("refused with status %d: %s", ex.httpStatus(), ex.out)
+				t.Fatalf("refused with status %d: %s", ex.httpStatus(), ex.refusals)
 			}
 		}
 	}
