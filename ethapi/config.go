@@ -78,3 +78,85 @@ func (c Config) Validate() error {
 	}
 	return errors.Join(errs...)
 }
+
+// SubscriptionConfig holds the settings of live subscriptions.
+type SubscriptionConfig struct {
+	// Offer eth_subscribe and eth_unsubscribe over WebSocket.
+	Enabled bool `env:"SUBSCRIPTIONS_ENABLED" envDefault:"true"`
+	// Maximum number of subscriptions of one connection.
+	Limit int `env:"WS_SUBSCRIPTION_LIMIT" envDefault:"10"`
+	// Offer subscriptions to new blocks.
+	NewHeads bool `env:"WS_NEW_HEADS_ENABLED" envDefault:"true"`
+	// How often the mirror node is asked for new blocks, at least, while anybody wants to know; all subscriptions together cost one such question. While a block is due it is asked up to eight times as often. Milliseconds.
+	PollingInterval envx.Millis `env:"WS_POLLING_INTERVAL" envDefault:"500"`
+	// Subscribing on one connection again to the same events gives the same id again, and takes no further slot. Profile hiero only: Ethereum nodes give a new id each time.
+	SameForSameEvent bool `env:"WS_SAME_SUB_FOR_SAME_EVENT" envDefault:"true"`
+	// Allow several addresses in one subscription to logs. Profile hiero only: Ethereum nodes always do.
+	MultipleAddresses bool `env:"WS_MULTIPLE_ADDRESSES_ENABLED" envDefault:"false"`
+	// Maximum number of addresses of one subscription to logs.
+	AddressLimit int `env:"WS_MULTIPLE_ADDRESSES_LIMIT" envDefault:"1000"`
+}
+
+// Validate returns everything that is wrong with the settings.
+func (c SubscriptionConfig) Validate() error {
+	var errs []error
+	if c.Limit < 1 {
+		errs = append(errs, fmt.Errorf("WS_SUBSCRIPTION_LIMIT: must be at least 1, is %d", c.Limit))
+	}
+	if c.AddressLimit < 1 {
+		errs = append(errs, fmt.Errorf("WS_MULTIPLE_ADDRESSES_LIMIT: must be at least 1, is %d", c.AddressLimit))
+	}
+	if c.PollingInterval <= 0 {
+		errs = append(errs, errors.New("WS_POLLING_INTERVAL: must be positive"))
+	}
+	return errors.Join(errs...)
+}
+
+// DebugConfig holds the settings of the debug methods. They cost the mirror node far more than other reads, so
+// they are off by default.
+type DebugConfig struct {
+	// Offer the debug_ methods: traces and raw encodings.
+	Enabled bool `env:"DEBUG_API_ENABLED" envDefault:"false"`
+	// Offer traces of single instructions, for which the mirror node runs the transaction again.
+	OpcodeLogger bool `env:"OPCODELOGGER_ENABLED" envDefault:"true"`
+	// Longest trace of single instructions, in bytes, both as the mirror node sends it and as the client gets it.
+	MaxBytes int64 `env:"DEBUG_TRACE_MAX_BYTES" envDefault:"33554432"`
+	// How many traces of single instructions are in memory at the same time; further ones wait.
+	Replays int `env:"DEBUG_TRACE_CONCURRENCY" envDefault:"2"`
+}
+
+// Validate returns everything that is wrong with the settings.
+func (c DebugConfig) Validate() error {
+	var errs []error
+	if c.MaxBytes < 1 {
+		errs = append(errs, fmt.Errorf("DEBUG_TRACE_MAX_BYTES: must be at least 1, is %d", c.MaxBytes))
+	}
+	if c.Replays < 1 {
+		errs = append(errs, errors.New("DEBUG_TRACE_CONCURRENCY: must be at least 1"))
+	}
+	return errors.Join(errs...)
+}
+
+// SimulationConfig holds the settings of what runs in the relay itself: debug_traceCall, eth_createAccessList,
+// eth_simulateV1, and eth_call and eth_estimateGas with block overrides. They read the state from the mirror node
+// while they run.
+type SimulationConfig struct {
+	// How long one simulation may take, reading included. Milliseconds.
+	Timeout envx.Millis `env:"SIMULATION_TIMEOUT" envDefault:"10000"`
+	// Maximum number of accounts and words of storage that one simulation may read.
+	Reads int `env:"SIMULATION_MAX_READS" envDefault:"2000"`
+	// Maximum gas that all calls of one eth_simulateV1 may use together. Unset, it is at least MAX_TRANSACTION_GAS_LIMIT.
+	Gas uint64 `env:"SIMULATION_GAS_CAP" envDefault:"50000000"`
+	// Maximum number of bytes that all calls of one eth_simulateV1 may return and log together.
+	Bytes int `env:"SIMULATION_MAX_BYTES" envDefault:"8388608"`
+	// How many simulations run at the same time, of which one client has a quarter; further ones wait.
+	Concurrency int `env:"SIMULATION_CONCURRENCY" envDefault:"16"`
+}
+
+// Validate returns what is wrong with the settings.
+func (c SimulationConfig) Validate() error {
+	if c.Timeout <= 0 || c.Reads < 1 || c.Gas < 1 || c.Bytes < 1 || c.Concurrency < 1 {
+		return errors.New("SIMULATION_TIMEOUT, SIMULATION_MAX_READS, SIMULATION_GAS_CAP, SIMULATION_MAX_BYTES and SIMULATION_CONCURRENCY: must be positive")
+	}
+	return nil
+}

@@ -30,7 +30,7 @@
 // stand in a batch or arrive on a WebSocket connection, and a Finish that does the work and may wait for the
 // turn.
 //
-// How a call runs is its mode (mode.go). It follows from the handler and from how the call came:
+// How a call runs is its mode. It follows from the handler and from how the call came:
 //
 //	mode      which calls                          runs where                 time-out        body kept
 //	inline    Inline; the call was refused         where the request is read  none            no

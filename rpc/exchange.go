@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -425,5 +426,98 @@ func (ex *exchange) settle(sent bool) {
 		if c := &ex.calls[i]; c.sent != nil {
 			c.sent(sent && !c.failed && !c.notification)
 		}
+	}
+}
+
+// mode is how a call runs; doc.go has the table.
+type mode uint8
+
+const (
+	// inline: the call is answered where the request is read. Its handler never waits, or the call was refused.
+	inline mode = iota
+	// direct: the call runs where the request is read, and may wait.
+	direct
+	// pooled: the call runs in a goroutine of its own; the number of such calls is bounded.
+	pooled
+	// ordered: the call has taken a place in line. Its second phase runs in a goroutine of its own
+	// when its turn comes.
+	ordered
+	// detached: like ordered, but the call waits without a time-out and without the request's memory.
+	detached
+)
+
+// modeOf decides how a call of the method runs.
+func (ex *exchange) modeOf(m *Method) mode {
+	alone, http := !ex.batch, ex.endpoint.transport == TransportHTTP
+	switch {
+	case m.Inline:
+		return inline
+	case m.Enter != nil && alone && !http:
+		return detached
+	case m.Enter != nil:
+		return ordered
+	case alone && http:
+		return direct
+	}
+	return pooled
+}
+
+// mode returns the mode of the only call of a request; of a batch it returns inline.
+func (ex *exchange) mode() mode {
+	if ex.batch || len(ex.calls) == 0 {
+		return inline
+	}
+	return ex.calls[0].mode
+}
+
+// collect gives the calls that have not ended in time their answer.
+func (ex *exchange) collect() {
+	for i := range ex.calls {
+		c := &ex.calls[i]
+		if c.mode != inline && c.own == nil {
+			ex.d.metrics.abandoned.WithLabelValues(c.name()).Inc()
+			ex.answerFault(c, known(eth.ErrRequestTimeout()))
+		}
+		if c.notification {
+			c.own = nil
+		}
+	}
+}
+
+// gate takes answers until it is closed. An answer that comes later cannot change what was sent
+// instead of it.
+type gate struct {
+	mu     sync.Mutex
+	left   int  // number of answers still to come; guarded by mu
+	closed bool // guarded by mu
+
+	done chan struct{} // closed when left is 0
+}
+
+func (g *gate) deliver(store func()) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return false
+	}
+	store()
+	if g.left--; g.left == 0 {
+		close(g.done)
+	}
+	return true
+}
+
+func (g *gate) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = true
+}
+
+func (g *gate) waitGrace() {
+	t := time.NewTimer(answerGrace)
+	defer t.Stop()
+	select {
+	case <-g.done:
+	case <-t.C:
 	}
 }

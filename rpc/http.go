@@ -12,6 +12,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
+
+	"lockstep/internal/clientip"
 	"lockstep/internal/eth"
 	"lockstep/internal/relay/capacity"
 )
@@ -235,4 +238,83 @@ func (s *HTTPServer) drain(calls context.Context, cancelCalls func(), server *ht
 		_ = server.Close()
 	}
 	return fmt.Errorf("drain http: %w", err)
+}
+
+// first returns the value of the first field of a name in its canonical form.
+func first(h http.Header, name string) (string, bool) {
+	if list := h[name]; len(list) > 0 {
+		return list[0], true
+	}
+	return "", false
+}
+
+// begin gives a request its identity and its holding, and counts it. remote is the socket's address. Call end after the
+// answer.
+func (s *HTTPServer) begin(c *requestContext, h http.Header, remote string) {
+	s.d.httpInFlight.Inc()
+	c.request = Request{ID: requestID(h), IP: clientip.Of(h, remote, s.d.proxies), Transport: TransportHTTP}
+	c.open(s.d)
+	if s.d.tracer.Enabled() {
+		c.beginSpan(s.d, h, remote)
+	}
+}
+
+// end ends a request that has begun.
+func (s *HTTPServer) end(c *requestContext) {
+	c.request.holding.Close()
+	c.request.span.End(nil)
+	s.d.httpInFlight.Dec()
+}
+
+// requestID takes the client's id for the request, or makes one.
+func requestID(h http.Header) string {
+	for _, name := range [...]string{"Query", "Request-Id", "X-Request-Id"} {
+		if id, ok := first(h, name); ok && usableRequestID(id) {
+			return id
+		}
+	}
+	return uuid.NewString()
+}
+
+// serve runs the calls of a request and answers them.
+func (req *httpRequest) serve(body []byte) {
+	ex := req.s.d.begin(req, TransportHTTP, &req.request, body)
+	if ex.pending > 0 {
+		ex.suspend()
+	}
+	ex.respond(req)
+}
+
+// respond runs what has to wait, and answers.
+func (ex *exchange) respond(req *httpRequest) {
+	answer := ex.finish(req)
+	status, retry := ex.httpStatus(), 0
+	if status != http.StatusOK {
+		retry = ex.retryAfter(status)
+	}
+	req.answer(status, retry, answer)
+	ex.settle(true)
+	ex.observeHTTP(req, status)
+}
+
+// httpStatus is the status of the answer.
+func (ex *exchange) httpStatus() int {
+	if f, failed := ex.outcome(); failed {
+		return ex.d.config.Profile.httpStatus(f, ex.d.config.ValidCallStatus)
+	}
+	return http.StatusOK
+}
+
+// retryAfter returns the seconds after which a refused client may try again; 0 if waiting changes nothing.
+func (ex *exchange) retryAfter(status int) int {
+	f, _ := ex.outcome()
+	switch {
+	case f.code == eth.CodeRateLimited && ex.request.holder != nil:
+		return int(keyWindow.Seconds())
+	case f.code == eth.CodeRateLimited:
+		return max(1, int(ex.d.config.RateLimit.Window.Duration().Seconds()))
+	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable:
+		return 1
+	}
+	return 0
 }
