@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -152,6 +153,24 @@ func (h *hederanet) statuses() map[string]int {
 	return counts
 }
 
+// logged checks what the consensus log has, by status.
+func (h *hederanet) logged(want map[string]int) {
+	h.t.Helper()
+	if got := h.statuses(); !maps.Equal(got, want) {
+		h.t.Errorf("the consensus log has %v, want %v", got, want)
+	}
+}
+
+// caller is a caller of one node on SQLite, which does not run yet.
+func (h *hederanet) caller(change func(*txmNode)) *caller {
+	h.t.Helper()
+	n := h.node(fmt.Sprintf("sqlite:%s/ledger.db", h.t.TempDir()))
+	if change != nil {
+		change(&n)
+	}
+	return newCaller(h.t, n)
+}
+
 // audit judges the ledger by the consensus log: every intent was executed as often as its fate
 // says, the nonces are the ledger's, and each slot was used by the transaction that it names.
 func (h *hederanet) audit(c *caller) {
@@ -192,9 +211,7 @@ func TestHederaUnderFaults(t *testing.T) {
 	t.Parallel()
 	const intents, signers = 500, 5
 	h := startHedera(t, devnet.Config{ConsensusLatency: 300 * time.Millisecond, MirrorLag: 10 * time.Second, Nodes: 2, Signers: signers})
-	n := h.node(fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir()))
-	n.InFlight = 50
-	c := newCaller(t, n)
+	c := h.caller(func(n *txmNode) { n.InFlight = 50 })
 	busy := node.Fault{Status: hapi.ResponseCodeEnum_BUSY}
 	for range intents / 50 {
 		h.spoil(
@@ -202,7 +219,7 @@ func TestHederaUnderFaults(t *testing.T) {
 			node.Fault{DropAfter: true}, node.Fault{Status: hapi.ResponseCodeEnum_PLATFORM_NOT_ACTIVE}, node.Fault{}, node.Fault{DropAfter: true, Delay: 300 * time.Millisecond},
 		)
 	}
-	n.start(t)
+	c.n.start(t)
 	for range intents / 50 {
 		c.many(50)
 	}
@@ -218,9 +235,7 @@ func TestHederaUnderFaults(t *testing.T) {
 	if used := c.count("SELECT count(DISTINCT signer) FROM intents"); used != signers {
 		t.Errorf("%d signers were used", used)
 	}
-	if got := h.statuses(); got["SUCCESS"] != intents || len(got) != 1 {
-		t.Errorf("the consensus log has %v", got)
-	}
+	h.logged(map[string]int{"SUCCESS": intents})
 }
 
 // TestHederaLostAnswers loses the answer to a transaction that a node took: swallowed for longer
@@ -236,11 +251,9 @@ func TestHederaLostAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := startHedera(t, devnet.Config{ConsensusLatency: 200 * time.Millisecond, Nodes: 2})
-			n := h.node(fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir()))
-			n.InFlight = 8 // so that there is something behind the lost one
-			c := newCaller(t, n)
+			c := h.caller(func(n *txmNode) { n.InFlight = 8 }) // so that there is something behind the lost one
 			h.spoil(node.Fault{}, node.Fault{}, lost, node.Fault{}, lost)
-			n.start(t)
+			c.n.start(t)
 			c.many(20)
 			c.settled()
 			h.audit(c)
@@ -248,9 +261,7 @@ func TestHederaLostAnswers(t *testing.T) {
 			if c.count("SELECT count(*) FROM attempts WHERE offers > 1 OR error_class = 'known'") == 0 && h.left() != 0 {
 				t.Error("no answer was lost")
 			}
-			if got := h.statuses(); got["SUCCESS"] != 20 || len(got) != 1 {
-				t.Errorf("the consensus log has %v", got)
-			}
+			h.logged(map[string]int{"SUCCESS": 20})
 		})
 	}
 }
@@ -261,16 +272,13 @@ func TestHederaLostAnswers(t *testing.T) {
 func TestHederaRefusedAtConsensus(t *testing.T) {
 	t.Parallel()
 	h := startHedera(t, devnet.Config{ConsensusLatency: 100 * time.Millisecond, Nodes: 2})
-	n := h.node(fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir()))
-	c := newCaller(t, n)
+	c := h.caller(nil)
 	h.spoil(node.Fault{}, node.Fault{Outcome: hapi.ResponseCodeEnum_CONSENSUS_GAS_EXHAUSTED})
-	n.start(t)
+	c.n.start(t)
 	c.many(5)
 	c.settled()
 	h.audit(c)
-	if got := h.statuses(); got["SUCCESS"] != 5 || got["CONSENSUS_GAS_EXHAUSTED"] != 1 || len(got) != 2 {
-		t.Errorf("the consensus log has %v", got)
-	}
+	h.logged(map[string]int{"SUCCESS": 5, "CONSENSUS_GAS_EXHAUSTED": 1})
 	h.twoIDs(c)
 }
 
@@ -283,9 +291,8 @@ func TestHederaStatusOfARun(t *testing.T) {
 	h := startHedera(t, devnet.Config{ConsensusLatency: 100 * time.Millisecond, MirrorLag: 2 * time.Second, Nodes: 2})
 	code := program.New().Selfdestruct(common.HexToAddress("0xabcdef0000000000000000000000000000000001")).Bytes()
 	must.Do(t, h.Ledger().Edit(ledger.Edit{Address: common.HexToAddress(destroyer), Code: &code}))
-	n := h.node(fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir()))
-	c := newCaller(t, n)
-	n.start(t)
+	c := h.caller(nil)
+	c.n.start(t)
 	var ran []string
 	for range 3 {
 		ran = append(ran, c.must(func(r *txmgr.Request) { r.To = destroyer }).ID)
@@ -298,9 +305,7 @@ func TestHederaStatusOfARun(t *testing.T) {
 			t.Errorf("intent %s is %s: %+v", id, i.Status, i.Error)
 		}
 	}
-	if got := h.statuses(); got["SUCCESS"] != 2 || got["INVALID_SOLIDITY_ADDRESS"] != 3 || len(got) != 2 {
-		t.Errorf("the consensus log has %v", got)
-	}
+	h.logged(map[string]int{"SUCCESS": 2, "INVALID_SOLIDITY_ADDRESS": 3})
 }
 
 // TestHederaPayerBalance: what the network refuses at consensus since somebody cannot pay ends with its words. What
@@ -308,10 +313,9 @@ func TestHederaStatusOfARun(t *testing.T) {
 func TestHederaPayerBalance(t *testing.T) {
 	t.Parallel()
 	h := startHedera(t, devnet.Config{ConsensusLatency: 100 * time.Millisecond, Nodes: 2})
-	n := h.node(fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir()))
-	c := newCaller(t, n)
+	c := h.caller(nil)
 	h.spoil(node.Fault{Outcome: hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE})
-	n.start(t)
+	c.n.start(t)
 	poor := c.must()
 	c.many(3)
 	c.settled()
@@ -319,9 +323,7 @@ func TestHederaPayerBalance(t *testing.T) {
 	if i := c.get(poor.ID); i.Status != txmgr.StatusFailed || i.Error == nil || i.Error.Class != string(txmgr.ClassFunds) || !strings.Contains(i.Error.Message, "INSUFFICIENT_PAYER_BALANCE") {
 		t.Errorf("the intent is %s: %+v", i.Status, i.Error)
 	}
-	if got := h.statuses(); got["SUCCESS"] != 3 || got["INSUFFICIENT_PAYER_BALANCE"] != 1 || len(got) != 2 {
-		t.Errorf("the consensus log has %v", got)
-	}
+	h.logged(map[string]int{"SUCCESS": 3, "INSUFFICIENT_PAYER_BALANCE": 1})
 }
 
 // TestHederaVanished has a node accept a transaction that never reaches consensus, and say for as
@@ -331,16 +333,13 @@ func TestHederaPayerBalance(t *testing.T) {
 func TestHederaVanished(t *testing.T) {
 	t.Parallel() // it waits for two minutes
 	h := startHedera(t, devnet.Config{ConsensusLatency: 100 * time.Millisecond, Nodes: 2, BlockTime: 500 * time.Millisecond})
-	n := h.node(fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir()))
-	c := newCaller(t, n)
+	c := h.caller(nil)
 	h.spoil(node.Fault{}, node.Fault{Vanish: true})
-	n.start(t)
+	c.n.start(t)
 	c.many(4)
 	c.settledWithin(20 * time.Minute)
 	h.audit(c)
-	if got := h.statuses(); got["SUCCESS"] != 4 || len(got) != 1 {
-		t.Errorf("the consensus log has %v", got)
-	}
+	h.logged(map[string]int{"SUCCESS": 4})
 	h.twoIDs(c)
 }
 
@@ -350,9 +349,8 @@ func TestHederaCallData(t *testing.T) {
 	t.Parallel()
 	const most = 131_072
 	h := startHedera(t, devnet.Config{ConsensusLatency: 100 * time.Millisecond, Nodes: 2})
-	n := h.node(fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir()))
-	c := newCaller(t, n)
-	n.start(t)
+	c := h.caller(nil)
+	c.n.start(t)
 	data := func(size int) func(*txmgr.Request) {
 		return func(r *txmgr.Request) { r.Data, r.Gas = append(r.Data, make([]byte, size-len(r.Data))...), 10_000_000 }
 	}
@@ -365,9 +363,7 @@ func TestHederaCallData(t *testing.T) {
 	c.reaches(id, txmgr.StatusConfirmed)
 	c.settled()
 	h.audit(c)
-	if got := h.statuses(); got["SUCCESS"] != 1 || len(got) != 1 {
-		t.Errorf("the consensus log has %v", got)
-	}
+	h.logged(map[string]int{"SUCCESS": 1})
 }
 
 // twoIDs checks that one transaction was given a second id, and no other one.

@@ -1,7 +1,6 @@
 package txm_test
 
 import (
-	"fmt"
 	"log/slog"
 	"math/big"
 	"testing"
@@ -39,13 +38,11 @@ func (h *hederanet) signedBy(n txmNode, key localKey, nonce uint64) (txmgr.Chain
 func TestHederaForeign(t *testing.T) {
 	t.Parallel()
 	h := startHedera(t, devnet.Config{ConsensusLatency: 100 * time.Millisecond, Nodes: 2, BlockTime: 300 * time.Millisecond})
-	n := h.node(fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir()))
-	n.Reconcile = time.Second
-	c := newCaller(t, n)
-	n.start(t)
+	c := h.caller(func(n *txmNode) { n.Reconcile = time.Second })
+	c.n.start(t)
 	c.many(3)
 	c.settled()
-	chain, foreign := h.signedBy(n, keyOf(n.Keys[0]), 3)
+	chain, foreign := h.signedBy(c.n, keyOf(c.n.Keys[0]), 3)
 	must.Do(t, chain.Send(t.Context(), []txmgr.Signed{foreign})[0])
 	until(t, "somebody else's transaction is noted", func() bool {
 		return c.count("SELECT count(*) FROM slots WHERE holder = 'foreign' AND consumed = $1 AND nonce = 3", foreign.Hash) == 1
@@ -56,9 +53,7 @@ func TestHederaForeign(t *testing.T) {
 	c.settled()
 	h.audit(c)
 	c.sameBytes()
-	if got := h.statuses(); got["SUCCESS"] != 5 || len(got) != 1 {
-		t.Errorf("the consensus log has %v", got)
-	}
+	h.logged(map[string]int{"SUCCESS": 5})
 }
 
 // TestHederaLostHead loses the first of many transactions that are on their way at once: those
@@ -68,11 +63,9 @@ func TestHederaLostHead(t *testing.T) {
 	t.Parallel() // it waits for two minutes
 	const inFlight = 8
 	h := startHedera(t, devnet.Config{ConsensusLatency: 300 * time.Millisecond, Nodes: 2, BlockTime: 500 * time.Millisecond})
-	n := h.node(fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir()))
-	n.InFlight = inFlight
-	c := newCaller(t, n)
+	c := h.caller(func(n *txmNode) { n.InFlight = inFlight })
 	h.spoil(node.Fault{}, node.Fault{Vanish: true})
-	n.start(t)
+	c.n.start(t)
 	c.many(12)
 	c.settledWithin(20 * time.Minute)
 	h.audit(c)

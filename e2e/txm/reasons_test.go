@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -22,15 +20,10 @@ import (
 // TestReasonOfARevert: a transaction that failed on chain tells why, in the words of the errors that its caller declared.
 func TestReasonOfARevert(t *testing.T) {
 	t.Parallel()
-	chain := startAnvil(t)
+	c, chain := alone(t, nil)
 	// Memory has the selector, 1 and 2, and REVERT returns them.
 	selector := hex.EncodeToString(crypto.Keccak256([]byte("Short(uint256,uint256)"))[:4])
 	chain.call("anvil_setCode", nil, reverting, "0x63"+selector+"60e01b60005260016004526002602452604460"+"00fd")
-	n := txmNode{
-		Ledger: fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir()), Chain: 31337, URLs: []string{chain.url}, Keys: devKeys[:1], Instance: "node", Reconcile: time.Second,
-	}
-	c := newCaller(t, n)
-	n.start(t)
 	sent := func(to, abi string) *txmgr.Transaction {
 		id := c.must(func(r *txmgr.Request) {
 			r.To, r.Data, r.Simulate, r.Gas, r.Calling = to, []byte{1}, "off", 100_000, &txmgr.Calling{ABI: json.RawMessage(abi)}
@@ -58,7 +51,7 @@ func TestReasonOfARevert(t *testing.T) {
 // is answered by that code. The manager pays; the account has signed its authorization only.
 func TestDelegation(t *testing.T) {
 	t.Parallel()
-	chain := startAnvil(t, "--hardfork", "prague", "--mixed-mining", "--block-time", "1")
+	c, chain := alone(t, nil, "--hardfork", "prague", "--mixed-mining", "--block-time", "1")
 	// It returns 7 for whatever it is asked.
 	contract := common.HexToAddress("0x5200000000000000000000000000000000007702")
 	chain.call("anvil_setCode", nil, contract.Hex(), "0x600760005260206000f3")
@@ -66,11 +59,6 @@ func TestDelegation(t *testing.T) {
 	account := crypto.PubkeyToAddress(authority.PublicKey).Hex()
 	signed := must.Get(types.SignSetCode(authority, types.SetCodeAuthorization{ChainID: *uint256.NewInt(31337), Address: contract}))(t)
 	list := must.Get(json.Marshal([]types.SetCodeAuthorization{signed}))(t)
-	n := txmNode{
-		Ledger: fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir()), Chain: 31337, URLs: []string{chain.url}, Keys: devKeys[:1], Instance: "node", Reconcile: time.Second,
-	}
-	c := newCaller(t, n)
-	n.start(t)
 	sent := c.reaches(c.must(func(r *txmgr.Request) { r.To, r.Data, r.Extra = account, nil, txmgr.Extra{Authorizations: list} }).ID, txmgr.StatusConfirmed)
 	var code, answer hexutil.Bytes
 	chain.call("eth_getCode", &code, account, "latest")
