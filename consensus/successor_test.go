@@ -20,7 +20,7 @@ import (
 
 	"lockstep/consensus"
 	"lockstep/devnet"
-	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/node"
 	"lockstep/e2e/harness"
 	"lockstep/internal/envx"
@@ -204,7 +204,7 @@ func checkExecutedOnce(t *testing.T, n *devnet.Network, id hedera.TransactionID,
 	}
 	var got []string
 	for _, r := range records {
-		if r.Kind == ledger.KindEthereum {
+		if r.Kind == history.KindEthereum {
 			got = append(got, r.Status.String())
 		}
 	}

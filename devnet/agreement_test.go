@@ -23,6 +23,7 @@ import (
 
 	"lockstep/devnet/ledger"
 	"lockstep/devnet/ledger/devaccounts"
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/mirrorrest"
 	"lockstep/devnet/node"
 	"lockstep/internal/hapi"
@@ -43,7 +44,7 @@ type world struct {
 	coin    hedera.ID
 	art     hedera.ID
 	done    int
-	kinds   map[ledger.Kind]int // of what succeeded
+	kinds   map[history.Kind]int // of what succeeded
 }
 
 func newWorld(t *testing.T, seed uint64, fees bool) *world {
@@ -86,7 +87,7 @@ func (w *world) makeToken(body *hapi.TokenCreateTransactionBody) hedera.ID {
 	return rec.Did().Token
 }
 
-func (w *world) must(rec *ledger.Record) {
+func (w *world) must(rec *history.Record) {
 	w.t.Helper()
 	if rec.Status != hapi.ResponseCodeEnum_SUCCESS {
 		w.t.Fatalf("%s: %s", rec.Kind, rec.Status)
@@ -105,7 +106,7 @@ func (w *world) key(i int) *ecdsa.PrivateKey {
 }
 
 // submit signs a body with every party's key, hands it to the node and returns its record.
-func (w *world) submit(payer int, body *hapi.TransactionBody) *ledger.Record {
+func (w *world) submit(payer int, body *hapi.TransactionBody) *history.Record {
 	w.t.Helper()
 	outer, id := w.sign(payer, 3, body)
 	response, err := w.node.Submit(w.t.Context(), &hapi.Transaction{SignedTransactionBytes: outer})
@@ -145,7 +146,7 @@ func (w *world) sign(payer int, to int64, body *hapi.TransactionBody) ([]byte, h
 }
 
 // call has a party send an Ethereum transaction.
-func (w *world) call(from int, to common.Address, value hedera.Tinybar, data []byte) *ledger.Record {
+func (w *world) call(from int, to common.Address, value hedera.Tinybar, data []byte) *history.Record {
 	w.t.Helper()
 	a, _ := w.ledger.Handled().Account(w.parties[from].ID)
 	tx := must.Get(types.SignNewTx(w.key(from), types.LatestSignerForChainID(big.NewInt(ledger.DefaultChainID)), &types.DynamicFeeTx{
@@ -182,7 +183,7 @@ func (w *world) step() {
 	if from == to {
 		entries = nil
 	}
-	var rec *ledger.Record
+	var rec *history.Record
 	switch w.random.IntN(16) {
 	case 10, 11, 12, 13, 14, 15:
 		if rec = w.give(from, n, serial); rec == nil {
@@ -229,7 +230,7 @@ func (w *world) step() {
 
 // give has a party airdrop something, claim, cancel or reject what it can, or send two things in
 // one batch; nil where there is nothing to do.
-func (w *world) give(from int, n, serial int64) *ledger.Record {
+func (w *world) give(from int, n, serial int64) *history.Record {
 	w.t.Helper()
 	to := (from + 1 + w.random.IntN(3)) % 4
 	coins := func(n int64) *hapi.TokenTransferList {
@@ -284,7 +285,7 @@ func (w *world) inner(payer int, list *hapi.TokenTransferList) []byte {
 }
 
 // endAirdrop has the receiver claim one pending airdrop of a sender, or the sender cancel it.
-func (w *world) endAirdrop(from int) *ledger.Record {
+func (w *world) endAirdrop(from int) *history.Record {
 	w.t.Helper()
 	for a := range w.ledger.Handled().Airdrops(w.parties[from].ID, false, w.random.IntN(2) == 0) {
 		id := &hapi.PendingAirdropId{
@@ -448,7 +449,7 @@ type moment struct {
 // snapshots and to other networks with the same state now and then, and holds what nodes,
 // mirror node and EVM say against each other.
 func TestWhoeverIsAskedSaysTheSame(t *testing.T) {
-	kinds := map[ledger.Kind]int{}
+	kinds := map[history.Kind]int{}
 	for seed := range uint64(3) {
 		w := newWorld(t, seed, seed == 2)
 		w.kinds = kinds
@@ -482,8 +483,8 @@ func TestWhoeverIsAskedSaysTheSame(t *testing.T) {
 			t.Errorf("only %d operations succeeded", w.done)
 		}
 	}
-	for _, kind := range []ledger.Kind{
-		ledger.KindTokenAirdrop, ledger.KindTokenClaim, ledger.KindTokenCancel, ledger.KindTokenReject, ledger.KindBatch, ledger.KindEthereum,
+	for _, kind := range []history.Kind{
+		history.KindTokenAirdrop, history.KindTokenClaim, history.KindTokenCancel, history.KindTokenReject, history.KindBatch, history.KindEthereum,
 	} {
 		if kinds[kind] == 0 {
 			t.Errorf("no %s succeeded: %v", kind, kinds)

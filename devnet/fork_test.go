@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/upstream"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -64,7 +64,7 @@ func origin(t *testing.T) *forked {
 }
 
 // deploy makes a contract from its init code.
-func (w *world) deploy(initcode string) *ledger.Record {
+func (w *world) deploy(initcode string) *history.Record {
 	w.t.Helper()
 	rec := w.submit(0, &hapi.TransactionBody{Data: &hapi.TransactionBody_ContractCreateInstance{ContractCreateInstance: &hapi.ContractCreateTransactionBody{
 		InitcodeSource: &hapi.ContractCreateTransactionBody_Initcode{Initcode: common.FromHex(initcode)}, Gas: 300_000,
@@ -74,7 +74,7 @@ func (w *world) deploy(initcode string) *ledger.Record {
 	return rec
 }
 
-func (w *world) add(to common.Address, n int64) *ledger.Record {
+func (w *world) add(to common.Address, n int64) *history.Record {
 	w.t.Helper()
 	rec := w.call(0, to, 0, words("", big.NewInt(n)))
 	w.must(rec)
@@ -227,7 +227,7 @@ func TestForkAtABlock(t *testing.T) {
 func TestForkReadsHistoryThrough(t *testing.T) {
 	first := origin(t)
 	contract := first.deploy(adder).Result.Address
-	transfer := func(w *world) *ledger.Record {
+	transfer := func(w *world) *history.Record {
 		rec := w.call(0, w.coin.LongZero(), 0, words("0xa9059cbb", w.address(1).Big(), big.NewInt(1)))
 		w.must(rec)
 		return rec
@@ -393,7 +393,7 @@ func TestForkAgreesWithItself(t *testing.T) {
 	for name, room := range map[string]int64{"plenty": 0, "one fact": 1} {
 		t.Run(name, func(t *testing.T) {
 			first := origin(t)
-			first.kinds = map[ledger.Kind]int{}
+			first.kinds = map[history.Kind]int{}
 			for range 60 {
 				first.step()
 			}

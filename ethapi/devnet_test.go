@@ -22,6 +22,7 @@ import (
 	"lockstep/devnet/ledger"
 	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/mirrorrest"
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
@@ -94,7 +95,7 @@ func (n *network) sendFor(signer types.Signer, data types.TxData) *types.Transac
 }
 
 // handle brings a transaction of the operator's to consensus; tx is the Ethereum transaction in it, if there is one.
-func (n *network) handle(body *hapi.TransactionBody, tx *eth.Tx) *ledger.Record {
+func (n *network) handle(body *hapi.TransactionBody, tx *eth.Tx) *history.Record {
 	n.t.Helper()
 	n.starts++
 	start := hedera.FromNanos(time.Now().Add(-time.Minute).UnixNano() + n.starts)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/history"
 	"lockstep/internal/hapi"
 	"lockstep/internal/sleep"
 )
@@ -279,7 +279,7 @@ func (h shortFailure) send(ctx context.Context, b *fleet, client *http.Client, o
 var noise = regexp.MustCompile(`^\[Request ID: .*?\] |\d`)
 
 // decisions are the transactions as consensus saw them.
-func (n *network) decisions() []ledger.ConsensusEntry {
+func (n *network) decisions() []history.ConsensusEntry {
 	return n.chain.MirrorView().ConsensusLog(0, math.MaxInt)
 }
 
@@ -321,7 +321,7 @@ func (v verdict) share() float64 {
 }
 
 // judge compares what clients heard with what the network did.
-func judge(log []ledger.ConsensusEntry, sent []*sending) verdict {
+func judge(log []history.ConsensusEntry, sent []*sending) verdict {
 	v := verdict{sent: len(sent), answers: map[string]int{}}
 	times := map[common.Hash]int{}
 	reached := map[common.Address]uint64{}

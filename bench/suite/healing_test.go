@@ -9,7 +9,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/history"
 	"lockstep/e2e/harness"
 	"lockstep/internal/hapi"
 	"lockstep/internal/must"
@@ -59,25 +59,25 @@ func TestFailuresCostNoTransactions(t *testing.T) {
 // The judge sees each thing that must not be.
 func TestJudge(t *testing.T) {
 	hash := func(n byte) common.Hash { return common.Hash{n} }
-	ran := func(nonce uint64) ledger.ConsensusEntry {
-		return ledger.ConsensusEntry{Nonce: nonce, Hash: hash(byte(nonce)), Status: hapi.ResponseCodeEnum_SUCCESS}
+	ran := func(nonce uint64) history.ConsensusEntry {
+		return history.ConsensusEntry{Nonce: nonce, Hash: hash(byte(nonce)), Status: hapi.ResponseCodeEnum_SUCCESS}
 	}
 	told := func(nonce byte, answer string) *sending {
 		return &sending{nonce: uint64(nonce), hash: hash(nonce), answer: answer, refuse: answer == "full"}
 	}
 	for name, test := range map[string]struct {
-		log  []ledger.ConsensusEntry
+		log  []history.ConsensusEntry
 		sent []*sending
 		want verdict
 	}{
-		"all is well":         {[]ledger.ConsensusEntry{ran(0), ran(1)}, []*sending{told(0, gotHash), told(1, gotHash)}, verdict{sent: 2, executed: 2}},
-		"twice":               {[]ledger.ConsensusEntry{ran(0), ran(0)}, []*sending{told(0, gotHash)}, verdict{sent: 1, executed: 1, twice: 1, disorder: 1}},
-		"wrong order":         {[]ledger.ConsensusEntry{ran(1), ran(0)}, []*sending{told(0, gotHash), told(1, gotHash)}, verdict{sent: 2, executed: 2, disorder: 1}},
+		"all is well":         {[]history.ConsensusEntry{ran(0), ran(1)}, []*sending{told(0, gotHash), told(1, gotHash)}, verdict{sent: 2, executed: 2}},
+		"twice":               {[]history.ConsensusEntry{ran(0), ran(0)}, []*sending{told(0, gotHash)}, verdict{sent: 1, executed: 1, twice: 1, disorder: 1}},
+		"wrong order":         {[]history.ConsensusEntry{ran(1), ran(0)}, []*sending{told(0, gotHash), told(1, gotHash)}, verdict{sent: 2, executed: 2, disorder: 1}},
 		"a hash for nothing":  {nil, []*sending{told(0, gotHash)}, verdict{sent: 1, broken: 1}},
-		"told to have failed": {[]ledger.ConsensusEntry{ran(0)}, []*sending{told(0, "no")}, verdict{sent: 1, executed: 1, toldFalse: 1}},
-		"nothing is known":    {[]ledger.ConsensusEntry{ran(0)}, []*sending{told(0, "its outcome is not known yet")}, verdict{sent: 1, executed: 1}},
-		"paid for":            {[]ledger.ConsensusEntry{{Status: hapi.ResponseCodeEnum_WRONG_NONCE}}, []*sending{told(0, "no")}, verdict{sent: 1, paid: 1}},
-		"gone":                {[]ledger.ConsensusEntry{ran(0)}, []*sending{told(0, gotHash), {nonce: 1, hash: hash(1), answer: nothing, gone: true}}, verdict{sent: 2, executed: 1, refused: 1}},
+		"told to have failed": {[]history.ConsensusEntry{ran(0)}, []*sending{told(0, "no")}, verdict{sent: 1, executed: 1, toldFalse: 1}},
+		"nothing is known":    {[]history.ConsensusEntry{ran(0)}, []*sending{told(0, "its outcome is not known yet")}, verdict{sent: 1, executed: 1}},
+		"paid for":            {[]history.ConsensusEntry{{Status: hapi.ResponseCodeEnum_WRONG_NONCE}}, []*sending{told(0, "no")}, verdict{sent: 1, paid: 1}},
+		"gone":                {[]history.ConsensusEntry{ran(0)}, []*sending{told(0, gotHash), {nonce: 1, hash: hash(1), answer: nothing, gone: true}}, verdict{sent: 2, executed: 1, refused: 1}},
 		"no room, and behind": {nil, []*sending{told(0, "full"), told(1, "too high")}, verdict{sent: 2, refused: 2}},
 	} {
 		t.Run(name, func(t *testing.T) {

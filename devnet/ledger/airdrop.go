@@ -3,6 +3,7 @@ package ledger
 import (
 	"slices"
 
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -306,13 +307,13 @@ func (h *handling) tokenClaim(body *hapi.TokenClaimAirdropTransactionBody) heder
 		if h.relation(a.Receiver.Num, t.ID.Num) == nil {
 			h.associate(t, a.Receiver.Num, false)
 			did := h.did()
-			did.Associations = append(did.Associations, Association{t.ID, a.Receiver})
+			did.Associations = append(did.Associations, history.Association{Token: t.ID, Account: a.Receiver})
 		}
 		if status := h.hand(t, a); status != okay {
 			return status
 		}
 	}
-	h.did().sorted()
+	h.did().Sorted()
 	return okay
 }
 

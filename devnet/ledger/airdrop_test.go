@@ -7,6 +7,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/google/go-cmp/cmp"
 
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -384,7 +385,7 @@ func TestAirdropCalls(t *testing.T) {
 	if got := r.code(rec); got != okay {
 		t.Fatalf("airdrop: %s", got)
 	}
-	if len(rec.Children) != 1 || rec.Children[0].Kind != KindTokenAirdrop || len(rec.Children[0].Did().Airdrops) != 4 || len(rec.Result.Logs) != 0 {
+	if len(rec.Children) != 1 || rec.Children[0].Kind != history.KindTokenAirdrop || len(rec.Children[0].Did().Airdrops) != 4 || len(rec.Result.Logs) != 0 {
 		t.Errorf("children %+v, logs %d", rec.Children, len(rec.Result.Logs))
 	}
 	coins := pendingArg{owner.address, other.address, coin.LongZero(), 0}
@@ -402,13 +403,13 @@ func TestAirdropCalls(t *testing.T) {
 		token         hedera.ID
 		signature     string
 		args          []any
-		kind          Kind
+		kind          history.Kind
 		logs          int
 	}{
-		{other, owner, art, "claimAirdropNFT(address,int64)", []any{owner.address, int64(1)}, KindTokenClaim, 1},
-		{owner, other, art, "cancelAirdropNFT(address,int64)", []any{other.address, int64(2)}, KindTokenCancel, 0},
-		{other, owner, art, "rejectTokenNFTs(int64[])", []any{[]int64{1}}, KindTokenReject, 1},
-		{other, owner, coin, "rejectTokenFT()", nil, KindTokenReject, 1},
+		{other, owner, art, "claimAirdropNFT(address,int64)", []any{owner.address, int64(1)}, history.KindTokenClaim, 1},
+		{owner, other, art, "cancelAirdropNFT(address,int64)", []any{other.address, int64(2)}, history.KindTokenCancel, 0},
+		{other, owner, art, "rejectTokenNFTs(int64[])", []any{[]int64{1}}, history.KindTokenReject, 1},
+		{other, owner, coin, "rejectTokenFT()", nil, history.KindTokenReject, 1},
 	} {
 		rec := r.call(tt.from, tt.token.LongZero(), 0, tt.signature, tt.args...)
 		if got := r.code(rec); got != okay || len(rec.Children) != 1 || rec.Children[0].Kind != tt.kind || len(rec.Result.Logs) != tt.logs {

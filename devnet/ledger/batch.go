@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
@@ -104,7 +105,7 @@ func (h *handling) atomicBatch(body *hapi.AtomicBatchTransactionBody) hedera.Sta
 // one before it left. Where one fails, all that the others did is taken back. The records of
 // all of them are entered at once: readers see the batch whole or not at all, since what is
 // not entered yet lies after the time of every view.
-func (l *Ledger) finishBatch(batch *handling) *Record {
+func (l *Ledger) finishBatch(batch *handling) *history.Record {
 	l.store.Lock()
 	batch.settle()
 	l.store.Unlock()
@@ -178,7 +179,7 @@ type moment struct {
 }
 
 func (l *Ledger) moment() moment {
-	return moment{at: l.lastTime, touched: len(l.chain.openTouched), nextNum: l.store.NextNum, files: maps.Clone(l.store.World.Files)}
+	return moment{at: l.lastTime, touched: l.chain.TouchedSoFar(), nextNum: l.store.NextNum, files: maps.Clone(l.store.World.Files)}
 }
 
 // takeBack undoes what was settled since a moment. The last of the inner transactions is the one
@@ -186,9 +187,7 @@ func (l *Ledger) moment() moment {
 func (l *Ledger) takeBack(to moment, inner []*handling) {
 	l.store.Lock()
 	defer l.store.Unlock()
-	touched := l.chain.openTouched
-	rewind(touched[to.touched:], to.at)
-	l.chain.openTouched = touched[:to.touched]
+	l.chain.TakeBack(to.touched, to.at)
 	l.store.NextNum, l.store.World.Files = to.nextNum, to.files
 	for i, h := range inner {
 		r := h.r

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -117,10 +118,10 @@ func TestBatch(t *testing.T) {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	last := rec.Consensus
-	kinds := []Kind{KindCryptoTransfer, KindCryptoTransfer, KindCryptoTransfer, KindFileCreate, KindEthereum}
+	kinds := []history.Kind{history.KindCryptoTransfer, history.KindCryptoTransfer, history.KindCryptoTransfer, history.KindFileCreate, history.KindEthereum}
 	for i, inner := range list {
 		found := s.Handled().RecordsByID(innerID(t, inner))
-		top := slices.DeleteFunc(slices.Clone(found), (*Record).IsChild)
+		top := slices.DeleteFunc(slices.Clone(found), (*history.Record).IsChild)
 		if len(top) != 1 || top[0].Kind != kinds[i] || top[0].Status != okay || top[0].Batch != rec.Consensus || !proto.Equal(top[0].BatchKey, key) {
 			t.Fatalf("%d: %+v", i, top)
 		}

@@ -56,7 +56,7 @@ func (l *Ledger) wake() {
 func (l *Ledger) CloseBlock() {
 	l.handling.Lock()
 	defer l.handling.Unlock()
-	if l.chain.open != nil {
+	if l.chain.Open != nil {
 		l.closeBlock()
 	}
 }
@@ -71,13 +71,13 @@ func (l *Ledger) closeDue() (left time.Duration, any bool) {
 		return 0, false
 	}
 	begin := l.closedAt
-	if open := l.chain.open; open != nil {
+	if open := l.chain.Open; open != nil {
 		begin = l.opened(open)
 	}
 	if left := time.Until(begin.Add(l.pace.interval)); left > 0 {
 		return left, true
 	}
-	if l.chain.open == nil {
+	if l.chain.Open == nil {
 		l.openEmpty()
 	}
 	l.closeBlock()
@@ -90,18 +90,18 @@ func (l *Ledger) openEmpty() {
 	at := l.tick()
 	l.store.Lock()
 	defer l.store.Unlock()
-	l.chain.open = l.chain.newBlock(hedera.FromNanos(at))
+	l.chain.Begin(hedera.FromNanos(at))
 }
 
 // closeBlock publishes the open block. The caller holds handling.
 func (l *Ledger) closeBlock() {
 	l.closedAt = time.Now()
 	l.store.Lock()
-	b := l.chain.closeOpen()
+	b := l.chain.CloseOpen()
 	if b != nil {
 		l.published = b.To.UnixNano()
 		l.newest.Store(l.viewAt(l.published))
-		l.chain.forget()
+		l.chain.Forget()
 	}
 	l.store.Unlock()
 	if b != nil {
@@ -114,27 +114,14 @@ func (l *Ledger) closeBlock() {
 // The caller holds handling.
 func (l *Ledger) env(at int64) blockEnv {
 	begin := hedera.FromNanos(at)
-	if open := l.chain.open; open != nil {
+	if open := l.chain.Open; open != nil {
 		begin = open.From
 	}
-	number := l.chain.nextNumber()
+	number := l.chain.NextNumber()
 	return blockEnv{
-		number: number, time: begin.Seconds, seed: l.chain.seed(),
+		number: number, time: begin.Seconds, seed: l.chain.Seed(),
 		hashes: func(n uint64) common.Hash { return l.blockHash(number, n) },
 	}
-}
-
-// hash is what BLOCKHASH shows of block n in block current: the first 32 bytes, for
-// the last 256 blocks.
-func (c *chain) hash(current int64, n uint64) common.Hash {
-	if n >= uint64(current) || uint64(current)-n > 256 {
-		return common.Hash{}
-	}
-	b := c.number(int64(n))
-	if b == nil {
-		return common.Hash{}
-	}
-	return common.Hash(b.Hash[:32])
 }
 
 // blockHash is hash, of a fork's upstream as well. The caller may read the chain.
@@ -142,7 +129,7 @@ func (l *Ledger) blockHash(current int64, n uint64) common.Hash {
 	if l.isUpstreams(current, n) {
 		return l.store.Fork.BlockHash(int64(n))
 	}
-	return l.chain.hash(current, n)
+	return l.chain.Hash(current, n)
 }
 
 // isUpstreams tells whether BLOCKHASH asks for a block before the fork point.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hedera"
 )
@@ -69,7 +70,7 @@ func (l *Ledger) Now() time.Time { return l.base().Add(time.Duration(l.offset.Lo
 // tick takes the next consensus time. The caller holds handling.
 func (l *Ledger) tick() int64 {
 	at, moved := l.next()
-	if l.chain.open == nil {
+	if l.chain.Open == nil {
 		if l.nextTime.Swap(0) != 0 || l.pace.apart > 0 {
 			l.ahead = 0
 		} else {
@@ -91,7 +92,7 @@ func (l *Ledger) upcoming() int64 {
 // the next block begin, and from there it goes on.
 func (l *Ledger) next() (at, moved int64) {
 	at = l.Now().UnixNano()
-	if l.chain.open == nil {
+	if l.chain.Open == nil {
 		now := at
 		switch next := l.nextTime.Load(); {
 		case next != 0:
@@ -102,7 +103,7 @@ func (l *Ledger) next() (at, moved int64) {
 			if back := now - l.ahead; back > l.lastTime+int64(resting) {
 				at = back
 			}
-			at = max(at, (l.chain.newest().From.Seconds+1)*int64(time.Second)+afterBegin)
+			at = max(at, (l.chain.Newest().From.Seconds+1)*int64(time.Second)+afterBegin)
 		}
 		moved = at - now
 	}
@@ -123,7 +124,7 @@ const resting = time.Minute
 func (p pace) rising() bool { return p.automine || p.interval == 0 }
 
 // over tells whether the open block has ended by a time. The caller holds handling.
-func (l *Ledger) over(open *Block, at int64) bool {
+func (l *Ledger) over(open *history.Block, at int64) bool {
 	return l.pace.interval > 0 && at >= open.From.UnixNano()+int64(l.pace.interval)
 }
 
@@ -180,7 +181,7 @@ func (l *Ledger) nextSecond() int64 {
 	l.handling.Lock()
 	defer l.handling.Unlock()
 	at := l.upcoming()
-	if open := l.chain.open; open != nil && !l.over(open, at) {
+	if open := l.chain.Open; open != nil && !l.over(open, at) {
 		return open.From.Seconds
 	}
 	return at / int64(time.Second)
@@ -225,8 +226,8 @@ func (l *Ledger) SetSeed(seed common.Hash) {
 	defer l.handling.Unlock()
 	l.store.Lock()
 	defer l.store.Unlock()
-	l.chain.chosen = new(state.Hash48)
-	copy(l.chain.chosen[:], seed[:])
+	l.chain.Chosen = new(state.Hash48)
+	copy(l.chain.Chosen[:], seed[:])
 }
 
 // Mine makes blocks without transactions, so many seconds apart; 0: as the clock goes. An open
@@ -239,7 +240,7 @@ func (l *Ledger) MineApart(blocks int, seconds int64) { l.mine(blocks, seconds, 
 func (l *Ledger) mine(blocks int, seconds int64, apart bool) {
 	l.handling.Lock()
 	defer l.handling.Unlock()
-	if l.chain.open != nil && blocks > 0 {
+	if l.chain.Open != nil && blocks > 0 {
 		l.closeBlock()
 		blocks--
 		apart = true
@@ -271,7 +272,7 @@ func (l *Ledger) turnBack(to clockState) {
 }
 
 // opened is when a block was opened, by the machine's clock.
-func (l *Ledger) opened(b *Block) time.Time {
+func (l *Ledger) opened(b *history.Block) time.Time {
 	return b.From.Time().Add(-time.Duration(l.offset.Load()))
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/vm/program"
 
 	"lockstep/devnet/ledger/devaccounts"
+	"lockstep/devnet/ledger/history"
 	"lockstep/internal/hapi"
 )
 
@@ -292,7 +293,7 @@ func TestImpersonation(t *testing.T) {
 	if err := r.Edit(Edit{Address: contract, Balance: &balance}); err != nil {
 		t.Fatal(err)
 	}
-	send := func(from common.Address, nonce uint64) *Record {
+	send := func(from common.Address, nonce uint64) *history.Record {
 		t.Helper()
 		rec, err := r.Impersonate(types.NewTx(dynamic(nonce, &to, 3, 100_000, nil)), from)
 		if err != nil {

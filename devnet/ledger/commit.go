@@ -9,13 +9,14 @@ import (
 	"github.com/ethereum/go-ethereum/core/vm"
 
 	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hedera"
 )
 
 // record notes what ran: the result and the children for what it created. New entities
 // get their numbers here, so that logs and actions can name them.
-func (h *handling) record(r *EVMResult, out outcome) {
+func (h *handling) record(r *history.EVMResult, out outcome) {
 	r.Index = 0 // it has one; place finds which
 	r.Address, r.Output, r.ErrorMessage = out.address, out.output, out.message
 	r.GasUsed, r.GasConsumed = out.gasUsed, out.gasUsed
@@ -55,7 +56,7 @@ func (h *handling) number() {
 }
 
 // recordCreations notes the created contracts and accounts and makes their children.
-func (h *handling) recordCreations(r *EVMResult) {
+func (h *handling) recordCreations(r *history.EVMResult) {
 	for _, a := range h.o.Creations() {
 		if !a.Fresh {
 			h.hollowChild(a)
@@ -66,35 +67,35 @@ func (h *handling) recordCreations(r *EVMResult) {
 		if r.Create && a.Address == r.Address {
 			continue // the transaction itself, not a child of it
 		}
-		h.following = append(h.following, &Record{
-			Kind: KindContractCreate, Status: okay, Entity: id, ContractID: id, EVMAddress: a.Address.Bytes(),
+		h.following = append(h.following, &history.Record{
+			Kind: history.KindContractCreate, Status: okay, Entity: id, ContractID: id, EVMAddress: a.Address.Bytes(),
 		})
 	}
 	for _, a := range h.o.Order {
 		if a.Contract && a.Exists && a.Num != 0 && (a.Fresh || a.Base == nil || int64(a.Nonce) != a.Base.Nonce) {
-			r.Nonces = append(r.Nonces, ContractNonce{Contract: hedera.Entity(a.Num), Nonce: int64(a.Nonce)})
+			r.Nonces = append(r.Nonces, history.ContractNonce{Contract: hedera.Entity(a.Num), Nonce: int64(a.Nonce)})
 		}
 	}
-	slices.SortFunc(r.Nonces, func(a, b ContractNonce) int { return int(a.Contract.Num - b.Contract.Num) })
+	slices.SortFunc(r.Nonces, func(a, b history.ContractNonce) int { return int(a.Contract.Num - b.Contract.Num) })
 }
 
 // hollowChild is the creation of an account by a transfer to its address.
 func (h *handling) hollowChild(a *state.Party) {
 	id := hedera.Entity(a.Num)
-	h.preceding = append(h.preceding, &Record{
-		Kind: KindCryptoCreate, Status: okay, Entity: id, Account: id,
+	h.preceding = append(h.preceding, &history.Record{
+		Kind: history.KindCryptoCreate, Status: okay, Entity: id, Account: id,
 		EVMAddress: a.Address.Bytes(),
 	})
 }
 
-func (h *handling) logs(raw []*types.Log) ([]*Log, *types.Bloom) {
+func (h *handling) logs(raw []*types.Log) ([]*history.Log, *types.Bloom) {
 	if len(raw) == 0 {
 		return nil, nil
 	}
 	bloom := new(types.Bloom)
-	logs := make([]*Log, 0, len(raw))
+	logs := make([]*history.Log, 0, len(raw))
 	for _, l := range raw {
-		logs = append(logs, &Log{
+		logs = append(logs, &history.Log{
 			Address: l.Address, Contract: hedera.Entity(h.o.EntityAt(l.Address)), Topics: l.Topics, Data: l.Data,
 		})
 		bloom.Add(l.Address[:])
@@ -107,26 +108,26 @@ func (h *handling) logs(raw []*types.Log) ([]*Log, *types.Bloom) {
 
 // stateChanges lists the slots that were read or written, by contract and slot.
 // Slots that a rolled back transaction wrote count as read.
-func (h *handling) stateChanges() []StateChange {
-	var changes []StateChange
+func (h *handling) stateChanges() []history.StateChange {
+	var changes []history.StateChange
 	for _, a := range h.o.Order {
 		if len(a.Committed) == 0 || a.Num == 0 {
 			continue
 		}
 		for _, key := range slices.SortedFunc(maps.Keys(a.Committed), common.Hash.Cmp) {
-			c := StateChange{Contract: hedera.Entity(a.Num), Address: a.Address, Slot: key, Read: a.Committed[key]}
+			c := history.StateChange{Contract: hedera.Entity(a.Num), Address: a.Address, Slot: key, Read: a.Committed[key]}
 			if written, ok := a.Storage[key]; ok && written != c.Read {
 				c.Written = &written
 			}
 			changes = append(changes, c)
 		}
 	}
-	slices.SortStableFunc(changes, func(a, b StateChange) int { return int(a.Contract.Num - b.Contract.Num) })
+	slices.SortStableFunc(changes, func(a, b history.StateChange) int { return int(a.Contract.Num - b.Contract.Num) })
 	return changes
 }
 
 // nameAction finds the entities of an action's addresses.
-func (h *handling) nameAction(a *Action, root bool) {
+func (h *handling) nameAction(a *history.Action, root bool) {
 	a.Caller = hedera.Entity(h.o.Get(a.From).Num)
 	if num := h.o.EntityAt(a.To); num != 0 {
 		a.Recipient = hedera.Entity(num)
@@ -134,7 +135,7 @@ func (h *handling) nameAction(a *Action, root bool) {
 		a.Recipient = id
 	}
 	if root {
-		a.CallType, a.Operation = CallTypeCreate, vm.CREATE.String()
+		a.CallType, a.Operation = history.CallTypeCreate, vm.CREATE.String()
 	}
 }
 
@@ -153,9 +154,9 @@ func (h *handling) commit() {
 		h.transfer(a)
 		h.o.Write(a)
 	}
-	h.o.Tables.Commit(h.at, &h.l.chain.openTouched)
+	h.o.Tables.Commit(h.at, &h.l.chain.OpenTouched)
 	h.deductChildren()
-	slices.SortFunc(h.r.Transfers, func(a, b Transfer) int { return int(a.Account.Num - b.Account.Num) })
+	slices.SortFunc(h.r.Transfers, func(a, b history.Transfer) int { return int(a.Account.Num - b.Account.Num) })
 	for _, f := range h.files {
 		h.l.store.World.Files[f.ID.Num] = &f
 	}
@@ -168,7 +169,7 @@ func (h *handling) transfer(a *state.Party) {
 		before = a.Base.Balance
 	}
 	if d := a.Tinybar() - before; d != 0 {
-		h.r.Transfers = append(h.r.Transfers, Transfer{
+		h.r.Transfers = append(h.r.Transfers, history.Transfer{
 			Account: hedera.Entity(a.Num), Amount: d, Approval: slices.Contains(h.approved, a.Num),
 		})
 	}
@@ -245,7 +246,7 @@ func (h *handling) deductChildren() {
 	if len(moved) == 0 {
 		return
 	}
-	var left []Transfer
+	var left []history.Transfer
 	for _, t := range h.r.Transfers {
 		t.Amount -= moved[t.Account.Num]
 		delete(moved, t.Account.Num)
@@ -255,7 +256,7 @@ func (h *handling) deductChildren() {
 	}
 	for num, amount := range moved {
 		if amount != 0 {
-			left = append(left, Transfer{Account: hedera.Entity(num), Amount: -amount})
+			left = append(left, history.Transfer{Account: hedera.Entity(num), Amount: -amount})
 		}
 	}
 	h.r.Transfers = left

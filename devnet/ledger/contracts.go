@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -130,7 +131,7 @@ func (h *handling) contractCall(body *hapi.ContractCallTransactionBody) hedera.S
 // all the same, and costs what an empty one does.
 func (h *handling) abort(body *hapi.ContractCallTransactionBody, to common.Address, status hedera.Status) hedera.Status {
 	h.chargeAborted()
-	r := &EVMResult{
+	r := &history.EVMResult{
 		From: h.sub.Payer, Sender: h.account(h.sub.Payer).Address, To: to.Bytes(), Input: body.GetFunctionParameters(),
 		GasLimit: uint64(body.GetGas()), GasPrice: h.l.gasPrice(), Amount: hedera.Tinybar(body.GetAmount()), SignerNonce: -1,
 		HasResult: true, Refused: true, ErrorMessage: hexStatus(status),
@@ -172,7 +173,7 @@ func (h *handling) evm(msg message) hedera.Status {
 	h.o.Move(collector, payer, hedera.Tinybar(msg.gas-out.gasUsed)*price)
 	h.r.Fee += hedera.Tinybar(out.gasUsed) * price
 
-	r := &EVMResult{
+	r := &history.EVMResult{
 		From: h.sub.Payer, Sender: payer.Address, Create: msg.to == nil, Input: msg.data,
 		GasLimit: msg.gas, GasPrice: price, Amount: msg.value, SignerNonce: -1, HasResult: true,
 	}

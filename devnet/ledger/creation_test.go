@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep/devnet/ledger/devaccounts"
+	"lockstep/devnet/ledger/history"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -30,7 +31,7 @@ func TestCreation(t *testing.T) {
 	if diff := cmp.Diff([]hedera.ID{res.Target}, res.Created); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]ContractNonce{{res.Target, 1}}, res.Nonces); diff != "" {
+	if diff := cmp.Diff([]history.ContractNonce{{Contract: res.Target, Nonce: 1}}, res.Nonces); diff != "" {
 		t.Error(diff)
 	}
 	acct, ok := r.View().Account(res.Target)
@@ -38,7 +39,7 @@ func TestCreation(t *testing.T) {
 		acct.Key.GetContractID().GetContractNum() != 1042 || acct.Contract.Creator != from.id || len(acct.Contract.Initcode) == 0 {
 		t.Errorf("contract %+v", acct)
 	}
-	if len(rec.Children) != 0 || res.Actions[0].CallType != CallTypeCreate || res.Actions[0].Recipient != res.Target {
+	if len(rec.Children) != 0 || res.Actions[0].CallType != history.CallTypeCreate || res.Actions[0].Recipient != res.Target {
 		t.Errorf("children %v, actions %+v", rec.Children, res.Actions)
 	}
 	got, err := r.View().Call(t.Context(), CallRequest{To: &address})
@@ -91,11 +92,11 @@ func TestCollision(t *testing.T) {
 		Push(0).Op(vm.MSTORE).Return(0, 32).Bytes())
 	first := r.ethereum(from, dynamic(1, &factory, 0, 1_000_000, nil))
 	r.want(first, hapi.ResponseCodeEnum_SUCCESS)
-	if len(first.Result.Created) != 1 || len(first.Children) != 1 || first.Children[0].Kind != KindContractCreate ||
+	if len(first.Result.Created) != 1 || len(first.Children) != 1 || first.Children[0].Kind != history.KindContractCreate ||
 		first.Children[0].Consensus.UnixNano() != first.Consensus.UnixNano()+1 {
 		t.Fatalf("first %+v", first.Result)
 	}
-	if diff := cmp.Diff([]ContractNonce{{first.Result.Target, 2}, {first.Result.Created[0], 1}}, first.Result.Nonces); diff != "" {
+	if diff := cmp.Diff([]history.ContractNonce{{Contract: first.Result.Target, Nonce: 2}, {Contract: first.Result.Created[0], Nonce: 1}}, first.Result.Nonces); diff != "" {
 		t.Error(diff)
 	}
 	second := r.ethereum(from, dynamic(2, &factory, 0, 1_000_000, nil))

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -99,7 +100,7 @@ func (h *handling) createdByTransfer(a *state.Party) {
 		return
 	}
 	id := hedera.Entity(a.Num)
-	child := &Record{Kind: KindCryptoCreate, Status: okay, Entity: id, Account: id, Alias: a.Meta.Alias}
+	child := &history.Record{Kind: history.KindCryptoCreate, Status: okay, Entity: id, Account: id, Alias: a.Meta.Alias}
 	if _, longZero := hedera.FromLongZero(a.Address); !longZero {
 		child.EVMAddress = a.Address.Bytes()
 	}

@@ -68,11 +68,9 @@ func (l *Ledger) gasPrice() hedera.Tinybar { return hedera.Tinybar(l.price.Load(
 func (l *Ledger) enterEdit(h *handling) {
 	l.store.Lock()
 	defer l.store.Unlock()
-	if l.chain.open == nil {
-		l.chain.open = l.chain.newBlock(h.r.Consensus)
-	}
+	l.chain.Begin(h.r.Consensus)
 	h.commit()
-	l.chain.open.To = h.r.Consensus
+	l.chain.Open.To = h.r.Consensus
 }
 
 func (h *handling) edit(e Edit) error {

@@ -15,6 +15,7 @@ import (
 	"github.com/holiman/uint256"
 
 	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
@@ -115,7 +116,7 @@ type outcome struct {
 	revert  []byte // raw revert data
 	gasUsed uint64
 	address common.Address // called or created
-	actions []Action
+	actions []history.Action
 	logs    []*types.Log
 }
 
@@ -169,7 +170,7 @@ type execution struct {
 
 	precompiles vm.PrecompiledContracts
 	frames      []frame // open frames, outermost first
-	actions     []Action
+	actions     []history.Action
 	payload     int           // bytes kept in actions
 	halt        hedera.Status // why the innermost failing frame halted; 0 for the EVM's own reason
 	poison      hedera.Status // fails the whole transaction at the end, if it would have worked

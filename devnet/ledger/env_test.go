@@ -11,6 +11,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/vm/program"
 
 	"lockstep/devnet/ledger/devaccounts"
+	"lockstep/devnet/ledger/history"
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -25,34 +26,34 @@ func TestEnvironment(t *testing.T) {
 	tests := []struct {
 		name string
 		code *program.Program
-		want func(r *rig, rec *Record) common.Hash
+		want func(r *rig, rec *history.Record) common.Hash
 	}{
-		{"CHAINID", program.New().Op(vm.CHAINID), func(*rig, *Record) common.Hash { return number(testChain) }},
-		{"BASEFEE", program.New().Op(vm.BASEFEE), func(*rig, *Record) common.Hash { return number(0) }},
-		{"BLOBBASEFEE", program.New().Op(vm.BLOBBASEFEE), func(*rig, *Record) common.Hash { return number(1) }},
-		{"BLOBHASH", program.New().Push(0).Op(vm.BLOBHASH), func(*rig, *Record) common.Hash { return number(0) }},
-		{"COINBASE", program.New().Op(vm.COINBASE), func(*rig, *Record) common.Hash { return number(98) }},
-		{"GASLIMIT", program.New().Op(vm.GASLIMIT), func(*rig, *Record) common.Hash { return number(gas) }},
-		{"GASPRICE", program.New().Op(vm.GASPRICE), func(*rig, *Record) common.Hash { return number(int64(price)) }},
-		{"NUMBER", program.New().Op(vm.NUMBER), func(_ *rig, rec *Record) common.Hash { return number(rec.Block) }},
-		{"TIMESTAMP", program.New().Op(vm.TIMESTAMP), func(_ *rig, rec *Record) common.Hash { return number(rec.Consensus.Seconds) }},
-		{"CALLVALUE", program.New().Op(vm.CALLVALUE), func(*rig, *Record) common.Hash { return number(value) }},
-		{"SELFBALANCE", program.New().Op(vm.SELFBALANCE), func(*rig, *Record) common.Hash { return number(value) }},
-		{"ORIGIN", program.New().Op(vm.ORIGIN), func(*rig, *Record) common.Hash { return common.BytesToHash(from.address[:]) }},
-		{"CALLER", program.New().Op(vm.CALLER), func(*rig, *Record) common.Hash { return common.BytesToHash(from.address[:]) }},
-		{"BALANCE of an alias", program.New().Push(other.address).Op(vm.BALANCE), func(*rig, *Record) common.Hash { return number(int64(devaccounts.RichBalance)) }},
-		{"BALANCE of its number", program.New().Push(int(other.id.Num)).Op(vm.BALANCE), func(*rig, *Record) common.Hash { return number(int64(devaccounts.RichBalance)) }},
-		{"BALANCE of the treasury", program.New().Push(2).Op(vm.BALANCE), func(*rig, *Record) common.Hash { return number(0) }},
-		{"BALANCE of nobody", program.New().Push(99_999).Op(vm.BALANCE), func(*rig, *Record) common.Hash { return number(0) }},
-		{"EXTCODESIZE of the token service", program.New().Push(0x167).Op(vm.EXTCODESIZE), func(*rig, *Record) common.Hash { return number(0) }},
-		{"EXTCODEHASH of an account", program.New().Push(other.address).Op(vm.EXTCODEHASH), func(*rig, *Record) common.Hash { return types.EmptyCodeHash }},
-		{"EXTCODEHASH of nobody", program.New().Push(99_999).Op(vm.EXTCODEHASH), func(*rig, *Record) common.Hash { return common.Hash{} }},
-		{"BLOCKHASH", program.New().Push(1).Op(vm.NUMBER, vm.SUB, vm.BLOCKHASH), func(r *rig, rec *Record) common.Hash {
+		{"CHAINID", program.New().Op(vm.CHAINID), func(*rig, *history.Record) common.Hash { return number(testChain) }},
+		{"BASEFEE", program.New().Op(vm.BASEFEE), func(*rig, *history.Record) common.Hash { return number(0) }},
+		{"BLOBBASEFEE", program.New().Op(vm.BLOBBASEFEE), func(*rig, *history.Record) common.Hash { return number(1) }},
+		{"BLOBHASH", program.New().Push(0).Op(vm.BLOBHASH), func(*rig, *history.Record) common.Hash { return number(0) }},
+		{"COINBASE", program.New().Op(vm.COINBASE), func(*rig, *history.Record) common.Hash { return number(98) }},
+		{"GASLIMIT", program.New().Op(vm.GASLIMIT), func(*rig, *history.Record) common.Hash { return number(gas) }},
+		{"GASPRICE", program.New().Op(vm.GASPRICE), func(*rig, *history.Record) common.Hash { return number(int64(price)) }},
+		{"NUMBER", program.New().Op(vm.NUMBER), func(_ *rig, rec *history.Record) common.Hash { return number(rec.Block) }},
+		{"TIMESTAMP", program.New().Op(vm.TIMESTAMP), func(_ *rig, rec *history.Record) common.Hash { return number(rec.Consensus.Seconds) }},
+		{"CALLVALUE", program.New().Op(vm.CALLVALUE), func(*rig, *history.Record) common.Hash { return number(value) }},
+		{"SELFBALANCE", program.New().Op(vm.SELFBALANCE), func(*rig, *history.Record) common.Hash { return number(value) }},
+		{"ORIGIN", program.New().Op(vm.ORIGIN), func(*rig, *history.Record) common.Hash { return common.BytesToHash(from.address[:]) }},
+		{"CALLER", program.New().Op(vm.CALLER), func(*rig, *history.Record) common.Hash { return common.BytesToHash(from.address[:]) }},
+		{"BALANCE of an alias", program.New().Push(other.address).Op(vm.BALANCE), func(*rig, *history.Record) common.Hash { return number(int64(devaccounts.RichBalance)) }},
+		{"BALANCE of its number", program.New().Push(int(other.id.Num)).Op(vm.BALANCE), func(*rig, *history.Record) common.Hash { return number(int64(devaccounts.RichBalance)) }},
+		{"BALANCE of the treasury", program.New().Push(2).Op(vm.BALANCE), func(*rig, *history.Record) common.Hash { return number(0) }},
+		{"BALANCE of nobody", program.New().Push(99_999).Op(vm.BALANCE), func(*rig, *history.Record) common.Hash { return number(0) }},
+		{"EXTCODESIZE of the token service", program.New().Push(0x167).Op(vm.EXTCODESIZE), func(*rig, *history.Record) common.Hash { return number(0) }},
+		{"EXTCODEHASH of an account", program.New().Push(other.address).Op(vm.EXTCODEHASH), func(*rig, *history.Record) common.Hash { return types.EmptyCodeHash }},
+		{"EXTCODEHASH of nobody", program.New().Push(99_999).Op(vm.EXTCODEHASH), func(*rig, *history.Record) common.Hash { return common.Hash{} }},
+		{"BLOCKHASH", program.New().Push(1).Op(vm.NUMBER, vm.SUB, vm.BLOCKHASH), func(r *rig, rec *history.Record) common.Hash {
 			b, _ := r.View().BlockByNumber(rec.Block - 1)
 			return common.Hash(b.Hash[:32])
 		}},
-		{"BLOCKHASH of this block", program.New().Op(vm.NUMBER, vm.BLOCKHASH), func(*rig, *Record) common.Hash { return common.Hash{} }},
-		{"transient storage", program.New().Tstore(1, 7).Push(1).Op(vm.TLOAD), func(*rig, *Record) common.Hash { return number(7) }},
+		{"BLOCKHASH of this block", program.New().Op(vm.NUMBER, vm.BLOCKHASH), func(*rig, *history.Record) common.Hash { return common.Hash{} }},
+		{"transient storage", program.New().Tstore(1, 7).Push(1).Op(vm.TLOAD), func(*rig, *history.Record) common.Hash { return number(7) }},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -77,14 +78,14 @@ func TestRandomness(t *testing.T) {
 	seen := map[common.Hash]bool{}
 	random := hedera.Entity(numRandom).LongZero()
 	for i := range uint64(6) {
-		want := r.chain.seed()
+		want := r.chain.Seed()
 		rec := r.ethereum(from, dynamic(2*i+1, &contract, 0, 100_000, nil))
 		got := common.BytesToHash(rec.Result.Output)
 		if got != common.Hash(want[:32]) || i > 2 && seen[got] {
 			t.Errorf("round %d: %s", i, got)
 		}
 		seen[got] = true
-		want = r.chain.seed()
+		want = r.chain.Seed()
 		rec = r.ethereum(from, dynamic(2*i+2, &random, 0, 100_000, selector))
 		r.want(rec, hapi.ResponseCodeEnum_SUCCESS)
 		if !bytes.Equal(rec.Result.Output, want[:32]) {

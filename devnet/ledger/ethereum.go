@@ -9,6 +9,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
@@ -308,9 +309,9 @@ func (h *handling) chargeAborted() {
 }
 
 // result is what every outcome of an Ethereum transaction has in common.
-func (e *ethereumCall) result() *EVMResult {
+func (e *ethereumCall) result() *history.EVMResult {
 	tx := e.tx
-	r := &EVMResult{
+	r := &history.EVMResult{
 		Sender: tx.From(), Create: tx.To() == nil, Input: tx.Data(), GasLimit: tx.Gas(),
 		GasPrice: e.l.gasPrice(), Raw: tx.Raw(), SignerNonce: -1, Index: -1, HasResult: true,
 		Authorizations: tx.AuthorizationList(),

@@ -14,6 +14,7 @@ import (
 
 	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/history"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -245,7 +246,7 @@ func TestHollowAccount(t *testing.T) {
 	if !ok || !acct.IsHollow() || acct.ID.Num != 1042 || acct.Balance != 10*hedera.Hbar || acct.MaxAutoAssociations != -1 {
 		t.Fatalf("account %+v", acct)
 	}
-	if child.Kind != KindCryptoCreate || child.Account != acct.ID || child.ID.Nonce != 1 ||
+	if child.Kind != history.KindCryptoCreate || child.Account != acct.ID || child.ID.Nonce != 1 ||
 		child.Parent != rec.Consensus || rec.Consensus.UnixNano()-child.Consensus.UnixNano() != 1 {
 		t.Errorf("child %+v", child)
 	}
@@ -261,7 +262,7 @@ func TestHollowAccount(t *testing.T) {
 		!bytes.Equal(acct.Key.GetECDSASecp256K1(), want.GetECDSASecp256K1()) || acct.Nonce != 1 {
 		t.Errorf("completed %+v", acct)
 	}
-	if len(rec.Children) != 1 || rec.Children[0].Kind != KindCryptoUpdate {
+	if len(rec.Children) != 1 || rec.Children[0].Kind != history.KindCryptoUpdate {
 		t.Errorf("children %+v", rec.Children)
 	}
 	// It was hollow when it was: history keeps that.
@@ -391,7 +392,7 @@ func TestStaticWrite(t *testing.T) {
 	rec := r.ethereum(from, dynamic(2, &caller, 0, 300_000, nil))
 	r.want(rec, hapi.ResponseCodeEnum_SUCCESS)
 	inner := rec.Result.Actions[1]
-	if common.BytesToHash(rec.Result.Output) != (common.Hash{}) || inner.ResultType != ResultError ||
+	if common.BytesToHash(rec.Result.Output) != (common.Hash{}) || inner.ResultType != history.ResultError ||
 		string(inner.Result) != "ILLEGAL_STATE_CHANGE" || inner.Operation != "STATICCALL" || inner.Depth != 1 {
 		t.Errorf("inner %+v", inner)
 	}

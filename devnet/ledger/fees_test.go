@@ -7,6 +7,7 @@ import (
 
 	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -16,7 +17,7 @@ import (
 func cents(hundredths int64) hedera.Tinybar { return hedera.Tinybar(hundredths * 1_000_000 / 12) }
 
 // offering submits a transaction with an offer of its own.
-func (r *rig) offering(payer party, offer hedera.Tinybar, body *hapi.TransactionBody) *Record {
+func (r *rig) offering(payer party, offer hedera.Tinybar, body *hapi.TransactionBody) *history.Record {
 	r.t.Helper()
 	r.start++
 	sub := r.submission(hedera.TransactionID{Payer: payer.id, ValidStart: hedera.Timestamp{Seconds: 1_700_000_000, Nanos: r.start}}, body, payer.key)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"lockstep/devnet/ledger/facts"
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hedera"
 )
@@ -12,7 +13,7 @@ import (
 // ForkPoint is where a ledger leaves the history of its upstream.
 type ForkPoint struct {
 	Upstream state.Upstream
-	Block    Block // the newest one of the upstream that the fork has; its records stay there
+	Block    history.Block // the newest one of the upstream that the fork has; its records stay there
 	Rate     ExchangeRate
 	GasPrice hedera.Tinybar
 
@@ -68,7 +69,7 @@ func (l *Ledger) rehearse(sub *Submission, r *facts.Rehearsal[state.FactKey]) {
 }
 
 // genesisBlock is the fork point as the ledger's first block.
-func (p *ForkPoint) genesisBlock() *Block {
+func (p *ForkPoint) genesisBlock() *history.Block {
 	b := p.Block
 	b.Records = nil
 	return &b

@@ -9,6 +9,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/tracing"
 	"github.com/ethereum/go-ethereum/core/vm"
 
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -194,9 +195,9 @@ func (lazyCreation) RequiredGas([]byte) uint64 { return lazyCreationGas }
 
 func (lazyCreation) Run([]byte) ([]byte, error) { return nil, nil }
 
-func (x *execution) newAction(depth int, op vm.OpCode, from, to common.Address, input []byte, gas uint64, value *big.Int) Action {
-	a := Action{
-		CallType: CallTypeCall, Operation: op.String(), Depth: depth,
+func (x *execution) newAction(depth int, op vm.OpCode, from, to common.Address, input []byte, gas uint64, value *big.Int) history.Action {
+	a := history.Action{
+		CallType: history.CallTypeCall, Operation: op.String(), Depth: depth,
 		From: from, To: to, Gas: gas, Input: append([]byte(nil), input...),
 		CallerIsCode: depth > 0,
 	}
@@ -205,11 +206,11 @@ func (x *execution) newAction(depth int, op vm.OpCode, from, to common.Address, 
 	}
 	switch {
 	case op == vm.CREATE || op == vm.CREATE2:
-		a.CallType, a.RecipientCode = CallTypeCreate, true
+		a.CallType, a.RecipientCode = history.CallTypeCreate, true
 	case state.IsSystem(to):
-		a.CallType = CallTypeSystem
+		a.CallType = history.CallTypeSystem
 		if to.Big().Cmp(big.NewInt(10)) <= 0 {
-			a.CallType = CallTypePrecompile
+			a.CallType = history.CallTypePrecompile
 		}
 	default:
 		a.RecipientCode = x.o.Get(to).Contract
@@ -217,15 +218,15 @@ func (x *execution) newAction(depth int, op vm.OpCode, from, to common.Address, 
 	return a
 }
 
-func (x *execution) endAction(a *Action, output []byte, gasUsed uint64, err error) {
+func (x *execution) endAction(a *history.Action, output []byte, gasUsed uint64, err error) {
 	a.GasUsed = gasUsed
 	switch {
 	case err == nil:
-		a.ResultType = ResultOutput
+		a.ResultType = history.ResultOutput
 	case errors.Is(err, vm.ErrExecutionReverted):
-		a.ResultType = ResultRevert
+		a.ResultType = history.ResultRevert
 	default:
-		a.ResultType = ResultError
+		a.ResultType = history.ResultError
 		_, name := haltStatus(err)
 		if x.halt != 0 {
 			name = x.halt.String()

@@ -72,10 +72,10 @@ func (l *Ledger) genesis(now time.Time) error {
 
 	l.lastTime, l.closedAt = at, now
 	if l.fork != nil {
-		l.published = l.chain.begin(l.fork.genesisBlock()).To.UnixNano()
+		l.published = l.chain.Adopt(l.fork.genesisBlock()).To.UnixNano()
 	} else {
-		l.chain.open = &Block{From: hedera.FromNanos(at), To: hedera.FromNanos(at)}
-		l.published = l.chain.closeOpen().To.UnixNano()
+		l.chain.Begin(hedera.FromNanos(at))
+		l.published = l.chain.CloseOpen().To.UnixNano()
 	}
 	l.newest.Store(l.viewAt(l.published))
 	return nil
@@ -145,6 +145,17 @@ func genesisDescription(at int64, address common.Address, alias []byte, key *hap
 		Expires:         hedera.Timestamp{Seconds: created.Seconds + genesisRenewal, Nanos: created.Nanos},
 		AutoRenewPeriod: genesisRenewal, StakedNode: -1,
 	}
+}
+
+// NodeInfo is a consensus node as the address book shows it.
+type NodeInfo struct {
+	NodeID  int64
+	Account hedera.ID
+	Host    string // IPv4 address
+	Port    int
+
+	TLSPort  int    // of the same services in TLS; 0: none
+	CertHash string // hexadecimal SHA-384 of the certificate in PEM form; empty without TLS
 }
 
 // addressBook lists the consensus nodes. Their endpoints are entered by SetNodes,

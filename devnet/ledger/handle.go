@@ -7,6 +7,7 @@ import (
 
 	"lockstep/devnet/ledger/facts"
 	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
@@ -33,7 +34,7 @@ type Submission struct {
 
 // Handle brings a transaction to consensus: it gets the next consensus time, takes
 // effect or fails, and leaves a record either way.
-func (l *Ledger) Handle(sub *Submission) *Record {
+func (l *Ledger) Handle(sub *Submission) *history.Record {
 	l.handling.Lock()
 	defer l.handling.Unlock()
 	if tx := sub.Ethereum; tx != nil && l.cfg.Deterministic {
@@ -56,7 +57,7 @@ type work struct {
 	*state.Overlay
 	id       hedera.TransactionID // of the transaction; zero in a simulation
 	ready    []int64              // schedules that may have all their signatures now
-	children []*Record            // of what contracts asked for, reverted ones included
+	children []*history.Record    // of what contracts asked for, reverted ones included
 }
 
 func newWork(store *state.Store, asOf int64, shared bool) *work {
@@ -69,16 +70,16 @@ type handling struct {
 	sub *Submission
 	at  int64 // consensus time, ns
 	o   *work
-	r   *Record
+	r   *history.Record
 
-	preceding []*Record // children without times yet
-	following []*Record
+	preceding []*history.Record // children without times yet
+	following []*history.Record
 	files     []state.File // new versions of files
 	dataFile  hedera.ID    // where the call data of an Ethereum transaction was; zero for in it
 
-	approved []int64  // accounts whose hbar was spent from an allowance
-	child    bool     // one that a contract asked for
-	failure  *Effects // what the record tells although the transaction failed
+	approved []int64          // accounts whose hbar was spent from an allowance
+	child    bool             // one that a contract asked for
+	failure  *history.Effects // what the record tells although the transaction failed
 
 	batch []*Submission // inner transactions, which are still to be handled
 
@@ -88,7 +89,7 @@ type handling struct {
 
 func (l *Ledger) begin(sub *Submission) *handling {
 	at := l.tick()
-	if open := l.chain.open; open != nil && l.over(open, at) {
+	if open := l.chain.Open; open != nil && l.over(open, at) {
 		l.closeBlock()
 	}
 	return l.handle(sub, at)
@@ -100,11 +101,11 @@ func (l *Ledger) handle(sub *Submission, at int64) *handling {
 	o.id = sub.ID
 	return &handling{
 		l: l, sub: sub, at: at, o: o,
-		r: &Record{
+		r: &history.Record{
 			Consensus: hedera.FromNanos(at), ID: sub.ID, Hash: sub.Hash, Node: sub.Node,
 			Memo: body.GetMemo(), MaxFee: hedera.Tinybar(body.GetTransactionFee()),
 			ValidDuration: body.GetTransactionValidDuration().GetSeconds(),
-			Seed:          l.chain.seed(),
+			Seed:          l.chain.Seed(),
 		},
 	}
 }
@@ -177,14 +178,14 @@ func (h *handling) reset() {
 	h.o.id = h.sub.ID
 	h.preceding, h.following, h.files = nil, nil, nil
 	r := h.r
-	h.r = &Record{
+	h.r = &history.Record{
 		Consensus: r.Consensus, ID: r.ID, Hash: r.Hash, Node: r.Node, Kind: r.Kind,
 		Memo: r.Memo, MaxFee: r.MaxFee, ValidDuration: r.ValidDuration, Seed: r.Seed,
 	}
 }
 
 // duplicate tells whether a transaction with this id was handled already.
-func (h *handling) duplicate() bool { return len(h.l.chain.byID[h.sub.ID]) > 0 }
+func (h *handling) duplicate() bool { return len(h.l.chain.Named(h.sub.ID)) > 0 }
 
 // completePayer gives a hollow payer the key it signed with.
 func (h *handling) completePayer() hedera.Status {
@@ -208,8 +209,8 @@ func (h *handling) complete(a *state.Party, public []byte) {
 	m := *a.CurrentMeta()
 	m.Key = hapikey.Secp256k1(public)
 	h.o.PutMeta(a, &m)
-	h.preceding = append(h.preceding, &Record{
-		Kind: KindCryptoUpdate, Status: hapi.ResponseCodeEnum_SUCCESS, Entity: hedera.Entity(a.Num),
+	h.preceding = append(h.preceding, &history.Record{
+		Kind: history.KindCryptoUpdate, Status: hapi.ResponseCodeEnum_SUCCESS, Entity: hedera.Entity(a.Num),
 		Account: hedera.Entity(a.Num), EVMAddress: a.Address.Bytes(),
 	})
 }
@@ -244,7 +245,7 @@ func (h *handling) signedBy(a *state.Party) bool {
 
 // finish commits the overlay, gives the records their places and publishes the
 // block when it is complete.
-func (l *Ledger) finish(h *handling) *Record {
+func (l *Ledger) finish(h *handling) *history.Record {
 	l.enter(h)
 	l.executeReady(h)
 	l.entered()
@@ -271,10 +272,9 @@ func (h *handling) settle() {
 func (l *Ledger) list(h *handling) {
 	r := h.r
 	records := h.records()
-	l.place(r)
-	l.chain.enter(records, h.sub.Size)
+	l.chain.Enter(records, h.sub.Size)
 	if tx := h.sub.Ethereum; tx != nil {
-		l.order.add(ConsensusEntry{
+		l.order.Add(history.ConsensusEntry{
 			Sender: tx.From(), Nonce: tx.Nonce(), Hash: tx.Hash(),
 			Node: r.Node, Status: r.Status, Time: r.Consensus,
 		})
@@ -283,9 +283,9 @@ func (l *Ledger) list(h *handling) {
 
 // records puts the transaction and its children in consensus order and fills what
 // children share with their parent.
-func (h *handling) records() []*Record {
+func (h *handling) records() []*history.Record {
 	r := h.r
-	all := make([]*Record, 0, 1+len(h.preceding)+len(h.following))
+	all := make([]*history.Record, 0, 1+len(h.preceding)+len(h.following))
 	all = append(append(append(all, h.preceding...), r), h.following...)
 	if len(all) == 1 {
 		return all
@@ -312,21 +312,10 @@ func childHash(parent state.Hash48, nonce int32) state.Hash48 {
 	return sha512.Sum384(append(parent[:], fixed[:]...))
 }
 
-// place numbers the EVM result and its logs within the open block.
-func (l *Ledger) place(r *Record) {
-	if r.Result != nil && r.Result.Index < 0 {
-		return
+// did returns the effects of the transaction to add to.
+func (h *handling) did() *history.Effects {
+	if h.r.Effects == nil {
+		h.r.Effects = &history.Effects{}
 	}
-	results, logs := 0, 0
-	if open := l.chain.open; open != nil {
-		results, logs = open.results, open.logs
-	}
-	if r.Result != nil {
-		r.Result.Index = results
-	} else if r.Effects != nil {
-		r.Effects.Index = results
-	}
-	for i, log := range r.Logs() {
-		log.Index = logs + i
-	}
+	return h.r.Effects
 }

@@ -15,6 +15,7 @@ import (
 
 	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/history"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -284,7 +285,7 @@ func TestCallDataInFile(t *testing.T) {
 		r.want(rec, okay)
 		return &hapi.FileID{FileNum: rec.File.Num}
 	}
-	send := func(file *hapi.FileID) *Record {
+	send := func(file *hapi.FileID) *history.Record {
 		// What is signed has the data; what is sent has not.
 		full := dynamic(0, nil, 0, 1_000_000, init)
 		body := ethereumBody(t, from, full, 0).GetEthereumTransaction()
@@ -342,11 +343,11 @@ func TestContractsByHAPI(t *testing.T) {
 	if got := devaccounts.RichBalance - r.balance(payer.address); got != hedera.Tinybar(rec.Result.GasUsed)*price+77 || rec.Fee != got-77 {
 		t.Errorf("paid %d for %d gas", got, rec.Result.GasUsed)
 	}
-	if root := rec.Result.Actions[0]; root.CallType != CallTypeCreate || root.From != payer.address || root.To != a.Address || root.Value != 77 {
+	if root := rec.Result.Actions[0]; root.CallType != history.CallTypeCreate || root.From != payer.address || root.To != a.Address || root.Value != 77 {
 		t.Errorf("action %+v", root)
 	}
 
-	call := func(target *hapi.ContractID, gas, amount int64) *Record {
+	call := func(target *hapi.ContractID, gas, amount int64) *history.Record {
 		return r.submit(payer.id, bodyOf(&hapi.ContractCallTransactionBody{ContractID: target, Gas: gas, Amount: amount}), payer.key)
 	}
 	rec = call(id.ContractID(), 100_000, 0)
@@ -402,7 +403,7 @@ func TestPanicIsContained(t *testing.T) {
 	sub.Signatures = nil // no node lets this through
 	rec := r.Handle(sub)
 	r.want(rec, hapi.ResponseCodeEnum_FAIL_INVALID)
-	if rec.Kind != KindCryptoTransfer || len(rec.Transfers) != 0 || r.balance(hollow.address) != 5 {
+	if rec.Kind != history.KindCryptoTransfer || len(rec.Transfers) != 0 || r.balance(hollow.address) != 5 {
 		t.Errorf("record %+v", rec)
 	}
 	r.want(r.submit(payer.id, amounts(payer.id.AccountID(), -5, a.ID.AccountID(), 5), payer.key), okay)

@@ -9,6 +9,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/sysabi"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -20,11 +21,11 @@ var accountAddress = hedera.Entity(numAccountService).LongZero()
 func TestHbarAllowances(t *testing.T) {
 	r := newRig(t, Config{})
 	owner, spender, stranger := dev(t, 0), dev(t, 1), fresh(t, 7)
-	word := func(rec *Record, i int) int64 {
+	word := func(rec *history.Record, i int) int64 {
 		return new(big.Int).SetBytes(rec.Result.Output[32*i : 32*i+32]).Int64()
 	}
 	rec := r.call(owner, accountAddress, 0, "hbarApprove(address,address,int256)", owner.address, spender.address, big.NewInt(500))
-	if got := r.code(rec); got != okay || len(rec.Children) != 1 || rec.Children[0].Kind != KindCryptoApprove {
+	if got := r.code(rec); got != okay || len(rec.Children) != 1 || rec.Children[0].Kind != history.KindCryptoApprove {
 		t.Errorf("approve: %s, children %+v", got, rec.Children)
 	}
 	rec = r.call(spender, accountAddress, 0, "hbarAllowance(address,address)", owner.address, spender.address)
@@ -101,7 +102,7 @@ func TestUnlimitedAssociations(t *testing.T) {
 	owner, other := dev(t, 0), dev(t, 1)
 	const signature = "setUnlimitedAutomaticAssociations(bool)"
 	rec := r.call(owner, owner.address, 0, signature, true)
-	if got := r.code(rec); got != okay || len(rec.Children) != 1 || rec.Children[0].Kind != KindCryptoUpdate {
+	if got := r.code(rec); got != okay || len(rec.Children) != 1 || rec.Children[0].Kind != history.KindCryptoUpdate {
 		t.Errorf("%s, children %+v", got, rec.Children)
 	}
 	if got := r.code(r.call(other, owner.address, 0, signature, false)); got != hapi.ResponseCodeEnum_INVALID_FULL_PREFIX_SIGNATURE_FOR_PRECOMPILE {

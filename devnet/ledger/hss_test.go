@@ -12,6 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/vm/program"
 	"github.com/ethereum/go-ethereum/crypto"
 
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/devnet/ledger/sysabi"
 	"lockstep/internal/hapi"
@@ -35,7 +36,7 @@ func forwarder(target common.Address) []byte {
 }
 
 // scheduled is the schedule that a call returned.
-func (r *rig) scheduled(rec *Record) hedera.ID {
+func (r *rig) scheduled(rec *history.Record) hedera.ID {
 	r.t.Helper()
 	if got := r.code(rec); got != okay {
 		r.t.Fatalf("code %s", got)
@@ -56,7 +57,7 @@ func TestContractSchedulesACall(t *testing.T) {
 		contract, r.later(time.Hour), big.NewInt(100_000), uint64(0), []byte{})
 	id := r.scheduled(rec)
 	s, ok := r.View().Schedule(id)
-	if !ok || s.Payer != r.entity(contract) || !s.WaitForExpiry || len(s.Signatories) != 1 || len(rec.Children) != 1 || rec.Children[0].Kind != KindScheduleCreate {
+	if !ok || s.Payer != r.entity(contract) || !s.WaitForExpiry || len(s.Signatories) != 1 || len(rec.Children) != 1 || rec.Children[0].Kind != history.KindScheduleCreate {
 		t.Fatalf("schedule %+v, children %v", s, rec.Children)
 	}
 	before := r.balance(contract)
@@ -117,7 +118,7 @@ func TestScheduleServiceAnswers(t *testing.T) {
 	huge, none := new(big.Int).Lsh(big.NewInt(1), 200), common.HexToAddress("0xabcdef0000000000000000000000000000000001")
 	for _, tt := range []struct {
 		name string
-		rec  *Record
+		rec  *history.Record
 		want hedera.Status
 	}{
 		{"in the past", r.call(from, contract, 0, call, contract, r.later(-time.Hour), big.NewInt(100_000), uint64(0), []byte{}), hapi.ResponseCodeEnum_SCHEDULE_EXPIRATION_TIME_MUST_BE_HIGHER_THAN_CONSENSUS_TIME},
@@ -311,7 +312,7 @@ func TestContractSchedulesAToken(t *testing.T) {
 	}
 	s, _ = r.View().Schedule(id)
 	done, ok := r.View().RecordAt(s.Executed)
-	if !ok || done.Status != okay || done.Kind != KindTokenCreate {
+	if !ok || done.Status != okay || done.Kind != history.KindTokenCreate {
 		t.Fatalf("schedule %+v, record %+v", s, done)
 	}
 	if made, _ := r.View().Token(done.Did().Token); made.Supply != 500 || made.Treasury != treasury.id || made.MaxSupply != 900 || made.Keys.Supply == nil {

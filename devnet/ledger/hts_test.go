@@ -12,6 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/vm"
 	"github.com/ethereum/go-ethereum/core/vm/program"
 
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/sysabi"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -176,7 +177,7 @@ const scheduleSelectors = `
 `
 
 // call has an account call an address with arguments encoded by another's encoder.
-func (r *rig) call(from party, to common.Address, value hedera.Tinybar, signature string, args ...any) *Record {
+func (r *rig) call(from party, to common.Address, value hedera.Tinybar, signature string, args ...any) *history.Record {
 	r.t.Helper()
 	a, _ := r.Handled().AccountByAddress(from.address)
 	return r.ethereum(from, dynamic(uint64(a.Nonce), &to, value, 3_000_000, packed(r.t, signature, args...)))
@@ -206,7 +207,7 @@ func packed(t testing.TB, signature string, args ...any) []byte {
 var serviceAddress = hedera.Entity(numTokenService).LongZero()
 
 // code is the response code that a direct call returned.
-func (r *rig) code(rec *Record) hedera.Status {
+func (r *rig) code(rec *history.Record) hedera.Status {
 	r.t.Helper()
 	r.want(rec, okay)
 	if len(rec.Result.Output) < 32 {
@@ -235,7 +236,7 @@ func TestTokenServiceCalls(t *testing.T) {
 	if got := r.code(rec); got != okay || binary.BigEndian.Uint64(rec.Result.Output[56:64]) != 1009 {
 		t.Errorf("mint: %s %x", got, rec.Result.Output)
 	}
-	if len(rec.Children) != 1 || rec.Children[0].Kind != KindTokenMint || rec.Children[0].Did().TokenSupply != 1009 {
+	if len(rec.Children) != 1 || rec.Children[0].Kind != history.KindTokenMint || rec.Children[0].Did().TokenSupply != 1009 {
 		t.Errorf("children %+v", rec.Children)
 	}
 	// What the caller may not take, it takes from an allowance, in the newer form as well.
@@ -287,7 +288,7 @@ func TestTokenServiceCalls(t *testing.T) {
 
 // serviceCaller deploys a contract that calls the token service with its call data, and that
 // reverts afterwards where it is told to.
-func (r *rig) serviceCaller(from party) (contract common.Address, run func(data []byte, reverts bool) *Record) {
+func (r *rig) serviceCaller(from party) (contract common.Address, run func(data []byte, reverts bool) *history.Record) {
 	r.t.Helper()
 	caller := program.New().
 		Op(vm.CALLDATASIZE, vm.PUSH0, vm.PUSH0, vm.CALLDATACOPY).
@@ -296,7 +297,7 @@ func (r *rig) serviceCaller(from party) (contract common.Address, run func(data 
 	at := len(caller.Bytes())
 	code := caller.Push(at+4).Op(vm.JUMPI, vm.STOP, vm.JUMPDEST, vm.PUSH0, vm.PUSH0, vm.REVERT).Bytes()
 	contract = r.deploy(from, 0, code)
-	return contract, func(data []byte, reverts bool) *Record {
+	return contract, func(data []byte, reverts bool) *history.Record {
 		tail := byte(0) // the last byte of call data tells
 		if reverts {
 			tail = 1

@@ -4,6 +4,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/sysabi"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -18,7 +19,7 @@ var (
 
 // transferLogs are the events of what changed hands: one for each NFT, and for fungible
 // tokens one for each receiver where there is one sender.
-func transferLogs(o *work, did *Effects) (logs []*types.Log) {
+func transferLogs(o *work, did *history.Effects) (logs []*types.Log) {
 	at := func(id hedera.ID) common.Hash {
 		if id.IsZero() {
 			return common.Hash{}
@@ -27,7 +28,7 @@ func transferLogs(o *work, did *Effects) (logs []*types.Log) {
 	}
 	for i := 0; i < len(did.Tokens); {
 		end := i
-		var from []TokenTransfer
+		var from []history.TokenTransfer
 		for end < len(did.Tokens) && did.Tokens[end].Token == did.Tokens[i].Token {
 			if did.Tokens[end].Amount < 0 {
 				from = append(from, did.Tokens[end])
@@ -81,7 +82,7 @@ func approvalForAllLog(id *hapi.TokenID, owner, spender common.Address, approved
 
 // syntheticLogs are the events that the mirror node makes of a transaction on tokens
 // without a contract.
-func (h *handling) syntheticLogs() []*Log {
+func (h *handling) syntheticLogs() []*history.Log {
 	if h.r.Status != okay || h.r.Result != nil {
 		return nil
 	}
@@ -95,16 +96,16 @@ func (h *handling) syntheticLogs() []*Log {
 
 // supplied is what a transaction did with a partner for what came into being or ceased to
 // exist: the zero address.
-func (h *handling) supplied() *Effects {
+func (h *handling) supplied() *history.Effects {
 	switch h.r.Kind {
-	case KindTokenCreate, KindTokenMint, KindTokenBurn, KindTokenWipe:
+	case history.KindTokenCreate, history.KindTokenMint, history.KindTokenBurn, history.KindTokenWipe:
 	default:
 		return h.r.Did()
 	}
 	did := *h.r.Did()
-	did.Tokens = append([]TokenTransfer(nil), did.Tokens...)
+	did.Tokens = append([]history.TokenTransfer(nil), did.Tokens...)
 	for _, t := range h.r.Did().Tokens {
-		did.Tokens = append(did.Tokens, TokenTransfer{Token: t.Token, Amount: -t.Amount})
+		did.Tokens = append(did.Tokens, history.TokenTransfer{Token: t.Token, Amount: -t.Amount})
 	}
 	return &did
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 
 	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
@@ -18,7 +19,7 @@ import (
 // contract's included, as tools for development may. Nothing in it but the signature is made
 // up: the account must exist, and its nonce, its balance and the price of gas count. The
 // treasury takes the place of the relay that would pay.
-func (l *Ledger) Impersonate(tx *types.Transaction, from common.Address) (*Record, error) {
+func (l *Ledger) Impersonate(tx *types.Transaction, from common.Address) (*history.Record, error) {
 	claimed, err := eth.Unproven(tx, from)
 	if err != nil {
 		return nil, err

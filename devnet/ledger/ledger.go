@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"lockstep/devnet/ledger/devaccounts"
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hedera"
 )
@@ -121,8 +122,8 @@ type Ledger struct {
 	// store guards itself and the rest. Writers hold handling as well, so that the handler of a
 	// transaction may read without it.
 	store     *state.Store
-	chain     *chain
-	order     consensusOrder
+	chain     *history.Chain
+	order     *history.Order
 	nodes     []NodeInfo
 	published int64 // consensus time of the end of the newest closed block, ns
 
@@ -154,8 +155,8 @@ func New(cfg Config) (*Ledger, error) {
 		cfg:      cfg,
 		fork:     cfg.Fork,
 		store:    state.NewStore(cfg.Fork.upstream()),
-		chain:    newChain(cfg.History, cfg.HistoryBytes),
-		order:    consensusOrder{limit: max(cfg.History, 1024)},
+		chain:    history.NewChain(cfg.History, cfg.HistoryBytes),
+		order:    history.NewOrder(max(cfg.History, 1024)),
 		deadline: make(chan struct{}, 1),
 		pace:     newPace(cfg),
 	}
@@ -164,7 +165,7 @@ func New(cfg Config) (*Ledger, error) {
 	if err := l.genesis(l.Now()); err != nil {
 		return nil, fmt.Errorf("ledger: genesis: %w", err)
 	}
-	first := l.chain.blocks[0].Number
+	first := l.chain.Oldest().Number
 	l.newGeneration(first, first)
 	return l, nil
 }
@@ -183,7 +184,7 @@ func (l *Ledger) ViewBefore(t hedera.Timestamp) *View {
 	}
 	l.store.RLock()
 	defer l.store.RUnlock()
-	return l.viewAt(l.chain.latest(t.UnixNano()).To.UnixNano())
+	return l.viewAt(l.chain.Latest(t.UnixNano()).To.UnixNano())
 }
 
 // Handled returns a view of everything handled so far, the open block included:
@@ -191,8 +192,8 @@ func (l *Ledger) ViewBefore(t hedera.Timestamp) *View {
 func (l *Ledger) Handled() *View {
 	l.store.RLock()
 	defer l.store.RUnlock()
-	if l.chain.open != nil {
-		return l.viewAt(l.chain.open.To.UnixNano())
+	if l.chain.Open != nil {
+		return l.viewAt(l.chain.Open.To.UnixNano())
 	}
 	return l.newest.Load()
 }

@@ -14,6 +14,7 @@ import (
 
 	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/history"
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -70,7 +71,7 @@ const (
 func wei(t hedera.Tinybar) *big.Int { return t.Weibar() }
 
 // submit signs a body with ECDSA keys and handles it.
-func (r *rig) submit(payer hedera.ID, body *hapi.TransactionBody, keys ...*ecdsa.PrivateKey) *Record {
+func (r *rig) submit(payer hedera.ID, body *hapi.TransactionBody, keys ...*ecdsa.PrivateKey) *history.Record {
 	r.t.Helper()
 	r.start++
 	id := hedera.TransactionID{Payer: payer, ValidStart: hedera.Timestamp{Seconds: 1_700_000_000, Nanos: r.start}}
@@ -120,12 +121,12 @@ func (r *rig) submission(id hedera.TransactionID, body *hapi.TransactionBody, ke
 }
 
 // ethereum submits a signed Ethereum transaction, paid for by dev account 9.
-func (r *rig) ethereum(from party, fields types.TxData) *Record {
+func (r *rig) ethereum(from party, fields types.TxData) *history.Record {
 	r.t.Helper()
 	return r.relayed(from, fields, 0)
 }
 
-func (r *rig) relayed(from party, fields types.TxData, allowance hedera.Tinybar) *Record {
+func (r *rig) relayed(from party, fields types.TxData, allowance hedera.Tinybar) *history.Record {
 	r.t.Helper()
 	relayer := dev(r.t, 9)
 	return r.submit(relayer.id, ethereumBody(r.t, from, fields, allowance), relayer.key)
@@ -161,7 +162,7 @@ func (r *rig) balance(a common.Address) hedera.Tinybar {
 	return acct.Balance
 }
 
-func (r *rig) want(rec *Record, status hedera.Status) {
+func (r *rig) want(rec *history.Record, status hedera.Status) {
 	r.t.Helper()
 	if rec.Status != status {
 		message := ""

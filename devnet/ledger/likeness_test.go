@@ -16,6 +16,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/vm/program"
 
 	"lockstep/devnet/ledger/devaccounts"
+	"lockstep/devnet/ledger/history"
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -127,7 +128,7 @@ func TestValueToTheSystemInsideACall(t *testing.T) {
 		t.Fatalf("result %+v", res)
 	}
 	for i, action := range res.Actions {
-		if action.ResultType != ResultError || string(action.Result) != "INVALID_CONTRACT_ID" {
+		if action.ResultType != history.ResultError || string(action.Result) != "INVALID_CONTRACT_ID" {
 			t.Errorf("action %d: %s %s", i, action.ResultType, action.Result)
 		}
 	}
@@ -216,7 +217,7 @@ func TestContractCallWithNegativeAmountFailsWithAResult(t *testing.T) {
 	payer := dev(t, 0)
 	address := r.deploy(dev(t, 1), 0, returnTop(program.New().Push(42)))
 	contract, _ := r.View().AccountByAddress(address)
-	call := func(target *hapi.ContractID) *Record {
+	call := func(target *hapi.ContractID) *history.Record {
 		body := bodyOf(&hapi.ContractCallTransactionBody{ContractID: target, Gas: 500_000, Amount: -100, FunctionParameters: []byte{1, 2}})
 		if status := r.PureCheck(body); status != okay {
 			t.Errorf("a node refuses it: %s", status)

@@ -9,8 +9,33 @@ import (
 	"github.com/ethereum/go-ethereum/core/vm"
 	"github.com/holiman/uint256"
 
+	"lockstep/devnet/ledger/history"
 	"lockstep/internal/hedera"
 )
+
+// Opcode is one step of a replayed transaction.
+type Opcode struct {
+	PC, Gas, GasCost uint64
+	Op               string
+	Depth            int
+	Stack            []common.Hash
+	Memory           []common.Hash
+	Storage          map[common.Hash]common.Hash // slots the step touched
+	Reason           []byte                      // revert data or failure, on the failing step
+}
+
+// OpcodeOptions says what a replay collects beside the steps themselves.
+type OpcodeOptions struct {
+	Stack, Memory, Storage bool
+}
+
+// OpcodeTrace is a replayed transaction.
+type OpcodeTrace struct {
+	Failed      bool
+	GasUsed     uint64
+	ReturnValue []byte
+	Steps       []Opcode
+}
 
 // Errors of View.Opcodes.
 var (
@@ -23,7 +48,7 @@ const maxTraceBytes = 64 << 20
 
 // Opcodes runs a transaction again on the state it ran on, and collects every step.
 // The errors are ErrNotExecuted, ErrTraceTooLarge and the context's.
-func (v *View) Opcodes(ctx context.Context, r *Record, with OpcodeOptions) (*OpcodeTrace, error) {
+func (v *View) Opcodes(ctx context.Context, r *history.Record, with OpcodeOptions) (*OpcodeTrace, error) {
 	if !r.Executed() || r.Result.Refused {
 		return nil, ErrNotExecuted
 	}
@@ -64,17 +89,17 @@ func (v *View) Opcodes(ctx context.Context, r *Record, with OpcodeOptions) (*Opc
 }
 
 // envOf is the block a transaction ran in.
-func (v *View) envOf(r *Record) blockEnv {
+func (v *View) envOf(r *history.Record) blockEnv {
 	env := blockEnv{number: r.Block, time: r.Consensus.Seconds, seed: r.Seed}
 	v.l.store.RLock()
 	defer v.l.store.RUnlock()
-	if b := v.l.chain.number(r.Block); b != nil {
+	if b := v.l.chain.Number(r.Block); b != nil {
 		env.time = b.From.Seconds
 	}
 	env.hashes = func(n uint64) common.Hash {
 		v.l.store.RLock()
 		defer v.l.store.RUnlock()
-		return v.l.chain.hash(r.Block, n)
+		return v.l.chain.Hash(r.Block, n)
 	}
 	return env
 }

@@ -68,7 +68,7 @@ func (h *handling) tokenReject(body *hapi.TokenRejectTransactionBody) hedera.Sta
 			return status
 		}
 	}
-	h.did().sorted()
+	h.did().Sorted()
 	return okay
 }
 

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -84,7 +85,7 @@ func (h *handling) scheduleCreate(body *hapi.ScheduleCreateTransactionBody) hede
 	digest := scheduleDigest(body)
 	if same := h.o.Identical.Get(digest); same != nil {
 		if other := h.o.Schedules.Get(*same); other.DeletedAt.IsZero() && !other.ExpiredBy(h.at) {
-			h.failure = &Effects{Schedule: other.ID, Scheduled: other.Transaction}
+			h.failure = &history.Effects{Schedule: other.ID, Scheduled: other.Transaction}
 			return hapi.ResponseCodeEnum_IDENTICAL_SCHEDULE_ALREADY_CREATED
 		}
 	}
@@ -171,7 +172,7 @@ func (h *handling) scheduleKeys(s *state.Schedule) ([]*hapi.Key, hedera.Status) 
 		return keys, okay
 	}
 	trial := &handling{
-		l: h.l, at: h.at, o: newWork(h.l.store, h.at, h.o.Shared), r: &Record{Consensus: h.r.Consensus}, authorizes: note,
+		l: h.l, at: h.at, o: newWork(h.l.store, h.at, h.o.Shared), r: &history.Record{Consensus: h.r.Consensus}, authorizes: note,
 		sub: &Submission{Body: body, ID: s.Transaction, Payer: s.Payer, Signatures: hapikey.NewSignatures(nil, nil)},
 	}
 	if absent := []hedera.Status{

@@ -13,6 +13,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/vm/program"
 
 	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/history"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -29,23 +30,23 @@ func scheduledTransfer(from, to hedera.ID, amount int) *schedulable {
 	}}
 }
 
-func (r *rig) schedule(p party, body *scheduleBody, keys ...*ecdsa.PrivateKey) *Record {
+func (r *rig) schedule(p party, body *scheduleBody, keys ...*ecdsa.PrivateKey) *history.Record {
 	r.t.Helper()
 	return r.submit(p.id, bodyOf(body), append(keys, p.key)...)
 }
 
-func (r *rig) signSchedule(p party, id hedera.ID, keys ...*ecdsa.PrivateKey) *Record {
+func (r *rig) signSchedule(p party, id hedera.ID, keys ...*ecdsa.PrivateKey) *history.Record {
 	r.t.Helper()
 	return r.submit(p.id, bodyOf(&hapi.ScheduleSignTransactionBody{ScheduleID: &hapi.ScheduleID{ScheduleNum: id.Num}}), append(keys, p.key)...)
 }
 
-func (r *rig) deleteSchedule(p party, id hedera.ID, keys ...*ecdsa.PrivateKey) *Record {
+func (r *rig) deleteSchedule(p party, id hedera.ID, keys ...*ecdsa.PrivateKey) *history.Record {
 	r.t.Helper()
 	return r.submit(p.id, bodyOf(&hapi.ScheduleDeleteTransactionBody{ScheduleID: &hapi.ScheduleID{ScheduleNum: id.Num}}), append(keys, p.key)...)
 }
 
 // executed returns the record of what a schedule stands for, nil where it has not executed.
-func (r *rig) executed(creation *Record) *Record {
+func (r *rig) executed(creation *history.Record) *history.Record {
 	r.t.Helper()
 	id := creation.ID
 	id.Scheduled = true
@@ -85,7 +86,7 @@ func TestScheduleExecutesWhenAllHaveSigned(t *testing.T) {
 		t.Fatalf("executed %+v, balance %d", done, r.balance(owner.address))
 	}
 	s, _ := r.View().Schedule(id)
-	if done.IsChild() || done.Block != signing.Block || done.Kind != KindCryptoTransfer || done.Did().ScheduleRef != id || done.ID.Payer != payer.id {
+	if done.IsChild() || done.Block != signing.Block || done.Kind != history.KindCryptoTransfer || done.Did().ScheduleRef != id || done.ID.Payer != payer.id {
 		t.Errorf("record %+v", done)
 	}
 	if s.Executed != done.Consensus || len(s.Signatories) != 2 || s.Memo != "later" || signing.Did().Scheduled != done.ID || s.Signatures[1].At != signing.Consensus {

@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"lockstep/devnet/ledger/history"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -104,12 +105,12 @@ func bodyOf(data proto.Message) *hapi.TransactionBody {
 }
 
 // kindOf is the kind of a body: its name there in capitals.
-func (l *Ledger) kindOf(body *hapi.TransactionBody) Kind {
+func (l *Ledger) kindOf(body *hapi.TransactionBody) history.Kind {
 	_, name := dataOf(body)
 	if _, known := l.services[name]; !known {
-		return KindUnknown
+		return history.KindUnknown
 	}
-	return Kind(strings.ToUpper(strings.ReplaceAll(string(name), "_", "")))
+	return history.Kind(strings.ToUpper(strings.ReplaceAll(string(name), "_", "")))
 }
 
 // serve handles what the body is about.

@@ -9,7 +9,28 @@ import (
 
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
+
+// CallRequest asks for a simulation on the state a View shows.
+type CallRequest struct {
+	From     *common.Address // nil: the treasury
+	To       *common.Address // nil: Data is init code
+	Data     []byte
+	Gas      uint64 // 0: the most a transaction may have
+	Value    hedera.Tinybar
+	GasPrice hedera.Tinybar // 0: the network price
+	Override map[common.Address]state.Override
+}
+
+// CallResult is the outcome of a simulation.
+type CallResult struct {
+	Status       hedera.Status // SUCCESS, CONTRACT_REVERT_EXECUTED, INVALID_CONTRACT_ID, …
+	Output       []byte        // return data, or the runtime code of a simulated creation
+	RevertData   []byte        // raw data of a revert
+	ErrorMessage string        // as in EVMResult
+	GasUsed      uint64
+}
 
 // ErrSenderNotFound is a simulation for a sender that does not exist.
 var ErrSenderNotFound = errors.New("sender account not found")
@@ -123,7 +144,7 @@ func (v *View) nextEnv() blockEnv {
 func (v *View) env() blockEnv {
 	v.l.store.RLock()
 	defer v.l.store.RUnlock()
-	b := v.l.chain.latest(v.reader.AsOf)
+	b := v.l.chain.Latest(v.reader.AsOf)
 	return blockEnv{
 		number: b.Number, time: b.From.Seconds, seed: b.Hash, hashes: v.hashes(b.Number),
 	}
@@ -137,6 +158,6 @@ func (v *View) hashes(current int64) func(uint64) common.Hash {
 		}
 		v.l.store.RLock()
 		defer v.l.store.RUnlock()
-		return v.l.chain.hash(current, n)
+		return v.l.chain.Hash(current, n)
 	}
 }

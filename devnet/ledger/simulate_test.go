@@ -12,6 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/vm/program"
 
 	"lockstep/devnet/ledger/devaccounts"
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
@@ -185,7 +186,7 @@ func TestOpcodes(t *testing.T) {
 	code := program.New().Op(vm.PREVRANDAO, vm.NUMBER, vm.TIMESTAMP, vm.ADD, vm.ADD).Push(0).Op(vm.SLOAD, vm.ADD).
 		Op(vm.CALLER, vm.BALANCE, vm.ADD).Push(0).Op(vm.SSTORE)
 	contract := r.deploy(from, 0, returnTop(code.Push(0).Op(vm.SLOAD)))
-	var records []*Record
+	var records []*history.Record
 	for i := range uint64(3) {
 		rec := r.ethereum(from, dynamic(i+1, &contract, 1, 200_000, nil))
 		r.want(rec, okay)

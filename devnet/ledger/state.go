@@ -11,12 +11,10 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"sort"
 
 	"lockstep/devnet/ledger/codec"
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
-	"lockstep/devnet/ledger/versions"
-	"lockstep/internal/hedera"
 )
 
 // Errors of saved state.
@@ -48,20 +46,13 @@ type header struct {
 	Running  [4]state.Hash48
 	AsOf     int64 // end of the newest block, ns
 	Files    []*state.File
-	Sequence int64 // next of Order
-	Order    []ConsensusEntry
+	Order    history.SavedOrder
 	Block    int64 // the newest one
-}
-
-// savedBlock is a block, whose records follow it.
-type savedBlock struct {
-	Block   *Block
-	Records []*Record
 }
 
 // stateTypes are what saved state is made of.
 func stateTypes() []reflect.Type {
-	parts := []reflect.Type{reflect.TypeFor[header](), reflect.TypeFor[savedBlock]()}
+	parts := []reflect.Type{reflect.TypeFor[header](), reflect.TypeFor[history.SavedBlock]()}
 	return append(parts, state.SavedTypes()...)
 }
 
@@ -84,7 +75,7 @@ func (l *Ledger) Save(w io.Writer) (Mark, error) {
 		return Mark{}, ErrForked
 	}
 	l.handling.Lock()
-	if l.chain.open != nil {
+	if l.chain.Open != nil {
 		l.closeBlock()
 	}
 	s := l.newSaving()
@@ -98,7 +89,7 @@ func (l *Ledger) SaveClosed(ctx context.Context, w io.Writer) (Mark, error) {
 		return Mark{}, ErrForked
 	}
 	l.handling.Lock()
-	if l.chain.open == nil {
+	if l.chain.Open == nil {
 		s := l.newSaving()
 		l.handling.Unlock()
 		return s.write(w)
@@ -149,7 +140,7 @@ type saving struct {
 	l       *Ledger
 	mark    Mark
 	header  header
-	chain   *chain
+	chain   *history.Chain
 	encoder *codec.Encoder
 	to      *gzip.Writer
 }
@@ -158,15 +149,15 @@ type saving struct {
 func (l *Ledger) newSaving() *saving {
 	l.store.RLock()
 	defer l.store.RUnlock()
-	newest := l.chain.blocks[len(l.chain.blocks)-1]
+	newest := l.chain.Newest()
 	files := slices.SortedFunc(maps.Values(l.store.World.Files), func(a, b *state.File) int { return cmp.Compare(a.ID.Num, b.ID.Num) })
 	return &saving{
 		l: l, encoder: codec.NewEncoder(), mark: Mark{l.Generation().Number, newest.Number},
 		chain: l.chain,
 		header: header{
 			ChainID: l.cfg.ChainID, NextNum: l.store.NextNum, LastTime: l.lastTime, Settled: l.settled, NextTime: l.nextTime.Load(), Offset: l.offset.Load(),
-			Running: l.chain.running, AsOf: newest.To.UnixNano(), Files: files,
-			Sequence: l.order.next, Order: slices.Clone(l.order.entries), Block: newest.Number,
+			Running: l.chain.Running, AsOf: newest.To.UnixNano(), Files: files, Order: l.order.Saved(),
+			Block: newest.Number,
 		},
 	}
 }
@@ -196,12 +187,11 @@ func (s *saving) rows() error { return s.l.store.Save(s.header.AsOf, s.encoder, 
 
 func (s *saving) blocks() error {
 	s.l.store.RLock()
-	blocks := s.chain.blocks
+	blocks := s.chain.UpTo(s.header.AsOf)
 	s.l.store.RUnlock()
-	end := sort.Search(len(blocks), func(i int) bool { return blocks[i].Number > s.header.Block })
-	s.encoder.Put(end)
-	for _, b := range blocks[:end] {
-		s.encoder.Put(savedBlock{b, b.Records})
+	s.encoder.Put(len(blocks))
+	for _, b := range blocks {
+		s.encoder.Put(history.SavedBlock{Block: b, Records: b.Records})
 		if err := s.flush(); err != nil {
 			return err
 		}
@@ -235,7 +225,7 @@ type loading struct {
 	*codec.Decoder
 	header header
 	world  state.World
-	chain  *chain
+	chain  *history.Chain
 }
 
 func (l *Ledger) read(r io.Reader, limit int64) (*loading, error) {
@@ -255,7 +245,7 @@ func (l *Ledger) read(r io.Reader, limit int64) (*loading, error) {
 		return nil, errDamaged(err)
 	}
 	in := &io.LimitedReader{R: unzipped, N: limit}
-	s := &loading{Decoder: codec.NewDecoder(in), world: state.NewWorld(nil), chain: newChain(l.cfg.History, l.cfg.HistoryBytes)}
+	s := &loading{Decoder: codec.NewDecoder(in), world: state.NewWorld(nil), chain: history.NewChain(l.cfg.History, l.cfg.HistoryBytes)}
 	s.Get(&s.header)
 	s.tables()
 	s.blocks()
@@ -290,9 +280,9 @@ func (l *Ledger) adopt(s *loading) {
 	l.store.NextNum, l.lastTime, l.settled = h.NextNum, h.LastTime, h.Settled
 	l.nextTime.Store(h.NextTime)
 	l.offset.Store(h.Offset)
-	l.order.entries, l.order.next = h.Order, h.Sequence
+	l.order.Restore(h.Order)
 	l.published = h.AsOf
-	l.chain.forget()
+	l.chain.Forget()
 	l.bookFiles()
 	l.newest.Store(l.viewAt(h.AsOf))
 	l.newGeneration(0, h.Block)
@@ -315,53 +305,14 @@ func (s *loading) tables() {
 func (s *loading) blocks() {
 	blocks := 0
 	for s.Get(&blocks); blocks > 0 && s.Err() == nil; blocks-- {
-		var in savedBlock
-		if s.Get(&in); s.Err() == nil {
-			s.block(&in)
-		}
-	}
-	c := s.chain
-	if s.Err() != nil || len(c.blocks) == 0 {
-		s.Fail(codec.ErrMalformed)
-		return
-	}
-	c.running = s.header.Running
-	c.touched = make([][]versions.Ref, len(c.blocks))
-	s.world.Touch(c.touchedAt)
-}
-
-// block enters a block that is read.
-func (s *loading) block(in *savedBlock) {
-	c, b := s.chain, in.Block
-	if b == nil || len(c.blocks) > 0 && b.Number != c.nextNumber() {
-		s.Fail(codec.ErrMalformed)
-		return
-	}
-	made := c.newBlock(b.From)
-	b.weight = made.weight
-	byTime := map[hedera.Timestamp]*Record{}
-	for _, r := range in.Records {
-		if r == nil {
+		var in history.SavedBlock
+		if s.Get(&in); s.Err() == nil && !s.chain.Restore(&in) {
 			s.Fail(codec.ErrMalformed)
-			return
-		}
-		b.Records = append(b.Records, r)
-		byTime[r.Consensus] = r
-		b.count(r)
-		c.find(r)
-	}
-	for _, r := range b.Records {
-		if parent := byTime[r.Parent]; r.IsChild() && parent != nil {
-			parent.Children = append(parent.Children, r)
 		}
 	}
-	c.blocks = append(c.blocks, b)
-	c.weight += b.weight
-	c.byHash[[32]byte(b.Hash[:32])] = b.Number
-}
-
-// touchedAt is what lists the versions of a time.
-func (c *chain) touchedAt(ns int64) *[]versions.Ref {
-	i := sort.Search(len(c.blocks)-1, func(i int) bool { return c.blocks[i].To.UnixNano() >= ns })
-	return &c.touched[i]
+	if s.Err() != nil || !s.chain.Restored(s.header.Running) {
+		s.Fail(codec.ErrMalformed)
+		return
+	}
+	s.world.Touch(s.chain.TouchedAt)
 }

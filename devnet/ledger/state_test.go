@@ -13,6 +13,7 @@ import (
 
 	"lockstep/devnet/ledger/codec"
 	"lockstep/devnet/ledger/devaccounts"
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -125,7 +126,7 @@ func TestLoadedHistoryIsForgotten(t *testing.T) {
 	for n := range uint64(6) {
 		again.want(again.ethereum(from, dynamic(4+n, &to.address, 5, 100_000, nil)), okay)
 	}
-	if n := len(again.chain.blocks); n != 3 {
+	if n := len(again.View().Blocks()); n != 3 {
 		t.Errorf("%d blocks are kept", n)
 	}
 	if n := len(again.store.World.Entities.Versions(from.id.Num)); n > 4 {
@@ -272,7 +273,7 @@ func FuzzLoad(f *testing.F) {
 	e.Put(1)
 	add(state.SavedRow[int64, state.Entity]{At: []int64{1}, Rows: []*state.Entity{{Description: &state.Description{}}}})
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		s := &loading{Decoder: codec.NewDecoder(bytes.NewReader(raw)), world: state.NewWorld(nil), chain: newChain(10, 1<<20)}
+		s := &loading{Decoder: codec.NewDecoder(bytes.NewReader(raw)), world: state.NewWorld(nil), chain: history.NewChain(10, 1<<20)}
 		s.Get(&s.header)
 		s.tables()
 		s.blocks()

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/devnet/ledger/sysabi"
 	"lockstep/internal/hapi"
@@ -222,14 +223,14 @@ func (c *serviceCall) isSender(id *hapi.ContractID) bool {
 
 // dispatch runs a transaction for the caller, which leaves a child record. What it did is
 // taken back where it fails, and where the frame reverts later.
-func (c *serviceCall) dispatch(data proto.Message) (*Record, hedera.Status) {
+func (c *serviceCall) dispatch(data proto.Message) (*history.Record, hedera.Status) {
 	o := c.x.o.work
 	if c.instead != nil {
 		c.instead(data)
-		return &Record{}, okay
+		return &history.Record{}, okay
 	}
 	body := bodyOf(data)
-	child := &Record{Consensus: hedera.FromNanos(o.AsOf)}
+	child := &history.Record{Consensus: hedera.FromNanos(o.AsOf)}
 	o.children = append(o.children, child)
 	o.Note(func() {
 		if child.Status == okay {

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -222,7 +223,7 @@ func (h *handling) tokenCreate(body *hapi.TokenCreateTransactionBody) hedera.Sta
 	h.associate(t, t.Treasury.Num, false)
 	did := h.did()
 	did.Token, did.TokenSupply = t.ID, t.Supply
-	did.Associations = append(did.Associations, Association{t.ID, t.Treasury})
+	did.Associations = append(did.Associations, history.Association{Token: t.ID, Account: t.Treasury})
 	if status := h.setFees(t, body.GetCustomFees(), true); status != okay {
 		return status
 	}

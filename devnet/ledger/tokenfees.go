@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -40,7 +41,7 @@ func (h *handling) setFees(t *state.Token, fees []*hapi.CustomFee, creation bool
 			return hapi.ResponseCodeEnum_TOKEN_NOT_ASSOCIATED_TO_FEE_COLLECTOR
 		default:
 			h.associate(t, collector.Num, false)
-			h.did().Associations = append(h.did().Associations, Association{t.ID, hedera.Entity(collector.Num)})
+			h.did().Associations = append(h.did().Associations, history.Association{Token: t.ID, Account: hedera.Entity(collector.Num)})
 		}
 		t.Fees = append(t.Fees, fee)
 	}
@@ -179,7 +180,7 @@ func (p *plan) charge(of *state.Token, payer *state.Party, fee *hapi.FixedFee, c
 		return okay
 	}
 	id := fee.GetDenominatingTokenId()
-	assessed := AssessedFee{Amount: fee.GetAmount(), Collector: hedera.Entity(collector.Num), Payers: []hedera.ID{hedera.Entity(payer.Num)}}
+	assessed := history.AssessedFee{Amount: fee.GetAmount(), Collector: hedera.Entity(collector.Num), Payers: []hedera.ID{hedera.Entity(payer.Num)}}
 	if id == nil {
 		add(&p.hbar, payer, -fee.GetAmount(), true)
 		add(&p.hbar, collector, fee.GetAmount(), false)
@@ -228,7 +229,7 @@ func (p *plan) chargeFraction(tp *tokenPlan, moved []entry, sender entry, fee *h
 	if amount == 0 {
 		return okay
 	}
-	assessed := AssessedFee{Amount: amount, Token: tp.t.ID, Collector: hedera.Entity(collector.Num)}
+	assessed := history.AssessedFee{Amount: amount, Token: tp.t.ID, Collector: hedera.Entity(collector.Num)}
 	if f.GetNetOfTransfers() {
 		add(&tp.entries, sender.a, -amount, true)
 		assessed.Payers = []hedera.ID{hedera.Entity(sender.a.Num)}
@@ -332,7 +333,7 @@ func (p *plan) chargeRoyalty(t *state.Token, gains []gain, from, to *state.Party
 		if amount == 0 {
 			continue
 		}
-		list, assessed := &p.hbar, AssessedFee{Amount: amount, Collector: hedera.Entity(collector.Num), Payers: []hedera.ID{hedera.Entity(from.Num)}}
+		list, assessed := &p.hbar, history.AssessedFee{Amount: amount, Collector: hedera.Entity(collector.Num), Payers: []hedera.ID{hedera.Entity(from.Num)}}
 		if g.t != nil {
 			if p.h.relation(collector.Num, g.t.ID.Num) == nil {
 				return hapi.ResponseCodeEnum_TOKEN_NOT_ASSOCIATED_TO_FEE_COLLECTOR

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -36,7 +37,7 @@ func (h *handling) associateByTransfer(t *state.Token, a *state.Party) hedera.St
 	}
 	h.associate(t, h.numberOf(a), true)
 	did := h.did()
-	did.Associations = append(did.Associations, Association{t.ID, hedera.Entity(a.Num)})
+	did.Associations = append(did.Associations, history.Association{Token: t.ID, Account: hedera.Entity(a.Num)})
 	return okay
 }
 
@@ -85,7 +86,7 @@ func (h *handling) adjust(t *state.Token, account, amount int64, approval bool) 
 		h.o.SetRelation(account, t.ID.Num, &r)
 	}
 	did := h.did()
-	did.Tokens = append(did.Tokens, TokenTransfer{Token: t.ID, Account: r.Account, Amount: amount, Approval: approval})
+	did.Tokens = append(did.Tokens, history.TokenTransfer{Token: t.ID, Account: r.Account, Amount: amount, Approval: approval})
 	return okay
 }
 
@@ -112,7 +113,7 @@ func (h *handling) moveNFT(t *state.Token, nft *state.NFT, to int64, approval bo
 	h.count(t, from, -1)
 	h.count(t, to, 1)
 	did := h.did()
-	did.NFTs = append(did.NFTs, NFTTransfer{
+	did.NFTs = append(did.NFTs, history.NFTTransfer{
 		Token: t.ID, Serial: nft.Serial, Sender: hedera.Entity(from), Receiver: hedera.Entity(to), Approval: approval,
 	})
 	return okay
@@ -218,7 +219,7 @@ func (h *handling) dissolve(t *state.Token, account int64, r *state.Relation) {
 		}
 	case r.Balance != 0:
 		did := h.did()
-		did.Tokens = append(did.Tokens, TokenTransfer{Token: t.ID, Account: r.Account, Amount: -r.Balance})
+		did.Tokens = append(did.Tokens, history.TokenTransfer{Token: t.ID, Account: r.Account, Amount: -r.Balance})
 	}
 	h.o.SetRelation(account, t.ID.Num, nil)
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -105,7 +106,7 @@ func (h *handling) mintNFTs(t *state.Token, metadata [][]byte) hedera.Status {
 			Created: h.r.Consensus, Modified: h.r.Consensus,
 		})
 		did.Serials = append(did.Serials, t.LastSerial)
-		did.NFTs = append(did.NFTs, NFTTransfer{Token: t.ID, Serial: t.LastSerial, Receiver: t.Treasury})
+		did.NFTs = append(did.NFTs, history.NFTTransfer{Token: t.ID, Serial: t.LastSerial, Receiver: t.Treasury})
 	}
 	h.count(t, t.Treasury.Num, int64(len(metadata)))
 	did.TokenSupply = t.Supply
@@ -163,7 +164,7 @@ func (h *handling) tokenWipe(body *hapi.TokenWipeAccountTransactionBody) hedera.
 	did := h.did()
 	did.TokenSupply = t.Supply
 	if body.GetAmount() > 0 {
-		did.Tokens = append(did.Tokens, TokenTransfer{Token: t.ID, Account: hedera.Entity(a.Num), Amount: -int64(body.GetAmount())})
+		did.Tokens = append(did.Tokens, history.TokenTransfer{Token: t.ID, Account: hedera.Entity(a.Num), Amount: -int64(body.GetAmount())})
 	}
 	h.putToken(&t)
 	return okay
@@ -201,7 +202,7 @@ func (h *handling) end(t *state.Token, nft *state.NFT) {
 	gone.Deleted, gone.Owner, gone.Spender, gone.Delegating, gone.Modified = true, hedera.ID{}, hedera.ID{}, hedera.ID{}, h.r.Consensus
 	h.o.NFTs.Set(state.NFTKey{Token: t.ID.Num, Serial: nft.Serial}, &gone)
 	did := h.did()
-	did.NFTs = append(did.NFTs, NFTTransfer{Token: t.ID, Serial: nft.Serial, Sender: nft.Owner})
+	did.NFTs = append(did.NFTs, history.NFTTransfer{Token: t.ID, Serial: nft.Serial, Sender: nft.Owner})
 }
 
 // tokenUpdateNFTs replaces the metadata of NFTs. The supply key may do so for those in

@@ -5,6 +5,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -351,7 +352,7 @@ func (p *plan) moveHbar() hedera.Status {
 			p.h.approved = append(p.h.approved, e.a.Num)
 		}
 		if e.amount != 0 && p.h.child {
-			p.h.r.Transfers = append(p.h.r.Transfers, Transfer{
+			p.h.r.Transfers = append(p.h.r.Transfers, history.Transfer{
 				Account: hedera.Entity(p.h.numberOf(e.a)), Amount: hedera.Tinybar(e.amount), Approval: e.approval,
 			})
 		}
@@ -385,6 +386,6 @@ func (p *plan) moveTokens() hedera.Status {
 			}
 		}
 	}
-	p.h.did().sorted()
+	p.h.did().Sorted()
 	return okay
 }

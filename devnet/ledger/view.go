@@ -1,13 +1,13 @@
 package ledger
 
 import (
-	"bytes"
 	"iter"
 	"slices"
 	"sort"
 
 	"github.com/ethereum/go-ethereum/common"
 
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hedera"
 )
@@ -36,25 +36,25 @@ func (v *View) Time() hedera.Timestamp { return hedera.FromNanos(v.reader.AsOf) 
 
 // LatestBlock returns the newest block. There is always one: block 0 is made
 // with the ledger.
-func (v *View) LatestBlock() *Block {
+func (v *View) LatestBlock() *history.Block {
 	v.l.store.RLock()
 	defer v.l.store.RUnlock()
-	return v.l.chain.latest(v.reader.AsOf)
+	return v.l.chain.Latest(v.reader.AsOf)
 }
 
 // OldestBlock returns the oldest block that is still kept.
-func (v *View) OldestBlock() *Block {
+func (v *View) OldestBlock() *history.Block {
 	v.l.store.RLock()
 	defer v.l.store.RUnlock()
-	return v.l.chain.blocks[0]
+	return v.l.chain.Oldest()
 }
 
 // BlockByNumber returns a closed block, and false when it does not exist (yet) or
 // is no longer kept.
-func (v *View) BlockByNumber(number int64) (*Block, bool) {
+func (v *View) BlockByNumber(number int64) (*history.Block, bool) {
 	v.l.store.RLock()
 	defer v.l.store.RUnlock()
-	b := v.l.chain.number(number)
+	b := v.l.chain.Number(number)
 	if b == nil || b.To.UnixNano() > v.reader.AsOf {
 		return nil, false
 	}
@@ -62,28 +62,24 @@ func (v *View) BlockByNumber(number int64) (*Block, bool) {
 }
 
 // BlockByHash finds a block by its 48-byte hash or the first 32 bytes of it.
-func (v *View) BlockByHash(hash []byte) (*Block, bool) {
+func (v *View) BlockByHash(hash []byte) (*history.Block, bool) {
 	if len(hash) != 32 && len(hash) != 48 {
 		return nil, false
 	}
 	v.l.store.RLock()
 	defer v.l.store.RUnlock()
-	number, ok := v.l.chain.byHash[[32]byte(hash[:32])]
-	if !ok {
-		return nil, false
-	}
-	b := v.l.chain.number(number)
-	if b == nil || b.To.UnixNano() > v.reader.AsOf || !bytes.Equal(b.Hash[:len(hash)], hash) {
+	b := v.l.chain.BlockHashed(hash)
+	if b == nil || b.To.UnixNano() > v.reader.AsOf {
 		return nil, false
 	}
 	return b, true
 }
 
 // BlockAt returns the newest block whose first timestamp is not after t.
-func (v *View) BlockAt(t hedera.Timestamp) (*Block, bool) {
+func (v *View) BlockAt(t hedera.Timestamp) (*history.Block, bool) {
 	v.l.store.RLock()
 	defer v.l.store.RUnlock()
-	blocks := v.visible()
+	blocks := v.l.chain.UpTo(v.reader.AsOf)
 	i := sort.Search(len(blocks), func(i int) bool { return blocks[i].From.Compare(t) > 0 })
 	if i == 0 {
 		return nil, false
@@ -92,34 +88,24 @@ func (v *View) BlockAt(t hedera.Timestamp) (*Block, bool) {
 }
 
 // Blocks returns the kept blocks of the view, oldest first. The slice is shared.
-func (v *View) Blocks() []*Block {
+func (v *View) Blocks() []*history.Block {
 	v.l.store.RLock()
 	defer v.l.store.RUnlock()
-	return v.visible()
-}
-
-// visible needs the lock.
-func (v *View) visible() []*Block {
-	blocks := v.l.chain.blocks
-	n := len(blocks)
-	if n > 0 && blocks[n-1].To.UnixNano() > v.reader.AsOf {
-		n = sort.Search(n, func(i int) bool { return blocks[i].To.UnixNano() > v.reader.AsOf })
-	}
-	return blocks[:n:n]
+	return v.l.chain.UpTo(v.reader.AsOf)
 }
 
 // Records yields the records with low ≤ consensus time ≤ high, children included,
 // in consensus order or, with descending, in the opposite one.
-func (v *View) Records(low, high hedera.Timestamp, descending bool) iter.Seq[*Record] {
+func (v *View) Records(low, high hedera.Timestamp, descending bool) iter.Seq[*history.Record] {
 	blocks := v.Blocks()
 	first := sort.Search(len(blocks), func(i int) bool { return blocks[i].To.Compare(low) >= 0 })
 	last := sort.Search(len(blocks), func(i int) bool { return blocks[i].From.Compare(high) > 0 })
 	if first >= last {
-		return func(func(*Record) bool) {}
+		return func(func(*history.Record) bool) {}
 	}
 	blocks = blocks[first:last]
-	inside := func(r *Record) bool { return r.Consensus.Compare(low) >= 0 && r.Consensus.Compare(high) <= 0 }
-	return func(yield func(*Record) bool) {
+	inside := func(r *history.Record) bool { return r.Consensus.Compare(low) >= 0 && r.Consensus.Compare(high) <= 0 }
+	return func(yield func(*history.Record) bool) {
 		for i := range blocks {
 			records := blocks[i].Records
 			if descending {
@@ -139,7 +125,7 @@ func (v *View) Records(low, high hedera.Timestamp, descending bool) iter.Seq[*Re
 }
 
 // RecordAt returns the record with exactly that consensus time.
-func (v *View) RecordAt(t hedera.Timestamp) (*Record, bool) {
+func (v *View) RecordAt(t hedera.Timestamp) (*history.Record, bool) {
 	for r := range v.Records(t, t, false) {
 		return r, true
 	}
@@ -148,46 +134,46 @@ func (v *View) RecordAt(t hedera.Timestamp) (*Record, bool) {
 
 // RecordsByID returns the submitted transactions with that id (more than one when
 // duplicates reached consensus) and their children, in consensus order.
-func (v *View) RecordsByID(id hedera.TransactionID) []*Record {
+func (v *View) RecordsByID(id hedera.TransactionID) []*history.Record {
 	id.Nonce = 0
 	v.l.store.RLock()
 	defer v.l.store.RUnlock()
-	return v.withChildren(v.l.chain.byID[id])
+	return v.withChildren(v.l.chain.Named(id))
 }
 
 // RecordsByHash finds records by the 48-byte hash of the HAPI transaction, or its
 // first 32 bytes, children included.
-func (v *View) RecordsByHash(hash []byte) []*Record {
+func (v *View) RecordsByHash(hash []byte) []*history.Record {
 	if len(hash) != 32 && len(hash) != 48 {
 		return nil
 	}
 	v.l.store.RLock()
 	defer v.l.store.RUnlock()
-	r := v.l.chain.byTxHash[[32]byte(hash[:32])]
-	if r == nil || !bytes.Equal(r.Hash[:len(hash)], hash) {
+	r := v.l.chain.RecordHashed(hash)
+	if r == nil {
 		return nil
 	}
-	return v.withChildren([]*Record{r})
+	return v.withChildren([]*history.Record{r})
 }
 
 // RecordsByEthereumHash returns the attempts to handle an Ethereum transaction, in
 // consensus order, without children. Most have one; a resubmission after a wrong
 // nonce has more.
-func (v *View) RecordsByEthereumHash(hash common.Hash) []*Record {
+func (v *View) RecordsByEthereumHash(hash common.Hash) []*history.Record {
 	v.l.store.RLock()
 	defer v.l.store.RUnlock()
-	return slices.DeleteFunc(slices.Clone(v.l.chain.byEthHash[hash]), v.hidden)
+	return slices.DeleteFunc(slices.Clone(v.l.chain.Attempts(hash)), v.hidden)
 }
 
-func (v *View) hidden(r *Record) bool { return r.Consensus.UnixNano() > v.reader.AsOf }
+func (v *View) hidden(r *history.Record) bool { return r.Consensus.UnixNano() > v.reader.AsOf }
 
-func (v *View) withChildren(parents []*Record) []*Record {
-	var all []*Record
+func (v *View) withChildren(parents []*history.Record) []*history.Record {
+	var all []*history.Record
 	for _, r := range parents {
 		all = append(append(all, r), r.Children...)
 	}
 	all = slices.DeleteFunc(all, v.hidden)
-	slices.SortFunc(all, func(a, b *Record) int { return a.Consensus.Compare(b.Consensus) })
+	slices.SortFunc(all, func(a, b *history.Record) int { return a.Consensus.Compare(b.Consensus) })
 	return all
 }
 
@@ -278,10 +264,10 @@ func (v *View) File(id hedera.ID) (state.File, bool) {
 // ConsensusLog returns the Ethereum transactions that consensus saw, from the
 // sequence number on, oldest first, with a maximum of limit. It is not delayed by
 // blocks or by the time of the view. Entries that were dropped are left out.
-func (v *View) ConsensusLog(since int64, limit int) []ConsensusEntry {
+func (v *View) ConsensusLog(since int64, limit int) []history.ConsensusEntry {
 	v.l.store.RLock()
 	defer v.l.store.RUnlock()
-	return v.l.order.since(since, limit)
+	return v.l.order.Since(since, limit)
 }
 
 // ChainID returns the EVM chain id.

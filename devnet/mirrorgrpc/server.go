@@ -15,6 +15,7 @@ import (
 
 	"lockstep/devnet/ledger"
 	"lockstep/devnet/ledger/facts"
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -229,7 +230,7 @@ func (sub *subscription) ended(at hedera.Timestamp) bool {
 	return !sub.end.IsZero() && at.Compare(sub.end) >= 0
 }
 
-func answer(r *ledger.Record, m *state.TopicMessage) *hapi.ConsensusTopicResponse {
+func answer(r *history.Record, m *state.TopicMessage) *hapi.ConsensusTopicResponse {
 	const version = 3 // of the way in which running hashes are made
 	return &hapi.ConsensusTopicResponse{
 		ConsensusTimestamp: r.Consensus.Message(),

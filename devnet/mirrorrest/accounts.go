@@ -10,6 +10,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -65,7 +66,7 @@ func getAccount(r *request, q *query) (any, error) {
 	}
 	out := object{"transactions": []any{}, "links": links{}}
 	if q.flag("transactions", true) {
-		out = r.transactions(q, where(newest.records(&times, q.desc), func(rec *ledger.Record) bool { return concerns(rec, a.ID) }))
+		out = r.transactions(q, where(newest.records(&times, q.desc), func(rec *history.Record) bool { return concerns(rec, a.ID) }))
 	}
 	maps.Copy(out, accountOf(a, r.view))
 	return out, nil

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/history"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -51,7 +52,7 @@ func TestStakes(t *testing.T) {
 		}
 		return fmt.Sprint(members)
 	}
-	handle := func(body *hapi.TransactionBody) *ledger.Record {
+	handle := func(body *hapi.TransactionBody) *history.Record {
 		t.Helper()
 		rec := n.mustSucceed(n.handle(body, nil))
 		return rec
@@ -154,7 +155,7 @@ func TestKeys(t *testing.T) {
 func TestAccountTransactions(t *testing.T) {
 	s := newScene(t)
 	ids := func(path string) []any { return column(s.list(path, "transactions"), "consensus_timestamp") }
-	at := func(r *ledger.Record) any { return r.Consensus.String() }
+	at := func(r *history.Record) any { return r.Consensus.String() }
 	ethereum := "accounts/" + account(0).EVMAddress().Hex() + "?transactiontype=ETHEREUMTRANSACTION"
 	for _, test := range []struct {
 		path string

@@ -6,7 +6,7 @@ import (
 	"sort"
 	"time"
 
-	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/history"
 	"lockstep/internal/hedera"
 )
 
@@ -20,7 +20,7 @@ type rangeJSON struct {
 	To   *string `json:"to"`
 }
 
-func blockOf(b *ledger.Block) any {
+func blockOf(b *history.Block) any {
 	return object{
 		"count":         len(b.Records),
 		"gas_used":      b.GasUsed,
@@ -52,8 +52,8 @@ func listBlocks(r *request, q *query) (any, error) {
 	first = max(first, sort.Search(len(blocks), func(i int) bool { return blocks[i].To.UnixNano() >= earliest }))
 	end = min(end, sort.Search(len(blocks), func(i int) bool { return blocks[i].To.UnixNano() > latest }))
 
-	rows := where(inOrder(blocks[min(first, end):end], q.desc), func(b *ledger.Block) bool { return times.allows(b.To.UnixNano()) })
-	numbered := byNumber("block.number", func(b *ledger.Block) int64 { return b.Number })
+	rows := where(inOrder(blocks[min(first, end):end], q.desc), func(b *history.Block) bool { return times.allows(b.To.UnixNano()) })
+	numbered := byNumber("block.number", func(b *history.Block) int64 { return b.Number })
 	numbered.parse = parseBlockNumber
 	return list(r, q, "blocks", rows, blockOf, numbered), nil
 }
@@ -72,7 +72,7 @@ func getBlock(r *request, _ *query) (any, error) {
 }
 
 // findBlock reads a block's hash, or its decimal number.
-func (r *request) findBlock(text string) (block *ledger.Block, ok, valid bool) {
+func (r *request) findBlock(text string) (block *history.Block, ok, valid bool) {
 	if hash, is := parseHash(text); is {
 		block, ok = r.view.BlockByHash(hash)
 		return block, ok, true

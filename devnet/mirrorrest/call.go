@@ -17,6 +17,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -80,7 +81,7 @@ func (r *request) stateAt(text string) (*ledger.View, error) {
 	case "earliest":
 		text = "0"
 	}
-	block, ok := (*ledger.Block)(nil), false
+	block, ok := (*history.Block)(nil), false
 	if hash, is := parseHash(text); is && strings.HasPrefix(strings.ToLower(text), "0x") {
 		block, ok = r.view.BlockByHash(hash)
 	} else if number, err := parseCallBlock(text); err != nil {

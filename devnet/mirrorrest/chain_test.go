@@ -13,7 +13,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/google/go-cmp/cmp"
 
-	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/history"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -169,7 +169,7 @@ func TestWaysToATransaction(t *testing.T) {
 
 func TestTransactionFilters(t *testing.T) {
 	s := newScene(t)
-	for path, want := range map[string][]*ledger.Record{
+	for path, want := range map[string][]*history.Record{
 		"transactions?transactiontype=cryptotransfer":                     {s.native},
 		"transactions?result=fail&order=asc":                              {s.reverted, s.wrongNonce},
 		"transactions?account.id=" + s.hollowID.String():                  {s.native},

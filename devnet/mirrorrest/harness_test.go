@@ -23,6 +23,7 @@ import (
 	"lockstep/devnet/ledger"
 	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/mirrorrest"
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
@@ -73,7 +74,7 @@ func account(i int) devaccounts.Account { return devaccounts.All()[i] }
 
 // call signs and handles an Ethereum transaction of the i-th development account,
 // with the nonce that is its turn.
-func (n *network) call(i int, fields *types.DynamicFeeTx) *ledger.Record {
+func (n *network) call(i int, fields *types.DynamicFeeTx) *history.Record {
 	n.t.Helper()
 	sender, ok := n.ledger.Handled().Account(account(i).ID)
 	if !ok {
@@ -84,7 +85,7 @@ func (n *network) call(i int, fields *types.DynamicFeeTx) *ledger.Record {
 }
 
 // send is call with the nonce in the fields.
-func (n *network) send(i int, fields *types.DynamicFeeTx) *ledger.Record {
+func (n *network) send(i int, fields *types.DynamicFeeTx) *history.Record {
 	n.t.Helper()
 	fields.ChainID = big.NewInt(298)
 	if fields.GasFeeCap == nil {
@@ -99,13 +100,13 @@ func (n *network) send(i int, fields *types.DynamicFeeTx) *ledger.Record {
 	return n.signAndHandle(i, fields)
 }
 
-func (n *network) signAndHandle(i int, fields types.TxData) *ledger.Record {
+func (n *network) signAndHandle(i int, fields types.TxData) *history.Record {
 	n.t.Helper()
 	return n.signFor(types.LatestSignerForChainID(big.NewInt(298)), i, fields)
 }
 
 // signFor is signAndHandle for any chain.
-func (n *network) signFor(signer types.Signer, i int, fields types.TxData) *ledger.Record {
+func (n *network) signFor(signer types.Signer, i int, fields types.TxData) *history.Record {
 	n.t.Helper()
 	key := must.Get(crypto.HexToECDSA(account(i).PrivateKey))(n.t)
 	tx := must.Get(types.SignNewTx(key, signer, fields))(n.t)
@@ -119,7 +120,7 @@ func (n *network) signFor(signer types.Signer, i int, fields types.TxData) *ledg
 }
 
 // transfer moves tinybar between accounts by a native transaction of the treasury.
-func (n *network) transfer(to *hapi.AccountID, amount int64) *ledger.Record {
+func (n *network) transfer(to *hapi.AccountID, amount int64) *history.Record {
 	n.t.Helper()
 	return n.handle(&hapi.TransactionBody{
 		Data: &hapi.TransactionBody_CryptoTransfer{CryptoTransfer: &hapi.CryptoTransferTransactionBody{
@@ -136,7 +137,7 @@ func accountID(num int64) *hapi.AccountID {
 }
 
 // handle gives a transaction paid by the treasury to the ledger.
-func (n *network) handle(body *hapi.TransactionBody, ethereum *eth.Tx) *ledger.Record {
+func (n *network) handle(body *hapi.TransactionBody, ethereum *eth.Tx) *history.Record {
 	n.t.Helper()
 	n.starts++
 	start := hedera.FromNanos(n.genesis.UnixNano() - int64(time.Minute) + n.starts)
@@ -173,7 +174,7 @@ func (n *network) deploy(i int, runtime []byte) (common.Address, hedera.ID) {
 	return rec.Result.Address, rec.Result.Target
 }
 
-func (n *network) mustSucceed(rec *ledger.Record) *ledger.Record {
+func (n *network) mustSucceed(rec *history.Record) *history.Record {
 	n.t.Helper()
 	if !hedera.Succeeded(rec.Status) {
 		message := ""

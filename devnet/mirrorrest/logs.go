@@ -8,7 +8,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/history"
 	"lockstep/internal/hedera"
 )
 
@@ -43,13 +43,13 @@ func listLogs(r *request, q *query) (any, error) {
 		return nil, badRequest("Only one transaction.hash filter is allowed")
 	}
 	hash, _ := parseHash(text)
-	var records []*ledger.Record
+	var records []*history.Record
 	if rec := r.byHash(hash); rec != nil {
 		records = append(records, rec)
 	} else {
 		records = r.view.RecordsByHash(hash) // what has events without a contract
 	}
-	return r.logs(q, f, where(inOrder(records, q.desc), func(rec *ledger.Record) bool { return f.times.allows(rec.Consensus.UnixNano()) }))
+	return r.logs(q, f, where(inOrder(records, q.desc), func(rec *history.Record) bool { return f.times.allows(rec.Consensus.UnixNano()) }))
 }
 
 // listContractLogs answers contracts/{id}/results/logs.
@@ -67,12 +67,12 @@ func listContractLogs(r *request, q *query) (any, error) {
 
 // placedLog is an event in its record and its block.
 type placedLog struct {
-	*ledger.Log
-	rec   *ledger.Record
-	block *ledger.Block
+	*history.Log
+	rec   *history.Record
+	block *history.Block
 }
 
-func (r *request) logs(q *query, f *logFilter, records iter.Seq[*ledger.Record]) (any, error) {
+func (r *request) logs(q *query, f *logFilter, records iter.Seq[*history.Record]) (any, error) {
 	rows := func(yield func(placedLog) bool) {
 		blocks := blockFinder{view: r.view}
 		for rec := range records {
@@ -97,7 +97,7 @@ func (r *request) logs(q *query, f *logFilter, records iter.Seq[*ledger.Record])
 }
 
 // resultLogOf writes an event as part of the result it belongs to.
-func resultLogOf(l *ledger.Log) object {
+func resultLogOf(l *history.Log) object {
 	bloom := l.Bloom()
 	return object{
 		"address":     addressText(l.Address),
@@ -128,7 +128,7 @@ func logOf(l placedLog) any {
 
 // transactionHash is the 32-byte hash by which Ethereum clients know a record:
 // that of the signed Ethereum transaction, or the start of the native one's.
-func transactionHash(rec *ledger.Record) []byte {
+func transactionHash(rec *history.Record) []byte {
 	if rec.Result != nil && rec.Result.Raw != nil {
 		return rec.EthereumHash[:]
 	}
@@ -219,7 +219,7 @@ func (f *logFilter) exactTime() bool {
 	return lo == hi
 }
 
-func (f *logFilter) allows(l *ledger.Log) bool {
+func (f *logFilter) allows(l *history.Log) bool {
 	if f.byEmitter && l.Contract.Num != f.emitter {
 		return false
 	}

@@ -12,11 +12,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/history"
 )
 
 // logNetwork has two contracts with four transactions in two blocks, each of which
 // emits two events.
-func logNetwork(t *testing.T) (n *network, contracts [2]common.Address, records []*ledger.Record) {
+func logNetwork(t *testing.T) (n *network, contracts [2]common.Address, records []*history.Record) {
 	t.Helper()
 	n = newSlowNetwork(t)
 	contracts[0], _ = n.deploy(0, counterCode())

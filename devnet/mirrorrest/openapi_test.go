@@ -17,6 +17,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/history"
 	"lockstep/internal/hedera"
 	"lockstep/internal/must"
 )
@@ -154,20 +155,20 @@ type scene struct {
 	*network
 	contract     common.Address
 	contractID   hedera.ID
-	transfer     *ledger.Record // Ethereum, plain
-	call         *ledger.Record // with logs, storage and actions
-	reverted     *ledger.Record
-	creation     *ledger.Record
-	wrongNonce   *ledger.Record
-	native       *ledger.Record // a HAPI transfer that makes a hollow account
+	transfer     *history.Record // Ethereum, plain
+	call         *history.Record // with logs, storage and actions
+	reverted     *history.Record
+	creation     *history.Record
+	wrongNonce   *history.Record
+	native       *history.Record // a HAPI transfer that makes a hollow account
 	hollow       common.Address
 	hollowID     hedera.ID
-	internalMake *ledger.Record // a contract made by a contract
-	coin, art    hedera.ID      // a fungible token with custom fees, and one of NFTs
+	internalMake *history.Record // a contract made by a contract
+	coin, art    hedera.ID       // a fungible token with custom fees, and one of NFTs
 	topic        hedera.ID
-	message      *ledger.Record // the newest of the topic
-	schedule     *ledger.Record // the creation of one that has executed
-	royalty      *ledger.Record // a transfer that caused a custom fee
+	message      *history.Record // the newest of the topic
+	schedule     *history.Record // the creation of one that has executed
+	royalty      *history.Record // a transfer that caused a custom fee
 }
 
 func newScene(t testing.TB) *scene {
@@ -189,7 +190,7 @@ func newScene(t testing.TB) *scene {
 	s.native = s.network.transfer(aliasID(s.hollow), 500_000_000)
 	factory, _ := s.deploy(1, factoryCode())
 	s.internalMake = s.network.call(1, &types.DynamicFeeTx{To: &factory})
-	for _, rec := range []*ledger.Record{s.transfer, s.creation, s.call, s.native, s.internalMake} {
+	for _, rec := range []*history.Record{s.transfer, s.creation, s.call, s.native, s.internalMake} {
 		s.mustSucceed(rec)
 	}
 	id, ok := s.ledger.View().Resolve(s.hollow)

@@ -11,6 +11,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/history"
 	"lockstep/internal/hedera"
 )
 
@@ -29,7 +30,7 @@ func listResults(r *request, q *query) (any, error) {
 	if err := oneBlock(q); err != nil {
 		return nil, err
 	}
-	return r.results(q, func(*ledger.EVMResult) bool { return true })
+	return r.results(q, func(*history.EVMResult) bool { return true })
 }
 
 // listContractResults answers contracts/{id}/results.
@@ -41,7 +42,7 @@ func listContractResults(r *request, q *query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.results(q, func(result *ledger.EVMResult) bool { return result.Target.Num == id })
+	return r.results(q, func(result *history.EVMResult) bool { return result.Target.Num == id })
 }
 
 // oneBlock checks that a query names a block in one way at most, and does where it wants a place in it.
@@ -59,7 +60,7 @@ func oneBlock(q *query) error {
 }
 
 // results lists the executed results that are wanted, within the bounds on time that the query and its block filters set.
-func (r *request) results(q *query, wanted func(*ledger.EVMResult) bool) (any, error) {
+func (r *request) results(q *query, wanted func(*history.EVMResult) bool) (any, error) {
 	times := q.timestamps()
 	if block, given, found := r.filterBlock(q); given {
 		if !found {
@@ -74,18 +75,18 @@ func (r *request) results(q *query, wanted func(*ledger.EVMResult) bool) (any, e
 	unit := money(q.flag("hbar", true))
 
 	blocks := blockFinder{view: r.view}
-	rows := where(r.records(&times, q.desc), func(rec *ledger.Record) bool {
+	rows := where(r.records(&times, q.desc), func(rec *history.Record) bool {
 		if !rec.Executed() || !wanted(rec.Result) || !internal && rec.ID.Nonce != 0 || !senders.allows(rec.Result.From.Num) || !indexes.allows(int64(rec.Result.Index)) {
 			return false
 		}
 		_, kept := blocks.of(rec)
 		return kept
 	})
-	return list(r, q, "results", rows, func(rec *ledger.Record) any { return resultOf(rec, blocks.last, r.chainID(), unit) }, consensusTimes()), nil
+	return list(r, q, "results", rows, func(rec *history.Record) any { return resultOf(rec, blocks.last, r.chainID(), unit) }, consensusTimes()), nil
 }
 
 // filterBlock is the block that block.number or block.hash asks for.
-func (r *request) filterBlock(q *query) (block *ledger.Block, given, found bool) {
+func (r *request) filterBlock(q *query) (block *history.Block, given, found bool) {
 	if text, ok := q.last("block.number"); ok {
 		number, _ := parseBlockNumber(text)
 		block, found = r.view.BlockByNumber(number)
@@ -102,10 +103,10 @@ func (r *request) filterBlock(q *query) (block *ledger.Block, given, found bool)
 // A blockFinder finds the blocks of records that come in consensus order.
 type blockFinder struct {
 	view *ledger.View
-	last *ledger.Block
+	last *history.Block
 }
 
-func (f *blockFinder) of(rec *ledger.Record) (*ledger.Block, bool) {
+func (f *blockFinder) of(rec *history.Record) (*history.Block, bool) {
 	if f.last == nil || f.last.Number != rec.Block {
 		block, ok := f.view.BlockByNumber(rec.Block)
 		if !ok {
@@ -146,16 +147,16 @@ func getResultAt(r *request, q *query) (any, error) {
 }
 
 // involves tells whether a contract was called, created or heard in a result.
-func involves(res *ledger.EVMResult, id int64) bool {
+func involves(res *history.EVMResult, id int64) bool {
 	return res.Target.Num == id ||
 		slices.ContainsFunc(res.Created, func(c hedera.ID) bool { return c.Num == id }) ||
-		slices.ContainsFunc(res.Logs, func(l *ledger.Log) bool { return l.Contract.Num == id }) ||
-		slices.ContainsFunc(res.Actions, func(a ledger.Action) bool { return a.Recipient.Num == id })
+		slices.ContainsFunc(res.Logs, func(l *history.Log) bool { return l.Contract.Num == id }) ||
+		slices.ContainsFunc(res.Actions, func(a history.Action) bool { return a.Recipient.Num == id })
 }
 
 // detailedResult writes one result; the status tells when what the function
 // returned is unknown.
-func (r *request) detailedResult(rec *ledger.Record, q *query) (any, error) {
+func (r *request) detailedResult(rec *history.Record, q *query) (any, error) {
 	block, ok := r.view.BlockByNumber(rec.Block)
 	if !ok {
 		return nil, notFound()
@@ -169,7 +170,7 @@ func (r *request) detailedResult(rec *ledger.Record, q *query) (any, error) {
 
 // evmRecord finds the record that a hash or a transaction id with a nonce names.
 // For a hash it has an EVM result.
-func (r *request) evmRecord(text string, nonce int64) (*ledger.Record, error) {
+func (r *request) evmRecord(text string, nonce int64) (*history.Record, error) {
 	if hash, ok := parseHash(text); ok {
 		if rec := r.byHash(hash); rec != nil {
 			return rec, nil
@@ -180,7 +181,7 @@ func (r *request) evmRecord(text string, nonce int64) (*ledger.Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	var found *ledger.Record
+	var found *history.Record
 	for _, rec := range records {
 		if int64(rec.ID.Nonce) == nonce && (found == nil || found.Result == nil) {
 			found = rec
@@ -195,8 +196,8 @@ func (r *request) evmRecord(text string, nonce int64) (*ledger.Record, error) {
 // byHash chooses among the attempts to handle an Ethereum transaction: the one
 // that succeeded, else the newest that the EVM executed, else the newest. A hash
 // that is no Ethereum transaction's may be the start of a native one's.
-func (r *request) byHash(hash []byte) *ledger.Record {
-	var best *ledger.Record
+func (r *request) byHash(hash []byte) *history.Record {
+	var best *history.Record
 	if len(hash) == common.HashLength {
 		for _, rec := range r.view.RecordsByEthereumHash(common.BytesToHash(hash)) {
 			if rec.Result != nil && (best == nil || rank(rec) >= rank(best)) {
@@ -215,7 +216,7 @@ func (r *request) byHash(hash []byte) *ledger.Record {
 	return nil
 }
 
-func rank(rec *ledger.Record) int {
+func rank(rec *history.Record) int {
 	switch {
 	case hedera.Succeeded(rec.Status):
 		return 2
@@ -227,7 +228,7 @@ func rank(rec *ledger.Record) int {
 }
 
 // recordsByID finds the records of a transaction id in a path.
-func (r *request) recordsByID(text string) ([]*ledger.Record, error) {
+func (r *request) recordsByID(text string) ([]*history.Record, error) {
 	id, err := hedera.ParseTransactionID(text)
 	if err != nil {
 		return nil, badRequest(`Invalid Transaction id. Please use "shard.realm.num-sss-nnn" format where sss are seconds and nnn are nanoseconds`)
@@ -265,7 +266,7 @@ func (m money) ofTinybar(v hedera.Tinybar) *big.Int {
 var emptyBloom = hexText(make([]byte, types.BloomByteLength))
 
 // resultOf writes a record that has an EVM result, of whatever kind of transaction it came.
-func resultOf(rec *ledger.Record, block *ledger.Block, chainID *big.Int, unit money) object {
+func resultOf(rec *history.Record, block *history.Block, chainID *big.Int, unit money) object {
 	res := rec.Result
 	out := object{
 		"access_list":              []any{},
@@ -301,7 +302,7 @@ func resultOf(rec *ledger.Record, block *ledger.Block, chainID *big.Int, unit mo
 		"type":                     0,
 		"v":                        nil,
 	}
-	if res.Address != (ledger.EVMResult{}).Address {
+	if res.Address != (history.EVMResult{}).Address {
 		out["address"] = addressText(res.Address)
 	}
 	if !res.From.IsZero() {
@@ -366,10 +367,10 @@ func addEthereum(out object, raw []byte, unit money) {
 }
 
 // detailedResultOf adds logs and state changes.
-func detailedResultOf(rec *ledger.Record, block *ledger.Block, chainID *big.Int, unit money) object {
+func detailedResultOf(rec *history.Record, block *history.Block, chainID *big.Int, unit money) object {
 	out := resultOf(rec, block, chainID, unit)
 	out["logs"] = each(rec.Result.Logs, resultLogOf)
-	out["state_changes"] = each(rec.Result.StateChanges, func(c ledger.StateChange) object {
+	out["state_changes"] = each(rec.Result.StateChanges, func(c history.StateChange) object {
 		change := object{
 			"address":       addressText(c.Address),
 			"contract_id":   idText(c.Contract),
@@ -385,7 +386,7 @@ func detailedResultOf(rec *ledger.Record, block *ledger.Block, chainID *big.Int,
 	return out
 }
 
-func bloomText(res *ledger.EVMResult) string {
+func bloomText(res *history.EVMResult) string {
 	switch {
 	case res.Bloom != nil:
 		return hexText(res.Bloom[:])
@@ -398,7 +399,7 @@ func bloomText(res *ledger.EVMResult) string {
 
 // errorMessage is null on success and never on failure: what failed without a
 // message goes by the name of its status.
-func errorMessage(rec *ledger.Record) *string {
+func errorMessage(rec *history.Record) *string {
 	switch {
 	case hedera.Succeeded(rec.Status):
 		return nil

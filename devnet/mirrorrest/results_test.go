@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/history"
 	"lockstep/internal/eth"
 )
 
@@ -64,7 +65,7 @@ func TestUnits(t *testing.T) {
 	n.mustSucceed(typed)
 	n.mustSucceed(legacy)
 	for _, test := range []struct {
-		rec                            *ledger.Record
+		rec                            *history.Record
 		query                          string
 		amount, gasPrice, fee, typ, id string
 	}{
@@ -179,7 +180,7 @@ func testResultFilters(t *testing.T) {
 	n := newSlowNetwork(t)
 	contract, id := n.deploy(0, counterCode())
 	to := account(2).EVMAddress()
-	var records []*ledger.Record
+	var records []*history.Record
 	for i := range 5 {
 		rec := n.mustSucceed(n.call(i%2, &types.DynamicFeeTx{To: &contract, Value: weibar(int64(i))}))
 		records = append(records, rec)
@@ -187,7 +188,7 @@ func testResultFilters(t *testing.T) {
 	other := n.mustSucceed(n.call(0, &types.DynamicFeeTx{To: &to, Value: weibar(1)}))
 	n.closeBlock()
 	block := n.ledger.View().LatestBlock()
-	all := append([]*ledger.Record{nil}, records...) // the first is the deployment
+	all := append([]*history.Record{nil}, records...) // the first is the deployment
 	for _, rec := range block.Records {
 		if rec.Result != nil && rec.Result.Create {
 			all[0] = rec
@@ -325,7 +326,7 @@ func TestActions(t *testing.T) {
 
 func TestOpcodes(t *testing.T) {
 	s := newScene(t)
-	read := func(query string, rec *ledger.Record) map[string]any {
+	read := func(query string, rec *history.Record) map[string]any {
 		r := s.do(http.MethodGet, "/api/v1/contracts/results/"+rec.EthereumHash.Hex()+"/opcodes"+query, "", "Accept-Encoding", "gzip, br")
 		return s.decode(r, query, http.StatusOK)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -287,12 +288,12 @@ func listNFTTransactions(r *request, q *query, n state.NFT) (any, error) {
 
 // nftMove is what a record says of an NFT.
 type nftMove struct {
-	*ledger.Record
-	move ledger.NFTTransfer
+	*history.Record
+	move history.NFTTransfer
 }
 
 // moves yields the records that changed an NFT's owner.
-func moves(records iter.Seq[*ledger.Record], n *state.NFT) iter.Seq[nftMove] {
+func moves(records iter.Seq[*history.Record], n *state.NFT) iter.Seq[nftMove] {
 	return func(yield func(nftMove) bool) {
 		for rec := range records {
 			for _, t := range rec.Did().NFTs {

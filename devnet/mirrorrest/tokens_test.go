@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/history"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 	"lockstep/internal/must"
@@ -37,7 +38,7 @@ func (n *network) mint(token hedera.ID, metadata ...[]byte) {
 }
 
 // sendTokens has the treasury send units of a token, or an NFT, to a new account.
-func (n *network) sendTokens(list *hapi.TokenTransferList, hbar ...*hapi.AccountAmount) *ledger.Record {
+func (n *network) sendTokens(list *hapi.TokenTransferList, hbar ...*hapi.AccountAmount) *history.Record {
 	n.t.Helper()
 	rec := n.mustSucceed(n.handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoTransfer{CryptoTransfer: &hapi.CryptoTransferTransactionBody{
 		Transfers: &hapi.TransferList{AccountAmounts: hbar}, TokenTransfers: []*hapi.TokenTransferList{list},

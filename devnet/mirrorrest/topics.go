@@ -6,7 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -44,7 +44,7 @@ func getTopic(r *request) (any, error) {
 }
 
 // messageOf writes a message; as text where the encoding asks for it and it is text.
-func messageOf(rec *ledger.Record, encoding string) object {
+func messageOf(rec *history.Record, encoding string) object {
 	m := rec.Did().Message
 	out := object{
 		"chunk_info": nil, "consensus_timestamp": rec.Consensus.String(), "message": base64Text(m.Contents), "payer_account_id": rec.ID.Payer.String(),
@@ -71,11 +71,11 @@ func messageOf(rec *ledger.Record, encoding string) object {
 func listMessages(r *request, q *query, t state.Topic) (any, error) {
 	times, numbers := q.timestamps(), q.bounds("sequencenumber", parseCount)
 	encoding, _ := q.last("encoding")
-	rows := where(r.records(&times, q.desc), func(rec *ledger.Record) bool {
+	rows := where(r.records(&times, q.desc), func(rec *history.Record) bool {
 		m := rec.Did().Message
 		return m != nil && m.Topic == t.ID && numbers.allows(m.Sequence)
 	})
-	return list(r, q, "messages", rows, func(rec *ledger.Record) any { return messageOf(rec, encoding) }, consensusTimes()), nil
+	return list(r, q, "messages", rows, func(rec *history.Record) any { return messageOf(rec, encoding) }, consensusTimes()), nil
 }
 
 // getMessage answers topics/{topicId}/messages/{sequenceNumber}.

@@ -7,7 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/history"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -28,7 +28,7 @@ func (s *scene) makeTopic() {
 }
 
 // submitMessage submits a message, or the first chunk of one.
-func (s *scene) submitMessage(text string, chunked bool) *ledger.Record {
+func (s *scene) submitMessage(text string, chunked bool) *history.Record {
 	s.t.Helper()
 	body := &hapi.ConsensusSubmitMessageTransactionBody{TopicID: topicID(s.topic), Message: []byte(text)}
 	if chunked {
@@ -54,7 +54,7 @@ func (s *scene) makeSchedules() {
 	s.scheduleTransfer(account(0).ID.Num, 2, false)
 }
 
-func (s *scene) scheduleTransfer(from, to int64, expiry bool) *ledger.Record {
+func (s *scene) scheduleTransfer(from, to int64, expiry bool) *history.Record {
 	s.t.Helper()
 	body := &hapi.ScheduleCreateTransactionBody{
 		Memo: "a schedule", AdminKey: operatorKey(s.network),

@@ -10,6 +10,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/history"
 	"lockstep/internal/hedera"
 )
 
@@ -20,7 +21,7 @@ func listActions(r *request, q *query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var actions []ledger.Action
+	var actions []history.Action
 	if rec.Result != nil {
 		actions = rec.Result.Actions
 	}
@@ -43,7 +44,7 @@ func indexes(n int, desc bool) iter.Seq[int] {
 	}
 }
 
-func actionOf(index int, a *ledger.Action, at hedera.Timestamp) object {
+func actionOf(index int, a *history.Action, at hedera.Timestamp) object {
 	out := object{
 		"call_depth":          a.Depth,
 		"call_operation_type": a.Operation,

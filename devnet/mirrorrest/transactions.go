@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/history"
 	"lockstep/internal/hedera"
 )
 
-func transactionOf(rec *ledger.Record) object {
+func transactionOf(rec *history.Record) object {
 	none, parent := []struct{}{}, rec.Parent
 	if !rec.Batch.IsZero() {
 		parent = rec.Batch
@@ -27,7 +27,7 @@ func transactionOf(rec *ledger.Record) object {
 		"max_fee":                        decimal(int64(rec.MaxFee)),
 		"memo_base64":                    base64Text([]byte(rec.Memo)),
 		"name":                           rec.Kind,
-		"nft_transfers": each(rec.Did().NFTs, func(t ledger.NFTTransfer) object {
+		"nft_transfers": each(rec.Did().NFTs, func(t history.NFTTransfer) object {
 			return object{
 				"is_approval": t.Approval, "receiver_account_id": idText(t.Receiver), "sender_account_id": idText(t.Sender),
 				"serial_number": t.Serial, "token_id": t.Token.String(),
@@ -39,12 +39,12 @@ func transactionOf(rec *ledger.Record) object {
 		"result":                     rec.Status.String(),
 		"scheduled":                  rec.ID.Scheduled,
 		"staking_reward_transfers":   none,
-		"token_transfers": each(rec.Did().Tokens, func(t ledger.TokenTransfer) object {
+		"token_transfers": each(rec.Did().Tokens, func(t history.TokenTransfer) object {
 			return object{"account": t.Account.String(), "amount": t.Amount, "is_approval": t.Approval, "token_id": t.Token.String()}
 		}),
 		"transaction_hash": base64Text(rec.Hash[:]),
 		"transaction_id":   rec.ID.Mirror(),
-		"transfers": each(rec.Transfers, func(t ledger.Transfer) object {
+		"transfers": each(rec.Transfers, func(t history.Transfer) object {
 			return object{"account": t.Account.String(), "amount": t.Amount, "is_approval": t.Approval}
 		}),
 		"valid_duration_seconds": decimal(rec.ValidDuration),
@@ -59,16 +59,16 @@ func listTransactions(r *request, q *query) (any, error) {
 }
 
 // transactions lists those of the records that the filters of a query let pass.
-func (r *request) transactions(q *query, records iter.Seq[*ledger.Record]) object {
-	return list(r, q, "transactions", where(records, transactionFilter(q)), func(rec *ledger.Record) any { return transactionOf(rec) }, consensusTimes())
+func (r *request) transactions(q *query, records iter.Seq[*history.Record]) object {
+	return list(r, q, "transactions", where(records, transactionFilter(q)), func(rec *history.Record) any { return transactionOf(rec) }, consensusTimes())
 }
 
-func consensusTimes() column[*ledger.Record] {
-	return byTime(func(rec *ledger.Record) hedera.Timestamp { return rec.Consensus })
+func consensusTimes() column[*history.Record] {
+	return byTime(func(rec *history.Record) hedera.Timestamp { return rec.Consensus })
 }
 
 // transactionFilter is the filters of a list other than those on time.
-func transactionFilter(q *query) func(*ledger.Record) bool {
+func transactionFilter(q *query) func(*history.Record) bool {
 	var kinds []string
 	for _, f := range q.filters {
 		if f.name == "transactiontype" {
@@ -81,16 +81,16 @@ func transactionFilter(q *query) func(*ledger.Record) bool {
 	accounts := q.bounds("account.id", parseEntity)
 	_, byAccount := q.last("account.id")
 
-	return func(rec *ledger.Record) bool {
+	return func(rec *history.Record) bool {
 		if len(kinds) > 0 && !slices.Contains(kinds, string(rec.Kind)) {
 			return false
 		}
 		if byResult && strings.EqualFold(result, "success") != hedera.Succeeded(rec.Status) {
 			return false
 		}
-		moved := slices.ContainsFunc(rec.Transfers, func(t ledger.Transfer) bool {
+		moved := slices.ContainsFunc(rec.Transfers, func(t history.Transfer) bool {
 			return accounts.allows(t.Account.Num) && (!byDirection || t.Amount > 0 == credit)
-		}) || slices.ContainsFunc(rec.Did().Tokens, func(t ledger.TokenTransfer) bool {
+		}) || slices.ContainsFunc(rec.Did().Tokens, func(t history.TokenTransfer) bool {
 			return accounts.allows(t.Account.Num) && (!byDirection || t.Amount > 0 == credit)
 		})
 		return moved || !byDirection && (!byAccount || accounts.allows(rec.ID.Payer.Num))
@@ -110,7 +110,7 @@ func getTransaction(r *request, q *query) (any, error) {
 	for _, rec := range records {
 		if nonces.allows(int64(rec.ID.Nonce)) && (!bySchedule || rec.ID.Scheduled == q.flag("scheduled", false)) {
 			out := transactionOf(rec)
-			out["assessed_custom_fees"] = each(rec.Did().Fees, func(f ledger.AssessedFee) object {
+			out["assessed_custom_fees"] = each(rec.Did().Fees, func(f history.AssessedFee) object {
 				return object{
 					"amount": f.Amount, "collector_account_id": f.Collector.String(), "effective_payer_account_ids": each(f.Payers, hedera.ID.String), "token_id": idText(f.Token),
 				}
@@ -126,7 +126,7 @@ func getTransaction(r *request, q *query) (any, error) {
 
 // transactionArg finds the records that the path names by a transaction id or by
 // the 48-byte hash in hex or base 64.
-func (r *request) transactionArg() ([]*ledger.Record, error) {
+func (r *request) transactionArg() ([]*history.Record, error) {
 	text := r.args[0]
 	if hash, ok := parseHash(text); ok {
 		return r.view.RecordsByHash(hash), nil

@@ -5,7 +5,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -30,7 +30,7 @@ func (q *asked) rates() *hapi.ExchangeRateSet {
 	return &hapi.ExchangeRateSet{CurrentRate: rate, NextRate: rate}
 }
 
-func (q *asked) receiptOf(r *ledger.Record) *hapi.TransactionReceipt {
+func (q *asked) receiptOf(r *history.Record) *hapi.TransactionReceipt {
 	receipt := &hapi.TransactionReceipt{Status: r.Status, ExchangeRate: q.rates()}
 	if !r.Account.IsZero() {
 		receipt.AccountID = r.Account.AccountID()
@@ -61,7 +61,7 @@ func (q *asked) receiptOf(r *ledger.Record) *hapi.TransactionReceipt {
 	return receipt
 }
 
-func (q *asked) recordOf(r *ledger.Record) *hapi.TransactionRecord {
+func (q *asked) recordOf(r *history.Record) *hapi.TransactionRecord {
 	record := &hapi.TransactionRecord{
 		Receipt: q.receiptOf(r), TransactionHash: r.Hash[:], ConsensusTimestamp: r.Consensus.Message(),
 		TransactionID: transactionIDOf(r.ID),
@@ -88,7 +88,7 @@ func (q *asked) recordOf(r *ledger.Record) *hapi.TransactionRecord {
 	}
 	if r.IsChild() {
 		record.ParentConsensusTimestamp = r.Parent.Message()
-		if r.Kind == ledger.KindContractCreate {
+		if r.Kind == history.KindContractCreate {
 			record.Body = &hapi.TransactionRecord_ContractCreateResult{ContractCreateResult: &hapi.ContractFunctionResult{
 				ContractID: r.ContractID.ContractID(), EvmAddress: wrapperspb.Bytes(r.EVMAddress),
 			}}
@@ -108,7 +108,7 @@ func (q *asked) recordOf(r *ledger.Record) *hapi.TransactionRecord {
 	return record
 }
 
-func functionResult(r *ledger.Record) *hapi.ContractFunctionResult {
+func functionResult(r *history.Record) *hapi.ContractFunctionResult {
 	e := r.Result
 	result := &hapi.ContractFunctionResult{
 		ContractCallResult: e.Output, ErrorMessage: e.ErrorMessage, GasUsed: e.GasUsed,
@@ -148,7 +148,7 @@ func functionResult(r *ledger.Record) *hapi.ContractFunctionResult {
 	return result
 }
 
-func logInfo(l *ledger.Log) *hapi.ContractLoginfo {
+func logInfo(l *history.Log) *hapi.ContractLoginfo {
 	info := &hapi.ContractLoginfo{ContractID: l.Contract.ContractID(), Bloom: l.Bloom().Bytes(), Data: l.Data}
 	for _, topic := range l.Topics {
 		info.Topic = append(info.Topic, topic.Bytes())
@@ -310,7 +310,7 @@ func (q *asked) balances(id hedera.ID) (list []*hapi.TokenBalance) {
 }
 
 // describeTokens adds what a transaction did to tokens to its record.
-func describeTokens(record *hapi.TransactionRecord, did *ledger.Effects) {
+func describeTokens(record *hapi.TransactionRecord, did *history.Effects) {
 	lists := map[hedera.ID]*hapi.TokenTransferList{}
 	of := func(token hedera.ID) *hapi.TokenTransferList {
 		list := lists[token]

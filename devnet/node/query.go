@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -113,7 +114,7 @@ func (n *Node) Query(ctx context.Context, query *hapi.Query) (*hapi.Response, er
 
 // find returns the records of a transaction id: the first submission with it, its
 // duplicates, and the children of the first.
-func (q *asked) find(id *hapi.TransactionID) (first *ledger.Record, duplicates []*ledger.Record, code hedera.Status) {
+func (q *asked) find(id *hapi.TransactionID) (first *history.Record, duplicates []*history.Record, code hedera.Status) {
 	want, code := transactionID(&hapi.TransactionID{
 		TransactionValidStart: id.GetTransactionValidStart(), AccountID: id.GetAccountID(),
 	})
@@ -144,7 +145,7 @@ func (q *asked) find(id *hapi.TransactionID) (first *ledger.Record, duplicates [
 const done = hapi.ResponseCodeEnum_SUCCESS
 
 // wanted describes records, if they were asked for.
-func wanted[T any](asked bool, records []*ledger.Record, describe func(*ledger.Record) T) (list []T) {
+func wanted[T any](asked bool, records []*history.Record, describe func(*history.Record) T) (list []T) {
 	if asked {
 		for _, r := range records {
 			list = append(list, describe(r))

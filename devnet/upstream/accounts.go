@@ -49,7 +49,7 @@ type contract struct {
 	Runtime          hexBytes  `json:"runtime_bytecode"`
 }
 
-// Account implements [ledger.Upstream].
+// Account implements [state.Upstream].
 func (m *Mirror) Account(name string) (*state.Account, error) {
 	var (
 		a         account
@@ -134,7 +134,7 @@ func (c *contract) describe(a *state.Account) (err error) {
 	return nil
 }
 
-// Slot implements [ledger.Upstream].
+// Slot implements [state.Upstream].
 func (m *Mirror) Slot(contract hedera.ID, key common.Hash) (common.Hash, error) {
 	type state struct {
 		State []struct {

@@ -1,5 +1,5 @@
 // Package upstream reads another Hedera network through its mirror node, so that a
-// development network can be a fork of it: [ledger.Upstream].
+// development network can be a fork of it: [state.Upstream].
 //
 //	mirror, err := upstream.Open(ctx, upstream.Config{URL: "https://testnet.mirrornode.hedera.com"})
 //	point, err := mirror.Fork(accounts)     // for ledger.Config

@@ -12,6 +12,7 @@ import (
 
 	"lockstep/devnet/ledger"
 	"lockstep/devnet/ledger/devaccounts"
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -62,7 +63,7 @@ func (b *block) check(err error) error {
 func (m *Mirror) Fork(accounts []devaccounts.Account) (*ledger.ForkPoint, error) {
 	p := &ledger.ForkPoint{
 		CacheBytes: m.keeps,
-		Upstream:   m, Block: ledger.Block{
+		Upstream:   m, Block: history.Block{
 			Number: m.block.Number, Hash: state.Hash48(m.block.Hash), Previous: state.Hash48(m.block.Previous),
 			From: m.block.Timestamp.From.Timestamp, To: m.block.Timestamp.To.Timestamp, GasUsed: m.block.GasUsed, Size: m.block.Size,
 		},
@@ -216,7 +217,7 @@ func publicKey(k *hapi.Key) []byte {
 	return k.GetECDSASecp256K1()
 }
 
-// BlockHash implements [ledger.Upstream].
+// BlockHash implements [state.Upstream].
 func (m *Mirror) BlockHash(number int64) (common.Hash, error) {
 	b, found, err := read[block](m, "blocks/"+strconv.FormatInt(number, 10))
 	if err != nil || !found || len(b.Hash) < common.HashLength {

@@ -106,7 +106,7 @@ func (c *customFees) value() (all []*hapi.CustomFee) {
 	return all
 }
 
-// Token implements [ledger.Upstream].
+// Token implements [state.Upstream].
 func (m *Mirror) Token(id hedera.ID) (*state.Token, error) {
 	path := "tokens/" + id.String()
 	t, found, err := read[token](m, path+"?timestamp=lte:"+m.at)
@@ -178,7 +178,7 @@ func (r *relation) value(account hedera.ID) state.Relation {
 	}
 }
 
-// Relation implements [ledger.Upstream].
+// Relation implements [state.Upstream].
 func (m *Mirror) Relation(account, token hedera.ID) (*state.Relation, error) {
 	page, _, err := read[relations](m, "accounts/"+account.String()+"/tokens?token.id="+token.String())
 	for _, r := range page.Tokens {
@@ -195,7 +195,7 @@ const (
 	maxPages = 20 // of one account's relations
 )
 
-// Relations implements [ledger.Upstream].
+// Relations implements [state.Upstream].
 func (m *Mirror) Relations(account hedera.ID) (all []state.Relation, _ error) {
 	path := "accounts/" + account.String() + "/tokens"
 	more := ""
@@ -227,7 +227,7 @@ type nft struct {
 
 type nfts struct{ NFTs []nft }
 
-// NFT implements [ledger.Upstream].
+// NFT implements [state.Upstream].
 func (m *Mirror) NFT(token hedera.ID, serial int64) (*state.NFT, error) {
 	if serial <= 0 {
 		return nil, nil //nolint:nilnil // there is none
@@ -255,7 +255,7 @@ type allowances struct {
 	}
 }
 
-// Allowance implements [ledger.Upstream].
+// Allowance implements [state.Upstream].
 func (m *Mirror) Allowance(owner, token, spender hedera.ID) (*state.Allowance, error) {
 	path := "accounts/" + owner.String() + "/allowances/crypto?spender.id=" + spender.String()
 	if !token.IsZero() {
@@ -270,7 +270,7 @@ func (m *Mirror) Allowance(owner, token, spender hedera.ID) (*state.Allowance, e
 	return nil, err
 }
 
-// NFTAllowance implements [ledger.Upstream].
+// NFTAllowance implements [state.Upstream].
 func (m *Mirror) NFTAllowance(owner, token, spender hedera.ID) (*state.NFTAllowance, error) {
 	page, _, err := read[allowances](m, "accounts/"+owner.String()+"/allowances/nfts?account.id="+spender.String()+"&token.id="+token.String())
 	for _, a := range page.Allowances {

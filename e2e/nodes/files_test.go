@@ -13,7 +13,7 @@ import (
 	"github.com/ethereum/go-ethereum/rpc"
 
 	"lockstep/devnet"
-	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/node"
 	"lockstep/e2e/harness"
 	"lockstep/internal/hapi"
@@ -61,8 +61,8 @@ func TestLargeDeployment(t *testing.T) {
 			if left := files(n); len(left) != 0 {
 				t.Errorf("%d files are left", len(left))
 			}
-			for kind, want := range map[ledger.Kind]int{
-				ledger.KindFileCreate: test.creates, ledger.KindFileAppend: test.appends, ledger.KindFileDelete: test.creates, ledger.KindEthereum: 1,
+			for kind, want := range map[history.Kind]int{
+				history.KindFileCreate: test.creates, history.KindFileAppend: test.appends, history.KindFileDelete: test.creates, history.KindEthereum: 1,
 			} {
 				if got := records(n, kind); len(got) != want {
 					t.Errorf("%d transactions %v, want %d", len(got), kind, want)
@@ -175,14 +175,14 @@ func TestFailedDeploymentLeavesNoFile(t *testing.T) {
 			if left := files(n); len(left) != 0 {
 				t.Errorf("%d files are left", len(left))
 			}
-			if got := len(records(n, ledger.KindEthereum)); got != test.executed {
+			if got := len(records(n, history.KindEthereum)); got != test.executed {
 				t.Errorf("%d Ethereum transactions reached consensus, want %d", got, test.executed)
 			}
-			if got := len(records(n, ledger.KindFileCreate)); got != test.creates {
+			if got := len(records(n, history.KindFileCreate)); got != test.creates {
 				t.Errorf("%d files were made, want %d", got, test.creates)
 			}
 			succeeded := test.want == ""
-			for _, rec := range records(n, ledger.KindEthereum) {
+			for _, rec := range records(n, history.KindEthereum) {
 				if hedera.Succeeded(rec.Status) != succeeded {
 					t.Errorf("consensus says %s", rec.Status)
 				}

@@ -11,7 +11,7 @@ import (
 	"github.com/ethereum/go-ethereum/rpc"
 
 	"lockstep/devnet"
-	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/node"
 	"lockstep/e2e/harness"
 	"lockstep/internal/hedera"
@@ -49,7 +49,7 @@ func TestGoAway(t *testing.T) {
 			if sentAway.Load() < size/4 {
 				t.Errorf("clients were sent away %d times", sentAway.Load())
 			}
-			seen := records(n, ledger.KindEthereum)
+			seen := records(n, history.KindEthereum)
 			if len(seen) != size {
 				t.Errorf("%d transactions reached consensus, want %d", len(seen), size)
 			}

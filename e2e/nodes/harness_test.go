@@ -25,7 +25,7 @@ import (
 	"github.com/ethereum/go-ethereum/rpc"
 
 	"lockstep/devnet"
-	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/e2e/harness"
 	"lockstep/internal/hedera"
@@ -179,7 +179,7 @@ func files(n *devnet.Network) []state.File {
 }
 
 // records returns what consensus saw of a kind of transaction, oldest first.
-func records(n *devnet.Network, kind ledger.Kind) (found []*ledger.Record) {
+func records(n *devnet.Network, kind history.Kind) (found []*history.Record) {
 	for r := range n.Ledger().Handled().Records(hedera.Timestamp{}, hedera.TimestampOf(time.Now().Add(time.Hour)), false) {
 		if r.Kind == kind && !r.IsChild() {
 			found = append(found, r)

@@ -12,7 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/devnet"
-	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/history"
 	"lockstep/e2e/harness"
 	"lockstep/internal/hedera"
 	"lockstep/internal/must"
@@ -20,7 +20,7 @@ import (
 
 // payers returns who paid for each Ethereum transaction, in order of consensus.
 func payers(n *devnet.Network) (ids []string) {
-	for _, r := range records(n, ledger.KindEthereum) {
+	for _, r := range records(n, history.KindEthereum) {
 		ids = append(ids, r.ID.Payer.String())
 	}
 	return ids
@@ -156,7 +156,7 @@ func TestPaymasters(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			seen := records(n, ledger.KindEthereum)
+			seen := records(n, history.KindEthereum)
 			last := seen[len(seen)-1]
 			if last.ID.Payer.String() != test.payer || !hedera.Succeeded(last.Status) {
 				t.Errorf("paid by %s: %s, want %s", last.ID.Payer, last.Status, test.payer)

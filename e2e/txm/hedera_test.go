@@ -20,6 +20,7 @@ import (
 	"lockstep/consensus"
 	"lockstep/devnet"
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/node"
 	"lockstep/e2e/harness"
 	"lockstep/internal/envx"
@@ -133,11 +134,11 @@ func (n txmNode) hedera(log *slog.Logger) (txmgr.Chain, error) {
 }
 
 // records are the Ethereum transactions of the consensus log.
-func (h *hederanet) records() []*ledger.Record {
-	var list []*ledger.Record
+func (h *hederanet) records() []*history.Record {
+	var list []*history.Record
 	end := hedera.TimestampOf(time.Now().Add(time.Hour))
 	for r := range h.Ledger().Handled().Records(hedera.Timestamp{}, end, false) {
-		if r.Kind == ledger.KindEthereum && !r.IsChild() {
+		if r.Kind == history.KindEthereum && !r.IsChild() {
 			list = append(list, r)
 		}
 	}

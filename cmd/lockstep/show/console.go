@@ -10,7 +10,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"lockstep/console"
-	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/history"
 )
 
 // consoleAddress is where the console libraries of Hardhat and foundry write: the ASCII text
@@ -23,7 +23,7 @@ type consoleDecoder struct {
 }
 
 // line returns what a call wrote; false if it is none to the console.
-func (d *consoleDecoder) line(a *ledger.Action) (string, bool) {
+func (d *consoleDecoder) line(a *history.Action) (string, bool) {
 	if a.To != consoleAddress || len(a.Input) < 4 {
 		return "", false
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/history"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -101,7 +102,7 @@ func (s *Show) write(text string) error {
 }
 
 // record shows one transaction. One of the EVM has several lines, others one.
-func (s *Show) record(w *strings.Builder, view *ledger.View, r *ledger.Record) {
+func (s *Show) record(w *strings.Builder, view *ledger.View, r *history.Record) {
 	e := r.Result
 	if e == nil {
 		fmt.Fprintf(w, "%s %s  payer %s  %s  block %d\n", r.Kind, r.ID, r.ID.Payer, r.Status, r.Block)
@@ -139,7 +140,7 @@ func (s *Show) record(w *strings.Builder, view *ledger.View, r *ledger.Record) {
 }
 
 // target is what a transaction calls or creates.
-func target(e *ledger.EVMResult) string {
+func target(e *history.EVMResult) string {
 	switch {
 	case e.Create && e.Address == (common.Address{}):
 		return "creates nothing"
@@ -152,7 +153,7 @@ func target(e *ledger.EVMResult) string {
 
 // reason reads the error message of a result: revert data in hexadecimal, or the name of a status. What is not
 // printable is quoted, since a contract chooses it.
-func (s *Show) reason(e *ledger.EVMResult) string {
+func (s *Show) reason(e *history.EVMResult) string {
 	data, err := hexutil.Decode(e.ErrorMessage)
 	if err != nil {
 		if e.ErrorMessage == hapi.ResponseCodeEnum_INSUFFICIENT_GAS.String() && e.GasUsed >= e.GasLimit {

@@ -24,6 +24,7 @@ import (
 
 	"lockstep/devnet/ledger"
 	"lockstep/devnet/ledger/devaccounts"
+	"lockstep/devnet/ledger/history"
 	"lockstep/internal/hedera"
 	"lockstep/internal/must"
 )
@@ -67,7 +68,7 @@ func TestShow(t *testing.T) {
 		}()
 		from := devaccounts.All()[0].Address
 		nonce := uint64(0)
-		send := func(to *common.Address, data []byte) *ledger.Record {
+		send := func(to *common.Address, data []byte) *history.Record {
 			t.Helper()
 			r := must.Get(l.Impersonate(types.NewTx(&types.DynamicFeeTx{
 				ChainID: big.NewInt(298), Nonce: nonce, To: to, Data: data, Gas: 1_000_000, GasFeeCap: hedera.Tinybar(100).Weibar(), GasTipCap: new(big.Int),
@@ -166,7 +167,7 @@ func TestShowNamesAProject(t *testing.T) {
 			from, nonce := devaccounts.All()[0].Address, uint64(0)
 			var terminal bytes.Buffer
 			shown := New(l, &terminal, new(atomic.Bool), known)
-			send := func(to *common.Address, gas uint64, data []byte, parts ...string) *ledger.Record {
+			send := func(to *common.Address, gas uint64, data []byte, parts ...string) *history.Record {
 				t.Helper()
 				r := must.Get(l.Impersonate(types.NewTx(&types.DynamicFeeTx{
 					ChainID: big.NewInt(298), Nonce: nonce, To: to, Data: data, Gas: gas, GasFeeCap: hedera.Tinybar(100).Weibar(), GasTipCap: new(big.Int),

@@ -1,4 +1,4 @@
-package ledger
+package history
 
 import (
 	"github.com/ethereum/go-ethereum/common"
@@ -219,59 +219,4 @@ type ConsensusEntry struct {
 	Node     hedera.ID
 	Status   hedera.Status
 	Time     hedera.Timestamp
-}
-
-// NodeInfo is a consensus node as the address book shows it.
-type NodeInfo struct {
-	NodeID  int64
-	Account hedera.ID
-	Host    string // IPv4 address
-	Port    int
-
-	TLSPort  int    // of the same services in TLS; 0: none
-	CertHash string // hexadecimal SHA-384 of the certificate in PEM form; empty without TLS
-}
-
-// CallRequest asks for a simulation on the state a View shows.
-type CallRequest struct {
-	From     *common.Address // nil: the treasury
-	To       *common.Address // nil: Data is init code
-	Data     []byte
-	Gas      uint64 // 0: the most a transaction may have
-	Value    hedera.Tinybar
-	GasPrice hedera.Tinybar // 0: the network price
-	Override map[common.Address]state.Override
-}
-
-// CallResult is the outcome of a simulation.
-type CallResult struct {
-	Status       hedera.Status // SUCCESS, CONTRACT_REVERT_EXECUTED, INVALID_CONTRACT_ID, …
-	Output       []byte        // return data, or the runtime code of a simulated creation
-	RevertData   []byte        // raw data of a revert
-	ErrorMessage string        // as in EVMResult
-	GasUsed      uint64
-}
-
-// Opcode is one step of a replayed transaction.
-type Opcode struct {
-	PC, Gas, GasCost uint64
-	Op               string
-	Depth            int
-	Stack            []common.Hash
-	Memory           []common.Hash
-	Storage          map[common.Hash]common.Hash // slots the step touched
-	Reason           []byte                      // revert data or failure, on the failing step
-}
-
-// OpcodeOptions says what a replay collects beside the steps themselves.
-type OpcodeOptions struct {
-	Stack, Memory, Storage bool
-}
-
-// OpcodeTrace is a replayed transaction.
-type OpcodeTrace struct {
-	Failed      bool
-	GasUsed     uint64
-	ReturnValue []byte
-	Steps       []Opcode
 }

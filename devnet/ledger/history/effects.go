@@ -1,4 +1,4 @@
-package ledger
+package history
 
 import (
 	"cmp"
@@ -73,17 +73,9 @@ func (r *Record) Logs() []*Log {
 	return r.Did().Logs
 }
 
-// did returns the effects of the transaction to add to.
-func (h *handling) did() *Effects {
-	if h.r.Effects == nil {
-		h.r.Effects = &Effects{}
-	}
-	return h.r.Effects
-}
-
-// sorted puts transfers into the order in which records list them, and sums those that
+// Sorted puts transfers into the order in which records list them, and sums those that
 // belong together.
-func (e *Effects) sorted() {
+func (e *Effects) Sorted() {
 	slices.SortStableFunc(e.Tokens, func(a, b TokenTransfer) int {
 		return cmp.Or(cmp.Compare(a.Token.Num, b.Token.Num), cmp.Compare(a.Account.Num, b.Account.Num))
 	})
