@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/ledger/hapikey"
 	"lockstep/devnet/ledger/history"
@@ -109,7 +110,7 @@ func (n *network) handle(body *hapi.TransactionBody, tx *eth.Tx) *history.Record
 	signed := must.Get(proto.Marshal(body))(n.t)
 	operator := must.Get(hedera.ParsePrivateKey(devaccounts.OperatorKey, hedera.FormatHexEd25519))(n.t)
 	signature := must.Get(operator.Sign(signed))(n.t)
-	return n.ledger.Handle(&ledger.Submission{
+	return n.ledger.Handle(&core.Submission{
 		Body: body, ID: hedera.TransactionID{Payer: hedera.Entity(2), ValidStart: start}, Payer: hedera.Entity(2),
 		Hash: sha512.Sum384(signed), Size: len(signed) + 100, Node: hedera.Entity(3), Ethereum: tx,
 		Signatures: hapikey.NewSignatures(signed, []*hapi.SignaturePair{{

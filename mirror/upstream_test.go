@@ -23,6 +23,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/mirrorrest"
 	"lockstep/internal/envx"
 	"lockstep/internal/hapi"
@@ -130,7 +131,7 @@ func (c *chain) grow(blocks int) {
 	before := c.ledger.View().LatestBlock().Number
 	for range blocks {
 		c.starts++
-		c.ledger.Handle(&ledger.Submission{
+		c.ledger.Handle(&core.Submission{
 			Body: &hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoTransfer{CryptoTransfer: &hapi.CryptoTransferTransactionBody{}}},
 			ID:   hedera.TransactionID{Payer: hedera.Entity(2), ValidStart: hedera.Timestamp{Seconds: c.starts}}, Payer: hedera.Entity(2),
 			Node: hedera.Entity(3), Refusal: hapi.ResponseCodeEnum_THROTTLED_AT_CONSENSUS,

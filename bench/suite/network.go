@@ -21,7 +21,7 @@ import (
 
 	"lockstep/devnet"
 	"lockstep/devnet/faults"
-	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/ledger/hapikey"
 	"lockstep/devnet/mirrorrest"
@@ -255,7 +255,7 @@ func (a *archive) handle(sender int, to *common.Address, data []byte) error {
 	body := &hapi.TransactionBody{TransactionFee: uint64(hedera.Hbar), Data: &hapi.TransactionBody_EthereumTransaction{
 		EthereumTransaction: &hapi.EthereumTransactionBody{EthereumData: raw},
 	}}
-	record := a.chain.Ledger().Handle(&ledger.Submission{
+	record := a.chain.Ledger().Handle(&core.Submission{
 		Body: body, Payer: a.payer, Node: hedera.Entity(3), Ethereum: tx, Size: len(raw),
 		ID:         hedera.TransactionID{Payer: a.payer, ValidStart: hedera.FromNanos(a.sequence)},
 		Hash:       sha512.Sum384(binary.BigEndian.AppendUint64(nil, uint64(a.sequence))),

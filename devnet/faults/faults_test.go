@@ -10,7 +10,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
-	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/mirrorrest"
 	"lockstep/devnet/node"
 	"lockstep/internal/hapi"
@@ -18,10 +18,10 @@ import (
 )
 
 var (
-	ethereum = node.Call{Submission: &ledger.Submission{Body: &hapi.TransactionBody{
+	ethereum = node.Call{Submission: &core.Submission{Body: &hapi.TransactionBody{
 		Data: &hapi.TransactionBody_EthereumTransaction{EthereumTransaction: &hapi.EthereumTransactionBody{}},
 	}}}
-	transfer = node.Call{Node: 1, Submission: &ledger.Submission{Body: &hapi.TransactionBody{
+	transfer = node.Call{Node: 1, Submission: &core.Submission{Body: &hapi.TransactionBody{
 		Data: &hapi.TransactionBody_CryptoTransfer{CryptoTransfer: &hapi.CryptoTransferTransactionBody{}},
 	}}}
 	receipt = node.Call{Query: &hapi.Query{Query: &hapi.Query_TransactionGetReceipt{TransactionGetReceipt: &hapi.TransactionGetReceiptQuery{}}}}

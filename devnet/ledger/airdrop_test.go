@@ -7,6 +7,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/google/go-cmp/cmp"
 
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
@@ -14,7 +15,7 @@ import (
 )
 
 func airdropOf(lists ...*hapi.TokenTransferList) *hapi.TransactionBody {
-	return bodyOf(&hapi.TokenAirdropTransactionBody{TokenTransfers: lists})
+	return core.BodyOf(&hapi.TokenAirdropTransactionBody{TokenTransfers: lists})
 }
 
 // gift is a list of transfers of one token: units, accounts and amounts in turn.
@@ -31,15 +32,15 @@ func nftGift(token hedera.ID, from, to *hapi.AccountID, serials ...int64) *hapi.
 }
 
 func claim(ids ...*hapi.PendingAirdropId) *hapi.TransactionBody {
-	return bodyOf(&hapi.TokenClaimAirdropTransactionBody{PendingAirdrops: ids})
+	return core.BodyOf(&hapi.TokenClaimAirdropTransactionBody{PendingAirdrops: ids})
 }
 
 func cancelAirdrop(ids ...*hapi.PendingAirdropId) *hapi.TransactionBody {
-	return bodyOf(&hapi.TokenCancelAirdropTransactionBody{PendingAirdrops: ids})
+	return core.BodyOf(&hapi.TokenCancelAirdropTransactionBody{PendingAirdrops: ids})
 }
 
 func reject(owner *hapi.AccountID, list ...*hapi.TokenReference) *hapi.TransactionBody {
-	return bodyOf(&hapi.TokenRejectTransactionBody{Owner: owner, Rejections: list})
+	return core.BodyOf(&hapi.TokenRejectTransactionBody{Owner: owner, Rejections: list})
 }
 
 // collection makes NFTs of the payer's.
@@ -51,7 +52,7 @@ func (r *rig) collection(p party, n int, change func(*hapi.TokenCreateTransactio
 			change(b)
 		}
 	})
-	r.want(r.submit(p.id, bodyOf(&hapi.TokenMintTransactionBody{Token: token.TokenID(), Metadata: slices.Repeat([][]byte{{1}}, n)}), p.key), okay)
+	r.want(r.submit(p.id, core.BodyOf(&hapi.TokenMintTransactionBody{Token: token.TokenID(), Metadata: slices.Repeat([][]byte{{1}}, n)}), p.key), okay)
 	return token
 }
 
@@ -172,7 +173,7 @@ func TestAirdropsEnd(t *testing.T) {
 	third := r.account(dev(t, 2), func(b *hapi.CryptoCreateTransactionBody) { b.MaxAutomaticTokenAssociations = -1 })
 	fresh := r.account(dev(t, 1), func(*hapi.CryptoCreateTransactionBody) {})
 	send := func(from, to *hapi.AccountID, serial int64) *hapi.TransactionBody {
-		return bodyOf(&hapi.CryptoTransferTransactionBody{
+		return core.BodyOf(&hapi.CryptoTransferTransactionBody{
 			TokenTransfers: []*hapi.TokenTransferList{nftGift(art, from, to, serial)},
 		})
 	}
@@ -180,7 +181,7 @@ func TestAirdropsEnd(t *testing.T) {
 	r.want(r.submit(third.id, airdropOf(nftGift(art, third.id.AccountID(), fresh.id.AccountID(), 3)), third.key), okay)
 	r.want(r.submit(third.id, send(third.id.AccountID(), me, 3), third.key), okay)
 	r.want(r.submit(fresh.id, claim(pendingID(third.id.AccountID(), fresh.id.AccountID(), art.TokenID(), 3)), fresh.key), hapi.ResponseCodeEnum_SENDER_DOES_NOT_OWN_NFT_SERIAL_NO)
-	remove := bodyOf(&hapi.CryptoDeleteTransactionBody{
+	remove := core.BodyOf(&hapi.CryptoDeleteTransactionBody{
 		DeleteAccountID: third.id.AccountID(), TransferAccountID: me,
 	})
 	r.want(r.submit(owner.id, remove, owner.key, third.key), hapi.ResponseCodeEnum_ACCOUNT_HAS_PENDING_AIRDROPS)
@@ -285,9 +286,9 @@ func TestReject(t *testing.T) {
 
 	toggle := func(token hedera.ID, frozen bool) *hapi.TransactionBody {
 		if frozen {
-			return bodyOf(&hapi.TokenFreezeAccountTransactionBody{Token: token.TokenID(), Account: you})
+			return core.BodyOf(&hapi.TokenFreezeAccountTransactionBody{Token: token.TokenID(), Account: you})
 		}
-		return bodyOf(&hapi.TokenUnfreezeAccountTransactionBody{Token: token.TokenID(), Account: you})
+		return core.BodyOf(&hapi.TokenUnfreezeAccountTransactionBody{Token: token.TokenID(), Account: you})
 	}
 	r.want(r.submit(owner.id, toggle(coin, true), owner.key), okay)
 	for name, tt := range map[string]struct {

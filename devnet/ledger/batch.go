@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/hapikey"
 	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
@@ -18,7 +19,7 @@ import (
 const maxBatch = 50 // inner transactions
 
 // innerOf opens an inner transaction of a batch.
-func innerOf(signedBytes []byte) (*Submission, hedera.Status) {
+func innerOf(signedBytes []byte) (*core.Submission, hedera.Status) {
 	signed, body := new(hapi.SignedTransaction), new(hapi.TransactionBody)
 	if proto.Unmarshal(signedBytes, signed) != nil || proto.Unmarshal(signed.GetBodyBytes(), body) != nil || body.GetData() == nil ||
 		len(signed.GetSigMap().GetSigPair()) > hapikey.Max {
@@ -29,7 +30,7 @@ func innerOf(signedBytes []byte) (*Submission, hedera.Status) {
 		return nil, hapi.ResponseCodeEnum_INVALID_TRANSACTION_ID
 	}
 	payer := hedera.ID{Shard: id.GetAccountID().GetShardNum(), Realm: id.GetAccountID().GetRealmNum(), Num: id.GetAccountID().GetAccountNum()}
-	return &Submission{
+	return &core.Submission{
 		Body: body, Payer: payer, Hash: sha512.Sum384(signedBytes), Size: len(signedBytes),
 		ID:         hedera.TransactionID{Payer: payer, ValidStart: hedera.Timestamp{Seconds: start.GetSeconds(), Nanos: start.GetNanos()}},
 		Signatures: hapikey.NewSignatures(signed.GetBodyBytes(), signed.GetSigMap().GetSigPair()),
@@ -40,7 +41,7 @@ func innerOf(signedBytes []byte) (*Submission, hedera.Status) {
 func unbatched(body *hapi.TransactionBody) bool { return body.GetAtomicBatch() != nil }
 
 // pureBatch checks every inner transaction as a node checks one that is sent by itself.
-func (l *Ledger) pureBatch(body *hapi.AtomicBatchTransactionBody) hedera.Status {
+func pureBatch(n *core.Network, body *hapi.AtomicBatchTransactionBody) hedera.Status {
 	list := body.GetTransactions()
 	if len(list) == 0 {
 		return hapi.ResponseCodeEnum_BATCH_LIST_EMPTY
@@ -61,7 +62,7 @@ func (l *Ledger) pureBatch(body *hapi.AtomicBatchTransactionBody) hedera.Status 
 			return hapi.ResponseCodeEnum_INVALID_NODE_ACCOUNT_ID
 		case unbatched(sub.Body): // consensus says so
 		default:
-			if status := l.PureCheck(sub.Body); status != okay {
+			if status := n.PureCheck(sub.Body); status != okay {
 				return status
 			}
 		}
@@ -72,7 +73,7 @@ func (l *Ledger) pureBatch(body *hapi.AtomicBatchTransactionBody) hedera.Status 
 
 // atomicBatch sees that the inner transactions may be handled together: those whose keys
 // they name agree to the batch.
-func (h *handling) atomicBatch(body *hapi.AtomicBatchTransactionBody) hedera.Status {
+func atomicBatch(h *core.Handling, body *hapi.AtomicBatchTransactionBody) hedera.Status {
 	if len(body.GetTransactions()) > maxBatch {
 		return hapi.ResponseCodeEnum_BATCH_SIZE_LIMIT_EXCEEDED
 	}
@@ -81,22 +82,22 @@ func (h *handling) atomicBatch(body *hapi.AtomicBatchTransactionBody) hedera.Sta
 		switch {
 		case status != okay:
 			return status
-		case sub.ID == h.sub.ID:
+		case sub.ID == h.Sub.ID:
 			return hapi.ResponseCodeEnum_BATCH_LIST_CONTAINS_DUPLICATES
 		case unbatched(sub.Body):
 			return hapi.ResponseCodeEnum_BATCH_TRANSACTION_IN_BLACKLIST
 		case !hapikey.Valid(sub.Body.GetBatchKey()):
 			return hapi.ResponseCodeEnum_INVALID_BATCH_KEY
-		case !h.signed(sub.Body.GetBatchKey()):
+		case !h.Signed(sub.Body.GetBatchKey()):
 			return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 		}
-		sub.Node = h.sub.Node
+		sub.Node = h.Sub.Node
 		if e := sub.Body.GetEthereumTransaction(); e != nil && e.GetCallData() == nil {
 			if tx, err := eth.DecodeTx(e.GetEthereumData()); err == nil {
 				sub.Ethereum = tx
 			}
 		}
-		h.batch = append(h.batch, sub)
+		h.Batch = append(h.Batch, sub)
 	}
 	return okay
 }
@@ -105,21 +106,21 @@ func (h *handling) atomicBatch(body *hapi.AtomicBatchTransactionBody) hedera.Sta
 // one before it left. Where one fails, all that the others did is taken back. The records of
 // all of them are entered at once: readers see the batch whole or not at all, since what is
 // not entered yet lies after the time of every view.
-func (l *Ledger) finishBatch(batch *handling) *history.Record {
+func (l *Ledger) finishBatch(batch *core.Handling) *history.Record {
 	l.store.Lock()
-	batch.settle()
+	settle(batch)
 	l.store.Unlock()
-	before, all := l.moment(), []*handling{batch}
-	for _, sub := range batch.batch {
+	before, all := l.moment(), []*core.Handling{batch}
+	for _, sub := range batch.Batch {
 		inner := l.beginInner(batch, sub)
 		all = append(all, inner)
-		if inner.r.Status != okay {
-			batch.r.Status = hapi.ResponseCodeEnum_INNER_TRANSACTION_FAILED
+		if inner.Record.Status != okay {
+			batch.Record.Status = hapi.ResponseCodeEnum_INNER_TRANSACTION_FAILED
 			l.takeBack(before, all[1:])
 			break
 		}
 		l.store.Lock()
-		inner.settle()
+		settle(inner)
 		l.store.Unlock()
 	}
 	l.store.Lock()
@@ -128,43 +129,43 @@ func (l *Ledger) finishBatch(batch *handling) *history.Record {
 	}
 	l.store.Unlock()
 	for _, h := range all {
-		if batch.r.Status == okay {
+		if batch.Record.Status == okay {
 			l.executeReady(h)
 		}
 	}
 	l.entered()
-	return batch.r
+	return batch.Record
 }
 
 // beginInner handles an inner transaction as far as its own overlay goes.
-func (l *Ledger) beginInner(batch *handling, sub *Submission) *handling {
+func (l *Ledger) beginInner(batch *core.Handling, sub *core.Submission) *core.Handling {
 	l.lastTime += spacing
-	h := l.handle(sub, l.lastTime)
-	h.r.Batch, h.r.BatchKey = batch.r.Consensus, sub.Body.GetBatchKey()
-	if status := h.acceptable(); status != okay {
-		h.r.Kind, h.r.Status = l.kindOf(sub.Body), status
+	h := l.net.Handle(sub, l.lastTime)
+	h.Record.Batch, h.Record.BatchKey = batch.Record.Consensus, sub.Body.GetBatchKey()
+	if status := acceptable(h, l.byMachine(h.At)); status != okay {
+		h.Record.Kind, h.Record.Status = l.net.KindOf(sub.Body), status
 		return h
 	}
-	h.run()
+	h.Run()
 	return h
 }
 
-// acceptable is what a node would have looked at, had the transaction been sent by itself.
-func (h *handling) acceptable() hedera.Status {
-	start := h.sub.ID.ValidStart.UnixNano()
-	payer, now := h.account(h.sub.Payer), h.l.byMachine(h.at)
+// acceptable is what a node would have looked at now, had the transaction been sent by itself.
+func acceptable(h *core.Handling, now int64) hedera.Status {
+	start := h.Sub.ID.ValidStart.UnixNano()
+	payer := h.Account(h.Sub.Payer)
 	switch {
 	case start > now:
 		return hapi.ResponseCodeEnum_INVALID_TRANSACTION_START
-	case start+h.sub.Body.GetTransactionValidDuration().GetSeconds()*int64(time.Second) < now:
+	case start+h.Sub.Body.GetTransactionValidDuration().GetSeconds()*int64(time.Second) < now:
 		return hapi.ResponseCodeEnum_TRANSACTION_EXPIRED
 	case payer == nil || payer.Contract:
 		return hapi.ResponseCodeEnum_PAYER_ACCOUNT_NOT_FOUND
-	case isHollow(payer):
-		if _, ok := h.sub.Signatures.Completes(payer.Address); !ok {
+	case core.IsHollow(payer):
+		if _, ok := h.Sub.Signatures.Completes(payer.Address); !ok {
 			return hapi.ResponseCodeEnum_INVALID_PAYER_SIGNATURE
 		}
-	case !h.signed(payer.Key()):
+	case !h.Signed(payer.Key()):
 		return hapi.ResponseCodeEnum_INVALID_PAYER_SIGNATURE
 	}
 	return okay
@@ -184,17 +185,17 @@ func (l *Ledger) moment() moment {
 
 // takeBack undoes what was settled since a moment. The last of the inner transactions is the one
 // that failed; the records of the others say that they were reverted.
-func (l *Ledger) takeBack(to moment, inner []*handling) {
+func (l *Ledger) takeBack(to moment, inner []*core.Handling) {
 	l.store.Lock()
 	defer l.store.Unlock()
 	l.chain.TakeBack(to.touched, to.at)
 	l.store.NextNum, l.store.World.Files = to.nextNum, to.files
 	for i, h := range inner {
-		r := h.r
-		h.reset()
-		h.r.Batch, h.r.BatchKey, h.r.Status = r.Batch, r.BatchKey, r.Status
+		r := h.Record
+		h.Reset()
+		h.Record.Batch, h.Record.BatchKey, h.Record.Status = r.Batch, r.BatchKey, r.Status
 		if i < len(inner)-1 {
-			h.r.Status = hapi.ResponseCodeEnum_REVERTED_SUCCESS
+			h.Record.Status = hapi.ResponseCodeEnum_REVERTED_SUCCESS
 		}
 	}
 }

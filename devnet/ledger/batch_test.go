@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
@@ -29,11 +30,11 @@ func (r *rig) inner(payer party, batchKey *hapi.Key, body *hapi.TransactionBody,
 	body.NodeAccountID, body.BatchKey = hedera.ID{}.AccountID(), batchKey
 	body.TransactionValidDuration = &hapi.Duration{Seconds: 120}
 	raw, pairs := r.signed(body, append(keys, payer.key)...)
-	return marshal(&hapi.SignedTransaction{BodyBytes: raw, SigMap: &hapi.SignatureMap{SigPair: pairs}})
+	return core.Marshal(&hapi.SignedTransaction{BodyBytes: raw, SigMap: &hapi.SignatureMap{SigPair: pairs}})
 }
 
 func batchOf(list ...[]byte) *hapi.TransactionBody {
-	return bodyOf(&hapi.AtomicBatchTransactionBody{Transactions: list})
+	return core.BodyOf(&hapi.AtomicBatchTransactionBody{Transactions: list})
 }
 
 // innerID is the transaction id of an inner transaction.
@@ -74,7 +75,7 @@ func (s *scenery) steps(key *hapi.Key) [][]byte {
 		s.inner(s.owner, key, amounts(s.owner.id.AccountID(), -50, aliasID(stranger.address[:]), 50)),
 		s.inner(s.owner, key, units(s.token, s.owner.id.AccountID(), -20, s.other.id.AccountID(), 20)),
 		s.inner(s.other, key, units(s.token, s.other.id.AccountID(), -5, s.owner.id.AccountID(), 5)),
-		s.inner(s.owner, key, bodyOf(&hapi.FileCreateTransactionBody{
+		s.inner(s.owner, key, core.BodyOf(&hapi.FileCreateTransactionBody{
 			ExpirationTime: &hapi.Timestamp{Seconds: 4_000_000_000},
 			Contents:       []byte("kept"), Keys: &hapi.KeyList{Keys: []*hapi.Key{publicKey(s.owner)}},
 		})),
@@ -202,7 +203,7 @@ func TestBatchRefusals(t *testing.T) {
 		"nothing":              {pure: hapi.ResponseCodeEnum_BATCH_LIST_EMPTY},
 		"twice":                {list: [][]byte{one, one}, pure: hapi.ResponseCodeEnum_BATCH_LIST_CONTAINS_DUPLICATES},
 		"without a key":        {list: [][]byte{s.inner(s.owner, nil, pay)}, pure: hapi.ResponseCodeEnum_MISSING_BATCH_KEY},
-		"for a node":           {list: [][]byte{marshal(&hapi.SignedTransaction{BodyBytes: marshal(addressed)})}, pure: hapi.ResponseCodeEnum_INVALID_NODE_ACCOUNT_ID},
+		"for a node":           {list: [][]byte{core.Marshal(&hapi.SignedTransaction{BodyBytes: core.Marshal(addressed)})}, pure: hapi.ResponseCodeEnum_INVALID_NODE_ACCOUNT_ID},
 		"nonsense":             {list: [][]byte{{1, 2}}, pure: hapi.ResponseCodeEnum_INVALID_TRANSACTION_BODY},
 		"a bad body":           {list: [][]byte{s.inner(s.owner, mine, amounts(s.owner.id.AccountID(), 1))}, pure: hapi.ResponseCodeEnum_INVALID_ACCOUNT_AMOUNTS},
 		"a batch":              {list: [][]byte{s.inner(s.owner, mine, batchOf(one))}, pure: okay, want: hapi.ResponseCodeEnum_BATCH_TRANSACTION_IN_BLACKLIST},

@@ -3,6 +3,7 @@ package ledger
 import (
 	"testing"
 
+	"lockstep/devnet/ledger/core"
 	"lockstep/internal/hedera"
 )
 
@@ -14,7 +15,7 @@ func BenchmarkTransfer(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			r := newRig(b, Config{History: history})
 			from, to, relayer := dev(b, 0), dev(b, 1), dev(b, 9)
-			subs := make([]*Submission, b.N)
+			subs := make([]*core.Submission, b.N)
 			for i := range subs {
 				body := ethereumBody(b, from, dynamic(uint64(i), &to.address, 5, 100_000, nil), 0)
 				subs[i] = r.submission(hedera.TransactionID{

@@ -5,8 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ethereum/go-ethereum/common"
-
 	"lockstep/internal/hedera"
 )
 
@@ -108,33 +106,6 @@ func (l *Ledger) closeBlock() {
 		l.beginSaves()
 		l.subscribers.notify()
 	}
-}
-
-// env is what the EVM sees of the block that a transaction at a time falls into.
-// The caller holds handling.
-func (l *Ledger) env(at int64) blockEnv {
-	begin := hedera.FromNanos(at)
-	if open := l.chain.Open; open != nil {
-		begin = open.From
-	}
-	number := l.chain.NextNumber()
-	return blockEnv{
-		number: number, time: begin.Seconds, seed: l.chain.Seed(),
-		hashes: func(n uint64) common.Hash { return l.blockHash(number, n) },
-	}
-}
-
-// blockHash is hash, of a fork's upstream as well. The caller may read the chain.
-func (l *Ledger) blockHash(current int64, n uint64) common.Hash {
-	if l.isUpstreams(current, n) {
-		return l.store.Fork.BlockHash(int64(n))
-	}
-	return l.chain.Hash(current, n)
-}
-
-// isUpstreams tells whether BLOCKHASH asks for a block before the fork point.
-func (l *Ledger) isUpstreams(current int64, n uint64) bool {
-	return l.fork != nil && n < uint64(l.fork.Block.Number) && uint64(current)-n <= 256
 }
 
 // subscribers are told that there is a new block.

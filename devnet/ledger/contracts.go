@@ -1,54 +1,58 @@
 package ledger
 
 import (
+	"math"
+
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/tracing"
 	"github.com/ethereum/go-ethereum/core/vm"
 	"github.com/holiman/uint256"
 	"google.golang.org/protobuf/proto"
 
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/hapikey"
 	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
+	"lockstep/devnet/ledger/tokens"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
 
 // contractCreate runs init code at the long-zero address of a new number.
-func (h *handling) contractCreate(body *hapi.ContractCreateTransactionBody) hedera.Status {
+func (e *engine) contractCreate(h *core.Handling, body *hapi.ContractCreateTransactionBody) hedera.Status {
 	admin := body.GetAdminKey()
-	if admin != nil && !hapikey.IsContract(admin) && !h.signed(admin) {
+	if admin != nil && !hapikey.IsContract(admin) && !h.Signed(admin) {
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	}
-	renew, status := h.renewer(body.GetAutoRenewAccountId())
+	renew, status := h.Renewer(body.GetAutoRenewAccountId())
 	if status != okay {
 		return status
 	}
 	if status := pureCreation(body); status != okay {
 		return status
 	}
-	code, status := h.initcode(body)
+	code, status := initcode(h, body)
 	if status != okay {
 		return status
 	}
-	num := h.newNum()
+	num := h.NewNum()
 	address := hedera.Entity(num).LongZero()
-	m := h.hollowMeta(address)
+	m := h.HollowMeta(address)
 	m.Alias, m.Key, m.Memo, m.MaxAutoAssociations = nil, admin, body.GetMemo(), body.GetMaxAutomaticTokenAssociations()
 	m.AutoRenewPeriod = body.GetAutoRenewPeriod().GetSeconds()
 	m.DeclineReward = body.GetDeclineReward()
 	m.AutoRenewAccount = renew
-	if status := h.firstStake(m, body.GetStakedAccountId(), body.GetStakedId() != nil, body.GetStakedNodeId()); status != okay {
+	if status := h.FirstStake(m, body.GetStakedAccountId(), body.GetStakedId() != nil, body.GetStakedNodeId()); status != okay {
 		return status
 	}
 	m.Contract = &state.Contract{}
 	if file := body.GetFileID(); file != nil {
 		m.Contract.File = hedera.IDOf(file, file.GetFileNum())
 	}
-	a := h.o.Get(address)
-	a.Num, a.Initcode, a.Creator = num, code, h.account(h.sub.Payer).Address
-	h.o.PutMeta(a, m)
-	return h.evm(message{
+	a := h.State.Get(address)
+	a.Num, a.Initcode, a.Creator = num, code, h.Account(h.Sub.Payer).Address
+	h.State.PutMeta(a, m)
+	return e.pay(h, message{
 		data: code, at: &address, gas: uint64(body.GetGas()), value: hedera.Tinybar(body.GetInitialBalance()),
 	})
 }
@@ -62,32 +66,12 @@ func pureCreation(body *hapi.ContractCreateTransactionBody) hedera.Status {
 	if admin := body.GetAdminKey(); admin != nil && !hapikey.Empty(admin) && !hapikey.Valid(admin) {
 		key = hapi.ResponseCodeEnum_SERIALIZATION_FAILED
 	}
-	return firstFault(validPeriod(body.GetAutoRenewPeriod()), slots(body.GetMaxAutomaticTokenAssociations(), 0), validMemo(body.GetMemo()), key)
-}
-
-// renewer finds the account that is to renew an entity, and that it agrees. 0.0.0 stands for none.
-func (h *handling) renewer(id *hapi.AccountID) (hedera.ID, hedera.Status) {
-	if id == nil || isNobody(id) {
-		return hedera.ID{}, okay
-	}
-	return h.someRenewer(id)
-}
-
-// someRenewer is [handling.renewer] where 0.0.0 is as wrong as any other account that is not there.
-func (h *handling) someRenewer(id *hapi.AccountID) (hedera.ID, hedera.Status) {
-	a, status := h.party(id)
-	switch {
-	case status != okay:
-		return hedera.ID{}, hapi.ResponseCodeEnum_INVALID_AUTORENEW_ACCOUNT
-	case !h.signedBy(a):
-		return hedera.ID{}, hapi.ResponseCodeEnum_INVALID_SIGNATURE
-	}
-	return hedera.Entity(a.Num), okay
+	return core.FirstFault(core.ValidPeriod(body.GetAutoRenewPeriod()), core.Slots(body.GetMaxAutomaticTokenAssociations(), 0), core.ValidMemo(body.GetMemo()), key)
 }
 
 // initcode comes with the transaction, or from a file as hexadecimal text with the
 // constructor's parameters after it.
-func (h *handling) initcode(body *hapi.ContractCreateTransactionBody) ([]byte, hedera.Status) {
+func initcode(h *core.Handling, body *hapi.ContractCreateTransactionBody) ([]byte, hedera.Status) {
 	if body.GetFileID() == nil {
 		switch source := body.GetInitcodeSource().(type) {
 		case *hapi.ContractCreateTransactionBody_Initcode:
@@ -99,7 +83,7 @@ func (h *handling) initcode(body *hapi.ContractCreateTransactionBody) ([]byte, h
 			return nil, hapi.ResponseCodeEnum_INVALID_FILE_ID
 		}
 	}
-	code, status := h.hexFile(body.GetFileID())
+	code, status := hexFile(h, body.GetFileID())
 	if status != okay {
 		return nil, status
 	}
@@ -107,21 +91,21 @@ func (h *handling) initcode(body *hapi.ContractCreateTransactionBody) ([]byte, h
 }
 
 // contractCall calls a contract, or any address, on behalf of the payer.
-func (h *handling) contractCall(body *hapi.ContractCallTransactionBody) hedera.Status {
+func (e *engine) contractCall(h *core.Handling, body *hapi.ContractCallTransactionBody) hedera.Status {
 	to, ok := contractAddress(body.GetContractID())
 	if !ok {
 		return hapi.ResponseCodeEnum_INVALID_CONTRACT_ID
 	}
-	to = h.o.Canonical(to)
+	to = h.State.Canonical(to)
 	if body.GetAmount() < 0 {
-		return h.abort(body, to, hapi.ResponseCodeEnum_CONTRACT_NEGATIVE_VALUE)
+		return abort(h, body, to, hapi.ResponseCodeEnum_CONTRACT_NEGATIVE_VALUE)
 	}
-	if a := h.o.Get(to); a.Deleted() && a.Base.Contract != nil {
-		return h.abort(body, to, hapi.ResponseCodeEnum_CONTRACT_DELETED)
-	} else if !a.Exists && !state.IsSystem(to) && !h.o.IsToken(to) && body.GetContractID().GetEvmAddress() == nil {
+	if a := h.State.Get(to); a.Deleted() && a.Base.Contract != nil {
+		return abort(h, body, to, hapi.ResponseCodeEnum_CONTRACT_DELETED)
+	} else if !a.Exists && !state.IsSystem(to) && !h.State.IsToken(to) && body.GetContractID().GetEvmAddress() == nil {
 		return hapi.ResponseCodeEnum_INVALID_CONTRACT_ID
 	}
-	return h.evm(message{
+	return e.pay(h, message{
 		to: &to, data: body.GetFunctionParameters(),
 		gas: uint64(body.GetGas()), value: hedera.Tinybar(body.GetAmount()),
 	})
@@ -129,18 +113,18 @@ func (h *handling) contractCall(body *hapi.ContractCallTransactionBody) hedera.S
 
 // abort ends a call that the network looked at and did not run. The call has a result and a place in its block
 // all the same, and costs what an empty one does.
-func (h *handling) abort(body *hapi.ContractCallTransactionBody, to common.Address, status hedera.Status) hedera.Status {
-	h.chargeAborted()
+func abort(h *core.Handling, body *hapi.ContractCallTransactionBody, to common.Address, status hedera.Status) hedera.Status {
+	chargeAborted(h)
 	r := &history.EVMResult{
-		From: h.sub.Payer, Sender: h.account(h.sub.Payer).Address, To: to.Bytes(), Input: body.GetFunctionParameters(),
-		GasLimit: uint64(body.GetGas()), GasPrice: h.l.gasPrice(), Amount: hedera.Tinybar(body.GetAmount()), SignerNonce: -1,
+		From: h.Sub.Payer, Sender: h.Account(h.Sub.Payer).Address, To: to.Bytes(), Input: body.GetFunctionParameters(),
+		GasLimit: uint64(body.GetGas()), GasPrice: h.Net.GasPrice(), Amount: hedera.Tinybar(body.GetAmount()), SignerNonce: -1,
 		HasResult: true, Refused: true, ErrorMessage: hexStatus(status),
 	}
-	if a := h.o.Get(to); a.Exists {
+	if a := h.State.Get(to); a.Exists {
 		r.Address, r.Target = a.Address, hedera.Entity(a.Num)
-		h.r.Entity = r.Target
+		h.Record.Entity = r.Target
 	}
-	h.r.Result = r
+	h.Record.Result = r
 	return status
 }
 
@@ -155,10 +139,10 @@ func contractAddress(id *hapi.ContractID) (common.Address, bool) {
 	return hedera.Entity(id.GetContractNum()).LongZero(), id.GetContractNum() > 0
 }
 
-// evm runs what the payer asks the EVM for and pays for.
-func (h *handling) evm(msg message) hedera.Status {
-	payer, price := h.account(h.sub.Payer), h.l.gasPrice()
-	msg.from, msg.gasPrice, msg.signatures = payer.Address, price, h.sub.Signatures
+// pay runs what the payer asks the EVM for and pays for.
+func (e *engine) pay(h *core.Handling, msg message) hedera.Status {
+	payer, price := h.Account(h.Sub.Payer), h.Net.GasPrice()
+	msg.from, msg.gasPrice, msg.signatures = payer.Address, price, h.Sub.Signatures
 	switch {
 	case msg.gas > maxGas:
 		return hapi.ResponseCodeEnum_MAX_GAS_LIMIT_EXCEEDED
@@ -167,24 +151,24 @@ func (h *handling) evm(msg message) hedera.Status {
 	case payer.Tinybar() < hedera.Tinybar(msg.gas)*price+msg.value:
 		return hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE
 	}
-	collector := h.o.EntityAccount(state.FeeCollector)
-	h.o.Move(payer, collector, hedera.Tinybar(msg.gas)*price)
-	out := h.l.engine.run(h.o, h.l.env(h.at), msg)
-	h.o.Move(collector, payer, hedera.Tinybar(msg.gas-out.gasUsed)*price)
-	h.r.Fee += hedera.Tinybar(out.gasUsed) * price
+	collector := h.State.EntityAccount(state.FeeCollector)
+	h.State.Move(payer, collector, hedera.Tinybar(msg.gas)*price)
+	out := e.run(h.State, env(h.Net, h.At), msg)
+	h.State.Move(collector, payer, hedera.Tinybar(msg.gas-out.gasUsed)*price)
+	h.Record.Fee += hedera.Tinybar(out.gasUsed) * price
 
 	r := &history.EVMResult{
-		From: h.sub.Payer, Sender: payer.Address, Create: msg.to == nil, Input: msg.data,
+		From: h.Sub.Payer, Sender: payer.Address, Create: msg.to == nil, Input: msg.data,
 		GasLimit: msg.gas, GasPrice: price, Amount: msg.value, SignerNonce: -1, HasResult: true,
 	}
 	if msg.to != nil {
 		r.To = msg.to.Bytes()
 	}
 	if !out.ok() {
-		h.o.NewNums = 0 // a failed creation gives its number back
+		h.State.NewNums = 0 // a failed creation gives its number back
 	}
-	h.r.Result = r
-	h.record(r, out)
+	h.Record.Result = r
+	record(h, r, out)
 	return out.status
 }
 
@@ -235,12 +219,12 @@ func (x *execution) deposit(a *state.Party, runtime []byte, gas *vm.GasBudget) e
 }
 
 // contractOf returns a contract, nil for none; deleted is for one that there was.
-func (h *handling) contractOf(id *hapi.ContractID) (_ *state.Party, deleted bool) {
+func contractOf(h *core.Handling, id *hapi.ContractID) (_ *state.Party, deleted bool) {
 	address, ok := contractAddress(id)
 	if !ok {
 		return nil, false
 	}
-	a := h.o.Get(address)
+	a := h.State.Get(address)
 	switch {
 	case a.Deleted():
 		return nil, a.Base.Contract != nil
@@ -252,56 +236,56 @@ func (h *handling) contractOf(id *hapi.ContractID) (_ *state.Party, deleted bool
 
 // administrated checks that the admin key signed. A contract that is its own admin cannot
 // be changed from outside.
-func (h *handling) administrated(a *state.Party) hedera.Status {
+func administrated(h *core.Handling, a *state.Party) hedera.Status {
 	key := a.Key()
 	switch {
 	case key == nil || proto.Equal(key, hapikey.Contract(a.Num)):
 		return hapi.ResponseCodeEnum_MODIFYING_IMMUTABLE_CONTRACT
-	case !h.signed(key):
+	case !h.Signed(key):
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	}
 	return okay
 }
 
-func (h *handling) contractUpdate(body *hapi.ContractUpdateTransactionBody) hedera.Status {
-	a, _ := h.contractOf(body.GetContractID())
+func contractUpdate(h *core.Handling, body *hapi.ContractUpdateTransactionBody) hedera.Status {
+	a, _ := contractOf(h, body.GetContractID())
 	if a == nil {
 		return hapi.ResponseCodeEnum_INVALID_CONTRACT_ID
 	}
 	m := *a.CurrentMeta()
-	if status := h.extend(&m.Expires, body.GetExpirationTime()); status != okay {
+	if status := h.Extend(&m.Expires, body.GetExpirationTime()); status != okay {
 		return status
 	}
 	// Anybody may give a contract more time, and only that.
 	bare := proto.CloneOf(body)
 	bare.ContractID, bare.ExpirationTime = nil, nil
 	if !proto.Equal(bare, &hapi.ContractUpdateTransactionBody{}) {
-		if status := h.administrated(a); status != okay {
+		if status := administrated(h, a); status != okay {
 			return status
 		}
-		if status := h.changeContract(&m, a, body); status != okay {
+		if status := changeContract(h, &m, a, body); status != okay {
 			return status
 		}
 	}
-	h.o.PutMeta(a, &m)
-	h.r.ContractID, h.r.Entity = hedera.Entity(a.Num), hedera.Entity(a.Num)
+	h.State.PutMeta(a, &m)
+	h.Record.ContractID, h.Record.Entity = hedera.Entity(a.Num), hedera.Entity(a.Num)
 	return okay
 }
 
-func (h *handling) changeContract(m *state.Description, a *state.Party, body *hapi.ContractUpdateTransactionBody) hedera.Status {
+func changeContract(h *core.Handling, m *state.Description, a *state.Party, body *hapi.ContractUpdateTransactionBody) hedera.Status {
 	switch key := body.GetAdminKey(); {
 	case key == nil:
 	case hapikey.Empty(key):
 		m.Key = hapikey.Contract(a.Num)
 	case !hapikey.Valid(key):
 		return hapi.ResponseCodeEnum_INVALID_ADMIN_KEY
-	case !hapikey.IsContract(key) && !h.signed(key):
+	case !hapikey.IsContract(key) && !h.Signed(key):
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	default:
 		m.Key = key
 	}
 	if period := body.GetAutoRenewPeriod(); period != nil {
-		if status := validPeriod(period); status != okay {
+		if status := core.ValidPeriod(period); status != okay {
 			return status
 		}
 		m.AutoRenewPeriod = period.GetSeconds()
@@ -314,13 +298,13 @@ func (h *handling) changeContract(m *state.Description, a *state.Party, body *ha
 	}
 	if n := body.GetMaxAutomaticTokenAssociations(); n != nil {
 		// The network holds the new limit against the old one rather than against what is used.
-		if status := slots(n.GetValue(), m.MaxAutoAssociations); status != okay {
+		if status := core.Slots(n.GetValue(), m.MaxAutoAssociations); status != okay {
 			return status
 		}
 		m.MaxAutoAssociations = n.GetValue()
 	}
 	if id := body.GetAutoRenewAccountId(); id != nil {
-		renew, status := h.renewer(id)
+		renew, status := h.Renewer(id)
 		if status != okay {
 			return status
 		}
@@ -328,22 +312,22 @@ func (h *handling) changeContract(m *state.Description, a *state.Party, body *ha
 	}
 	if decline := body.GetDeclineReward(); decline != nil {
 		m.DeclineReward = decline.GetValue()
-		h.beginPeriod(m)
+		h.BeginPeriod(m)
 	}
 	if body.GetStakedId() != nil {
-		if status := h.stake(m, body.GetStakedAccountId(), true, body.GetStakedNodeId()); status != okay {
+		if status := h.Stake(m, body.GetStakedAccountId(), true, body.GetStakedNodeId()); status != okay {
 			return status
 		}
 	}
-	return validMemo(m.Memo)
+	return core.ValidMemo(m.Memo)
 }
 
 // contractDelete deletes a contract and hands its balance on.
-func (h *handling) contractDelete(body *hapi.ContractDeleteTransactionBody) hedera.Status {
+func contractDelete(h *core.Handling, body *hapi.ContractDeleteTransactionBody) hedera.Status {
 	if body.GetPermanentRemoval() {
 		return hapi.ResponseCodeEnum_PERMANENT_REMOVAL_REQUIRES_SYSTEM_INITIATION
 	}
-	a, deleted := h.contractOf(body.GetContractID())
+	a, deleted := contractOf(h, body.GetContractID())
 	switch {
 	case body.GetObtainers() == nil:
 		return hapi.ResponseCodeEnum_OBTAINER_REQUIRED
@@ -352,39 +336,39 @@ func (h *handling) contractDelete(body *hapi.ContractDeleteTransactionBody) hede
 	case a == nil:
 		return hapi.ResponseCodeEnum_INVALID_CONTRACT_ID
 	}
-	to, status := h.obtainer(body)
+	to, status := obtainer(h, body)
 	if status != okay && status != hapi.ResponseCodeEnum_OBTAINER_DOES_NOT_EXIST {
 		return status
 	}
-	switch admin := h.administrated(a); {
+	switch admin := administrated(h, a); {
 	case admin != okay:
 		return admin
 	case status != okay:
 		return status
 	case to == a:
 		return hapi.ResponseCodeEnum_OBTAINER_SAME_CONTRACT_ID
-	case to.WantsSignature() && !h.signedBy(to):
+	case to.WantsSignature() && !h.SignedBy(to):
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
-	case h.isTreasury(a.Num):
+	case tokens.IsTreasury(h, a.Num):
 		return hapi.ResponseCodeEnum_CONTRACT_IS_TOKEN_TREASURY
-	case h.holdsTokens(a.Num):
+	case tokens.HoldsTokens(h, a.Num):
 		return hapi.ResponseCodeEnum_CONTRACT_HAS_NON_ZERO_TOKEN_BALANCES
 	}
-	h.handOn(a, to)
-	h.r.ContractID, h.r.Entity = hedera.Entity(a.Num), hedera.Entity(a.Num)
+	h.HandOn(a, to)
+	h.Record.ContractID, h.Record.Entity = hedera.Entity(a.Num), hedera.Entity(a.Num)
 	return okay
 }
 
 // obtainer finds who gets what a contract had.
-func (h *handling) obtainer(body *hapi.ContractDeleteTransactionBody) (*state.Party, hedera.Status) {
+func obtainer(h *core.Handling, body *hapi.ContractDeleteTransactionBody) (*state.Party, hedera.Status) {
 	if id := body.GetTransferContractID(); id != nil {
-		to, _ := h.contractOf(id)
+		to, _ := contractOf(h, id)
 		if to == nil {
 			return nil, hapi.ResponseCodeEnum_INVALID_CONTRACT_ID
 		}
 		return to, okay
 	}
-	to := h.resolve(body.GetTransferAccountID())
+	to := h.Resolve(body.GetTransferAccountID())
 	switch {
 	case body.GetTransferAccountID().GetAccount() == nil:
 		return nil, hapi.ResponseCodeEnum_OBTAINER_DOES_NOT_EXIST
@@ -396,4 +380,28 @@ func (h *handling) obtainer(body *hapi.ContractDeleteTransactionBody) (*state.Pa
 		return nil, hapi.ResponseCodeEnum_OBTAINER_DOES_NOT_EXIST
 	}
 	return to, okay
+}
+
+func pureContractCreate(body *hapi.ContractCreateTransactionBody) hedera.Status {
+	switch {
+	case body.GetGas() < 0:
+		return hapi.ResponseCodeEnum_CONTRACT_NEGATIVE_GAS
+	case body.GetInitialBalance() < 0:
+		return hapi.ResponseCodeEnum_CONTRACT_NEGATIVE_VALUE
+	case body.GetGas() < int64(neededGas(body.GetInitcode(), true, 0)):
+		return hapi.ResponseCodeEnum_INSUFFICIENT_GAS
+	}
+	return okay
+}
+
+func pureContractCall(body *hapi.ContractCallTransactionBody) hedera.Status {
+	switch {
+	case body.GetGas() < 0:
+		return hapi.ResponseCodeEnum_CONTRACT_NEGATIVE_GAS
+	case body.GetAmount() > math.MaxInt64/2:
+		return hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE
+	case body.GetGas() < int64(neededGas(body.GetFunctionParameters(), false, 0)):
+		return hapi.ResponseCodeEnum_INSUFFICIENT_GAS
+	}
+	return okay
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/google/go-cmp/cmp"
 
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/ledger/history"
 	"lockstep/internal/hapi"
@@ -158,7 +159,7 @@ func TestDeterministicDeployer(t *testing.T) {
 	keyless := common.HexToAddress("0x3fab184622dc19b6109349b94811493bf2a45362")
 	r.want(r.ethereum(dev(t, 0), dynamic(0, &keyless, hedera.Hbar, 700_000, nil)), hapi.ResponseCodeEnum_SUCCESS)
 	relayer := dev(t, 9)
-	rec := r.submit(relayer.id, bodyOf(&hapi.EthereumTransactionBody{EthereumData: raw}), relayer.key)
+	rec := r.submit(relayer.id, core.BodyOf(&hapi.EthereumTransactionBody{EthereumData: raw}), relayer.key)
 	r.want(rec, hapi.ResponseCodeEnum_SUCCESS)
 	if want := common.HexToAddress("0x4e59b44847b379578588920ca78fbf26c0b4956c"); rec.Result.Address != want {
 		t.Errorf("deployed at %s", rec.Result.Address)

@@ -49,10 +49,7 @@
 //
 // # Schedules
 //
-// A schedule holds a transaction until its signatures are there, or until its time where it
-// waits for that. Who must sign is found by handling the transaction on an overlay that is
-// thrown away, as if everybody had signed, and noting whose keys were asked for. It executes as
-// a transaction of its own, under the id of its creation marked as scheduled, in the block of
+// A schedule (package schedules) executes in the block of
 // the signing that completed it; one that waits for its time executes before the next
 // transaction, or by [Ledger.Run].
 //
@@ -76,13 +73,6 @@
 // reads what there was at its beginning, some of it at a time. Blocks come last: versions that
 // are pruned meanwhile belong to blocks that are gone by then. [Ledger.Load] makes indexes and the
 // lists of what blocks touched again.
-//
-// # Airdrops
-//
-// An airdrop moves what receivers have a place for, and the rest becomes pending: a row that
-// names sender, receiver and token. Nothing is set aside for it: the sender keeps what is
-// pending and may use it up, and the claim then fails. Custom fees are paid when the airdrop
-// is sent. A fractional fee makes smaller what is pending.
 //
 // # Batches
 //

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/facts"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
@@ -41,8 +42,8 @@ func (l *Ledger) Edit(e Edit) (err error) {
 	defer facts.Catch(&err)
 	l.handling.Lock()
 	defer l.handling.Unlock()
-	h := l.begin(&Submission{Body: &hapi.TransactionBody{}, Payer: hedera.Entity(state.Treasury)})
-	if err := h.edit(e); err != nil {
+	h := l.begin(&core.Submission{Body: &hapi.TransactionBody{}, Payer: hedera.Entity(state.Treasury)})
+	if err := edit(h, e); err != nil {
 		return err
 	}
 	l.enterEdit(h)
@@ -58,69 +59,67 @@ func (l *Ledger) SetGasPrice(price hedera.Tinybar) error {
 	}
 	l.handling.Lock()
 	defer l.handling.Unlock()
-	l.price.Store(int64(price))
+	l.net.Price.Store(int64(price))
 	return nil
 }
 
-func (l *Ledger) gasPrice() hedera.Tinybar { return hedera.Tinybar(l.price.Load()) }
-
 // enterEdit brings an edit into the open block, which it opens where there is none.
-func (l *Ledger) enterEdit(h *handling) {
+func (l *Ledger) enterEdit(h *core.Handling) {
 	l.store.Lock()
 	defer l.store.Unlock()
-	l.chain.Begin(h.r.Consensus)
-	h.commit()
-	l.chain.Open.To = h.r.Consensus
+	l.chain.Begin(h.Record.Consensus)
+	h.Commit()
+	l.chain.Open.To = h.Record.Consensus
 }
 
-func (h *handling) edit(e Edit) error {
-	if state.IsSystem(e.Address) || h.o.IsToken(e.Address) {
+func edit(h *core.Handling, e Edit) error {
+	if state.IsSystem(e.Address) || h.State.IsToken(e.Address) {
 		return ErrNotEditable
 	}
 	if e.Nonce != nil && *e.Nonce > maxNonce {
 		return ErrNonce
 	}
-	a := h.o.Get(e.Address)
+	a := h.State.Get(e.Address)
 	if !a.Exists {
 		if _, longZero := hedera.FromLongZero(e.Address); longZero || a.Deleted() {
 			return ErrNotEditable
 		}
-		h.o.Create(a, true)
+		h.State.Create(a, true)
 	}
 	if e.Balance != nil {
-		bank := h.o.EntityAccount(state.Treasury)
+		bank := h.State.EntityAccount(state.Treasury)
 		if more := *e.Balance - a.Tinybar(); more > bank.Tinybar() || *e.Balance < 0 {
 			return ErrNotThere
 		} else if more > 0 {
-			h.o.Move(bank, a, more)
+			h.State.Move(bank, a, more)
 		} else {
-			h.o.Move(a, bank, -more)
+			h.State.Move(a, bank, -more)
 		}
 	}
 	if e.Nonce != nil {
-		h.o.PutNonce(a, *e.Nonce)
+		h.State.PutNonce(a, *e.Nonce)
 	}
 	if e.Code != nil {
-		h.editCode(a, *e.Code)
+		editCode(h, a, *e.Code)
 	}
 	for slot, value := range e.Storage {
-		h.o.PutState(a, slot, value)
+		h.State.PutState(a, slot, value)
 	}
 	return nil
 }
 
 // editCode gives a contract other code, or makes one of an account.
-func (h *handling) editCode(a *state.Party, code []byte) {
+func editCode(h *core.Handling, a *state.Party, code []byte) {
 	made := a.Contract
 	if !made {
-		h.o.BecomeContract(a)
+		h.State.BecomeContract(a)
 	}
-	h.o.PutCode(a, code)
+	h.State.PutCode(a, code)
 	if made {
 		m := *a.CurrentMeta()
 		c := *m.Contract
 		c.Runtime, c.CodeHash = code, a.CodeHash
 		m.Contract = &c
-		h.o.PutMeta(a, &m)
+		h.State.PutMeta(a, &m)
 	}
 }

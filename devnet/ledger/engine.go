@@ -14,6 +14,7 @@ import (
 	"github.com/ethereum/go-ethereum/params"
 	"github.com/holiman/uint256"
 
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/hapikey"
 	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
@@ -43,17 +44,18 @@ const (
 
 // engine is the EVM with the network's rules. It is immutable.
 type engine struct {
-	l      *Ledger
-	chain  *params.ChainConfig
-	warmed []common.Address // precompiles that are warm from the start
+	net     *core.Network
+	chain   *params.ChainConfig
+	setCode bool
+	warmed  []common.Address // precompiles that are warm from the start
 
 	tokens, accounts, schedules *serviceFunctions // of the services at 0x167, 0x16a and 0x16b
 }
 
-func newEngine(l *Ledger) *engine {
+func newEngine(net *core.Network, chainID uint64, setCode bool) *engine {
 	zero, fork := new(big.Int), new(uint64)
-	e := &engine{l: l, tokens: newTokenFunctions(), accounts: newAccountFunctions(), schedules: newScheduleFunctions(), chain: &params.ChainConfig{
-		ChainID:             new(big.Int).SetUint64(l.cfg.ChainID),
+	e := &engine{net: net, setCode: setCode, tokens: newTokenFunctions(), accounts: newAccountFunctions(), schedules: newScheduleFunctions(), chain: &params.ChainConfig{
+		ChainID:             new(big.Int).SetUint64(chainID),
 		HomesteadBlock:      zero,
 		EIP150Block:         zero,
 		EIP155Block:         zero,
@@ -73,7 +75,7 @@ func newEngine(l *Ledger) *engine {
 		ShanghaiTime:            fork,
 		CancunTime:              fork,
 	}}
-	if l.cfg.SetCode {
+	if setCode {
 		e.chain.PragueTime = fork // which the EVM takes delegations from; the precompiles stay
 	}
 	for n := byte(1); n <= 10; n++ {
@@ -88,6 +90,28 @@ type blockEnv struct {
 	time   int64 // seconds
 	seed   state.Hash48
 	hashes func(number uint64) common.Hash
+}
+
+// env is what the EVM sees of the block that a transaction at a time falls into.
+// The caller holds handling.
+func env(n *core.Network, at int64) blockEnv {
+	begin := hedera.FromNanos(at)
+	if open := n.Chain.Open; open != nil {
+		begin = open.From
+	}
+	number := n.Chain.NextNumber()
+	return blockEnv{
+		number: number, time: begin.Seconds, seed: n.Chain.Seed(),
+		hashes: func(of uint64) common.Hash { return blockHash(n, number, of) },
+	}
+}
+
+// blockHash is what BLOCKHASH shows of block of in block current. The caller may read the chain.
+func blockHash(n *core.Network, current int64, of uint64) common.Hash {
+	if hash, ok := n.Store.Fork.BlockHash(current, of); ok {
+		return hash
+	}
+	return n.Chain.Hash(current, of)
 }
 
 // message is what the EVM is to do.
@@ -131,7 +155,7 @@ func neededGas(data []byte, create bool, authorizations int) uint64 {
 
 // run executes a message on an overlay. Gas is not charged and the sender's nonce
 // not spent here; a creation takes its address from the sender's nonce.
-func (e *engine) run(w *work, env blockEnv, msg message) outcome {
+func (e *engine) run(w *core.Work, env blockEnv, msg message) outcome {
 	o := newStateDB(w)
 	if msg.gas < neededGas(msg.data, msg.to == nil, len(msg.authorizations)) {
 		return failed(hapi.ResponseCodeEnum_INSUFFICIENT_GAS, msg.gas)
@@ -270,7 +294,7 @@ func (x *execution) tooManyChildren() hedera.Status {
 			preceding++
 		}
 	}
-	following += len(x.o.children)
+	following += len(x.o.Children)
 	if x.msg.to == nil {
 		following-- // the creation itself is no child
 	}
@@ -355,3 +379,17 @@ func hexBytes(b []byte) string { return "0x" + hex.EncodeToString(b) }
 // hexStatus is the error message of what was refused before it ran: the status
 // name as hexadecimal of its letters.
 func hexStatus(s hedera.Status) string { return hexBytes([]byte(s.String())) }
+
+// services are the transactions that are handled here.
+func (e *engine) services() core.Services {
+	ethereum := core.ServiceOf(e.ethereum, e.pureEthereum)
+	ethereum.Refused = refusedEthereum
+	return core.Services{
+		"ethereumTransaction": ethereum,
+
+		"contractCreateInstance": core.ServiceOf(e.contractCreate, pureContractCreate),
+		"contractCall":           core.ServiceOf(e.contractCall, pureContractCall),
+		"contractUpdateInstance": core.ServiceOf(contractUpdate, nil),
+		"contractDeleteInstance": core.ServiceOf(contractDelete, nil),
+	}
+}

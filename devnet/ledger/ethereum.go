@@ -9,6 +9,8 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 
+	"lockstep/devnet/ledger/core"
+	"lockstep/devnet/ledger/files"
 	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/eth"
@@ -23,36 +25,36 @@ const deterministicDeployer = "0xeddf9e61fb9d8f5111840daef55e5fde0041f5702856532
 
 // ethereum handles an Ethereum transaction. The order of the checks decides which
 // status a transaction with several faults gets.
-func (h *handling) ethereum(body *hapi.EthereumTransactionBody) hedera.Status {
-	tx, status := h.hydrate(body)
+func (e *engine) ethereum(h *core.Handling, body *hapi.EthereumTransactionBody) hedera.Status {
+	tx, status := hydrate(h, body)
 	if tx == nil {
 		return status
 	}
-	h.sub.Ethereum = tx
-	h.r.EthereumHash = tx.Hash()
-	e := &ethereumCall{handling: h, tx: tx, allowance: hedera.Tinybar(body.GetMaxGasAllowance())}
-	if status := e.malformed(); status != hapi.ResponseCodeEnum_SUCCESS {
-		return e.refuseBare(status)
+	h.Sub.Ethereum = tx
+	h.Record.EthereumHash = tx.Hash()
+	c := &ethereumCall{Handling: h, engine: e, tx: tx, allowance: hedera.Tinybar(body.GetMaxGasAllowance())}
+	if status := c.malformed(); status != hapi.ResponseCodeEnum_SUCCESS {
+		return c.refuseBare(status)
 	}
-	if status := e.tooLarge(); status != hapi.ResponseCodeEnum_SUCCESS {
-		e.chargeAborted()
-		e.refuse(status)
-		e.r.Result.From = e.sub.Payer // such a result is the relayer's
+	if status := c.tooLarge(); status != hapi.ResponseCodeEnum_SUCCESS {
+		chargeAborted(c.Handling)
+		c.refuse(status)
+		c.Record.Result.From = c.Sub.Payer // such a result is the relayer's
 		return status
 	}
-	return e.execute()
+	return c.execute()
 }
 
 // hydrate returns the transaction with its call data, which may be in a file.
-func (h *handling) hydrate(body *hapi.EthereumTransactionBody) (*eth.Tx, hedera.Status) {
+func hydrate(h *core.Handling, body *hapi.EthereumTransactionBody) (*eth.Tx, hedera.Status) {
 	if body.GetCallData() == nil {
-		if h.sub.Ethereum == nil {
+		if h.Sub.Ethereum == nil {
 			return nil, hapi.ResponseCodeEnum_INVALID_ETHEREUM_TRANSACTION
 		}
-		return h.sub.Ethereum, hapi.ResponseCodeEnum_SUCCESS
+		return h.Sub.Ethereum, hapi.ResponseCodeEnum_SUCCESS
 	}
-	h.dataFile = hedera.IDOf(body.GetCallData(), body.GetCallData().GetFileNum())
-	data, status := h.hexFile(body.GetCallData())
+	h.DataFile = hedera.IDOf(body.GetCallData(), body.GetCallData().GetFileNum())
+	data, status := hexFile(h, body.GetCallData())
 	if status != hapi.ResponseCodeEnum_SUCCESS {
 		return nil, status
 	}
@@ -72,8 +74,8 @@ func (h *handling) hydrate(body *hapi.EthereumTransactionBody) (*eth.Tx, hedera.
 }
 
 // hexFile reads a file that holds bytes as hexadecimal text.
-func (h *handling) hexFile(id *hapi.FileID) ([]byte, hedera.Status) {
-	f := h.file(id)
+func hexFile(h *core.Handling, id *hapi.FileID) ([]byte, hedera.Status) {
+	f := files.File(h, id)
 	switch {
 	case f == nil:
 		return nil, hapi.ResponseCodeEnum_INVALID_FILE_ID
@@ -133,7 +135,8 @@ func withCallData(tx *types.Transaction, data []byte) ([]byte, bool) {
 
 // ethereumCall is an Ethereum transaction while it is handled.
 type ethereumCall struct {
-	*handling
+	*core.Handling
+	engine    *engine
 	tx        *eth.Tx
 	allowance hedera.Tinybar // the maximum that the relayer adds for gas
 	sender    *state.Party   // nil until it is known to exist
@@ -147,9 +150,9 @@ func (e *ethereumCall) malformed() hedera.Status {
 	switch {
 	case e.allowance < 0:
 		return hapi.ResponseCodeEnum_NEGATIVE_ALLOWANCE_AMOUNT
-	case e.tx.Protected() && (!e.tx.ChainID().IsUint64() || e.tx.ChainID().Uint64() != e.l.cfg.ChainID):
+	case e.tx.Protected() && e.tx.ChainID().Cmp(e.engine.chain.ChainID) != 0:
 		return hapi.ResponseCodeEnum_WRONG_CHAIN_ID
-	case e.tx.To() == nil && len(e.tx.Data()) == 0, !knownType(e.tx.Type(), e.tx.Authorizations(), e.l.cfg.SetCode):
+	case e.tx.To() == nil && len(e.tx.Data()) == 0, !knownType(e.tx.Type(), e.tx.Authorizations(), e.engine.setCode):
 		return hapi.ResponseCodeEnum_INVALID_ETHEREUM_TRANSACTION
 	}
 	return okay
@@ -167,46 +170,46 @@ func (e *ethereumCall) tooLarge() hedera.Status {
 
 // execute runs a transaction that is well formed.
 func (e *ethereumCall) execute() hedera.Status {
-	sender := e.o.Get(e.tx.From())
-	if !sender.Exists || sender.Contract && !e.sub.impersonated {
+	sender := e.State.Get(e.tx.From())
+	if !sender.Exists || sender.Contract && !e.Sub.Impersonated {
 		return e.refuse(hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID)
 	}
 	e.sender = sender
-	if isHollow(sender) && !e.sub.impersonated {
+	if core.IsHollow(sender) && !e.Sub.Impersonated {
 		if status := e.completeSender(); status != okay {
 			return e.refuse(status)
 		}
 	}
 	if e.tx.Nonce() != sender.Nonce {
-		e.chargeAborted()
+		chargeAborted(e.Handling)
 		return e.refuse(hapi.ResponseCodeEnum_WRONG_NONCE)
 	}
 	fees, status := e.fees()
 	if status != okay {
 		e.refuse(status)
 		if status == hapi.ResponseCodeEnum_INSUFFICIENT_TX_FEE {
-			e.r.Result.Index, e.r.Result.Refused = 0, true // place finds which
+			e.Record.Result.Index, e.Record.Result.Refused = 0, true // place finds which
 		}
 		return status
 	}
-	collector := e.o.EntityAccount(state.FeeCollector)
-	relayer := e.account(e.sub.Payer)
-	e.o.Move(relayer, collector, fees.relayer)
-	e.o.Move(sender, collector, fees.sender)
+	collector := e.State.EntityAccount(state.FeeCollector)
+	relayer := e.Account(e.Sub.Payer)
+	e.State.Move(relayer, collector, fees.relayer)
+	e.State.Move(sender, collector, fees.sender)
 	// A creation takes its address from the nonce that is still to be spent.
 	if e.tx.To() != nil {
-		e.o.PutNonce(sender, e.tx.Nonce()+1)
+		e.State.PutNonce(sender, e.tx.Nonce()+1)
 	}
-	out := e.l.engine.run(e.o, e.l.env(e.at), e.message())
+	out := e.engine.run(e.State, env(e.Net, e.At), e.message())
 	if e.tx.To() == nil {
-		e.o.PutNonce(sender, e.tx.Nonce()+1)
+		e.State.PutNonce(sender, e.tx.Nonce()+1)
 	}
 
-	refund := hedera.Tinybar(e.tx.Gas()-out.gasUsed) * e.l.gasPrice()
+	refund := hedera.Tinybar(e.tx.Gas()-out.gasUsed) * e.Net.GasPrice()
 	toRelayer := min(refund, fees.relayer)
-	e.o.Move(collector, relayer, toRelayer)
-	e.o.Move(collector, sender, refund-toRelayer)
-	e.r.Fee += hedera.Tinybar(out.gasUsed) * e.l.gasPrice()
+	e.State.Move(collector, relayer, toRelayer)
+	e.State.Move(collector, sender, refund-toRelayer)
+	e.Record.Fee += hedera.Tinybar(out.gasUsed) * e.Net.GasPrice()
 	return e.settle(out)
 }
 
@@ -216,7 +219,7 @@ func (e *ethereumCall) completeSender() hedera.Status {
 	if !ok {
 		return hapi.ResponseCodeEnum_INVALID_ETHEREUM_TRANSACTION
 	}
-	e.complete(e.sender, public)
+	e.Complete(e.sender, public)
 	return okay
 }
 
@@ -248,13 +251,13 @@ func recoverPublicKey(tx *eth.Tx) ([]byte, bool) {
 func (e *ethereumCall) message() message {
 	to := e.tx.To()
 	if to != nil {
-		canonical := e.o.Canonical(*to)
+		canonical := e.State.Canonical(*to)
 		to = &canonical
 	}
 	return message{
 		from: e.sender.Address, to: to, data: e.tx.Data(), gas: e.tx.Gas(),
-		value: e.value, gasPrice: e.l.gasPrice(), authorizations: e.tx.AuthorizationList(),
-		ethereum: true, signatures: e.sub.Signatures,
+		value: e.value, gasPrice: e.Net.GasPrice(), authorizations: e.tx.AuthorizationList(),
+		ethereum: true, signatures: e.Sub.Signatures,
 	}
 }
 
@@ -264,7 +267,7 @@ type gasFees struct{ relayer, sender hedera.Tinybar }
 // fees splits the price of the gas limit between relayer and sender and checks
 // that both can pay.
 func (e *ethereumCall) fees() (gasFees, hedera.Status) {
-	limit, price := hedera.Tinybar(e.tx.Gas()), e.l.gasPrice()
+	limit, price := hedera.Tinybar(e.tx.Gas()), e.Net.GasPrice()
 	offered := e.offeredPrice()
 	f := gasFees{sender: limit * min(offered, price)}
 	f.relayer = limit*price - f.sender
@@ -276,7 +279,7 @@ func (e *ethereumCall) fees() (gasFees, hedera.Status) {
 	if f.relayer > e.allowance {
 		return f, hapi.ResponseCodeEnum_INSUFFICIENT_TX_FEE
 	}
-	relayer := e.account(e.sub.Payer)
+	relayer := e.Account(e.Sub.Payer)
 	fromRelayer, fromSender := f.relayer, f.sender+value
 	if relayer == e.sender {
 		fromSender += fromRelayer
@@ -294,18 +297,18 @@ func (e *ethereumCall) offeredPrice() hedera.Tinybar {
 		return math.MaxInt64
 	}
 	if e.tx.Hash() == common.HexToHash(deterministicDeployer) {
-		return offered * e.l.gasPrice()
+		return offered * e.Net.GasPrice()
 	}
 	return offered
 }
 
 // chargeAborted takes the price of an empty transaction from the payer, which of an Ethereum transaction is
 // the relayer.
-func (h *handling) chargeAborted() {
-	payer := h.account(h.sub.Payer)
-	charge := min(hedera.Tinybar(txGas)*h.l.gasPrice(), payer.Tinybar(), hedera.Hbar)
-	h.o.Move(payer, h.o.EntityAccount(state.FeeCollector), charge)
-	h.r.Fee += charge
+func chargeAborted(h *core.Handling) {
+	payer := h.Account(h.Sub.Payer)
+	charge := min(hedera.Tinybar(txGas)*h.Net.GasPrice(), payer.Tinybar(), hedera.Hbar)
+	h.State.Move(payer, h.State.EntityAccount(state.FeeCollector), charge)
+	h.Record.Fee += charge
 }
 
 // result is what every outcome of an Ethereum transaction has in common.
@@ -313,7 +316,7 @@ func (e *ethereumCall) result() *history.EVMResult {
 	tx := e.tx
 	r := &history.EVMResult{
 		Sender: tx.From(), Create: tx.To() == nil, Input: tx.Data(), GasLimit: tx.Gas(),
-		GasPrice: e.l.gasPrice(), Raw: tx.Raw(), SignerNonce: -1, Index: -1, HasResult: true,
+		GasPrice: e.Net.GasPrice(), Raw: tx.Raw(), SignerNonce: -1, Index: -1, HasResult: true,
 		Authorizations: tx.AuthorizationList(),
 	}
 	if to := tx.To(); to != nil {
@@ -331,9 +334,9 @@ func (e *ethereumCall) result() *history.EVMResult {
 
 // refuseBare records a refusal without a function result.
 func (e *ethereumCall) refuseBare(status hedera.Status) hedera.Status {
-	e.r.Result = e.result()
-	e.r.Result.HasResult = false
-	e.r.Result.ErrorMessage = status.String()
+	e.Record.Result = e.result()
+	e.Record.Result.HasResult = false
+	e.Record.Result.ErrorMessage = status.String()
 	return status
 }
 
@@ -342,18 +345,54 @@ func (e *ethereumCall) refuse(status hedera.Status) hedera.Status {
 	r := e.result()
 	r.ErrorMessage = hexStatus(status)
 	if to := e.tx.To(); to != nil {
-		if acct := e.o.Get(*to); acct.Exists {
+		if acct := e.State.Get(*to); acct.Exists {
 			r.Address, r.Target = acct.Address, hedera.Entity(acct.Num)
-			e.r.ContractID = r.Target
+			e.Record.ContractID = r.Target
 		}
 	}
-	e.r.Result = r
+	e.Record.Result = r
 	return status
 }
 
 // settle records what ran.
 func (e *ethereumCall) settle(out outcome) hedera.Status {
-	e.r.Result = e.result()
-	e.record(e.r.Result, out)
+	e.Record.Result = e.result()
+	record(e.Handling, e.Record.Result, out)
 	return out.status
+}
+
+// refusedEthereum records an Ethereum transaction that consensus would not handle.
+func refusedEthereum(h *core.Handling) {
+	tx := h.Sub.Ethereum
+	if tx == nil {
+		tx, _ = hydrate(h, h.Sub.Body.GetEthereumTransaction()) // its call data is in a file; without it there is no record of a run
+	}
+	if tx != nil {
+		h.Record.EthereumHash = tx.Hash()
+		e := &ethereumCall{Handling: h, tx: tx}
+		e.refuse(h.Record.Status)
+		h.Record.Result.From = h.Sub.Payer
+	}
+}
+
+func (e *engine) pureEthereum(body *hapi.EthereumTransactionBody) hedera.Status {
+	tx, ok := ParseEthereum(body.GetEthereumData())
+	if !ok || !knownType(tx.Type(), len(tx.SetCodeAuthorizations()), e.setCode) {
+		return hapi.ResponseCodeEnum_INVALID_ETHEREUM_TRANSACTION
+	}
+	if to := tx.To(); to != nil && *to == (common.Address{}) && tx.Value().Sign() > 0 {
+		return hapi.ResponseCodeEnum_INVALID_SOLIDITY_ADDRESS
+	}
+	if tx.Gas() < neededGas(tx.Data(), tx.To() == nil, len(tx.SetCodeAuthorizations())) {
+		return hapi.ResponseCodeEnum_INSUFFICIENT_GAS
+	}
+	if !plausibleSignature(tx) {
+		return hapi.ResponseCodeEnum_INVALID_ETHEREUM_TRANSACTION
+	}
+	return okay
+}
+
+func plausibleSignature(tx *types.Transaction) bool {
+	_, r, s := tx.RawSignatureValues()
+	return r.Sign() > 0 && s.Sign() > 0 && r.BitLen() <= 256 && s.BitLen() <= 256
 }

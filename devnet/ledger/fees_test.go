@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/ledger/hapikey"
 	"lockstep/devnet/ledger/history"
@@ -42,22 +43,22 @@ func TestFees(t *testing.T) {
 		want hedera.Tinybar
 		ends hedera.Status
 	}{
-		"a transfer": {bodyOf(&hapi.CryptoTransferTransactionBody{Transfers: &hapi.TransferList{
+		"a transfer": {core.BodyOf(&hapi.CryptoTransferTransactionBody{Transfers: &hapi.TransferList{
 			AccountAmounts: []*hapi.AccountAmount{{AccountID: from.id.AccountID(), Amount: -5}, {AccountID: to.id.AccountID(), Amount: 5}},
 		}}), cents(1), okay},
-		"an account": {bodyOf(&hapi.CryptoCreateTransactionBody{
+		"an account": {core.BodyOf(&hapi.CryptoCreateTransactionBody{
 			Key: hapikey.Ed25519(devaccounts.OperatorPublicKey()), AutoRenewPeriod: &hapi.Duration{Seconds: 7_776_000},
 		}), cents(500), okay},
-		"an account with three keys": {bodyOf(&hapi.CryptoCreateTransactionBody{
+		"an account with three keys": {core.BodyOf(&hapi.CryptoCreateTransactionBody{
 			Key: keys(3), AutoRenewPeriod: &hapi.Duration{Seconds: 7_776_000},
 		}), cents(700), okay},
-		"a topic": {bodyOf(&hapi.ConsensusCreateTopicTransactionBody{
+		"a topic": {core.BodyOf(&hapi.ConsensusCreateTopicTransactionBody{
 			AutoRenewPeriod: &hapi.Duration{Seconds: 7_776_000},
 		}), cents(100), okay},
-		"a token": {bodyOf(&hapi.TokenCreateTransactionBody{
+		"a token": {core.BodyOf(&hapi.TokenCreateTransactionBody{
 			Name: "n", Symbol: "s", Treasury: from.id.AccountID(), AutoRenewPeriod: &hapi.Duration{Seconds: 7_776_000}, AutoRenewAccount: from.id.AccountID(),
 		}), cents(10_000), okay},
-		"a message to no topic": {bodyOf(&hapi.ConsensusSubmitMessageTransactionBody{
+		"a message to no topic": {core.BodyOf(&hapi.ConsensusSubmitMessageTransactionBody{
 			TopicID: &hapi.TopicID{TopicNum: 999_999}, Message: []byte("hello"),
 		}), cents(8), hapi.ResponseCodeEnum_INVALID_TOPIC_ID},
 	} {
@@ -84,7 +85,7 @@ func TestFeeBeyondTheOffer(t *testing.T) {
 	r := newRig(t, Config{Fees: true})
 	from := dev(t, 0)
 	before, _ := r.View().Account(from.id)
-	body := bodyOf(&hapi.ConsensusCreateTopicTransactionBody{
+	body := core.BodyOf(&hapi.ConsensusCreateTopicTransactionBody{
 		AutoRenewPeriod: &hapi.Duration{Seconds: 7_776_000},
 	})
 	r.want(r.offering(from, cents(99), body), hapi.ResponseCodeEnum_INSUFFICIENT_TX_FEE)

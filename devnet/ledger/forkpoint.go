@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/facts"
 	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
@@ -14,7 +15,7 @@ import (
 type ForkPoint struct {
 	Upstream state.Upstream
 	Block    history.Block // the newest one of the upstream that the fork has; its records stay there
-	Rate     ExchangeRate
+	Rate     core.ExchangeRate
 	GasPrice hedera.Tinybar
 
 	// First is the number of the first entity that the fork makes. The upstream's are below it.
@@ -36,7 +37,7 @@ func (p *ForkPoint) upstream() *state.Origin {
 	if p == nil {
 		return nil
 	}
-	return &state.Origin{Upstream: p.Upstream, At: p.Block.To.UnixNano(), First: p.First, CacheBytes: p.CacheBytes}
+	return &state.Origin{Upstream: p.Upstream, At: p.Block.To.UnixNano(), Block: p.Block.Number, First: p.First, CacheBytes: p.CacheBytes}
 }
 
 // ErrForked is state of a fork that was to be saved or replaced: it is whole only together with its upstream.
@@ -44,7 +45,7 @@ var ErrForked = errors.New("the network is a fork: its state is not saved or loa
 
 // Prepare fetches what a transaction needs to know of a fork's upstream, as long as no other one waits
 // for that. It changes nothing. The error is the upstream's.
-func (l *Ledger) Prepare(sub *Submission) error {
+func (l *Ledger) Prepare(sub *core.Submission) error {
 	if l.fork == nil {
 		return nil
 	}
@@ -60,12 +61,12 @@ func (l *Ledger) Prepare(sub *Submission) error {
 }
 
 // rehearse handles a transaction on an overlay that is thrown away.
-func (l *Ledger) rehearse(sub *Submission, r *facts.Rehearsal[state.FactKey]) {
+func (l *Ledger) rehearse(sub *core.Submission, r *facts.Rehearsal[state.FactKey]) {
 	l.handling.Lock()
 	defer l.handling.Unlock()
-	h := l.handle(sub, l.upcoming())
-	h.o.Rehearsal = r
-	h.run()
+	h := l.net.Handle(sub, l.upcoming())
+	h.State.Rehearsal = r
+	h.Run()
 }
 
 // genesisBlock is the fork point as the ledger's first block.
@@ -81,4 +82,12 @@ func (l *Ledger) startAfter(at int64) {
 		l.setClock(at)
 		l.closedAt = time.Unix(0, at)
 	}
+}
+
+// rate is the price of hbar: without a fork the bootstrap rate of every network, where 1 ℏ is 12 cents.
+func (p *ForkPoint) rate() core.ExchangeRate {
+	if p == nil {
+		return core.ExchangeRate{Hbar: 1, Cents: 12, Expires: 4_102_444_800}
+	}
+	return p.Rate
 }

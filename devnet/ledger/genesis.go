@@ -8,6 +8,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/ledger/hapikey"
 	"lockstep/devnet/ledger/state"
@@ -18,25 +19,6 @@ import (
 
 // totalSupply is 50 billion ℏ. The treasury holds what no other account got.
 const totalSupply = 50_000_000_000 * hedera.Hbar
-
-const (
-	genesisRenewal = 7_776_000 // seconds of auto-renew period: 90 days
-	minRenewal     = 2_592_000 // the ledger's minimum: 30 days
-)
-
-// ExchangeRate is the price of hbar: Hbar ℏ cost Cents US cents, until Expires.
-type ExchangeRate struct {
-	Hbar, Cents int32
-	Expires     int64 // seconds since the Unix epoch
-}
-
-// rate is the bootstrap rate of every network: 1 ℏ is 12 cents.
-func (l *Ledger) rate() ExchangeRate {
-	if l.fork != nil {
-		return l.fork.Rate
-	}
-	return ExchangeRate{Hbar: 1, Cents: 12, Expires: 4_102_444_800}
-}
 
 // genesis makes the system accounts, the configured accounts and block 0.
 func (l *Ledger) genesis(now time.Time) error {
@@ -142,8 +124,8 @@ func genesisDescription(at int64, address common.Address, alias []byte, key *hap
 	created := hedera.FromNanos(at)
 	return &state.Description{
 		Address: address, Alias: alias, Key: key, Created: created,
-		Expires:         hedera.Timestamp{Seconds: created.Seconds + genesisRenewal, Nanos: created.Nanos},
-		AutoRenewPeriod: genesisRenewal, StakedNode: -1,
+		Expires:         hedera.Timestamp{Seconds: created.Seconds + core.GenesisRenewal, Nanos: created.Nanos},
+		AutoRenewPeriod: core.GenesisRenewal, StakedNode: -1,
 	}
 }
 
@@ -165,12 +147,12 @@ func (l *Ledger) addressBook() []byte {
 	for _, n := range l.nodes {
 		book.NodeAddress = append(book.NodeAddress, nodeAddress(n))
 	}
-	return marshal(book)
+	return core.Marshal(book)
 }
 
 // rateSet is the exchange rate in the form of receipts and of file 0.0.112.
 func (l *Ledger) rateSet() *hapi.ExchangeRateSet {
-	r := l.rate()
+	r := l.net.Rate
 	rate := func() *hapi.ExchangeRate {
 		return &hapi.ExchangeRate{
 			HbarEquiv: r.Hbar, CentEquiv: r.Cents,

@@ -13,7 +13,9 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/devaccounts"
+	"lockstep/devnet/ledger/files"
 	"lockstep/devnet/ledger/hapikey"
 	"lockstep/devnet/ledger/history"
 	"lockstep/internal/hapi"
@@ -32,7 +34,7 @@ func amounts(parts ...any) *hapi.TransactionBody {
 		n, _ := pair[1].(int)
 		list.AccountAmounts = append(list.AccountAmounts, &hapi.AccountAmount{AccountID: id, Amount: int64(n)})
 	}
-	return bodyOf(&hapi.CryptoTransferTransactionBody{Transfers: list})
+	return core.BodyOf(&hapi.CryptoTransferTransactionBody{Transfers: list})
 }
 
 func publicKey(p party) *hapi.Key { return hapikey.Secp256k1(crypto.CompressPubkey(&p.key.PublicKey)) }
@@ -73,10 +75,10 @@ func TestCryptoTransfer(t *testing.T) {
 func TestTransferCreatesAccounts(t *testing.T) {
 	r := newRig(t, Config{})
 	payer, a, b := dev(t, 0), fresh(t, 1), fresh(t, 2)
-	keyAlias := marshal(publicKey(b))
+	keyAlias := core.Marshal(publicKey(b))
 	edKey := hapikey.Ed25519(bytes.Repeat([]byte{7}, 32))
 	rec := r.submit(payer.id, amounts(
-		payer.id.AccountID(), -30, aliasID(a.address[:]), 10, aliasID(keyAlias), 10, aliasID(marshal(edKey)), 10,
+		payer.id.AccountID(), -30, aliasID(a.address[:]), 10, aliasID(keyAlias), 10, aliasID(core.Marshal(edKey)), 10,
 	), payer.key)
 	r.want(rec, okay)
 	if len(rec.Children) != 3 || rec.Children[0].Consensus.UnixNano() != rec.Consensus.UnixNano()-3 {
@@ -88,7 +90,7 @@ func TestTransferCreatesAccounts(t *testing.T) {
 	if !hollow.IsHollow() || full.IsHollow() || full.Balance != 10 || !bytes.Equal(full.Alias, keyAlias) {
 		t.Errorf("hollow %+v, full %+v", hollow, full)
 	}
-	id, ok := view.ResolveAlias(marshal(edKey))
+	id, ok := view.ResolveAlias(core.Marshal(edKey))
 	ed, _ := view.Account(id)
 	if !ok || ed.Address != id.LongZero() || ed.Key.GetEd25519() == nil {
 		t.Errorf("ed25519 %+v", ed)
@@ -102,9 +104,9 @@ func TestTransferCreatesAccounts(t *testing.T) {
 }
 
 func create(edit func(*hapi.CryptoCreateTransactionBody)) *hapi.TransactionBody {
-	body := &hapi.CryptoCreateTransactionBody{AutoRenewPeriod: &hapi.Duration{Seconds: genesisRenewal}}
+	body := &hapi.CryptoCreateTransactionBody{AutoRenewPeriod: &hapi.Duration{Seconds: core.GenesisRenewal}}
 	edit(body)
-	return bodyOf(body)
+	return core.BodyOf(body)
 }
 
 func TestCryptoCreate(t *testing.T) {
@@ -121,8 +123,8 @@ func TestCryptoCreate(t *testing.T) {
 		{"alias of another key, unsigned", func(b *hapi.CryptoCreateTransactionBody) { b.Alias = stranger.address[:] }, nil, hapi.ResponseCodeEnum_INVALID_SIGNATURE},
 		{"alias in use", func(b *hapi.CryptoCreateTransactionBody) { b.Alias, b.Key = other.address[:], publicKey(other) }, []*ecdsa.PrivateKey{other.key}, hapi.ResponseCodeEnum_ALIAS_ALREADY_ASSIGNED},
 		{"alias that is a number", func(b *hapi.CryptoCreateTransactionBody) { b.Alias = hedera.Entity(9_999).LongZero().Bytes() }, nil, hapi.ResponseCodeEnum_INVALID_ALIAS_KEY},
-		{"alias that is the key", func(b *hapi.CryptoCreateTransactionBody) { b.Alias = marshal(publicKey(owner)) }, nil, okay},
-		{"alias that is another key", func(b *hapi.CryptoCreateTransactionBody) { b.Alias = marshal(publicKey(other)) }, nil, hapi.ResponseCodeEnum_INVALID_ALIAS_KEY},
+		{"alias that is the key", func(b *hapi.CryptoCreateTransactionBody) { b.Alias = core.Marshal(publicKey(owner)) }, nil, okay},
+		{"alias that is another key", func(b *hapi.CryptoCreateTransactionBody) { b.Alias = core.Marshal(publicKey(other)) }, nil, hapi.ResponseCodeEnum_INVALID_ALIAS_KEY},
 		{"more than the payer has", func(b *hapi.CryptoCreateTransactionBody) { b.InitialBalance = uint64(devaccounts.RichBalance) + 1 }, nil, hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE},
 		{"receiver must sign, does not", func(b *hapi.CryptoCreateTransactionBody) { b.ReceiverSigRequired = true }, nil, hapi.ResponseCodeEnum_INVALID_SIGNATURE},
 		{"stakes to nobody", func(b *hapi.CryptoCreateTransactionBody) {
@@ -163,7 +165,7 @@ func TestPureChecks(t *testing.T) {
 	owner := fresh(t, 1)
 	ok := func(b *hapi.CryptoCreateTransactionBody) { b.Key = publicKey(owner) }
 	call := func(c *hapi.ContractCallTransactionBody) *hapi.TransactionBody {
-		return bodyOf(c)
+		return core.BodyOf(c)
 	}
 	tests := map[string]struct {
 		body *hapi.TransactionBody
@@ -195,7 +197,7 @@ func TestUpdateAndDelete(t *testing.T) {
 		ReceiverSigRequiredWrapper: wrapperspb.Bool(true),
 	}
 	body := func() *hapi.TransactionBody {
-		return bodyOf(update)
+		return core.BodyOf(update)
 	}
 	r.want(r.submit(payer.id, body(), payer.key), hapi.ResponseCodeEnum_INVALID_SIGNATURE)
 	r.want(r.submit(payer.id, body(), payer.key, other.key), hapi.ResponseCodeEnum_INVALID_SIGNATURE)
@@ -214,7 +216,7 @@ func TestUpdateAndDelete(t *testing.T) {
 	r.want(r.submit(payer.id, pay(), payer.key, next.key), okay)
 
 	remove := func(id, to hedera.ID) *hapi.TransactionBody {
-		return bodyOf(&hapi.CryptoDeleteTransactionBody{
+		return core.BodyOf(&hapi.CryptoDeleteTransactionBody{
 			DeleteAccountID: id.AccountID(), TransferAccountID: to.AccountID(),
 		})
 	}
@@ -235,7 +237,7 @@ func TestFiles(t *testing.T) {
 	payer, owner := dev(t, 0), dev(t, 1)
 	keys := &hapi.KeyList{Keys: []*hapi.Key{publicKey(payer), publicKey(owner)}}
 	create := func(contents []byte, keys *hapi.KeyList) *hapi.TransactionBody {
-		return bodyOf(&hapi.FileCreateTransactionBody{Contents: contents, Keys: keys, Memo: "m"})
+		return core.BodyOf(&hapi.FileCreateTransactionBody{Contents: contents, Keys: keys, Memo: "m"})
 	}
 	r.want(r.submit(payer.id, create([]byte("a"), keys), payer.key), hapi.ResponseCodeEnum_INVALID_SIGNATURE)
 	rec := r.submit(payer.id, create([]byte("a"), keys), payer.key, owner.key)
@@ -245,22 +247,22 @@ func TestFiles(t *testing.T) {
 	}
 	id := &hapi.FileID{FileNum: rec.File.Num}
 	grow := func(by []byte) *hapi.TransactionBody {
-		return bodyOf(&hapi.FileAppendTransactionBody{FileID: id, Contents: by})
+		return core.BodyOf(&hapi.FileAppendTransactionBody{FileID: id, Contents: by})
 	}
 	r.want(r.submit(payer.id, grow([]byte("b")), payer.key), hapi.ResponseCodeEnum_INVALID_SIGNATURE)
 	r.want(r.submit(payer.id, grow([]byte("b")), payer.key, owner.key), okay)
-	r.want(r.submit(payer.id, grow(make([]byte, maxFileSize)), payer.key, owner.key), hapi.ResponseCodeEnum_MAX_FILE_SIZE_EXCEEDED)
+	r.want(r.submit(payer.id, grow(make([]byte, files.MaxFileSize)), payer.key, owner.key), hapi.ResponseCodeEnum_MAX_FILE_SIZE_EXCEEDED)
 	f, ok := r.View().File(rec.File)
 	if !ok || string(f.Contents) != "ab" || f.Memo != "m" || f.Created != rec.Consensus {
 		t.Errorf("file %+v", f)
 	}
-	change := bodyOf(&hapi.FileUpdateTransactionBody{FileID: id, Contents: []byte("new"), Memo: wrapperspb.String("n")})
+	change := core.BodyOf(&hapi.FileUpdateTransactionBody{FileID: id, Contents: []byte("new"), Memo: wrapperspb.String("n")})
 	r.want(r.submit(payer.id, change, payer.key, owner.key), okay)
 	if f, _ = r.View().File(rec.File); string(f.Contents) != "new" || f.Memo != "n" {
 		t.Errorf("file %+v", f)
 	}
 	remove := func() *hapi.TransactionBody {
-		return bodyOf(&hapi.FileDeleteTransactionBody{FileID: id})
+		return core.BodyOf(&hapi.FileDeleteTransactionBody{FileID: id})
 	}
 	r.want(r.submit(payer.id, remove(), payer.key), okay) // one key is enough
 	r.want(r.submit(payer.id, remove(), payer.key), hapi.ResponseCodeEnum_FILE_DELETED)
@@ -281,7 +283,7 @@ func TestCallDataInFile(t *testing.T) {
 	payer, from := dev(t, 0), dev(t, 1)
 	init := program.New().ReturnViaCodeCopy(returnTop(program.New().Push(42))).Bytes()
 	put := func(text string) *hapi.FileID {
-		rec := r.submit(payer.id, bodyOf(&hapi.FileCreateTransactionBody{Contents: []byte(text)}), payer.key)
+		rec := r.submit(payer.id, core.BodyOf(&hapi.FileCreateTransactionBody{Contents: []byte(text)}), payer.key)
 		r.want(rec, okay)
 		return &hapi.FileID{FileNum: rec.File.Num}
 	}
@@ -294,7 +296,7 @@ func TestCallDataInFile(t *testing.T) {
 		if !ok {
 			t.Fatal("encode")
 		}
-		return r.submit(payer.id, bodyOf(&hapi.EthereumTransactionBody{EthereumData: bare, CallData: file}), payer.key)
+		return r.submit(payer.id, core.BodyOf(&hapi.EthereumTransactionBody{EthereumData: bare, CallData: file}), payer.key)
 	}
 	missing := send(&hapi.FileID{FileNum: 9_999})
 	r.want(missing, hapi.ResponseCodeEnum_INVALID_FILE_ID)
@@ -324,10 +326,10 @@ func TestContractsByHAPI(t *testing.T) {
 		Op(vm.CALLVALUE).Push(1).Op(vm.SSTORE).Op(vm.CALLER).Push(2).Op(vm.SSTORE).
 		ReturnViaCodeCopy(runtime).Bytes()
 	create := &hapi.ContractCreateTransactionBody{
-		Gas: 1_000_000, InitialBalance: 77, AdminKey: admin, Memo: "c", AutoRenewPeriod: &hapi.Duration{Seconds: genesisRenewal},
+		Gas: 1_000_000, InitialBalance: 77, AdminKey: admin, Memo: "c", AutoRenewPeriod: &hapi.Duration{Seconds: core.GenesisRenewal},
 		InitcodeSource: &hapi.ContractCreateTransactionBody_Initcode{Initcode: init},
 	}
-	rec := r.submit(payer.id, bodyOf(create), payer.key)
+	rec := r.submit(payer.id, core.BodyOf(create), payer.key)
 	r.want(rec, okay)
 	id := rec.ContractID
 	a, ok := r.View().Account(id)
@@ -348,7 +350,7 @@ func TestContractsByHAPI(t *testing.T) {
 	}
 
 	call := func(target *hapi.ContractID, gas, amount int64) *history.Record {
-		return r.submit(payer.id, bodyOf(&hapi.ContractCallTransactionBody{ContractID: target, Gas: gas, Amount: amount}), payer.key)
+		return r.submit(payer.id, core.BodyOf(&hapi.ContractCallTransactionBody{ContractID: target, Gas: gas, Amount: amount}), payer.key)
 	}
 	rec = call(id.ContractID(), 100_000, 0)
 	r.want(rec, okay)
@@ -370,7 +372,7 @@ func TestContractsByHAPI(t *testing.T) {
 	// A creation that fails gives its number back.
 	create.InitcodeSource = &hapi.ContractCreateTransactionBody_Initcode{Initcode: []byte{0xfe}}
 	before := r.store.NextNum
-	rec = r.submit(payer.id, bodyOf(create), payer.key)
+	rec = r.submit(payer.id, core.BodyOf(create), payer.key)
 	r.want(rec, hapi.ResponseCodeEnum_CONTRACT_EXECUTION_EXCEPTION)
 	if r.store.NextNum != before || !rec.ContractID.IsZero() {
 		t.Errorf("next number %d after %d", r.store.NextNum, before)

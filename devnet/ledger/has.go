@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/hapikey"
 	"lockstep/devnet/ledger/state"
 	"lockstep/devnet/ledger/sysabi"
@@ -198,7 +199,7 @@ func signedHash(account *state.Party, hash, signature []byte) bool {
 	if key := account.Key().GetECDSASecp256K1(); key != nil {
 		return bytes.Equal(crypto.CompressPubkey(public), key)
 	}
-	return isHollow(account) && crypto.PubkeyToAddress(*public) == account.Address
+	return core.IsHollow(account) && crypto.PubkeyToAddress(*public) == account.Address
 }
 
 // keyPrice is the price of checking every key of an account.

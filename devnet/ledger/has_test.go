@@ -8,6 +8,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
 
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/hapikey"
 	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/sysabi"
@@ -178,7 +179,7 @@ func TestAccountSignatures(t *testing.T) {
 			t.Errorf("%s: %x", name, got)
 		}
 	}
-	pairs := func(list ...*hapi.SignaturePair) []byte { return marshal(&hapi.SignatureMap{SigPair: list}) }
+	pairs := func(list ...*hapi.SignaturePair) []byte { return core.Marshal(&hapi.SignatureMap{SigPair: list}) }
 	ecPair := &hapi.SignaturePair{PubKeyPrefix: publicKey(one).GetECDSASecp256K1(), Signature: &hapi.SignaturePair_ECDSASecp256K1{ECDSASecp256K1: ec}}
 	edPair := &hapi.SignaturePair{PubKeyPrefix: edPublic, Signature: &hapi.SignaturePair_Ed25519{Ed25519: ed}}
 	for name, tt := range map[string]struct {

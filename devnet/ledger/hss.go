@@ -8,8 +8,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/schedules"
 	"lockstep/devnet/ledger/state"
 	"lockstep/devnet/ledger/sysabi"
+	"lockstep/devnet/ledger/tokens"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -80,7 +82,7 @@ func (c *serviceCall) scheduleCall(payer *sysabi.Value, args []sysabi.Value, to 
 	if !gas.IsUint64() || gas.Uint64() > math.MaxInt64 || value.Uint64() > math.MaxInt64 {
 		return hapi.ResponseCodeEnum_MAX_GAS_LIMIT_EXCEEDED
 	}
-	if !expiry.IsUint64() || expiry.Uint64() > uint64(c.x.env.time)+maxScheduleLife {
+	if !expiry.IsUint64() || expiry.Uint64() > uint64(c.x.env.time)+schedules.MaxScheduleLife {
 		return hapi.ResponseCodeEnum_SCHEDULE_EXPIRATION_TIME_TOO_FAR_IN_FUTURE
 	}
 	address, me := to.Address(), c.x.o.Number(c.sender)
@@ -170,10 +172,10 @@ func scheduledToken(nonFungible bool, say func(c *serviceCall, t *state.Token) s
 
 // future is the token that a creation would make now.
 func (x *execution) future(body *hapi.TokenCreateTransactionBody) *state.Token {
-	t := newToken(body)
-	for _, r := range tokenRoles(&t.Keys, body) {
-		if r.given != nil {
-			*r.kept = r.given
+	t := tokens.NewToken(body)
+	for _, r := range tokens.TokenRoles(&t.Keys, body) {
+		if r.Given != nil {
+			*r.Kept = r.Given
 		}
 	}
 	t.Fees, t.Expires.Seconds, t.AutoRenewPeriod = body.GetCustomFees(), body.GetExpiry().GetSeconds(), body.GetAutoRenewPeriod().GetSeconds()
@@ -195,7 +197,7 @@ func (x *execution) future(body *hapi.TokenCreateTransactionBody) *state.Token {
 // network has room for any that a block has.
 func (c *serviceCall) scheduleCapacity() hedera.Status {
 	expiry, gas, now := c.args[0].Uint256(), c.args[1].Uint256(), uint64(c.x.env.time)
-	c.result = []sysabi.Value{sysabi.Bool(expiry.IsUint64() && expiry.Uint64() > now && expiry.Uint64() <= now+maxScheduleLife &&
+	c.result = []sysabi.Value{sysabi.Bool(expiry.IsUint64() && expiry.Uint64() > now && expiry.Uint64() <= now+schedules.MaxScheduleLife &&
 		gas.IsUint64() && gas.Uint64() <= maxGas)}
 	return okay
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/vm/program"
 	"github.com/ethereum/go-ethereum/crypto"
 
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/devnet/ledger/sysabi"
@@ -99,7 +100,7 @@ func TestExecuteCallOnPayerSignature(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := marshal(&hapi.SignatureMap{SigPair: []*hapi.SignaturePair{{
+	list := core.Marshal(&hapi.SignatureMap{SigPair: []*hapi.SignaturePair{{
 		PubKeyPrefix: crypto.CompressPubkey(&payer.key.PublicKey), Signature: &hapi.SignaturePair_ECDSASecp256K1{ECDSASecp256K1: signed[:64]},
 	}}})
 	if got := r.code(r.call(from, scheduleAddress, 0, "signSchedule(address,bytes)", id.LongZero(), list)); got != okay {
@@ -189,7 +190,7 @@ func creating(selector string, treasury party, amounts ...sysabi.Value) []byte {
 	f := newTokenFunctions().direct()[[4]byte(bytes)]
 	token := sysabi.List(sysabi.Text("Coin"), sysabi.Text("C"), sysabi.Address(treasury.address), sysabi.Text("memo"), sysabi.Bool(true), sysabi.Int(900), sysabi.Bool(false),
 		sysabi.List(sysabi.List(sysabi.Int(16), sysabi.List(sysabi.Bool(false), sysabi.Value{}, sysabi.Value{}, sysabi.Bytes(crypto.CompressPubkey(&treasury.key.PublicKey)), sysabi.Value{}))),
-		sysabi.List(sysabi.Int(0), sysabi.Address(treasury.address), sysabi.Int(genesisRenewal)))
+		sysabi.List(sysabi.Int(0), sysabi.Address(treasury.address), sysabi.Int(core.GenesisRenewal)))
 	return append(bytes, sysabi.Encode(f.args, append([]sysabi.Value{token}, amounts...))...)
 }
 
@@ -200,7 +201,7 @@ func TestOutsideSignatures(t *testing.T) {
 	from, admin := dev(t, 0), dev(t, 1)
 	call := func(r *rig, payer hedera.ID, to common.Address, value hedera.Tinybar, input []byte, keys ...*ecdsa.PrivateKey) hedera.Status {
 		t.Helper()
-		rec := r.submit(payer, bodyOf(&hapi.ContractCallTransactionBody{
+		rec := r.submit(payer, core.BodyOf(&hapi.ContractCallTransactionBody{
 			ContractID: &hapi.ContractID{Contract: &hapi.ContractID_EvmAddress{EvmAddress: to[:]}}, Gas: 3_000_000, Amount: int64(value), FunctionParameters: input,
 		}), keys...)
 		return r.code(rec)
@@ -301,7 +302,7 @@ func TestContractSchedulesAToken(t *testing.T) {
 	}
 	basics, supply, decimals := info[1].List[0].List[0].List, info[1].List[0].List[1].Int64(), info[1].List[1].Int64()
 	if basics[0].Text() != "Coin" || basics[2].Address() != treasury.address || basics[5].Int64() != 900 || supply != 500 || decimals != 3 ||
-		basics[8].List[1].Address() != treasury.address || basics[8].List[2].Int64() != genesisRenewal {
+		basics[8].List[1].Address() != treasury.address || basics[8].List[2].Int64() != core.GenesisRenewal {
 		t.Errorf("information %+v", info)
 	}
 	if got := r.code(r.call(from, contract, 0, nonFungible, id.LongZero())); got != hapi.ResponseCodeEnum_INVALID_SCHEDULE_ID {

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"lockstep/devnet/ledger/sysabi"
+	"lockstep/devnet/ledger/tokens"
 	"lockstep/internal/hedera"
 )
 
@@ -50,7 +51,7 @@ func newTokenFunctions() *serviceFunctions {
 // mintPrice is that of a mint: each NFT has its own.
 func mintPrice(_ *execution, args []sysabi.Value) uint64 {
 	if n := len(args[2].List); n > 0 {
-		return nftMintGas * uint64(min(n, maxTokenBatch+1))
+		return nftMintGas * uint64(min(n, tokens.MaxTokenBatch+1))
 	}
 	return tokenGas
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/vm"
 	"github.com/ethereum/go-ethereum/core/vm/program"
 
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/sysabi"
 	"lockstep/internal/hapi"
@@ -256,7 +257,7 @@ func TestTokenServiceCalls(t *testing.T) {
 	if got := newer(); got != hapi.ResponseCodeEnum_SPENDER_DOES_NOT_HAVE_ALLOWANCE {
 		t.Errorf("newer transfer without an allowance: %s", got)
 	}
-	r.want(r.submit(other.id, bodyOf(&hapi.CryptoApproveAllowanceTransactionBody{
+	r.want(r.submit(other.id, core.BodyOf(&hapi.CryptoApproveAllowanceTransactionBody{
 		CryptoAllowances: []*hapi.CryptoAllowance{{Spender: owner.id.AccountID(), Amount: 5}},
 		TokenAllowances:  []*hapi.TokenAllowance{{TokenId: token.TokenID(), Spender: owner.id.AccountID(), Amount: 7}},
 	}), other.key), okay)

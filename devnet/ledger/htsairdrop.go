@@ -40,7 +40,7 @@ func (c *serviceCall) airdrop() hedera.Status {
 func (c *serviceCall) moved(body proto.Message) hedera.Status {
 	child, status := c.dispatch(body)
 	if status == okay {
-		c.logs = append(c.logs, transferLogs(c.x.o.work, child.Did())...)
+		c.logs = append(c.logs, transferLogs(c.x.o.Work, child.Did())...)
 	}
 	return status
 }

@@ -4,6 +4,8 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 
+	"lockstep/devnet/ledger/accounts"
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/sysabi"
 	"lockstep/internal/hapi"
@@ -19,7 +21,7 @@ var (
 
 // transferLogs are the events of what changed hands: one for each NFT, and for fungible
 // tokens one for each receiver where there is one sender.
-func transferLogs(o *work, did *history.Effects) (logs []*types.Log) {
+func transferLogs(o *core.Work, did *history.Effects) (logs []*types.Log) {
 	at := func(id hedera.ID) common.Hash {
 		if id.IsZero() {
 			return common.Hash{}
@@ -82,37 +84,37 @@ func approvalForAllLog(id *hapi.TokenID, owner, spender common.Address, approved
 
 // syntheticLogs are the events that the mirror node makes of a transaction on tokens
 // without a contract.
-func (h *handling) syntheticLogs() []*history.Log {
-	if h.r.Status != okay || h.r.Result != nil {
+func syntheticLogs(h *core.Handling) []*history.Log {
+	if h.Record.Status != okay || h.Record.Result != nil {
 		return nil
 	}
-	raw := transferLogs(h.o, h.supplied())
-	if approve := h.sub.Body.GetCryptoApproveAllowance(); approve != nil {
-		raw = append(raw, h.approvalLogs(approve)...)
+	raw := transferLogs(h.State, supplied(h))
+	if approve := h.Sub.Body.GetCryptoApproveAllowance(); approve != nil {
+		raw = append(raw, approvalLogs(h, approve)...)
 	}
-	logs, _ := h.logs(raw)
+	logs, _ := logs(h, raw)
 	return logs
 }
 
 // supplied is what a transaction did with a partner for what came into being or ceased to
 // exist: the zero address.
-func (h *handling) supplied() *history.Effects {
-	switch h.r.Kind {
+func supplied(h *core.Handling) *history.Effects {
+	switch h.Record.Kind {
 	case history.KindTokenCreate, history.KindTokenMint, history.KindTokenBurn, history.KindTokenWipe:
 	default:
-		return h.r.Did()
+		return h.Record.Did()
 	}
-	did := *h.r.Did()
+	did := *h.Record.Did()
 	did.Tokens = append([]history.TokenTransfer(nil), did.Tokens...)
-	for _, t := range h.r.Did().Tokens {
+	for _, t := range h.Record.Did().Tokens {
 		did.Tokens = append(did.Tokens, history.TokenTransfer{Token: t.Token, Amount: -t.Amount})
 	}
 	return &did
 }
 
-func (h *handling) approvalLogs(body *hapi.CryptoApproveAllowanceTransactionBody) (logs []*types.Log) {
+func approvalLogs(h *core.Handling, body *hapi.CryptoApproveAllowanceTransactionBody) (logs []*types.Log) {
 	parties := func(owner, spender *hapi.AccountID) (common.Address, common.Address) {
-		from, to, _ := h.grantor(owner, spender, true)
+		from, to, _ := accounts.Grantor(h, owner, spender, true)
 		return from.Address, to.Address
 	}
 	for _, a := range body.GetTokenAllowances() {

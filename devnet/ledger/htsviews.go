@@ -5,6 +5,7 @@ import (
 
 	"lockstep/devnet/ledger/state"
 	"lockstep/devnet/ledger/sysabi"
+	"lockstep/devnet/ledger/tokens"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -13,7 +14,7 @@ import (
 func view(say func(c *serviceCall, t *state.Token, args []sysabi.Value) hedera.Status) func(*serviceCall) hedera.Status {
 	return func(c *serviceCall) hedera.Status {
 		id, args := c.self()
-		t := c.x.o.Tokens.Get(tokenNum(id))
+		t := c.x.o.Tokens.Get(tokens.TokenNum(id))
 		if t == nil {
 			return hapi.ResponseCodeEnum_INVALID_TOKEN_ID
 		}
@@ -32,7 +33,7 @@ func saying(say func(c *serviceCall, t *state.Token) sysabi.Value) func(*service
 func directViews() []*serviceFunction {
 	return []*serviceFunction{
 		{signature: "isToken(address)", returns: "bool", view: true, run: func(c *serviceCall) hedera.Status {
-			c.result = []sysabi.Value{sysabi.Bool(c.x.o.Tokens.Get(tokenNum(c.tokenArg(0))) != nil)}
+			c.result = []sysabi.Value{sysabi.Bool(c.x.o.Tokens.Get(tokens.TokenNum(c.tokenArg(0))) != nil)}
 			return okay
 		}},
 		{signature: "getTokenType(address)", returns: "int32", view: true, run: saying(func(_ *serviceCall, t *state.Token) sysabi.Value { return sysabi.Bool(t.NonFungible) })},

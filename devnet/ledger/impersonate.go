@@ -7,6 +7,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/hapikey"
 	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
@@ -24,10 +25,10 @@ func (l *Ledger) Impersonate(tx *types.Transaction, from common.Address) (*histo
 	if err != nil {
 		return nil, err
 	}
-	sub := &Submission{
-		Body:  bodyOf(&hapi.EthereumTransactionBody{EthereumData: claimed.Raw()}),
+	sub := &core.Submission{
+		Body:  core.BodyOf(&hapi.EthereumTransactionBody{EthereumData: claimed.Raw()}),
 		Payer: hedera.Entity(state.Treasury), Ethereum: claimed, Size: len(claimed.Raw()),
-		Signatures: hapikey.NewSignatures(nil, nil), Node: l.cfg.Nodes[0], impersonated: true,
+		Signatures: hapikey.NewSignatures(nil, nil), Node: l.cfg.Nodes[0], Impersonated: true,
 	}
 	if err := l.Prepare(sub); err != nil {
 		return nil, err
@@ -35,9 +36,9 @@ func (l *Ledger) Impersonate(tx *types.Transaction, from common.Address) (*histo
 	l.handling.Lock()
 	defer l.handling.Unlock()
 	h := l.begin(sub)
-	sub.ID = hedera.TransactionID{Payer: sub.Payer, ValidStart: h.r.Consensus}
-	sub.Hash = sha512.Sum384(binary.BigEndian.AppendUint64(claimed.Hash().Bytes(), uint64(h.at)))
-	h.r.ID, h.r.Hash = sub.ID, sub.Hash
-	h.run()
+	sub.ID = hedera.TransactionID{Payer: sub.Payer, ValidStart: h.Record.Consensus}
+	sub.Hash = sha512.Sum384(binary.BigEndian.AppendUint64(claimed.Hash().Bytes(), uint64(h.At)))
+	h.Record.ID, h.Record.Hash = sub.ID, sub.Hash
+	h.Run()
 	return l.finish(h), nil
 }

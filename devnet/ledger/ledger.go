@@ -8,8 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"google.golang.org/protobuf/reflect/protoreflect"
-
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
@@ -114,8 +113,8 @@ type Ledger struct {
 	settled  int64     // guarded by handling: schedules that expired by this time are done with, ns
 	closedAt time.Time // guarded by handling: when the newest block was closed, by the machine's clock
 	pace     pace      // guarded by handling
+	net      *core.Network
 	engine   *engine
-	services map[protoreflect.Name]service
 	fork     *ForkPoint     // nil: no upstream
 	atClose  []chan *saving // guarded by handling: who waits for the open block to end
 
@@ -129,7 +128,6 @@ type Ledger struct {
 
 	offset     atomic.Int64 // of consensus time against the machine's clock, ns; written with handling
 	nextTime   atomic.Int64 // consensus time of the next block, ns; 0: the clock's; written with handling
-	price      atomic.Int64 // of a unit of gas, tinybars; written with handling
 	generation atomic.Pointer[Generation]
 	turns      turns
 
@@ -160,8 +158,10 @@ func New(cfg Config) (*Ledger, error) {
 		deadline: make(chan struct{}, 1),
 		pace:     newPace(cfg),
 	}
-	l.price.Store(int64(cfg.GasPrice))
-	l.engine, l.services = newEngine(l), newServices(l)
+	l.net = &core.Network{Store: l.store, Chain: l.chain, Nodes: cfg.Nodes, Fees: cfg.Fees, Rate: cfg.Fork.rate(), Wake: l.wake, Log: cfg.Log}
+	l.net.Price.Store(int64(cfg.GasPrice))
+	l.engine = newEngine(l.net, cfg.ChainID, cfg.SetCode)
+	l.net.Services = newServices(l.net, l.engine)
 	if err := l.genesis(l.Now()); err != nil {
 		return nil, fmt.Errorf("ledger: genesis: %w", err)
 	}

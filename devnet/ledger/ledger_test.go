@@ -12,6 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"google.golang.org/protobuf/proto"
 
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/ledger/hapikey"
 	"lockstep/devnet/ledger/history"
@@ -103,12 +104,12 @@ func (r *rig) signed(body *hapi.TransactionBody, keys ...*ecdsa.PrivateKey) ([]b
 	return raw, pairs
 }
 
-func (r *rig) submission(id hedera.TransactionID, body *hapi.TransactionBody, keys ...*ecdsa.PrivateKey) *Submission {
+func (r *rig) submission(id hedera.TransactionID, body *hapi.TransactionBody, keys ...*ecdsa.PrivateKey) *core.Submission {
 	r.t.Helper()
 	raw, pairs := r.signed(body, keys...)
 	var nonce [8]byte
 	binary.BigEndian.PutUint32(nonce[:], uint32(id.ValidStart.Nanos))
-	sub := &Submission{
+	sub := &core.Submission{
 		Body: body, ID: id, Payer: id.Payer, Hash: sha512.Sum384(append(raw, nonce[:]...)), Size: len(raw),
 		Signatures: hapikey.NewSignatures(raw, pairs), Node: hedera.Entity(3),
 	}
@@ -142,7 +143,7 @@ func ethereumBody(t testing.TB, from party, fields types.TxData, allowance heder
 	if err != nil {
 		t.Fatal(err)
 	}
-	return bodyOf(&hapi.EthereumTransactionBody{EthereumData: raw, MaxGasAllowance: int64(allowance)})
+	return core.BodyOf(&hapi.EthereumTransactionBody{EthereumData: raw, MaxGasAllowance: int64(allowance)})
 }
 
 // dynamic is a type 2 transaction at a price above the network's.

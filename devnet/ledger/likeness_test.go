@@ -15,6 +15,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/vm"
 	"github.com/ethereum/go-ethereum/core/vm/program"
 
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/ledger/history"
 	"lockstep/internal/eth"
@@ -102,10 +103,10 @@ func TestContractMadeThroughAFileNamesIt(t *testing.T) {
 	r := newRig(t, Config{})
 	payer := dev(t, 0)
 	init := program.New().ReturnViaCodeCopy(returnTop(program.New().Push(42))).Bytes()
-	file := r.submit(payer.id, bodyOf(&hapi.FileCreateTransactionBody{Contents: []byte(hex.EncodeToString(init))}), payer.key)
+	file := r.submit(payer.id, core.BodyOf(&hapi.FileCreateTransactionBody{Contents: []byte(hex.EncodeToString(init))}), payer.key)
 	r.want(file, okay)
-	rec := r.submit(payer.id, bodyOf(&hapi.ContractCreateTransactionBody{
-		Gas: 1_000_000, AutoRenewPeriod: &hapi.Duration{Seconds: genesisRenewal},
+	rec := r.submit(payer.id, core.BodyOf(&hapi.ContractCreateTransactionBody{
+		Gas: 1_000_000, AutoRenewPeriod: &hapi.Duration{Seconds: core.GenesisRenewal},
 		InitcodeSource: &hapi.ContractCreateTransactionBody_FileID{FileID: &hapi.FileID{FileNum: file.File.Num}},
 	}), payer.key)
 	r.want(rec, okay)
@@ -201,7 +202,7 @@ func TestSignedForChainZero(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			rec := r.submit(relayer.id, bodyOf(&hapi.EthereumTransactionBody{EthereumData: raw}), relayer.key)
+			rec := r.submit(relayer.id, core.BodyOf(&hapi.EthereumTransactionBody{EthereumData: raw}), relayer.key)
 			r.want(rec, okay)
 			if r.nonce(from.address) != 1 || rec.EthereumHash != tx.Hash() {
 				t.Errorf("nonce %d, hash %s", r.nonce(from.address), rec.EthereumHash)
@@ -218,7 +219,7 @@ func TestContractCallWithNegativeAmountFailsWithAResult(t *testing.T) {
 	address := r.deploy(dev(t, 1), 0, returnTop(program.New().Push(42)))
 	contract, _ := r.View().AccountByAddress(address)
 	call := func(target *hapi.ContractID) *history.Record {
-		body := bodyOf(&hapi.ContractCallTransactionBody{ContractID: target, Gas: 500_000, Amount: -100, FunctionParameters: []byte{1, 2}})
+		body := core.BodyOf(&hapi.ContractCallTransactionBody{ContractID: target, Gas: 500_000, Amount: -100, FunctionParameters: []byte{1, 2}})
 		if status := r.PureCheck(body); status != okay {
 			t.Errorf("a node refuses it: %s", status)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/vm"
 	"github.com/holiman/uint256"
 
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/history"
 	"lockstep/internal/hedera"
 )
@@ -53,7 +54,7 @@ func (v *View) Opcodes(ctx context.Context, r *history.Record, with OpcodeOption
 		return nil, ErrNotExecuted
 	}
 	e := r.Result
-	o := newWork(v.l.store, r.Consensus.UnixNano()-1, true)
+	o := core.NewWork(v.l.store, r.Consensus.UnixNano()-1, true)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	t := &tracer{with: with, stop: cancel}

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/holiman/uint256"
 
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hedera"
 )
@@ -149,7 +150,7 @@ func (w *testWorld) smallInit(random *rand.Rand) []byte {
 
 // overlay is the world as an overlay.
 func (w *testWorld) overlay(l *Ledger) vm.StateDB {
-	o := newWork(l.store, l.lastTime, false)
+	o := core.NewWork(l.store, l.lastTime, false)
 	balance, nonce := hedera.Tinybar(worldBalance), uint64(1)
 	accounts := map[common.Address]state.Override{w.sender: {Balance: &balance, Nonce: &nonce}}
 	for i, a := range w.contracts {

@@ -12,6 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/vm"
 	"github.com/ethereum/go-ethereum/core/vm/program"
 
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/hapikey"
 	"lockstep/devnet/ledger/history"
 	"lockstep/internal/hapi"
@@ -32,17 +33,17 @@ func scheduledTransfer(from, to hedera.ID, amount int) *schedulable {
 
 func (r *rig) schedule(p party, body *scheduleBody, keys ...*ecdsa.PrivateKey) *history.Record {
 	r.t.Helper()
-	return r.submit(p.id, bodyOf(body), append(keys, p.key)...)
+	return r.submit(p.id, core.BodyOf(body), append(keys, p.key)...)
 }
 
 func (r *rig) signSchedule(p party, id hedera.ID, keys ...*ecdsa.PrivateKey) *history.Record {
 	r.t.Helper()
-	return r.submit(p.id, bodyOf(&hapi.ScheduleSignTransactionBody{ScheduleID: &hapi.ScheduleID{ScheduleNum: id.Num}}), append(keys, p.key)...)
+	return r.submit(p.id, core.BodyOf(&hapi.ScheduleSignTransactionBody{ScheduleID: &hapi.ScheduleID{ScheduleNum: id.Num}}), append(keys, p.key)...)
 }
 
 func (r *rig) deleteSchedule(p party, id hedera.ID, keys ...*ecdsa.PrivateKey) *history.Record {
 	r.t.Helper()
-	return r.submit(p.id, bodyOf(&hapi.ScheduleDeleteTransactionBody{ScheduleID: &hapi.ScheduleID{ScheduleNum: id.Num}}), append(keys, p.key)...)
+	return r.submit(p.id, core.BodyOf(&hapi.ScheduleDeleteTransactionBody{ScheduleID: &hapi.ScheduleID{ScheduleNum: id.Num}}), append(keys, p.key)...)
 }
 
 // executed returns the record of what a schedule stands for, nil where it has not executed.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -56,11 +57,11 @@ func (v *View) simulate(ctx context.Context, req CallRequest, env blockEnv) (Cal
 	if err := ctx.Err(); err != nil {
 		return CallResult{}, err
 	}
-	o := newWork(v.l.store, v.reader.AsOf, true)
+	o := core.NewWork(v.l.store, v.reader.AsOf, true)
 	o.Override(req.Override)
 	msg := message{ctx: ctx, data: req.Data, gas: req.Gas, value: req.Value, gasPrice: req.GasPrice, ethereum: true}
 	if msg.gasPrice == 0 {
-		msg.gasPrice = v.l.gasPrice()
+		msg.gasPrice = v.l.net.GasPrice()
 	}
 	sender := o.EntityAccount(state.Treasury)
 	if req.From != nil && *req.From != (common.Address{}) {
@@ -153,8 +154,8 @@ func (v *View) env() blockEnv {
 // hashes is what BLOCKHASH shows in a block.
 func (v *View) hashes(current int64) func(uint64) common.Hash {
 	return func(n uint64) common.Hash {
-		if v.l.isUpstreams(current, n) {
-			return v.l.store.Fork.BlockHash(int64(n))
+		if hash, ok := v.l.store.Fork.BlockHash(current, n); ok {
+			return hash
 		}
 		v.l.store.RLock()
 		defer v.l.store.RUnlock()

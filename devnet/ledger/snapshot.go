@@ -83,7 +83,7 @@ func (l *Ledger) Reset() error {
 func (l *Ledger) restart() error {
 	l.store.Lock()
 	defer l.store.Unlock()
-	l.store.World, l.chain = state.NewWorld(l.store.Fork), history.NewChain(l.cfg.History, l.cfg.HistoryBytes)
+	l.store.World, *l.chain = state.NewWorld(l.store.Fork), *history.NewChain(l.cfg.History, l.cfg.HistoryBytes)
 	l.offset.Store(0)
 	l.ahead = 0
 	l.nextTime.Store(0)

@@ -140,7 +140,6 @@ type saving struct {
 	l       *Ledger
 	mark    Mark
 	header  header
-	chain   *history.Chain
 	encoder *codec.Encoder
 	to      *gzip.Writer
 }
@@ -153,7 +152,6 @@ func (l *Ledger) newSaving() *saving {
 	files := slices.SortedFunc(maps.Values(l.store.World.Files), func(a, b *state.File) int { return cmp.Compare(a.ID.Num, b.ID.Num) })
 	return &saving{
 		l: l, encoder: codec.NewEncoder(), mark: Mark{l.Generation().Number, newest.Number},
-		chain: l.chain,
 		header: header{
 			ChainID: l.cfg.ChainID, NextNum: l.store.NextNum, LastTime: l.lastTime, Settled: l.settled, NextTime: l.nextTime.Load(), Offset: l.offset.Load(),
 			Running: l.chain.Running, AsOf: newest.To.UnixNano(), Files: files, Order: l.order.Saved(),
@@ -187,7 +185,7 @@ func (s *saving) rows() error { return s.l.store.Save(s.header.AsOf, s.encoder, 
 
 func (s *saving) blocks() error {
 	s.l.store.RLock()
-	blocks := s.chain.UpTo(s.header.AsOf)
+	blocks := s.l.chain.UpTo(s.header.AsOf)
 	s.l.store.RUnlock()
 	s.encoder.Put(len(blocks))
 	for _, b := range blocks {
@@ -276,7 +274,7 @@ func (l *Ledger) knows(w *state.World) error {
 // adopt makes what was loaded the state of the ledger. The caller holds both locks.
 func (l *Ledger) adopt(s *loading) {
 	h := &s.header
-	l.store.World, l.chain = s.world, s.chain
+	l.store.World, *l.chain = s.world, *s.chain
 	l.store.NextNum, l.lastTime, l.settled = h.NextNum, h.LastTime, h.Settled
 	l.nextTime.Store(h.NextTime)
 	l.offset.Store(h.Offset)

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"lockstep/devnet/ledger/codec"
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
@@ -30,8 +31,8 @@ func livedFrom(t *testing.T, r *rig) *rig {
 	r.want(r.ethereum(from, dynamic(2, &to.address, 5, 100_000, nil)), okay)
 	hollow := fresh(t, 9).address
 	r.want(r.ethereum(from, dynamic(3, &hollow, hedera.Hbar, 800_000, nil)), okay)
-	r.want(r.submit(from.id, bodyOf(&hapi.FileCreateTransactionBody{Contents: []byte("text"), Memo: "memo"}), from.key), okay)
-	r.want(r.submit(from.id, bodyOf(&hapi.ConsensusCreateTopicTransactionBody{AutoRenewPeriod: &hapi.Duration{Seconds: genesisRenewal}}), from.key), okay)
+	r.want(r.submit(from.id, core.BodyOf(&hapi.FileCreateTransactionBody{Contents: []byte("text"), Memo: "memo"}), from.key), okay)
+	r.want(r.submit(from.id, core.BodyOf(&hapi.ConsensusCreateTopicTransactionBody{AutoRenewPeriod: &hapi.Duration{Seconds: core.GenesisRenewal}}), from.key), okay)
 	r.IncreaseTime(time.Hour)
 	return r
 }
@@ -68,7 +69,7 @@ func TestSavedStateIsWhole(t *testing.T) {
 	from, to := dev(t, 0), dev(t, 1)
 	for _, one := range []*rig{r, again} {
 		one.want(one.ethereum(from, dynamic(4, &to.address, 5, 100_000, nil)), okay)
-		created := one.submit(from.id, bodyOf(&hapi.FileCreateTransactionBody{}), from.key)
+		created := one.submit(from.id, core.BodyOf(&hapi.FileCreateTransactionBody{}), from.key)
 		if num := created.File.Num; num != r.store.NextNum-1 {
 			t.Errorf("the next number is %d", num)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/ethereum/go-ethereum/params"
 	"github.com/holiman/uint256"
 
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hedera"
 )
@@ -22,7 +23,7 @@ import (
 // amounts are tinybar, accounts with no balance stay, system accounts show no
 // balance, and low long-zero numbers show no code.
 type stateDB struct {
-	*work
+	*core.Work
 	logs      []*types.Log
 	refund    uint64
 	warm      map[common.Address]struct{}
@@ -37,8 +38,8 @@ type addressSlot struct {
 	slot    common.Hash
 }
 
-func newStateDB(w *work) *stateDB {
-	return &stateDB{work: w, warm: make(map[common.Address]struct{}, 16), warmSlots: map[addressSlot]struct{}{}}
+func newStateDB(w *core.Work) *stateDB {
+	return &stateDB{Work: w, warm: make(map[common.Address]struct{}, 16), warmSlots: map[addressSlot]struct{}{}}
 }
 
 func (o *stateDB) CreateAccount(a common.Address) { o.Create(o.Get(a), true) }

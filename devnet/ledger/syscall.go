@@ -13,6 +13,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"google.golang.org/protobuf/proto"
 
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/hapikey"
 	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
@@ -224,28 +225,28 @@ func (c *serviceCall) isSender(id *hapi.ContractID) bool {
 // dispatch runs a transaction for the caller, which leaves a child record. What it did is
 // taken back where it fails, and where the frame reverts later.
 func (c *serviceCall) dispatch(data proto.Message) (*history.Record, hedera.Status) {
-	o := c.x.o.work
+	o := c.x.o.Work
 	if c.instead != nil {
 		c.instead(data)
 		return &history.Record{}, okay
 	}
-	body := bodyOf(data)
+	body := core.BodyOf(data)
 	child := &history.Record{Consensus: hedera.FromNanos(o.AsOf)}
-	o.children = append(o.children, child)
+	o.Children = append(o.Children, child)
 	o.Note(func() {
 		if child.Status == okay {
 			child.Status = hapi.ResponseCodeEnum_REVERTED_SUCCESS
 		}
 		child.Effects, child.Transfers = nil, nil
 	})
-	h := &handling{
-		l: c.x.l, at: o.AsOf, o: o, r: child, child: true, authorizes: c.authorizes,
-		sub: &Submission{Body: body, Payer: hedera.Entity(o.Number(c.sender))},
+	h := &core.Handling{
+		Net: c.x.net, At: o.AsOf, State: o, Record: child, Child: true, Authorizes: c.authorizes,
+		Sub: &core.Submission{Body: body, Payer: hedera.Entity(o.Number(c.sender))},
 	}
-	child.Kind = h.l.kindOf(body)
+	child.Kind = h.Net.KindOf(body)
 	snapshot := o.Snapshot()
-	if child.Status = c.x.l.PureCheck(body); child.Status == okay {
-		child.Status = h.serve()
+	if child.Status = c.x.net.PureCheck(body); child.Status == okay {
+		child.Status = h.Serve()
 	}
 	if child.Status != okay {
 		o.RevertTo(snapshot)

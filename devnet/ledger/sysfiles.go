@@ -1,16 +1,19 @@
 package ledger
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 
-	"google.golang.org/protobuf/proto"
-
+	"lockstep/devnet/ledger/accounts"
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/ledger/fees"
+	"lockstep/devnet/ledger/files"
 	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/schedules"
 	"lockstep/devnet/ledger/state"
+	"lockstep/devnet/ledger/tokens"
+	"lockstep/devnet/ledger/transfers"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -35,18 +38,18 @@ func (l *Ledger) systemFiles(at int64) {
 		l.store.World.Files[num] = &state.File{
 			ID: hedera.Entity(num), Contents: contents, Keys: []*hapi.Key{hapikey.Ed25519(devaccounts.OperatorPublicKey())},
 			Created: created, Modified: created,
-			Expires: hedera.Timestamp{Seconds: created.Seconds + genesisRenewal, Nanos: created.Nanos},
+			Expires: hedera.Timestamp{Seconds: created.Seconds + core.GenesisRenewal, Nanos: created.Nanos},
 		}
 	}
 	book := l.addressBook()
 	add(fileAddressBook, book)
 	add(fileNodeDetails, book)
-	add(fileFeeSchedule, marshal(l.feeSchedule()))
-	add(fileExchangeRate, marshal(l.rateSet()))
-	add(fileSimpleFees, marshal(l.simpleFees()))
-	add(filePermissions, marshal(permissions()))
-	add(fileProperties, marshal(l.properties()))
-	add(fileThrottles, marshal(throttles()))
+	add(fileFeeSchedule, core.Marshal(l.feeSchedule()))
+	add(fileExchangeRate, core.Marshal(l.rateSet()))
+	add(fileSimpleFees, core.Marshal(l.simpleFees()))
+	add(filePermissions, core.Marshal(permissions()))
+	add(fileProperties, core.Marshal(l.properties()))
+	add(fileThrottles, core.Marshal(throttles()))
 }
 
 // asked is what is asked here of a function, in tinycents: by the node, by the network and by the service. Without Config.Fees that is
@@ -55,13 +58,13 @@ func (l *Ledger) asked(f hapi.HederaFunctionality) (node, network, service int64
 	if l.cfg.Fees {
 		return fees.NodePrice, fees.NetworkTimes * fees.NodePrice, fees.Service(f)
 	}
-	rate := l.rate()
-	return 0, int64(Required) * int64(rate.Cents) / int64(rate.Hbar), 0
+	rate := l.net.Rate
+	return 0, int64(core.Required) * int64(rate.Cents) / int64(rate.Hbar), 0
 }
 
 // feeSchedule says what is asked here, and the price of gas for what runs in the EVM. Amounts are thousandths of a tinycent.
 func (l *Ledger) feeSchedule() *hapi.CurrentAndNextFeeSchedule {
-	rate := l.rate()
+	rate := l.net.Rate
 	thousandths := func(t hedera.Tinybar) int64 { return int64(t) * int64(rate.Cents) / int64(rate.Hbar) * 1000 }
 	schedule := func() *hapi.FeeSchedule {
 		s := &hapi.FeeSchedule{ExpiryTime: &hapi.TimestampSeconds{Seconds: rate.Expires}}
@@ -71,7 +74,7 @@ func (l *Ledger) feeSchedule() *hapi.CurrentAndNextFeeSchedule {
 			}
 			gas := int64(0)
 			if runsCode(f) {
-				gas = thousandths(l.gasPrice())
+				gas = thousandths(l.net.GasPrice())
 			}
 			node, network, service := l.asked(f)
 			s.TransactionFeeSchedule = append(s.TransactionFeeSchedule, &hapi.TransactionFeeSchedule{
@@ -89,7 +92,7 @@ func (l *Ledger) feeSchedule() *hapi.CurrentAndNextFeeSchedule {
 // simpleFees is feeSchedule in the form that came later, in tinycents: an offer that is the same for all is the part
 // of the service, and each unit of gas is an extra.
 func (l *Ledger) simpleFees() *hapi.SimpleFeeSchedule {
-	rate := l.rate()
+	rate := l.net.Rate
 	tinycents := func(t hedera.Tinybar) uint64 { return uint64(int64(t) * int64(rate.Cents) / int64(rate.Hbar)) }
 	s := &hapi.SimpleFeeSchedule{
 		Node: &hapi.SimpleNodeFee{}, Network: &hapi.SimpleNetworkFee{Multiplier: 1}, Unreadable: &hapi.SimpleUnreadableFee{},
@@ -168,29 +171,29 @@ func (l *Ledger) properties() *hapi.ServicesConfigurationList {
 	add("atomicBatch.maxNumberOfTransactions", maxBatch)
 	add("contracts.chainId", int64(l.cfg.ChainID))
 	add("contracts.maxGasPerTransaction", maxGas)
-	add("entities.maxLifetime", maxRenewPeriod)
-	add("files.maxSizeKb", maxFileSize/1024)
-	add("hedera.allowances.maxTransactionLimit", maxAllowances)
-	add("hedera.transaction.maxMemoUtf8Bytes", maxMemo)
-	add("ledger.autoRenewPeriod.maxDuration", maxRenewPeriod)
-	add("ledger.autoRenewPeriod.minDuration", minRenewPeriod)
-	add("ledger.nftTransfers.maxLen", maxTransfers)
+	add("entities.maxLifetime", core.MaxRenewPeriod)
+	add("files.maxSizeKb", files.MaxFileSize/1024)
+	add("hedera.allowances.maxTransactionLimit", accounts.MaxAllowances)
+	add("hedera.transaction.maxMemoUtf8Bytes", core.MaxMemo)
+	add("ledger.autoRenewPeriod.maxDuration", core.MaxRenewPeriod)
+	add("ledger.autoRenewPeriod.minDuration", core.MinRenewPeriod)
+	add("ledger.nftTransfers.maxLen", core.MaxTransfers)
 	add("ledger.numSystemAccounts", state.LastSystemNumber)
-	add("ledger.tokenTransfers.maxLen", maxTransfers)
+	add("ledger.tokenTransfers.maxLen", core.MaxTransfers)
 	add("ledger.totalTinyBarFloat", int64(totalSupply))
-	add("ledger.transfers.maxLen", maxTransfers)
-	add("scheduling.maxExpirationFutureSeconds", maxScheduleLife)
-	add("tokens.maxAllowedPendingAirdropsToCancel", maxAirdrops)
-	add("tokens.maxAllowedPendingAirdropsToClaim", maxAirdrops)
-	add("tokens.maxCustomFeeDepth", maxFeeDepth)
-	add("tokens.maxCustomFeesAllowed", maxCustomFees)
-	add("tokens.maxMetadataBytes", maxTokenMetadata)
-	add("tokens.maxSymbolUtf8Bytes", maxTokenText)
-	add("tokens.maxTokenNameUtf8Bytes", maxTokenText)
-	add("tokens.nfts.maxBatchSizeBurn", maxTokenBatch)
-	add("tokens.nfts.maxBatchSizeMint", maxTokenBatch)
-	add("tokens.nfts.maxBatchSizeWipe", maxTokenBatch)
-	add("tokens.reject.maxLen", maxRejections)
+	add("ledger.transfers.maxLen", core.MaxTransfers)
+	add("scheduling.maxExpirationFutureSeconds", schedules.MaxScheduleLife)
+	add("tokens.maxAllowedPendingAirdropsToCancel", transfers.MaxAirdrops)
+	add("tokens.maxAllowedPendingAirdropsToClaim", transfers.MaxAirdrops)
+	add("tokens.maxCustomFeeDepth", tokens.MaxFeeDepth)
+	add("tokens.maxCustomFeesAllowed", tokens.MaxCustomFees)
+	add("tokens.maxMetadataBytes", tokens.MaxTokenMetadata)
+	add("tokens.maxSymbolUtf8Bytes", tokens.MaxTokenText)
+	add("tokens.maxTokenNameUtf8Bytes", tokens.MaxTokenText)
+	add("tokens.nfts.maxBatchSizeBurn", tokens.MaxTokenBatch)
+	add("tokens.nfts.maxBatchSizeMint", tokens.MaxTokenBatch)
+	add("tokens.nfts.maxBatchSizeWipe", tokens.MaxTokenBatch)
+	add("tokens.reject.maxLen", transfers.MaxRejections)
 	return list
 }
 
@@ -202,13 +205,4 @@ func throttles() *hapi.ThrottleDefinitions {
 		Name: "NoLimit", BurstPeriodMs: 1000,
 		ThrottleGroups: []*hapi.ThrottleGroup{{Operations: fees.Functions(), MilliOpsPerSec: none}},
 	}}}
-}
-
-// marshal encodes a message of ours, which cannot fail: no required fields, valid text.
-func marshal(m proto.Message) []byte {
-	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
-	if err != nil {
-		panic(fmt.Sprintf("encode %T: %v", m, err))
-	}
-	return b
 }

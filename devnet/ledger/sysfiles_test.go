@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/fees"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -27,7 +28,7 @@ func TestSystemFiles(t *testing.T) {
 	for _, s := range schedule.GetCurrentFeeSchedule().GetTransactionFeeSchedule() {
 		price := s.GetFees()[0]
 		// In tinybar again, at 12 cents for one hbar.
-		if got := hedera.Tinybar(price.GetNetworkdata().GetConstant() / 12_000); got != Required {
+		if got := hedera.Tinybar(price.GetNetworkdata().GetConstant() / 12_000); got != core.Required {
 			t.Errorf("%s costs %d", s.GetHederaFunctionality(), got)
 		}
 		calls := slices.Contains([]hapi.HederaFunctionality{
@@ -56,7 +57,7 @@ func TestSystemFiles(t *testing.T) {
 	priced := map[string][]string{}
 	for _, s := range simple.GetServices() {
 		for _, f := range s.GetSchedule() {
-			if f.GetBaseFee() != uint64(Required)*12 || (len(f.GetExtras()) == 1) != runsCode(f.GetName()) {
+			if f.GetBaseFee() != uint64(core.Required)*12 || (len(f.GetExtras()) == 1) != runsCode(f.GetName()) {
 				t.Errorf("simple fee %v", f)
 			}
 			priced[s.GetName()] = append(priced[s.GetName()], f.GetName().String())
@@ -71,9 +72,9 @@ func TestSystemFiles(t *testing.T) {
 	payer := dev(t, 0)
 	for _, num := range []int64{fileFeeSchedule, fileSimpleFees, fileProperties, filePermissions, fileThrottles} {
 		id := &hapi.FileID{FileNum: num}
-		update := bodyOf(&hapi.FileUpdateTransactionBody{FileID: id, Contents: []byte{1}})
+		update := core.BodyOf(&hapi.FileUpdateTransactionBody{FileID: id, Contents: []byte{1}})
 		r.want(r.submit(payer.id, update, payer.key), hapi.ResponseCodeEnum_INVALID_SIGNATURE)
-		remove := bodyOf(&hapi.FileDeleteTransactionBody{FileID: id})
+		remove := core.BodyOf(&hapi.FileDeleteTransactionBody{FileID: id})
 		r.want(r.submit(payer.id, remove, payer.key), hapi.ResponseCodeEnum_ENTITY_NOT_ALLOWED_TO_DELETE)
 	}
 }

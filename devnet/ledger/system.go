@@ -79,7 +79,7 @@ func exchangeRate(x *execution, selector uint32, args []byte) ([]byte, bool) {
 	}
 	var amount uint256.Int
 	amount.SetBytes32(args)
-	rate := x.l.rate()
+	rate := x.net.Rate
 	hbar, cents := uint256.NewInt(uint64(rate.Hbar)), uint256.NewInt(uint64(rate.Cents))
 	var overflow bool
 	switch selector {

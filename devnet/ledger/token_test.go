@@ -5,8 +5,10 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/hapikey"
 	"lockstep/devnet/ledger/state"
+	"lockstep/devnet/ledger/tokens"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -22,14 +24,14 @@ func (r *rig) fungibleToken(p party, change func(*hapi.TokenCreateTransactionBod
 	if change != nil {
 		change(body)
 	}
-	rec := r.submit(p.id, bodyOf(body), p.key)
+	rec := r.submit(p.id, core.BodyOf(body), p.key)
 	r.want(rec, okay)
 	return rec.Did().Token
 }
 
 func units(token hedera.ID, parts ...any) *hapi.TransactionBody {
 	list := &hapi.TokenTransferList{Token: token.TokenID(), Transfers: amounts(parts...).GetCryptoTransfer().GetTransfers().GetAccountAmounts()}
-	return bodyOf(&hapi.CryptoTransferTransactionBody{TokenTransfers: []*hapi.TokenTransferList{list}})
+	return core.BodyOf(&hapi.CryptoTransferTransactionBody{TokenTransfers: []*hapi.TokenTransferList{list}})
 }
 
 func (r *rig) associated(p party, tokens ...hedera.ID) {
@@ -38,7 +40,7 @@ func (r *rig) associated(p party, tokens ...hedera.ID) {
 	for _, id := range tokens {
 		body.Tokens = append(body.Tokens, id.TokenID())
 	}
-	r.want(r.submit(p.id, bodyOf(body), p.key), okay)
+	r.want(r.submit(p.id, core.BodyOf(body), p.key), okay)
 }
 
 func (r *rig) held(account, token hedera.ID) int64 {
@@ -73,7 +75,7 @@ func TestTokenCreatePure(t *testing.T) {
 	for name, tt := range tests {
 		body := &hapi.TokenCreateTransactionBody{Name: "N", Symbol: "S", InitialSupply: 1, Treasury: dev(t, 0).id.AccountID()}
 		tt.change(body)
-		if got := pureTokenCreate(body); got != tt.want {
+		if got := tokens.PureTokenCreate(body); got != tt.want {
 			t.Errorf("%s: %s, want %s", name, got, tt.want)
 		}
 	}
@@ -84,17 +86,17 @@ func TestTokenSignatures(t *testing.T) {
 	r := newRig(t, Config{})
 	owner, other := dev(t, 0), dev(t, 1)
 	create := &hapi.TokenCreateTransactionBody{Name: "N", Symbol: "S", Treasury: other.id.AccountID()}
-	body := bodyOf(create)
+	body := core.BodyOf(create)
 	r.want(r.submit(owner.id, body, owner.key), hapi.ResponseCodeEnum_INVALID_SIGNATURE)
 	r.want(r.submit(owner.id, body, owner.key, other.key), okay)
 
 	token := r.fungibleToken(owner, nil)
-	mint := bodyOf(&hapi.TokenMintTransactionBody{Token: token.TokenID(), Amount: 1})
+	mint := core.BodyOf(&hapi.TokenMintTransactionBody{Token: token.TokenID(), Amount: 1})
 	r.want(r.submit(other.id, mint, other.key), hapi.ResponseCodeEnum_INVALID_SIGNATURE)
 	r.want(r.submit(other.id, mint, other.key, owner.key), okay)
 	update := func(b *hapi.TokenUpdateTransactionBody) *hapi.TransactionBody {
 		b.Token = token.TokenID()
-		return bodyOf(b)
+		return core.BodyOf(b)
 	}
 	r.want(r.submit(other.id, update(&hapi.TokenUpdateTransactionBody{Name: "X"}), other.key), hapi.ResponseCodeEnum_INVALID_SIGNATURE)
 	r.want(r.submit(owner.id, update(&hapi.TokenUpdateTransactionBody{KycKey: publicKey(owner)}), owner.key), hapi.ResponseCodeEnum_TOKEN_HAS_NO_KYC_KEY)
@@ -118,7 +120,7 @@ func TestFailedTransferChangesNothing(t *testing.T) {
 	approve := &hapi.CryptoApproveAllowanceTransactionBody{TokenAllowances: []*hapi.TokenAllowance{
 		{TokenId: token.TokenID(), Owner: owner.id.AccountID(), Spender: spender.id.AccountID(), Amount: 100},
 	}}
-	r.want(r.submit(owner.id, bodyOf(approve), owner.key), okay)
+	r.want(r.submit(owner.id, core.BodyOf(approve), owner.key), okay)
 	body := units(token, owner.id.AccountID(), -60, spender.id.AccountID(), 60)
 	yes := true
 	body.GetCryptoTransfer().TokenTransfers[0].Transfers[0].IsApproval = &yes
@@ -245,20 +247,20 @@ func randomOperation(random *rand.Rand, parties []party, coin, art hedera.ID) *h
 	n, serial := int64(random.IntN(400)), int64(1+random.IntN(30))
 	switch random.IntN(8) {
 	case 0:
-		return bodyOf(&hapi.TokenMintTransactionBody{Token: coin.TokenID(), Amount: uint64(n)})
+		return core.BodyOf(&hapi.TokenMintTransactionBody{Token: coin.TokenID(), Amount: uint64(n)})
 	case 1:
-		return bodyOf(&hapi.TokenBurnTransactionBody{Token: coin.TokenID(), Amount: uint64(n)})
+		return core.BodyOf(&hapi.TokenBurnTransactionBody{Token: coin.TokenID(), Amount: uint64(n)})
 	case 2:
-		return bodyOf(&hapi.TokenWipeAccountTransactionBody{
+		return core.BodyOf(&hapi.TokenWipeAccountTransactionBody{
 			Token: coin.TokenID(), Account: to, Amount: uint64(n),
 		})
 	case 3:
-		return bodyOf(&hapi.TokenMintTransactionBody{Token: art.TokenID(), Metadata: [][]byte{{1}, {2}}})
+		return core.BodyOf(&hapi.TokenMintTransactionBody{Token: art.TokenID(), Metadata: [][]byte{{1}, {2}}})
 	case 4:
-		return bodyOf(&hapi.TokenBurnTransactionBody{Token: art.TokenID(), SerialNumbers: []int64{serial}})
+		return core.BodyOf(&hapi.TokenBurnTransactionBody{Token: art.TokenID(), SerialNumbers: []int64{serial}})
 	case 5:
 		list := &hapi.TokenTransferList{Token: art.TokenID(), NftTransfers: []*hapi.NftTransfer{{SenderAccountID: from, ReceiverAccountID: to, SerialNumber: serial}}}
-		return bodyOf(&hapi.CryptoTransferTransactionBody{TokenTransfers: []*hapi.TokenTransferList{list}})
+		return core.BodyOf(&hapi.CryptoTransferTransactionBody{TokenTransfers: []*hapi.TokenTransferList{list}})
 	default:
 		return units(coin, from, int(-n), to, int(n))
 	}

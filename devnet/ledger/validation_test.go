@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/hapikey"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -18,7 +19,7 @@ import (
 // judged is what node and consensus make of a transaction that each of the first five development accounts signs.
 func (r *rig) judged(m proto.Message) hedera.Status {
 	r.t.Helper()
-	body := bodyOf(m)
+	body := core.BodyOf(m)
 	if status := r.PureCheck(body); status != okay {
 		return status
 	}
@@ -104,9 +105,9 @@ func TestAccountValidation(t *testing.T) {
 
 		{"update of no account", &hapi.CryptoUpdateTransactionBody{}, hapi.ResponseCodeEnum_ACCOUNT_ID_DOES_NOT_EXIST},
 		{"update until now", updated(&hapi.CryptoUpdateTransactionBody{ExpirationTime: r.after(-1)}), hapi.ResponseCodeEnum_INVALID_EXPIRATION_TIME},
-		{"update for more than 100 years", updated(&hapi.CryptoUpdateTransactionBody{ExpirationTime: r.after(maxLifetime + 100)}), hapi.ResponseCodeEnum_INVALID_EXPIRATION_TIME},
+		{"update for more than 100 years", updated(&hapi.CryptoUpdateTransactionBody{ExpirationTime: r.after(core.MaxLifetime + 100)}), hapi.ResponseCodeEnum_INVALID_EXPIRATION_TIME},
 		{"update to an earlier end", updated(&hapi.CryptoUpdateTransactionBody{ExpirationTime: r.after(1_000)}), hapi.ResponseCodeEnum_EXPIRATION_REDUCTION_NOT_ALLOWED},
-		{"update to a later end", updated(&hapi.CryptoUpdateTransactionBody{ExpirationTime: r.after(maxLifetime - 100)}), okay},
+		{"update to a later end", updated(&hapi.CryptoUpdateTransactionBody{ExpirationTime: r.after(core.MaxLifetime - 100)}), okay},
 		{"update, short period", updated(&hapi.CryptoUpdateTransactionBody{AutoRenewPeriod: seconds(1)}), hapi.ResponseCodeEnum_AUTORENEW_DURATION_NOT_IN_RANGE},
 		{"update, long memo", updated(&hapi.CryptoUpdateTransactionBody{Memo: wrapperspb.String(longMemo)}), hapi.ResponseCodeEnum_MEMO_TOO_LONG},
 		{"update, -2 slots", slots(-2), hapi.ResponseCodeEnum_INVALID_MAX_AUTO_ASSOCIATIONS},
@@ -128,22 +129,22 @@ func TestFileValidation(t *testing.T) {
 		return &hapi.FileCreateTransactionBody{ExpirationTime: until, Memo: memo, Keys: &hapi.KeyList{Keys: keys}, Contents: []byte("x")}
 	}
 	until := r.after(3_000_000)
-	rec := r.submit(owner.id, bodyOf(made(until, "", publicKey(fresh(t, 1)))), owner.key, fresh(t, 1).key)
+	rec := r.submit(owner.id, core.BodyOf(made(until, "", publicKey(fresh(t, 1)))), owner.key, fresh(t, 1).key)
 	r.want(rec, okay)
 	id := &hapi.FileID{FileNum: rec.File.Num}
 	start := int64(1_700_000_000) // what transactions of the rig are valid from
 	r.judge([]verdict{
 		{"without an end", made(nil, ""), hapi.ResponseCodeEnum_INVALID_EXPIRATION_TIME},
 		{"until now", made(r.after(0), ""), hapi.ResponseCodeEnum_AUTORENEW_DURATION_NOT_IN_RANGE},
-		{"for more than 100 years", made(r.after(maxLifetime+100), ""), hapi.ResponseCodeEnum_AUTORENEW_DURATION_NOT_IN_RANGE},
+		{"for more than 100 years", made(r.after(core.MaxLifetime+100), ""), hapi.ResponseCodeEnum_AUTORENEW_DURATION_NOT_IN_RANGE},
 		{"a long memo", made(r.after(3_000_000), longMemo), hapi.ResponseCodeEnum_MEMO_TOO_LONG},
 		{"of others, other contents", &hapi.FileUpdateTransactionBody{FileID: id, Contents: []byte("y")}, hapi.ResponseCodeEnum_INVALID_SIGNATURE},
-		{"of others, a later end", &hapi.FileUpdateTransactionBody{FileID: id, ExpirationTime: &hapi.Timestamp{Seconds: start + maxRenewPeriod}}, okay},
-		{"too short from its start", &hapi.FileUpdateTransactionBody{FileID: id, ExpirationTime: &hapi.Timestamp{Seconds: start + minRenewPeriod - 1}}, hapi.ResponseCodeEnum_AUTORENEW_DURATION_NOT_IN_RANGE},
-		{"too long from its start", &hapi.FileUpdateTransactionBody{FileID: id, ExpirationTime: &hapi.Timestamp{Seconds: start + maxRenewPeriod + 1}}, hapi.ResponseCodeEnum_AUTORENEW_DURATION_NOT_IN_RANGE},
-		{"an earlier end, which changes nothing", &hapi.FileUpdateTransactionBody{FileID: id, ExpirationTime: &hapi.Timestamp{Seconds: start + minRenewPeriod}}, okay},
+		{"of others, a later end", &hapi.FileUpdateTransactionBody{FileID: id, ExpirationTime: &hapi.Timestamp{Seconds: start + core.MaxRenewPeriod}}, okay},
+		{"too short from its start", &hapi.FileUpdateTransactionBody{FileID: id, ExpirationTime: &hapi.Timestamp{Seconds: start + core.MinRenewPeriod - 1}}, hapi.ResponseCodeEnum_AUTORENEW_DURATION_NOT_IN_RANGE},
+		{"too long from its start", &hapi.FileUpdateTransactionBody{FileID: id, ExpirationTime: &hapi.Timestamp{Seconds: start + core.MaxRenewPeriod + 1}}, hapi.ResponseCodeEnum_AUTORENEW_DURATION_NOT_IN_RANGE},
+		{"an earlier end, which changes nothing", &hapi.FileUpdateTransactionBody{FileID: id, ExpirationTime: &hapi.Timestamp{Seconds: start + core.MinRenewPeriod}}, okay},
 	})
-	own := r.submit(owner.id, bodyOf(made(r.after(3_000_000), "", publicKey(owner))), owner.key)
+	own := r.submit(owner.id, core.BodyOf(made(r.after(3_000_000), "", publicKey(owner))), owner.key)
 	r.want(own, okay)
 	r.judge([]verdict{{"update, long memo", &hapi.FileUpdateTransactionBody{
 		FileID: &hapi.FileID{FileNum: own.File.Num}, Memo: wrapperspb.String(longMemo),
@@ -160,14 +161,14 @@ func TestContractValidation(t *testing.T) {
 	code := program.New().ReturnViaCodeCopy([]byte{byte(vm.STOP)}).Bytes()
 	made := func(edit func(*hapi.ContractCreateTransactionBody)) *hapi.ContractCreateTransactionBody {
 		b := &hapi.ContractCreateTransactionBody{
-			Gas: 500_000, AutoRenewPeriod: seconds(genesisRenewal), AdminKey: publicKey(owner),
+			Gas: 500_000, AutoRenewPeriod: seconds(core.GenesisRenewal), AdminKey: publicKey(owner),
 			InitcodeSource: &hapi.ContractCreateTransactionBody_Initcode{Initcode: code},
 		}
 		edit(b)
 		return b
 	}
 	contract := func() *hapi.ContractID {
-		rec := r.submit(owner.id, bodyOf(made(func(b *hapi.ContractCreateTransactionBody) {
+		rec := r.submit(owner.id, core.BodyOf(made(func(b *hapi.ContractCreateTransactionBody) {
 			b.AutoRenewAccountId = dev(t, 1).id.AccountID()
 			b.StakedId = &hapi.ContractCreateTransactionBody_StakedNodeId{StakedNodeId: 0}
 		})), owner.key, dev(t, 1).key)
@@ -204,7 +205,7 @@ func TestContractValidation(t *testing.T) {
 		{"a renewer who has not signed", made(func(b *hapi.ContractCreateTransactionBody) { b.AutoRenewAccountId = dev(t, 9).id.AccountID() }), hapi.ResponseCodeEnum_INVALID_SIGNATURE},
 
 		{"update until now", updated(&hapi.ContractUpdateTransactionBody{ExpirationTime: r.after(-1)}), hapi.ResponseCodeEnum_INVALID_EXPIRATION_TIME},
-		{"update for more than 100 years", updated(&hapi.ContractUpdateTransactionBody{ExpirationTime: r.after(maxLifetime + 100)}), hapi.ResponseCodeEnum_INVALID_EXPIRATION_TIME},
+		{"update for more than 100 years", updated(&hapi.ContractUpdateTransactionBody{ExpirationTime: r.after(core.MaxLifetime + 100)}), hapi.ResponseCodeEnum_INVALID_EXPIRATION_TIME},
 		{"update to an earlier end", updated(&hapi.ContractUpdateTransactionBody{ExpirationTime: r.after(100)}), hapi.ResponseCodeEnum_EXPIRATION_REDUCTION_NOT_ALLOWED},
 		{"update, -2 slots", updated(&hapi.ContractUpdateTransactionBody{MaxAutomaticTokenAssociations: wrapperspb.Int32(-2)}), hapi.ResponseCodeEnum_INVALID_MAX_AUTO_ASSOCIATIONS},
 		{"update, no renewer", updated(&hapi.ContractUpdateTransactionBody{AutoRenewAccountId: nobody}), okay},
@@ -253,12 +254,12 @@ func TestTokenValidation(t *testing.T) {
 		return &hapi.CryptoApproveAllowanceTransactionBody{TokenAllowances: []*hapi.TokenAllowance{{TokenId: token.TokenID(), Owner: me, Spender: you, Amount: amount}}}
 	}
 	r.judge([]verdict{
-		{"for 100 years", made(func(b *hapi.TokenCreateTransactionBody) { b.Expiry = r.after(maxLifetime + 100) }), hapi.ResponseCodeEnum_INVALID_EXPIRATION_TIME},
+		{"for 100 years", made(func(b *hapi.TokenCreateTransactionBody) { b.Expiry = r.after(core.MaxLifetime + 100) }), hapi.ResponseCodeEnum_INVALID_EXPIRATION_TIME},
 		{"until now", made(func(b *hapi.TokenCreateTransactionBody) { b.Expiry = r.after(-1) }), hapi.ResponseCodeEnum_INVALID_EXPIRATION_TIME},
 		{"a short period", made(func(b *hapi.TokenCreateTransactionBody) { b.AutoRenewPeriod = seconds(1) }), hapi.ResponseCodeEnum_INVALID_RENEWAL_PERIOD},
 		{"a renewer without a period", made(func(b *hapi.TokenCreateTransactionBody) { b.AutoRenewAccount = me }), hapi.ResponseCodeEnum_INVALID_RENEWAL_PERIOD},
 		{"a deleted renewer", made(func(b *hapi.TokenCreateTransactionBody) {
-			b.AutoRenewAccount, b.AutoRenewPeriod = gone.id.AccountID(), seconds(genesisRenewal)
+			b.AutoRenewAccount, b.AutoRenewPeriod = gone.id.AccountID(), seconds(core.GenesisRenewal)
 		}), hapi.ResponseCodeEnum_INVALID_AUTORENEW_ACCOUNT},
 		{"a deleted treasury", made(func(b *hapi.TokenCreateTransactionBody) { b.Treasury = gone.id.AccountID() }), hapi.ResponseCodeEnum_INVALID_TREASURY_ACCOUNT_FOR_TOKEN},
 		{"a missing treasury", made(func(b *hapi.TokenCreateTransactionBody) { b.Treasury = unknown }), hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID},
@@ -294,7 +295,7 @@ func TestTokenValidation(t *testing.T) {
 		{"KYC for it", &hapi.TokenGrantKycTransactionBody{Token: guarded.TokenID(), Account: me}, hapi.ResponseCodeEnum_ACCOUNT_FROZEN_FOR_TOKEN},
 		{"KYC without a key for it", &hapi.TokenGrantKycTransactionBody{Token: paused.TokenID(), Account: me}, hapi.ResponseCodeEnum_TOKEN_HAS_NO_KYC_KEY},
 
-		{"an NFT to oneself", bodyOf(&hapi.CryptoTransferTransactionBody{TokenTransfers: []*hapi.TokenTransferList{nftGift(art, me, me, 1)}}).GetCryptoTransfer(), hapi.ResponseCodeEnum_ACCOUNT_REPEATED_IN_ACCOUNT_AMOUNTS},
+		{"an NFT to oneself", core.BodyOf(&hapi.CryptoTransferTransactionBody{TokenTransfers: []*hapi.TokenTransferList{nftGift(art, me, me, 1)}}).GetCryptoTransfer(), hapi.ResponseCodeEnum_ACCOUNT_REPEATED_IN_ACCOUNT_AMOUNTS},
 		{"an NFT twice", &hapi.CryptoTransferTransactionBody{TokenTransfers: []*hapi.TokenTransferList{nftGift(art, me, you, 1, 1)}}, hapi.ResponseCodeEnum_INVALID_ACCOUNT_AMOUNTS},
 		{"rejection by a deleted account", reject(gone.id.AccountID(), rejectedToken(coin.TokenID())).GetTokenReject(), hapi.ResponseCodeEnum_ACCOUNT_DELETED},
 		{"rejection by nobody", reject(unknown, rejectedToken(coin.TokenID())).GetTokenReject(), hapi.ResponseCodeEnum_INVALID_OWNER_ID},
@@ -340,7 +341,7 @@ func TestDelegatedApproval(t *testing.T) {
 	if nft, _ := r.Handled().NFT(art, 1); nft.Spender != buyer.id || nft.Delegating != agent.id {
 		t.Errorf("%s may transfer it, approved by %s", nft.Spender, nft.Delegating)
 	}
-	r.want(r.submit(owner.id, bodyOf(&hapi.CryptoTransferTransactionBody{TokenTransfers: []*hapi.TokenTransferList{nftGift(art, owner.id.AccountID(), buyer.id.AccountID(), 1)}}), owner.key), okay)
+	r.want(r.submit(owner.id, core.BodyOf(&hapi.CryptoTransferTransactionBody{TokenTransfers: []*hapi.TokenTransferList{nftGift(art, owner.id.AccountID(), buyer.id.AccountID(), 1)}}), owner.key), okay)
 	if nft, _ := r.Handled().NFT(art, 1); !nft.Spender.IsZero() || !nft.Delegating.IsZero() {
 		t.Errorf("after a transfer: %+v", nft)
 	}
@@ -351,14 +352,14 @@ func TestTopicValidation(t *testing.T) {
 	owner, collector := dev(t, 0), dev(t, 9)
 	key := publicKey(owner)
 	made := func(edit func(*hapi.ConsensusCreateTopicTransactionBody)) *hapi.ConsensusCreateTopicTransactionBody {
-		b := &hapi.ConsensusCreateTopicTransactionBody{AdminKey: key, AutoRenewPeriod: seconds(genesisRenewal)}
+		b := &hapi.ConsensusCreateTopicTransactionBody{AdminKey: key, AutoRenewPeriod: seconds(core.GenesisRenewal)}
 		edit(b)
 		return b
 	}
 	fee := func(amount int64) *hapi.FixedCustomFee {
 		return &hapi.FixedCustomFee{FeeCollectorAccountId: collector.id.AccountID(), FixedFee: &hapi.FixedFee{Amount: amount}}
 	}
-	rec := r.submit(owner.id, bodyOf(made(func(b *hapi.ConsensusCreateTopicTransactionBody) {
+	rec := r.submit(owner.id, core.BodyOf(made(func(b *hapi.ConsensusCreateTopicTransactionBody) {
 		b.AutoRenewAccount = owner.id.AccountID()
 		b.CustomFees = []*hapi.FixedCustomFee{fee(3), fee(4)}
 	})), owner.key)
@@ -375,7 +376,7 @@ func TestTopicValidation(t *testing.T) {
 			b.FeeExemptKeyList = []*hapi.Key{hapikey.Ed25519([]byte{1})}
 		}), hapi.ResponseCodeEnum_INVALID_KEY_IN_FEE_EXEMPT_KEY_LIST},
 		{"update until now", updated(&hapi.ConsensusUpdateTopicTransactionBody{ExpirationTime: r.after(-1)}), hapi.ResponseCodeEnum_INVALID_EXPIRATION_TIME},
-		{"update for more than 100 years", updated(&hapi.ConsensusUpdateTopicTransactionBody{ExpirationTime: r.after(maxLifetime + 100)}), hapi.ResponseCodeEnum_INVALID_EXPIRATION_TIME},
+		{"update for more than 100 years", updated(&hapi.ConsensusUpdateTopicTransactionBody{ExpirationTime: r.after(core.MaxLifetime + 100)}), hapi.ResponseCodeEnum_INVALID_EXPIRATION_TIME},
 		{"update to an earlier end", updated(&hapi.ConsensusUpdateTopicTransactionBody{ExpirationTime: r.after(100)}), hapi.ResponseCodeEnum_EXPIRATION_REDUCTION_NOT_ALLOWED},
 		{"no admin, but a renewer", updated(&hapi.ConsensusUpdateTopicTransactionBody{AdminKey: hapikey.Hollow()}), hapi.ResponseCodeEnum_AUTORENEW_ACCOUNT_NOT_ALLOWED},
 	})
@@ -391,7 +392,7 @@ func TestTopicValidation(t *testing.T) {
 		{"nothing", nil, hapi.ResponseCodeEnum_INVALID_MAX_CUSTOM_FEES},
 	} {
 		limits := []*hapi.CustomFeeLimit{{AccountId: owner.id.AccountID(), Fees: tt.limits}}
-		body := bodyOf(&hapi.ConsensusSubmitMessageTransactionBody{TopicID: id, Message: []byte("m")})
+		body := core.BodyOf(&hapi.ConsensusSubmitMessageTransactionBody{TopicID: id, Message: []byte("m")})
 		body.MaxCustomFees = limits
 		status := r.PureCheck(body)
 		if status == okay {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hedera"
@@ -274,10 +275,10 @@ func (v *View) ConsensusLog(since int64, limit int) []history.ConsensusEntry {
 func (v *View) ChainID() uint64 { return v.l.cfg.ChainID }
 
 // GasPrice returns the network's price of a unit of gas.
-func (v *View) GasPrice() hedera.Tinybar { return v.l.gasPrice() }
+func (v *View) GasPrice() hedera.Tinybar { return v.l.net.GasPrice() }
 
 // ExchangeRate returns the price of hbar in US cents as the network states it.
-func (v *View) ExchangeRate() ExchangeRate { return v.l.rate() }
+func (v *View) ExchangeRate() core.ExchangeRate { return v.l.net.Rate }
 
 // Nodes returns the consensus nodes, by node id.
 func (v *View) Nodes() []NodeInfo {

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/ledger/hapikey"
 	"lockstep/devnet/ledger/history"
@@ -152,7 +153,7 @@ func (n *network) handle(body *hapi.TransactionBody, ethereum *eth.Tx) *history.
 	raw := must.Get(proto.Marshal(body))(n.t)
 	private := must.Get(hedera.ParsePrivateKey(devaccounts.OperatorKey, hedera.FormatHexEd25519))(n.t)
 	signature := must.Get(private.Sign(raw))(n.t)
-	return n.ledger.Handle(&ledger.Submission{
+	return n.ledger.Handle(&core.Submission{
 		Body:  body,
 		ID:    hedera.TransactionID{Payer: hedera.Entity(2), ValidStart: start},
 		Payer: hedera.Entity(2),

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/core"
 	"lockstep/internal/hedera"
 )
 
@@ -43,7 +44,7 @@ func newGossip(cfg Config) *gossip {
 }
 
 // accept takes a transaction from a node. It is false when too many are on their way.
-func (g *gossip) accept(node int, sub *ledger.Submission) bool {
+func (g *gossip) accept(node int, sub *core.Submission) bool {
 	if g.latency == 0 && g.jitter == 0 {
 		g.ledger.Handle(sub)
 		return true
@@ -91,7 +92,7 @@ func (g *gossip) run(ctx context.Context) error {
 }
 
 // due returns the next transaction that is due, or how long to wait for one.
-func (g *gossip) due() (*ledger.Submission, time.Duration) {
+func (g *gossip) due() (*core.Submission, time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.pending) == 0 {
@@ -107,7 +108,7 @@ func (g *gossip) due() (*ledger.Submission, time.Duration) {
 
 type dueTransaction struct {
 	due time.Time
-	sub *ledger.Submission
+	sub *core.Submission
 }
 
 // seen remembers the ids of transactions a node accepted, until they expire.

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/hapikey"
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
@@ -88,13 +89,13 @@ func (n *Node) Submit(ctx context.Context, tx *hapi.Transaction) (*hapi.Transact
 	return response, nil
 }
 
-func expiry(sub *ledger.Submission) time.Time {
+func expiry(sub *core.Submission) time.Time {
 	return sub.ID.ValidStart.Time().Add(time.Duration(sub.Body.GetTransactionValidDuration().GetSeconds()) * time.Second)
 }
 
 // Decode opens the envelope of a transaction: two levels of protobuf and the
 // signatures over the inner one. It checks form only.
-func Decode(tx *hapi.Transaction) (*ledger.Submission, hedera.Status) {
+func Decode(tx *hapi.Transaction) (*core.Submission, hedera.Status) {
 	outer := tx.GetSignedTransactionBytes()
 	size := proto.Size(tx)
 	switch {
@@ -115,7 +116,7 @@ func Decode(tx *hapi.Transaction) (*ledger.Submission, hedera.Status) {
 	if len(pairs) > maxSignatures {
 		return nil, hapi.ResponseCodeEnum_INVALID_TRANSACTION
 	}
-	sub := &ledger.Submission{
+	sub := &core.Submission{
 		Body: body, Hash: sha512.Sum384(outer), Size: size,
 		Signatures: hapikey.NewSignatures(signed.GetBodyBytes(), pairs),
 	}
@@ -153,7 +154,7 @@ func transactionID(id *hapi.TransactionID) (hedera.TransactionID, hedera.Status)
 
 // precheck is everything a node looks at before it accepts a transaction, in the
 // network's order, which decides the status of one with several faults.
-func (n *Node) precheck(tx *hapi.Transaction) (*ledger.Submission, hedera.Status) {
+func (n *Node) precheck(tx *hapi.Transaction) (*core.Submission, hedera.Status) {
 	sub, code := Decode(tx)
 	if sub == nil {
 		return nil, code
@@ -166,7 +167,7 @@ func (n *Node) precheck(tx *hapi.Transaction) (*ledger.Submission, hedera.Status
 		return sub, code
 	}
 	sub.Node = n.account
-	for _, check := range []func(*ledger.Submission) hedera.Status{
+	for _, check := range []func(*core.Submission) hedera.Status{
 		envelope, n.addressed, timely, n.duplicate, n.pure, n.payer,
 	} {
 		if code := check(sub); code != ok {
@@ -187,7 +188,7 @@ func privileged(payer hedera.ID) bool {
 	return payer.Num == 2 || payer.Num >= 42 && payer.Num <= 799
 }
 
-func envelope(sub *ledger.Submission) hedera.Status {
+func envelope(sub *core.Submission) hedera.Status {
 	body := sub.Body
 	duration := body.GetTransactionValidDuration().GetSeconds()
 	switch {
@@ -215,7 +216,7 @@ func hasZeroByte(s string) bool {
 }
 
 // addressed checks that the transaction was made for this node.
-func (n *Node) addressed(sub *ledger.Submission) hedera.Status {
+func (n *Node) addressed(sub *core.Submission) hedera.Status {
 	id := sub.Body.GetNodeAccountID()
 	if id.GetShardNum() != 0 || id.GetRealmNum() != 0 || id.GetAccountNum() != n.account.Num {
 		return hapi.ResponseCodeEnum_INVALID_NODE_ACCOUNT
@@ -223,7 +224,7 @@ func (n *Node) addressed(sub *ledger.Submission) hedera.Status {
 	return ok
 }
 
-func timely(sub *ledger.Submission) hedera.Status {
+func timely(sub *core.Submission) hedera.Status {
 	now := time.Now()
 	switch {
 	case sub.ID.ValidStart.Time().After(now):
@@ -234,14 +235,14 @@ func timely(sub *ledger.Submission) hedera.Status {
 	return ok
 }
 
-func (n *Node) duplicate(sub *ledger.Submission) hedera.Status {
+func (n *Node) duplicate(sub *core.Submission) hedera.Status {
 	if n.seen.has(sub.ID) || len(n.ledger.Handled().RecordsByID(sub.ID)) > 0 {
 		return hapi.ResponseCodeEnum_DUPLICATE_TRANSACTION
 	}
 	return ok
 }
 
-func (n *Node) pure(sub *ledger.Submission) hedera.Status {
+func (n *Node) pure(sub *core.Submission) hedera.Status {
 	if sub.Body.GetData() == nil && len(sub.Body.ProtoReflect().GetUnknown()) == 0 {
 		return hapi.ResponseCodeEnum_INVALID_TRANSACTION_BODY
 	}
@@ -252,7 +253,7 @@ func (n *Node) pure(sub *ledger.Submission) hedera.Status {
 }
 
 // payer checks that the payer exists and has signed.
-func (n *Node) payer(sub *ledger.Submission) hedera.Status {
+func (n *Node) payer(sub *core.Submission) hedera.Status {
 	payer, found := n.ledger.Handled().Account(sub.Payer)
 	switch {
 	case !found || payer.IsContract():
@@ -292,7 +293,7 @@ func affordable(body *hapi.TransactionBody, fee, balance hedera.Tinybar) hedera.
 // a transaction that could not be decoded neither is.
 type Call struct {
 	Node       int // index of the node
-	Submission *ledger.Submission
+	Submission *core.Submission
 	Query      *hapi.Query
 }
 
@@ -310,7 +311,7 @@ type Fault struct {
 }
 
 // spoil asks for the fault of a call and applies what comes before it.
-func (n *Node) spoil(ctx context.Context, sub *ledger.Submission, query *hapi.Query) (Fault, error) {
+func (n *Node) spoil(ctx context.Context, sub *core.Submission, query *hapi.Query) (Fault, error) {
 	if n.fault == nil {
 		return Fault{}, nil
 	}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
@@ -89,7 +90,7 @@ func (m *Mirror) rate(p *ledger.ForkPoint) error {
 	if err == nil && (!found || r.Current.Cents <= 0 || r.Current.Hbars <= 0) {
 		err = fmt.Errorf("%s has no exchange rate", m.Name())
 	}
-	p.Rate = ledger.ExchangeRate{Hbar: r.Current.Hbars, Cents: r.Current.Cents, Expires: r.Current.Expires}
+	p.Rate = core.ExchangeRate{Hbar: r.Current.Hbars, Cents: r.Current.Cents, Expires: r.Current.Expires}
 	return err
 }
 

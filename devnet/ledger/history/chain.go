@@ -452,6 +452,7 @@ type Order struct {
 // NewOrder makes a log that keeps so many entries.
 func NewOrder(limit int) *Order { return &Order{limit: limit} }
 
+// Add enters a transaction.
 func (o *Order) Add(e ConsensusEntry) {
 	e.Sequence = o.next
 	o.next++
@@ -461,6 +462,7 @@ func (o *Order) Add(e ConsensusEntry) {
 	}
 }
 
+// Since returns entries from a sequence number on, with a maximum of limit.
 func (o *Order) Since(sequence int64, limit int) []ConsensusEntry {
 	if len(o.entries) == 0 || sequence >= o.next {
 		return nil
@@ -476,6 +478,8 @@ type SavedOrder struct {
 	Entries  []ConsensusEntry
 }
 
+// Saved is the log to save.
 func (o *Order) Saved() SavedOrder { return SavedOrder{o.next, slices.Clone(o.entries)} }
 
+// Restore replaces the log by a saved one.
 func (o *Order) Restore(s SavedOrder) { o.next, o.entries = s.Sequence, s.Entries }

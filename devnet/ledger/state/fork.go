@@ -36,6 +36,7 @@ const defaultFactBytes = 64 << 20
 type Origin struct {
 	Upstream Upstream
 	At       int64 // fork point, ns
+	Block    int64 // number of the newest block before it
 
 	// First is the number of the first entity that the fork makes. The upstream's are below it.
 	First      int64
@@ -150,14 +151,15 @@ func (f *fork) slot(to *facts.Rehearsal[FactKey], contract int64, key common.Has
 	})
 }
 
-// BlockHash is what BLOCKHASH shows of a block before the fork point.
-func (f *fork) BlockHash(number int64) common.Hash {
-	if f == nil {
-		return common.Hash{}
+// BlockHash is what BLOCKHASH shows of block n in block current; its is false for one that is not from before the fork point.
+func (f *fork) BlockHash(current int64, n uint64) (hash common.Hash, its bool) {
+	if f == nil || n >= uint64(f.Block) || uint64(current)-n > 256 {
+		return hash, false
 	}
+	number := int64(n)
 	return facts.Learn(f.facts, nil, FactKey{kind: factBlockHash, a: number}, light, func() (common.Hash, error) {
 		return f.Upstream.BlockHash(number)
-	})
+	}), true
 }
 
 // attach has tables ask the upstream for rows that they do not have.

@@ -57,6 +57,7 @@ type Party struct {
 	Override  bool                        // storage is all there is
 }
 
+// NewOverlay begins changes on top of the world at a time; shared has it take the store's lock to read.
 func NewOverlay(store *Store, asOf int64, shared bool) *Overlay {
 	o := &Overlay{
 		Reader:   Reader{Store: store, AsOf: asOf, Shared: shared},
@@ -183,6 +184,7 @@ func (o *Overlay) CommittedState(a *Party, key common.Hash) common.Hash {
 	return value
 }
 
+// State is a slot as the overlay sees it.
 func (o *Overlay) State(a *Party, key common.Hash) common.Hash {
 	if value, ok := a.Storage[key]; ok {
 		return value
@@ -204,12 +206,14 @@ func (o *Overlay) Move(from, to *Party, amount hedera.Tinybar) {
 	o.PutBalance(to, new(uint256.Int).Add(&to.Balance, value))
 }
 
+// PutBalance replaces a balance.
 func (o *Overlay) PutBalance(a *Party, value *uint256.Int) {
 	old := a.Balance
 	o.Note(func() { a.Balance = old })
 	a.Balance = *value
 }
 
+// PutNonce replaces a nonce.
 func (o *Overlay) PutNonce(a *Party, nonce uint64) {
 	old := a.Nonce
 	o.Note(func() { a.Nonce = old })
@@ -275,12 +279,14 @@ func (a *Party) WantsSignature() bool {
 	return m != nil && m.ReceiverSigRequired
 }
 
+// PutCode replaces a code.
 func (o *Overlay) PutCode(a *Party, code []byte) {
 	old, oldHash := a.Code, a.CodeHash
 	o.Note(func() { a.Code, a.CodeHash = old, oldHash })
 	a.Code, a.CodeHash = code, crypto.Keccak256Hash(code)
 }
 
+// PutState writes a slot and returns what was there.
 func (o *Overlay) PutState(a *Party, key, value common.Hash) common.Hash {
 	prev := o.State(a, key)
 	if prev == value {

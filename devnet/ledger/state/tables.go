@@ -31,11 +31,13 @@ type Store struct {
 	NextNum int64 // number of the next entity
 }
 
+// NewStore makes one in which nothing is yet, but what the origin of a fork has.
 func NewStore(from *Origin) *Store {
 	f := newFork(from)
 	return &Store{World: NewWorld(f), Fork: f}
 }
 
+// NewWorld makes a world in which nothing is yet.
 func NewWorld(f *fork) World {
 	w := World{Files: map[int64]*File{}, Tables: newTables()}
 	f.attach(&w.Tables)
@@ -96,6 +98,7 @@ func compareAirdrops(a, b AirdropKey) int {
 		cmp.Compare(a.Token, b.Token), cmp.Compare(a.Serial, b.Serial))
 }
 
+// Turned has sender and receiver change places.
 func (k AirdropKey) Turned() AirdropKey { return AirdropKey{k.Receiver, k.Sender, k.Token, k.Serial} }
 
 // Last is the highest number of an entity or serial.
@@ -160,6 +163,7 @@ func (t *Tables) All() []rows {
 	}
 }
 
+// Commit brings an overlay's changes into the world, and lists them. The caller holds the lock.
 func (t *Tables) Commit(at int64, touched *[]versions.Ref) {
 	for _, one := range t.All() {
 		one.commit(at, touched)

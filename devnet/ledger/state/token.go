@@ -95,6 +95,7 @@ type Airdrop struct {
 	Since                   hedera.Timestamp
 }
 
+// Key is the airdrop's key in its table.
 func (a *Airdrop) Key() AirdropKey {
 	return AirdropKey{a.Sender.Num, a.Receiver.Num, a.Token.Num, a.Serial}
 }

@@ -1,14 +1,16 @@
-package ledger
+package transfers
 
 import (
 	"slices"
 
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/state"
+	"lockstep/devnet/ledger/tokens"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
 
-const maxRejections = 10 // in one transaction
+const MaxRejections = 10 // in one transaction
 
 func pureReject(body *hapi.TokenRejectTransactionBody) hedera.Status {
 	list := body.GetRejections()
@@ -40,17 +42,17 @@ func sameReference(a, b *hapi.TokenReference) bool {
 // tokenReject sends what an owner does not want back to the treasury: all of a fungible
 // token, or single NFTs. No custom fees are due, the treasury is not asked, and the relation
 // stays.
-func (h *handling) tokenReject(body *hapi.TokenRejectTransactionBody) hedera.Status {
-	owner := h.o.EntityAccount(h.sub.Payer.Num)
+func tokenReject(h *core.Handling, body *hapi.TokenRejectTransactionBody) hedera.Status {
+	owner := h.State.EntityAccount(h.Sub.Payer.Num)
 	if body.GetOwner().GetAccount() != nil {
-		owner = h.resolve(body.GetOwner())
+		owner = h.Resolve(body.GetOwner())
 	}
 	switch {
 	case owner == nil || !owner.Exists && !owner.Deleted():
 		return hapi.ResponseCodeEnum_INVALID_OWNER_ID
-	case !h.signedBy(owner):
+	case !h.SignedBy(owner):
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
-	case len(body.GetRejections()) > maxRejections:
+	case len(body.GetRejections()) > MaxRejections:
 		return hapi.ResponseCodeEnum_TOKEN_REFERENCE_LIST_SIZE_LIMIT_EXCEEDED
 	case owner.Deleted():
 		return hapi.ResponseCodeEnum_ACCOUNT_DELETED
@@ -60,21 +62,21 @@ func (h *handling) tokenReject(body *hapi.TokenRejectTransactionBody) hedera.Sta
 		if nft := ref.GetNft(); nft != nil {
 			id = nft.GetToken_ID()
 		}
-		t, status := h.usable(id)
+		t, status := tokens.Usable(h, id)
 		if status != okay {
 			return status
 		}
-		if status := h.rejectOne(t, owner.Num, ref.GetNft()); status != okay {
+		if status := rejectOne(h, t, owner.Num, ref.GetNft()); status != okay {
 			return status
 		}
 	}
-	h.did().Sorted()
+	h.Did().Sorted()
 	return okay
 }
 
 // rejectOne sends back one NFT, or all that an owner has of a fungible token.
-func (h *handling) rejectOne(t *state.Token, owner int64, one *hapi.NftID) hedera.Status {
-	r := h.relation(owner, t.ID.Num)
+func rejectOne(h *core.Handling, t *state.Token, owner int64, one *hapi.NftID) hedera.Status {
+	r := tokens.Relation(h, owner, t.ID.Num)
 	switch {
 	case owner == t.Treasury.Num:
 		return hapi.ResponseCodeEnum_ACCOUNT_IS_TREASURY
@@ -89,17 +91,17 @@ func (h *handling) rejectOne(t *state.Token, owner int64, one *hapi.NftID) heder
 		if r.Balance == 0 {
 			return hapi.ResponseCodeEnum_INSUFFICIENT_TOKEN_BALANCE
 		}
-		if status := h.adjust(t, owner, -r.Balance, false); status != okay {
+		if status := tokens.Adjust(h, t, owner, -r.Balance, false); status != okay {
 			return status
 		}
-		return h.adjust(t, t.Treasury.Num, r.Balance, false)
+		return tokens.Adjust(h, t, t.Treasury.Num, r.Balance, false)
 	}
-	nft := h.o.NFTs.Get(state.NFTKey{Token: t.ID.Num, Serial: one.GetSerialNumber()})
+	nft := h.State.NFTs.Get(state.NFTKey{Token: t.ID.Num, Serial: one.GetSerialNumber()})
 	switch {
 	case nft == nil || nft.Deleted:
 		return hapi.ResponseCodeEnum_INVALID_NFT_ID
 	case nft.Owner.Num != owner:
 		return hapi.ResponseCodeEnum_INVALID_OWNER_ID
 	}
-	return h.moveNFT(t, nft, t.Treasury.Num, false)
+	return tokens.MoveNFT(h, t, nft, t.Treasury.Num, false)
 }

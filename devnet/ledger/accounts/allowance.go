@@ -1,12 +1,14 @@
-package ledger
+package accounts
 
 import (
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/state"
+	"lockstep/devnet/ledger/tokens"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
 
-const maxAllowances = 20 // in one transaction
+const MaxAllowances = 20 // in one transaction
 
 func pureApprove(body *hapi.CryptoApproveAllowanceTransactionBody) hedera.Status {
 	if len(body.GetCryptoAllowances())+len(body.GetTokenAllowances())+len(body.GetNftAllowances()) == 0 {
@@ -25,15 +27,15 @@ func pureApprove(body *hapi.CryptoApproveAllowanceTransactionBody) hedera.Status
 	return okay
 }
 
-// grantor finds who gives an allowance, by default the payer, and who gets it. Whoever gets nothing need not exist.
-func (h *handling) grantor(owner, spender *hapi.AccountID, nothing bool) (from, to *state.Party, _ hedera.Status) {
-	from = h.o.EntityAccount(h.sub.Payer.Num)
+// Grantor finds who gives an allowance, by default the payer, and who gets it. Whoever gets nothing need not exist.
+func Grantor(h *core.Handling, owner, spender *hapi.AccountID, nothing bool) (from, to *state.Party, _ hedera.Status) {
+	from = h.State.EntityAccount(h.Sub.Payer.Num)
 	if owner.GetAccount() != nil && (owner.GetAlias() != nil || owner.GetAccountNum() != 0) {
-		if from = h.resolve(owner); from == nil || !from.Exists {
+		if from = h.Resolve(owner); from == nil || !from.Exists {
 			return nil, nil, hapi.ResponseCodeEnum_INVALID_ALLOWANCE_OWNER_ID
 		}
 	}
-	to = h.resolve(spender)
+	to = h.Resolve(spender)
 	switch {
 	case to == nil || !to.Exists && !nothing:
 		return nil, nil, hapi.ResponseCodeEnum_INVALID_ALLOWANCE_SPENDER_ID
@@ -42,33 +44,33 @@ func (h *handling) grantor(owner, spender *hapi.AccountID, nothing bool) (from, 
 }
 
 // cryptoApprove lets spenders spend what is the owners'.
-func (h *handling) cryptoApprove(body *hapi.CryptoApproveAllowanceTransactionBody) hedera.Status {
+func cryptoApprove(h *core.Handling, body *hapi.CryptoApproveAllowanceTransactionBody) hedera.Status {
 	total := len(body.GetCryptoAllowances()) + len(body.GetTokenAllowances())
 	for _, a := range body.GetNftAllowances() {
 		total += max(1, len(a.GetSerialNumbers()))
 	}
-	if total > maxAllowances {
+	if total > MaxAllowances {
 		return hapi.ResponseCodeEnum_MAX_ALLOWANCES_EXCEEDED
 	}
 	for _, a := range body.GetCryptoAllowances() {
-		from, to, status := h.grantor(a.GetOwner(), a.GetSpender(), a.GetAmount() == 0)
+		from, to, status := Grantor(h, a.GetOwner(), a.GetSpender(), a.GetAmount() == 0)
 		switch {
 		case status != okay:
 			return status
 		case to == from:
 			return hapi.ResponseCodeEnum_SPENDER_ACCOUNT_SAME_AS_OWNER
-		case !h.signedBy(from):
+		case !h.SignedBy(from):
 			return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 		}
-		h.allow(from.Num, to.Num, 0, a.GetAmount())
+		allow(h, from.Num, to.Num, 0, a.GetAmount())
 	}
 	for _, a := range body.GetTokenAllowances() {
-		if status := h.approveToken(a); status != okay {
+		if status := approveToken(h, a); status != okay {
 			return status
 		}
 	}
 	for _, a := range body.GetNftAllowances() {
-		if status := h.approveNFTs(a); status != okay {
+		if status := approveNFTs(h, a); status != okay {
 			return status
 		}
 	}
@@ -76,28 +78,28 @@ func (h *handling) cryptoApprove(body *hapi.CryptoApproveAllowanceTransactionBod
 }
 
 // allow sets an allowance of hbar or of a fungible token; nothing ends it.
-func (h *handling) allow(owner, spender, token, amount int64) {
+func allow(h *core.Handling, owner, spender, token, amount int64) {
 	key := state.AllowanceKey{Owner: owner, Token: token, Spender: spender}
 	if amount == 0 {
-		h.o.Allowances.Set(key, nil)
+		h.State.Allowances.Set(key, nil)
 		return
 	}
 	allowance := &state.Allowance{
-		Owner: hedera.Entity(owner), Spender: hedera.Entity(spender), Granted: amount, Amount: amount, Since: h.r.Consensus,
+		Owner: hedera.Entity(owner), Spender: hedera.Entity(spender), Granted: amount, Amount: amount, Since: h.Record.Consensus,
 	}
 	if token != 0 {
 		allowance.Token = hedera.Entity(token)
 	}
-	h.o.Allowances.Set(key, allowance)
+	h.State.Allowances.Set(key, allowance)
 }
 
 // approveToken lets a spender spend units of a token, paused or not. Owners may approve themselves, as in ERC-20.
-func (h *handling) approveToken(a *hapi.TokenAllowance) hedera.Status {
-	from, to, status := h.grantor(a.GetOwner(), a.GetSpender(), a.GetAmount() == 0)
+func approveToken(h *core.Handling, a *hapi.TokenAllowance) hedera.Status {
+	from, to, status := Grantor(h, a.GetOwner(), a.GetSpender(), a.GetAmount() == 0)
 	if status != okay {
 		return status
 	}
-	t, status := h.token(a.GetTokenId())
+	t, status := tokens.Token(h, a.GetTokenId())
 	switch {
 	case status != okay:
 		return status
@@ -105,24 +107,24 @@ func (h *handling) approveToken(a *hapi.TokenAllowance) hedera.Status {
 		return hapi.ResponseCodeEnum_NFT_IN_FUNGIBLE_TOKEN_ALLOWANCES
 	case t.MaxSupply > 0 && a.GetAmount() > t.MaxSupply:
 		return hapi.ResponseCodeEnum_AMOUNT_EXCEEDS_TOKEN_MAX_SUPPLY
-	case h.relation(from.Num, t.ID.Num) == nil:
+	case tokens.Relation(h, from.Num, t.ID.Num) == nil:
 		return hapi.ResponseCodeEnum_TOKEN_NOT_ASSOCIATED_TO_ACCOUNT
-	case !h.signedBy(from):
+	case !h.SignedBy(from):
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	}
-	h.allow(from.Num, to.Num, t.ID.Num, a.GetAmount())
+	allow(h, from.Num, to.Num, t.ID.Num, a.GetAmount())
 	return okay
 }
 
 // approveNFTs lets a spender transfer some of an owner's NFTs, or all. Whoever may
 // transfer all may hand single ones on.
-func (h *handling) approveNFTs(a *hapi.NftAllowance) hedera.Status {
+func approveNFTs(h *core.Handling, a *hapi.NftAllowance) hedera.Status {
 	all := a.GetApprovedForAll().GetValue()
-	from, to, status := h.grantor(a.GetOwner(), a.GetSpender(), !all && len(a.GetSerialNumbers()) == 0)
+	from, to, status := Grantor(h, a.GetOwner(), a.GetSpender(), !all && len(a.GetSerialNumbers()) == 0)
 	if status != okay {
 		return status
 	}
-	t, status := h.token(a.GetTokenId())
+	t, status := tokens.Token(h, a.GetTokenId())
 	switch {
 	case status != okay:
 		return status
@@ -130,20 +132,20 @@ func (h *handling) approveNFTs(a *hapi.NftAllowance) hedera.Status {
 		return hapi.ResponseCodeEnum_SPENDER_ACCOUNT_SAME_AS_OWNER
 	case !t.NonFungible:
 		return hapi.ResponseCodeEnum_FUNGIBLE_TOKEN_IN_NFT_ALLOWANCES
-	case h.relation(from.Num, t.ID.Num) == nil:
+	case tokens.Relation(h, from.Num, t.ID.Num) == nil:
 		return hapi.ResponseCodeEnum_TOKEN_NOT_ASSOCIATED_TO_ACCOUNT
 	}
-	delegate, status := h.mayApprove(a, from, t)
+	delegate, status := mayApprove(h, a, from, t)
 	if status != okay {
 		return status
 	}
 	if all := a.GetApprovedForAll(); all != nil && delegate.IsZero() {
-		h.o.NFTAllowances.Set(state.AllowanceKey{Owner: from.Num, Token: t.ID.Num, Spender: to.Num}, &state.NFTAllowance{
-			Owner: hedera.Entity(from.Num), Spender: hedera.Entity(to.Num), Token: t.ID, Approved: all.GetValue(), Since: h.r.Consensus,
+		h.State.NFTAllowances.Set(state.AllowanceKey{Owner: from.Num, Token: t.ID.Num, Spender: to.Num}, &state.NFTAllowance{
+			Owner: hedera.Entity(from.Num), Spender: hedera.Entity(to.Num), Token: t.ID, Approved: all.GetValue(), Since: h.Record.Consensus,
 		})
 	}
 	for _, serial := range a.GetSerialNumbers() {
-		if status := h.setSpender(t, from.Num, serial, hedera.Entity(to.Num), delegate); status != okay {
+		if status := setSpender(h, t, from.Num, serial, hedera.Entity(to.Num), delegate); status != okay {
 			return status
 		}
 	}
@@ -151,24 +153,24 @@ func (h *handling) approveNFTs(a *hapi.NftAllowance) hedera.Status {
 }
 
 // mayApprove checks that the owner agrees to an allowance, or who may act for it; that one it returns.
-func (h *handling) mayApprove(a *hapi.NftAllowance, from *state.Party, t *state.Token) (none hedera.ID, _ hedera.Status) {
+func mayApprove(h *core.Handling, a *hapi.NftAllowance, from *state.Party, t *state.Token) (none hedera.ID, _ hedera.Status) {
 	delegate := a.GetDelegatingSpender()
 	if delegate.GetAccount() == nil || delegate.GetAlias() == nil && delegate.GetAccountNum() == 0 {
-		if !h.signedBy(from) {
+		if !h.SignedBy(from) {
 			return none, hapi.ResponseCodeEnum_INVALID_SIGNATURE
 		}
 		return none, okay
 	}
-	by := h.resolve(delegate)
+	by := h.Resolve(delegate)
 	switch {
 	case by == nil || !by.Exists:
 		return none, hapi.ResponseCodeEnum_INVALID_DELEGATING_SPENDER
 	case a.GetApprovedForAll().GetValue():
 		return none, hapi.ResponseCodeEnum_DELEGATING_SPENDER_CANNOT_GRANT_APPROVE_FOR_ALL
-	case !h.signedBy(by):
+	case !h.SignedBy(by):
 		return none, hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	}
-	all := h.o.NFTAllowances.Get(state.AllowanceKey{Owner: from.Num, Token: t.ID.Num, Spender: by.Num})
+	all := h.State.NFTAllowances.Get(state.AllowanceKey{Owner: from.Num, Token: t.ID.Num, Spender: by.Num})
 	if all == nil || !all.Approved {
 		return none, hapi.ResponseCodeEnum_DELEGATING_SPENDER_DOES_NOT_HAVE_APPROVE_FOR_ALL
 	}
@@ -176,8 +178,8 @@ func (h *handling) mayApprove(a *hapi.NftAllowance, from *state.Party, t *state.
 }
 
 // setSpender sets who is approved for one NFT; the zero id ends an approval.
-func (h *handling) setSpender(t *state.Token, owner, serial int64, spender, delegating hedera.ID) hedera.Status {
-	nft := h.o.NFTs.Get(state.NFTKey{Token: t.ID.Num, Serial: serial})
+func setSpender(h *core.Handling, t *state.Token, owner, serial int64, spender, delegating hedera.ID) hedera.Status {
+	nft := h.State.NFTs.Get(state.NFTKey{Token: t.ID.Num, Serial: serial})
 	switch {
 	case nft == nil || nft.Deleted:
 		return hapi.ResponseCodeEnum_INVALID_TOKEN_NFT_SERIAL_NUMBER
@@ -185,24 +187,24 @@ func (h *handling) setSpender(t *state.Token, owner, serial int64, spender, dele
 		return hapi.ResponseCodeEnum_SENDER_DOES_NOT_OWN_NFT_SERIAL_NO
 	}
 	changed := *nft
-	changed.Spender, changed.Delegating, changed.Modified = spender, delegating, h.r.Consensus
-	h.o.NFTs.Set(state.NFTKey{Token: t.ID.Num, Serial: serial}, &changed)
+	changed.Spender, changed.Delegating, changed.Modified = spender, delegating, h.Record.Consensus
+	h.State.NFTs.Set(state.NFTKey{Token: t.ID.Num, Serial: serial}, &changed)
 	return okay
 }
 
 // cryptoDeleteAllowance ends approvals of single NFTs.
-func (h *handling) cryptoDeleteAllowance(body *hapi.CryptoDeleteAllowanceTransactionBody) hedera.Status {
+func cryptoDeleteAllowance(h *core.Handling, body *hapi.CryptoDeleteAllowanceTransactionBody) hedera.Status {
 	if len(body.GetNftAllowances()) == 0 {
 		return hapi.ResponseCodeEnum_EMPTY_ALLOWANCES
 	}
 	for _, a := range body.GetNftAllowances() {
-		owner := h.o.EntityAccount(h.sub.Payer.Num)
+		owner := h.State.EntityAccount(h.Sub.Payer.Num)
 		if a.GetOwner().GetAccount() != nil {
-			if owner = h.resolve(a.GetOwner()); owner == nil || !owner.Exists {
+			if owner = h.Resolve(a.GetOwner()); owner == nil || !owner.Exists {
 				return hapi.ResponseCodeEnum_INVALID_ALLOWANCE_OWNER_ID
 			}
 		}
-		t, status := h.token(a.GetTokenId())
+		t, status := tokens.Token(h, a.GetTokenId())
 		switch {
 		case status != okay:
 			return status
@@ -210,11 +212,11 @@ func (h *handling) cryptoDeleteAllowance(body *hapi.CryptoDeleteAllowanceTransac
 			return hapi.ResponseCodeEnum_FUNGIBLE_TOKEN_IN_NFT_ALLOWANCES
 		case len(a.GetSerialNumbers()) == 0:
 			return hapi.ResponseCodeEnum_EMPTY_ALLOWANCES
-		case !h.signedBy(owner):
+		case !h.SignedBy(owner):
 			return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 		}
 		for _, serial := range a.GetSerialNumbers() {
-			if status := h.setSpender(t, owner.Num, serial, hedera.ID{}, hedera.ID{}); status != okay {
+			if status := setSpender(h, t, owner.Num, serial, hedera.ID{}, hedera.ID{}); status != okay {
 				return status
 			}
 		}

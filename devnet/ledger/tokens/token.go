@@ -1,9 +1,10 @@
-package ledger
+package tokens
 
 import (
 	"cmp"
 	"math"
 
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/hapikey"
 	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
@@ -11,27 +12,30 @@ import (
 	"lockstep/internal/hedera"
 )
 
+const okay = hapi.ResponseCodeEnum_SUCCESS
+
 const (
-	maxTokenText     = 100 // bytes of a name or symbol
-	maxTokenMetadata = 100
-	maxCustomFees    = 10
-	maxTokenBatch    = 10 // NFTs that one transaction mints, burns or wipes
+	MaxTokenText     = 100 // bytes of a name or symbol
+	MaxTokenMetadata = 100
+	MaxCustomFees    = 10
+	MaxTokenBatch    = 10 // NFTs that one transaction mints, burns or wipes
 )
 
-func tokenNum(id *hapi.TokenID) int64 {
+// TokenNum is the number of a token, 0 for an id that no token has.
+func TokenNum(id *hapi.TokenID) int64 {
 	if id.GetShardNum() != 0 || id.GetRealmNum() != 0 {
 		return 0
 	}
 	return id.GetTokenNum()
 }
 
-// token returns a token that exists.
-func (h *handling) token(id *hapi.TokenID) (*state.Token, hedera.Status) {
-	return h.tokenOf(tokenNum(id))
+// Token returns a token that exists.
+func Token(h *core.Handling, id *hapi.TokenID) (*state.Token, hedera.Status) {
+	return tokenOf(h, TokenNum(id))
 }
 
-func (h *handling) tokenOf(num int64) (*state.Token, hedera.Status) {
-	t := h.o.Tokens.Get(num)
+func tokenOf(h *core.Handling, num int64) (*state.Token, hedera.Status) {
+	t := h.State.Tokens.Get(num)
 	switch {
 	case t == nil:
 		return nil, hapi.ResponseCodeEnum_INVALID_TOKEN_ID
@@ -42,16 +46,16 @@ func (h *handling) tokenOf(num int64) (*state.Token, hedera.Status) {
 }
 
 // keyedToken returns a token that can be used and has a key, which has signed. The signature is asked for first.
-func (h *handling) keyedToken(id *hapi.TokenID, role func(*state.TokenKeys) *hapi.Key, none hedera.Status) (*state.Token, hedera.Status) {
-	t := h.o.Tokens.Get(tokenNum(id))
+func keyedToken(h *core.Handling, id *hapi.TokenID, role func(*state.TokenKeys) *hapi.Key, none hedera.Status) (*state.Token, hedera.Status) {
+	t := h.State.Tokens.Get(TokenNum(id))
 	if t == nil {
 		return nil, hapi.ResponseCodeEnum_INVALID_TOKEN_ID
 	}
 	key := role(&t.Keys)
-	if key != nil && !h.signed(key) {
+	if key != nil && !h.Signed(key) {
 		return nil, hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	}
-	if _, status := h.usable(id); status != okay {
+	if _, status := Usable(h, id); status != okay {
 		return nil, status
 	}
 	if key == nil {
@@ -60,9 +64,9 @@ func (h *handling) keyedToken(id *hapi.TokenID, role func(*state.TokenKeys) *hap
 	return t, okay
 }
 
-// usable returns a token that exists and is not paused.
-func (h *handling) usable(id *hapi.TokenID) (*state.Token, hedera.Status) {
-	t, status := h.token(id)
+// Usable returns a token that exists and is not paused.
+func Usable(h *core.Handling, id *hapi.TokenID) (*state.Token, hedera.Status) {
+	t, status := Token(h, id)
 	if status == okay && t.Paused {
 		return nil, hapi.ResponseCodeEnum_TOKEN_IS_PAUSED
 	}
@@ -70,36 +74,25 @@ func (h *handling) usable(id *hapi.TokenID) (*state.Token, hedera.Status) {
 }
 
 // putToken writes a token as the transaction leaves it.
-func (h *handling) putToken(t *state.Token) {
-	t.Modified = h.r.Consensus
-	h.o.Tokens.Set(t.ID.Num, t)
-	h.r.Entity = t.ID
+func putToken(h *core.Handling, t *state.Token) {
+	t.Modified = h.Record.Consensus
+	h.State.Tokens.Set(t.ID.Num, t)
+	h.Record.Entity = t.ID
 }
 
 // keyed checks that a token has a key and that it signed.
-func (h *handling) keyed(key *hapi.Key, none hedera.Status) hedera.Status {
+func keyed(h *core.Handling, key *hapi.Key, none hedera.Status) hedera.Status {
 	switch {
 	case key == nil:
 		return none
-	case !h.signed(key):
+	case !h.Signed(key):
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	}
 	return okay
 }
 
-// party returns an existing account or contract that a body names.
-func (h *handling) party(id *hapi.AccountID) (*state.Party, hedera.Status) {
-	a := h.resolve(id)
-	switch {
-	case a != nil && a.Deleted():
-		return nil, hapi.ResponseCodeEnum_ACCOUNT_DELETED
-	case a == nil || !a.Exists:
-		return nil, hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
-	}
-	return a, okay
-}
-
-func pureTokenCreate(body *hapi.TokenCreateTransactionBody) hedera.Status {
+// PureTokenCreate is what is wrong with a creation by itself.
+func PureTokenCreate(body *hapi.TokenCreateTransactionBody) hedera.Status {
 	nft := body.GetTokenType() == hapi.TokenType_NON_FUNGIBLE_UNIQUE
 	finite := body.GetSupplyType() == hapi.TokenSupplyType_FINITE
 	switch {
@@ -134,28 +127,28 @@ func pureTokenCreate(body *hapi.TokenCreateTransactionBody) hedera.Status {
 // tokenText checks what holders read of a token.
 func tokenText(name, symbol, memo string, metadata []byte) hedera.Status {
 	switch {
-	case len(name) > maxTokenText:
+	case len(name) > MaxTokenText:
 		return hapi.ResponseCodeEnum_TOKEN_NAME_TOO_LONG
-	case len(symbol) > maxTokenText:
+	case len(symbol) > MaxTokenText:
 		return hapi.ResponseCodeEnum_TOKEN_SYMBOL_TOO_LONG
-	case hasZero(name), hasZero(symbol):
+	case core.HasZero(name), core.HasZero(symbol):
 		return hapi.ResponseCodeEnum_INVALID_ZERO_BYTE_IN_STRING
-	case len(metadata) > maxTokenMetadata:
+	case len(metadata) > MaxTokenMetadata:
 		return hapi.ResponseCodeEnum_METADATA_TOO_LONG
 	}
-	return validMemo(memo)
+	return core.ValidMemo(memo)
 }
 
-// role is one of a token's keys as a body gives it.
-type role struct {
-	given   *hapi.Key
-	kept    **hapi.Key
-	invalid hedera.Status
+// Role is one of a token's keys as a body gives it.
+type Role struct {
+	Given   *hapi.Key
+	Kept    **hapi.Key
+	Invalid hedera.Status
 	none    hedera.Status // the token has no such key
 }
 
-// tokenRoles are the keys that a creation or an update gives.
-func tokenRoles(k *state.TokenKeys, body interface {
+// TokenRoles are the keys that a creation or an update gives.
+func TokenRoles(k *state.TokenKeys, body interface {
 	GetAdminKey() *hapi.Key
 	GetKycKey() *hapi.Key
 	GetFreezeKey() *hapi.Key
@@ -165,8 +158,8 @@ func tokenRoles(k *state.TokenKeys, body interface {
 	GetPauseKey() *hapi.Key
 	GetMetadataKey() *hapi.Key
 },
-) []role {
-	return []role{
+) []Role {
+	return []Role{
 		{body.GetAdminKey(), &k.Admin, hapi.ResponseCodeEnum_INVALID_ADMIN_KEY, hapi.ResponseCodeEnum_TOKEN_IS_IMMUTABLE},
 		{body.GetKycKey(), &k.KYC, hapi.ResponseCodeEnum_INVALID_KYC_KEY, hapi.ResponseCodeEnum_TOKEN_HAS_NO_KYC_KEY},
 		{body.GetFreezeKey(), &k.Freeze, hapi.ResponseCodeEnum_INVALID_FREEZE_KEY, hapi.ResponseCodeEnum_TOKEN_HAS_NO_FREEZE_KEY},
@@ -178,8 +171,8 @@ func tokenRoles(k *state.TokenKeys, body interface {
 	}
 }
 
-// newToken is a token as far as its creation alone says.
-func newToken(body *hapi.TokenCreateTransactionBody) *state.Token {
+// NewToken is a token as far as its creation alone says.
+func NewToken(body *hapi.TokenCreateTransactionBody) *state.Token {
 	return &state.Token{
 		Name: body.GetName(), Symbol: body.GetSymbol(), Memo: body.GetMemo(),
 		Metadata: body.GetMetadata(), NonFungible: body.GetTokenType() == hapi.TokenType_NON_FUNGIBLE_UNIQUE,
@@ -189,74 +182,74 @@ func newToken(body *hapi.TokenCreateTransactionBody) *state.Token {
 }
 
 // tokenCreate makes a token and gives its initial supply to the treasury.
-func (h *handling) tokenCreate(body *hapi.TokenCreateTransactionBody) hedera.Status {
+func tokenCreate(h *core.Handling, body *hapi.TokenCreateTransactionBody) hedera.Status {
 	if status := tokenText(body.GetName(), body.GetSymbol(), body.GetMemo(), body.GetMetadata()); status != okay {
 		return status
 	}
-	treasury, status := h.party(body.GetTreasury())
+	treasury, status := h.Party(body.GetTreasury())
 	switch {
 	case status == hapi.ResponseCodeEnum_ACCOUNT_DELETED:
 		return hapi.ResponseCodeEnum_INVALID_TREASURY_ACCOUNT_FOR_TOKEN
 	case status != okay:
 		return status
-	case !h.signedBy(treasury):
+	case !h.SignedBy(treasury):
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	}
-	t := newToken(body)
-	t.ID, t.Treasury, t.Created, t.FeesSince = hedera.Entity(h.newNum()), hedera.Entity(treasury.Num), h.r.Consensus, h.r.Consensus
-	for _, r := range tokenRoles(&t.Keys, body) {
+	t := NewToken(body)
+	t.ID, t.Treasury, t.Created, t.FeesSince = hedera.Entity(h.NewNum()), hedera.Entity(treasury.Num), h.Record.Consensus, h.Record.Consensus
+	for _, r := range TokenRoles(&t.Keys, body) {
 		switch {
-		case r.given == nil || hapikey.Empty(r.given):
+		case r.Given == nil || hapikey.Empty(r.Given):
 			continue
-		case !hapikey.Valid(r.given):
-			return r.invalid
+		case !hapikey.Valid(r.Given):
+			return r.Invalid
 		}
-		*r.kept = r.given
+		*r.Kept = r.Given
 	}
-	if t.Keys.Admin != nil && !h.signed(t.Keys.Admin) {
+	if t.Keys.Admin != nil && !h.Signed(t.Keys.Admin) {
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	}
-	if status := h.tokenLife(t, body); status != okay {
+	if status := tokenLife(h, t, body); status != okay {
 		return status
 	}
-	h.putToken(t)
-	h.associate(t, t.Treasury.Num, false)
-	did := h.did()
+	putToken(h, t)
+	Associate(h, t, t.Treasury.Num, false)
+	did := h.Did()
 	did.Token, did.TokenSupply = t.ID, t.Supply
 	did.Associations = append(did.Associations, history.Association{Token: t.ID, Account: t.Treasury})
-	if status := h.setFees(t, body.GetCustomFees(), true); status != okay {
+	if status := setFees(h, t, body.GetCustomFees(), true); status != okay {
 		return status
 	}
 	if t.Supply > 0 {
-		return h.adjust(t, t.Treasury.Num, t.Supply, false)
+		return Adjust(h, t, t.Treasury.Num, t.Supply, false)
 	}
 	return okay
 }
 
 // tokenLife sets how long a new token lives. Whoever renews it decides that, whatever else the body says.
-func (h *handling) tokenLife(t *state.Token, body *hapi.TokenCreateTransactionBody) hedera.Status {
+func tokenLife(h *core.Handling, t *state.Token, body *hapi.TokenCreateTransactionBody) hedera.Status {
 	period, expiry := body.GetAutoRenewPeriod(), body.GetExpiry()
-	if status := h.tokenRenewer(t, body.GetAutoRenewAccount()); status != okay {
+	if status := tokenRenewer(h, t, body.GetAutoRenewAccount()); status != okay {
 		return status
 	}
-	if validPeriod(period) != okay {
+	if core.ValidPeriod(period) != okay {
 		return hapi.ResponseCodeEnum_INVALID_RENEWAL_PERIOD
 	}
 	t.AutoRenewPeriod = period.GetSeconds()
 	if expiry == nil || !t.AutoRenewAccount.IsZero() {
-		t.Expires = hedera.Timestamp{Seconds: h.r.Consensus.Seconds + cmp.Or(t.AutoRenewPeriod, genesisRenewal)}
+		t.Expires = hedera.Timestamp{Seconds: h.Record.Consensus.Seconds + cmp.Or(t.AutoRenewPeriod, core.GenesisRenewal)}
 		return okay
 	}
 	t.Expires = hedera.TimestampIn(expiry)
-	return h.validExpiry(expiry)
+	return h.ValidExpiry(expiry)
 }
 
 // tokenRenewer sets who renews a token, where a body says so.
-func (h *handling) tokenRenewer(t *state.Token, id *hapi.AccountID) hedera.Status {
+func tokenRenewer(h *core.Handling, t *state.Token, id *hapi.AccountID) hedera.Status {
 	if id.GetAccount() == nil {
 		return okay
 	}
-	renew, status := h.someRenewer(id)
+	renew, status := h.SomeRenewer(id)
 	if status == okay {
 		t.AutoRenewAccount = renew
 	}
@@ -267,9 +260,9 @@ func pureTokenUpdate(body *hapi.TokenUpdateTransactionBody) hedera.Status {
 	if body.GetToken() == nil {
 		return hapi.ResponseCodeEnum_INVALID_TOKEN_ID
 	}
-	for _, r := range tokenRoles(new(state.TokenKeys), body) {
-		if r.given != nil && !hapikey.Empty(r.given) && !hapikey.Valid(r.given) {
-			return r.invalid
+	for _, r := range TokenRoles(new(state.TokenKeys), body) {
+		if r.Given != nil && !hapikey.Empty(r.Given) && !hapikey.Valid(r.Given) {
+			return r.Invalid
 		}
 	}
 	return okay
@@ -277,8 +270,8 @@ func pureTokenUpdate(body *hapi.TokenUpdateTransactionBody) hedera.Status {
 
 // tokenUpdate changes what the token's keys allow to change. What a token without the keys for it can never become is
 // refused first, then what was not signed, and then what makes no sense.
-func (h *handling) tokenUpdate(body *hapi.TokenUpdateTransactionBody) hedera.Status {
-	old := h.o.Tokens.Get(tokenNum(body.GetToken()))
+func tokenUpdate(h *core.Handling, body *hapi.TokenUpdateTransactionBody) hedera.Status {
+	old := h.State.Tokens.Get(TokenNum(body.GetToken()))
 	if old == nil {
 		return hapi.ResponseCodeEnum_INVALID_TOKEN_ID
 	}
@@ -288,39 +281,39 @@ func (h *handling) tokenUpdate(body *hapi.TokenUpdateTransactionBody) hedera.Sta
 		return status
 	}
 	for _, key := range needed {
-		if !h.signed(key) {
+		if !h.Signed(key) {
 			return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 		}
 	}
-	treasury := h.resolve(body.GetTreasury())
+	treasury := h.Resolve(body.GetTreasury())
 	switch {
 	case body.GetTreasury() == nil:
 	case treasury == nil || !treasury.Exists && !treasury.Deleted():
 		return hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
-	case !h.signedBy(treasury):
+	case !h.SignedBy(treasury):
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	}
-	renewed := h.tokenRenewer(&t, body.GetAutoRenewAccount())
+	renewed := tokenRenewer(h, &t, body.GetAutoRenewAccount())
 	if renewed == hapi.ResponseCodeEnum_INVALID_SIGNATURE {
 		return renewed
 	}
-	_, usable := h.usable(body.GetToken())
-	if status := firstFault(usable, tokenText(t.Name, t.Symbol, t.Memo, t.Metadata), renewed, h.prolong(&t, old, body)); status != okay {
+	_, usable := Usable(h, body.GetToken())
+	if status := core.FirstFault(usable, tokenText(t.Name, t.Symbol, t.Memo, t.Metadata), renewed, prolong(h, &t, old, body)); status != okay {
 		return status
 	}
 	switch {
 	case treasury == nil:
-		h.putToken(&t)
+		putToken(h, &t)
 		return okay
 	case treasury.Deleted():
 		return hapi.ResponseCodeEnum_ACCOUNT_DELETED
 	}
-	return h.moveTreasury(&t, treasury)
+	return moveTreasury(h, &t, treasury)
 }
 
 // prolong sets for how much longer a token lives.
-func (h *handling) prolong(t, old *state.Token, body *hapi.TokenUpdateTransactionBody) hedera.Status {
-	if status := firstFault(h.extend(&t.Expires, body.GetExpiry()), validPeriod(body.GetAutoRenewPeriod())); status != okay {
+func prolong(h *core.Handling, t, old *state.Token, body *hapi.TokenUpdateTransactionBody) hedera.Status {
+	if status := core.FirstFault(h.Extend(&t.Expires, body.GetExpiry()), core.ValidPeriod(body.GetAutoRenewPeriod())); status != okay {
 		return status
 	}
 	if period := body.GetAutoRenewPeriod(); period != nil {
@@ -330,8 +323,8 @@ func (h *handling) prolong(t, old *state.Token, body *hapi.TokenUpdateTransactio
 	case body.GetAutoRenewAccount().GetAccount() == nil:
 		return okay
 	case old.AutoRenewAccount.IsZero(): // from now on the period matters
-		return validPeriod(&hapi.Duration{Seconds: t.AutoRenewPeriod})
-	case h.o.EntityAccount(old.AutoRenewAccount.Num).Deleted():
+		return core.ValidPeriod(&hapi.Duration{Seconds: t.AutoRenewPeriod})
+	case h.State.EntityAccount(old.AutoRenewAccount.Num).Deleted():
 		return hapi.ResponseCodeEnum_ACCOUNT_DELETED
 	}
 	return okay
@@ -361,33 +354,33 @@ func updateToken(t *state.Token, body *hapi.TokenUpdateTransactionBody) (needed 
 		needed = append(needed, either)
 	}
 	validates := body.GetKeyVerificationMode() == hapi.TokenKeyValidation_FULL_VALIDATION
-	for i, r := range tokenRoles(&t.Keys, body) {
-		if r.given == nil {
+	for i, r := range TokenRoles(&t.Keys, body) {
+		if r.Given == nil {
 			continue
 		}
-		removal, current := hapikey.Empty(r.given), *r.kept
+		removal, current := hapikey.Empty(r.Given), *r.Kept
 		switch {
 		case removal:
 			byAdmin = true
 		case i == 0:
-			needed = append(needed, r.given)
+			needed = append(needed, r.Given)
 		case current == nil && admin == nil:
 			return nil, hapi.ResponseCodeEnum_TOKEN_IS_IMMUTABLE
 		case current == nil:
 			return nil, r.none
 		case admin == nil && validates:
-			needed = append(needed, current, r.given)
+			needed = append(needed, current, r.Given)
 		case admin == nil:
 			needed = append(needed, current)
 		case validates:
-			needed = append(needed, anyOf(allOf(current, r.given), admin))
+			needed = append(needed, anyOf(allOf(current, r.Given), admin))
 		default:
 			needed = append(needed, anyOf(current, admin))
 		}
 		if removal {
-			*r.kept = nil
+			*r.Kept = nil
 		} else {
-			*r.kept = r.given
+			*r.Kept = r.Given
 		}
 	}
 	if byAdmin {
@@ -408,41 +401,41 @@ func updateToken(t *state.Token, body *hapi.TokenUpdateTransactionBody) (needed 
 
 // moveTreasury hands a token's treasury to another account, with all that is in it. The new one may hold the token,
 // whatever the token asks of others.
-func (h *handling) moveTreasury(t *state.Token, a *state.Party) hedera.Status {
+func moveTreasury(h *core.Handling, t *state.Token, a *state.Party) hedera.Status {
 	from, to := t.Treasury.Num, a.Num
 	if from == to {
-		h.putToken(t)
+		putToken(h, t)
 		return okay
 	}
-	if h.relation(to, t.ID.Num) == nil {
-		if status := h.associateByTransfer(t, a); status != okay {
+	if Relation(h, to, t.ID.Num) == nil {
+		if status := AssociateByTransfer(h, t, a); status != okay {
 			return hapi.ResponseCodeEnum_NO_REMAINING_AUTOMATIC_ASSOCIATIONS
 		}
 	}
-	r := *h.relation(to, t.ID.Num)
+	r := *Relation(h, to, t.ID.Num)
 	r.Frozen, r.KYC = false, true
-	h.o.SetRelation(to, t.ID.Num, &r)
+	h.State.SetRelation(to, t.ID.Num, &r)
 	balance := int64(0)
-	if r := h.relation(from, t.ID.Num); r != nil {
+	if r := Relation(h, from, t.ID.Num); r != nil {
 		balance = r.Balance
 	}
 	t.Treasury = hedera.Entity(to)
-	h.putToken(t)
+	putToken(h, t)
 	if !t.NonFungible {
 		if balance == 0 {
 			return okay
 		}
-		if status := h.adjust(t, from, -balance, false); status != okay {
+		if status := Adjust(h, t, from, -balance, false); status != okay {
 			return status
 		}
-		return h.adjust(t, to, balance, false)
+		return Adjust(h, t, to, balance, false)
 	}
 	if balance > 0 && r.Balance > 0 {
 		return hapi.ResponseCodeEnum_TRANSACTION_REQUIRES_ZERO_TOKEN_BALANCES
 	}
-	for _, nft := range h.o.NFTs.Rows(state.NFTKey{Token: t.ID.Num, Serial: 0}, state.NFTKey{Token: t.ID.Num, Serial: state.Last}) {
+	for _, nft := range h.State.NFTs.Rows(state.NFTKey{Token: t.ID.Num, Serial: 0}, state.NFTKey{Token: t.ID.Num, Serial: state.Last}) {
 		if nft.Owner.Num == from && !nft.Deleted {
-			if status := h.moveNFT(t, nft, to, false); status != okay {
+			if status := MoveNFT(h, t, nft, to, false); status != okay {
 				return status
 			}
 		}
@@ -450,42 +443,67 @@ func (h *handling) moveTreasury(t *state.Token, a *state.Party) hedera.Status {
 	return okay
 }
 
-func (h *handling) tokenDelete(body *hapi.TokenDeleteTransactionBody) hedera.Status {
-	old, status := h.keyedToken(body.GetToken(), func(k *state.TokenKeys) *hapi.Key { return k.Admin }, hapi.ResponseCodeEnum_TOKEN_IS_IMMUTABLE)
+func tokenDelete(h *core.Handling, body *hapi.TokenDeleteTransactionBody) hedera.Status {
+	old, status := keyedToken(h, body.GetToken(), func(k *state.TokenKeys) *hapi.Key { return k.Admin }, hapi.ResponseCodeEnum_TOKEN_IS_IMMUTABLE)
 	if status != okay {
 		return status
 	}
 	t := *old
 	t.Deleted = true
-	h.putToken(&t)
+	putToken(h, &t)
 	return okay
 }
 
-func (h *handling) tokenPause(id *hapi.TokenID, paused bool) hedera.Status {
-	old, status := h.token(id)
+func tokenPause(h *core.Handling, id *hapi.TokenID, paused bool) hedera.Status {
+	old, status := Token(h, id)
 	if status != okay {
 		return status
 	}
-	if status := h.keyed(old.Keys.Pause, hapi.ResponseCodeEnum_TOKEN_HAS_NO_PAUSE_KEY); status != okay {
+	if status := keyed(h, old.Keys.Pause, hapi.ResponseCodeEnum_TOKEN_HAS_NO_PAUSE_KEY); status != okay {
 		return status
 	}
 	t := *old
 	t.Paused = paused
-	h.putToken(&t)
+	putToken(h, &t)
 	return okay
 }
 
-func (h *handling) tokenFeeSchedule(body *hapi.TokenFeeScheduleUpdateTransactionBody) hedera.Status {
-	old, status := h.usable(body.GetTokenId())
+func tokenFeeSchedule(h *core.Handling, body *hapi.TokenFeeScheduleUpdateTransactionBody) hedera.Status {
+	old, status := Usable(h, body.GetTokenId())
 	if status != okay {
 		return status
 	}
-	switch status := h.keyed(old.Keys.FeeSchedule, hapi.ResponseCodeEnum_TOKEN_HAS_NO_FEE_SCHEDULE_KEY); {
+	switch status := keyed(h, old.Keys.FeeSchedule, hapi.ResponseCodeEnum_TOKEN_HAS_NO_FEE_SCHEDULE_KEY); {
 	case status != okay:
 		return status
 	case len(old.Fees) == 0 && len(body.GetCustomFees()) == 0:
 		return hapi.ResponseCodeEnum_CUSTOM_SCHEDULE_ALREADY_HAS_NO_FEES
 	}
 	t := *old
-	return h.setFees(&t, body.GetCustomFees(), false)
+	return setFees(h, &t, body.GetCustomFees(), false)
+}
+
+// Services are the transactions that are handled here.
+func Services() core.Services {
+	type h = *core.Handling
+	return core.Services{
+		"tokenCreation":             core.ServiceOf(tokenCreate, PureTokenCreate),
+		"tokenUpdate":               core.ServiceOf(tokenUpdate, pureTokenUpdate),
+		"tokenDeletion":             core.ServiceOf(tokenDelete, nil),
+		"tokenMint":                 core.ServiceOf(tokenMint, pureMint),
+		"tokenBurn":                 core.ServiceOf(tokenBurn, pureBurn),
+		"tokenWipe":                 core.ServiceOf(tokenWipe, pureWipe),
+		"tokenAssociate":            core.ServiceOf(tokenAssociate, pureAssociate[*hapi.TokenAssociateTransactionBody]),
+		"tokenDissociate":           core.ServiceOf(tokenDissociate, pureAssociate[*hapi.TokenDissociateTransactionBody]),
+		"token_fee_schedule_update": core.ServiceOf(tokenFeeSchedule, nil),
+		"token_update_nfts":         core.ServiceOf(tokenUpdateNFTs, nil),
+		"token_pause":               core.ServiceOf(func(c h, b *hapi.TokenPauseTransactionBody) hedera.Status { return tokenPause(c, b.GetToken(), true) }, nil),
+		"token_unpause": core.ServiceOf(func(c h, b *hapi.TokenUnpauseTransactionBody) hedera.Status {
+			return tokenPause(c, b.GetToken(), false)
+		}, nil),
+		"tokenFreeze":    core.ServiceOf(func(c h, b *hapi.TokenFreezeAccountTransactionBody) hedera.Status { return tokenFreeze(c, b, true) }, nil),
+		"tokenUnfreeze":  core.ServiceOf(func(c h, b *hapi.TokenUnfreezeAccountTransactionBody) hedera.Status { return tokenFreeze(c, b, false) }, nil),
+		"tokenGrantKyc":  core.ServiceOf(func(c h, b *hapi.TokenGrantKycTransactionBody) hedera.Status { return tokenKYC(c, b, true) }, nil),
+		"tokenRevokeKyc": core.ServiceOf(func(c h, b *hapi.TokenRevokeKycTransactionBody) hedera.Status { return tokenKYC(c, b, false) }, nil),
+	}
 }

@@ -1,27 +1,33 @@
-package ledger
+package transfers
 
 import (
+	"math/big"
 	"slices"
 
 	"github.com/ethereum/go-ethereum/common"
 
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
+	"lockstep/devnet/ledger/tokens"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
 
-// plan is what a transfer is to move, with the custom fees that it causes. Nothing is
+const okay = hapi.ResponseCodeEnum_SUCCESS
+
+// Plan is what a transfer is to move, with the custom fees that it causes. Nothing is
 // moved before all of it is known.
-type plan struct {
-	h       *handling
+type Plan struct {
+	h       *core.Handling
 	hbar    []*entry
 	tokens  []*tokenPlan
 	airdrop bool // receivers are not asked to sign
 	before  int  // how many accounts the transaction had made
 }
 
-func newPlan(h *handling) *plan { return &plan{h: h, before: len(h.o.Creations())} }
+// NewPlan makes one with nothing in it.
+func NewPlan(h *core.Handling) *Plan { return &Plan{h: h, before: len(h.State.Creations())} }
 
 // tokenPlan is the part of a plan for one token.
 type tokenPlan struct {
@@ -49,9 +55,9 @@ func pureTokenTransfers(lists []*hapi.TokenTransferList) hedera.Status {
 	switch {
 	case status != okay:
 		return status
-	case amounts > maxTransfers:
+	case amounts > core.MaxTransfers:
 		return hapi.ResponseCodeEnum_TOKEN_TRANSFER_LIST_SIZE_LIMIT_EXCEEDED
-	case nfts > maxTransfers:
+	case nfts > core.MaxTransfers:
 		return hapi.ResponseCodeEnum_BATCH_SIZE_LIMIT_EXCEEDED
 	}
 	return okay
@@ -91,7 +97,7 @@ func pureTokenLists(lists []*hapi.TokenTransferList) (amounts, nfts int, _ heder
 				return 0, 0, hapi.ResponseCodeEnum_INVALID_TRANSFER_ACCOUNT_ID
 			case slices.ContainsFunc(moves[:i], func(m *hapi.NftTransfer) bool { return m.GetSerialNumber() == move.GetSerialNumber() }):
 				return 0, 0, hapi.ResponseCodeEnum_INVALID_ACCOUNT_AMOUNTS
-			case sameAccount(move.GetSenderAccountID(), move.GetReceiverAccountID()):
+			case core.SameAccount(move.GetSenderAccountID(), move.GetReceiverAccountID()):
 				return 0, 0, hapi.ResponseCodeEnum_ACCOUNT_REPEATED_IN_ACCOUNT_AMOUNTS
 			}
 		}
@@ -102,8 +108,8 @@ func pureTokenLists(lists []*hapi.TokenTransferList) (amounts, nfts int, _ heder
 
 // cryptoTransfer moves hbar, tokens and NFTs. Credits to addresses that nothing is at
 // create accounts.
-func (h *handling) cryptoTransfer(body *hapi.CryptoTransferTransactionBody) hedera.Status {
-	p := newPlan(h)
+func cryptoTransfer(h *core.Handling, body *hapi.CryptoTransferTransactionBody) hedera.Status {
+	p := NewPlan(h)
 	for _, entry := range body.GetTransfers().GetAccountAmounts() {
 		if status := p.addHbar(entry); status != okay {
 			return status
@@ -114,24 +120,24 @@ func (h *handling) cryptoTransfer(body *hapi.CryptoTransferTransactionBody) hede
 			return status
 		}
 	}
-	return p.do(p.associate, p.assess, p.moveHbar, p.moveTokens)
+	return p.do(p.associate, p.assess, p.MoveHbar, p.MoveTokens)
 }
 
 // do takes the steps of a plan, and records the accounts that came to be.
-func (p *plan) do(steps ...func() hedera.Status) hedera.Status {
+func (p *Plan) do(steps ...func() hedera.Status) hedera.Status {
 	for _, step := range steps {
 		if status := step(); status != okay {
 			return status
 		}
 	}
-	for _, a := range p.h.o.Creations()[p.before:] {
-		p.h.createdByTransfer(a)
+	for _, a := range p.h.State.Creations()[p.before:] {
+		createdByTransfer(p.h, a)
 	}
 	return okay
 }
 
 // addHbar takes in one entry of the list of hbar.
-func (p *plan) addHbar(listed *hapi.AccountAmount) hedera.Status {
+func (p *Plan) addHbar(listed *hapi.AccountAmount) hedera.Status {
 	a, status := p.party(listed, 0)
 	if status != okay {
 		return status
@@ -144,8 +150,8 @@ func (p *plan) addHbar(listed *hapi.AccountAmount) hedera.Status {
 }
 
 // addTokens takes in the transfers of one token.
-func (p *plan) addTokens(list *hapi.TokenTransferList) hedera.Status {
-	t, status := p.h.usable(list.GetToken())
+func (p *Plan) addTokens(list *hapi.TokenTransferList) hedera.Status {
+	t, status := tokens.Usable(p.h, list.GetToken())
 	switch {
 	case status != okay:
 		return status
@@ -176,7 +182,7 @@ func (p *plan) addTokens(list *hapi.TokenTransferList) hedera.Status {
 }
 
 // of returns the part of the plan for a token.
-func (p *plan) of(t *state.Token) *tokenPlan {
+func (p *Plan) of(t *state.Token) *tokenPlan {
 	for _, tp := range p.tokens {
 		if tp.t.ID == t.ID {
 			return tp
@@ -187,9 +193,9 @@ func (p *plan) of(t *state.Token) *tokenPlan {
 	return tp
 }
 
-func (p *plan) addNFT(tp *tokenPlan, listed *hapi.NftTransfer) hedera.Status {
+func (p *Plan) addNFT(tp *tokenPlan, listed *hapi.NftTransfer) hedera.Status {
 	h := p.h
-	from, status := h.party(listed.GetSenderAccountID())
+	from, status := h.Party(listed.GetSenderAccountID())
 	if status != okay {
 		return status
 	}
@@ -197,15 +203,15 @@ func (p *plan) addNFT(tp *tokenPlan, listed *hapi.NftTransfer) hedera.Status {
 	if status != okay {
 		return status
 	}
-	nft := h.o.NFTs.Get(state.NFTKey{Token: tp.t.ID.Num, Serial: listed.GetSerialNumber()})
+	nft := h.State.NFTs.Get(state.NFTKey{Token: tp.t.ID.Num, Serial: listed.GetSerialNumber()})
 	switch {
 	case nft == nil || nft.Deleted:
 		return hapi.ResponseCodeEnum_INVALID_NFT_ID
 	case nft.Owner.Num != from.Num:
 		return hapi.ResponseCodeEnum_SENDER_DOES_NOT_OWN_NFT_SERIAL_NO
-	case listed.GetIsApproval() && !h.mayTransfer(nft):
+	case listed.GetIsApproval() && !mayTransfer(h, nft):
 		return hapi.ResponseCodeEnum_SPENDER_DOES_NOT_HAVE_ALLOWANCE
-	case !listed.GetIsApproval() && !h.signedBy(from):
+	case !listed.GetIsApproval() && !h.SignedBy(from):
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	}
 	tp.nfts = append(tp.nfts, nftMove{nft: nft, to: to, approval: listed.GetIsApproval()})
@@ -213,21 +219,21 @@ func (p *plan) addNFT(tp *tokenPlan, listed *hapi.NftTransfer) hedera.Status {
 }
 
 // mayTransfer tells whether the payer was approved for an NFT.
-func (h *handling) mayTransfer(nft *state.NFT) bool {
-	if nft.Spender == h.sub.Payer {
+func mayTransfer(h *core.Handling, nft *state.NFT) bool {
+	if nft.Spender == h.Sub.Payer {
 		return true
 	}
-	all := h.o.NFTAllowances.Get(state.AllowanceKey{Owner: nft.Owner.Num, Token: nft.Token.Num, Spender: h.sub.Payer.Num})
+	all := h.State.NFTAllowances.Get(state.AllowanceKey{Owner: nft.Owner.Num, Token: nft.Token.Num, Spender: h.Sub.Payer.Num})
 	return all != nil && all.Approved
 }
 
 // party resolves one side of a transfer and checks that it agreed.
-func (p *plan) party(listed *hapi.AccountAmount, token int64) (*state.Party, hedera.Status) {
+func (p *Plan) party(listed *hapi.AccountAmount, token int64) (*state.Party, hedera.Status) {
 	h := p.h
 	if listed.GetAmount() > 0 {
 		return p.receiver(listed.GetAccountID())
 	}
-	a := h.resolve(listed.GetAccountID())
+	a := h.Resolve(listed.GetAccountID())
 	switch {
 	case a != nil && a.Deleted():
 		return nil, hapi.ResponseCodeEnum_ACCOUNT_DELETED
@@ -236,27 +242,27 @@ func (p *plan) party(listed *hapi.AccountAmount, token int64) (*state.Party, hed
 	case listed.GetAmount() == 0:
 		return a, okay
 	case listed.GetIsApproval():
-		return a, h.spend(a.Num, token, -listed.GetAmount())
-	case !h.signedBy(a):
+		return a, spend(h, a.Num, token, -listed.GetAmount())
+	case !h.SignedBy(a):
 		return nil, hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	}
 	return a, okay
 }
 
 // receiver resolves who gets something, and creates it where the id is an unused alias.
-func (p *plan) receiver(id *hapi.AccountID) (*state.Party, hedera.Status) {
-	a := p.h.resolve(id)
+func (p *Plan) receiver(id *hapi.AccountID) (*state.Party, hedera.Status) {
+	a := p.h.Resolve(id)
 	switch {
 	case a == nil || !a.Exists:
-		return p.h.missingParty(a, id.GetAlias())
-	case a.WantsSignature() && !p.airdrop && !p.h.signedBy(a):
+		return missingParty(p.h, a, id.GetAlias())
+	case a.WantsSignature() && !p.airdrop && !p.h.SignedBy(a):
 		return nil, hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	}
 	return a, okay
 }
 
 // missingParty creates the receiver of a credit to an unused alias.
-func (h *handling) missingParty(a *state.Party, alias []byte) (*state.Party, hedera.Status) {
+func missingParty(h *core.Handling, a *state.Party, alias []byte) (*state.Party, hedera.Status) {
 	switch {
 	case a != nil && a.Deleted():
 		return nil, hapi.ResponseCodeEnum_ACCOUNT_DELETED
@@ -266,40 +272,40 @@ func (h *handling) missingParty(a *state.Party, alias []byte) (*state.Party, hed
 		if _, longZero := hedera.FromLongZero(common.Address(alias)); longZero {
 			return nil, hapi.ResponseCodeEnum_INVALID_ALIAS_KEY
 		}
-		h.o.Create(a, true)
+		h.State.Create(a, true)
 		return a, okay
 	}
-	key := aliasKey(alias)
+	key := core.AliasKey(alias)
 	if key == nil {
 		return nil, hapi.ResponseCodeEnum_INVALID_ALIAS_KEY
 	}
-	m := h.hollowMeta(common.Address{})
+	m := h.HollowMeta(common.Address{})
 	m.Alias, m.Key = alias, key
-	return h.enter(m, a), okay
+	return h.Enter(m, a), okay
 }
 
 // spend takes an amount from what an owner lets the payer spend.
-func (h *handling) spend(owner, token, amount int64) hedera.Status {
-	key := state.AllowanceKey{Owner: owner, Token: token, Spender: h.sub.Payer.Num}
-	allowance := h.o.Allowances.Get(key)
+func spend(h *core.Handling, owner, token, amount int64) hedera.Status {
+	key := state.AllowanceKey{Owner: owner, Token: token, Spender: h.Sub.Payer.Num}
+	allowance := h.State.Allowances.Get(key)
 	switch {
 	case allowance == nil:
 		return hapi.ResponseCodeEnum_SPENDER_DOES_NOT_HAVE_ALLOWANCE
 	case allowance.Amount < amount || amount < 0: // the amount of a debit may be the one without a negative
 		return hapi.ResponseCodeEnum_AMOUNT_EXCEEDS_ALLOWANCE
 	case allowance.Amount == amount:
-		h.o.Allowances.Set(key, nil)
+		h.State.Allowances.Set(key, nil)
 		return okay
 	}
 	left := *allowance
 	left.Amount -= amount
-	left.Since = h.r.Consensus
-	h.o.Allowances.Set(key, &left)
+	left.Since = h.Record.Consensus
+	h.State.Allowances.Set(key, &left)
 	return okay
 }
 
 // associate makes the relations that receivers lack.
-func (p *plan) associate() hedera.Status {
+func (p *Plan) associate() hedera.Status {
 	for _, tp := range p.tokens {
 		for _, e := range tp.entries {
 			if status := p.ensureRelation(tp.t, e.a, e.amount > 0); status != okay {
@@ -315,14 +321,14 @@ func (p *plan) associate() hedera.Status {
 	return okay
 }
 
-func (p *plan) ensureRelation(t *state.Token, a *state.Party, receives bool) hedera.Status {
-	if p.h.relation(p.h.numberOf(a), t.ID.Num) != nil {
+func (p *Plan) ensureRelation(t *state.Token, a *state.Party, receives bool) hedera.Status {
+	if tokens.Relation(p.h, tokens.NumberOf(p.h, a), t.ID.Num) != nil {
 		return okay
 	}
 	if !receives {
 		return hapi.ResponseCodeEnum_TOKEN_NOT_ASSOCIATED_TO_ACCOUNT
 	}
-	return p.h.associateByTransfer(t, a)
+	return tokens.AssociateByTransfer(p.h, t, a)
 }
 
 // add changes an account's part of a list.
@@ -336,7 +342,8 @@ func add(list *[]*entry, a *state.Party, amount int64, fee bool) {
 	*list = append(*list, &entry{a: a, amount: amount, fee: fee})
 }
 
-func (p *plan) moveHbar() hedera.Status {
+// MoveHbar moves what is planned of hbar.
+func (p *Plan) MoveHbar() hedera.Status {
 	for _, e := range p.hbar {
 		next := int64(e.a.Tinybar()) + e.amount
 		switch {
@@ -347,20 +354,21 @@ func (p *plan) moveHbar() hedera.Status {
 		case next < 0:
 			return hapi.ResponseCodeEnum_INSUFFICIENT_ACCOUNT_BALANCE
 		}
-		p.h.o.PutTinybar(e.a, hedera.Tinybar(next))
+		p.h.State.PutTinybar(e.a, hedera.Tinybar(next))
 		if e.approval {
-			p.h.approved = append(p.h.approved, e.a.Num)
+			p.h.Approved = append(p.h.Approved, e.a.Num)
 		}
-		if e.amount != 0 && p.h.child {
-			p.h.r.Transfers = append(p.h.r.Transfers, history.Transfer{
-				Account: hedera.Entity(p.h.numberOf(e.a)), Amount: hedera.Tinybar(e.amount), Approval: e.approval,
+		if e.amount != 0 && p.h.Child {
+			p.h.Record.Transfers = append(p.h.Record.Transfers, history.Transfer{
+				Account: hedera.Entity(tokens.NumberOf(p.h, e.a)), Amount: hedera.Tinybar(e.amount), Approval: e.approval,
 			})
 		}
 	}
 	return okay
 }
 
-func (p *plan) moveTokens() hedera.Status {
+// MoveTokens moves what is planned of tokens.
+func (p *Plan) MoveTokens() hedera.Status {
 	for _, tp := range p.tokens {
 		// Debits first: what an account gets in the same transfer does not help it.
 		for _, debits := range []bool{true, false} {
@@ -371,7 +379,7 @@ func (p *plan) moveTokens() hedera.Status {
 				if e.a.Deleted() {
 					return hapi.ResponseCodeEnum_ACCOUNT_DELETED
 				}
-				status := p.h.adjust(tp.t, e.a.Num, e.amount, e.approval)
+				status := tokens.Adjust(p.h, tp.t, e.a.Num, e.amount, e.approval)
 				if status == hapi.ResponseCodeEnum_INSUFFICIENT_TOKEN_BALANCE && e.fee {
 					status = hapi.ResponseCodeEnum_INSUFFICIENT_SENDER_ACCOUNT_BALANCE_FOR_CUSTOM_FEE
 				}
@@ -381,11 +389,58 @@ func (p *plan) moveTokens() hedera.Status {
 			}
 		}
 		for _, move := range tp.nfts {
-			if status := p.h.moveNFT(tp.t, move.nft, move.to.Num, move.approval); status != okay {
+			if status := tokens.MoveNFT(p.h, tp.t, move.nft, move.to.Num, move.approval); status != okay {
 				return status
 			}
 		}
 	}
-	p.h.did().Sorted()
+	p.h.Did().Sorted()
 	return okay
+}
+
+func pureTransfer(body *hapi.CryptoTransferTransactionBody) hedera.Status {
+	list := body.GetTransfers().GetAccountAmounts()
+	if len(list) > core.MaxTransfers {
+		return hapi.ResponseCodeEnum_TRANSFER_LIST_SIZE_LIMIT_EXCEEDED
+	}
+	if !zeroSum(list) {
+		return hapi.ResponseCodeEnum_INVALID_ACCOUNT_AMOUNTS
+	}
+	for i, entry := range list {
+		if entry.GetAccountID().GetAccount() == nil {
+			return hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
+		}
+		if names(list[:i], entry.GetAccountID()) {
+			return hapi.ResponseCodeEnum_ACCOUNT_REPEATED_IN_ACCOUNT_AMOUNTS
+		}
+	}
+	return pureTokenTransfers(body.GetTokenTransfers())
+}
+
+// zeroSum tells whether what is given and what is taken come to nothing.
+func zeroSum(list []*hapi.AccountAmount) bool {
+	var sum big.Int
+	for _, entry := range list {
+		sum.Add(&sum, big.NewInt(entry.GetAmount()))
+	}
+	return sum.Sign() == 0
+}
+
+func names(list []*hapi.AccountAmount, id *hapi.AccountID) bool {
+	return slices.ContainsFunc(list, func(entry *hapi.AccountAmount) bool { return core.SameAccount(entry.GetAccountID(), id) })
+}
+
+// createdByTransfer makes the preceding child of an account creation.
+func createdByTransfer(h *core.Handling, a *state.Party) {
+	h.State.Number(a)
+	if a.Meta == nil {
+		h.HollowChild(a)
+		return
+	}
+	id := hedera.Entity(a.Num)
+	child := &history.Record{Kind: history.KindCryptoCreate, Status: okay, Entity: id, Account: id, Alias: a.Meta.Alias}
+	if _, longZero := hedera.FromLongZero(a.Address); !longZero {
+		child.EVMAddress = a.Address.Bytes()
+	}
+	h.Preceding = append(h.Preceding, child)
 }

@@ -1,4 +1,4 @@
-package ledger
+package topics
 
 import (
 	"crypto/sha512"
@@ -7,11 +7,16 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/hapikey"
 	"lockstep/devnet/ledger/state"
+	"lockstep/devnet/ledger/tokens"
+	"lockstep/devnet/ledger/transfers"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
+
+const okay = hapi.ResponseCodeEnum_SUCCESS
 
 const (
 	maxMessage       = 1024 // bytes
@@ -26,51 +31,51 @@ func topicNum(id *hapi.TopicID) int64 {
 	return id.GetTopicNum()
 }
 
-func (h *handling) topic(id *hapi.TopicID) (*state.Topic, hedera.Status) {
-	t := h.o.Topics.Get(topicNum(id))
+func topic(h *core.Handling, id *hapi.TopicID) (*state.Topic, hedera.Status) {
+	t := h.State.Topics.Get(topicNum(id))
 	if t == nil || t.Deleted {
 		return nil, hapi.ResponseCodeEnum_INVALID_TOPIC_ID
 	}
 	return t, okay
 }
 
-func (h *handling) putTopic(t *state.Topic) hedera.Status {
-	h.o.Topics.Set(t.ID.Num, t)
-	h.r.Entity = t.ID
+func putTopic(h *core.Handling, t *state.Topic) hedera.Status {
+	h.State.Topics.Set(t.ID.Num, t)
+	h.Record.Entity = t.ID
 	return okay
 }
 
-func (h *handling) topicCreate(body *hapi.ConsensusCreateTopicTransactionBody) hedera.Status {
+func topicCreate(h *core.Handling, body *hapi.ConsensusCreateTopicTransactionBody) hedera.Status {
 	t := &state.Topic{
-		ID: hedera.Entity(h.newNum()), Memo: body.GetMemo(), Created: h.r.Consensus, Modified: h.r.Consensus,
-		FeesSince: h.r.Consensus, AutoRenewPeriod: body.GetAutoRenewPeriod().GetSeconds(),
+		ID: hedera.Entity(h.NewNum()), Memo: body.GetMemo(), Created: h.Record.Consensus, Modified: h.Record.Consensus,
+		FeesSince: h.Record.Consensus, AutoRenewPeriod: body.GetAutoRenewPeriod().GetSeconds(),
 	}
 	for _, r := range topicRoles(t, body) {
-		if r.given.GetKey() != nil && !hapikey.Empty(r.given) {
-			if !hapikey.Valid(r.given) {
-				return r.invalid
+		if r.Given.GetKey() != nil && !hapikey.Empty(r.Given) {
+			if !hapikey.Valid(r.Given) {
+				return r.Invalid
 			}
-			*r.kept = r.given
+			*r.Kept = r.Given
 		}
 	}
 	switch {
-	case t.AdminKey != nil && !h.signed(t.AdminKey):
+	case t.AdminKey != nil && !h.Signed(t.AdminKey):
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	case body.GetAutoRenewPeriod() == nil:
 		return hapi.ResponseCodeEnum_INVALID_RENEWAL_PERIOD
 	}
-	if status := firstFault(topicPeriod(body.GetAutoRenewPeriod()), validMemo(t.Memo)); status != okay {
+	if status := core.FirstFault(topicPeriod(body.GetAutoRenewPeriod()), core.ValidMemo(t.Memo)); status != okay {
 		return status
 	}
-	if status := h.topicRenewal(t, body.GetAutoRenewAccount()); status != okay {
+	if status := topicRenewal(h, t, body.GetAutoRenewAccount()); status != okay {
 		return status
 	}
-	t.Expires = h.expiry(t.AutoRenewPeriod)
-	if status := h.topicFees(t, body.GetCustomFees(), body.GetFeeExemptKeyList()); status != okay {
+	t.Expires = h.Expiry(t.AutoRenewPeriod)
+	if status := topicFees(h, t, body.GetCustomFees(), body.GetFeeExemptKeyList()); status != okay {
 		return status
 	}
-	h.did().Topic = t.ID
-	return h.putTopic(t)
+	h.Did().Topic = t.ID
+	return putTopic(h, t)
 }
 
 // topicRoles are the keys that a body gives a topic.
@@ -79,28 +84,28 @@ func topicRoles(t *state.Topic, body interface {
 	GetSubmitKey() *hapi.Key
 	GetFeeScheduleKey() *hapi.Key
 },
-) []role {
-	return []role{
-		{given: body.GetAdminKey(), kept: &t.AdminKey, invalid: hapi.ResponseCodeEnum_BAD_ENCODING},
-		{given: body.GetSubmitKey(), kept: &t.SubmitKey, invalid: hapi.ResponseCodeEnum_BAD_ENCODING},
-		{given: body.GetFeeScheduleKey(), kept: &t.FeeScheduleKey, invalid: hapi.ResponseCodeEnum_INVALID_CUSTOM_FEE_SCHEDULE_KEY},
+) []tokens.Role {
+	return []tokens.Role{
+		{Given: body.GetAdminKey(), Kept: &t.AdminKey, Invalid: hapi.ResponseCodeEnum_BAD_ENCODING},
+		{Given: body.GetSubmitKey(), Kept: &t.SubmitKey, Invalid: hapi.ResponseCodeEnum_BAD_ENCODING},
+		{Given: body.GetFeeScheduleKey(), Kept: &t.FeeScheduleKey, Invalid: hapi.ResponseCodeEnum_INVALID_CUSTOM_FEE_SCHEDULE_KEY},
 	}
 }
 
 // topicPeriod checks for how long a topic is renewed; no time is as wrong as too little of it.
 func topicPeriod(d *hapi.Duration) hedera.Status {
-	if status := validPeriod(d); status != okay {
+	if status := core.ValidPeriod(d); status != okay {
 		return hapi.ResponseCodeEnum_AUTORENEW_DURATION_NOT_IN_RANGE
 	}
 	return okay
 }
 
 // topicRenewal sets the account that renews a topic; only topics with an admin key have one.
-func (h *handling) topicRenewal(t *state.Topic, id *hapi.AccountID) hedera.Status {
+func topicRenewal(h *core.Handling, t *state.Topic, id *hapi.AccountID) hedera.Status {
 	if id == nil || id.GetAccount() == nil {
 		return okay
 	}
-	renew, status := h.renewer(id)
+	renew, status := h.Renewer(id)
 	if status == okay {
 		t.AutoRenewAccount = renew
 	}
@@ -108,8 +113,8 @@ func (h *handling) topicRenewal(t *state.Topic, id *hapi.AccountID) hedera.Statu
 }
 
 // topicFees sets what a message costs whoever submits it.
-func (h *handling) topicFees(t *state.Topic, fees []*hapi.FixedCustomFee, exempt []*hapi.Key) hedera.Status {
-	if len(fees) > maxCustomFees {
+func topicFees(h *core.Handling, t *state.Topic, fees []*hapi.FixedCustomFee, exempt []*hapi.Key) hedera.Status {
+	if len(fees) > tokens.MaxCustomFees {
 		return hapi.ResponseCodeEnum_CUSTOM_FEES_LIST_TOO_LONG
 	}
 	if len(exempt) > maxExemptKeys {
@@ -118,10 +123,10 @@ func (h *handling) topicFees(t *state.Topic, fees []*hapi.FixedCustomFee, exempt
 	if slices.ContainsFunc(exempt, func(key *hapi.Key) bool { return !hapikey.Valid(key) }) {
 		return hapi.ResponseCodeEnum_INVALID_KEY_IN_FEE_EXEMPT_KEY_LIST
 	}
-	t.Fees, t.ExemptKeys, t.FeesSince = nil, exempt, h.r.Consensus
+	t.Fees, t.ExemptKeys, t.FeesSince = nil, exempt, h.Record.Consensus
 	for _, given := range fees {
 		fee := proto.CloneOf(given)
-		collector, status := h.party(fee.GetFeeCollectorAccountId())
+		collector, status := h.Party(fee.GetFeeCollectorAccountId())
 		if status != okay {
 			return hapi.ResponseCodeEnum_INVALID_CUSTOM_FEE_COLLECTOR
 		}
@@ -129,7 +134,7 @@ func (h *handling) topicFees(t *state.Topic, fees []*hapi.FixedCustomFee, exempt
 			return hapi.ResponseCodeEnum_CUSTOM_FEE_NOT_FULLY_SPECIFIED
 		}
 		fee.FeeCollectorAccountId = hedera.Entity(collector.Num).AccountID()
-		if _, status := h.checkFixed(&state.Token{}, fee.GetFixedFee(), collector.Num, false); status != okay {
+		if _, status := tokens.CheckFixed(h, &state.Token{}, fee.GetFixedFee(), collector.Num, false); status != okay {
 			return status
 		}
 		t.Fees = append(t.Fees, fee)
@@ -137,8 +142,8 @@ func (h *handling) topicFees(t *state.Topic, fees []*hapi.FixedCustomFee, exempt
 	return okay
 }
 
-func (h *handling) topicUpdate(body *hapi.ConsensusUpdateTopicTransactionBody) hedera.Status {
-	old, status := h.topic(body.GetTopicID())
+func topicUpdate(h *core.Handling, body *hapi.ConsensusUpdateTopicTransactionBody) hedera.Status {
+	old, status := topic(h, body.GetTopicID())
 	if status != okay {
 		return status
 	}
@@ -150,19 +155,19 @@ func (h *handling) topicUpdate(body *hapi.ConsensusUpdateTopicTransactionBody) h
 	switch {
 	case others && t.AdminKey == nil:
 		return hapi.ResponseCodeEnum_UNAUTHORIZED
-	case others && !h.signed(t.AdminKey):
+	case others && !h.Signed(t.AdminKey):
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	case fees && t.FeeScheduleKey == nil:
 		return hapi.ResponseCodeEnum_FEE_SCHEDULE_KEY_NOT_SET
-	case fees && !h.signed(t.FeeScheduleKey):
+	case fees && !h.Signed(t.FeeScheduleKey):
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	case body.GetFeeScheduleKey() != nil && t.FeeScheduleKey == nil:
 		return hapi.ResponseCodeEnum_FEE_SCHEDULE_KEY_CANNOT_BE_UPDATED
 	}
-	if renew := body.GetAutoRenewAccount(); removesAdmin && !t.AutoRenewAccount.IsZero() && (renew == nil || !isNobody(renew)) {
+	if renew := body.GetAutoRenewAccount(); removesAdmin && !t.AutoRenewAccount.IsZero() && (renew == nil || !core.IsNobody(renew)) {
 		return hapi.ResponseCodeEnum_AUTORENEW_ACCOUNT_NOT_ALLOWED
 	}
-	if status := h.topicKeys(&t, body); status != okay {
+	if status := topicKeys(h, &t, body); status != okay {
 		return status
 	}
 	if memo := body.GetMemo(); memo != nil {
@@ -174,10 +179,10 @@ func (h *handling) topicUpdate(body *hapi.ConsensusUpdateTopicTransactionBody) h
 		}
 		t.AutoRenewPeriod = period.GetSeconds()
 	}
-	if status := h.extend(&t.Expires, body.GetExpirationTime()); status != okay {
+	if status := h.Extend(&t.Expires, body.GetExpirationTime()); status != okay {
 		return status
 	}
-	if status := h.topicRenewal(&t, body.GetAutoRenewAccount()); status != okay {
+	if status := topicRenewal(h, &t, body.GetAutoRenewAccount()); status != okay {
 		return status
 	}
 	exempt := t.ExemptKeys
@@ -189,79 +194,79 @@ func (h *handling) topicUpdate(body *hapi.ConsensusUpdateTopicTransactionBody) h
 		if fees {
 			given = body.GetCustomFees().GetFees()
 		}
-		if status := h.topicFees(&t, given, exempt); status != okay {
+		if status := topicFees(h, &t, given, exempt); status != okay {
 			return status
 		}
 	}
-	t.Modified = h.r.Consensus
-	if status := validMemo(t.Memo); status != okay {
+	t.Modified = h.Record.Consensus
+	if status := core.ValidMemo(t.Memo); status != okay {
 		return status
 	}
-	return h.putTopic(&t)
+	return putTopic(h, &t)
 }
 
 // topicKeys replaces keys; an empty list removes one.
-func (h *handling) topicKeys(t *state.Topic, body *hapi.ConsensusUpdateTopicTransactionBody) hedera.Status {
+func topicKeys(h *core.Handling, t *state.Topic, body *hapi.ConsensusUpdateTopicTransactionBody) hedera.Status {
 	for i, r := range topicRoles(t, body) {
 		switch {
-		case r.given == nil:
-		case r.given.GetKey() == nil, hapikey.Empty(r.given):
-			*r.kept = nil
-		case !hapikey.Valid(r.given):
-			return r.invalid
-		case i == 0 && !h.signed(r.given):
+		case r.Given == nil:
+		case r.Given.GetKey() == nil, hapikey.Empty(r.Given):
+			*r.Kept = nil
+		case !hapikey.Valid(r.Given):
+			return r.Invalid
+		case i == 0 && !h.Signed(r.Given):
 			return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 		default:
-			*r.kept = r.given
+			*r.Kept = r.Given
 		}
 	}
 	return okay
 }
 
-func (h *handling) topicDelete(body *hapi.ConsensusDeleteTopicTransactionBody) hedera.Status {
-	old, status := h.topic(body.GetTopicID())
+func topicDelete(h *core.Handling, body *hapi.ConsensusDeleteTopicTransactionBody) hedera.Status {
+	old, status := topic(h, body.GetTopicID())
 	switch {
 	case status != okay:
 		return status
 	case old.AdminKey == nil:
 		return hapi.ResponseCodeEnum_UNAUTHORIZED
-	case !h.signed(old.AdminKey):
+	case !h.Signed(old.AdminKey):
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	}
 	t := *old
-	t.Deleted, t.Modified = true, h.r.Consensus
-	return h.putTopic(&t)
+	t.Deleted, t.Modified = true, h.Record.Consensus
+	return putTopic(h, &t)
 }
 
 // topicSubmit adds a message, or a chunk of one.
-func (h *handling) topicSubmit(body *hapi.ConsensusSubmitMessageTransactionBody) hedera.Status {
+func topicSubmit(h *core.Handling, body *hapi.ConsensusSubmitMessageTransactionBody) hedera.Status {
 	if len(body.GetMessage()) > maxMessage {
 		return hapi.ResponseCodeEnum_MESSAGE_SIZE_TOO_LARGE
 	}
-	old, status := h.topic(body.GetTopicID())
+	old, status := topic(h, body.GetTopicID())
 	switch {
 	case status != okay:
 		return status
-	case old.SubmitKey != nil && !h.signed(old.SubmitKey):
+	case old.SubmitKey != nil && !h.Signed(old.SubmitKey):
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	}
-	if status := h.checkChunk(body.GetChunkInfo()); status != okay {
+	if status := checkChunk(h, body.GetChunkInfo()); status != okay {
 		return status
 	}
-	if status := h.chargeTopic(old); status != okay {
+	if status := chargeTopic(h, old); status != okay {
 		return status
 	}
 	t := *old
 	t.Sequence++
-	t.RunningHash = h.runningHash(&t, body.GetMessage())
-	h.did().Message = &state.TopicMessage{
+	t.RunningHash = runningHash(h, &t, body.GetMessage())
+	h.Did().Message = &state.TopicMessage{
 		Topic: t.ID, Contents: body.GetMessage(), Sequence: t.Sequence, RunningHash: t.RunningHash, Chunk: body.GetChunkInfo(),
 	}
-	return h.putTopic(&t)
+	return putTopic(h, &t)
 }
 
 // checkChunk holds a chunk against the transaction that began its message.
-func (h *handling) checkChunk(chunk *hapi.ConsensusMessageChunkInfo) hedera.Status {
+func checkChunk(h *core.Handling, chunk *hapi.ConsensusMessageChunkInfo) hedera.Status {
 	if chunk == nil {
 		return okay
 	}
@@ -270,66 +275,66 @@ func (h *handling) checkChunk(chunk *hapi.ConsensusMessageChunkInfo) hedera.Stat
 	switch {
 	case chunk.GetNumber() < 1 || chunk.GetNumber() > chunk.GetTotal():
 		return hapi.ResponseCodeEnum_INVALID_CHUNK_NUMBER
-	case first.GetAccountID().GetAccountNum() != h.sub.ID.Payer.Num,
-		chunk.GetNumber() == 1 && start != h.sub.ID.ValidStart:
+	case first.GetAccountID().GetAccountNum() != h.Sub.ID.Payer.Num,
+		chunk.GetNumber() == 1 && start != h.Sub.ID.ValidStart:
 		return hapi.ResponseCodeEnum_INVALID_CHUNK_TRANSACTION_ID
 	}
 	return okay
 }
 
 // chargeTopic takes the custom fees of a message from its payer, up to what the payer allows.
-func (h *handling) chargeTopic(t *state.Topic) hedera.Status {
-	payer := h.account(h.sub.Payer)
+func chargeTopic(h *core.Handling, t *state.Topic) hedera.Status {
+	payer := h.Account(h.Sub.Payer)
 	for _, key := range t.ExemptKeys {
-		if h.signed(key) {
+		if h.Signed(key) {
 			return okay
 		}
 	}
 	var due []*hapi.FixedCustomFee
 	for _, fee := range t.Fees {
-		in := h.o.Tokens.Get(tokenNum(fee.GetFixedFee().GetDenominatingTokenId()))
+		in := h.State.Tokens.Get(tokens.TokenNum(fee.GetFixedFee().GetDenominatingTokenId()))
 		if fee.GetFeeCollectorAccountId().GetAccountNum() != payer.Num && (in == nil || in.Treasury.Num != payer.Num) {
 			due = append(due, fee)
 		}
 	}
-	if status := h.allowsFees(due); status != okay {
+	if status := allowsFees(h, due); status != okay {
 		return status
 	}
-	p := newPlan(h)
+	p := transfers.NewPlan(h)
 	for _, fee := range due {
-		collector := h.o.EntityAccount(fee.GetFeeCollectorAccountId().GetAccountNum())
-		if status := p.charge(&state.Token{}, payer, fee.GetFixedFee(), collector, 1); status != okay {
+		collector := h.State.EntityAccount(fee.GetFeeCollectorAccountId().GetAccountNum())
+		if status := p.Charge(&state.Token{}, payer, fee.GetFixedFee(), collector, 1); status != okay {
 			return status
 		}
 	}
-	if status := p.moveHbar(); status != okay {
+	if status := p.MoveHbar(); status != okay {
 		return status
 	}
-	return p.moveTokens()
+	return p.MoveTokens()
 }
 
 // allowsFees checks fees against the limits of the payer, where there are any: each is for the sum in one token, or
 // in hbar.
-func (h *handling) allowsFees(due []*hapi.FixedCustomFee) hedera.Status {
-	limits := h.sub.Body.GetMaxCustomFees()
+func allowsFees(h *core.Handling, due []*hapi.FixedCustomFee) hedera.Status {
+	limits := h.Sub.Body.GetMaxCustomFees()
 	if len(limits) == 0 {
 		return okay
 	}
 	var own []*hapi.FixedFee
 	for _, limit := range limits {
-		if limit.GetAccountId().GetAccountNum() == h.sub.Payer.Num {
+		if limit.GetAccountId().GetAccountNum() == h.Sub.Payer.Num {
 			own = append(own, limit.GetFees()...)
 		}
 	}
 	for _, one := range due {
 		fee := one.GetFixedFee()
-		i := slices.IndexFunc(own, func(most *hapi.FixedFee) bool { return sameDenomination(most, fee) })
+		i := slices.IndexFunc(own, func(most *hapi.FixedFee) bool { return core.SameDenomination(most, fee) })
 		if i < 0 {
 			return hapi.ResponseCodeEnum_NO_VALID_MAX_CUSTOM_FEE
 		}
 		left := own[i].GetAmount()
 		for _, other := range due {
-			if sameDenomination(other.GetFixedFee(), fee) {
+			if core.SameDenomination(other.GetFixedFee(), fee) {
 				if left -= other.GetFixedFee().GetAmount(); left < 0 {
 					return hapi.ResponseCodeEnum_MAX_CUSTOM_FEE_LIMIT_EXCEEDED
 				}
@@ -341,18 +346,18 @@ func (h *handling) allowsFees(due []*hapi.FixedCustomFee) hedera.Status {
 
 // runningHash chains a message to those before it. The network hashes what Java's object
 // streams make of the parts, which begins each array with its class.
-func (h *handling) runningHash(t *state.Topic, message []byte) state.Hash48 {
+func runningHash(h *core.Handling, t *state.Topic, message []byte) state.Hash48 {
 	stream := []byte{0xac, 0xed, 0, 5}
 	stream = append(stream, 0x75, 0x72, 0, 2, '[', 'B', 0xac, 0xf3, 0x17, 0xf8, 0x06, 0x08, 0x54, 0xe0, 2, 0, 0, 0x78, 0x70)
 	stream = binary.BigEndian.AppendUint32(stream, uint32(len(t.RunningHash)))
 	stream = append(stream, t.RunningHash[:]...)
-	payer := h.sub.Payer
-	longs := []int64{topicHashVersion, payer.Shard, payer.Realm, payer.Num, t.ID.Shard, t.ID.Realm, t.ID.Num, h.r.Consensus.Seconds}
+	payer := h.Sub.Payer
+	longs := []int64{topicHashVersion, payer.Shard, payer.Realm, payer.Num, t.ID.Shard, t.ID.Realm, t.ID.Num, h.Record.Consensus.Seconds}
 	stream = append(stream, 0x77, byte(8*len(longs)+4+8))
 	for _, n := range longs {
 		stream = binary.BigEndian.AppendUint64(stream, uint64(n))
 	}
-	stream = binary.BigEndian.AppendUint32(stream, uint32(h.r.Consensus.Nanos))
+	stream = binary.BigEndian.AppendUint32(stream, uint32(h.Record.Consensus.Nanos))
 	stream = binary.BigEndian.AppendUint64(stream, uint64(t.Sequence))
 	digest := sha512.Sum384(message)
 	stream = append(stream, 0x75, 0x71, 0, 0x7e, 0, 0)
@@ -360,17 +365,36 @@ func (h *handling) runningHash(t *state.Topic, message []byte) state.Hash48 {
 	return sha512.Sum384(append(stream, digest[:]...))
 }
 
-// utilPrng draws a number, or 48 bytes where there is no range for it.
-func (h *handling) utilPrng(body *hapi.UtilPrngTransactionBody) hedera.Status {
-	if body.GetRange() < 0 {
-		return hapi.ResponseCodeEnum_INVALID_PRNG_RANGE
+// Services are the transactions that are handled here.
+func Services() core.Services {
+	return core.Services{
+		"consensusCreateTopic":   core.ServiceOf(topicCreate, pureTopicCreate),
+		"consensusUpdateTopic":   core.ServiceOf(topicUpdate, pureTopicUpdate),
+		"consensusDeleteTopic":   core.ServiceOf(topicDelete, nil),
+		"consensusSubmitMessage": core.ServiceOf(topicSubmit, pureMessage),
 	}
-	seed := h.r.Seed
-	if body.GetRange() == 0 {
-		h.r.PRNG = seed[:]
-		return okay
+}
+
+func pureMessage(body *hapi.ConsensusSubmitMessageTransactionBody) hedera.Status {
+	if len(body.GetMessage()) == 0 {
+		return hapi.ResponseCodeEnum_INVALID_TOPIC_MESSAGE
 	}
-	n := int32(uint64(binary.BigEndian.Uint32(seed[:4])) * uint64(body.GetRange()) >> 32)
-	h.did().Number = &n
+	return okay
+}
+
+func pureTopicCreate(body *hapi.ConsensusCreateTopicTransactionBody) hedera.Status {
+	return distinctKeys(body.GetFeeExemptKeyList())
+}
+
+func pureTopicUpdate(body *hapi.ConsensusUpdateTopicTransactionBody) hedera.Status {
+	return distinctKeys(body.GetFeeExemptKeyList().GetKeys())
+}
+
+func distinctKeys(keys []*hapi.Key) hedera.Status {
+	for i, key := range keys {
+		if hapikey.Contains(keys[:i], key) {
+			return hapi.ResponseCodeEnum_FEE_EXEMPT_KEY_LIST_CONTAINS_DUPLICATED_KEYS
+		}
+	}
 	return okay
 }

@@ -1,15 +1,17 @@
-package ledger
+package transfers
 
 import (
 	"slices"
 
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
+	"lockstep/devnet/ledger/tokens"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
 
-const maxAirdrops = 10 // that one transaction claims or cancels
+const MaxAirdrops = 10 // that one transaction claims or cancels
 
 func pureAirdrop(body *hapi.TokenAirdropTransactionBody) hedera.Status {
 	lists := body.GetTokenTransfers()
@@ -37,7 +39,7 @@ func pureAirdropOf(list *hapi.TokenTransferList) hedera.Status {
 		}
 		for _, other := range entries[:i] {
 			switch {
-			case !sameAccount(entry.GetAccountID(), other.GetAccountID()):
+			case !core.SameAccount(entry.GetAccountID(), other.GetAccountID()):
 			case (entry.GetAmount() < 0) != (other.GetAmount() < 0):
 				return hapi.ResponseCodeEnum_INVALID_TRANSACTION_BODY
 			default:
@@ -53,9 +55,9 @@ func pureAirdropOf(list *hapi.TokenTransferList) hedera.Status {
 		switch {
 		case move.GetIsApproval():
 			return hapi.ResponseCodeEnum_NOT_SUPPORTED
-		case sameAccount(move.GetSenderAccountID(), move.GetReceiverAccountID()):
+		case core.SameAccount(move.GetSenderAccountID(), move.GetReceiverAccountID()):
 			return hapi.ResponseCodeEnum_INVALID_TRANSACTION_BODY
-		case !sameAccount(move.GetSenderAccountID(), moves[0].GetSenderAccountID()):
+		case !core.SameAccount(move.GetSenderAccountID(), moves[0].GetSenderAccountID()):
 			return hapi.ResponseCodeEnum_AIRDROP_CONTAINS_MULTIPLE_SENDERS_FOR_A_TOKEN
 		case slices.ContainsFunc(moves[:i], func(m *hapi.NftTransfer) bool { return m.GetSerialNumber() == move.GetSerialNumber() }):
 			return hapi.ResponseCodeEnum_INVALID_ACCOUNT_AMOUNTS
@@ -64,24 +66,20 @@ func pureAirdropOf(list *hapi.TokenTransferList) hedera.Status {
 	return okay
 }
 
-func sameAccount(a, b *hapi.AccountID) bool {
-	return a.GetAccountNum() == b.GetAccountNum() && string(a.GetAlias()) == string(b.GetAlias())
-}
-
 // tokenAirdrop gives tokens to accounts that need not know them: what a receiver cannot take
 // yet becomes a pending airdrop. The sender pays all custom fees, and pays them now.
-func (h *handling) tokenAirdrop(body *hapi.TokenAirdropTransactionBody) hedera.Status {
+func tokenAirdrop(h *core.Handling, body *hapi.TokenAirdropTransactionBody) hedera.Status {
 	amounts, nfts, _ := pureTokenLists(body.GetTokenTransfers())
 	switch {
-	case amounts > maxTransfers:
+	case amounts > core.MaxTransfers:
 		return hapi.ResponseCodeEnum_TOKEN_TRANSFER_LIST_SIZE_LIMIT_EXCEEDED
-	case nfts > maxTransfers:
+	case nfts > core.MaxTransfers:
 		return hapi.ResponseCodeEnum_BATCH_SIZE_LIMIT_EXCEEDED
 	}
-	p := newPlan(h)
+	p := NewPlan(h)
 	p.airdrop = true
 	for _, list := range body.GetTokenTransfers() {
-		if status := h.airdropSender(list); status != okay {
+		if status := airdropSender(h, list); status != okay {
 			return status
 		}
 		if status := p.addTokens(list); status != okay {
@@ -102,24 +100,24 @@ func (h *handling) tokenAirdrop(body *hapi.TokenAirdropTransactionBody) hedera.S
 			return status
 		}
 	}
-	return p.do(p.moveHbar, p.moveTokens)
+	return p.do(p.MoveHbar, p.MoveTokens)
 }
 
 // airdropSender checks that a sender could send what it gives, wherever it goes.
-func (h *handling) airdropSender(list *hapi.TokenTransferList) hedera.Status {
-	t, status := h.usable(list.GetToken())
+func airdropSender(h *core.Handling, list *hapi.TokenTransferList) hedera.Status {
+	t, status := tokens.Usable(h, list.GetToken())
 	if status != okay {
 		return status
 	}
 	check := func(id *hapi.AccountID, amount int64) hedera.Status {
-		a, status := h.party(id)
+		a, status := h.Party(id)
 		if status != okay {
 			return status
 		}
-		if status := h.mayHold(t, a.Num); status != okay {
+		if status := tokens.MayHold(h, t, a.Num); status != okay {
 			return status
 		}
-		if h.relation(a.Num, t.ID.Num).Balance < amount {
+		if tokens.Relation(h, a.Num, t.ID.Num).Balance < amount {
 			return hapi.ResponseCodeEnum_INSUFFICIENT_TOKEN_BALANCE
 		}
 		return okay
@@ -140,7 +138,7 @@ func (h *handling) airdropSender(list *hapi.TokenTransferList) hedera.Status {
 }
 
 // airdropTo checks who is to get a token.
-func (p *plan) airdropTo(tp *tokenPlan) hedera.Status {
+func (p *Plan) airdropTo(tp *tokenPlan) hedera.Status {
 	check := func(a *state.Party) hedera.Status {
 		switch m := a.CurrentMeta(); {
 		case a.Num > 0 && a.Num <= state.LastSystemNumber:
@@ -187,7 +185,7 @@ func signable(key *hapi.Key) bool {
 
 // postpone takes out of a plan what receivers cannot take now, and makes pending airdrops of
 // it. For the rest it makes the relations that receivers lack.
-func (p *plan) postpone(tp *tokenPlan) hedera.Status {
+func (p *Plan) postpone(tp *tokenPlan) hedera.Status {
 	h := p.h
 	var sender *entry
 	for _, e := range tp.entries {
@@ -197,32 +195,32 @@ func (p *plan) postpone(tp *tokenPlan) hedera.Status {
 	}
 	kept := tp.entries[:0:0]
 	for _, e := range tp.entries {
-		if e.amount <= 0 || !h.mustClaim(tp.t, e.a) {
+		if e.amount <= 0 || !mustClaim(h, tp.t, e.a) {
 			kept = append(kept, e)
 			continue
 		}
 		pending := &state.Airdrop{Sender: hedera.Entity(sender.a.Num), Receiver: hedera.Entity(e.a.Num), Token: tp.t.ID, Amount: e.amount}
-		if old := h.o.Airdrops.Get(pending.Key()); old != nil {
+		if old := h.State.Airdrops.Get(pending.Key()); old != nil {
 			pending.Amount += old.Amount
 			if pending.Amount < 0 {
 				return hapi.ResponseCodeEnum_INVALID_ACCOUNT_AMOUNTS
 			}
 		}
-		h.putAirdrop(pending)
+		putAirdrop(h, pending)
 		sender.amount += e.amount
 	}
 	tp.entries = kept
 	moves := tp.nfts[:0:0]
 	for _, move := range tp.nfts {
-		if !h.mustClaim(tp.t, move.to) {
+		if !mustClaim(h, tp.t, move.to) {
 			moves = append(moves, move)
 			continue
 		}
 		pending := &state.Airdrop{Sender: move.nft.Owner, Receiver: hedera.Entity(move.to.Num), Token: tp.t.ID, Serial: move.nft.Serial}
-		if h.o.Airdrops.Get(pending.Key()) != nil {
+		if h.State.Airdrops.Get(pending.Key()) != nil {
 			return hapi.ResponseCodeEnum_PENDING_NFT_AIRDROP_ALREADY_EXISTS
 		}
-		h.putAirdrop(pending)
+		putAirdrop(h, pending)
 	}
 	tp.nfts = moves
 	for _, e := range tp.entries {
@@ -238,24 +236,24 @@ func (p *plan) postpone(tp *tokenPlan) hedera.Status {
 	return okay
 }
 
-func (h *handling) putAirdrop(a *state.Airdrop) {
-	a.Since = h.r.Consensus
-	h.o.SetAirdrop(a.Key(), a)
-	did := h.did()
+func putAirdrop(h *core.Handling, a *state.Airdrop) {
+	a.Since = h.Record.Consensus
+	h.State.SetAirdrop(a.Key(), a)
+	did := h.Did()
 	did.Airdrops = append(did.Airdrops, *a)
 }
 
 // mustClaim tells whether a receiver gets a token only by claiming it: it wants to sign and
 // has not, or it has no relation with the token and no slot for one.
-func (h *handling) mustClaim(t *state.Token, a *state.Party) bool {
+func mustClaim(h *core.Handling, t *state.Token, a *state.Party) bool {
 	m := a.CurrentMeta()
 	switch {
-	case a.WantsSignature() && !h.signedBy(a):
+	case a.WantsSignature() && !h.SignedBy(a):
 		return true
-	case a.Num == 0 || m == nil, h.relation(a.Num, t.ID.Num) != nil, m.MaxAutoAssociations < 0:
+	case a.Num == 0 || m == nil, tokens.Relation(h, a.Num, t.ID.Num) != nil, m.MaxAutoAssociations < 0:
 		return false
 	default:
-		return h.automatic(a) >= m.MaxAutoAssociations
+		return tokens.Automatic(h, a) >= m.MaxAutoAssociations
 	}
 }
 
@@ -281,7 +279,7 @@ func pureAirdropIDs[B pending](body B) hedera.Status {
 }
 
 func sameAirdrop(a, b *hapi.PendingAirdropId) bool {
-	return sameAccount(a.GetSenderId(), b.GetSenderId()) && sameAccount(a.GetReceiverId(), b.GetReceiverId()) &&
+	return core.SameAccount(a.GetSenderId(), b.GetSenderId()) && core.SameAccount(a.GetReceiverId(), b.GetReceiverId()) &&
 		a.GetFungibleTokenType().GetTokenNum() == b.GetFungibleTokenType().GetTokenNum() &&
 		a.GetNonFungibleToken().GetToken_ID().GetTokenNum() == b.GetNonFungibleToken().GetToken_ID().GetTokenNum() &&
 		a.GetNonFungibleToken().GetSerialNumber() == b.GetNonFungibleToken().GetSerialNumber()
@@ -289,93 +287,104 @@ func sameAirdrop(a, b *hapi.PendingAirdropId) bool {
 
 // tokenClaim gives receivers what was meant for them. A claim makes the relation that is
 // lacking, whatever slots the receiver has left.
-func (h *handling) tokenClaim(body *hapi.TokenClaimAirdropTransactionBody) hedera.Status {
-	claimed, status := h.endAirdrops(body, func(_, receiver *state.Party) *state.Party { return receiver })
+func tokenClaim(h *core.Handling, body *hapi.TokenClaimAirdropTransactionBody) hedera.Status {
+	claimed, status := endAirdrops(h, body, func(_, receiver *state.Party) *state.Party { return receiver })
 	if status != okay {
 		return status
 	}
 	for _, a := range claimed {
-		t, status := h.usable(a.Token.TokenID())
+		t, status := tokens.Usable(h, a.Token.TokenID())
 		switch {
 		case status != okay:
 			return status
 		case slices.ContainsFunc(t.Fees, func(fee *hapi.CustomFee) bool { return fee.GetRoyaltyFee().GetFallbackFee() != nil }):
 			return hapi.ResponseCodeEnum_TOKEN_AIRDROP_WITH_FALLBACK_ROYALTY
-		case h.o.EntityAccount(a.Sender.Num).Deleted() || h.o.EntityAccount(a.Receiver.Num).Deleted():
+		case h.State.EntityAccount(a.Sender.Num).Deleted() || h.State.EntityAccount(a.Receiver.Num).Deleted():
 			return hapi.ResponseCodeEnum_ACCOUNT_DELETED
 		}
-		if h.relation(a.Receiver.Num, t.ID.Num) == nil {
-			h.associate(t, a.Receiver.Num, false)
-			did := h.did()
+		if tokens.Relation(h, a.Receiver.Num, t.ID.Num) == nil {
+			tokens.Associate(h, t, a.Receiver.Num, false)
+			did := h.Did()
 			did.Associations = append(did.Associations, history.Association{Token: t.ID, Account: a.Receiver})
 		}
-		if status := h.hand(t, a); status != okay {
+		if status := hand(h, t, a); status != okay {
 			return status
 		}
 	}
-	h.did().Sorted()
+	h.Did().Sorted()
 	return okay
 }
 
 // hand moves what was pending from the sender to the receiver.
-func (h *handling) hand(t *state.Token, a *state.Airdrop) hedera.Status {
+func hand(h *core.Handling, t *state.Token, a *state.Airdrop) hedera.Status {
 	if !t.NonFungible {
-		if status := h.adjust(t, a.Sender.Num, -a.Amount, false); status != okay {
+		if status := tokens.Adjust(h, t, a.Sender.Num, -a.Amount, false); status != okay {
 			return status
 		}
-		return h.adjust(t, a.Receiver.Num, a.Amount, false)
+		return tokens.Adjust(h, t, a.Receiver.Num, a.Amount, false)
 	}
-	nft := h.o.NFTs.Get(state.NFTKey{Token: t.ID.Num, Serial: a.Serial})
+	nft := h.State.NFTs.Get(state.NFTKey{Token: t.ID.Num, Serial: a.Serial})
 	switch {
 	case nft == nil || nft.Deleted:
 		return hapi.ResponseCodeEnum_INVALID_NFT_ID
 	case nft.Owner != a.Sender:
 		return hapi.ResponseCodeEnum_SENDER_DOES_NOT_OWN_NFT_SERIAL_NO
 	}
-	return h.moveNFT(t, nft, a.Receiver.Num, false)
+	return tokens.MoveNFT(h, t, nft, a.Receiver.Num, false)
 }
 
 // tokenCancel takes back what was not claimed.
-func (h *handling) tokenCancel(body *hapi.TokenCancelAirdropTransactionBody) hedera.Status {
-	_, status := h.endAirdrops(body, func(sender, _ *state.Party) *state.Party { return sender })
+func tokenCancel(h *core.Handling, body *hapi.TokenCancelAirdropTransactionBody) hedera.Status {
+	_, status := endAirdrops(h, body, func(sender, _ *state.Party) *state.Party { return sender })
 	return status
 }
 
 // endAirdrops finds pending airdrops, sees that those who may end them agree, and ends them.
-func (h *handling) endAirdrops(body pending, who func(sender, receiver *state.Party) *state.Party) ([]*state.Airdrop, hedera.Status) {
+func endAirdrops(h *core.Handling, body pending, who func(sender, receiver *state.Party) *state.Party) ([]*state.Airdrop, hedera.Status) {
 	list := body.GetPendingAirdrops()
-	if len(list) > maxAirdrops {
+	if len(list) > MaxAirdrops {
 		return nil, hapi.ResponseCodeEnum_PENDING_AIRDROP_ID_LIST_TOO_LONG
 	}
 	ended := make([]*state.Airdrop, 0, len(list))
 	for _, id := range list {
-		sender, receiver := h.resolve(id.GetSenderId()), h.resolve(id.GetReceiverId())
+		sender, receiver := h.Resolve(id.GetSenderId()), h.Resolve(id.GetReceiverId())
 		switch agrees := who(sender, receiver); {
 		case agrees == nil || !agrees.Exists && !agrees.Deleted():
 			return nil, hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
-		case !h.signedBy(agrees):
+		case !h.SignedBy(agrees):
 			return nil, hapi.ResponseCodeEnum_INVALID_SIGNATURE
 		case sender == nil || receiver == nil:
 			return nil, hapi.ResponseCodeEnum_INVALID_PENDING_AIRDROP_ID
 		}
-		key := state.AirdropKey{Sender: sender.Num, Receiver: receiver.Num, Token: tokenNum(id.GetFungibleTokenType()), Serial: 0}
+		key := state.AirdropKey{Sender: sender.Num, Receiver: receiver.Num, Token: tokens.TokenNum(id.GetFungibleTokenType()), Serial: 0}
 		if nft := id.GetNonFungibleToken(); nft != nil {
-			key.Token, key.Serial = tokenNum(nft.GetToken_ID()), nft.GetSerialNumber()
+			key.Token, key.Serial = tokens.TokenNum(nft.GetToken_ID()), nft.GetSerialNumber()
 		}
-		a := h.o.Airdrops.Get(key)
+		a := h.State.Airdrops.Get(key)
 		if a == nil {
 			return nil, hapi.ResponseCodeEnum_INVALID_PENDING_AIRDROP_ID
 		}
-		h.o.SetAirdrop(key, nil)
+		h.State.SetAirdrop(key, nil)
 		ended = append(ended, a)
 	}
 	return ended, okay
 }
 
-// sendsAirdrops tells whether an account has pending airdrops that it could cancel.
-func (h *handling) sendsAirdrops(num int64) bool {
-	for range h.o.Airdrops.Rows(state.AirdropKey{Sender: num}, state.AirdropKey{Sender: num, Receiver: state.Last, Token: state.Last, Serial: state.Last}) {
+// SendsAirdrops tells whether an account has pending airdrops that it could cancel.
+func SendsAirdrops(h *core.Handling, num int64) bool {
+	for range h.State.Airdrops.Rows(state.AirdropKey{Sender: num}, state.AirdropKey{Sender: num, Receiver: state.Last, Token: state.Last, Serial: state.Last}) {
 		return true
 	}
 	return false
+}
+
+// Services are the transactions that are handled here.
+func Services() core.Services {
+	return core.Services{
+		"cryptoTransfer":     core.ServiceOf(cryptoTransfer, pureTransfer),
+		"tokenAirdrop":       core.ServiceOf(tokenAirdrop, pureAirdrop),
+		"tokenClaimAirdrop":  core.ServiceOf(tokenClaim, pureAirdropIDs[*hapi.TokenClaimAirdropTransactionBody]),
+		"tokenCancelAirdrop": core.ServiceOf(tokenCancel, pureAirdropIDs[*hapi.TokenCancelAirdropTransactionBody]),
+		"tokenReject":        core.ServiceOf(tokenReject, pureReject),
+	}
 }

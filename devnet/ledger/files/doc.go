@@ -1,0 +1,2 @@
+// Package files handles files.
+package files

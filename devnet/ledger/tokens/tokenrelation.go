@@ -1,0 +1,299 @@
+package tokens
+
+import (
+	"math"
+	"slices"
+
+	"lockstep/devnet/ledger/core"
+	"lockstep/devnet/ledger/history"
+	"lockstep/devnet/ledger/state"
+	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
+)
+
+// Relation is an account's relation with a token, nil for none.
+func Relation(h *core.Handling, account, token int64) *state.Relation {
+	return h.State.Relations.Get(state.RelationKey{Account: account, Token: token})
+}
+
+// Associate makes the relation of an account with a token.
+func Associate(h *core.Handling, t *state.Token, account int64, automatic bool) {
+	isTreasury := account == t.Treasury.Num
+	h.State.SetRelation(account, t.ID.Num, &state.Relation{
+		Account: hedera.Entity(account), Token: t.ID, Automatic: automatic, Created: h.Record.Consensus,
+		Frozen: t.FreezeDefault && !isTreasury, KYC: t.Keys.KYC == nil || isTreasury,
+	})
+}
+
+// AssociateByTransfer makes the relation if the account has a slot for it left.
+func AssociateByTransfer(h *core.Handling, t *state.Token, a *state.Party) hedera.Status {
+	limit := int32(-1)
+	if m := a.CurrentMeta(); m != nil {
+		limit = m.MaxAutoAssociations
+	}
+	switch {
+	case limit == 0:
+		return hapi.ResponseCodeEnum_TOKEN_NOT_ASSOCIATED_TO_ACCOUNT
+	case limit > 0 && Automatic(h, a) >= limit:
+		return hapi.ResponseCodeEnum_NO_REMAINING_AUTOMATIC_ASSOCIATIONS
+	}
+	Associate(h, t, NumberOf(h, a), true)
+	did := h.Did()
+	did.Associations = append(did.Associations, history.Association{Token: t.ID, Account: hedera.Entity(a.Num)})
+	return okay
+}
+
+// Automatic counts the associations of an account that transfers made.
+func Automatic(h *core.Handling, a *state.Party) (n int32) {
+	for _, r := range h.State.Relations.Rows(state.RelationKey{Account: a.Num, Token: 0}, state.RelationKey{Account: a.Num, Token: state.Last}) {
+		if r.Automatic {
+			n++
+		}
+	}
+	return n
+}
+
+// NumberOf gives an account that the transaction creates its number.
+func NumberOf(h *core.Handling, a *state.Party) int64 {
+	return h.State.Number(a)
+}
+
+// MayHold checks that an account may have its balance of a token changed.
+func MayHold(h *core.Handling, t *state.Token, account int64) hedera.Status {
+	r := Relation(h, account, t.ID.Num)
+	switch {
+	case r == nil:
+		return hapi.ResponseCodeEnum_TOKEN_NOT_ASSOCIATED_TO_ACCOUNT
+	case r.Frozen && t.Keys.Freeze != nil:
+		return hapi.ResponseCodeEnum_ACCOUNT_FROZEN_FOR_TOKEN
+	case !r.KYC && t.Keys.KYC != nil:
+		return hapi.ResponseCodeEnum_ACCOUNT_KYC_NOT_GRANTED_FOR_TOKEN
+	}
+	return okay
+}
+
+// Adjust changes the balance of a fungible token.
+func Adjust(h *core.Handling, t *state.Token, account, amount int64, approval bool) hedera.Status {
+	if status := MayHold(h, t, account); status != okay {
+		return status
+	}
+	r := *Relation(h, account, t.ID.Num)
+	switch {
+	case amount < 0 && r.Balance < -amount:
+		return hapi.ResponseCodeEnum_INSUFFICIENT_TOKEN_BALANCE
+	case amount > 0 && r.Balance > math.MaxInt64-amount:
+		return hapi.ResponseCodeEnum_INVALID_ACCOUNT_AMOUNTS
+	}
+	if r.Balance += amount; amount != 0 {
+		h.State.SetRelation(account, t.ID.Num, &r)
+	}
+	did := h.Did()
+	did.Tokens = append(did.Tokens, history.TokenTransfer{Token: t.ID, Account: r.Account, Amount: amount, Approval: approval})
+	return okay
+}
+
+// count changes the number of NFTs that an account owns.
+func count(h *core.Handling, t *state.Token, account, n int64) {
+	if r := Relation(h, account, t.ID.Num); r != nil {
+		changed := *r
+		changed.Balance += n
+		h.State.SetRelation(account, t.ID.Num, &changed)
+	}
+}
+
+// MoveNFT changes the owner of an NFT.
+func MoveNFT(h *core.Handling, t *state.Token, nft *state.NFT, to int64, approval bool) hedera.Status {
+	from := nft.Owner.Num
+	for _, account := range []int64{from, to} {
+		if status := MayHold(h, t, account); status != okay {
+			return status
+		}
+	}
+	moved := *nft
+	moved.Owner, moved.Spender, moved.Delegating, moved.Modified = hedera.Entity(to), hedera.ID{}, hedera.ID{}, h.Record.Consensus
+	h.State.NFTs.Set(state.NFTKey{Token: t.ID.Num, Serial: nft.Serial}, &moved)
+	count(h, t, from, -1)
+	count(h, t, to, 1)
+	did := h.Did()
+	did.NFTs = append(did.NFTs, history.NFTTransfer{
+		Token: t.ID, Serial: nft.Serial, Sender: hedera.Entity(from), Receiver: hedera.Entity(to), Approval: approval,
+	})
+	return okay
+}
+
+// holding names an account and a token.
+type holding interface {
+	GetToken() *hapi.TokenID
+	GetAccount() *hapi.AccountID
+}
+
+// someTokens names an account and tokens.
+type someTokens interface {
+	GetAccount() *hapi.AccountID
+	GetTokens() []*hapi.TokenID
+}
+
+func pureAssociate[B someTokens](body B) hedera.Status {
+	if body.GetAccount() == nil {
+		return hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
+	}
+	var seen []int64
+	for _, id := range body.GetTokens() {
+		if slices.Contains(seen, id.GetTokenNum()) {
+			return hapi.ResponseCodeEnum_TOKEN_ID_REPEATED_IN_TOKEN_LIST
+		}
+		seen = append(seen, id.GetTokenNum())
+	}
+	return okay
+}
+
+func tokenAssociate(h *core.Handling, body *hapi.TokenAssociateTransactionBody) hedera.Status {
+	return eachToken(h, body, func(a *state.Party, id *hapi.TokenID) hedera.Status {
+		t, status := Usable(h, id)
+		switch {
+		case status != okay:
+			return status
+		case Relation(h, a.Num, t.ID.Num) != nil:
+			return hapi.ResponseCodeEnum_TOKEN_ALREADY_ASSOCIATED_TO_ACCOUNT
+		}
+		Associate(h, t, a.Num, false)
+		return okay
+	})
+}
+
+// tokenDissociate ends relations. Of a deleted token, what is left of a balance goes with it.
+func tokenDissociate(h *core.Handling, body *hapi.TokenDissociateTransactionBody) hedera.Status {
+	return eachToken(h, body, func(a *state.Party, id *hapi.TokenID) hedera.Status {
+		t := h.State.Tokens.Get(TokenNum(id))
+		r := Relation(h, a.Num, TokenNum(id))
+		switch {
+		case t == nil:
+			return hapi.ResponseCodeEnum_INVALID_TOKEN_ID
+		case r == nil:
+			return hapi.ResponseCodeEnum_TOKEN_NOT_ASSOCIATED_TO_ACCOUNT
+		case t.Paused && !t.Deleted:
+			return hapi.ResponseCodeEnum_TOKEN_IS_PAUSED
+		case t.Treasury.Num == a.Num && !t.Deleted:
+			return hapi.ResponseCodeEnum_ACCOUNT_IS_TREASURY
+		case r.Frozen && t.Keys.Freeze != nil && !t.Deleted:
+			return hapi.ResponseCodeEnum_ACCOUNT_FROZEN_FOR_TOKEN
+		case r.Balance != 0 && t.NonFungible && !t.Deleted:
+			return hapi.ResponseCodeEnum_ACCOUNT_STILL_OWNS_NFTS
+		case r.Balance != 0 && !t.Deleted:
+			return hapi.ResponseCodeEnum_TRANSACTION_REQUIRES_ZERO_TOKEN_BALANCES
+		}
+		dissolve(h, t, a.Num, r)
+		return okay
+	})
+}
+
+// eachToken changes the relations of an account that agrees to some tokens.
+func eachToken(h *core.Handling, of someTokens, change func(*state.Party, *hapi.TokenID) hedera.Status) hedera.Status {
+	a, status := h.Party(of.GetAccount())
+	switch {
+	case status != okay:
+		return status
+	case !h.SignedBy(a):
+		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
+	}
+	for _, id := range of.GetTokens() {
+		if status := change(a, id); status != okay {
+			return status
+		}
+	}
+	h.Record.Entity = hedera.Entity(a.Num)
+	return okay
+}
+
+// dissolve ends a relation, with the balance where there is one.
+func dissolve(h *core.Handling, t *state.Token, account int64, r *state.Relation) {
+	if r.Balance != 0 {
+		changed := *t
+		changed.Supply -= r.Balance
+		h.State.Tokens.Set(t.ID.Num, &changed)
+	}
+	switch {
+	case r.Balance != 0 && t.NonFungible:
+		for _, nft := range h.State.NFTs.Rows(state.NFTKey{Token: t.ID.Num, Serial: 0}, state.NFTKey{Token: t.ID.Num, Serial: state.Last}) {
+			if nft.Owner.Num == account && !nft.Deleted {
+				end(h, t, nft)
+			}
+		}
+	case r.Balance != 0:
+		did := h.Did()
+		did.Tokens = append(did.Tokens, history.TokenTransfer{Token: t.ID, Account: r.Account, Amount: -r.Balance})
+	}
+	h.State.SetRelation(account, t.ID.Num, nil)
+}
+
+// tokenFreeze sets whether an account's balance may change. What is frozen can only be thawed.
+func tokenFreeze(h *core.Handling, of holding, frozen bool) hedera.Status {
+	t, status := keyedToken(h, of.GetToken(), func(k *state.TokenKeys) *hapi.Key { return k.Freeze }, hapi.ResponseCodeEnum_TOKEN_HAS_NO_FREEZE_KEY)
+	if status != okay {
+		return status
+	}
+	r, status := supervised(h, t, of.GetAccount(), frozen)
+	if status != okay {
+		return status
+	}
+	changed := *r
+	changed.Frozen = frozen
+	h.State.SetRelation(r.Account.Num, t.ID.Num, &changed)
+	return okay
+}
+
+// tokenKYC grants or revokes what a token with a KYC key asks of holders.
+func tokenKYC(h *core.Handling, of holding, granted bool) hedera.Status {
+	if t := h.State.Tokens.Get(TokenNum(of.GetToken())); t != nil && t.Keys.KYC == nil {
+		return hapi.ResponseCodeEnum_TOKEN_HAS_NO_KYC_KEY // of a token that is paused or deleted, too
+	}
+	t, status := keyedToken(h, of.GetToken(), func(k *state.TokenKeys) *hapi.Key { return k.KYC }, hapi.ResponseCodeEnum_TOKEN_HAS_NO_KYC_KEY)
+	if status != okay {
+		return status
+	}
+	r, status := supervised(h, t, of.GetAccount(), true)
+	if status != okay {
+		return status
+	}
+	changed := *r
+	changed.KYC = granted
+	h.State.SetRelation(r.Account.Num, t.ID.Num, &changed)
+	return okay
+}
+
+// supervised finds the relation that a key of the token decides about.
+func supervised(h *core.Handling, t *state.Token, account *hapi.AccountID, thawed bool) (*state.Relation, hedera.Status) {
+	a, status := h.Party(account)
+	if status != okay {
+		return nil, status
+	}
+	r := Relation(h, a.Num, t.ID.Num)
+	switch {
+	case r == nil:
+		return nil, hapi.ResponseCodeEnum_TOKEN_NOT_ASSOCIATED_TO_ACCOUNT
+	case thawed && r.Frozen && t.Keys.Freeze != nil:
+		return nil, hapi.ResponseCodeEnum_ACCOUNT_FROZEN_FOR_TOKEN
+	}
+	h.Record.Entity = t.ID
+	return r, okay
+}
+
+// IsTreasury tells whether an account is the treasury of a token.
+func IsTreasury(h *core.Handling, num int64) bool {
+	for key := range h.State.Relations.Rows(state.RelationKey{Account: num, Token: 0}, state.RelationKey{Account: num, Token: state.Last}) {
+		if t := h.State.Tokens.Get(key.Token); t != nil && !t.Deleted && t.Treasury.Num == num {
+			return true
+		}
+	}
+	return false
+}
+
+// HoldsTokens tells whether an account owns anything of a token.
+func HoldsTokens(h *core.Handling, num int64) bool {
+	for _, r := range h.State.Relations.Rows(state.RelationKey{Account: num, Token: 0}, state.RelationKey{Account: num, Token: state.Last}) {
+		if r.Balance != 0 {
+			return true
+		}
+	}
+	return false
+}

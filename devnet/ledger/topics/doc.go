@@ -1,0 +1,2 @@
+// Package topics handles topics and the messages to them.
+package topics
