@@ -141,11 +141,11 @@ func TestAirdropsEnd(t *testing.T) {
 	to := r.account(dev(t, 1), func(*hapi.CryptoCreateTransactionBody) {})
 	me, you := owner.id.AccountID(), to.id.AccountID()
 	r.want(r.submit(owner.id, airdropOf(gift(coin, me, -10, you, 10), nftGift(art, me, you, 1, 2)), owner.key), okay)
-	coins, first, second := pendingID(me, you, coin.TokenID(), 0), pendingID(me, you, art.TokenID(), 1), pendingID(me, you, art.TokenID(), 2)
+	coins, first, second := pendingIDOf(me, you, coin.TokenID(), 0), pendingIDOf(me, you, art.TokenID(), 1), pendingIDOf(me, you, art.TokenID(), 2)
 
 	r.want(r.submit(owner.id, claim(coins), owner.key), hapi.ResponseCodeEnum_INVALID_SIGNATURE)
 	r.want(r.submit(to.id, cancelAirdrop(coins), to.key), hapi.ResponseCodeEnum_INVALID_SIGNATURE)
-	r.want(r.submit(to.id, claim(coins, pendingID(me, you, art.TokenID(), 3)), to.key), hapi.ResponseCodeEnum_INVALID_PENDING_AIRDROP_ID)
+	r.want(r.submit(to.id, claim(coins, pendingIDOf(me, you, art.TokenID(), 3)), to.key), hapi.ResponseCodeEnum_INVALID_PENDING_AIRDROP_ID)
 	rec := r.submit(other.id, claim(coins, first), other.key, to.key)
 	r.want(rec, okay)
 	if len(rec.Did().Associations) != 2 || len(rec.Did().Tokens) != 2 || len(rec.Did().NFTs) != 1 || r.held(to.id, coin) != 10 {
@@ -180,12 +180,12 @@ func TestAirdropsEnd(t *testing.T) {
 	r.want(r.submit(owner.id, send(me, third.id.AccountID(), 3), owner.key), okay)
 	r.want(r.submit(third.id, airdropOf(nftGift(art, third.id.AccountID(), fresh.id.AccountID(), 3)), third.key), okay)
 	r.want(r.submit(third.id, send(third.id.AccountID(), me, 3), third.key), okay)
-	r.want(r.submit(fresh.id, claim(pendingID(third.id.AccountID(), fresh.id.AccountID(), art.TokenID(), 3)), fresh.key), hapi.ResponseCodeEnum_SENDER_DOES_NOT_OWN_NFT_SERIAL_NO)
+	r.want(r.submit(fresh.id, claim(pendingIDOf(third.id.AccountID(), fresh.id.AccountID(), art.TokenID(), 3)), fresh.key), hapi.ResponseCodeEnum_SENDER_DOES_NOT_OWN_NFT_SERIAL_NO)
 	remove := core.BodyOf(&hapi.CryptoDeleteTransactionBody{
 		DeleteAccountID: third.id.AccountID(), TransferAccountID: me,
 	})
 	r.want(r.submit(owner.id, remove, owner.key, third.key), hapi.ResponseCodeEnum_ACCOUNT_HAS_PENDING_AIRDROPS)
-	r.want(r.submit(third.id, cancelAirdrop(pendingID(third.id.AccountID(), fresh.id.AccountID(), art.TokenID(), 3)), third.key), okay)
+	r.want(r.submit(third.id, cancelAirdrop(pendingIDOf(third.id.AccountID(), fresh.id.AccountID(), art.TokenID(), 3)), third.key), okay)
 	r.want(r.submit(owner.id, remove, owner.key, third.key), okay)
 }
 
@@ -264,7 +264,7 @@ func TestAirdropFees(t *testing.T) {
 	if len(rec.Did().Fees) != 1 || rec.Did().Fees[0].Amount != 5 {
 		t.Errorf("fees %+v", rec.Did().Fees)
 	}
-	r.want(r.submit(to.id, claim(pendingID(from.id.AccountID(), to.id.AccountID(), coin.TokenID(), 0)), to.key), okay)
+	r.want(r.submit(to.id, claim(pendingIDOf(from.id.AccountID(), to.id.AccountID(), coin.TokenID(), 0)), to.key), okay)
 	if r.held(to.id, coin) != 45 || r.held(owner.id, coin) != 905 {
 		t.Errorf("claimed %d, the collector has %d", r.held(to.id, coin), r.held(owner.id, coin))
 	}
@@ -297,17 +297,17 @@ func TestReject(t *testing.T) {
 		want  hedera.Status
 	}{
 		"nothing":         {you, nil, hapi.ResponseCodeEnum_EMPTY_TOKEN_REFERENCE_LIST},
-		"twice":           {you, []*hapi.TokenReference{rejectedNFT(art.TokenID(), 1), rejectedNFT(art.TokenID(), 1)}, hapi.ResponseCodeEnum_TOKEN_REFERENCE_REPEATED},
-		"frozen":          {you, []*hapi.TokenReference{rejectedToken(coin.TokenID())}, hapi.ResponseCodeEnum_ACCOUNT_FROZEN_FOR_TOKEN},
-		"none of it":      {you, []*hapi.TokenReference{rejectedToken(empty.TokenID())}, hapi.ResponseCodeEnum_INSUFFICIENT_TOKEN_BALANCE},
-		"not associated":  {dev(t, 2).id.AccountID(), []*hapi.TokenReference{rejectedToken(empty.TokenID())}, hapi.ResponseCodeEnum_TOKEN_NOT_ASSOCIATED_TO_ACCOUNT},
-		"by the treasury": {me, []*hapi.TokenReference{rejectedToken(empty.TokenID())}, hapi.ResponseCodeEnum_ACCOUNT_IS_TREASURY},
-		"another's NFT":   {you, []*hapi.TokenReference{rejectedNFT(art.TokenID(), 3)}, hapi.ResponseCodeEnum_INVALID_OWNER_ID},
-		"an NFT as coins": {you, []*hapi.TokenReference{rejectedToken(art.TokenID())}, hapi.ResponseCodeEnum_ACCOUNT_AMOUNT_TRANSFERS_ONLY_ALLOWED_FOR_FUNGIBLE_COMMON},
-		"coins as an NFT": {you, []*hapi.TokenReference{rejectedNFT(empty.TokenID(), 1)}, hapi.ResponseCodeEnum_INVALID_NFT_ID},
+		"twice":           {you, []*hapi.TokenReference{rejectedNFTOf(art.TokenID(), 1), rejectedNFTOf(art.TokenID(), 1)}, hapi.ResponseCodeEnum_TOKEN_REFERENCE_REPEATED},
+		"frozen":          {you, []*hapi.TokenReference{rejectedTokenOf(coin.TokenID())}, hapi.ResponseCodeEnum_ACCOUNT_FROZEN_FOR_TOKEN},
+		"none of it":      {you, []*hapi.TokenReference{rejectedTokenOf(empty.TokenID())}, hapi.ResponseCodeEnum_INSUFFICIENT_TOKEN_BALANCE},
+		"not associated":  {dev(t, 2).id.AccountID(), []*hapi.TokenReference{rejectedTokenOf(empty.TokenID())}, hapi.ResponseCodeEnum_TOKEN_NOT_ASSOCIATED_TO_ACCOUNT},
+		"by the treasury": {me, []*hapi.TokenReference{rejectedTokenOf(empty.TokenID())}, hapi.ResponseCodeEnum_ACCOUNT_IS_TREASURY},
+		"another's NFT":   {you, []*hapi.TokenReference{rejectedNFTOf(art.TokenID(), 3)}, hapi.ResponseCodeEnum_INVALID_OWNER_ID},
+		"an NFT as coins": {you, []*hapi.TokenReference{rejectedTokenOf(art.TokenID())}, hapi.ResponseCodeEnum_ACCOUNT_AMOUNT_TRANSFERS_ONLY_ALLOWED_FOR_FUNGIBLE_COMMON},
+		"coins as an NFT": {you, []*hapi.TokenReference{rejectedNFTOf(empty.TokenID(), 1)}, hapi.ResponseCodeEnum_INVALID_NFT_ID},
 		"too many": {you, func() (list []*hapi.TokenReference) {
 			for i := range int64(11) {
-				list = append(list, rejectedNFT(art.TokenID(), i+1))
+				list = append(list, rejectedNFTOf(art.TokenID(), i+1))
 			}
 			return list
 		}(), hapi.ResponseCodeEnum_TOKEN_REFERENCE_LIST_SIZE_LIMIT_EXCEEDED},
@@ -322,8 +322,8 @@ func TestReject(t *testing.T) {
 		}
 	}
 	r.want(r.submit(owner.id, toggle(coin, false), owner.key), okay)
-	r.want(r.submit(owner.id, reject(you, rejectedToken(coin.TokenID())), owner.key), hapi.ResponseCodeEnum_INVALID_SIGNATURE)
-	rec := r.submit(holder.id, reject(nil, rejectedToken(coin.TokenID()), rejectedNFT(art.TokenID(), 1)), holder.key)
+	r.want(r.submit(owner.id, reject(you, rejectedTokenOf(coin.TokenID())), owner.key), hapi.ResponseCodeEnum_INVALID_SIGNATURE)
+	rec := r.submit(holder.id, reject(nil, rejectedTokenOf(coin.TokenID()), rejectedNFTOf(art.TokenID(), 1)), holder.key)
 	r.want(rec, okay)
 	if len(rec.Did().Fees) != 0 || r.held(holder.id, coin) != 0 || r.held(owner.id, coin) != 1000 || r.held(holder.id, art) != 1 {
 		t.Errorf("%+v, held %d", rec.Did(), r.held(holder.id, coin))
@@ -439,4 +439,23 @@ func TestAirdropCalls(t *testing.T) {
 		t.Errorf("reject: %s, held %d and %d", got, r.held(other.id, coin), r.held(other.id, art))
 	}
 	r.checkSupply(coin)
+}
+
+// pendingIDOf names a pending airdrop; serial 0 is of a fungible token.
+func pendingIDOf(sender, receiver *hapi.AccountID, token *hapi.TokenID, serial int64) *hapi.PendingAirdropId {
+	id := &hapi.PendingAirdropId{SenderId: sender, ReceiverId: receiver}
+	if serial == 0 {
+		id.TokenReference = &hapi.PendingAirdropId_FungibleTokenType{FungibleTokenType: token}
+	} else {
+		id.TokenReference = &hapi.PendingAirdropId_NonFungibleToken{NonFungibleToken: &hapi.NftID{Token_ID: token, SerialNumber: serial}}
+	}
+	return id
+}
+
+func rejectedNFTOf(token *hapi.TokenID, serial int64) *hapi.TokenReference {
+	return &hapi.TokenReference{TokenIdentifier: &hapi.TokenReference_Nft{Nft: &hapi.NftID{Token_ID: token, SerialNumber: serial}}}
+}
+
+func rejectedTokenOf(token *hapi.TokenID) *hapi.TokenReference {
+	return &hapi.TokenReference{TokenIdentifier: &hapi.TokenReference_FungibleToken{FungibleToken: token}}
 }

@@ -16,6 +16,8 @@ import (
 	"lockstep/internal/hedera"
 )
 
+const okay = hapi.ResponseCodeEnum_SUCCESS
+
 const maxBatch = 50 // inner transactions
 
 // innerOf opens an inner transaction of a batch.

@@ -176,7 +176,7 @@ func TestBatchFailsWhole(t *testing.T) {
 	// The chain goes on as if nothing had been: numbers, nonces and addresses are free.
 	s.want(s.submit(s.owner.id, batchOf(s.steps(publicKey(s.owner))...), s.owner.key), okay)
 	s.checkSupply(s.token)
-	if total, _ := s.View().Supply(); total != totalSupply {
+	if total, _ := s.View().Supply(); total != state.TotalSupply {
 		t.Errorf("%d tinybar", total)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/vm/program"
 
 	"lockstep/devnet/ledger/devaccounts"
+	"lockstep/devnet/ledger/evm"
 	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hedera"
@@ -24,7 +25,7 @@ func TestGenesis(t *testing.T) {
 	if b.Number != 0 || b.Hash == (state.Hash48{}) || b.Previous != (state.Hash48{}) || len(b.Records) != 0 || b.From != b.To {
 		t.Errorf("block %+v", b)
 	}
-	if total, released := r.View().Supply(); total != totalSupply || released != 20*devaccounts.RichBalance/2+30*devaccounts.Balance {
+	if total, released := r.View().Supply(); total != state.TotalSupply || released != 20*devaccounts.RichBalance/2+30*devaccounts.Balance {
 		t.Errorf("supply %d, released %d", total, released)
 	}
 	operator, _ := r.View().Account(hedera.Entity(2))
@@ -40,7 +41,7 @@ func TestGenesisRefusals(t *testing.T) {
 	good := devaccounts.All()[0]
 	low, poor, odd := good, good, good
 	low.ID = hedera.Entity(5)
-	poor.Balance = totalSupply + 1
+	poor.Balance = state.TotalSupply + 1
 	odd.PublicKey = []byte{1}
 	for name, cfg := range map[string]Config{
 		"system number":  {Accounts: []devaccounts.Account{low}},
@@ -128,7 +129,7 @@ func TestViewsStandStill(t *testing.T) {
 		if _, ok := v.AccountByAddress(nobody.address); ok {
 			t.Errorf("view %d shows an account of the future", i)
 		}
-		call, err := v.Call(t.Context(), CallRequest{To: &to.address, From: &nobody.address})
+		call, err := v.Call(t.Context(), evm.CallRequest{To: &to.address, From: &nobody.address})
 		if err == nil {
 			t.Errorf("view %d: call by nobody: %+v", i, call)
 		}
@@ -298,7 +299,7 @@ func TestConcurrentReaders(t *testing.T) {
 				}
 				v := r.View()
 				b := v.LatestBlock()
-				_, err := v.Call(t.Context(), CallRequest{From: &from.address, To: &contract, Value: 1})
+				_, err := v.Call(t.Context(), evm.CallRequest{From: &from.address, To: &contract, Value: 1})
 				if err != nil && r.View().OldestBlock().From.Compare(v.Time()) > 0 {
 					continue // the view fell out of the history while this reader waited for its turn
 				}

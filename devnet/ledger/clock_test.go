@@ -15,7 +15,9 @@ import (
 	"github.com/ethereum/go-ethereum/core/vm/program"
 
 	"lockstep/devnet/ledger/devaccounts"
+	"lockstep/devnet/ledger/evm"
 	"lockstep/devnet/ledger/history"
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 )
 
@@ -85,7 +87,7 @@ func TestBlocksHaveRisingTimes(t *testing.T) {
 			stamp := r.deploy(from, 0, returnTop(program.New().Op(vm.TIMESTAMP)))
 			for nonce := range uint64(5) {
 				before := r.View().LatestBlock().From.Seconds
-				_, run, err := r.View().Estimate(t.Context(), CallRequest{From: &from.address, To: &stamp})
+				_, run, err := r.View().Estimate(t.Context(), evm.CallRequest{From: &from.address, To: &stamp})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -150,7 +152,7 @@ func TestClock(t *testing.T) {
 		if err := r.SetNextTime(start + 10_000); err != nil {
 			t.Fatal(err)
 		}
-		if _, run, err := r.View().Estimate(t.Context(), CallRequest{From: &from.address, To: &stamp}); err != nil || new(big.Int).SetBytes(run.Output).Int64() != start+10_000 {
+		if _, run, err := r.View().Estimate(t.Context(), evm.CallRequest{From: &from.address, To: &stamp}); err != nil || new(big.Int).SetBytes(run.Output).Int64() != start+10_000 {
 			t.Errorf("an estimate is for %x: %v", run.Output, err)
 		}
 		if got := shown(); got != start+10_000 {
@@ -320,7 +322,7 @@ func TestImpersonation(t *testing.T) {
 	if a, b := send(dev(t, 4).address, 0), send(dev(t, 5).address, 0); a.EthereumHash == b.EthereumHash || a.EthereumHash == tx.Hash() {
 		t.Error("the hash does not tell the senders apart")
 	}
-	if total, _ := r.View().Supply(); total != totalSupply {
+	if total, _ := r.View().Supply(); total != state.TotalSupply {
 		t.Errorf("%d tinybar exist", total)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha512"
 
 	"lockstep/devnet/ledger/core"
+	"lockstep/devnet/ledger/evm"
 	"lockstep/devnet/ledger/history"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -56,7 +57,7 @@ func (l *Ledger) enter(h *core.Handling) {
 
 // settle brings what a transaction did into the world. The caller holds both locks.
 func settle(h *core.Handling) {
-	if logs := syntheticLogs(h); len(logs) > 0 {
+	if logs := evm.SyntheticLogs(h); len(logs) > 0 {
 		h.Did().Logs = logs
 	}
 	h.Commit()

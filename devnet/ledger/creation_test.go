@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/vm"
 	"github.com/ethereum/go-ethereum/core/vm/program"
 	"github.com/ethereum/go-ethereum/crypto"
@@ -13,6 +14,7 @@ import (
 
 	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/devaccounts"
+	"lockstep/devnet/ledger/evm"
 	"lockstep/devnet/ledger/history"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -43,7 +45,7 @@ func TestCreation(t *testing.T) {
 	if len(rec.Children) != 0 || res.Actions[0].CallType != history.CallTypeCreate || res.Actions[0].Recipient != res.Target {
 		t.Errorf("children %v, actions %+v", rec.Children, res.Actions)
 	}
-	got, err := r.View().Call(t.Context(), CallRequest{To: &address})
+	got, err := r.View().Call(t.Context(), evm.CallRequest{To: &address})
 	if err != nil || common.BytesToHash(got.Output) != common.BigToHash(big.NewInt(42)) {
 		t.Errorf("call: %+v, %v", got, err)
 	}
@@ -135,7 +137,7 @@ func TestTooManyChildren(t *testing.T) {
 	contract := r.deploy(from, 0, p.Bytes())
 	rec := r.ethereum(from, dynamic(1, &contract, 4, 10_000_000, nil))
 	r.want(rec, hapi.ResponseCodeEnum_MAX_CHILD_RECORDS_EXCEEDED)
-	if rec.Result.ErrorMessage != hexBytes([]byte("MAX_CHILD_RECORDS_EXCEEDED")) || len(rec.Children) != 0 {
+	if rec.Result.ErrorMessage != hexutil.Encode([]byte("MAX_CHILD_RECORDS_EXCEEDED")) || len(rec.Children) != 0 {
 		t.Errorf("result %+v", rec.Result)
 	}
 }

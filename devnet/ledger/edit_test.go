@@ -8,6 +8,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/devnet/ledger/devaccounts"
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hedera"
 )
 
@@ -33,7 +34,7 @@ func TestEdit(t *testing.T) {
 	if got := r.View().Storage(c.ID, slot).Value; got != (common.Hash{31: 1}) {
 		t.Errorf("slot %s", got)
 	}
-	if total, _ := r.View().Supply(); total != totalSupply {
+	if total, _ := r.View().Supply(); total != state.TotalSupply {
 		t.Errorf("%d tinybar exist", total)
 	}
 	before := r.View().LatestBlock().Number
@@ -50,7 +51,7 @@ func TestEdit(t *testing.T) {
 	if a, _ := r.View().AccountByAddress(owner.address); a.Balance != devaccounts.RichBalance || a.Nonce != 0 {
 		t.Errorf("%+v", a)
 	}
-	tooMuch, tooHigh := totalSupply+1, uint64(math.MaxInt64)
+	tooMuch, tooHigh := state.TotalSupply+1, uint64(math.MaxInt64)
 	for name, tt := range map[string]struct {
 		edit Edit
 		want error

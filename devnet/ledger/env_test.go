@@ -11,6 +11,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/vm/program"
 
 	"lockstep/devnet/ledger/devaccounts"
+	"lockstep/devnet/ledger/evm"
 	"lockstep/devnet/ledger/history"
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
@@ -76,7 +77,7 @@ func TestRandomness(t *testing.T) {
 	contract := r.deploy(from, 0, returnTop(program.New().Op(vm.PREVRANDAO)))
 	selector := common.FromHex("0xd83bf9a1")
 	seen := map[common.Hash]bool{}
-	random := hedera.Entity(numRandom).LongZero()
+	random := hedera.Entity(evm.NumRandom).LongZero()
 	for i := range uint64(6) {
 		want := r.chain.Seed()
 		rec := r.ethereum(from, dynamic(2*i+1, &contract, 0, 100_000, nil))
@@ -105,7 +106,7 @@ func TestChosenRandomness(t *testing.T) {
 	if got := common.BytesToHash(rec.Result.Output); got != want {
 		t.Errorf("got %s", got)
 	}
-	if trace, err := r.View().Opcodes(t.Context(), rec, OpcodeOptions{}); err != nil || common.BytesToHash(trace.ReturnValue) != want {
+	if trace, err := r.View().Opcodes(t.Context(), rec, evm.OpcodeOptions{}); err != nil || common.BytesToHash(trace.ReturnValue) != want {
 		t.Errorf("replayed: %+v, %v", trace, err)
 	}
 	if rec := r.ethereum(from, dynamic(2, &contract, 0, 100_000, nil)); common.BytesToHash(rec.Result.Output) == want {
@@ -119,7 +120,7 @@ func TestSystemContracts(t *testing.T) {
 	address := func(a common.Address) []byte { return common.LeftPadBytes(a[:], 32) }
 	join := func(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 	unused := common.HexToAddress("0xabcdef0000000000000000000000000000000001")
-	const okGas = exchangeRateGas
+	const okGas = evm.ExchangeRateGas
 	tests := []struct {
 		name  string
 		num   int64
@@ -127,23 +128,23 @@ func TestSystemContracts(t *testing.T) {
 		want  hedera.Status
 		out   []byte
 	}{
-		{"tinycents to tinybar", numExchangeRate, join(common.FromHex("2e3cff6a"), word(number(1200))), hapi.ResponseCodeEnum_SUCCESS, word(number(100))},
-		{"tinybar to tinycents", numExchangeRate, join(common.FromHex("43a88229"), word(number(100))), hapi.ResponseCodeEnum_SUCCESS, word(number(1200))},
-		{"rate of nothing", numExchangeRate, common.FromHex("43a88229"), hapi.ResponseCodeEnum_CONTRACT_EXECUTION_EXCEPTION, nil},
-		{"rate, unknown", numExchangeRate, join(common.FromHex("deadbeef"), word(number(1))), hapi.ResponseCodeEnum_CONTRACT_EXECUTION_EXCEPTION, nil},
-		{"isToken", numTokenService, join(common.FromHex("19f37361"), address(unused)), hapi.ResponseCodeEnum_SUCCESS, join(word(number(22)), word(number(0)))},
-		{"token service, unknown", numTokenService, common.FromHex("deadbeef"), hapi.ResponseCodeEnum_CONTRACT_EXECUTION_EXCEPTION, nil},
-		{"token service, nothing", numTokenService, nil, hapi.ResponseCodeEnum_CONTRACT_EXECUTION_EXCEPTION, nil},
-		{"schedule service", numScheduleService, common.FromHex("deadbeef"), hapi.ResponseCodeEnum_CONTRACT_EXECUTION_EXCEPTION, nil},
-		{"alias of a number", numAccountService, join(common.FromHex("dea3d081"), address(other.id.LongZero())), hapi.ResponseCodeEnum_SUCCESS, join(word(number(22)), address(other.address))},
-		{"alias of an alias", numAccountService, join(common.FromHex("dea3d081"), address(other.address)), hapi.ResponseCodeEnum_SUCCESS, join(word(number(15)), word(number(0)))},
-		{"alias of nobody", numAccountService, join(common.FromHex("dea3d081"), address(unused)), hapi.ResponseCodeEnum_SUCCESS, join(word(number(15)), word(number(0)))},
-		{"number of an alias", numAccountService, join(common.FromHex("bbf12d2e"), address(other.address)), hapi.ResponseCodeEnum_SUCCESS, join(word(number(22)), address(other.id.LongZero()))},
-		{"number of nobody", numAccountService, join(common.FromHex("bbf12d2e"), address(unused)), hapi.ResponseCodeEnum_SUCCESS, join(word(number(29)), word(number(0)))},
-		{"number of a number", numAccountService, join(common.FromHex("bbf12d2e"), address(other.id.LongZero())), hapi.ResponseCodeEnum_SUCCESS, join(word(number(29)), word(number(0)))},
-		{"number without alias", numAccountService, join(common.FromHex("bbf12d2e"), address(hedera.Entity(2).LongZero())), hapi.ResponseCodeEnum_SUCCESS, join(word(number(22)), address(hedera.Entity(2).LongZero()))},
-		{"valid alias", numAccountService, join(common.FromHex("308ef301"), address(other.address)), hapi.ResponseCodeEnum_SUCCESS, word(number(1))},
-		{"no alias", numAccountService, join(common.FromHex("308ef301"), address(unused)), hapi.ResponseCodeEnum_SUCCESS, word(number(0))},
+		{"tinycents to tinybar", evm.NumExchangeRate, join(common.FromHex("2e3cff6a"), word(number(1200))), hapi.ResponseCodeEnum_SUCCESS, word(number(100))},
+		{"tinybar to tinycents", evm.NumExchangeRate, join(common.FromHex("43a88229"), word(number(100))), hapi.ResponseCodeEnum_SUCCESS, word(number(1200))},
+		{"rate of nothing", evm.NumExchangeRate, common.FromHex("43a88229"), hapi.ResponseCodeEnum_CONTRACT_EXECUTION_EXCEPTION, nil},
+		{"rate, unknown", evm.NumExchangeRate, join(common.FromHex("deadbeef"), word(number(1))), hapi.ResponseCodeEnum_CONTRACT_EXECUTION_EXCEPTION, nil},
+		{"isToken", evm.NumTokenService, join(common.FromHex("19f37361"), address(unused)), hapi.ResponseCodeEnum_SUCCESS, join(word(number(22)), word(number(0)))},
+		{"token service, unknown", evm.NumTokenService, common.FromHex("deadbeef"), hapi.ResponseCodeEnum_CONTRACT_EXECUTION_EXCEPTION, nil},
+		{"token service, nothing", evm.NumTokenService, nil, hapi.ResponseCodeEnum_CONTRACT_EXECUTION_EXCEPTION, nil},
+		{"schedule service", evm.NumScheduleService, common.FromHex("deadbeef"), hapi.ResponseCodeEnum_CONTRACT_EXECUTION_EXCEPTION, nil},
+		{"alias of a number", evm.NumAccountService, join(common.FromHex("dea3d081"), address(other.id.LongZero())), hapi.ResponseCodeEnum_SUCCESS, join(word(number(22)), address(other.address))},
+		{"alias of an alias", evm.NumAccountService, join(common.FromHex("dea3d081"), address(other.address)), hapi.ResponseCodeEnum_SUCCESS, join(word(number(15)), word(number(0)))},
+		{"alias of nobody", evm.NumAccountService, join(common.FromHex("dea3d081"), address(unused)), hapi.ResponseCodeEnum_SUCCESS, join(word(number(15)), word(number(0)))},
+		{"number of an alias", evm.NumAccountService, join(common.FromHex("bbf12d2e"), address(other.address)), hapi.ResponseCodeEnum_SUCCESS, join(word(number(22)), address(other.id.LongZero()))},
+		{"number of nobody", evm.NumAccountService, join(common.FromHex("bbf12d2e"), address(unused)), hapi.ResponseCodeEnum_SUCCESS, join(word(number(29)), word(number(0)))},
+		{"number of a number", evm.NumAccountService, join(common.FromHex("bbf12d2e"), address(other.id.LongZero())), hapi.ResponseCodeEnum_SUCCESS, join(word(number(29)), word(number(0)))},
+		{"number without alias", evm.NumAccountService, join(common.FromHex("bbf12d2e"), address(hedera.Entity(2).LongZero())), hapi.ResponseCodeEnum_SUCCESS, join(word(number(22)), address(hedera.Entity(2).LongZero()))},
+		{"valid alias", evm.NumAccountService, join(common.FromHex("308ef301"), address(other.address)), hapi.ResponseCodeEnum_SUCCESS, word(number(1))},
+		{"no alias", evm.NumAccountService, join(common.FromHex("308ef301"), address(unused)), hapi.ResponseCodeEnum_SUCCESS, word(number(0))},
 		{"sha256", 2, []byte("abc"), hapi.ResponseCodeEnum_SUCCESS, common.FromHex("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")},
 	}
 	for _, tt := range tests {
@@ -155,7 +156,7 @@ func TestSystemContracts(t *testing.T) {
 			if !bytes.Equal(rec.Result.Output, tt.out) {
 				t.Errorf("output %x, want %x", rec.Result.Output, tt.out)
 			}
-			if tt.num == numExchangeRate && tt.out != nil && rec.Result.GasUsed != charged(tt.input, okGas) {
+			if tt.num == evm.NumExchangeRate && tt.out != nil && rec.Result.GasUsed != charged(tt.input, okGas) {
 				t.Errorf("gas %d", rec.Result.GasUsed)
 			}
 			if tt.out == nil && rec.Result.GasUsed != 100_000 {
@@ -179,13 +180,13 @@ func TestWarmth(t *testing.T) {
 		return rec.Result.GasUsed
 	}
 	const push, balance = 3, 2_600
-	if got := gasOf(program.New().Push(cold).Op(vm.BALANCE)); got != txGas+push+balance {
+	if got := gasOf(program.New().Push(cold).Op(vm.BALANCE)); got != eth.TxGas+push+balance {
 		t.Errorf("listed address: %d", got)
 	}
-	if got := gasOf(program.New().Op(vm.COINBASE, vm.BALANCE)); got != txGas+2+balance {
+	if got := gasOf(program.New().Op(vm.COINBASE, vm.BALANCE)); got != eth.TxGas+2+balance {
 		t.Errorf("coinbase: %d", got)
 	}
-	if got := gasOf(program.New().Op(vm.CALLER, vm.BALANCE)); got != txGas+2+100 {
+	if got := gasOf(program.New().Op(vm.CALLER, vm.BALANCE)); got != eth.TxGas+2+100 {
 		t.Errorf("sender: %d", got)
 	}
 }

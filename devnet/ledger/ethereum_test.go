@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/core/vm"
 	"github.com/ethereum/go-ethereum/core/vm/program"
@@ -13,8 +14,10 @@ import (
 	"github.com/ethereum/go-ethereum/rlp"
 
 	"lockstep/devnet/ledger/devaccounts"
+	"lockstep/devnet/ledger/evm"
 	"lockstep/devnet/ledger/hapikey"
 	"lockstep/devnet/ledger/history"
+	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -28,7 +31,7 @@ func TestIntegersWithLeadingZeros(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, ok := ParseEthereum(raw); !ok {
+		if _, ok := evm.ParseEthereum(raw); !ok {
 			t.Fatal("a transaction without them is not read")
 		}
 		if i == 3 {
@@ -38,7 +41,7 @@ func TestIntegersWithLeadingZeros(t *testing.T) {
 		if raw, err = rlp.EncodeToBytes(fields); err != nil {
 			t.Fatal(err)
 		}
-		if _, ok := ParseEthereum(raw); ok {
+		if _, ok := evm.ParseEthereum(raw); ok {
 			t.Errorf("field %d is read with a leading zero", i)
 		}
 	}
@@ -128,7 +131,7 @@ func TestRefusals(t *testing.T) {
 	offChain.ChainID = big.NewInt(1)
 	cheap := dynamic(0, &to.address, 1, 21_000, nil)
 	cheap.GasFeeCap, cheap.GasTipCap = big.NewInt(weiPrice/2), new(big.Int)
-	const noCharge, intrinsic = 0, txGas * price
+	const noCharge, intrinsic = 0, eth.TxGas * price
 	tests := []struct {
 		name      string
 		from      party
@@ -142,8 +145,8 @@ func TestRefusals(t *testing.T) {
 		{"negative allowance", from, dynamic(0, &to.address, 1, 21_000, nil), -1, hapi.ResponseCodeEnum_NEGATIVE_ALLOWANCE_AMOUNT, false, hedera.ID{}, noCharge},
 		{"other chain", from, offChain, 0, hapi.ResponseCodeEnum_WRONG_CHAIN_ID, false, hedera.ID{}, noCharge},
 		{"creation of nothing", from, dynamic(0, nil, 0, 100_000, nil), 0, hapi.ResponseCodeEnum_INVALID_ETHEREUM_TRANSACTION, false, hedera.ID{}, noCharge},
-		{"too much gas", from, dynamic(0, &to.address, 1, maxGas+1, nil), 0, hapi.ResponseCodeEnum_MAX_GAS_LIMIT_EXCEEDED, true, relayer.id, intrinsic},
-		{"too much data", from, dynamic(0, &to.address, 1, maxGas, make([]byte, maxCallData+1)), 0, hapi.ResponseCodeEnum_TRANSACTION_OVERSIZE, true, relayer.id, intrinsic},
+		{"too much gas", from, dynamic(0, &to.address, 1, evm.MaxGas+1, nil), 0, hapi.ResponseCodeEnum_MAX_GAS_LIMIT_EXCEEDED, true, relayer.id, intrinsic},
+		{"too much data", from, dynamic(0, &to.address, 1, evm.MaxGas, make([]byte, evm.MaxCallData+1)), 0, hapi.ResponseCodeEnum_TRANSACTION_OVERSIZE, true, relayer.id, intrinsic},
 		{"unknown sender", stranger, dynamic(0, &to.address, 1, 21_000, nil), 0, hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID, true, hedera.ID{}, noCharge},
 		{"cheap without allowance", from, cheap, 1, hapi.ResponseCodeEnum_INSUFFICIENT_TX_FEE, true, from.id, noCharge},
 		{"value beyond the balance", from, dynamic(0, &to.address, devaccounts.RichBalance, 21_000, nil), 0, hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE, true, from.id, noCharge},
@@ -235,7 +238,7 @@ func TestHollowAccount(t *testing.T) {
 	from, hollow, to := dev(t, 0), fresh(t, 1), dev(t, 1)
 	rec := r.ethereum(from, dynamic(0, &hollow.address, 10*hedera.Hbar, 700_000, nil))
 	r.want(rec, hapi.ResponseCodeEnum_SUCCESS)
-	if rec.Result.GasUsed != txGas+lazyCreationGas {
+	if rec.Result.GasUsed != eth.TxGas+evm.LazyCreationGas {
 		t.Errorf("gas %d", rec.Result.GasUsed)
 	}
 	if len(rec.Children) != 1 {
@@ -296,14 +299,14 @@ func TestTargetsWithoutCode(t *testing.T) {
 		gas   uint64
 	}{
 		{"value to an unused address, gas short", unused, 1, hapi.ResponseCodeEnum_INSUFFICIENT_GAS, 500_000},
-		{"nothing to an unused address", unused, 0, hapi.ResponseCodeEnum_SUCCESS, txGas},
+		{"nothing to an unused address", unused, 0, hapi.ResponseCodeEnum_SUCCESS, eth.TxGas},
 		{"value to an unused number", unusedNum, 1, hapi.ResponseCodeEnum_INVALID_ALIAS_KEY, 500_000},
-		{"nothing to an unused number", unusedNum, 0, hapi.ResponseCodeEnum_SUCCESS, txGas},
+		{"nothing to an unused number", unusedNum, 0, hapi.ResponseCodeEnum_SUCCESS, eth.TxGas},
 		{"value to the system", system, 1, hapi.ResponseCodeEnum_INVALID_CONTRACT_ID, 500_000},
 		{"value to a precompile", common.BytesToAddress([]byte{4}), 1, hapi.ResponseCodeEnum_INVALID_CONTRACT_ID, 500_000},
 		{"value to the fee collector", hedera.Entity(98).LongZero(), 1, hapi.ResponseCodeEnum_INVALID_CONTRACT_ID, 500_000},
 		{"nothing to the system", system, 0, hapi.ResponseCodeEnum_SUCCESS, 500_000},
-		{"a number with an alias", hedera.Entity(1003).LongZero(), 1, hapi.ResponseCodeEnum_SUCCESS, txGas},
+		{"a number with an alias", hedera.Entity(1003).LongZero(), 1, hapi.ResponseCodeEnum_SUCCESS, eth.TxGas},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -341,7 +344,7 @@ func TestFailuresOfCalls(t *testing.T) {
 	}{
 		{"revert", program.New().Mstore([]byte{1, 2, 3}, 0).Push(3).Push(0).Op(vm.REVERT).Bytes(), hapi.ResponseCodeEnum_CONTRACT_REVERT_EXECUTED, "0x010203", []byte{1, 2, 3}},
 		{"revert with nothing", program.New().Push(0).Push(0).Op(vm.REVERT).Bytes(), hapi.ResponseCodeEnum_CONTRACT_REVERT_EXECUTED, "0x", nil},
-		{"revert that names a status", program.New().Mstore([]byte("INVALID_CONTRACT_ID"), 0).Push(19).Push(0).Op(vm.REVERT).Bytes(), hapi.ResponseCodeEnum_INVALID_CONTRACT_ID, hexBytes([]byte("INVALID_CONTRACT_ID")), []byte("INVALID_CONTRACT_ID")},
+		{"revert that names a status", program.New().Mstore([]byte("INVALID_CONTRACT_ID"), 0).Push(19).Push(0).Op(vm.REVERT).Bytes(), hapi.ResponseCodeEnum_INVALID_CONTRACT_ID, hexutil.Encode([]byte("INVALID_CONTRACT_ID")), []byte("INVALID_CONTRACT_ID")},
 		{"invalid opcode", []byte{0xfe}, hapi.ResponseCodeEnum_CONTRACT_EXECUTION_EXCEPTION, "INVALID_OPERATION", nil},
 		{"jump", program.New().Push(77).Op(vm.JUMP).Bytes(), hapi.ResponseCodeEnum_CONTRACT_EXECUTION_EXCEPTION, "INVALID_JUMP_DESTINATION", nil},
 		{"stack", []byte{byte(vm.POP)}, hapi.ResponseCodeEnum_CONTRACT_EXECUTION_EXCEPTION, "INSUFFICIENT_STACK_ITEMS", nil},
@@ -376,7 +379,7 @@ func TestFailuresOfCalls(t *testing.T) {
 			if r.nonce(from.address) != 2 {
 				t.Error("the nonce was not spent")
 			}
-			call, err := r.View().Call(t.Context(), CallRequest{To: &contract, Gas: 200_000})
+			call, err := r.View().Call(t.Context(), evm.CallRequest{To: &contract, Gas: 200_000})
 			if err != nil || call.Status != tt.want || !bytes.Equal(call.RevertData, tt.revert) {
 				t.Errorf("simulated: %+v, %v", call, err)
 			}

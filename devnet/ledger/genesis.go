@@ -17,9 +17,6 @@ import (
 	"lockstep/internal/hedera"
 )
 
-// totalSupply is 50 billion ℏ. The treasury holds what no other account got.
-const totalSupply = 50_000_000_000 * hedera.Hbar
-
 // genesis makes the system accounts, the configured accounts and block 0.
 func (l *Ledger) genesis(now time.Time) error {
 	at := now.UnixNano()
@@ -81,7 +78,7 @@ func systemKeys(operator *hapi.Key) map[int64]*hapi.Key {
 
 // genesisAccounts makes the configured accounts and returns what is left of the supply.
 func (l *Ledger) genesisAccounts(o *state.Overlay, system map[int64]*hapi.Key) (hedera.Tinybar, error) {
-	rest := totalSupply
+	rest := state.TotalSupply
 	l.store.NextNum = state.FirstUserNumber
 	if l.fork != nil {
 		rest, l.store.NextNum = l.fork.System[state.Treasury], l.fork.First

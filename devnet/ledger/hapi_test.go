@@ -15,6 +15,7 @@ import (
 
 	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/devaccounts"
+	"lockstep/devnet/ledger/evm"
 	"lockstep/devnet/ledger/files"
 	"lockstep/devnet/ledger/hapikey"
 	"lockstep/devnet/ledger/history"
@@ -291,8 +292,8 @@ func TestCallDataInFile(t *testing.T) {
 		// What is signed has the data; what is sent has not.
 		full := dynamic(0, nil, 0, 1_000_000, init)
 		body := ethereumBody(t, from, full, 0).GetEthereumTransaction()
-		signed, _ := ParseEthereum(body.EthereumData)
-		bare, ok := withCallData(signed, nil)
+		signed, _ := evm.ParseEthereum(body.EthereumData)
+		bare, ok := evm.WithCallData(signed, nil)
 		if !ok {
 			t.Fatal("encode")
 		}
@@ -358,7 +359,7 @@ func TestContractsByHAPI(t *testing.T) {
 		t.Errorf("result %+v", rec.Result)
 	}
 	r.want(call(hedera.Entity(9_999).ContractID(), 100_000, 0), hapi.ResponseCodeEnum_INVALID_CONTRACT_ID)
-	r.want(call(id.ContractID(), maxGas+1, 0), hapi.ResponseCodeEnum_MAX_GAS_LIMIT_EXCEEDED)
+	r.want(call(id.ContractID(), evm.MaxGas+1, 0), hapi.ResponseCodeEnum_MAX_GAS_LIMIT_EXCEEDED)
 	r.want(call(id.ContractID(), 100_000, int64(devaccounts.RichBalance)), hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE)
 	nobody := fresh(t, 3)
 	r.want(call(&hapi.ContractID{Contract: &hapi.ContractID_EvmAddress{EvmAddress: nobody.address[:]}}, 700_000, 5), okay)

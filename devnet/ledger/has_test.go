@@ -6,9 +6,11 @@ import (
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"lockstep/devnet/ledger/core"
+	"lockstep/devnet/ledger/evm"
 	"lockstep/devnet/ledger/hapikey"
 	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/sysabi"
@@ -16,7 +18,7 @@ import (
 	"lockstep/internal/hedera"
 )
 
-var accountAddress = hedera.Entity(numAccountService).LongZero()
+var accountAddress = hedera.Entity(evm.NumAccountService).LongZero()
 
 // Allowances of hbar, at the service and at an account's own address.
 func TestHbarAllowances(t *testing.T) {
@@ -169,7 +171,7 @@ func TestAccountSignatures(t *testing.T) {
 		rec := r.call(two, accountAddress, 0, raw, tt.account, tt.hash, tt.signature)
 		if tt.failure != okay {
 			r.want(rec, hapi.ResponseCodeEnum_CONTRACT_REVERT_EXECUTED)
-			if want := hexBytes(sysabi.Word(int64(tt.failure)).Bytes()); rec.Result.ErrorMessage != want {
+			if want := hexutil.Encode(sysabi.Word(int64(tt.failure)).Bytes()); rec.Result.ErrorMessage != want {
 				t.Errorf("%s: %s, want %s", name, rec.Result.ErrorMessage, want)
 			}
 			continue
@@ -199,7 +201,7 @@ func TestAccountSignatures(t *testing.T) {
 		if got := r.code(rec); got != tt.code || (rec.Result.Output[63] == 1) != tt.want {
 			t.Errorf("%s: %s %x", name, got, rec.Result.Output)
 		}
-		if name == "both of a list" && rec.Result.GasConsumed < ecdsaGas+ed25519Gas {
+		if name == "both of a list" && rec.Result.GasConsumed < evm.EcdsaGas+evm.Ed25519Gas {
 			t.Errorf("gas %d", rec.Result.GasConsumed)
 		}
 	}

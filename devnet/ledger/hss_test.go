@@ -13,6 +13,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"lockstep/devnet/ledger/core"
+	"lockstep/devnet/ledger/evm"
 	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/devnet/ledger/sysabi"
@@ -20,7 +21,7 @@ import (
 	"lockstep/internal/hedera"
 )
 
-var scheduleAddress = hedera.Entity(numScheduleService).LongZero()
+var scheduleAddress = hedera.Entity(evm.NumScheduleService).LongZero()
 
 // forwarder is a contract that calls an address with its input and returns the answer, or stores 1
 // when nobody gave it any.
@@ -96,7 +97,7 @@ func TestExecuteCallOnPayerSignature(t *testing.T) {
 
 	// A signature that somebody else brings counts as well.
 	id = r.scheduled(r.call(from, contract, 0, signature, contract, payer.address, r.later(2*time.Hour), big.NewInt(100_000), uint64(0), []byte{}))
-	signed, err := crypto.Sign(crypto.Keccak256(scheduleMessage(id)), payer.key)
+	signed, err := crypto.Sign(crypto.Keccak256(evm.ScheduleMessage(id)), payer.key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +156,7 @@ func TestScheduleIsTakenBack(t *testing.T) {
 	from := dev(t, 0)
 	inner := r.deploy(from, 0, forwarder(scheduleAddress))
 	input := packed(t, "scheduleCall(address,uint256,uint256,uint64,bytes)", inner, r.later(time.Hour), big.NewInt(100_000), uint64(0), []byte{})
-	result, err := r.View().Call(t.Context(), CallRequest{From: &from.address, To: &inner, Data: input, Gas: 3_000_000})
+	result, err := r.View().Call(t.Context(), evm.CallRequest{From: &from.address, To: &inner, Data: input, Gas: 3_000_000})
 	if err != nil || result.Status != okay || len(result.Output) != 64 {
 		t.Fatalf("call: %+v, %v", result, err)
 	}
@@ -187,11 +188,11 @@ func TestScheduleCode(t *testing.T) {
 // creating is a call of the token service that creates a token.
 func creating(selector string, treasury party, amounts ...sysabi.Value) []byte {
 	bytes := common.FromHex(selector)
-	f := newTokenFunctions().direct()[[4]byte(bytes)]
+	f := evm.NewTokenFunctions().Direct()[[4]byte(bytes)]
 	token := sysabi.List(sysabi.Text("Coin"), sysabi.Text("C"), sysabi.Address(treasury.address), sysabi.Text("memo"), sysabi.Bool(true), sysabi.Int(900), sysabi.Bool(false),
 		sysabi.List(sysabi.List(sysabi.Int(16), sysabi.List(sysabi.Bool(false), sysabi.Value{}, sysabi.Value{}, sysabi.Bytes(crypto.CompressPubkey(&treasury.key.PublicKey)), sysabi.Value{}))),
 		sysabi.List(sysabi.Int(0), sysabi.Address(treasury.address), sysabi.Int(core.GenesisRenewal)))
-	return append(bytes, sysabi.Encode(f.args, append([]sysabi.Value{token}, amounts...))...)
+	return append(bytes, sysabi.Encode(f.Args, append([]sysabi.Value{token}, amounts...))...)
 }
 
 // What a contract makes is activated by the signature of whoever administers it, on the transaction around the
@@ -211,19 +212,19 @@ func TestOutsideSignatures(t *testing.T) {
 		contract := r.deploy(from, 0, forwarder(serviceAddress))
 		input := func(admin party) []byte {
 			selector := common.FromHex("0x0fb65bf3") // createFungibleToken
-			f := newTokenFunctions().direct()[[4]byte(selector)]
+			f := evm.NewTokenFunctions().Direct()[[4]byte(selector)]
 			token := sysabi.List(sysabi.Text("Coin"), sysabi.Text("C"), sysabi.Address(contract), sysabi.Text(""), sysabi.Bool(false), sysabi.Int(0), sysabi.Bool(false),
 				sysabi.List(sysabi.List(sysabi.Int(1), sysabi.List(sysabi.Bool(false), sysabi.Value{}, sysabi.Value{}, sysabi.Bytes(crypto.CompressPubkey(&admin.key.PublicKey)), sysabi.Value{}))),
 				sysabi.List(sysabi.Int(0), sysabi.Value{}, sysabi.Int(0)))
-			return append(selector, sysabi.Encode(f.args, []sysabi.Value{token, sysabi.Int(500), sysabi.Int(3)})...)
+			return append(selector, sysabi.Encode(f.Args, []sysabi.Value{token, sysabi.Int(500), sysabi.Int(3)})...)
 		}
-		if got := call(r, from.id, contract, createFee, input(admin), from.key); got != refused {
+		if got := call(r, from.id, contract, evm.CreateFee, input(admin), from.key); got != refused {
 			t.Errorf("without the admin: %s", got)
 		}
-		if got := call(r, from.id, contract, createFee, input(admin), from.key, admin.key); got != okay {
+		if got := call(r, from.id, contract, evm.CreateFee, input(admin), from.key, admin.key); got != okay {
 			t.Errorf("with the admin: %s", got)
 		}
-		if got := r.code(r.ethereum(from, dynamic(1, &contract, createFee, 3_000_000, input(from)))); got != okay {
+		if got := r.code(r.ethereum(from, dynamic(1, &contract, evm.CreateFee, 3_000_000, input(from)))); got != okay {
 			t.Errorf("by the sender of an Ethereum transaction: %s", got)
 		}
 	})
@@ -296,7 +297,7 @@ func TestContractSchedulesAToken(t *testing.T) {
 	if got := r.code(rec); got != okay {
 		t.Fatalf("information: %s", got)
 	}
-	info, ok := sysabi.Decode(sysabi.ParseTypes("int64,"+expand("(INFO,int32)")), rec.Result.Output)
+	info, ok := sysabi.Decode(sysabi.ParseTypes("int64,"+evm.Expand("(INFO,int32)")), rec.Result.Output)
 	if !ok {
 		t.Fatalf("information %x", rec.Result.Output)
 	}

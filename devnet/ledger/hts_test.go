@@ -4,178 +4,22 @@ import (
 	"encoding/binary"
 	"math/big"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/vm"
 	"github.com/ethereum/go-ethereum/core/vm/program"
+	"github.com/ethereum/go-ethereum/crypto"
 
 	"lockstep/devnet/ledger/core"
+	"lockstep/devnet/ledger/evm"
 	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/sysabi"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
-
-// selectors are those that contracts on the network call, with the names of the functions.
-const tokenSelectors = `
-0x927da105 allowance
-0xdd62ed3e allowance
-0x0a754de6 associate
-0x49146bde associateToken
-0x099794e8 dissociateToken
-0x5c9217e0 dissociate
-0x2e63879b associateTokens
-0x78b63918 dissociateTokens
-0x70a08231 balanceOf
-0xacb9cff9 burnToken
-0xd6910d06 burnToken
-0x7812a04b createFungibleToken
-0xc23baeb6 createFungibleToken
-0x0fb65bf3 createFungibleToken
-0x4c381ae7 createFungibleTokenWithCustomFees
-0xb937581a createFungibleTokenWithCustomFees
-0x2af0c59a createFungibleTokenWithCustomFees
-0x9dc711e0 createNonFungibleToken
-0x9c89bb35 createNonFungibleToken
-0xea83f293 createNonFungibleToken
-0x5bc7c0e6 createNonFungibleTokenWithCustomFees
-0x45733969 createNonFungibleTokenWithCustomFees
-0xabb54eb5 createNonFungibleTokenWithCustomFees
-0x7cb8323a createFungibleToken
-0x5ac3e67a createFungibleTokenWithCustomFees
-0xad7f8f0b createNonFungibleToken
-0xc5bc16bc createNonFungibleTokenWithCustomFees
-0xae7611a0 getTokenCustomFees
-0x313ce567 decimals
-0xa7daa18d getTokenDefaultFreezeStatus
-0x335e04c1 getTokenDefaultKycStatus
-0xf069f712 deleteToken
-0x5b8f8584 freezeToken
-0x52f91387 unfreezeToken
-0x3f28a19b getFungibleTokenInfo
-0x098f2366 getApproved
-0x081812fc getApproved
-0x095ea7b3 approve
-0xe1f21c67 approve
-0x7336aaf0 approveNFT
-0x8f8d7f99 grantTokenKyc
-0xaf99c633 revokeTokenKyc
-0xf49f40db isApprovedForAll
-0xe985e9c5 isApprovedForAll
-0x4d8fdd6d isAssociated
-0x46de0fb1 isFrozen
-0xf2c31ff4 isKyc
-0x19f37361 isToken
-0x278e0b88 mintToken
-0xe0f4059a mintToken
-0x06fdde03 name
-0x287e1da8 getNonFungibleTokenInfo
-0x6352211e ownerOf
-0x7c41ad2c pauseToken
-0x3b3bff0f unpauseToken
-0x367605ca setApprovalForAll
-0xa22cb465 setApprovalForAll
-0x95d89b41 symbol
-0xd614cdb8 getTokenExpiryInfo
-0x1f69565f getTokenInfo
-0x3c4dd32e getTokenKey
-0x93272baf getTokenType
-0xc87b56dd tokenURI
-0x18160ddd totalSupply
-0x2f348119 airdropTokens
-0x012ebcaf cancelAirdrops
-0xcef5b705 cancelAirdropFT
-0xad4917cf cancelAirdropNFT
-0x05961641 claimAirdrops
-0xa83bc5b2 claimAirdropFT
-0x63ada5d7 claimAirdropNFT
-0xebd595e0 rejectTokens
-0x76c6b391 rejectTokenFT
-0xa869c78a rejectTokenNFTs
-0x189a554c cryptoTransfer
-0x0e71804f cryptoTransfer
-0x82bba493 transferTokens
-0xeca36917 transferToken
-0x2c4ba191 transferNFTs
-0x5cfc9011 transferNFT
-0x15dacbea transferFrom
-0x9b23d3d9 transferFromNFT
-0xa9059cbb transfer
-0x23b872dd transferFrom
-0x593d6e82 updateTokenExpiryInfo
-0xd27be6cd updateTokenExpiryInfo
-0x6fc3cbaf updateTokenKeys
-0x2cccc36f updateTokenInfo
-0x18370d34 updateTokenInfo
-0x7d305cfa updateTokenInfo
-0x0fcaca1f updateNFTsMetadata
-0x54c832a5 updateTokenInfo
-0xd5f60c47 updateFungibleTokenCustomFees
-0x30727a29 updateNonFungibleTokenCustomFees
-0x9790686d wipeTokenAccount
-0xefef57f9 wipeTokenAccount
-0xf7f38e26 wipeTokenAccountNFT
-`
-
-// Every function answers to the selector that it has on the network. Of the token service, those with metadata in them
-// came later, and HRC-719 and the redirect are listed elsewhere.
-func TestSelectors(t *testing.T) {
-	for _, service := range []struct {
-		functions *serviceFunctions
-		selectors string
-		unlisted  int
-	}{
-		{newTokenFunctions(), tokenSelectors, 8}, {newAccountFunctions(), accountSelectors, 0}, {newScheduleFunctions(), scheduleSelectors, 0},
-	} {
-		listed := 0
-		for line := range strings.Lines(strings.TrimSpace(service.selectors)) {
-			selector, name, _ := strings.Cut(strings.TrimSpace(line), " ")
-			key := [4]byte(common.FromHex(selector))
-			f := service.functions.direct()[key]
-			if f == nil {
-				f = service.functions.facade()[key]
-			}
-			if f == nil || !strings.HasPrefix(f.signature, name+"(") {
-				t.Errorf("%s %s: %+v", selector, name, f)
-			}
-			listed++
-		}
-		if got := len(service.functions.direct()) + len(service.functions.facade()); got < listed || got > listed+service.unlisted {
-			t.Errorf("%s: %d functions, %d are listed", service.functions.name, got, listed)
-		}
-	}
-}
-
-const accountSelectors = `
-0xdea3d081 getEvmAddressAlias
-0xbbee989e hbarAllowance
-0xfec46666 hbarAllowance
-0x86aff07c hbarApprove
-0xa0918464 hbarApprove
-0xbbf12d2e getHederaAccountNumAlias
-0xb2526367 isAuthorized
-0xb2a31da4 isAuthorizedRaw
-0x308ef301 isValidAlias
-0xf5677e99 setUnlimitedAutomaticAssociations
-`
-
-const scheduleSelectors = `
-0x72d42394 deleteSchedule
-0xc61dea85 deleteSchedule
-0xdfb4a999 hasScheduleCapacity
-0xda2d5f8f getScheduledCreateFungibleTokenInfo
-0xd68c902c getScheduledCreateNonFungibleTokenInfo
-0xca829811 scheduleNative
-0x6f5bfde8 scheduleCall
-0xe6599c18 scheduleCallWithPayer
-0x105772b2 executeCallOnPayerSignature
-0x358eeb03 signSchedule
-0x06d15889 signSchedule
-0xf0637961 authorizeSchedule
-`
 
 // call has an account call an address with arguments encoded by another's encoder.
 func (r *rig) call(from party, to common.Address, value hedera.Tinybar, signature string, args ...any) *history.Record {
@@ -205,7 +49,7 @@ func packed(t testing.TB, signature string, args ...any) []byte {
 	return append(abi.NewMethod(parsed.Name, parsed.Name, abi.Function, "", false, false, types, nil).ID, data...)
 }
 
-var serviceAddress = hedera.Entity(numTokenService).LongZero()
+var serviceAddress = hedera.Entity(evm.NumTokenService).LongZero()
 
 // code is the response code that a direct call returned.
 func (r *rig) code(rec *history.Record) hedera.Status {
@@ -242,11 +86,11 @@ func TestTokenServiceCalls(t *testing.T) {
 	}
 	// What the caller may not take, it takes from an allowance, in the newer form as well.
 	selector := common.FromHex("0x0e71804f") // cryptoTransfer, with approvals
-	f := newTokenFunctions().direct()[[4]byte(selector)]
+	f := evm.NewTokenFunctions().Direct()[[4]byte(selector)]
 	entry := func(a common.Address, amount int64) sysabi.Value {
 		return sysabi.List(sysabi.Address(a), sysabi.Int(amount), sysabi.Bool(false))
 	}
-	input := append(selector, sysabi.Encode(f.args, []sysabi.Value{
+	input := append(selector, sysabi.Encode(f.Args, []sysabi.Value{
 		sysabi.List(sysabi.List(entry(other.address, -5), entry(owner.address, 5))),
 		sysabi.List(sysabi.List(sysabi.Address(at), sysabi.List(entry(other.address, -7), entry(owner.address, 7)), sysabi.List())),
 	})...)
@@ -273,12 +117,12 @@ func TestTokenServiceCalls(t *testing.T) {
 	// The proxy of the token: a failure reverts with its code, a success leaves an event.
 	rec = r.call(other, at, 0, "transfer(address,uint256)", owner.address, big.NewInt(31))
 	r.want(rec, hapi.ResponseCodeEnum_CONTRACT_REVERT_EXECUTED)
-	if want := hexBytes(sysabi.Word(int64(hapi.ResponseCodeEnum_INSUFFICIENT_TOKEN_BALANCE)).Bytes()); rec.Result.ErrorMessage != want {
+	if want := hexutil.Encode(sysabi.Word(int64(hapi.ResponseCodeEnum_INSUFFICIENT_TOKEN_BALANCE)).Bytes()); rec.Result.ErrorMessage != want {
 		t.Errorf("reverted with %s", rec.Result.ErrorMessage)
 	}
 	rec = r.call(other, at, 0, "transfer(address,uint256)", owner.address, big.NewInt(30))
 	r.want(rec, okay)
-	if logs := rec.Result.Logs; len(logs) != 1 || logs[0].Contract != token || logs[0].Topics[0] != topicTransfer || rec.Result.Target != token {
+	if logs := rec.Result.Logs; len(logs) != 1 || logs[0].Contract != token || logs[0].Topics[0] != crypto.Keccak256Hash([]byte("Transfer(address,address,uint256)")) || rec.Result.Target != token {
 		t.Errorf("target %v, logs %+v", rec.Result.Target, logs)
 	}
 	r.checkSupply(token)
@@ -333,7 +177,7 @@ func TestTokenSimulation(t *testing.T) {
 	r := newRig(t, Config{})
 	owner := dev(t, 0)
 	token := r.fungibleToken(owner, nil)
-	result, err := r.View().Call(t.Context(), CallRequest{
+	result, err := r.View().Call(t.Context(), evm.CallRequest{
 		From: &owner.address, To: &serviceAddress, Data: packed(t, "mintToken(address,int64,bytes[])", token.LongZero(), int64(5), [][]byte{}),
 	})
 	if err != nil || result.Status != okay || binary.BigEndian.Uint64(result.Output[56:64]) != 1005 {
@@ -344,7 +188,7 @@ func TestTokenSimulation(t *testing.T) {
 	}
 	for signature, words := range map[string]int{"getTokenInfo(address)": 32, "getTokenCustomFees(address)": 7, "getTokenExpiryInfo(address)": 4, "isToken(address)": 2} {
 		at := token.LongZero()
-		result, err := r.View().Call(t.Context(), CallRequest{To: &serviceAddress, Data: packed(t, signature, at)})
+		result, err := r.View().Call(t.Context(), evm.CallRequest{To: &serviceAddress, Data: packed(t, signature, at)})
 		if err != nil || result.Status != okay || len(result.Output) < 32*words || result.Output[31] != byte(okay) {
 			t.Errorf("%s: %d bytes, %v, %v", signature, len(result.Output), result.Status, err)
 		}

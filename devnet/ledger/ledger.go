@@ -10,6 +10,7 @@ import (
 
 	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/devaccounts"
+	"lockstep/devnet/ledger/evm"
 	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hedera"
@@ -114,7 +115,7 @@ type Ledger struct {
 	closedAt time.Time // guarded by handling: when the newest block was closed, by the machine's clock
 	pace     pace      // guarded by handling
 	net      *core.Network
-	engine   *engine
+	engine   *evm.Engine
 	fork     *ForkPoint     // nil: no upstream
 	atClose  []chan *saving // guarded by handling: who waits for the open block to end
 
@@ -160,7 +161,7 @@ func New(cfg Config) (*Ledger, error) {
 	}
 	l.net = &core.Network{Store: l.store, Chain: l.chain, Nodes: cfg.Nodes, Fees: cfg.Fees, Rate: cfg.Fork.rate(), Wake: l.wake, Log: cfg.Log}
 	l.net.Price.Store(int64(cfg.GasPrice))
-	l.engine = newEngine(l.net, cfg.ChainID, cfg.SetCode)
+	l.engine = evm.NewEngine(l.net, cfg.ChainID, cfg.SetCode)
 	l.net.Services = newServices(l.net, l.engine)
 	if err := l.genesis(l.Now()); err != nil {
 		return nil, fmt.Errorf("ledger: genesis: %w", err)

@@ -11,12 +11,14 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/core/vm"
 	"github.com/ethereum/go-ethereum/core/vm/program"
 
 	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/devaccounts"
+	"lockstep/devnet/ledger/evm"
 	"lockstep/devnet/ledger/history"
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
@@ -92,7 +94,7 @@ func TestPriceOfZeroWithoutAllowance(t *testing.T) {
 	if rec.Result.GasUsed != 0 || rec.Result.From != from.id || r.nonce(from.address) != 0 || rec.Result.Index != 0 || !rec.Executed() {
 		t.Errorf("result %+v", rec.Result)
 	}
-	if _, err := r.View().Opcodes(t.Context(), rec, OpcodeOptions{}); !errors.Is(err, ErrNotExecuted) {
+	if _, err := r.View().Opcodes(t.Context(), rec, evm.OpcodeOptions{}); !errors.Is(err, evm.ErrNotExecuted) {
 		t.Errorf("replayed: %v", err)
 	}
 	r.want(r.relayed(from, free, 3_000_000*price), okay)
@@ -136,7 +138,7 @@ func TestValueToTheSystemInsideACall(t *testing.T) {
 	if got := r.View().Storage(rec.ContractID, number(1)).Value; got != (common.Hash{}) || r.nonce(from.address) != 2 {
 		t.Errorf("stored %s, nonce %d", got, r.nonce(from.address))
 	}
-	_, out, err := r.View().Estimate(t.Context(), CallRequest{From: &from.address, To: &contract, Value: 5})
+	_, out, err := r.View().Estimate(t.Context(), evm.CallRequest{From: &from.address, To: &contract, Value: 5})
 	if err != nil || out.Status != hapi.ResponseCodeEnum_INVALID_CONTRACT_ID {
 		t.Errorf("estimate: %+v, %v", out, err)
 	}
@@ -172,7 +174,7 @@ func TestEstimateOfAHollowAccount(t *testing.T) {
 	from, nobody := dev(t, 0), fresh(t, 1)
 	other := fresh(t, 2)
 	r.want(r.ethereum(from, dynamic(0, &other.address, 5, 610_000, nil)), okay)
-	gas, _, err := r.View().Estimate(t.Context(), CallRequest{From: &from.address, To: &nobody.address, Value: 5})
+	gas, _, err := r.View().Estimate(t.Context(), evm.CallRequest{From: &from.address, To: &nobody.address, Value: 5})
 	if err != nil || gas < 610_000 {
 		t.Errorf("%d gas, %v", gas, err)
 	}
@@ -229,13 +231,13 @@ func TestContractCallWithNegativeAmountFailsWithAResult(t *testing.T) {
 	r.want(rec, hapi.ResponseCodeEnum_CONTRACT_NEGATIVE_VALUE)
 	if !rec.Executed() || rec.Result.Amount != -100 || rec.Result.GasUsed != 0 || rec.Result.GasLimit != 500_000 || rec.Result.From != payer.id ||
 		rec.Result.Target != contract.ID || !bytes.Equal(rec.Result.To, address[:]) || !bytes.Equal(rec.Result.Input, []byte{1, 2}) ||
-		rec.Result.ErrorMessage != hexStatus(rec.Status) || !rec.ContractID.IsZero() {
+		rec.Result.ErrorMessage != hexutil.Encode([]byte(rec.Status.String())) || !rec.ContractID.IsZero() {
 		t.Errorf("result %+v", rec.Result)
 	}
-	if paid := devaccounts.RichBalance - r.balance(payer.address); paid != txGas*price || rec.Fee != paid || r.balance(address) != 0 {
+	if paid := devaccounts.RichBalance - r.balance(payer.address); paid != eth.TxGas*price || rec.Fee != paid || r.balance(address) != 0 {
 		t.Errorf("paid %d, fee %d", paid, rec.Fee)
 	}
-	if _, err := r.View().Opcodes(t.Context(), rec, OpcodeOptions{}); !errors.Is(err, ErrNotExecuted) {
+	if _, err := r.View().Opcodes(t.Context(), rec, evm.OpcodeOptions{}); !errors.Is(err, evm.ErrNotExecuted) {
 		t.Errorf("replayed: %v", err)
 	}
 	// The amount is looked at before the contract is.

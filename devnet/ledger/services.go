@@ -6,6 +6,7 @@ import (
 
 	"lockstep/devnet/ledger/accounts"
 	"lockstep/devnet/ledger/core"
+	"lockstep/devnet/ledger/evm"
 	"lockstep/devnet/ledger/files"
 	"lockstep/devnet/ledger/schedules"
 	"lockstep/devnet/ledger/tokens"
@@ -16,13 +17,13 @@ import (
 )
 
 // newServices lists the kinds of transactions that this network handles.
-func newServices(net *core.Network, e *engine) core.Services {
+func newServices(net *core.Network, e *evm.Engine) core.Services {
 	all := core.Services{
 		"atomic_batch": core.ServiceOf(atomicBatch, func(body *hapi.AtomicBatchTransactionBody) hedera.Status { return pureBatch(net, body) }),
 		"util_prng":    core.ServiceOf(utilPrng, nil),
 	}
 	for _, some := range []core.Services{
-		accounts.Services(), tokens.Services(), transfers.Services(), topics.Services(), files.Services(), schedules.Services(net), e.services(),
+		accounts.Services(), tokens.Services(), transfers.Services(), topics.Services(), files.Services(), schedules.Services(net), e.Services(),
 	} {
 		maps.Copy(all, some)
 	}

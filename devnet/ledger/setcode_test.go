@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/holiman/uint256"
 
+	"lockstep/devnet/ledger/evm"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -98,13 +99,13 @@ func TestDelegatedCodeRuns(t *testing.T) {
 	if got := r.View().Storage(sender.id, common.BigToHash(common.Big1)).Value; got != number(7) {
 		t.Errorf("stored %s", got)
 	}
-	trace, err := r.View().Opcodes(t.Context(), rec, OpcodeOptions{})
+	trace, err := r.View().Opcodes(t.Context(), rec, evm.OpcodeOptions{})
 	if err != nil || trace.Failed || trace.GasUsed != rec.Result.GasUsed {
 		t.Errorf("the replay: %+v, %v; want %d gas", trace, err, rec.Result.GasUsed)
 	}
 	// Whoever calls it later gets the same.
 	r.want(r.ethereum(owner, dynamic(1, &sender.address, 3, 200_000, nil)), okay)
-	called, err := r.View().Call(t.Context(), CallRequest{To: &sender.address})
+	called, err := r.View().Call(t.Context(), evm.CallRequest{To: &sender.address})
 	if err != nil || called.Status != okay || !bytes.Equal(called.Output, common.LeftPadBytes(sender.address[:], 32)) {
 		t.Errorf("a call: %+v, %v", called, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/vm/program"
 
 	"lockstep/devnet/ledger/devaccounts"
+	"lockstep/devnet/ledger/evm"
 	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/eth"
@@ -33,7 +34,7 @@ func TestEstimatesWithDataAreEnough(t *testing.T) {
 			target = nil
 			data[0] = 0 // STOP
 		}
-		gas, full, err := r.View().Estimate(t.Context(), CallRequest{From: &from.address, To: target, Data: data})
+		gas, full, err := r.View().Estimate(t.Context(), evm.CallRequest{From: &from.address, To: target, Data: data})
 		if err != nil || full.Status != okay {
 			t.Fatalf("%d bytes: %+v, %v", size, full, err)
 		}
@@ -50,7 +51,7 @@ func TestEstimateSeesTheLastBlock(t *testing.T) {
 	// Reverts if blockhash(number-1) is 0.
 	lottery := r.deploy(from, 0, common.FromHex("6001430340600d5760006000fd5b00"))
 	for i := range uint64(3) {
-		gas, full, err := r.View().Estimate(t.Context(), CallRequest{From: &from.address, To: &lottery})
+		gas, full, err := r.View().Estimate(t.Context(), evm.CallRequest{From: &from.address, To: &lottery})
 		if err != nil || full.Status != okay {
 			t.Fatalf("%+v, %v", full, err)
 		}
@@ -91,7 +92,7 @@ func TestEstimate(t *testing.T) {
 			if tt.code != nil {
 				target, nonce = r.deploy(from, 0, tt.code), 1
 			}
-			gas, full, err := r.View().Estimate(t.Context(), CallRequest{From: &from.address, To: &target, Data: tt.data, Value: tt.value})
+			gas, full, err := r.View().Estimate(t.Context(), evm.CallRequest{From: &from.address, To: &target, Data: tt.data, Value: tt.value})
 			if err != nil || full.Status != okay {
 				t.Fatalf("%+v, %v", full, err)
 			}
@@ -99,8 +100,8 @@ func TestEstimate(t *testing.T) {
 				t.Errorf("estimate %d for %d used", gas, full.GasUsed)
 			}
 			r.cfg.ExactEstimates = true
-			least, _, err := r.View().Estimate(t.Context(), CallRequest{From: &from.address, To: &target, Data: tt.data, Value: tt.value})
-			below, _ := r.View().Call(t.Context(), CallRequest{From: &from.address, To: &target, Data: tt.data, Value: tt.value, Gas: least - 1})
+			least, _, err := r.View().Estimate(t.Context(), evm.CallRequest{From: &from.address, To: &target, Data: tt.data, Value: tt.value})
+			below, _ := r.View().Call(t.Context(), evm.CallRequest{From: &from.address, To: &target, Data: tt.data, Value: tt.value, Gas: least - 1})
 			if err != nil || least > gas || below.Status == okay {
 				t.Errorf("at least %d, one less ends with %s, %v", least, below.Status, err)
 			}
@@ -116,7 +117,7 @@ func TestEstimate(t *testing.T) {
 func TestEstimateOfFailure(t *testing.T) {
 	r := newRig(t, Config{})
 	contract := r.deploy(dev(t, 0), 0, program.New().Push(0).Push(0).Op(vm.REVERT).Bytes())
-	_, result, err := r.View().Estimate(t.Context(), CallRequest{To: &contract})
+	_, result, err := r.View().Estimate(t.Context(), evm.CallRequest{To: &contract})
 	if err != nil || result.Status != hapi.ResponseCodeEnum_CONTRACT_REVERT_EXECUTED {
 		t.Errorf("%+v, %v", result, err)
 	}
@@ -130,22 +131,22 @@ func TestCall(t *testing.T) {
 	high, nothing := hedera.Tinybar(500), hedera.Tinybar(0)
 	tests := []struct {
 		name string
-		req  CallRequest
+		req  evm.CallRequest
 		want hedera.Status
 		out  common.Hash
 		err  error
 	}{
-		{"treasury calls", CallRequest{To: &contract}, okay, common.Hash{}, nil},
-		{"so does nobody in particular", CallRequest{From: &zero, To: &contract, Value: 3}, okay, number(3), nil},
-		{"stranger", CallRequest{From: &stranger.address, To: &contract}, 0, common.Hash{}, ErrSenderNotFound},
-		{"value beyond the balance", CallRequest{From: &from.address, To: &contract, Value: 2 * devaccounts.RichBalance}, hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE, common.Hash{}, nil},
-		{"too little gas", CallRequest{To: &contract, Gas: 20_000}, hapi.ResponseCodeEnum_INSUFFICIENT_GAS, common.Hash{}, nil},
-		{"stranger with means", CallRequest{From: &stranger.address, To: &contract, Value: 3, Override: map[common.Address]state.Override{stranger.address: {Balance: &high}}}, okay, number(3), nil},
-		{"sender without means", CallRequest{From: &from.address, To: &contract, Value: 3, Override: map[common.Address]state.Override{from.address: {Balance: &nothing}}}, hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE, common.Hash{}, nil},
-		{"other storage", CallRequest{To: &contract, Override: map[common.Address]state.Override{contract: {State: map[common.Hash]common.Hash{{}: number(9)}}}}, okay, number(9), nil},
-		{"another slot", CallRequest{To: &contract, Override: map[common.Address]state.Override{contract: {StateDiff: map[common.Hash]common.Hash{{}: number(8)}}}}, okay, number(8), nil},
-		{"other code", CallRequest{To: &contract, Override: map[common.Address]state.Override{contract: {Code: returnTop(program.New().Push(5))}}}, okay, number(5), nil},
-		{"creation", CallRequest{Data: returnTop(program.New().Push(6))}, okay, number(6), nil},
+		{"treasury calls", evm.CallRequest{To: &contract}, okay, common.Hash{}, nil},
+		{"so does nobody in particular", evm.CallRequest{From: &zero, To: &contract, Value: 3}, okay, number(3), nil},
+		{"stranger", evm.CallRequest{From: &stranger.address, To: &contract}, 0, common.Hash{}, evm.ErrSenderNotFound},
+		{"value beyond the balance", evm.CallRequest{From: &from.address, To: &contract, Value: 2 * devaccounts.RichBalance}, hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE, common.Hash{}, nil},
+		{"too little gas", evm.CallRequest{To: &contract, Gas: 20_000}, hapi.ResponseCodeEnum_INSUFFICIENT_GAS, common.Hash{}, nil},
+		{"stranger with means", evm.CallRequest{From: &stranger.address, To: &contract, Value: 3, Override: map[common.Address]state.Override{stranger.address: {Balance: &high}}}, okay, number(3), nil},
+		{"sender without means", evm.CallRequest{From: &from.address, To: &contract, Value: 3, Override: map[common.Address]state.Override{from.address: {Balance: &nothing}}}, hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE, common.Hash{}, nil},
+		{"other storage", evm.CallRequest{To: &contract, Override: map[common.Address]state.Override{contract: {State: map[common.Hash]common.Hash{{}: number(9)}}}}, okay, number(9), nil},
+		{"another slot", evm.CallRequest{To: &contract, Override: map[common.Address]state.Override{contract: {StateDiff: map[common.Hash]common.Hash{{}: number(8)}}}}, okay, number(8), nil},
+		{"other code", evm.CallRequest{To: &contract, Override: map[common.Address]state.Override{contract: {Code: returnTop(program.New().Push(5))}}}, okay, number(5), nil},
+		{"creation", evm.CallRequest{Data: returnTop(program.New().Push(6))}, okay, number(6), nil},
 	}
 	before := r.View().LatestBlock()
 	for _, tt := range tests {
@@ -169,7 +170,7 @@ func TestCallIsCancelled(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	for range 1_000 { // fast machines finish one before the time is over
-		if _, err := r.View().Call(ctx, CallRequest{To: &contract}); err != nil {
+		if _, err := r.View().Call(ctx, evm.CallRequest{To: &contract}); err != nil {
 			if !errors.Is(err, context.DeadlineExceeded) {
 				t.Error(err)
 			}
@@ -193,7 +194,7 @@ func TestOpcodes(t *testing.T) {
 		records = append(records, rec)
 	}
 	for i, rec := range records {
-		trace, err := r.View().Opcodes(t.Context(), rec, OpcodeOptions{Stack: true, Memory: true, Storage: true})
+		trace, err := r.View().Opcodes(t.Context(), rec, evm.OpcodeOptions{Stack: true, Memory: true, Storage: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -206,13 +207,13 @@ func TestOpcodes(t *testing.T) {
 		}
 	}
 	failed := r.ethereum(from, dynamic(4, nil, 0, 100_000, program.New().Sstore(1, 2).Op(vm.INVALID).Bytes()))
-	trace, err := r.View().Opcodes(t.Context(), failed, OpcodeOptions{Storage: true})
+	trace, err := r.View().Opcodes(t.Context(), failed, evm.OpcodeOptions{Storage: true})
 	if err != nil || !trace.Failed || len(trace.Steps) != 4 || len(trace.Steps[3].Reason) == 0 ||
 		trace.Steps[2].Storage[number(1)] != number(2) || trace.Steps[0].Stack != nil {
 		t.Errorf("failed: %+v, %v", trace, err)
 	}
 	refused := r.ethereum(from, dynamic(99, &contract, 0, 100_000, nil))
-	if _, err := r.View().Opcodes(t.Context(), refused, OpcodeOptions{}); !errors.Is(err, ErrNotExecuted) {
+	if _, err := r.View().Opcodes(t.Context(), refused, evm.OpcodeOptions{}); !errors.Is(err, evm.ErrNotExecuted) {
 		t.Errorf("refused: %v", err)
 	}
 }
@@ -222,9 +223,9 @@ func TestHugeTrace(t *testing.T) {
 	from := dev(t, 0)
 	p, at := program.New().Jumpdest()
 	contract := r.deploy(from, 0, p.Jump(at).Bytes())
-	rec := r.ethereum(from, dynamic(1, &contract, 0, maxGas, nil))
+	rec := r.ethereum(from, dynamic(1, &contract, 0, evm.MaxGas, nil))
 	r.want(rec, hapi.ResponseCodeEnum_INSUFFICIENT_GAS)
-	if _, err := r.View().Opcodes(t.Context(), rec, OpcodeOptions{Stack: true}); !errors.Is(err, ErrTraceTooLarge) {
+	if _, err := r.View().Opcodes(t.Context(), rec, evm.OpcodeOptions{Stack: true}); !errors.Is(err, evm.ErrTraceTooLarge) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"lockstep/devnet/ledger/accounts"
 	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/devaccounts"
+	"lockstep/devnet/ledger/evm"
 	"lockstep/devnet/ledger/fees"
 	"lockstep/devnet/ledger/files"
 	"lockstep/devnet/ledger/hapikey"
@@ -170,7 +171,7 @@ func (l *Ledger) properties() *hapi.ServicesConfigurationList {
 	}
 	add("atomicBatch.maxNumberOfTransactions", maxBatch)
 	add("contracts.chainId", int64(l.cfg.ChainID))
-	add("contracts.maxGasPerTransaction", maxGas)
+	add("contracts.maxGasPerTransaction", evm.MaxGas)
 	add("entities.maxLifetime", core.MaxRenewPeriod)
 	add("files.maxSizeKb", files.MaxFileSize/1024)
 	add("hedera.allowances.maxTransactionLimit", accounts.MaxAllowances)
@@ -180,7 +181,7 @@ func (l *Ledger) properties() *hapi.ServicesConfigurationList {
 	add("ledger.nftTransfers.maxLen", core.MaxTransfers)
 	add("ledger.numSystemAccounts", state.LastSystemNumber)
 	add("ledger.tokenTransfers.maxLen", core.MaxTransfers)
-	add("ledger.totalTinyBarFloat", int64(totalSupply))
+	add("ledger.totalTinyBarFloat", int64(state.TotalSupply))
 	add("ledger.transfers.maxLen", core.MaxTransfers)
 	add("scheduling.maxExpirationFutureSeconds", schedules.MaxScheduleLife)
 	add("tokens.maxAllowedPendingAirdropsToCancel", transfers.MaxAirdrops)

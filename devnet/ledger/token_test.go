@@ -237,7 +237,7 @@ func TestSupplyIsWhatIsHeld(t *testing.T) {
 	if done < 200 {
 		t.Errorf("only %d operations succeeded", done)
 	}
-	if total, _ := r.View().Supply(); total != totalSupply {
+	if total, _ := r.View().Supply(); total != state.TotalSupply {
 		t.Errorf("%d tinybar exist", total)
 	}
 }

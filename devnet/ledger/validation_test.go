@@ -12,6 +12,7 @@ import (
 
 	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/hapikey"
+	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -94,7 +95,7 @@ func TestAccountValidation(t *testing.T) {
 		{"a long memo", created(func(b *hapi.CryptoCreateTransactionBody) { b.Memo = longMemo }), hapi.ResponseCodeEnum_MEMO_TOO_LONG},
 		{"a short key", created(func(b *hapi.CryptoCreateTransactionBody) { b.Key = hapikey.Ed25519([]byte{1}) }), hapi.ResponseCodeEnum_INVALID_ADMIN_KEY},
 		{"a key without end", created(func(b *hapi.CryptoCreateTransactionBody) { b.Key = endless }), hapi.ResponseCodeEnum_INVALID_ADMIN_KEY},
-		{"a balance above the supply", created(func(b *hapi.CryptoCreateTransactionBody) { b.InitialBalance = uint64(totalSupply) + 1 }), hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE},
+		{"a balance above the supply", created(func(b *hapi.CryptoCreateTransactionBody) { b.InitialBalance = uint64(state.TotalSupply) + 1 }), hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE},
 		{"a balance that is none", created(func(b *hapi.CryptoCreateTransactionBody) { b.InitialBalance = math.MaxInt64 + 1 }), hapi.ResponseCodeEnum_INVALID_INITIAL_BALANCE},
 		{"a stake to nobody", created(func(b *hapi.CryptoCreateTransactionBody) {
 			b.StakedId = &hapi.CryptoCreateTransactionBody_StakedAccountId{StakedAccountId: nobody}
@@ -297,8 +298,8 @@ func TestTokenValidation(t *testing.T) {
 
 		{"an NFT to oneself", core.BodyOf(&hapi.CryptoTransferTransactionBody{TokenTransfers: []*hapi.TokenTransferList{nftGift(art, me, me, 1)}}).GetCryptoTransfer(), hapi.ResponseCodeEnum_ACCOUNT_REPEATED_IN_ACCOUNT_AMOUNTS},
 		{"an NFT twice", &hapi.CryptoTransferTransactionBody{TokenTransfers: []*hapi.TokenTransferList{nftGift(art, me, you, 1, 1)}}, hapi.ResponseCodeEnum_INVALID_ACCOUNT_AMOUNTS},
-		{"rejection by a deleted account", reject(gone.id.AccountID(), rejectedToken(coin.TokenID())).GetTokenReject(), hapi.ResponseCodeEnum_ACCOUNT_DELETED},
-		{"rejection by nobody", reject(unknown, rejectedToken(coin.TokenID())).GetTokenReject(), hapi.ResponseCodeEnum_INVALID_OWNER_ID},
+		{"rejection by a deleted account", reject(gone.id.AccountID(), rejectedTokenOf(coin.TokenID())).GetTokenReject(), hapi.ResponseCodeEnum_ACCOUNT_DELETED},
+		{"rejection by nobody", reject(unknown, rejectedTokenOf(coin.TokenID())).GetTokenReject(), hapi.ResponseCodeEnum_INVALID_OWNER_ID},
 		{"claim of a deleted account", claim(&hapi.PendingAirdropId{
 			SenderId: me, ReceiverId: gone.id.AccountID(), TokenReference: &hapi.PendingAirdropId_FungibleTokenType{FungibleTokenType: coin.TokenID()},
 		}).GetTokenClaimAirdrop(), hapi.ResponseCodeEnum_INVALID_PENDING_AIRDROP_ID},

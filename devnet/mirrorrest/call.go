@@ -17,6 +17,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/evm"
 	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
@@ -114,7 +115,7 @@ func parseCallBlock(text string) (int64, error) {
 
 // callError is for what kept a simulation from running at all.
 func callError(err error) error {
-	if errors.Is(err, ledger.ErrSenderNotFound) {
+	if errors.Is(err, evm.ErrSenderNotFound) {
 		return &problem{
 			status:   http.StatusBadRequest,
 			messages: []message{fullMessage(hapi.ResponseCodeEnum_PAYER_ACCOUNT_NOT_FOUND.String(), "Sender account not found.", "")},
@@ -124,7 +125,7 @@ func callError(err error) error {
 }
 
 // callAnswer turns the outcome of a simulation into an answer or an error.
-func callAnswer(result ledger.CallResult, success string) (any, error) {
+func callAnswer(result evm.CallResult, success string) (any, error) {
 	switch {
 	case hedera.Succeeded(result.Status):
 		return object{"result": success}, nil
@@ -240,10 +241,10 @@ func parseCall(raw []byte) (*callBody, error) {
 
 // call checks the body and turns it into a request to the ledger. It reports
 // every field that is wrong.
-func (b *callBody) call() (ledger.CallRequest, []string) {
+func (b *callBody) call() (evm.CallRequest, []string) {
 	var problems []string
 	wrong := func(field, text string) { problems = append(problems, field+" field "+text) }
-	call := ledger.CallRequest{
+	call := evm.CallRequest{
 		Gas:   maxCallGas,
 		Value: hedera.Tinybar(b.Value),
 	}

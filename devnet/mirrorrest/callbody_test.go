@@ -8,7 +8,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/google/go-cmp/cmp"
 
-	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/evm"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hedera"
 	"lockstep/internal/must"
@@ -23,25 +23,25 @@ func TestCallBody(t *testing.T) {
 	from, to := common.HexToAddress(alice), common.HexToAddress(bob)
 	for _, test := range []struct {
 		name, body string
-		want       ledger.CallRequest
+		want       evm.CallRequest
 		problems   []string
 	}{
 		{
 			name: "plain", body: `{"to":"` + bob + `","data":"0x0102"}`,
-			want: ledger.CallRequest{To: &to, Data: []byte{1, 2}, Gas: maxCallGas},
+			want: evm.CallRequest{To: &to, Data: []byte{1, 2}, Gas: maxCallGas},
 		},
 		{
 			name: "everything, and what is not known",
 			body: `{"from":"` + alice + `","to":"` + bob + `","data":"01","gas":21000,"gasPrice":710000000000,"value":5,"estimate":false,"block":"latest","maxFeePerGas":"0x1"}`,
-			want: ledger.CallRequest{From: &from, To: &to, Data: []byte{1}, Gas: 21000, Value: 5},
+			want: evm.CallRequest{From: &from, To: &to, Data: []byte{1}, Gas: 21000, Value: 5},
 		},
 		{
 			name: "nulls", body: `{"to":"` + bob + `","data":null,"from":null,"gas":null,"gasPrice":null,"value":null,"block":null,"estimate":null}`,
-			want: ledger.CallRequest{To: &to, Gas: maxCallGas, Data: []byte{}},
+			want: evm.CallRequest{To: &to, Gas: maxCallGas, Data: []byte{}},
 		},
 		{
 			name: "the zero address sends for nobody", body: `{"from":"0x0000000000000000000000000000000000000000","to":"` + bob + `","value":1}`,
-			want: ledger.CallRequest{To: &to, Gas: maxCallGas, Value: 1, Data: []byte{}},
+			want: evm.CallRequest{To: &to, Gas: maxCallGas, Value: 1, Data: []byte{}},
 		},
 		{name: "too much gas", body: `{"to":"` + bob + `","gas":15000001}`, problems: []string{"gas field must be less than or equal to 15000000"}},
 		{name: "too little gas", body: `{"to":"` + bob + `","gas":20999}`, problems: []string{"gas field must be greater than or equal to 21000"}},

@@ -9,7 +9,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/evm"
 	"lockstep/devnet/ledger/history"
 	"lockstep/internal/hedera"
 )
@@ -108,13 +108,13 @@ func listOpcodes(r *request, q *query) (any, error) {
 	if !rec.Executed() || rec.Result.Refused {
 		return nil, detailed(http.StatusNotFound, "Contract result not found")
 	}
-	with := ledger.OpcodeOptions{
+	with := evm.OpcodeOptions{
 		Memory:  q.flag("memory", false),
 		Stack:   q.flag("stack", true),
 		Storage: q.flag("storage", false),
 	}
 	trace, err := r.view.Opcodes(r.Context(), rec, with)
-	if errors.Is(err, ledger.ErrTraceTooLarge) {
+	if errors.Is(err, evm.ErrTraceTooLarge) {
 		return nil, detailed(http.StatusBadRequest, "The trace is too large: leave out memory, stack or storage")
 	}
 	if err != nil {
@@ -134,7 +134,7 @@ func listOpcodes(r *request, q *query) (any, error) {
 	}, nil
 }
 
-func opcodeOf(s *ledger.Opcode, with ledger.OpcodeOptions) opcodeJSON {
+func opcodeOf(s *evm.Opcode, with evm.OpcodeOptions) opcodeJSON {
 	out := opcodeJSON{Depth: s.Depth, Gas: s.Gas, GasCost: s.GasCost, Op: s.Op, PC: s.PC}
 	if with.Memory {
 		out.Memory = words(s.Memory)

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/evm"
 	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
@@ -274,7 +275,7 @@ func (q *asked) callLocal(query *hapi.ContractCallLocalQuery, answer *hapi.Contr
 	case query.GetGas() < 0:
 		return hapi.ResponseCodeEnum_CONTRACT_NEGATIVE_GAS
 	}
-	request := ledger.CallRequest{To: &target.Address, Data: query.GetFunctionParameters(), Gas: uint64(query.GetGas())}
+	request := evm.CallRequest{To: &target.Address, Data: query.GetFunctionParameters(), Gas: uint64(query.GetGas())}
 	if sender := query.GetSenderId(); sender != nil {
 		from, known := q.account(sender)
 		if !known {

@@ -18,6 +18,9 @@ const (
 	FirstUserNumber  = 1001
 )
 
+// TotalSupply is 50 billion ℏ. The treasury holds what no other account got.
+const TotalSupply = 50_000_000_000 * hedera.Hbar
+
 // Hash48 is a SHA-384 digest: the hash of a block or of a HAPI transaction.
 type Hash48 [48]byte
 

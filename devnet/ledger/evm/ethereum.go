@@ -1,4 +1,4 @@
-package ledger
+package evm
 
 import (
 	"encoding/hex"
@@ -25,7 +25,7 @@ const deterministicDeployer = "0xeddf9e61fb9d8f5111840daef55e5fde0041f5702856532
 
 // ethereum handles an Ethereum transaction. The order of the checks decides which
 // status a transaction with several faults gets.
-func (e *engine) ethereum(h *core.Handling, body *hapi.EthereumTransactionBody) hedera.Status {
+func (e *Engine) ethereum(h *core.Handling, body *hapi.EthereumTransactionBody) hedera.Status {
 	tx, status := hydrate(h, body)
 	if tx == nil {
 		return status
@@ -62,7 +62,7 @@ func hydrate(h *core.Handling, body *hapi.EthereumTransactionBody) (*eth.Tx, hed
 	if !ok || bare.Type() == types.SetCodeTxType { // whose call data is never elsewhere
 		return nil, hapi.ResponseCodeEnum_INVALID_ETHEREUM_TRANSACTION
 	}
-	raw, ok := withCallData(bare, data)
+	raw, ok := WithCallData(bare, data)
 	if !ok {
 		return nil, hapi.ResponseCodeEnum_INVALID_ETHEREUM_TRANSACTION
 	}
@@ -105,8 +105,8 @@ func knownType(kind uint8, authorizations int, setCode bool) bool {
 	return kind <= types.DynamicFeeTxType
 }
 
-// withCallData puts the call data in its place and encodes the transaction again.
-func withCallData(tx *types.Transaction, data []byte) ([]byte, bool) {
+// WithCallData puts the call data in its place and encodes the transaction again.
+func WithCallData(tx *types.Transaction, data []byte) ([]byte, bool) {
 	v, r, s := tx.RawSignatureValues()
 	var fields types.TxData
 	switch tx.Type() {
@@ -136,7 +136,7 @@ func withCallData(tx *types.Transaction, data []byte) ([]byte, bool) {
 // ethereumCall is an Ethereum transaction while it is handled.
 type ethereumCall struct {
 	*core.Handling
-	engine    *engine
+	engine    *Engine
 	tx        *eth.Tx
 	allowance hedera.Tinybar // the maximum that the relayer adds for gas
 	sender    *state.Party   // nil until it is known to exist
@@ -160,9 +160,9 @@ func (e *ethereumCall) malformed() hedera.Status {
 
 func (e *ethereumCall) tooLarge() hedera.Status {
 	switch {
-	case e.tx.Gas() > maxGas:
+	case e.tx.Gas() > MaxGas:
 		return hapi.ResponseCodeEnum_MAX_GAS_LIMIT_EXCEEDED
-	case len(e.tx.Data()) > maxCallData:
+	case len(e.tx.Data()) > MaxCallData:
 		return hapi.ResponseCodeEnum_TRANSACTION_OVERSIZE
 	}
 	return okay
@@ -272,7 +272,7 @@ func (e *ethereumCall) fees() (gasFees, hedera.Status) {
 	f := gasFees{sender: limit * min(offered, price)}
 	f.relayer = limit*price - f.sender
 	value, ok := hedera.TinybarOf(e.tx.Value())
-	if !ok || value > totalSupply {
+	if !ok || value > state.TotalSupply {
 		return f, hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE
 	}
 	e.value = value
@@ -375,7 +375,7 @@ func refusedEthereum(h *core.Handling) {
 	}
 }
 
-func (e *engine) pureEthereum(body *hapi.EthereumTransactionBody) hedera.Status {
+func (e *Engine) pureEthereum(body *hapi.EthereumTransactionBody) hedera.Status {
 	tx, ok := ParseEthereum(body.GetEthereumData())
 	if !ok || !knownType(tx.Type(), len(tx.SetCodeAuthorizations()), e.setCode) {
 		return hapi.ResponseCodeEnum_INVALID_ETHEREUM_TRANSACTION

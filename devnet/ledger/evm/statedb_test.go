@@ -1,4 +1,4 @@
-package ledger
+package evm
 
 import (
 	"math/big"
@@ -30,10 +30,10 @@ func TestOverlayAgreesWithStateDB(t *testing.T) {
 	if testing.Short() {
 		rounds = 25
 	}
-	l := newRig(t, Config{}).Ledger
+	e := emptyEngine()
 	for seed := range uint64(rounds) {
 		world := randomWorld(seed)
-		ours, theirs := world.run(t, l, world.overlay(l)), world.run(t, l, world.stateDB(t))
+		ours, theirs := world.run(t, e, world.overlay(e)), world.run(t, e, world.stateDB(t))
 		if diff := cmp.Diff(theirs, ours); diff != "" {
 			t.Fatalf("seed %d: %s", seed, diff)
 		}
@@ -43,14 +43,19 @@ func TestOverlayAgreesWithStateDB(t *testing.T) {
 // FuzzOverlay is the same for worlds of the fuzzer's choice.
 func FuzzOverlay(f *testing.F) {
 	f.Add(uint64(1))
-	l := newRig(f, Config{}).Ledger
+	e := emptyEngine()
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		world := randomWorld(seed)
-		ours, theirs := world.run(t, l, world.overlay(l)), world.run(t, l, world.stateDB(t))
+		ours, theirs := world.run(t, e, world.overlay(e)), world.run(t, e, world.stateDB(t))
 		if diff := cmp.Diff(theirs, ours); diff != "" {
 			t.Fatal(diff)
 		}
 	})
+}
+
+// emptyEngine is one of a network in which nothing is.
+func emptyEngine() *Engine {
+	return NewEngine(&core.Network{Store: state.NewStore(nil)}, 298, false)
 }
 
 // testWorld is some contracts and an account that calls the first of them.
@@ -149,8 +154,8 @@ func (w *testWorld) smallInit(random *rand.Rand) []byte {
 }
 
 // overlay is the world as an overlay.
-func (w *testWorld) overlay(l *Ledger) vm.StateDB {
-	o := core.NewWork(l.store, l.lastTime, false)
+func (w *testWorld) overlay(e *Engine) vm.StateDB {
+	o := core.NewWork(e.net.Store, 0, false)
 	balance, nonce := hedera.Tinybar(worldBalance), uint64(1)
 	accounts := map[common.Address]state.Override{w.sender: {Balance: &balance, Nonce: &nonce}}
 	for i, a := range w.contracts {
@@ -208,7 +213,7 @@ type observedAccount struct {
 	Slots                    []common.Hash
 }
 
-func (w *testWorld) run(t *testing.T, l *Ledger, db vm.StateDB) observed {
+func (w *testWorld) run(t *testing.T, e *Engine, db vm.StateDB) observed {
 	t.Helper()
 	touched := map[common.Address]bool{w.sender: true}
 	for _, a := range slices.Concat(w.contracts, w.unused) {
@@ -224,10 +229,10 @@ func (w *testWorld) run(t *testing.T, l *Ledger, db vm.StateDB) observed {
 		Random: &common.Hash{}, GasLimit: 1_000_000,
 	}
 	tracer := &tracing.Hooks{OnEnter: func(_ int, _ byte, _, to common.Address, _ []byte, _ uint64, _ *big.Int) { touched[to] = true }}
-	evm := vm.NewEVM(block, db, l.engine.chain, vm.Config{Tracer: tracer})
+	evm := vm.NewEVM(block, db, e.chain, vm.Config{Tracer: tracer})
 	evm.SetTxContext(vm.TxContext{Origin: w.sender, GasPrice: new(uint256.Int)})
 	to := w.contracts[0]
-	db.Prepare(evm.GetRules(), w.sender, w.sender, &to, l.engine.warmed, nil)
+	db.Prepare(evm.GetRules(), w.sender, w.sender, &to, e.warmed, nil)
 	output, left, err := evm.Call(w.sender, to, nil, vm.NewGasBudget(500_000, 0), uint256.NewInt(3))
 	seen := observed{Output: output, Gas: left.ExecutionGas, Refund: db.GetRefund(), Accounts: map[common.Address]observedAccount{}}
 	if err != nil {
@@ -261,9 +266,9 @@ func (w *testWorld) run(t *testing.T, l *Ledger, db vm.StateDB) observed {
 
 // A snapshot that is gone back to leaves nothing, whatever happened since.
 func TestRevertIsComplete(t *testing.T) {
-	l := newRig(t, Config{}).Ledger
+	e := emptyEngine()
 	w := randomWorld(5)
-	o, _ := w.overlay(l).(*stateDB)
+	o, _ := w.overlay(e).(*stateDB)
 	before := o.Snapshot()
 	a := common.BytesToAddress([]byte{0xee, 19: 1})
 	o.CreateAccount(a)

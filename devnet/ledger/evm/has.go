@@ -1,4 +1,4 @@
-package ledger
+package evm
 
 import (
 	"bytes"
@@ -21,8 +21,8 @@ import (
 // Gas of the account service. Signatures cost what it takes to check them.
 const (
 	accountUpdateGas = 3_098 // 0.022 of a cent
-	ecdsaGas         = 3_000
-	ed25519Gas       = 1_500_000
+	EcdsaGas         = 3_000
+	Ed25519Gas       = 1_500_000
 )
 
 const signatureSize = 64 // r and s, or a signature of Ed25519
@@ -146,9 +146,9 @@ func isEd25519(signature []byte) bool { return len(signature) == signatureSize }
 
 func rawPrice(_ *execution, args []sysabi.Value) uint64 {
 	if isEd25519(args[2].Data) {
-		return ed25519Gas
+		return Ed25519Gas
 	}
-	return ecdsaGas
+	return EcdsaGas
 }
 
 // authorizedRaw checks a signature over a hash, or for Ed25519 over any bytes, against the
@@ -218,9 +218,9 @@ func keyPrice(x *execution, args []sysabi.Value) uint64 {
 		}
 		switch {
 		case key.GetEd25519() != nil:
-			return ed25519Gas
+			return Ed25519Gas
 		case key.GetECDSASecp256K1() != nil:
-			return ecdsaGas
+			return EcdsaGas
 		}
 		return gas
 	}

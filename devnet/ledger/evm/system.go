@@ -1,4 +1,4 @@
-package ledger
+package evm
 
 import (
 	"encoding/binary"
@@ -11,11 +11,11 @@ import (
 
 // Entity numbers of the system contracts.
 const (
-	numTokenService    = 0x167
-	numExchangeRate    = 0x168
-	numRandom          = 0x169
-	numAccountService  = 0x16a
-	numScheduleService = 0x16b
+	NumTokenService    = 0x167
+	NumExchangeRate    = 0x168
+	NumRandom          = 0x169
+	NumAccountService  = 0x16a
+	NumScheduleService = 0x16b
 	numTokenService2   = 0x16c
 	numHooks           = 0x16d
 )
@@ -23,7 +23,7 @@ const (
 // Gas of system contracts. All but the exchange rate's follow from the fee
 // schedule on the network; these are close at the default prices.
 const (
-	exchangeRateGas = 100
+	ExchangeRateGas = 100
 	randomGas       = 11_737
 	viewGas         = 1_408
 )
@@ -55,17 +55,17 @@ func (c *systemContract) Run(input []byte) ([]byte, error) {
 func (x *execution) addSystemContracts() {
 	unknown := func(*execution, uint32, []byte) ([]byte, bool) { return nil, false }
 	for num, c := range map[int64]*systemContract{
-		numExchangeRate: {x: x, name: "exchange rate", gas: exchangeRateGas, run: exchangeRate},
-		numRandom:       {x: x, name: "random seed", gas: randomGas, run: randomSeed},
+		NumExchangeRate: {x: x, name: "exchange rate", gas: ExchangeRateGas, run: exchangeRate},
+		NumRandom:       {x: x, name: "random seed", gas: randomGas, run: randomSeed},
 		numHooks:        {x: x, name: "hooks", gas: viewGas, run: unknown},
 	} {
 		x.precompiles[hedera.Entity(num).LongZero()] = c
 	}
-	for _, num := range []int64{numTokenService, numTokenService2} {
+	for _, num := range []int64{NumTokenService, numTokenService2} {
 		x.precompiles[hedera.Entity(num).LongZero()] = &serviceProxy{x: x, functions: x.tokens}
 	}
-	x.precompiles[hedera.Entity(numAccountService).LongZero()] = &serviceProxy{x: x, functions: x.accounts}
-	x.precompiles[hedera.Entity(numScheduleService).LongZero()] = &serviceProxy{x: x, functions: x.schedules}
+	x.precompiles[hedera.Entity(NumAccountService).LongZero()] = &serviceProxy{x: x, functions: x.accounts}
+	x.precompiles[hedera.Entity(NumScheduleService).LongZero()] = &serviceProxy{x: x, functions: x.schedules}
 }
 
 // exchangeRate converts between tinybar and tinycents.
@@ -96,7 +96,7 @@ func exchangeRate(x *execution, selector uint32, args []byte) ([]byte, bool) {
 // randomSeed gives the same seed throughout a transaction.
 func randomSeed(x *execution, selector uint32, _ []byte) ([]byte, bool) {
 	const getPseudorandomSeed = 0xd83bf9a1
-	return common.CopyBytes(x.env.seed[:32]), selector == getPseudorandomSeed
+	return common.CopyBytes(x.env.Seed[:32]), selector == getPseudorandomSeed
 }
 
 // words is the ABI encoding of static values.

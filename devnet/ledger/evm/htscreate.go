@@ -1,4 +1,4 @@
-package ledger
+package evm
 
 import (
 	"strings"
@@ -43,8 +43,8 @@ func createCalls() []*serviceFunction {
 // create makes a token. The caller pays with the value that it sends along, which goes
 // where fees go.
 func (c *serviceCall) create() hedera.Status {
-	if service := c.x.o.Get(hedera.Entity(numTokenService).LongZero()); c.instead == nil {
-		if c.value < createFee {
+	if service := c.x.o.Get(hedera.Entity(NumTokenService).LongZero()); c.instead == nil {
+		if c.value < CreateFee {
 			c.x.o.Move(service, c.sender, c.value) // nothing is made of it
 			return hapi.ResponseCodeEnum_INSUFFICIENT_TX_FEE
 		}

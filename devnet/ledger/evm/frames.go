@@ -1,4 +1,4 @@
-package ledger
+package evm
 
 import (
 	"errors"
@@ -142,10 +142,10 @@ func (x *execution) systemTarget(to common.Address, valued bool) vm.PrecompiledC
 
 // createsToken tells whether a call is one that pays for a new token.
 func (x *execution) createsToken(target hedera.ID, input []byte) bool {
-	if target.Num != numTokenService && target.Num != numTokenService2 || len(input) < 4 {
+	if target.Num != NumTokenService && target.Num != numTokenService2 || len(input) < 4 {
 		return false
 	}
-	f := x.tokens.direct()[[4]byte(input[:4])]
+	f := x.tokens.Direct()[[4]byte(input[:4])]
 	return f != nil && strings.HasPrefix(f.signature, "create")
 }
 
@@ -191,7 +191,7 @@ type lazyCreation struct{}
 
 func (lazyCreation) Name() string { return "account creation" }
 
-func (lazyCreation) RequiredGas([]byte) uint64 { return lazyCreationGas }
+func (lazyCreation) RequiredGas([]byte) uint64 { return LazyCreationGas }
 
 func (lazyCreation) Run([]byte) ([]byte, error) { return nil, nil }
 

@@ -1,4 +1,4 @@
-package ledger
+package evm
 
 import (
 	"math"
@@ -22,7 +22,7 @@ const (
 // from the start, which is for accounts that come into being. What is applied stays, whatever
 // becomes of the transaction. An authorization that is not valid, or whose account there is no
 // gas for, is passed over.
-func (e *engine) authorize(o *stateDB, list []types.SetCodeAuthorization, gas uint64) (spent uint64) {
+func (e *Engine) authorize(o *stateDB, list []types.SetCodeAuthorization, gas uint64) (spent uint64) {
 	for i := range list {
 		account := e.authority(o, &list[i])
 		switch {
@@ -30,10 +30,10 @@ func (e *engine) authorize(o *stateDB, list []types.SetCodeAuthorization, gas ui
 			continue
 		case account.Exists:
 			o.AddRefund(authorizationRefund)
-		case gas-spent < lazyCreationGas:
+		case gas-spent < LazyCreationGas:
 			continue
 		default:
-			spent += lazyCreationGas
+			spent += LazyCreationGas
 			o.Create(account, true)
 		}
 		var code []byte // the zero address takes a delegation back
@@ -48,7 +48,7 @@ func (e *engine) authorize(o *stateDB, list []types.SetCodeAuthorization, gas ui
 
 // authority returns the account that signed an authorization, which may not exist yet, or nil
 // if the authorization is not valid.
-func (e *engine) authority(o *stateDB, a *types.SetCodeAuthorization) *state.Party {
+func (e *Engine) authority(o *stateDB, a *types.SetCodeAuthorization) *state.Party {
 	if !a.ChainID.IsZero() && a.ChainID.CmpBig(e.chain.ChainID) != 0 || a.Nonce == math.MaxUint64 {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package ledger
+package evm
 
 import (
 	"context"
@@ -47,37 +47,37 @@ var (
 // maxTraceBytes bounds a trace in memory.
 const maxTraceBytes = 64 << 20
 
-// Opcodes runs a transaction again on the state it ran on, and collects every step.
+// Replay runs a transaction again on the state it ran on, and collects every step.
 // The errors are ErrNotExecuted, ErrTraceTooLarge and the context's.
-func (v *View) Opcodes(ctx context.Context, r *history.Record, with OpcodeOptions) (*OpcodeTrace, error) {
+func (e *Engine) Replay(ctx context.Context, r *history.Record, env BlockEnv, with OpcodeOptions) (*OpcodeTrace, error) {
 	if !r.Executed() || r.Result.Refused {
 		return nil, ErrNotExecuted
 	}
-	e := r.Result
-	o := core.NewWork(v.l.store, r.Consensus.UnixNano()-1, true)
+	did := r.Result
+	o := core.NewWork(e.net.Store, r.Consensus.UnixNano()-1, true)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	t := &tracer{with: with, stop: cancel}
 	msg := message{
-		ctx: ctx, from: e.Sender, data: e.Input, gas: e.GasLimit, value: e.Amount, gasPrice: e.GasPrice, ethereum: e.Raw != nil,
-		steps: &tracing.Hooks{OnOpcode: t.step, OnFault: t.fault}, authorizations: e.Authorizations,
+		ctx: ctx, from: did.Sender, data: did.Input, gas: did.GasLimit, value: did.Amount, gasPrice: did.GasPrice, ethereum: did.Raw != nil,
+		steps: &tracing.Hooks{OnOpcode: t.step, OnFault: t.fault}, authorizations: did.Authorizations,
 	}
 	switch {
-	case !e.Create:
-		to := o.Canonical(common.BytesToAddress(e.To))
+	case !did.Create:
+		to := o.Canonical(common.BytesToAddress(did.To))
 		msg.to = &to
-	case e.Raw == nil: // a creation by HAPI has a long-zero address
-		msg.at = &e.Address
+	case did.Raw == nil: // a creation by HAPI has a long-zero address
+		msg.at = &did.Address
 	}
 	// What was advanced for gas is gone while the transaction runs.
-	sender := o.Get(e.Sender)
-	advance := min(hedera.Tinybar(e.GasLimit)*e.GasPrice, max(sender.Tinybar()-e.Amount, 0))
+	sender := o.Get(did.Sender)
+	advance := min(hedera.Tinybar(did.GasLimit)*did.GasPrice, max(sender.Tinybar()-did.Amount, 0))
 	o.PutTinybar(sender, sender.Tinybar()-advance)
 
-	if e.Raw != nil && !e.Create {
+	if did.Raw != nil && !did.Create {
 		o.PutNonce(sender, sender.Nonce+1)
 	}
-	out := v.l.engine.run(o, v.envOf(r), msg)
+	out := e.run(o, env, msg)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -87,22 +87,6 @@ func (v *View) Opcodes(ctx context.Context, r *history.Record, with OpcodeOption
 		t.trace.ReturnValue = out.revert
 	}
 	return &t.trace, nil
-}
-
-// envOf is the block a transaction ran in.
-func (v *View) envOf(r *history.Record) blockEnv {
-	env := blockEnv{number: r.Block, time: r.Consensus.Seconds, seed: r.Seed}
-	v.l.store.RLock()
-	defer v.l.store.RUnlock()
-	if b := v.l.chain.Number(r.Block); b != nil {
-		env.time = b.From.Seconds
-	}
-	env.hashes = func(n uint64) common.Hash {
-		v.l.store.RLock()
-		defer v.l.store.RUnlock()
-		return v.l.chain.Hash(r.Block, n)
-	}
-	return env
 }
 
 // tracer collects steps.

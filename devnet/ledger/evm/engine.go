@@ -1,4 +1,4 @@
-package ledger
+package evm
 
 import (
 	"context"
@@ -25,8 +25,8 @@ import (
 
 // Gas rules that the EVM itself does not know.
 const (
-	maxGas           = 15_000_000 // of one transaction
-	maxCallData      = 131_072    // bytes of call data or init code
+	MaxGas           = 15_000_000 // of one transaction
+	MaxCallData      = 131_072    // bytes of call data or init code
 	txGas            = eth.TxGas
 	refundQuotient   = 5 // EIP-3529
 	maxCodeSize      = params.MaxCodeSize
@@ -36,25 +36,26 @@ const (
 	maxActions       = 4096
 	maxActionPayload = 1 << 20 // bytes of input and output kept per transaction
 
-	// lazyCreationGas is what the creation of an account by a transfer inside the
+	// LazyCreationGas is what the creation of an account by a transfer inside the
 	// EVM costs. On the network it follows from the fee schedule; this is close to
 	// what it comes to at the default prices.
-	lazyCreationGas = 589_000
+	LazyCreationGas = 589_000
 )
 
-// engine is the EVM with the network's rules. It is immutable.
-type engine struct {
+// Engine is the EVM with the network's rules. It is immutable.
+type Engine struct {
 	net     *core.Network
 	chain   *params.ChainConfig
-	setCode bool
+	setCode bool             // type 4 is executed
 	warmed  []common.Address // precompiles that are warm from the start
 
 	tokens, accounts, schedules *serviceFunctions // of the services at 0x167, 0x16a and 0x16b
 }
 
-func newEngine(net *core.Network, chainID uint64, setCode bool) *engine {
+// NewEngine makes the EVM of a network. setCode has it execute authorizations.
+func NewEngine(net *core.Network, chainID uint64, setCode bool) *Engine {
 	zero, fork := new(big.Int), new(uint64)
-	e := &engine{net: net, setCode: setCode, tokens: newTokenFunctions(), accounts: newAccountFunctions(), schedules: newScheduleFunctions(), chain: &params.ChainConfig{
+	e := &Engine{net: net, setCode: setCode, tokens: NewTokenFunctions(), accounts: newAccountFunctions(), schedules: newScheduleFunctions(), chain: &params.ChainConfig{
 		ChainID:             new(big.Int).SetUint64(chainID),
 		HomesteadBlock:      zero,
 		EIP150Block:         zero,
@@ -84,25 +85,25 @@ func newEngine(net *core.Network, chainID uint64, setCode bool) *engine {
 	return e
 }
 
-// blockEnv is what the EVM sees of its block.
-type blockEnv struct {
-	number int64
-	time   int64 // seconds
-	seed   state.Hash48
-	hashes func(number uint64) common.Hash
+// BlockEnv is what the EVM sees of its block.
+type BlockEnv struct {
+	Number int64
+	Time   int64 // seconds
+	Seed   state.Hash48
+	Hashes func(number uint64) common.Hash
 }
 
 // env is what the EVM sees of the block that a transaction at a time falls into.
 // The caller holds handling.
-func env(n *core.Network, at int64) blockEnv {
+func env(n *core.Network, at int64) BlockEnv {
 	begin := hedera.FromNanos(at)
 	if open := n.Chain.Open; open != nil {
 		begin = open.From
 	}
 	number := n.Chain.NextNumber()
-	return blockEnv{
-		number: number, time: begin.Seconds, seed: n.Chain.Seed(),
-		hashes: func(of uint64) common.Hash { return blockHash(n, number, of) },
+	return BlockEnv{
+		Number: number, Time: begin.Seconds, Seed: n.Chain.Seed(),
+		Hashes: func(of uint64) common.Hash { return blockHash(n, number, of) },
 	}
 }
 
@@ -155,7 +156,7 @@ func neededGas(data []byte, create bool, authorizations int) uint64 {
 
 // run executes a message on an overlay. Gas is not charged and the sender's nonce
 // not spent here; a creation takes its address from the sender's nonce.
-func (e *engine) run(w *core.Work, env blockEnv, msg message) outcome {
+func (e *Engine) run(w *core.Work, env BlockEnv, msg message) outcome {
 	o := newStateDB(w)
 	if msg.gas < neededGas(msg.data, msg.to == nil, len(msg.authorizations)) {
 		return failed(hapi.ResponseCodeEnum_INSUFFICIENT_GAS, msg.gas)
@@ -186,9 +187,9 @@ func failed(status hedera.Status, gas uint64) outcome {
 
 // execution is one run of the EVM.
 type execution struct {
-	*engine
+	*Engine
 	o   *stateDB
-	env blockEnv
+	env BlockEnv
 	evm *vm.EVM
 	msg message
 
@@ -201,22 +202,22 @@ type execution struct {
 	doom        hedera.Status // fails it however it would have ended
 }
 
-func (e *engine) newExecution(o *stateDB, env blockEnv, msg message) *execution {
-	x := &execution{engine: e, o: o, env: env, msg: msg, precompiles: make(vm.PrecompiledContracts, 16)}
+func (e *Engine) newExecution(o *stateDB, env BlockEnv, msg message) *execution {
+	x := &execution{Engine: e, o: o, env: env, msg: msg, precompiles: make(vm.PrecompiledContracts, 16)}
 	for a, p := range vm.PrecompiledContractsCancun {
 		x.precompiles[a] = p
 	}
 	x.addSystemContracts()
 
-	random := common.Hash(env.seed[:32])
+	random := common.Hash(env.Seed[:32])
 	block := vm.BlockContext{
 		CanTransfer: x.canTransfer,
 		Transfer:    x.transfer,
-		GetHash:     env.hashes,
+		GetHash:     env.Hashes,
 		Coinbase:    hedera.Entity(state.Coinbase).LongZero(),
 		GasLimit:    msg.gas,
-		BlockNumber: big.NewInt(env.number),
-		Time:        uint64(env.time),
+		BlockNumber: big.NewInt(env.Number),
+		Time:        uint64(env.Time),
 		Difficulty:  new(big.Int),
 		BaseFee:     new(big.Int),
 		BlobBaseFee: big.NewInt(1),
@@ -380,8 +381,8 @@ func hexBytes(b []byte) string { return "0x" + hex.EncodeToString(b) }
 // name as hexadecimal of its letters.
 func hexStatus(s hedera.Status) string { return hexBytes([]byte(s.String())) }
 
-// services are the transactions that are handled here.
-func (e *engine) services() core.Services {
+// Services are the transactions that are handled here.
+func (e *Engine) Services() core.Services {
 	ethereum := core.ServiceOf(e.ethereum, e.pureEthereum)
 	ethereum.Refused = refusedEthereum
 	return core.Services{

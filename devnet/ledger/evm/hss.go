@@ -1,4 +1,4 @@
-package ledger
+package evm
 
 import (
 	"encoding/binary"
@@ -82,7 +82,7 @@ func (c *serviceCall) scheduleCall(payer *sysabi.Value, args []sysabi.Value, to 
 	if !gas.IsUint64() || gas.Uint64() > math.MaxInt64 || value.Uint64() > math.MaxInt64 {
 		return hapi.ResponseCodeEnum_MAX_GAS_LIMIT_EXCEEDED
 	}
-	if !expiry.IsUint64() || expiry.Uint64() > uint64(c.x.env.time)+schedules.MaxScheduleLife {
+	if !expiry.IsUint64() || expiry.Uint64() > uint64(c.x.env.Time)+schedules.MaxScheduleLife {
 		return hapi.ResponseCodeEnum_SCHEDULE_EXPIRATION_TIME_TOO_FAR_IN_FUTURE
 	}
 	address, me := to.Address(), c.x.o.Number(c.sender)
@@ -121,7 +121,7 @@ func (c *serviceCall) createSchedule(create *hapi.ScheduleCreateTransactionBody)
 // an update of one. It executes as soon as the signatures of its payer and of all whom it
 // concerns are there. The arguments are the service, the call of it, and who pays.
 func (c *serviceCall) scheduleNative() hedera.Status {
-	if id, ok := hedera.FromLongZero(c.args[0].Address()); !ok || id.Num != numTokenService {
+	if id, ok := hedera.FromLongZero(c.args[0].Address()); !ok || id.Num != NumTokenService {
 		return hapi.ResponseCodeEnum_INVALID_CONTRACT_ID
 	}
 	payer := c.x.o.EntityAt(c.args[2].Address())
@@ -131,10 +131,10 @@ func (c *serviceCall) scheduleNative() hedera.Status {
 	var body proto.Message
 	inner := &serviceCall{x: c.x, sender: c.sender, only: c.only, instead: func(b proto.Message) { body = b }}
 	if input := c.args[1].Data; len(input) >= 4 {
-		inner.f = c.x.tokens.direct()[[4]byte(input[:4])]
+		inner.f = c.x.tokens.Direct()[[4]byte(input[:4])]
 		if inner.f != nil && inner.f.schedulable {
 			var ok bool
-			if inner.args, ok = sysabi.Decode(inner.f.args, input[4:]); !ok {
+			if inner.args, ok = sysabi.Decode(inner.f.Args, input[4:]); !ok {
 				return hapi.ResponseCodeEnum_INVALID_TRANSACTION_BODY
 			}
 			if status := inner.f.run(inner); status != okay {
@@ -196,9 +196,9 @@ func (x *execution) future(body *hapi.TokenCreateTransactionBody) *state.Token {
 // scheduleCapacity tells whether a call with so much gas could be scheduled for a second: this
 // network has room for any that a block has.
 func (c *serviceCall) scheduleCapacity() hedera.Status {
-	expiry, gas, now := c.args[0].Uint256(), c.args[1].Uint256(), uint64(c.x.env.time)
+	expiry, gas, now := c.args[0].Uint256(), c.args[1].Uint256(), uint64(c.x.env.Time)
 	c.result = []sysabi.Value{sysabi.Bool(expiry.IsUint64() && expiry.Uint64() > now && expiry.Uint64() <= now+schedules.MaxScheduleLife &&
-		gas.IsUint64() && gas.Uint64() <= maxGas)}
+		gas.IsUint64() && gas.Uint64() <= MaxGas)}
 	return okay
 }
 
@@ -208,7 +208,7 @@ func (c *serviceCall) signScheduleWith() hedera.Status {
 	if proto.Unmarshal(c.args[1].Data, list) != nil || len(list.GetSigPair()) > hapikey.Max {
 		return hapi.ResponseCodeEnum_INVALID_TRANSACTION_BODY
 	}
-	return c.signSchedule(id, hapikey.NewSignatures(scheduleMessage(id), list.GetSigPair()))
+	return c.signSchedule(id, hapikey.NewSignatures(ScheduleMessage(id), list.GetSigPair()))
 }
 
 // signSchedule signs for the caller, or with the signatures that it brings.
@@ -217,9 +217,9 @@ func (c *serviceCall) signSchedule(id hedera.ID, by *hapikey.Signatures) hedera.
 	return c.do(&hapi.ScheduleSignTransactionBody{ScheduleID: id.ScheduleID()})
 }
 
-// scheduleMessage is what is signed for a schedule outside of a transaction: its id as three
+// ScheduleMessage is what is signed for a schedule outside of a transaction: its id as three
 // integers of eight bytes.
-func scheduleMessage(id hedera.ID) []byte {
+func ScheduleMessage(id hedera.ID) []byte {
 	var message []byte
 	for _, part := range []int64{id.Shard, id.Realm, id.Num} {
 		message = binary.BigEndian.AppendUint64(message, uint64(part))

@@ -1,4 +1,4 @@
-package ledger
+package evm
 
 import (
 	"fmt"
@@ -243,9 +243,9 @@ func hidesCode(a common.Address) bool {
 func (o *stateDB) proxyCode(a common.Address) []byte {
 	switch {
 	case o.IsToken(a):
-		return types.AddressToDelegation(hedera.Entity(numTokenService).LongZero())
+		return types.AddressToDelegation(hedera.Entity(NumTokenService).LongZero())
 	case o.IsSchedule(a):
-		return types.AddressToDelegation(hedera.Entity(numScheduleService).LongZero())
+		return types.AddressToDelegation(hedera.Entity(NumScheduleService).LongZero())
 	default:
 		return nil
 	}

@@ -1,4 +1,4 @@
-package ledger
+package evm
 
 import (
 	"context"
@@ -43,25 +43,21 @@ const (
 	estimateStipend = 2_300
 )
 
-// Call simulates a transaction on the state of the view. The sender's balance must
+// Simulate runs a transaction on the state at a time. The sender's balance must
 // cover the value but not the gas, and the nonce does not matter. The error is
 // ErrSenderNotFound or the context's.
-func (v *View) Call(ctx context.Context, req CallRequest) (CallResult, error) {
-	if req.Gas == 0 || req.Gas > maxGas {
-		req.Gas = maxGas
-	}
-	return v.simulate(ctx, req, v.env())
-}
-
-func (v *View) simulate(ctx context.Context, req CallRequest, env blockEnv) (CallResult, error) {
+func (e *Engine) Simulate(ctx context.Context, asOf int64, req CallRequest, env BlockEnv) (CallResult, error) {
 	if err := ctx.Err(); err != nil {
 		return CallResult{}, err
 	}
-	o := core.NewWork(v.l.store, v.reader.AsOf, true)
+	if req.Gas == 0 || req.Gas > MaxGas {
+		req.Gas = MaxGas
+	}
+	o := core.NewWork(e.net.Store, asOf, true)
 	o.Override(req.Override)
 	msg := message{ctx: ctx, data: req.Data, gas: req.Gas, value: req.Value, gasPrice: req.GasPrice, ethereum: true}
 	if msg.gasPrice == 0 {
-		msg.gasPrice = v.l.net.GasPrice()
+		msg.gasPrice = e.net.GasPrice()
 	}
 	sender := o.EntityAccount(state.Treasury)
 	if req.From != nil && *req.From != (common.Address{}) {
@@ -81,7 +77,7 @@ func (v *View) simulate(ctx context.Context, req CallRequest, env blockEnv) (Cal
 			ErrorMessage: hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE.String(),
 		}, nil
 	}
-	out := v.l.engine.run(o, env, msg)
+	out := e.run(o, env, msg)
 	if err := ctx.Err(); err != nil { // the run was cut short
 		return CallResult{}, err
 	}
@@ -93,22 +89,21 @@ func (v *View) simulate(ctx context.Context, req CallRequest, env blockEnv) (Cal
 
 // Estimate finds a gas limit that is enough, as the network's mirror node does: after a run with all gas it tries a
 // little more than what that used, then halves what is unknown, and never answers less than 5 % above the gas used.
-// With Config.ExactEstimates it finds the lowest limit. A result that is not SUCCESS says why no limit is enough; the
+// Where it is to be exact, it finds the lowest limit. A result that is not SUCCESS says why no limit is enough; the
 // gas is then meaningless.
-func (v *View) Estimate(ctx context.Context, req CallRequest) (uint64, CallResult, error) {
+func (e *Engine) Estimate(ctx context.Context, asOf int64, req CallRequest, env BlockEnv, exact bool) (uint64, CallResult, error) {
 	limit := req.Gas
-	if limit == 0 || limit > maxGas {
-		limit = maxGas
+	if limit == 0 || limit > MaxGas {
+		limit = MaxGas
 	}
 	req.Gas = limit
-	env := v.nextEnv()
-	full, err := v.simulate(ctx, req, env)
+	full, err := e.Simulate(ctx, asOf, req, env)
 	if err != nil || full.Status != okay {
 		return 0, full, err
 	}
 	low, high, rounds, span := max(full.GasUsed, txGas)-1, limit, estimateRounds, uint64(estimateSpan)
 	next, least := (full.GasUsed+estimateStipend)*64/63, full.GasUsed+(full.GasUsed+19)/20
-	if v.l.cfg.ExactEstimates {
+	if exact {
 		next, least, rounds, span = full.GasUsed, 0, 64, math.MaxUint64
 	}
 	for ; rounds > 0 && low+1 < high && (high-low >= high/span || next == 0); rounds-- {
@@ -116,7 +111,7 @@ func (v *View) Estimate(ctx context.Context, req CallRequest) (uint64, CallResul
 			req.Gas = min(low+(high-low)/2, 2*low) // most need only slightly more than they use
 		}
 		next = 0
-		step, err := v.simulate(ctx, req, env)
+		step, err := e.Simulate(ctx, asOf, req, env)
 		if err != nil {
 			return 0, step, err
 		}
@@ -127,38 +122,4 @@ func (v *View) Estimate(ctx context.Context, req CallRequest) (uint64, CallResul
 		}
 	}
 	return min(max(high, least), limit), full, nil
-}
-
-// nextEnv is the block that an estimate is for: the one after the newest of the view, where that
-// is the newest there is. What it estimates will run there, and may wait for its time.
-func (v *View) nextEnv() blockEnv {
-	env := v.env()
-	if v.reader.AsOf < v.l.newest.Load().reader.AsOf {
-		return env
-	}
-	env.number, env.hashes = env.number+1, v.hashes(env.number+1)
-	env.time = max(env.time, v.l.nextSecond())
-	return env
-}
-
-// env is the block that a call runs in: the newest of the view.
-func (v *View) env() blockEnv {
-	v.l.store.RLock()
-	defer v.l.store.RUnlock()
-	b := v.l.chain.Latest(v.reader.AsOf)
-	return blockEnv{
-		number: b.Number, time: b.From.Seconds, seed: b.Hash, hashes: v.hashes(b.Number),
-	}
-}
-
-// hashes is what BLOCKHASH shows in a block.
-func (v *View) hashes(current int64) func(uint64) common.Hash {
-	return func(n uint64) common.Hash {
-		if hash, ok := v.l.store.Fork.BlockHash(current, n); ok {
-			return hash
-		}
-		v.l.store.RLock()
-		defer v.l.store.RUnlock()
-		return v.l.chain.Hash(current, n)
-	}
 }

@@ -1,4 +1,4 @@
-package ledger
+package evm
 
 import (
 	"bytes"
@@ -33,7 +33,7 @@ type serviceFunction struct {
 	run         func(c *serviceCall) hedera.Status             // fills c.result
 	price       func(x *execution, args []sysabi.Value) uint64 // where gas depends on the arguments
 
-	args, results []sysabi.Type // parsed from the above
+	Args, results []sysabi.Type // parsed from the above
 }
 
 // serviceCall is one call of a service while it is answered.
@@ -73,7 +73,7 @@ func (s *serviceProxy) RequiredGas(input []byte) uint64 {
 		return viewGas
 	}
 	if f.price != nil {
-		if values, ok := sysabi.Decode(f.args, args); ok {
+		if values, ok := sysabi.Decode(f.Args, args); ok {
 			return f.price(s.x, values)
 		}
 	}
@@ -97,7 +97,7 @@ func (s *serviceProxy) parse(input []byte) (f *serviceFunction, entity hedera.ID
 		}
 		entity, input = id, inner
 	}
-	table := s.functions.direct
+	table := s.functions.Direct
 	if !entity.IsZero() {
 		table = s.functions.facade
 	}
@@ -126,7 +126,7 @@ func (s *serviceProxy) Run(input []byte) ([]byte, error) {
 		return nil, errHalt
 	}
 	// The EVM uses the memory of the caller again, and what is kept of a call stays.
-	args, ok := sysabi.Decode(f.args, bytes.Clone(data))
+	args, ok := sysabi.Decode(f.Args, bytes.Clone(data))
 	if !ok || !f.view && x.static() {
 		return nil, errHalt
 	}
@@ -269,13 +269,13 @@ func (c *serviceCall) do(data proto.Message) hedera.Status {
 type serviceFunctions struct {
 	name           string
 	redirect       uint32 // selector of the function by which proxies of entities call it
-	direct, facade func() map[[4]byte]*serviceFunction
+	Direct, facade func() map[[4]byte]*serviceFunction
 }
 
 func newServiceFunctions(name string, redirect uint32, direct, facade func() []*serviceFunction) *serviceFunctions {
 	return &serviceFunctions{
 		name: name, redirect: redirect,
-		direct: sync.OnceValue(func() map[[4]byte]*serviceFunction { return functionTable(direct(), "int64") }),
+		Direct: sync.OnceValue(func() map[[4]byte]*serviceFunction { return functionTable(direct(), "int64") }),
 		facade: sync.OnceValue(func() map[[4]byte]*serviceFunction { return functionTable(facade(), "") }),
 	}
 }
@@ -284,12 +284,12 @@ func newServiceFunctions(name string, redirect uint32, direct, facade func() []*
 func functionTable(list []*serviceFunction, first string) map[[4]byte]*serviceFunction {
 	table := make(map[[4]byte]*serviceFunction, len(list))
 	for _, f := range list {
-		f.signature = expand(f.signature)
+		f.signature = Expand(f.signature)
 		if !f.codeless {
-			f.returns = strings.Trim(first+","+expand(f.returns), ",")
+			f.returns = strings.Trim(first+","+Expand(f.returns), ",")
 		}
 		open := strings.IndexByte(f.signature, '(')
-		f.args = sysabi.ParseTypes(f.signature[open+1 : len(f.signature)-1])
+		f.Args = sysabi.ParseTypes(f.signature[open+1 : len(f.signature)-1])
 		f.results = sysabi.ParseTypes(f.returns)
 		if f.view {
 			f.gas = viewGas

@@ -1,4 +1,4 @@
-package ledger
+package evm
 
 import (
 	"github.com/ethereum/go-ethereum/common"
@@ -82,9 +82,9 @@ func approvalForAllLog(id *hapi.TokenID, owner, spender common.Address, approved
 	}
 }
 
-// syntheticLogs are the events that the mirror node makes of a transaction on tokens
+// SyntheticLogs are the events that the mirror node makes of a transaction on tokens
 // without a contract.
-func syntheticLogs(h *core.Handling) []*history.Log {
+func SyntheticLogs(h *core.Handling) []*history.Log {
 	if h.Record.Status != okay || h.Record.Result != nil {
 		return nil
 	}

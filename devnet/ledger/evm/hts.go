@@ -1,4 +1,4 @@
-package ledger
+package evm
 
 import (
 	"strings"
@@ -16,13 +16,13 @@ const (
 	associateGas = 704_225
 	approveGas   = 704_225
 
-	// createFee is what the creation of a token costs, a dollar, in tinybar at the rate
+	// CreateFee is what the creation of a token costs, a dollar, in tinybar at the rate
 	// of genesis. Contracts send it along; it goes where fees go.
-	createFee = 100 * hedera.Hbar / 12
+	CreateFee = 100 * hedera.Hbar / 12
 )
 
-// The structures in signatures, by name.
-func expand(signature string) string {
+// Expand replaces the names of structures in a signature by what they are.
+func Expand(signature string) string {
 	const (
 		key     = "(uint256,(bool,address,bytes,bytes,address))[]"
 		token   = "(string,string,address,string,bool,int64,bool," + key + ",(int64,address,int64))"
@@ -43,7 +43,8 @@ func expand(signature string) string {
 	).Replace(signature)
 }
 
-func newTokenFunctions() *serviceFunctions {
+// NewTokenFunctions are the functions of the token service.
+func NewTokenFunctions() *serviceFunctions {
 	const redirectForToken = 0x618dc65e
 	return newServiceFunctions("token service", redirectForToken, directCalls, facadeCalls)
 }

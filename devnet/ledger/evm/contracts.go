@@ -1,4 +1,4 @@
-package ledger
+package evm
 
 import (
 	"math"
@@ -19,7 +19,7 @@ import (
 )
 
 // contractCreate runs init code at the long-zero address of a new number.
-func (e *engine) contractCreate(h *core.Handling, body *hapi.ContractCreateTransactionBody) hedera.Status {
+func (e *Engine) contractCreate(h *core.Handling, body *hapi.ContractCreateTransactionBody) hedera.Status {
 	admin := body.GetAdminKey()
 	if admin != nil && !hapikey.IsContract(admin) && !h.Signed(admin) {
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
@@ -91,7 +91,7 @@ func initcode(h *core.Handling, body *hapi.ContractCreateTransactionBody) ([]byt
 }
 
 // contractCall calls a contract, or any address, on behalf of the payer.
-func (e *engine) contractCall(h *core.Handling, body *hapi.ContractCallTransactionBody) hedera.Status {
+func (e *Engine) contractCall(h *core.Handling, body *hapi.ContractCallTransactionBody) hedera.Status {
 	to, ok := contractAddress(body.GetContractID())
 	if !ok {
 		return hapi.ResponseCodeEnum_INVALID_CONTRACT_ID
@@ -140,11 +140,11 @@ func contractAddress(id *hapi.ContractID) (common.Address, bool) {
 }
 
 // pay runs what the payer asks the EVM for and pays for.
-func (e *engine) pay(h *core.Handling, msg message) hedera.Status {
+func (e *Engine) pay(h *core.Handling, msg message) hedera.Status {
 	payer, price := h.Account(h.Sub.Payer), h.Net.GasPrice()
 	msg.from, msg.gasPrice, msg.signatures = payer.Address, price, h.Sub.Signatures
 	switch {
-	case msg.gas > maxGas:
+	case msg.gas > MaxGas:
 		return hapi.ResponseCodeEnum_MAX_GAS_LIMIT_EXCEEDED
 	case msg.gas < neededGas(msg.data, msg.to == nil, 0):
 		return hapi.ResponseCodeEnum_INSUFFICIENT_GAS
