@@ -153,6 +153,42 @@ func forbidden(from, to room) string {
 	}
 }
 
+var ledgerRow = regexp.MustCompile(`^\| (` + "(?:`[a-z]+` ?)+" + `) \| [^|]+ \| ([^|]*)\|`)
+
+// Packages of the devnet's ledger import of each other what ARCHITECTURE.md says, no more and no less. The ledger itself may import all.
+func TestLedgerOfTheDevnet(t *testing.T) {
+	const ledger = "devnet/ledger/"
+	may := map[string][]string{}
+	for line := range strings.Lines(read(t, "ARCHITECTURE.md")) {
+		if m := ledgerRow.FindStringSubmatch(line); m != nil {
+			for name := range strings.FieldsSeq(m[1]) {
+				may[strings.Trim(name, "`")] = strings.Fields(strings.ReplaceAll(m[2], "`", ""))
+			}
+		}
+	}
+	for _, p := range packages(t) {
+		name, below := strings.CutPrefix(p.name(), ledger)
+		if !below {
+			continue
+		}
+		listed, known := may[name]
+		delete(may, name)
+		var imported []string
+		for _, path := range p.Imports {
+			if other, ok := strings.CutPrefix(path, "lockstep/"+ledger); ok {
+				imported = append(imported, other)
+			}
+		}
+		slices.Sort(listed)
+		if !known || !slices.Equal(listed, imported) {
+			t.Errorf("%s imports %q of the ledger, ARCHITECTURE.md lists %q", name, imported, listed)
+		}
+	}
+	for name := range may {
+		t.Errorf("ARCHITECTURE.md lists the package %s of the ledger, which does not exist", name)
+	}
+}
+
 // thirdParty lists modules, and rooms of ours, that only some packages may import, each with a reason.
 var thirdParty = []struct{ module, allowed, reason string }{
 	{"google.golang.org/grpc", `^(consensus|devnet(/.*)?)$`, "consensus is the only door to a consensus node"},
@@ -180,7 +216,7 @@ var thirdParty = []struct{ module, allowed, reason string }{
 	{"lockstep/submit", `^(ethapi|app|config)$`, "raw transactions of clients come through ethapi alone"},
 	{"lockstep/internal/lease", `^(txmgr|watch)(/.*)?$`, "owners of the ledger's things are in the manager and the watchers"},
 	{"github.com/ethereum/go-ethereum/rpc", `^(internal/ethrpc|e2e/harness)$`, "ethrpc is the one client of Ethereum endpoints, and knows what their answers mean"},
-	{"github.com/ethereum/go-ethereum/core/vm", `^(internal/relay/evm|devnet/.*)$`, "evm is the only place where the relay executes anything itself"},
+	{"github.com/ethereum/go-ethereum/core/vm", `^(internal/relay|devnet/ledger)/evm$`, "evm is the only place where the relay executes anything itself, and the devnet has one, too"},
 }
 
 func TestThirdPartyImports(t *testing.T) {
