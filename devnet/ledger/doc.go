@@ -24,8 +24,7 @@
 // Package state has all that exists, in tables of rows with their history. Every
 // transaction runs on an overlay above them. An overlay that
 // failed is dropped, whole or back to a snapshot; one that worked is committed
-// together with its record and, without a block time, its block. The EVM sees it as its state database (statedb.go), which a
-// differential test and a fuzz target hold against go-ethereum's state.StateDB, operation by operation.
+// together with its record (package history) and, without a block time, its block.
 //
 // # Packages below it
 //
@@ -71,7 +70,7 @@
 // # Fees
 //
 // Gas is always charged. With Config.Fees the payer is charged what the network asks of a transaction (package fees), whatever
-// becomes of it; without, an offer of [Required] is enough and nothing is taken. The network's own accounts, up to 0.0.100, pay nothing.
+// becomes of it; without, an offer of core.Required is enough and nothing is taken. The network's own accounts, up to 0.0.100, pay nothing.
 //
 // Known simplifications: queries, pending airdrops, hooks and high volumes cost nothing,
 // whoever sends a transaction on that is too large or has a wrong nonce pays for an empty one,

@@ -3,7 +3,9 @@ package core
 import (
 	"crypto/sha512"
 	"encoding/binary"
+	"log/slog"
 	"runtime/debug"
+	"sync/atomic"
 
 	"lockstep/devnet/ledger/facts"
 	"lockstep/devnet/ledger/hapikey"
@@ -247,3 +249,25 @@ func (h *Handling) Did() *history.Effects {
 	}
 	return h.Record.Effects
 }
+
+// Network is what handlers of transactions find around them.
+type Network struct {
+	Store    *state.Store
+	Chain    *history.Chain
+	Nodes    []hedera.ID
+	Fees     bool // what transactions cost is charged
+	Rate     ExchangeRate
+	Price    atomic.Int64 // of a unit of gas, tinybars
+	Services Services
+	Wake     func() // something has a time now
+	Log      *slog.Logger
+}
+
+// ExchangeRate is the price of hbar: Hbar ℏ cost Cents US cents, until Expires.
+type ExchangeRate struct {
+	Hbar, Cents int32
+	Expires     int64 // seconds since the Unix epoch
+}
+
+// GasPrice is the price of a unit of gas.
+func (n *Network) GasPrice() hedera.Tinybar { return hedera.Tinybar(n.Price.Load()) }
