@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"lockstep/internal/hedera"
+	"lockstep/internal/relay/capacity"
 	"lockstep/internal/sleep"
 )
 
@@ -142,21 +143,11 @@ func (b *Budget) books(s Spending) []book {
 	if b.cfg.PerIP > 0 && s.IP != "" {
 		name := others // text that is no address comes from no client of ours
 		if err == nil {
-			name = neighbourhood(ip)
+			name = capacity.ClientOfAddr(ip)
 		}
 		books = append(books, book{name: bookIP + name, limit: int64(b.cfg.PerIP), common: bookIP + others})
 	}
 	return books
-}
-
-// neighbourhood is what one client can have: an IPv4 address, or the /64 of an IPv6 one.
-func neighbourhood(ip netip.Addr) string {
-	if ip.Is6() {
-		if prefix, err := ip.Prefix(64); err == nil {
-			return prefix.String()
-		}
-	}
-	return ip.String()
 }
 
 func lowerHex(a common.Address) string { return fmt.Sprintf("0x%x", a[:]) }
