@@ -72,7 +72,8 @@ func ask(t *testing.T, method, url, body string, headers ...string) (int, string
 		}
 		request.Header.Set(headers[i], headers[i+1])
 	}
-	response := must.Get((&http.Client{Timeout: 5 * generous}).Do(request))(t)
+	response, err := (&http.Client{Timeout: 5 * generous}).Do(request)
+	must.Do(t, err)
 	defer response.Body.Close()
 	content := must.Get(io.ReadAll(response.Body))(t)
 	return response.StatusCode, string(content)

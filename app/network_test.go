@@ -196,7 +196,8 @@ func (r *relay) call(method string, params ...any) (a answer) {
 		params = []any{}
 	}
 	body := must.Get(json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params}))(r)
-	response := must.Get(http.Post(r.url, "application/json", bytes.NewReader(body)))(r)
+	response, err := http.Post(r.url, "application/json", bytes.NewReader(body))
+	must.Do(r, err)
 	defer response.Body.Close()
 	must.Do(r, json.NewDecoder(response.Body).Decode(&a))
 	if a.Error != nil { // without the request's id, which clients of Hedera get

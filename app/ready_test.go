@@ -33,7 +33,8 @@ func (r *relay) readiness() (got report) {
 	r.Helper()
 	request := must.Get(http.NewRequestWithContext(r.Context(), http.MethodGet, r.url+"/health/readiness", nil))(r)
 	request.Header.Set("Accept", "application/json")
-	answer := must.Get(http.DefaultClient.Do(request))(r)
+	answer, err := http.DefaultClient.Do(request)
+	must.Do(r, err)
 	defer answer.Body.Close()
 	must.Do(r, json.NewDecoder(answer.Body).Decode(&got))
 	got.http = answer.StatusCode
@@ -182,7 +183,8 @@ func firstEvent(t *testing.T, url string) string {
 	ctx, done := context.WithCancel(t.Context())
 	defer done()
 	request := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, url, nil))(t)
-	answer := must.Get(http.DefaultClient.Do(request))(t)
+	answer, err := http.DefaultClient.Do(request)
+	must.Do(t, err)
 	defer answer.Body.Close()
 	text := bufio.NewReader(answer.Body)
 	for {

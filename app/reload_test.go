@@ -114,7 +114,8 @@ func TestLimitsOfMethods(t *testing.T) {
 	want := func(method string, statuses ...int) {
 		t.Helper()
 		for i, want := range statuses {
-			response := must.Get(http.Post("http://"+relay.HTTPAddr(), "application/json", strings.NewReader(rpcBody(method))))(t)
+			response, err := http.Post("http://"+relay.HTTPAddr(), "application/json", strings.NewReader(rpcBody(method)))
+			must.Do(t, err)
 			text, err := io.ReadAll(response.Body)
 			_ = response.Body.Close()
 			again := response.Header.Get("Retry-After")

@@ -121,7 +121,8 @@ func TestEveryMetricTellsWhatHappened(t *testing.T) {
 	if got := r.send(sender.sign(sender.pay(3))); got.Error == nil {
 		t.Fatal("the network refuses it")
 	}
-	answer := must.Get(http.Post(r.url, "application/json", bytes.NewReader([]byte(`[`+rpcBody("eth_chainId")+`,`+rpcBody("eth_nonsense")+`]`))))(t)
+	answer, err := http.Post(r.url, "application/json", bytes.NewReader([]byte(`[`+rpcBody("eth_chainId")+`,`+rpcBody("eth_nonsense")+`]`)))
+	must.Do(t, err)
 	_ = answer.Body.Close()
 	client := dial(t, r)
 	must.Do(t, client.CallContext(t.Context(), new(string), "eth_chainId"))
