@@ -98,7 +98,7 @@ const (
 const generationHeader = "Lockstep-Generation"
 
 func (s *server) sayGeneration(h http.Header) {
-	g := s.view().Generation()
+	g := s.View().Generation()
 	h.Set(generationHeader, fmt.Sprintf("%d:%d", g.Number, g.Block))
 }
 
@@ -109,7 +109,7 @@ func (s *server) sayGeneration(h http.Header) {
 func (s *server) followBlocks(r *request, q *query) (any, error) {
 	from := q.count("from", 0)
 	s.awaitBlock(r, from, time.Duration(min(q.count("wait", 0), longestWait.Milliseconds()))*time.Millisecond)
-	view, blocks := s.view(), []any{}
+	view, blocks := s.View(), []any{}
 	for number := from; len(blocks) < maxLimit; number++ {
 		block, ok := view.BlockByNumber(number)
 		if !ok {
@@ -123,16 +123,16 @@ func (s *server) followBlocks(r *request, q *query) (any, error) {
 // awaitBlock returns when the block of that number, or a later one, can be shown, when the
 // network goes back, or when there is no more time.
 func (s *server) awaitBlock(r *request, number int64, wait time.Duration) {
-	if s.changed == nil {
+	if s.Changed == nil {
 		return
 	}
-	changed, cancel := s.changed()
+	changed, cancel := s.Changed()
 	defer cancel()
 	over := time.NewTimer(wait)
 	defer over.Stop()
 	var lagging <-chan time.Time
 	begun := r.view.Generation().Number
-	for v := s.view(); v.LatestBlock().Number < number && v.Generation().Number == begun; v = s.view() {
+	for v := s.View(); v.LatestBlock().Number < number && v.Generation().Number == begun; v = s.View() {
 		select {
 		case <-changed:
 			lagging = time.After(lagStep) // if it is not shown yet, it will be
@@ -140,7 +140,7 @@ func (s *server) awaitBlock(r *request, number int64, wait time.Duration) {
 			lagging = time.After(lagStep)
 		case <-over.C:
 			return
-		case <-s.closing:
+		case <-s.Closing:
 			return
 		case <-r.Context().Done():
 			return

@@ -28,7 +28,7 @@ const garbage = "<html><body>upstream request timeout</body></html>"
 // spoil applies what comes before the answer. It returns the writer to answer with,
 // or nil if nothing is left to answer.
 func (s *server) spoil(w http.ResponseWriter, r *http.Request) http.ResponseWriter {
-	fault := s.fault(r)
+	fault := s.Fault(r)
 	if fault == (Fault{}) {
 		return w
 	}
@@ -77,7 +77,7 @@ func (s *server) pause(r *http.Request, d time.Duration) bool {
 	select {
 	case <-over:
 		return true
-	case <-s.closing:
+	case <-s.Closing:
 	case <-r.Context().Done():
 	}
 	return false

@@ -47,22 +47,14 @@ type Config struct {
 // New returns the HTTP handler of the whole API. Every answer is computed from the
 // View of its moment; nothing is kept between requests.
 func New(cfg Config) http.Handler {
-	s := &server{
-		view: cfg.View, changed: cfg.Changed, closing: cfg.Closing, fault: cfg.Fault,
-		log: cfg.Log, routes: table(), origin: cfg.Origin,
-	}
+	s := &server{Config: cfg, routes: table()}
 	s.routes.add(http.MethodGet, "devnet/blocks", takes(single, params{"from": isExactCount, "wait": isExactCount}, s.followBlocks))
 	return s
 }
 
 type server struct {
-	view    func() *ledger.View
-	changed func() (<-chan struct{}, func())
-	closing <-chan struct{}
-	fault   func(*http.Request) Fault // nil: all is well
-	log     *slog.Logger
-	routes  routes
-	origin  Origin // nil: the network is no fork
+	Config
+	routes routes
 }
 
 // A request is what a handler works on.
@@ -88,7 +80,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	if s.fault != nil {
+	if s.Fault != nil {
 		if w = s.spoil(w, r); w == nil {
 			return
 		}
@@ -100,7 +92,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	s.sayGeneration(w.Header()) // before the view: what comes from a history that is gone must say so
-	req := &request{Request: r, view: s.view(), args: args, status: http.StatusOK, header: w.Header()}
+	req := &request{Request: r, view: s.View(), args: args, status: http.StatusOK, header: w.Header()}
 	answer, err := s.answer(req, handle)
 	if err != nil {
 		s.fail(w, r, err)
@@ -116,10 +108,10 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // answer has the origin answer where it knows more.
 func (s *server) answer(r *request, handle handler) (any, error) {
-	if s.origin == nil {
+	if s.Origin == nil {
 		return handle(r)
 	}
-	f := &forked{request: r, origin: s.origin, handle: handle}
+	f := &forked{request: r, origin: s.Origin, handle: handle}
 	return f.answer()
 }
 
@@ -138,7 +130,7 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	var p *problem
 	if !errors.As(err, &p) {
-		s.log.ErrorContext(r.Context(), "mirror request failed", "path", r.URL.Path, "error", err)
+		s.Log.ErrorContext(r.Context(), "mirror request failed", "path", r.URL.Path, "error", err)
 		p = detailed(http.StatusInternalServerError, "")
 	}
 	s.write(w, p.status, p.body())
@@ -154,7 +146,7 @@ func (s *server) recover(w http.ResponseWriter, r *http.Request) {
 		if fault == http.ErrAbortHandler { //nolint:errorlint // a recovered value, compared as net/http does
 			panic(fault)
 		}
-		s.log.ErrorContext(r.Context(), "mirror request panicked", "path", r.URL.Path, "panic", fault, "stack", string(debug.Stack()))
+		s.Log.ErrorContext(r.Context(), "mirror request panicked", "path", r.URL.Path, "panic", fault, "stack", string(debug.Stack()))
 		s.write(w, http.StatusInternalServerError, detailed(http.StatusInternalServerError, "").body())
 	}
 }
@@ -170,7 +162,7 @@ func (s *server) write(w http.ResponseWriter, status int, answer any) {
 		encoder := json.NewEncoder(&body)
 		encoder.SetEscapeHTML(false) // links keep their ampersands
 		if err := encoder.Encode(answer); err != nil {
-			s.log.Error("mirror answer cannot be encoded", "error", err)
+			s.Log.Error("mirror answer cannot be encoded", "error", err)
 			status = http.StatusInternalServerError
 		}
 	}

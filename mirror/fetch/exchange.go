@@ -46,7 +46,7 @@ func (f *Fetcher) Do(ctx context.Context, q Request, read Read) (any, error) {
 		if resumes, well := f.resumes(q.Service); well {
 			delay = max(delay, time.Until(resumes))
 		}
-		f.log.DebugContext(ctx, "repeating a mirror node request", "path", q.Label, "attempt", attempt, "error", err)
+		f.deps.Log.DebugContext(ctx, "repeating a mirror node request", "path", q.Label, "attempt", attempt, "error", err)
 		if delay > f.config.Timeout.Duration() || !sleep.For(ctx, delay) {
 			return nil, err
 		}
@@ -156,7 +156,7 @@ func (f *Fetcher) hedged(ctx context.Context, first int, q Request, read Read) (
 		go func() {
 			defer func() {
 				if p := recover(); p != nil {
-					f.log.Error("panic while reading from the mirror node", "panic", p, "stack", string(debug.Stack()))
+					f.deps.Log.Error("panic while reading from the mirror node", "panic", p, "stack", string(debug.Stack()))
 					outcomes <- outcome{err: ErrPanic}
 				}
 			}()

@@ -18,10 +18,7 @@ import (
 // goroutine that outlives a request.
 type Fetcher struct {
 	config      Config
-	log         *slog.Logger
-	origin      func(context.Context) Origin
-	newest      Read
-	forget      func()
+	deps        Deps
 	http        *http.Client
 	upstreams   []*upstream // at least one; in the order of preference
 	floor       headFloor
@@ -32,7 +29,6 @@ type Fetcher struct {
 	metrics     metrics
 	answers     answerBytes
 
-	wentBack     func(block uint64) // nil: nobody is told
 	generationMu sync.Mutex
 	generation   uint64 // guarded by generationMu; 0: the mirror node names none
 }
@@ -75,8 +71,7 @@ func New(config Config, deps Deps) (*Fetcher, error) {
 		return nil, fmt.Errorf("retry codes: %w", err)
 	}
 	return &Fetcher{
-		config: config, log: deps.Log, origin: deps.Origin, newest: deps.Newest, forget: deps.Forget, wentBack: deps.WentBack,
-		http:      httpClient(&config, deps.Transport),
+		config: config, deps: deps, http: httpClient(&config, deps.Transport),
 		upstreams: upstreams, retryBudget: retryBudget{share: config.RetryBudget}, answers: answerBytes{most: config.MaxBodies},
 		retryCodes: codes, metrics: newMetrics(), catchingUp: Flights{Log: deps.Log},
 	}, nil

@@ -136,7 +136,7 @@ func (f *Fetcher) catchUp(ctx context.Context, u *upstream) error {
 
 // probe asks a mirror node for its newest block. The result is noted like that of any request.
 func (f *Fetcher) probe(ctx context.Context, u *upstream) error {
-	_, err := f.attempt(ctx, u, Request{Label: "blocks", Path: NewestBlock, probe: true}, f.newest)
+	_, err := f.attempt(ctx, u, Request{Label: "blocks", Path: NewestBlock, probe: true}, f.deps.Newest)
 	if err == ErrNotFound { //nolint:errorlint // attempt returns it bare
 		return nil
 	}
@@ -190,7 +190,7 @@ func (f *Fetcher) watch(ctx context.Context, u *upstream) {
 		probes.Go(func() {
 			defer probing.Store(false)
 			if err := f.probeFor(ctx, u, interval); err != nil {
-				f.log.DebugContext(ctx, "mirror node probe failed", "upstream", u.name, "error", err)
+				f.deps.Log.DebugContext(ctx, "mirror node probe failed", "upstream", u.name, "error", err)
 			}
 		})
 	}
@@ -235,7 +235,7 @@ func (f *Fetcher) ChainReset(ctx context.Context, head uint64) bool {
 
 // Reset forgets a chain that does not exist any more.
 func (f *Fetcher) Reset(ctx context.Context, head uint64, why string) {
-	f.log.WarnContext(ctx, "the network was reset: everything known of it is forgotten", "reason", why, "known", f.floor.number.Load(), "head", head)
+	f.deps.Log.WarnContext(ctx, "the network was reset: everything known of it is forgotten", "reason", why, "known", f.floor.number.Load(), "head", head)
 	f.lowerFloor(head)
 }
 
@@ -245,7 +245,7 @@ func (f *Fetcher) lowerFloor(head uint64) {
 	for _, u := range f.upstreams {
 		u.head.Store(0)
 	}
-	f.forget()
+	f.deps.Forget()
 }
 
 // generationHeader is in the answers of mirror nodes of development networks, which can go back to an earlier
@@ -285,10 +285,10 @@ func (f *Fetcher) checkGeneration(h http.Header) error {
 	if err != nil {
 		block = 0
 	}
-	f.log.Debug("the network went back: everything known of it is forgotten", "block", block)
+	f.deps.Log.Debug("the network went back: everything known of it is forgotten", "block", block)
 	f.lowerFloor(block)
-	if f.wentBack != nil {
-		f.wentBack(block)
+	if f.deps.WentBack != nil {
+		f.deps.WentBack(block)
 	}
 	return nil
 }

@@ -198,10 +198,10 @@ func (f *Fetcher) setHeaders(ctx context.Context, h http.Header) {
 		h.Set("Is-Modularized", f.config.Modularized)
 	}
 	telemetry.Inject(ctx, h)
-	if f.origin == nil {
+	if f.deps.Origin == nil {
 		return
 	}
-	origin := f.origin(ctx)
+	origin := f.deps.Origin(ctx)
 	if origin.RequestID != "" {
 		h.Set("Requestid", origin.RequestID)
 	}
