@@ -20,15 +20,10 @@ import (
 	"lockstep/internal/near"
 )
 
-// Config is what a chain can be made with. Zero values take the defaults.
+// Config is what a chain can be made with.
 type Config struct {
-	BlockTime time.Duration // between blocks; 200 ms
-	Finality  uint64        // blocks on top that make a block final; 2
-	Validity  uint64        // blocks for which a transaction's block hash is good; 86,400
-	PerBlock  int           // transactions in a block; 500
-	Pool      int           // transactions that wait; beyond them the shard is congested; 10,000
-	Patience  time.Duration // for which a reply waits for an execution; 10 s
-	Accounts  []Account     // with one full-access key each
+	Validity uint64    // blocks for which a transaction's block hash is good; 86,400 if 0
+	Accounts []Account // with one full-access key each
 }
 
 // Account is one that a chain begins with.
@@ -39,15 +34,13 @@ type Account struct {
 	Contract string // of contracts.go; "" for none
 }
 
-func (c Config) withDefaults() Config {
-	c.BlockTime = cmp.Or(c.BlockTime, 200*time.Millisecond)
-	c.Finality = cmp.Or(c.Finality, 2)
-	c.Validity = cmp.Or(c.Validity, 86_400)
-	c.PerBlock = cmp.Or(c.PerBlock, 500)
-	c.Pool = cmp.Or(c.Pool, 10_000)
-	c.Patience = cmp.Or(c.Patience, 10*time.Second)
-	return c
-}
+const (
+	blockTime = 200 * time.Millisecond
+	finality  = 2                // blocks on top that make a block final
+	perBlock  = 500              // transactions in a block
+	maxPool   = 10_000           // transactions that wait; beyond them the shard is congested
+	patience  = 10 * time.Second // for which a reply waits for an execution
+)
 
 // Bounds on what is remembered.
 const (
@@ -92,10 +85,11 @@ type version struct {
 // New makes a chain with its first block.
 func New(config Config) *Chain {
 	c := &Chain{
-		config: config.withDefaults(), heights: map[near.Hash]uint64{}, accounts: map[string][]version{},
+		config: config, heights: map[near.Hash]uint64{}, accounts: map[string][]version{},
 		pooled: map[near.Hash]bool{}, records: map[near.Hash]*record{}, changed: make(chan struct{}), refused: map[string]int{},
 	}
 	c.first = 1
+	c.config.Validity = cmp.Or(config.Validity, 86_400)
 	for _, a := range config.Accounts {
 		one := newAccount()
 		one.amount.Mul(uint256.NewInt(a.NEAR), yocto)
@@ -115,7 +109,7 @@ func (c *Chain) Faults() *Faults { return &c.faults }
 
 // Run makes blocks until the context ends.
 func (c *Chain) Run(ctx context.Context) error {
-	tick := time.NewTicker(c.config.BlockTime)
+	tick := time.NewTicker(blockTime)
 	defer tick.Stop()
 	for {
 		select {
@@ -183,7 +177,7 @@ func (c *Chain) head() *block { return c.blocks[len(c.blocks)-1] }
 
 // final is the newest final block.
 func (c *Chain) final() *block {
-	return c.blocks[max(0, len(c.blocks)-1-int(c.config.Finality))]
+	return c.blocks[max(0, len(c.blocks)-1-finality)]
 }
 
 func (c *Chain) at(height uint64) *block {
@@ -212,7 +206,7 @@ func (c *Chain) send(tx near.SignedTransaction) object {
 	if err != nil || !tx.Verify() {
 		return object{"InvalidTxError": "InvalidSignature"}
 	}
-	if c.faults.take("send_tx", Congested) || len(c.pool) >= c.config.Pool {
+	if c.faults.take("send_tx", Congested) || len(c.pool) >= maxPool {
 		return object{"InvalidTxError": object{"ShardCongested": object{"shard_id": 0, "congestion_level": 1.0}}}
 	}
 	head := c.head()
@@ -274,7 +268,7 @@ func (w *work) include() []*receipt {
 	for _, i := range order {
 		tx := c.pool[i]
 		hash, _ := tx.Hash() // it had one when it came
-		if len(w.block.txs) >= c.config.PerBlock {
+		if len(w.block.txs) >= perBlock {
 			rest = append(rest, tx)
 			continue
 		}

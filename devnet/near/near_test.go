@@ -90,6 +90,23 @@ func (w *world) offer(tx near.SignedTransaction) string {
 	return string(text)
 }
 
+// taken offers transactions that the node has nothing against.
+func (w *world) taken(txs ...near.SignedTransaction) {
+	w.Helper()
+	for _, tx := range txs {
+		if refusal := w.offer(tx); refusal != "" {
+			w.Fatal(refusal)
+		}
+	}
+}
+
+// mine makes some blocks.
+func (w *world) mine(blocks int) {
+	for range blocks {
+		w.chain.Mine()
+	}
+}
+
 // status is what the node says of a transaction.
 func (w *world) status(tx near.SignedTransaction) (level, status string) {
 	w.Helper()
@@ -122,13 +139,8 @@ func TestNonces(t *testing.T) {
 	w := newWorld(t, Config{})
 	low, high := w.tx("alice.test", 5, "bob.test", give(1)), w.tx("alice.test", 9, "bob.test", give(2))
 	before := w.balance("bob.test")
-	for _, tx := range []near.SignedTransaction{high, low} { // in one block the lower goes first
-		if refusal := w.offer(tx); refusal != "" {
-			t.Fatal(refusal)
-		}
-	}
-	w.chain.Mine()
-	w.chain.Mine()
+	w.taken(high, low) // in one block the lower goes first
+	w.mine(2)
 	if got := new(uint256.Int).Sub(w.balance("bob.test"), before).Uint64(); got != 3 {
 		t.Errorf("bob has got %d, want 3", got)
 	}
@@ -144,9 +156,7 @@ func TestNonces(t *testing.T) {
 	}
 	// A node takes both, and drops the lower one when the higher one is in a block.
 	a, b := w.tx("alice.test", 20, "bob.test", give(8)), w.tx("alice.test", 30, "bob.test", give(16))
-	if refusal := w.offer(b); refusal != "" {
-		t.Fatal(refusal)
-	}
+	w.taken(b)
 	w.chain.Mine()
 	if refusal := w.offer(a); !strings.Contains(refusal, "InvalidNonce") {
 		t.Errorf("what was overtaken: %s", refusal)
@@ -159,16 +169,12 @@ func TestNonces(t *testing.T) {
 func TestExpiry(t *testing.T) {
 	w := newWorld(t, Config{Validity: 3})
 	tx := w.tx("alice.test", 1, "bob.test", give(1))
-	for range 3 {
-		w.chain.Mine()
-	}
+	w.mine(3)
 	if refusal := w.offer(tx); refusal != `{"InvalidTxError":"Expired"}` {
 		t.Errorf("after its blocks: %q", refusal)
 	}
 	fresh := w.tx("alice.test", 1, "bob.test", give(1))
-	for range 2 {
-		w.chain.Mine()
-	}
+	w.mine(2)
 	if refusal := w.offer(fresh); refusal != "" {
 		t.Errorf("in its last block: %s", refusal)
 	}
@@ -179,9 +185,7 @@ func TestLevels(t *testing.T) {
 	w := newWorld(t, Config{})
 	alice, bob := w.balance("alice.test"), w.balance("bob.test")
 	tx := w.tx("alice.test", 1, "bob.test", give(1000))
-	if refusal := w.offer(tx); refusal != "" {
-		t.Fatal(refusal)
-	}
+	w.taken(tx)
 	var levels []string
 	for range 6 {
 		level, _ := w.status(tx)
@@ -209,12 +213,8 @@ func TestAllOrNothing(t *testing.T) {
 	full := near.AccessKey{Permission: near.FullAccess{}}
 	tx := w.tx("alice.test", 1, "new.alice.test", near.CreateAccount{}, give(7), near.AddKey{PublicKey: key, AccessKey: full}, near.AddKey{PublicKey: key, AccessKey: full})
 	before := w.balance("alice.test")
-	if refusal := w.offer(tx); refusal != "" {
-		t.Fatal(refusal)
-	}
-	for range 5 {
-		w.chain.Mine()
-	}
+	w.taken(tx)
+	w.mine(5)
 	if _, status := w.status(tx); !strings.Contains(status, `"index":3`) || !strings.Contains(status, "AddKeyAlreadyExists") {
 		t.Errorf("its status is %s", status)
 	}
@@ -243,14 +243,8 @@ func TestDelegate(t *testing.T) {
 	forged := signed
 	forged.DelegateAction.Nonce = 2
 	third := w.tx("relayer.test", 3, "alice.test", near.Delegate{SignedDelegate: forged})
-	for _, tx := range []near.SignedTransaction{first, second, third} {
-		if refusal := w.offer(tx); refusal != "" {
-			t.Fatal(refusal)
-		}
-	}
-	for range 6 {
-		w.chain.Mine()
-	}
+	w.taken(first, second, third)
+	w.mine(6)
 	if level, status := w.status(first); level != "FINAL" || status != `{"SuccessValue":""}` {
 		t.Errorf("it is %s, %s", level, status)
 	}

@@ -380,7 +380,7 @@ func (c *Chain) callStatus(ctx context.Context, method string, params json.RawMe
 // await waits until a transaction is so far. One that was just sent is awaited; of another
 // one that is in no block nothing is known.
 func (c *Chain) await(ctx context.Context, hash near.Hash, level string, receipts, sent bool) (any, error) {
-	deadline := time.NewTimer(c.config.Patience)
+	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
 	for {
 		c.mu.Lock()

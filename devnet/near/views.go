@@ -51,10 +51,10 @@ func (c *Chain) viewChunk(b *block) object {
 
 // finalAt is the block that was final when b was the head.
 func (c *Chain) finalAt(b *block) near.Hash {
-	if b.height < c.first+c.config.Finality {
+	if b.height < c.first+finality {
 		return near.Hash{}
 	}
-	return c.at(b.height - c.config.Finality).hash
+	return c.at(b.height - finality).hash
 }
 
 func viewAccount(a *account) object {
