@@ -90,21 +90,17 @@ func (p *Pending) Since() time.Time { return p.since }
 // about the transaction; or, when the transaction's validity is over, with
 // ErrReceiptNotFound if nodes can say that there is none, with ErrReceiptExpired if
 // none can any more. It may be called again.
-func (p *Pending) Receipt(ctx context.Context) (Receipt, error) {
+func (p *Pending) Receipt(ctx context.Context) (verdict Receipt, err error) {
 	ctx, span := telemetry.StartCall(ctx, "receipt")
-	receipt, err := p.awaitReceipt(ctx)
-	if span.Recorded() {
-		span.Text("lockstep.transaction_id", p.id.String())
-		if err == nil {
-			span.Text("lockstep.status", receipt.Status.String())
+	defer func() {
+		if span.Recorded() {
+			span.Text("lockstep.transaction_id", p.id.String())
+			if err == nil {
+				span.Text("lockstep.status", verdict.Status.String())
+			}
 		}
-	}
-	span.End(err)
-	return receipt, err
-}
-
-// awaitReceipt is Receipt without its span.
-func (p *Pending) awaitReceipt(ctx context.Context) (Receipt, error) {
+		span.End(err)
+	}()
 	deadline := p.id.ValidStart.Time().Add(ValidDuration + receiptGrace)
 	w := &watch{Pending: p, at: p.node}
 	pauses := p.client.pace.receipt

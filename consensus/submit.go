@@ -358,21 +358,17 @@ const (
 )
 
 // offer gives the transaction to one node. A nil error comes with the node's answer.
-func (d *delivery) offer(ctx context.Context, n *node) (hedera.Status, hedera.Tinybar, error) {
+func (d *delivery) offer(ctx context.Context, n *node) (answer hedera.Status, cost hedera.Tinybar, err error) {
 	ctx, span := telemetry.StartCall(ctx, "offer")
-	answer, cost, err := d.offerIn(ctx, n)
-	if span.Recorded() {
-		span.Text("lockstep.node", n.id.String())
-		if err == nil {
-			span.Text("lockstep.status", answer.String())
+	defer func() {
+		if span.Recorded() {
+			span.Text("lockstep.node", n.id.String())
+			if err == nil {
+				span.Text("lockstep.status", answer.String())
+			}
 		}
-	}
-	span.End(err)
-	return answer, cost, err
-}
-
-// offerIn is offer without its span.
-func (d *delivery) offerIn(ctx context.Context, n *node) (hedera.Status, hedera.Tinybar, error) {
+		span.End(err)
+	}()
 	waiting, cancel := context.WithTimeout(ctx, d.client.attemptTimeout)
 	defer cancel()
 	draft := draft{operation: d.op, id: d.ID, maxFee: d.MaxFee, signer: d.Payer}
