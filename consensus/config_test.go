@@ -327,7 +327,7 @@ func TestOperatorsOfSendersStay(t *testing.T) {
 	for num := int64(2); num < 6; num++ {
 		set.all = append(set.all, &Operator{ID: hedera.Entity(num)})
 	}
-	more := &operators{all: append(set.all[:len(set.all):len(set.all)], &Operator{ID: hedera.Entity(9)})}
+	more := &operators{all: append(slices.Clip(set.all), &Operator{ID: hedera.Entity(9)})}
 	moved, counts := 0, map[hedera.ID]int{}
 	for i := range 2000 {
 		sender := common.Address{byte(i), byte(i >> 8), 5}

@@ -124,8 +124,7 @@ func split(contents []byte, size int) [][]byte {
 func (c *Client) perform(ctx context.Context, sender common.Address, payer *Operator, op operation, maxFee hedera.Tinybar) (Receipt, error) {
 	for try := 1; ; try++ {
 		pending, err := c.transact(ctx, &delivery{op: op, Submission: Submission{MaxFee: maxFee, Payer: payer, Sender: sender}})
-		var sent *SentError
-		if errors.As(err, &sent) {
+		if sent, ok := errors.AsType[*SentError](err); ok {
 			pending, err = sent.Pending, nil
 		}
 		if err != nil {

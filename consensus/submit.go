@@ -105,20 +105,16 @@ func classify(err error) (result string, status hedera.Status) {
 	if err == nil {
 		return resultAccepted, hapi.ResponseCodeEnum_OK
 	}
-	var sent *SentError
-	if errors.As(err, &sent) {
+	if _, ok := errors.AsType[*SentError](err); ok {
 		return resultUnclear, hapi.ResponseCodeEnum_UNKNOWN
 	}
-	var unavailable *NodeUnavailableError
-	if errors.As(err, &unavailable) {
+	if unavailable, ok := errors.AsType[*NodeUnavailableError](err); ok {
 		err = unavailable.Err
 	}
-	var refused *StatusError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*StatusError](err); ok {
 		return resultRefused, refused.Status
 	}
-	var duplicate *DuplicateError
-	if errors.As(err, &duplicate) {
+	if _, ok := errors.AsType[*DuplicateError](err); ok {
 		return resultRefused, hapi.ResponseCodeEnum_DUPLICATE_TRANSACTION
 	}
 	return resultUnsent, hapi.ResponseCodeEnum_UNKNOWN

@@ -23,28 +23,23 @@ import (
 
 // certainty names the class of Submit's result.
 func certainty(err error) string {
-	var refused *StatusError
-	var unsent *NotSentError
-	var unavailable *NodeUnavailableError
-	var sent *SentError
 	var classes string
 	if err == nil {
 		return "accepted"
 	}
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*StatusError](err); ok {
 		classes += "refused " + refused.Status.String()
 	}
-	if errors.As(err, &unsent) {
+	if _, ok := errors.AsType[*NotSentError](err); ok {
 		classes += "not sent"
 	}
-	if errors.As(err, &unavailable) {
+	if _, ok := errors.AsType[*NodeUnavailableError](err); ok {
 		classes += "unavailable"
 	}
-	if errors.As(err, &sent) {
+	if _, ok := errors.AsType[*SentError](err); ok {
 		classes += "sent"
 	}
-	var duplicate *DuplicateError
-	if errors.As(err, &duplicate) {
+	if _, ok := errors.AsType[*DuplicateError](err); ok {
 		classes += "duplicate"
 	}
 	return classes
@@ -271,8 +266,7 @@ func TestOutcomes(t *testing.T) {
 				if test.is != nil && !errors.Is(err, test.is) {
 					t.Errorf("the error does not wrap %q: %v", test.is, err)
 				}
-				var sent *SentError
-				if errors.As(err, &sent) {
+				if sent, ok := errors.AsType[*SentError](err); ok {
 					pending = sent.Pending
 				}
 				if test.at != 0 && pending.Node() != hedera.Entity(test.at) {

@@ -19,8 +19,6 @@ import (
 	"lockstep/internal/must"
 )
 
-func ptr[T any](v T) *T { return &v }
-
 var compareBig = cmp.Comparer(func(a, b *big.Int) bool {
 	return (a == nil) == (b == nil) && (a == nil || a.Cmp(b) == 0)
 })
@@ -31,10 +29,10 @@ func TestDecodeContractResult(t *testing.T) {
 	to := address(receiver)
 	amount, _ := new(big.Int).SetString("10000000000000000000000", 10)
 	want := ContractResult{
-		Hash: common.HexToHash(txHash), BlockHash: common.HexToHash(blockHash), BlockNumber: ptr(uint64(17)), Index: ptr(uint64(0)),
+		Hash: common.HexToHash(txHash), BlockHash: common.HexToHash(blockHash), BlockNumber: new(uint64(17)), Index: new(uint64(0)),
 		Timestamp: hedera.Timestamp{Seconds: 1767225600, Nanos: 1}, Result: "SUCCESS", Status: 1,
 		From: address(sender), To: &to, Address: &to, Contract: hedera.Entity(1003), Created: []hedera.ID{},
-		Type: ptr(uint64(2)), ChainID: big.NewInt(298), Nonce: ptr(uint64(5)), GasLimit: 30000, GasUsed: 21000,
+		Type: new(uint64(2)), ChainID: big.NewInt(298), Nonce: new(uint64(5)), GasLimit: 30000, GasUsed: 21000,
 		MaxFee: big.NewInt(710_000_000_000), MaxTip: big.NewInt(1), Amount: amount, Input: []byte{0xa9, 0x05, 0x9c, 0xbb}, Output: []byte{},
 		V: big.NewInt(1), R: big.NewInt(1), S: big.NewInt(2),
 		AccessList:     types.AccessList{{Address: to, StorageKeys: []common.Hash{common.HexToHash("0x1")}}},

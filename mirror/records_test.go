@@ -126,7 +126,7 @@ func TestResultAt(t *testing.T) {
 	if r, err := client.ResultAt(t.Context(), ResultsQuery{BlockNumber: &number, Index: &index}); err != nil || r.Hash.Hex() != txHash {
 		t.Errorf("%v, %v", r, err)
 	}
-	if _, err := client.ResultAt(t.Context(), ResultsQuery{BlockHash: ptr(common.HexToHash(blockHash)), Index: &index}); !errors.Is(err, ErrNotFound) {
+	if _, err := client.ResultAt(t.Context(), ResultsQuery{BlockHash: new(common.HexToHash(blockHash)), Index: &index}); !errors.Is(err, ErrNotFound) {
 		t.Errorf("%v", err)
 	}
 }
@@ -182,7 +182,7 @@ func TestLogs(t *testing.T) {
 		}
 	}
 	n.requests()
-	byHash := LogsQuery{Transaction: ptr(common.HexToHash(txHash))}
+	byHash := LogsQuery{Transaction: new(common.HexToHash(txHash))}
 	if logs, err := client.Logs(t.Context(), byHash); err != nil || len(logs) != 0 {
 		t.Errorf("unknown transaction: %v, %v", logs, err)
 	}

@@ -31,7 +31,7 @@ func blockOf(b *history.Block) any {
 		"number":        b.Number,
 		"previous_hash": hexText(b.Previous[:]),
 		"size":          b.Size,
-		"timestamp":     rangeJSON{From: b.From.String(), To: ptr(b.To.String())},
+		"timestamp":     rangeJSON{From: b.From.String(), To: new(b.To.String())},
 	}
 }
 

@@ -325,7 +325,7 @@ func (o *overrideBody) override() (out state.Override, ok bool) {
 		if !ok || n > 1<<63-1 {
 			return out, false
 		}
-		out.Balance = ptr(hedera.Tinybar(n))
+		out.Balance = new(hedera.Tinybar(n))
 	}
 	if o.Nonce != "" {
 		n, ok := hexNumber(o.Nonce)

@@ -82,7 +82,7 @@ func TestCallOverrides(t *testing.T) {
 	word := common.HexToHash
 	want := map[common.Address]state.Override{
 		common.HexToAddress(alice): {
-			Balance: ptr(hedera.Tinybar(16)), Nonce: ptr(uint64(2)), Code: []byte{0x60, 1},
+			Balance: new(hedera.Tinybar(16)), Nonce: new(uint64(2)), Code: []byte{0x60, 1},
 			StateDiff: map[common.Hash]common.Hash{word("1"): word("2")},
 		},
 		common.HexToAddress(bob): {Code: []byte{}, State: map[common.Hash]common.Hash{word("3"): word("4")}},

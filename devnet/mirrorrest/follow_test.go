@@ -55,11 +55,9 @@ func (f *following) ask(query string) (numbers []int64, took time.Duration) {
 }
 
 // newBlock makes a block.
-func (f *following) newBlock() { f.call(0, &types.DynamicFeeTx{To: ptrTo(account(1).Address)}) }
+func (f *following) newBlock() { f.call(0, &types.DynamicFeeTx{To: new(account(1).Address)}) }
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }
-
-func ptrTo[T any](v T) *T { return &v }
 
 func TestFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

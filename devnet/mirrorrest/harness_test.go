@@ -9,6 +9,7 @@ import (
 	"math/big"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -149,7 +150,7 @@ func (n *network) handle(body *hapi.TransactionBody, ethereum *eth.Tx) *history.
 	body.NodeAccountID = accountID(3)
 	body.TransactionFee = 1_000_000_000
 	body.TransactionValidDuration = &hapi.Duration{Seconds: 120}
-	body.Memo = proto.String("Grüße")
+	body.Memo = new("Grüße")
 	raw := must.Get(proto.Marshal(body))(n.t)
 	private := must.Get(hedera.ParsePrivateKey(devaccounts.OperatorKey, hedera.FormatHexEd25519))(n.t)
 	signature := must.Get(private.Sign(raw))(n.t)
@@ -282,8 +283,8 @@ func column(rows []map[string]any, name string) []any {
 
 func reversed[T any](list []T) []T {
 	out := make([]T, 0, len(list))
-	for i := len(list) - 1; i >= 0; i-- {
-		out = append(out, list[i])
+	for _, l := range slices.Backward(list) {
+		out = append(out, l)
 	}
 	return out
 }

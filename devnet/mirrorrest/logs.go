@@ -2,6 +2,7 @@ package mirrorrest
 
 import (
 	"iter"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -23,9 +24,7 @@ var contractLogParams = params{
 
 var logParams = func() params {
 	p := params{"transaction.hash": isHash}
-	for name, check := range contractLogParams {
-		p[name] = check
-	}
+	maps.Copy(p, contractLogParams)
 	return p
 }()
 

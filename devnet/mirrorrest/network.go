@@ -112,7 +112,7 @@ func getStake(r *request, _ *query) (any, error) {
 		"reserved_staking_rewards":          0,
 		"reward_balance_threshold":          0,
 		"stake_total":                       0,
-		"staking_period":                    rangeJSON{From: from.String(), To: ptr(to.String())},
+		"staking_period":                    rangeJSON{From: from.String(), To: new(to.String())},
 		"staking_period_duration":           day / 60,
 		"staking_periods_stored":            365,
 		"staking_reward_fee_fraction":       0,

@@ -406,6 +406,6 @@ func errorMessage(rec *history.Record) *string {
 	case rec.Result.ErrorMessage != "":
 		return &rec.Result.ErrorMessage
 	default:
-		return ptr(rec.Status.String())
+		return new(rec.Status.String())
 	}
 }

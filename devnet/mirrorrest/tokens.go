@@ -86,7 +86,7 @@ func denomination(f *hapi.FixedFee) *string {
 	if f.GetDenominatingTokenId() == nil {
 		return nil
 	}
-	return ptr(hedera.Entity(f.GetDenominatingTokenId().GetTokenNum()).String())
+	return new(hedera.Entity(f.GetDenominatingTokenId().GetTokenNum()).String())
 }
 
 // tokenArg finds the token that the path names.

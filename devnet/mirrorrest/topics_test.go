@@ -37,7 +37,7 @@ func (s *scene) submitMessage(text string, chunked bool) *history.Record {
 			Total: 2, Number: 1,
 			InitialTransactionID: &hapi.TransactionID{
 				AccountID: accountID(2), TransactionValidStart: &hapi.Timestamp{Seconds: start.Seconds, Nanos: start.Nanos},
-				Scheduled: proto.Bool(false),
+				Scheduled: new(false),
 			},
 		}
 	}

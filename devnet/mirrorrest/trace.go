@@ -149,7 +149,7 @@ func opcodeOf(s *evm.Opcode, with evm.OpcodeOptions) opcodeJSON {
 		}
 	}
 	if len(s.Reason) > 0 {
-		out.Reason = ptr(hexText(s.Reason))
+		out.Reason = new(hexText(s.Reason))
 	}
 	return out
 }

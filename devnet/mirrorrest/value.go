@@ -42,7 +42,7 @@ func idText(id hedera.ID) *string {
 	if id.IsZero() {
 		return nil
 	}
-	return ptr(id.String())
+	return new(id.String())
 }
 
 // timeText writes a timestamp, and null for an unset one.
@@ -50,7 +50,7 @@ func timeText(t hedera.Timestamp) *string {
 	if t.IsZero() {
 		return nil
 	}
-	return ptr(t.String())
+	return new(t.String())
 }
 
 func base64Text(b []byte) string { return base64.StdEncoding.EncodeToString(b) }
@@ -60,10 +60,8 @@ func aliasText(alias []byte) *string {
 	if len(alias) == 0 {
 		return nil
 	}
-	return ptr(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(alias))
+	return new(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(alias))
 }
-
-func ptr[T any](v T) *T { return &v }
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
@@ -179,7 +177,7 @@ func parseEntity(text string) (num int64, ok bool) {
 // parseAddress reads 40 hex digits, with or without 0x, also behind "shard.realm.".
 func parseAddress(text string) (common.Address, bool) {
 	if i := strings.LastIndexByte(text, '.'); i >= 0 {
-		for _, part := range strings.Split(text[:i], ".") {
+		for part := range strings.SplitSeq(text[:i], ".") {
 			if !digits(part) {
 				return common.Address{}, false
 			}

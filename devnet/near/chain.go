@@ -190,9 +190,9 @@ func (c *Chain) at(height uint64) *block {
 // account returns an account after a block, or nil.
 func (c *Chain) account(id string, height uint64) *account {
 	list := c.accounts[id]
-	for i := len(list) - 1; i >= 0; i-- {
-		if list[i].height <= height {
-			return list[i].account
+	for _, l := range slices.Backward(list) {
+		if l.height <= height {
+			return l.account
 		}
 	}
 	return nil

@@ -3,6 +3,7 @@ package near
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -110,9 +111,7 @@ func (w *work) execute(r *receipt) []*receipt {
 	}
 	r.of.waiting--
 	try := &work{chain: w.chain, block: w.block, changed: map[string]*account{}}
-	for id, a := range w.changed {
-		try.changed[id] = a
-	}
+	maps.Copy(try.changed, w.changed)
 	run := &run{work: try, receipt: r, used: baseFee}
 	for i, action := range r.actions {
 		if failure := run.act(action); failure != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -255,9 +256,7 @@ func (c *Chain) query(params json.RawMessage) (any, error) {
 	}
 	where := object{"block_hash": b.hash.String(), "block_height": b.height}
 	with := func(more object) object {
-		for name, value := range where {
-			more[name] = value
-		}
+		maps.Copy(more, where)
 		return more
 	}
 	if b.height+maxHistory < c.head().height {

@@ -2,6 +2,7 @@ package near
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -34,8 +35,8 @@ func EncodeBase58(data []byte) string {
 	for range zeros {
 		out = append(out, '1')
 	}
-	for i := len(digits) - 1; i >= 0; i-- {
-		out = append(out, alphabet[digits[i]])
+	for _, digit := range slices.Backward(digits) {
+		out = append(out, alphabet[digit])
 	}
 	return string(out)
 }
@@ -65,8 +66,8 @@ func DecodeBase58(text string) ([]byte, error) {
 		}
 	}
 	out := make([]byte, zeros, zeros+len(number))
-	for i := len(number) - 1; i >= 0; i-- {
-		out = append(out, number[i])
+	for _, n := range slices.Backward(number) {
+		out = append(out, n)
 	}
 	return out, nil
 }
