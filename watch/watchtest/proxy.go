@@ -2,6 +2,7 @@ package watchtest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -76,13 +77,16 @@ func Between(node string, answer func(c *Call)) http.HandlerFunc {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
+		status := 0
 		for _, c := range calls {
 			c.node, c.Context = node, r.Context()
-			if answer(c); c.Status != 0 {
-				http.Error(w, "no", c.Status)
-				return
-			}
+			answer(c)
 			c.Method, c.Params = "", nil
+			status = cmp.Or(c.Status, status)
+		}
+		if status != 0 {
+			http.Error(w, "no", status)
+			return
 		}
 		w.Header().Set("Content-Type", "application/json")
 		if alone {
