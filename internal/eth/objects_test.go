@@ -44,6 +44,37 @@ func TestPendingTransactionJSON(t *testing.T) {
 	}
 }
 
+// What is not there is null or left out, as Ethereum's nodes have it, and no list is null.
+func TestEmptyObjectsJSON(t *testing.T) {
+	root := common.Hash{1}
+	for _, test := range []struct {
+		object any
+		want   map[string]string
+		absent []string
+	}{
+		{&Receipt{}, map[string]string{"to": `null`, "contractAddress": `null`, "logs": `[]`, "effectiveGasPrice": `"0x0"`, "status": `"0x0"`}, []string{"root", "revertReason"}},
+		{&Receipt{Root: &root, RevertReason: []byte{}}, map[string]string{"root": `"` + root.Hex() + `"`, "revertReason": `"0x"`}, nil},
+		{&Block{}, map[string]string{"transactions": `[]`, "uncles": `[]`, "withdrawals": `[]`, "baseFeePerGas": `"0x0"`, "nonce": `"0x0000000000000000"`}, []string{"calls"}},
+		{&Block{Transactions: []*Transaction{{Hash: root}}, Calls: []int{}}, map[string]string{"transactions": `["` + root.Hex() + `"]`, "calls": `[]`}, nil},
+		{&Log{Topics: []common.Hash{}}, map[string]string{"topics": `[]`, "data": `"0x"`, "blockTimestamp": `"0x0"`, "removed": `false`}, nil},
+		{&Transaction{Type: types.SetCodeTxType}, map[string]string{"accessList": `[]`, "authorizationList": `[]`, "gasPrice": `"0x0"`}, nil},
+		{&Transaction{To: &testTo, Checksums: true}, map[string]string{"to": `"` + testTo.Hex() + `"`}, []string{"accessList"}},
+	} {
+		var got map[string]json.RawMessage
+		must.Do(t, json.Unmarshal(must.Get(json.Marshal(test.object))(t), &got))
+		for name, want := range test.want {
+			if string(got[name]) != want {
+				t.Errorf("%T: %s is %s, want %s", test.object, name, got[name], want)
+			}
+		}
+		for _, name := range test.absent {
+			if text, there := got[name]; there {
+				t.Errorf("%T: %s is %s", test.object, name, text)
+			}
+		}
+	}
+}
+
 // What is rebuilt from its parts is the transaction that was sent.
 func TestSignedIsTheOriginal(t *testing.T) {
 	for name, data := range everyType() {
