@@ -319,7 +319,7 @@ func TestEdgeWorkersOnNEAR(t *testing.T) {
 			t.Errorf("account %d has results %v", n, of)
 		}
 		query := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"query","params":{"request_type":"view_account","finality":"final","account_id":"user-%d.relayer.test"}}`, n)
-		response := must.Get(http.Post(chain.NEAR.RPC, "application/json", strings.NewReader(query)))(t) //nolint:bodyclose // it is closed as soon as it is read
+		response := must.Get(http.Post(chain.NEAR.RPC, "application/json", strings.NewReader(query)))(t)
 		content, _ := io.ReadAll(response.Body)
 		response.Body.Close()
 		if !bytes.Contains(content, []byte(`"amount":"7"`)) {

@@ -69,7 +69,7 @@ func newArchive(t *testing.T, blocks, size int) *archive {
 func ask(t testing.TB, url, method, params string) string {
 	t.Helper()
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params)
-	answer := must.Get(http.Post(url, "application/json", strings.NewReader(body)))(t) //nolint:bodyclose // closed below
+	answer := must.Get(http.Post(url, "application/json", strings.NewReader(body)))(t)
 	defer answer.Body.Close()
 	text := new(strings.Builder)
 	text.Grow(int(max(answer.ContentLength, 0)))

@@ -162,7 +162,7 @@ func (r response) String() string {
 func (r *relay) call(method, params string) response {
 	r.t.Helper()
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params)
-	answer := must.Get(http.Post(r.url, "application/json", strings.NewReader(body)))(r.t) //nolint:bodyclose // closed below
+	answer := must.Get(http.Post(r.url, "application/json", strings.NewReader(body)))(r.t)
 	defer answer.Body.Close()
 	var response response
 	if err := json.NewDecoder(answer.Body).Decode(&response); err != nil {

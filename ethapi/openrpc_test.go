@@ -132,7 +132,7 @@ func TestServeOpenRPC(t *testing.T) {
 		body   string
 	}{"GET": {200, want}, "HEAD": {200, ""}, "POST": {405, ""}} {
 		request := must.Get(http.NewRequestWithContext(t.Context(), method, server.URL, nil))(t)
-		answer := must.Get(http.DefaultClient.Do(request))(t) //nolint:bodyclose // closed below
+		answer := must.Get(http.DefaultClient.Do(request))(t)
 		body, err := io.ReadAll(answer.Body)
 		answer.Body.Close()
 		if err != nil || answer.StatusCode != expect.status || string(body) != expect.body {

@@ -51,7 +51,7 @@ func (d *deviant) member(method, params, name string) string {
 // posts sends a body and returns status and answer.
 func (d *deviant) posts(body string) (int, string) {
 	d.t.Helper()
-	answer := must.Get(http.Post(d.url, "application/json", strings.NewReader(body)))(d.t) //nolint:bodyclose // closed below
+	answer := must.Get(http.Post(d.url, "application/json", strings.NewReader(body)))(d.t)
 	defer answer.Body.Close()
 	text := must.Get(io.ReadAll(answer.Body))(d.t)
 	return answer.StatusCode, string(text)
@@ -108,7 +108,7 @@ func (d *deviant) connects() *websocket.Conn {
 			d.t.Error(err)
 		}
 	})
-	conn, answer := must.Get2(websocket.DefaultDialer.DialContext(d.t.Context(), "ws://"+ln.Addr().String(), nil))(d.t) //nolint:bodyclose // it has none
+	conn, answer := must.Get2(websocket.DefaultDialer.DialContext(d.t.Context(), "ws://"+ln.Addr().String(), nil))(d.t)
 	_ = answer.Body.Close()
 	d.t.Cleanup(func() { _ = conn.Close() })
 	return conn

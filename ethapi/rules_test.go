@@ -150,7 +150,7 @@ func TestRulesScript(t *testing.T) {
 			continue
 		}
 		exchanges++
-		answer := must.Get(http.Post(server.URL, "application/json", strings.NewReader(sent)))(t) //nolint:bodyclose // closed below
+		answer := must.Get(http.Post(server.URL, "application/json", strings.NewReader(sent)))(t)
 		got, err := io.ReadAll(answer.Body)
 		answer.Body.Close()
 		if err != nil {

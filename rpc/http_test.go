@@ -408,7 +408,7 @@ func TestHTTPSlowBody(t *testing.T) {
 		defer conn.Close()
 		io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n{")
 		conn.SetReadDeadline(time.Now().Add(patience))
-		res := must.Get(http.ReadResponse(bufio.NewReader(conn), nil))(t) //nolint:bodyclose // the connection is closed as a whole
+		res := must.Get(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 		if res.StatusCode != http.StatusBadRequest {
 			t.Errorf("status: got %d, want 400", res.StatusCode)
 		}

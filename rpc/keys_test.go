@@ -120,7 +120,7 @@ func TestKeysAreKnownByEitherHeader(t *testing.T) {
 			t.Errorf("%s: %d %s", name, status, answer)
 		}
 	}
-	res := must.Get(http.Post(url, jsonType, strings.NewReader(ask("eth_chainId"))))(t) //nolint:bodyclose // the next line does
+	res := must.Get(http.Post(url, jsonType, strings.NewReader(ask("eth_chainId"))))(t)
 	res.Body.Close()
 	if got := res.Header.Get("WWW-Authenticate"); got != "Bearer" || res.Header.Get("Content-Type") != jsonType {
 		t.Errorf("asked to authenticate by %q, as %q", got, res.Header.Get("Content-Type"))
@@ -207,7 +207,7 @@ func TestAKeyHasItsLimits(t *testing.T) {
 	}
 	req := must.Get(http.NewRequest(http.MethodPost, url, strings.NewReader(ask("eth_chainId"))))(t)
 	req.Header = bearer(tokens["few"])
-	res := must.Get(http.DefaultClient.Do(req))(t) //nolint:bodyclose // the next line does
+	res := must.Get(http.DefaultClient.Do(req))(t)
 	res.Body.Close()
 	if res.StatusCode != 429 || res.Header.Get("Retry-After") != "60" {
 		t.Errorf("%d, again after %q", res.StatusCode, res.Header.Get("Retry-After"))

@@ -21,7 +21,7 @@ func TestTooManyRequestsSayWhenToTryAgain(t *testing.T) {
 			if encoding != "" {
 				request.Header.Set("Content-Encoding", encoding)
 			}
-			response := must.Get(http.DefaultClient.Do(request))(t) //nolint:bodyclose // closed below
+			response := must.Get(http.DefaultClient.Do(request))(t)
 			_ = response.Body.Close()
 			if response.StatusCode != want {
 				t.Errorf("%s: answer %d has status %d", name, i, response.StatusCode)

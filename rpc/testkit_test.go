@@ -279,7 +279,7 @@ func postWith(t testing.TB, url string, body io.Reader, header http.Header) (int
 	for name, values := range header {
 		req.Header[name] = values
 	}
-	res := must.Get(http.DefaultClient.Do(req))(t) //nolint:bodyclose // the next line does
+	res := must.Get(http.DefaultClient.Do(req))(t)
 	defer res.Body.Close()
 	answer := must.Get(io.ReadAll(res.Body))(t)
 	return res.StatusCode, string(answer)

@@ -69,7 +69,7 @@ func dial(t testing.TB, url string, header http.Header) *websocket.Conn {
 
 func dialWith(t testing.TB, dialer *websocket.Dialer, url string, header http.Header) *websocket.Conn {
 	t.Helper()
-	ws, res := must.Get2(dialer.Dial(url, header))(t) //nolint:bodyclose // it has none
+	ws, res := must.Get2(dialer.Dial(url, header))(t)
 	res.Body.Close()
 	t.Cleanup(func() { ws.Close() })
 	ws.SetReadDeadline(time.Now().Add(patience))
@@ -315,7 +315,7 @@ func TestWebSocketBadMessages(t *testing.T) {
 
 func TestWebSocketPlainHTTP(t *testing.T) {
 	url, _ := serveWS(t, testDispatcher(t, testConfig(), Options{}))
-	res := must.Get(http.Get("http" + strings.TrimPrefix(url, "ws")))(t) //nolint:bodyclose // the next line does
+	res := must.Get(http.Get("http" + strings.TrimPrefix(url, "ws")))(t)
 	res.Body.Close()
 	if res.StatusCode != http.StatusNotFound {
 		t.Errorf("status: got %d, want 404", res.StatusCode)

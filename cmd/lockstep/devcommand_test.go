@@ -156,7 +156,7 @@ func post(t *testing.T, body []byte) string {
 	t.Helper()
 	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, os.Getenv("RPC_URL"), bytes.NewReader(body)))(t)
 	request.Header.Set("Content-Type", "application/json")
-	response := must.Get(http.DefaultClient.Do(request))(t) //nolint:bodyclose // the next line does
+	response := must.Get(http.DefaultClient.Do(request))(t)
 	defer response.Body.Close()
 	var answer struct{ Result, Error json.RawMessage }
 	must.Do(t, json.NewDecoder(response.Body).Decode(&answer))

@@ -143,7 +143,7 @@ func testWrongOperator(t *testing.T, network *devnet.Network) {
 		}
 	}
 	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/metrics", nil))(t)
-	response := must.Get(http.DefaultClient.Do(request))(t) //nolint:bodyclose // the next line does
+	response := must.Get(http.DefaultClient.Do(request))(t)
 	defer func() { _ = response.Body.Close() }()
 	content, err := io.ReadAll(response.Body)
 	if body := string(content); err != nil || !strings.Contains(body, `txm_operator_ok{chain="298"} 0`) || !strings.Contains(body, `txm_operator_balance_tinybars{accountId="0.0.1003",chain="298"}`) {

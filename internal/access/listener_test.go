@@ -119,7 +119,7 @@ func TestWaitsOutliveTheReadDeadline(t *testing.T) {
 			}
 		}
 		request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/stream", nil))(t)
-		response := must.Get(client.Do(request))(t) //nolint:bodyclose // closed below
+		response := must.Get(client.Do(request))(t)
 		defer response.Body.Close()
 		begin := time.Now()
 		for lines := bufio.NewScanner(response.Body); time.Since(begin) < 10*time.Minute; {

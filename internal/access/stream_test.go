@@ -37,7 +37,7 @@ func TestAStreamEndsWithItsKey(t *testing.T) {
 	t.Cleanup(server.Close)
 	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil))(t)
 	request.Header.Set("Authorization", "Bearer "+token.Reveal())
-	response := must.Get(http.DefaultClient.Do(request))(t) //nolint:bodyclose // closed below
+	response := must.Get(http.DefaultClient.Do(request))(t)
 	defer response.Body.Close()
 	lines := bufio.NewScanner(response.Body)
 	events <- "data: before\n\n"
