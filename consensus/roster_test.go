@@ -70,6 +70,12 @@ func TestNodesThatComeAndGo(t *testing.T) {
 	}
 }
 
+func closed(n *node) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.closed
+}
+
 // TestNodesThatLeaveAreClosed after the calls that still use them.
 func TestNodesThatLeaveAreClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -77,11 +83,11 @@ func TestNodesThatLeaveAreClosed(t *testing.T) {
 		left := r.find(hedera.Entity(3))
 		setNodes(r, 4)
 		pass(retireAfter - time.Second)
-		if left.closed {
+		if closed(left) {
 			t.Error("closed too early")
 		}
 		pass(2 * time.Second)
-		if !left.closed || r.find(hedera.Entity(4)).closed {
+		if !closed(left) || closed(r.find(hedera.Entity(4))) {
 			t.Error("not closed in time, or a node that stays is")
 		}
 	})
