@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"lockstep/internal/outage"
 )
@@ -44,67 +45,50 @@ type metrics struct {
 	lost, failedOpen  prometheus.Counter
 	holes, evicted    prometheus.Counter
 
-	collectors []prometheus.Collector
+	registry *prometheus.Registry // of all these, which the caller registers as one
 }
 
-func newMetrics() *metrics {
-	buckets := []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
-	byStrategy := []string{"strategy"}
-	wait := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "rpc_relay_lock_wait_time_seconds", Help: "Time from arrival to the sender's lock.", Buckets: buckets,
-	}, byStrategy)
-	hold := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "rpc_relay_lock_hold_duration_seconds", Help: "Time the sender's lock was held.", Buckets: buckets,
-	}, byStrategy)
-	acquisitions := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "rpc_relay_lock_acquisitions_total", Help: "Locks acquired, or not acquired because Redis failed.",
-	}, []string{"strategy", "status"})
-	timeouts := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "rpc_relay_lock_timeout_releases_total", Help: "Locks that were taken from their holder at the hold limit.",
-	}, byStrategy)
-	rejoins := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "rpc_relay_lock_queue_rejoins_total", Help: "Claims in a queue that were lost and stated again.",
-	}, byStrategy)
-	m := &metrics{
-		zombies: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "rpc_relay_lock_zombie_cleanups_total", Help: "Locks and claims of dead processes that were removed.",
-		}),
-		redisErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "rpc_relay_lock_redis_errors_total", Help: "Redis calls of the lock that failed.",
-		}, []string{"operation"}),
-		lost: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "lockstep_lock_lost_total", Help: "Locks lost by a live holder for any reason.",
-		}),
-		failedOpen: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "lockstep_lock_fail_open_total", Help: "Transactions ordered inside the process because Redis did not answer.",
-		}),
-		holes: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "lockstep_lane_holes_total", Help: "Times that a sender's lane began to recover, because a transaction was missing.",
-		}),
-		evicted: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "lockstep_lane_evicted_total", Help: "Queued transactions that gave their place in a full queue to a lower nonce.",
-		}),
+func newMetrics(s *Service) *metrics {
+	m := &metrics{registry: prometheus.NewRegistry()}
+	factory, byStrategy := promauto.With(m.registry), []string{"strategy"}
+	counter := func(name, help string) prometheus.Counter {
+		return factory.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
-	for s := local; s < strategies; s++ {
-		name := s.String()
-		m.wait[s], m.hold[s] = wait.WithLabelValues(name), hold.WithLabelValues(name)
-		m.success[s], m.fail[s] = acquisitions.WithLabelValues(name, "success"), acquisitions.WithLabelValues(name, "fail")
-		m.timeouts[s], m.rejoins[s] = timeouts.WithLabelValues(name), rejoins.WithLabelValues(name)
+	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return factory.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
+	seconds := func(name, help string) *prometheus.HistogramVec {
+		buckets := []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
+		return factory.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, byStrategy)
+	}
+	wait := seconds("rpc_relay_lock_wait_time_seconds", "Time from arrival to the sender's lock.")
+	hold := seconds("rpc_relay_lock_hold_duration_seconds", "Time the sender's lock was held.")
+	acquisitions := counters("rpc_relay_lock_acquisitions_total", "Locks acquired, or not acquired because Redis failed.", "strategy", "status")
+	timeouts := counters("rpc_relay_lock_timeout_releases_total", "Locks that were taken from their holder at the hold limit.", byStrategy...)
+	rejoins := counters("rpc_relay_lock_queue_rejoins_total", "Claims in a queue that were lost and stated again.", byStrategy...)
+	for by := local; by < strategies; by++ {
+		name := by.String()
+		m.wait[by], m.hold[by] = wait.WithLabelValues(name), hold.WithLabelValues(name)
+		m.success[by], m.fail[by] = acquisitions.WithLabelValues(name, "success"), acquisitions.WithLabelValues(name, "fail")
+		m.timeouts[by], m.rejoins[by] = timeouts.WithLabelValues(name), rejoins.WithLabelValues(name)
+	}
+	m.redisErrors = counters("rpc_relay_lock_redis_errors_total", "Redis calls of the lock that failed.", "operation")
 	for _, op := range []string{opAcquire, opRelease, opHeartbeat} {
 		m.redisErrors.WithLabelValues(op)
 	}
-	m.collectors = []prometheus.Collector{
-		wait, hold, acquisitions, timeouts, rejoins,
-		m.zombies, m.redisErrors, m.lost, m.failedOpen, m.holes, m.evicted,
-	}
+	m.zombies = counter("rpc_relay_lock_zombie_cleanups_total", "Locks and claims of dead processes that were removed.")
+	m.lost = counter("lockstep_lock_lost_total", "Locks lost by a live holder for any reason.")
+	m.failedOpen = counter("lockstep_lock_fail_open_total", "Transactions ordered inside the process because Redis did not answer.")
+	m.holes = counter("lockstep_lane_holes_total", "Times that a sender's lane began to recover, because a transaction was missing.")
+	m.evicted = counter("lockstep_lane_evicted_total", "Queued transactions that gave their place in a full queue to a lower nonce.")
+	m.watch(s, factory)
 	return m
 }
 
 // watch adds the metrics that are read from the service at each scrape.
-func (m *metrics) watch(s *Service) {
+func (m *metrics) watch(s *Service, factory promauto.Factory) {
 	gauge := func(name, help string, labels prometheus.Labels, value func() float64) {
-		m.collectors = append(m.collectors, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, value))
+		factory.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, value)
 	}
 	truth := func(b bool) float64 {
 		if b {
@@ -130,11 +114,10 @@ func (m *metrics) watch(s *Service) {
 	const help = "Lanes of this process: busy ones have transactions, idle ones remember the nonce that their sender uses next."
 	gauge("lockstep_lanes", help, prometheus.Labels{"state": "busy"}, func() float64 { busy, _ := s.reg.sizes(); return float64(busy) })
 	gauge("lockstep_lanes", help, prometheus.Labels{"state": "idle"}, func() float64 { _, idle := s.reg.sizes(); return float64(idle) })
-	byStrategy := []string{"strategy"}
-	m.collectors = append(m.collectors, laneGauges{
+	m.registry.MustRegister(laneGauges{
 		svc:     s,
-		waiting: prometheus.NewDesc("rpc_relay_lock_waiting_txns", "Transactions waiting for their sender's lock.", byStrategy, nil),
-		active:  prometheus.NewDesc("rpc_relay_lock_active_count", "Locks held by this process.", byStrategy, nil),
+		waiting: prometheus.NewDesc("rpc_relay_lock_waiting_txns", "Transactions waiting for their sender's lock.", []string{"strategy"}, nil),
+		active:  prometheus.NewDesc("rpc_relay_lock_active_count", "Locks held by this process.", []string{"strategy"}, nil),
 	})
 }
 

@@ -67,14 +67,14 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		deps.Clock = func() time.Duration { return time.Since(epoch) }
 	}
 	s := &Service{
-		cfg: cfg, log: deps.Log, metrics: newMetrics(), reg: reg, now: deps.Clock,
+		cfg: cfg, log: deps.Log, reg: reg, now: deps.Clock,
 		// The margin is enough for a request to leave the process, and small beside the limit.
 		margin: min(cfg.MaxHold.Duration()/20, 100*time.Millisecond),
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	s.metrics.watch(s)
+	s.metrics = newMetrics(s)
 	// Fences of Redis are its time in microseconds; starting there keeps the numbers
 	// of both kinds comparable as far as clocks agree.
 	s.fences.Store(uint64(epoch.UnixMicro()))
@@ -138,7 +138,9 @@ func (s *Service) SetRollout(cfg Config) {
 func (s *Service) Config() Config { return s.cfg }
 
 // Collectors returns the metrics for the caller to register.
-func (s *Service) Collectors() []prometheus.Collector { return s.metrics.collectors }
+func (s *Service) Collectors() []prometheus.Collector {
+	return []prometheus.Collector{s.metrics.registry}
+}
 
 // Enter draws the next ticket of the sender. The order is decided here; nothing waits for
 // the network. The errors are a *QueueFullError and ErrClosed. Whoever gets a ticket must end it.

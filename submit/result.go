@@ -8,6 +8,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"lockstep/consensus"
 	"lockstep/internal/eth"
@@ -171,54 +172,47 @@ func statusSet(names []string) (map[hedera.Status]bool, error) {
 }
 
 type metrics struct {
-	executions prometheus.Counter
-	stale      prometheus.Counter
-	outcomes   *prometheus.CounterVec
-	seconds    *prometheus.HistogramVec
-	wrongNonce *prometheus.CounterVec
-	recovered  *prometheus.CounterVec
-	inProgress prometheus.GaugeFunc
-	filesLeft  prometheus.Counter
+	registry              *prometheus.Registry // of all these, which the caller registers as one
+	executions, stale     prometheus.Counter
+	outcomes              *prometheus.CounterVec
+	seconds               *prometheus.HistogramVec
+	wrongNonce, recovered *prometheus.CounterVec
+	filesLeft             prometheus.Counter
 }
 
 func newMetrics(inProgress func() int) *metrics {
+	registry := prometheus.NewRegistry()
+	factory := promauto.With(registry)
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return factory.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	factory.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "rpc_relay_tx_in_progress", Help: "Transactions between arrival and verdict, queued ones included.",
+	}, func() float64 { return float64(inProgress()) })
 	return &metrics{
-		stale: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "lockstep_submissions_with_stale_facts_total", Help: "Transactions that were sent with what was known before the mirror node stopped answering, since they were certainly next.",
-		}),
-		executions: prometheus.NewCounter(prometheus.CounterOpts{
+		registry: registry,
+		executions: factory.NewCounter(prometheus.CounterOpts{
 			Name: "rpc_relay_eth_executions", ConstLabels: prometheus.Labels{"method": "eth_sendRawTransaction"},
 			Help: "Transactions handed to the consensus client.",
 		}),
-		outcomes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "rpc_relay_tx_outcomes_total", Help: "Raw transactions by final outcome and network status.",
-		}, []string{"outcome", "status"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		stale:    counter("lockstep_submissions_with_stale_facts_total", "Transactions that were sent with what was known before the mirror node stopped answering, since they were certainly next.").WithLabelValues(),
+		outcomes: counter("rpc_relay_tx_outcomes_total", "Raw transactions by final outcome and network status.", "outcome", "status"),
+		seconds: factory.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "rpc_relay_tx_seconds", Help: "Time from arrival to the final outcome.",
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
 		}, []string{"outcome"}),
-		wrongNonce: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "rpc_relay_wrong_nonce_errors_total", Help: "Transactions that reached consensus with a nonce that was not next.",
-		}, []string{"strategy"}),
-		recovered: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "lockstep_tx_recovered_total", Help: "Times that a transaction was certainly not executed and went back to its sender's line.",
-		}, []string{"reason"}),
-		inProgress: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "rpc_relay_tx_in_progress", Help: "Transactions between arrival and verdict, queued ones included.",
-		}, func() float64 { return float64(inProgress()) }),
-		filesLeft: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "rpc_relay_files_left_total", Help: "Files with call data that could not be deleted after their transaction.",
-		}),
+		wrongNonce: counter("rpc_relay_wrong_nonce_errors_total", "Transactions that reached consensus with a nonce that was not next.", "strategy"),
+		recovered:  counter("lockstep_tx_recovered_total", "Times that a transaction was certainly not executed and went back to its sender's line.", "reason"),
+		filesLeft:  counter("rpc_relay_files_left_total", "Files with call data that could not be deleted after their transaction.").WithLabelValues(),
 	}
 }
 
 // Collectors returns the metrics for registration.
 func (s *Submitter) Collectors() []prometheus.Collector {
-	m := s.metrics
-	return []prometheus.Collector{m.executions, m.stale, m.outcomes, m.seconds, m.wrongNonce, m.recovered, m.inProgress, m.filesLeft}
+	return []prometheus.Collector{s.metrics.registry}
 }
 
-// logResult counts and logs the final result of a transaction: one line each, and
+// log counts and logs the final result of a transaction: one line each, and
 // never its bytes.
 func (e *Entry) log(r Result) {
 	s, status := e.s, r.status("none")
