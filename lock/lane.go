@@ -24,19 +24,18 @@ type lane struct {
 	busy bool       // it is in use, as the registry knows
 	gone bool       // it was swept, and there may be another of the sender by now
 
-	queue         []*Ticket // who waits, oldest first
-	holder        *Ticket   // whose turn it is; not among those who wait
-	lost          *Lease    // a turn that Redis took away, while its holder may still be at work; nobody here gets the next before it lets go
-	chain         chain
-	afterAccepted uint64        // one above the highest nonce that a node accepted; 0: none
-	failure       failure       // why the transactions that are missing were not sent
-	open          []*Submitted  // submissions of this process without a verdict, oldest first
-	recoveredAt   time.Duration // when the lane last began to recover, or had recovered; 0 = never
-	holeReported  bool          // this process sent the missing transaction, and has told its client
-	idleSince     time.Duration // when the last ticket went; meaningful while there is none
-	sharedAt      time.Duration // when another process was last seen to have the turn; 0 = never
-	advancedAt    time.Duration // when a node last accepted what was next; 0 = never
-	gapAt         time.Duration // when chain.gap last changed
+	queue        []*Ticket // who waits, oldest first
+	holder       *Ticket   // whose turn it is; not among those who wait
+	lost         *Lease    // a turn that Redis took away, while its holder may still be at work; nobody here gets the next before it lets go
+	chain        chain
+	failure      failure       // why the transactions that are missing were not sent
+	open         []*Submitted  // submissions of this process without a verdict, oldest first
+	recoveredAt  time.Duration // when the lane last began to recover, or had recovered; 0 = never
+	holeReported bool          // this process sent the missing transaction, and has told its client
+	idleSince    time.Duration // when the last ticket went; meaningful while there is none
+	sharedAt     time.Duration // when another process was last seen to have the turn; 0 = never
+	advancedAt   time.Duration // when a node last accepted what was next; 0 = never
+	gapAt        time.Duration // when chain.gap last changed
 
 	// One timer serves every wait of the lane. It is armed lazily: a deadline that
 	// is further away than the armed one is looked at when that one fires.
@@ -462,19 +461,15 @@ func (l *lane) hole() {
 // that enter later are not told, since the failed nonce may have been sent again before them. But if the lane
 // refuses them, they hear the cause, too. Those that were held back for it wait without success, if there is a cause.
 func (l *lane) block(failed uint64, cause error) {
-	l.failure = failure{first: failed, last: failed, cause: cause, at: l.svc.now()}
-	var orphans []*Ticket
-	for _, t := range l.queue {
-		switch {
-		case t.nonce <= failed:
-		case t.heldBack() && !t.promised && cause != nil:
-			orphans = append(orphans, t)
-		case !t.heldBack() && (t.blockedBy == 0 || failed < t.blockedBy-1):
-			t.blockedBy = failed + 1
-		}
+	now, first := l.svc.now(), failed
+	if l.failure.lasts(now) {
+		first = min(first, l.failure.first)
 	}
-	for _, t := range orphans {
-		l.turnAway(t)
+	l.failure = failure{first: first, last: failed, cause: cause, at: max(now, 1)}
+	for _, t := range slices.Clone(l.queue) {
+		if t.nonce > failed && t.heldBack() && !t.promised && cause != nil {
+			l.turnAway(t)
+		}
 	}
 }
 
@@ -487,9 +482,9 @@ func (l *lane) turnAway(t *Ticket) {
 // orphaned tells whether a ticket that comes back to the queue would wait for a transaction that no node took a
 // short time ago, and that has not come again.
 func (l *lane) orphaned(t *Ticket) bool {
-	if !t.heldBack() || t.promised || !l.failure.lasts(t.nonce, l.svc.now()) {
+	missing := l.failure.first
+	if !t.heldBack() || t.promised || t.nonce <= missing || l.failure.cause == nil || !l.failure.lasts(l.svc.now()) {
 		return false
 	}
-	missing := l.failure.first
 	return l.waiting(missing) == nil && (l.holder == nil || l.holder.nonce != missing)
 }

@@ -251,7 +251,7 @@ type facts struct {
 	followed     bool   // … or others had turns since
 	outlastsGap  bool   // a gap is no reason to refuse it
 	late         bool   // it has waited for what comes late
-	failed       bool   // a lower nonce before it failed, and no node has accepted a higher one
+	failed       bool   // a lower nonce failed after it had come, and no node has accepted anything since
 	failedAt     uint64 // … that one
 	holeReported bool   // this process sent the missing transaction, and has told its client
 	awaited      bool   // a submission of this process awaits its verdict
@@ -427,7 +427,7 @@ func (n *Next) outdated(known Known, gap missing) bool {
 type failure struct {
 	first, last uint64
 	cause       error         // nil: there is nothing to tell
-	at          time.Duration // when the first failed
+	at          time.Duration // when that was; 0 = none has failed
 	over        time.Duration // when a node took a transaction again; 0 = none has
 }
 
@@ -444,7 +444,12 @@ func (f *failure) explain(nonce uint64, entered time.Duration, missing uint64) e
 	return f.cause
 }
 
-// lasts tells whether a transaction that waits for what is missing waits in vain, because no node took that a short time ago.
-func (f *failure) lasts(nonce uint64, now time.Duration) bool {
-	return f.cause != nil && f.over == 0 && nonce > f.first && now-f.at <= failedLately
+// lasts tells whether no node has taken anything since a failure a short time ago.
+func (f *failure) lasts(now time.Duration) bool {
+	return f.at != 0 && f.over == 0 && now-f.at <= failedLately
+}
+
+// blocks tells whether a ticket came before a lower nonce failed, of which nothing has mended the failure yet.
+func (f *failure) blocks(t *Ticket) bool {
+	return f.at != 0 && f.over == 0 && t.came <= f.at && t.nonce > f.first && !t.heldBack()
 }

@@ -182,7 +182,11 @@ func (s *Service) EnterFor(sender common.Address, nonce uint64, stay Stay) (*Tic
 	}
 	now := s.now()
 	l.expireKnowledge(now)
-	t := &Ticket{lane: l, nonce: nonce, came: now, follows: !l.empty() || stay.Admitted, outlastsGap: stay.OutlastsGap, promised: stay.Promised}
+	came := now
+	if l.failure.at >= now && l.failure.at != 0 {
+		came = l.failure.at + 1 // later than what failed, even in the same instant
+	}
+	t := &Ticket{lane: l, nonce: nonce, came: came, follows: !l.empty() || stay.Admitted, outlastsGap: stay.OutlastsGap, promised: stay.Promised}
 	l.renewWindows(t, now)
 	l.admit(t, stay.Window)
 	return t, nil
@@ -390,7 +394,7 @@ func (r *registry) sizes() (busy, idle int) {
 // until its time to live ends.
 func (s *Service) Forget() {
 	s.each(true, func(l *lane) {
-		l.chain, l.afterAccepted, l.recoveredAt, l.holeReported = chain{}, 0, 0, false
+		l.chain, l.recoveredAt, l.holeReported = chain{}, 0, false
 		l.dispatch(s.now())
 	})
 }

@@ -32,7 +32,6 @@ type Ticket struct {
 	outlastsGap bool            // it has been held back, or was promised: a gap is no reason to refuse it
 	late        bool            // it has waited for what comes late
 	promised    bool            // see Stay
-	blockedBy   uint64          // 1 + the lowest nonce before it that failed; 0 = none
 }
 
 // Nonce returns the nonce that Enter was called with.
@@ -257,7 +256,7 @@ func (l *lane) facts(t *Ticket, known Known) facts {
 	return facts{
 		known: known, nonce: t.nonce, open: l.alone(t.lease.turn),
 		inWindow: now < t.until, follows: t.follows, followed: t.followed(), outlastsGap: t.outlastsGap, late: t.late,
-		failed: l.afterAccepted < t.blockedBy, failedAt: t.blockedBy - 1,
+		failed: l.failure.blocks(t), failedAt: l.failure.first,
 		holeReported: l.holeReported, awaited: l.awaited(), recovered: l.recoveredLately(),
 		recovery: cfg.Recovery > 0, waitsLate: cfg.Late(), gapFor: now - l.gapAt, memory: cfg.Memory.Duration(),
 		waits: func(next uint64) bool { return l.before(t, next) != nil },
@@ -427,7 +426,7 @@ func (l *Lease) accepted(sub Submission) {
 	l.advanced = true
 	now, gap := ln.svc.now(), ln.chain.gap
 	if ln.failure.over == 0 {
-		ln.failure.over = now
+		ln.failure.over = max(now, 1)
 	}
 	if !ln.chain.accepted(t.nonce, l.turn.fence, sub, l.next) {
 		if ln.chain.gap != gap {
@@ -436,7 +435,6 @@ func (l *Lease) accepted(sub Submission) {
 		return
 	}
 	ln.advancedAt = max(now, 1)
-	ln.afterAccepted = max(ln.afterAccepted, t.nonce+1)
 	if ln.chain.mode == recovering && !ln.awaited() {
 		ln.chain.mode, ln.recoveredAt = flowing, now
 	}
