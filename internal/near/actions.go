@@ -3,59 +3,61 @@ package near
 import (
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 
 	"github.com/holiman/uint256"
 )
 
-// Action is one step of a transaction. Each kind is a type of this package.
-type Action interface{ kind() kind }
+// Action is one step of a transaction: one of the kinds below, and no pointer to it.
+type Action any
 
-// kind is an action's number in Borsh.
-type kind byte
-
-const (
-	kindCreateAccount kind = iota
-	kindDeployContract
-	kindFunctionCall
-	kindTransfer
-	kindStake
-	kindAddKey
-	kindDeleteKey
-	kindDeleteAccount
-	kindDelegate
-	kindDeployGlobalContract
-	kindUseGlobalContract
-)
+// kinds are the kinds of actions, in the order of their numbers in Borsh. What each has is its fields: their order is that of Borsh, and the
+// names in their tags are those of JSON. A field that is tagged account is the id of one, one that is tagged arguments may be an object in
+// JSON, and a list that is tagged delegated has no Delegate in it.
+var kinds = []reflect.Type{
+	reflect.TypeFor[CreateAccount](), reflect.TypeFor[DeployContract](), reflect.TypeFor[FunctionCall](), reflect.TypeFor[Transfer](), reflect.TypeFor[Stake](),
+	reflect.TypeFor[AddKey](), reflect.TypeFor[DeleteKey](), reflect.TypeFor[DeleteAccount](), reflect.TypeFor[Delegate](),
+	reflect.TypeFor[DeployGlobalContract](), reflect.TypeFor[UseGlobalContract](),
+}
 
 // The kinds of actions. Amounts are yoctoNEAR, of up to 128 bits.
 type (
 	// CreateAccount creates the receiver.
 	CreateAccount struct{}
 	// DeployContract gives the receiver WebAssembly code.
-	DeployContract struct{ Code []byte }
+	DeployContract struct {
+		Code []byte `json:"code"`
+	}
 	// FunctionCall calls the receiver's code.
 	FunctionCall struct {
-		Method  string
-		Args    []byte
-		Gas     uint64
-		Deposit uint256.Int
+		Method  string      `json:"method_name"`
+		Args    []byte      `json:"args" near:"arguments"`
+		Gas     uint64      `json:"gas"`
+		Deposit uint256.Int `json:"deposit"`
 	}
 	// Transfer gives the receiver money.
-	Transfer struct{ Deposit uint256.Int }
+	Transfer struct {
+		Deposit uint256.Int `json:"deposit"`
+	}
 	// Stake stakes the receiver's money for a validator's key.
 	Stake struct {
-		Stake     uint256.Int
-		PublicKey PublicKey
+		Stake     uint256.Int `json:"stake"`
+		PublicKey PublicKey   `json:"public_key"`
 	}
 	// AddKey gives the receiver an access key.
 	AddKey struct {
-		PublicKey PublicKey
-		AccessKey AccessKey
+		PublicKey PublicKey `json:"public_key"`
+		AccessKey AccessKey `json:"access_key"`
 	}
 	// DeleteKey takes an access key from the receiver.
-	DeleteKey struct{ PublicKey PublicKey }
+	DeleteKey struct {
+		PublicKey PublicKey `json:"public_key"`
+	}
 	// DeleteAccount deletes the receiver; its money goes to the beneficiary.
-	DeleteAccount struct{ Beneficiary string }
+	DeleteAccount struct {
+		Beneficiary string `json:"beneficiary_id" near:"account"`
+	}
 	// Delegate executes a delegate action.
 	Delegate struct{ SignedDelegate }
 	// DeployGlobalContract publishes code for all accounts.
@@ -82,8 +84,8 @@ const (
 
 // AccessKey is what a key may do. Nonce is 0 in a transaction; the chain sets it.
 type AccessKey struct {
-	Nonce      uint64
-	Permission Permission
+	Nonce      uint64     `json:"nonce,omitempty"`
+	Permission Permission `json:"permission"`
 }
 
 // Permission is FullAccess or a CallPermission.
@@ -94,9 +96,9 @@ type FullAccess struct{}
 
 // CallPermission allows transactions of one function call without a deposit.
 type CallPermission struct {
-	Allowance *uint256.Int // money that the key may spend on gas; nil: without a bound
-	Receiver  string
-	Methods   []string // none: every method
+	Allowance *uint256.Int `json:"allowance,omitempty"` // money that the key may spend on gas; nil: without a bound
+	Receiver  string       `json:"receiver_id"`
+	Methods   []string     `json:"method_names,omitempty"` // none: every method
 }
 
 func (FullAccess) permission()     {}
@@ -148,39 +150,9 @@ func bit(b bool) int {
 	return 0
 }
 
-func (CreateAccount) kind() kind        { return kindCreateAccount }
-func (DeployContract) kind() kind       { return kindDeployContract }
-func (FunctionCall) kind() kind         { return kindFunctionCall }
-func (Transfer) kind() kind             { return kindTransfer }
-func (Stake) kind() kind                { return kindStake }
-func (AddKey) kind() kind               { return kindAddKey }
-func (DeleteKey) kind() kind            { return kindDeleteKey }
-func (DeleteAccount) kind() kind        { return kindDeleteAccount }
-func (Delegate) kind() kind             { return kindDelegate }
-func (DeployGlobalContract) kind() kind { return kindDeployGlobalContract }
-func (UseGlobalContract) kind() kind    { return kindUseGlobalContract }
-
-func (a *Stake) code(c *codec) {
-	c.amount(&a.Stake)
-	a.PublicKey.code(c)
-}
-
-func (a *FunctionCall) code(c *codec) {
-	c.text(&a.Method)
-	c.bytes(&a.Args)
-	c.u64(&a.Gas)
-	c.amount(&a.Deposit)
-}
-
-func (a *AddKey) code(c *codec) {
-	a.PublicKey.code(c)
-	a.AccessKey.code(c)
-}
-
-func (a *DeployGlobalContract) code(c *codec) {
-	c.bytes(&a.Code)
-	if c.byte((*byte)(&a.Mode)); a.Mode > DeployByAccount {
-		c.fail(fmt.Errorf("deploy mode %d is not known", a.Mode))
+func (m *DeployMode) code(c *codec) {
+	if c.byte((*byte)(m)); *m > DeployByAccount {
+		c.fail(fmt.Errorf("deploy mode %d is not known", *m))
 	}
 }
 
@@ -190,55 +162,15 @@ func (a *UseGlobalContract) code(c *codec) {
 	case 0:
 		c.raw(a.Hash[:])
 	case 1:
-		c.account(&a.Account)
+		c.text(&a.Account)
+		c.check(CheckAccount(a.Account))
 	default:
 		c.fail(fmt.Errorf("contract identifier %d is not known", tag))
 	}
 }
 
-// code takes the members of an action of a kind; to be read it may be nil.
-func (k kind) code(c *codec, a Action, nested bool) Action {
-	switch k {
-	case kindCreateAccount:
-		return CreateAccount{}
-	case kindDeployContract:
-		return part(a, func(a *DeployContract) { c.bytes(&a.Code) })
-	case kindFunctionCall:
-		return part(a, func(a *FunctionCall) { a.code(c) })
-	case kindTransfer:
-		return part(a, func(a *Transfer) { c.amount(&a.Deposit) })
-	case kindStake:
-		return part(a, func(a *Stake) { a.code(c) })
-	case kindAddKey:
-		return part(a, func(a *AddKey) { a.code(c) })
-	case kindDeleteKey:
-		return part(a, func(a *DeleteKey) { a.PublicKey.code(c) })
-	case kindDeleteAccount:
-		return part(a, func(a *DeleteAccount) { c.account(&a.Beneficiary) })
-	case kindDeployGlobalContract:
-		return part(a, func(a *DeployGlobalContract) { a.code(c) })
-	case kindUseGlobalContract:
-		return part(a, func(a *UseGlobalContract) { a.code(c) })
-	case kindDelegate:
-		if !nested {
-			return part(a, func(a *Delegate) { a.code(c) })
-		}
-		c.fail(errNested)
-	default:
-		c.fail(fmt.Errorf("action kind %d is not known", k))
-	}
-	return nil
-}
-
-// part has a function take the members of an action.
-func part[A Action](a Action, code func(*A)) Action {
-	own, _ := a.(A)
-	code(&own)
-	return own
-}
-
-// actions takes a list of actions. Nested ones are a delegate action's, which has none within it.
-func (c *codec) actions(list *[]Action, nested bool) {
+// actions takes a list of actions. Those of a delegate action have none within them.
+func (c *codec) actions(list *[]Action, delegated bool) {
 	n := c.count(len(*list), 1)
 	if n > MaxActions {
 		c.fail(tooMany(n))
@@ -248,36 +180,35 @@ func (c *codec) actions(list *[]Action, nested bool) {
 		*list = make([]Action, n)
 	}
 	for i, action := range *list {
-		var k kind
+		number := byte(slices.Index(kinds, reflect.TypeOf(action)))
+		c.byte(&number)
 		switch {
-		case action != nil:
-			k = action.kind()
-		case !c.reading:
-			c.fail(errors.New("an action is missing"))
+		case int(number) >= len(kinds):
+			c.fail(fmt.Errorf("action kind %d is not known", number))
+		case delegated && kinds[number] == reflect.TypeFor[Delegate]():
+			c.fail(errNested)
 		}
-		c.byte((*byte)(&k))
-		if action = k.code(c, action, nested); c.err != nil {
+		if c.err != nil {
 			return
 		}
-		if c.reading {
-			(*list)[i] = action
+		own := reflect.New(kinds[number]).Elem()
+		if !c.reading {
+			own.Set(reflect.ValueOf(action))
+		}
+		if c.value(own, ""); c.reading {
+			(*list)[i] = own.Interface()
 		}
 	}
 }
 
 func tooMany(n int) error { return fmt.Errorf("%d actions; the chain takes %d", n, MaxActions) }
 
-// actionList is a list of actions by itself.
-type actionList []Action
-
-func (l *actionList) code(c *codec) { c.actions((*[]Action)(l), false) }
-
 // EncodeActions returns the bytes of a list of actions.
-func EncodeActions(list []Action) ([]byte, error) { return encode((*actionList)(&list)) }
+func EncodeActions(list []Action) ([]byte, error) { return encode(&list) }
 
 // DecodeActions reads a list of actions.
 func DecodeActions(data []byte) (list []Action, err error) {
-	if err := decode(data, (*actionList)(&list)); err != nil {
+	if err := decode(data, &list); err != nil {
 		return nil, fmt.Errorf("not a list of actions: %w", err)
 	}
 	return list, nil

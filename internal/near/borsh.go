@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"reflect"
 	"unicode/utf8"
 
 	"github.com/holiman/uint256"
@@ -36,13 +37,44 @@ func (c *codec) fail(err error) {
 	}
 }
 
-// coded is a type that a codec can take.
+// coded is a type that is more than its fields one after the other.
 type coded interface{ code(c *codec) }
 
-// encode returns the bytes of a value, which decode takes.
-func encode(value coded) ([]byte, error) {
+// value takes a value by its type. As says what its tag says.
+func (c *codec) value(v reflect.Value, as string) {
+	switch at := v.Addr().Interface().(type) {
+	case coded:
+		at.code(c)
+	case *[]Action:
+		c.actions(at, as == delegated)
+	case *uint256.Int:
+		c.amount(at)
+	case *uint64:
+		c.u64(at)
+	case *uint32:
+		c.u32(at)
+	case *[]byte:
+		c.bytes(at)
+	case *Hash:
+		c.raw(at[:])
+	case *string:
+		if c.text(at); as == account {
+			c.check(CheckAccount(*at))
+		}
+	default:
+		for i := range v.NumField() {
+			c.value(v.Field(i), v.Type().Field(i).Tag.Get("near"))
+		}
+	}
+}
+
+// What the tag of a field may say.
+const account, arguments, delegated = "account", "arguments", "delegated"
+
+// encode returns the bytes of what a pointer points at, which decode takes.
+func encode(value any) ([]byte, error) {
 	var c codec
-	value.code(&c)
+	c.value(reflect.ValueOf(value).Elem(), "")
 	if c.err == nil && len(c.data) > MaxTransaction {
 		c.err = tooLong(len(c.data))
 	}
@@ -53,12 +85,12 @@ func encode(value coded) ([]byte, error) {
 }
 
 // decode reads all of some bytes.
-func decode(data []byte, into coded) error {
+func decode(data []byte, into any) error {
 	if len(data) > MaxTransaction {
 		return tooLong(len(data))
 	}
 	c := codec{reading: true, data: data}
-	into.code(&c)
+	c.value(reflect.ValueOf(into).Elem(), "")
 	if c.err == nil && len(c.data) > 0 {
 		return fmt.Errorf("%d bytes are left over", len(c.data))
 	}
@@ -143,10 +175,9 @@ func (c *codec) text(s *string) {
 	*s = string(b)
 }
 
-func (c *codec) account(id *string) {
-	c.text(id)
-	if err := CheckAccount(*id); err != nil && c.err == nil {
-		c.fail(err)
+func (c *codec) check(err error) {
+	if err != nil && c.err == nil {
+		c.err = err
 	}
 }
 

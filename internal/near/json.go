@@ -2,10 +2,12 @@ package near
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/holiman/uint256"
 )
@@ -43,13 +45,6 @@ func parseActions(text []byte, nested bool) ([]Action, error) {
 	return actions, nil
 }
 
-// strict reads JSON into a value that has a field for each member.
-func strict(text []byte, into any) error {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	return d.Decode(into)
-}
-
 // named reads a name alone, or an object whose only member has a name.
 func named(text []byte) (name string, body json.RawMessage, err error) {
 	if json.Unmarshal(text, &name) == nil {
@@ -64,139 +59,75 @@ func named(text []byte) (name string, body json.RawMessage, err error) {
 	return name, body, nil
 }
 
-// amount is yoctoNEAR as decimal text.
-type amount uint256.Int
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (a *amount) UnmarshalJSON(text []byte) error {
-	var digits string
-	var n uint256.Int
-	if json.Unmarshal(text, &digits) != nil || n.SetFromDecimal(digits) != nil || n.BitLen() > 128 {
-		return errors.New("want an amount of yoctoNEAR as decimal text with a maximum of 128 bits")
-	}
-	*a = amount(n)
-	return nil
-}
-
-// publicKey is a public key's text.
-type publicKey PublicKey
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (k *publicKey) UnmarshalJSON(text []byte) error {
+// read reads what a pointer points at, by its type. As says what its tag says.
+func read(text []byte, v reflect.Value, as string) (err error) {
 	var s string
-	if json.Unmarshal(text, &s) != nil {
-		return errors.New("want a public key such as ed25519:…")
-	}
-	parsed, err := ParsePublicKey(s)
-	*k = publicKey(parsed)
-	return err
-}
-
-// account is an account id that can exist.
-type account string
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (a *account) UnmarshalJSON(text []byte) error {
-	var s string
-	if json.Unmarshal(text, &s) != nil {
-		return errors.New("want an account id")
-	}
-	*a = account(s)
-	return CheckAccount(s)
-}
-
-// arguments are what a method is called with.
-type arguments []byte
-
-// UnmarshalJSON reads base64, or takes an object as it is.
-func (a *arguments) UnmarshalJSON(text []byte) (err error) {
-	var s string
-	switch {
-	case len(text) > 0 && text[0] == '{':
-		var compact bytes.Buffer
-		err = json.Compact(&compact, text)
-		*a = compact.Bytes()
-	case json.Unmarshal(text, &s) == nil:
-		if *a, err = base64.StdEncoding.DecodeString(s); err != nil {
-			err = errors.New("args: want base64, or an object")
+	quoted := json.Unmarshal(text, &s) == nil
+	switch into := v.Addr().Interface().(type) {
+	case *uint256.Int:
+		if !quoted || into.SetFromDecimal(s) != nil || into.BitLen() > 128 {
+			return errors.New("want an amount of yoctoNEAR as decimal text with a maximum of 128 bits")
 		}
+	case **uint256.Int:
+		*into = new(uint256.Int)
+		return read(text, v.Elem(), as)
+	case *PublicKey:
+		if !quoted {
+			return errors.New("want a public key such as ed25519:…")
+		}
+		*into, err = ParsePublicKey(s)
+	case *Signature:
+		*into, err = ParseSignature(s)
+	case *Permission:
+		*into, err = ParsePermission(text)
+	case *[]Action:
+		*into, err = parseActions(text, as == delegated)
+	case *[]byte:
+		if as == arguments {
+			*into, err = readArguments(text)
+			return err
+		}
+		err = json.Unmarshal(text, into)
+	case *string:
+		if err = json.Unmarshal(text, into); as == account {
+			err = CheckAccount(s)
+		}
+	case *uint64, *[]string:
+		err = json.Unmarshal(text, into)
 	default:
-		err = errors.New("args: want base64, or an object")
+		return readMembers(text, v)
 	}
 	return err
 }
 
-// actionJSON is the members of all kinds of actions.
-type actionJSON struct {
-	Method      string          `json:"method_name"`
-	Args        arguments       `json:"args"`
-	Gas         uint64          `json:"gas"`
-	Deposit     amount          `json:"deposit"`
-	Stake       amount          `json:"stake"`
-	PublicKey   publicKey       `json:"public_key"`
-	AccessKey   accessKeyJSON   `json:"access_key"`
-	Beneficiary account         `json:"beneficiary_id"`
-	Code        []byte          `json:"code"`
-	Action      json.RawMessage `json:"delegate_action"`
-	Signature   string          `json:"signature"`
+// readArguments reads what a method is called with: base64, or an object, which is taken as it is.
+func readArguments(text []byte) ([]byte, error) {
+	var compact bytes.Buffer
+	if text[0] == '{' && json.Compact(&compact, text) == nil {
+		return compact.Bytes(), nil
+	}
+	var data []byte
+	if text[0] != '"' || json.Unmarshal(text, &data) != nil {
+		return nil, errors.New("args: want base64, or an object")
+	}
+	return data, nil
 }
 
-type accessKeyJSON struct {
-	Nonce      uint64          `json:"nonce"` // the chain sets it
-	Permission json.RawMessage `json:"permission"`
-}
-
-// fields are the members that each kind must have. Others are refused.
-var fields = map[string][]string{
-	"CreateAccount":  {},
-	"DeployContract": {"code"},
-	"FunctionCall":   {"method_name", "args", "gas", "deposit"},
-	"Transfer":       {"deposit"},
-	"Stake":          {"stake", "public_key"},
-	"AddKey":         {"public_key", "access_key"},
-	"DeleteKey":      {"public_key"},
-	"DeleteAccount":  {"beneficiary_id"},
-	"Delegate":       {"delegate_action", "signature"},
-}
-
-func parseAction(text []byte, nested bool) (Action, error) {
-	name, body, err := named(text)
-	if err != nil {
-		return nil, err
-	}
-	want, known := fields[name]
-	switch {
-	case !known:
-		return nil, fmt.Errorf("%q is not a kind of action that can be given as JSON; data takes every kind in Borsh", name)
-	case name == "Delegate" && nested:
-		return nil, errNested
-	case name == "CreateAccount" && len(body) == 0:
-		return CreateAccount{}, nil
-	case name == "Delegate" && len(body) > 0 && body[0] == '"':
-		return parseDelegate(body)
-	}
-	if err := members(body, want); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	var a actionJSON
-	if err := strict(body, &a); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	action, err := a.action(name)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return action, nil
-}
-
-// members checks that an object has the given members, none of them null, and no others.
-func members(text []byte, want []string) error {
+// readMembers reads an object that has a member for each field, none of them null unless it may be left out, and no others.
+func readMembers(text []byte, v reflect.Value) error {
 	var have map[string]json.RawMessage
 	if json.Unmarshal(text, &have) != nil || have == nil {
 		return errors.New("want an object")
 	}
-	for _, name := range want {
-		if value, ok := have[name]; !ok || string(value) == "null" {
+	for i := range v.NumField() {
+		tag := v.Type().Field(i).Tag
+		name, option, _ := strings.Cut(tag.Get("json"), ",")
+		switch value, there := have[name]; {
+		case there && string(value) != "null":
+			if err := read(value, v.Field(i), tag.Get("near")); err != nil {
+				return err
+			}
+		case option != "omitempty":
 			return fmt.Errorf("%s is missing", name)
 		}
 		delete(have, name)
@@ -207,28 +138,34 @@ func members(text []byte, want []string) error {
 	return nil
 }
 
-func (a *actionJSON) action(name string) (Action, error) {
-	switch name {
-	case "CreateAccount":
-		return CreateAccount{}, nil
-	case "DeployContract":
-		return DeployContract{Code: a.Code}, nil
-	case "FunctionCall":
-		return FunctionCall{Method: a.Method, Args: a.Args, Gas: a.Gas, Deposit: uint256.Int(a.Deposit)}, nil
-	case "Transfer":
-		return Transfer{Deposit: uint256.Int(a.Deposit)}, nil
-	case "Stake":
-		return Stake{Stake: uint256.Int(a.Stake), PublicKey: PublicKey(a.PublicKey)}, nil
-	case "AddKey":
-		permission, err := ParsePermission(a.AccessKey.Permission)
-		return AddKey{PublicKey: PublicKey(a.PublicKey), AccessKey: AccessKey{Nonce: a.AccessKey.Nonce, Permission: permission}}, err
-	case "DeleteKey":
-		return DeleteKey{PublicKey: PublicKey(a.PublicKey)}, nil
-	case "DeleteAccount":
-		return DeleteAccount{Beneficiary: string(a.Beneficiary)}, nil
-	default:
-		return a.delegate()
+// onlyBorsh is the number of the first kind that nodes do not show so.
+var onlyBorsh = slices.Index(kinds, reflect.TypeFor[DeployGlobalContract]())
+
+func parseAction(text []byte, nested bool) (Action, error) {
+	name, body, err := named(text)
+	if err != nil {
+		return nil, err
 	}
+	at := slices.IndexFunc(kinds[:onlyBorsh], func(kind reflect.Type) bool { return kind.Name() == name })
+	switch {
+	case at < 0:
+		return nil, fmt.Errorf("%q is not a kind of action that can be given as JSON; data takes every kind in Borsh", name)
+	case name == "Delegate" && nested:
+		return nil, errNested
+	case name == "CreateAccount" && len(body) == 0:
+		return CreateAccount{}, nil
+	case name == "Delegate" && len(body) > 0 && body[0] == '"':
+		return parseDelegate(body)
+	}
+	action := reflect.New(kinds[at]).Elem()
+	members := action
+	if name == "Delegate" {
+		members = action.Field(0)
+	}
+	if err := readMembers(body, members); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return action.Interface(), nil
 }
 
 // ParsePermission reads what an access key may do, in the form in which nodes show it.
@@ -240,46 +177,14 @@ func ParsePermission(text []byte) (Permission, error) {
 	case err != nil || name != "FunctionCall":
 		return nil, errors.New(`permission: want "FullAccess", or {"FunctionCall":{"allowance":null,"receiver_id":"…","method_names":[]}}`)
 	}
-	var call struct {
-		Allowance *amount  `json:"allowance"`
-		Receiver  *account `json:"receiver_id"`
-		Methods   []string `json:"method_names"`
+	var call CallPermission
+	if err = readMembers(body, reflect.ValueOf(&call).Elem()); err == nil {
+		err = CheckAccount(call.Receiver)
 	}
-	if err := strict(body, &call); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("permission: %w", err)
 	}
-	if call.Receiver == nil {
-		return nil, errors.New("permission: receiver_id is missing")
-	}
-	return CallPermission{Allowance: (*uint256.Int)(call.Allowance), Receiver: string(*call.Receiver), Methods: call.Methods}, nil
-}
-
-func (a *actionJSON) delegate() (Action, error) {
-	var d struct {
-		Sender    account         `json:"sender_id"`
-		Receiver  account         `json:"receiver_id"`
-		Actions   json.RawMessage `json:"actions"`
-		Nonce     uint64          `json:"nonce"`
-		MaxHeight uint64          `json:"max_block_height"`
-		PublicKey publicKey       `json:"public_key"`
-	}
-	if err := members(a.Action, []string{"sender_id", "receiver_id", "actions", "nonce", "max_block_height", "public_key"}); err != nil {
-		return nil, err
-	}
-	if err := strict(a.Action, &d); err != nil {
-		return nil, err
-	}
-	inner, err := parseActions(d.Actions, true)
-	if err != nil {
-		return nil, err
-	}
-	signature, err := ParseSignature(a.Signature)
-	if err != nil {
-		return nil, err
-	}
-	return Delegate{SignedDelegate{DelegateAction{
-		Sender: string(d.Sender), Receiver: string(d.Receiver), Actions: inner, Nonce: d.Nonce, MaxBlockHeight: d.MaxHeight, PublicKey: PublicKey(d.PublicKey),
-	}, signature}}, nil
+	return call, nil
 }
 
 // parseDelegate reads a signed delegate action as base64 of its bytes.

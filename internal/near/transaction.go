@@ -25,11 +25,11 @@ func ParseHash(text string) (Hash, error) {
 
 // Transaction is what a signer wants, before it is signed.
 type Transaction struct {
-	Signer    string
+	Signer    string    `near:"account"`
 	PublicKey PublicKey // the signer's access key
 	Nonce     uint64    // higher than the last one of this access key
-	Receiver  string
-	BlockHash Hash // a recent block; the transaction is valid for some time after it
+	Receiver  string    `near:"account"`
+	BlockHash Hash      // a recent block; the transaction is valid for some time after it
 	Actions   []Action
 }
 
@@ -37,20 +37,6 @@ type Transaction struct {
 type SignedTransaction struct {
 	Transaction
 	Signature Signature
-}
-
-func (t *Transaction) code(c *codec) {
-	c.account(&t.Signer)
-	t.PublicKey.code(c)
-	c.u64(&t.Nonce)
-	c.account(&t.Receiver)
-	c.raw(t.BlockHash[:])
-	c.actions(&t.Actions, false)
-}
-
-func (t *SignedTransaction) code(c *codec) {
-	t.Transaction.code(c)
-	t.Signature.code(c)
 }
 
 // Encode returns the transaction's bytes.
@@ -91,18 +77,18 @@ func DecodeTransaction(data []byte) (t SignedTransaction, err error) {
 
 // DelegateAction is what a sender wants a relayer to carry. It has no Delegate within it.
 type DelegateAction struct {
-	Sender         string
-	Receiver       string
-	Actions        []Action
-	Nonce          uint64
-	MaxBlockHeight uint64
-	PublicKey      PublicKey // the sender's access key
+	Sender         string    `json:"sender_id" near:"account"`
+	Receiver       string    `json:"receiver_id" near:"account"`
+	Actions        []Action  `json:"actions" near:"delegated"`
+	Nonce          uint64    `json:"nonce"`
+	MaxBlockHeight uint64    `json:"max_block_height"`
+	PublicKey      PublicKey `json:"public_key"` // the sender's access key
 }
 
 // SignedDelegate is a delegate action with its sender's signature.
 type SignedDelegate struct {
-	DelegateAction
-	Signature Signature
+	DelegateAction `json:"delegate_action"`
+	Signature      Signature `json:"signature"`
 }
 
 var errNested = errors.New("a delegate action within a delegate action")
@@ -110,32 +96,12 @@ var errNested = errors.New("a delegate action within a delegate action")
 // delegatePrefix is the number of NEP-366 among the messages that are acted upon (NEP-461).
 const delegatePrefix = 1<<30 + 366
 
-func (a *DelegateAction) code(c *codec) {
-	c.account(&a.Sender)
-	c.account(&a.Receiver)
-	c.actions(&a.Actions, true)
-	c.u64(&a.Nonce)
-	c.u64(&a.MaxBlockHeight)
-	a.PublicKey.code(c)
-}
-
-func (a *SignedDelegate) code(c *codec) {
-	a.DelegateAction.code(c)
-	a.Signature.code(c)
-}
-
-// prefixed is what is signed of a delegate action.
-type prefixed struct{ *DelegateAction }
-
-func (p prefixed) code(c *codec) {
-	prefix := uint32(delegatePrefix)
-	c.u32(&prefix)
-	p.DelegateAction.code(c)
-}
-
 // Hash returns the hash that the sender's key signs. No transaction can have the same one.
 func (a DelegateAction) Hash() (Hash, error) {
-	data, err := encode(prefixed{&a})
+	data, err := encode(&struct {
+		Prefix uint32
+		DelegateAction
+	}{delegatePrefix, a})
 	return sha256.Sum256(data), err
 }
 
