@@ -13,7 +13,7 @@ import (
 // the transaction as it was signed tells nothing.
 func (a *API) learnSenders(transactions ...*eth.Transaction) {
 	for _, t := range transactions {
-		if t == nil || t.R == nil || t.R.Sign() == 0 {
+		if t == nil || t.R.ToInt().Sign() == 0 {
 			continue
 		}
 		if id, numbered := hedera.FromLongZero(t.From); numbered {

@@ -34,8 +34,8 @@ func TestSigner(t *testing.T) {
 		{Type: 2},
 		{Type: 3},
 		{Type: 4},
-		{Type: 1, R: big.NewInt(1), S: big.NewInt(1), V: big.NewInt(1)},
-		{R: big.NewInt(1), S: big.NewInt(1), V: big.NewInt(36)},
+		{Type: 1, R: eth.Number(big.NewInt(1)), S: eth.Number(big.NewInt(1)), V: eth.Number(big.NewInt(1))},
+		{R: eth.Number(big.NewInt(1)), S: eth.Number(big.NewInt(1)), V: eth.Number(big.NewInt(36))},
 	} {
 		if signed, err := odd.Signed(); err == nil {
 			odd.Hash = signed.Hash() // as if the record were right

@@ -160,7 +160,7 @@ func (c *contents) fill(results []*mirror.ContractResult, logs []*mirror.Log) {
 		}
 	}
 	slices.SortStableFunc(c.entries, func(a, b entry) int { return cmp.Compare(a.receipt.Index, b.receipt.Index) })
-	var cumulative uint64
+	var cumulative hexutil.Uint64
 	for _, e := range c.entries {
 		cumulative += e.receipt.GasUsed
 		e.receipt.CumulativeGasUsed = cumulative
@@ -219,18 +219,20 @@ func addressesOf(from *common.Address, to **common.Address) []*common.Address {
 // block builds the block itself.
 func (c *contents) block(full bool) *eth.Block {
 	b := &eth.Block{
-		Number: c.source.Number, Hash: c.source.Hash, ParentHash: c.source.ParentHash, Time: uint64(c.source.From.Seconds),
-		GasLimit: gasLimit(c.source.HAPI), GasUsed: c.source.GasUsed, BaseFee: c.price, Size: c.source.Size,
-		Bloom: c.bloom(), Full: full, Transactions: make([]*eth.Transaction, len(c.entries)),
+		Number: hexutil.Uint64(c.source.Number), Hash: c.source.Hash, ParentHash: c.source.ParentHash, Time: hexutil.Uint64(c.source.From.Seconds),
+		GasLimit: hexutil.Uint64(gasLimit(c.source.HAPI)), GasUsed: hexutil.Uint64(c.source.GasUsed), BaseFee: eth.Number(c.price), Size: hexutil.Uint64(c.source.Size),
+		Bloom: c.bloom(), UnclesHash: types.EmptyUncleHash, StateRoot: types.EmptyRootHash,
 	}
+	transactions := make([]*eth.Transaction, len(c.entries))
 	signed, receipts := make([][]byte, len(c.entries)), make([][]byte, len(c.entries))
 	for i, e := range c.entries {
-		b.Transactions[i] = e.transaction
+		transactions[i] = e.transaction
 		receipts[i] = e.receipt.Encoding()
 		if raw, err := e.transaction.Encoding(); err == nil {
 			signed[i] = raw
 		}
 	}
+	b.Show(transactions, full)
 	b.TxRoot, b.ReceiptsRoot, b.WithdrawalsRoot = eth.ListRoot(signed), eth.ListRoot(receipts), types.EmptyWithdrawalsHash
 	if c.hiero {
 		c.hieroRoots(b)

@@ -40,30 +40,29 @@ func (b *builder) transaction(r *mirror.ContractResult) *eth.Transaction {
 		return nil
 	}
 	t := &eth.Transaction{
-		BlockHash: &r.BlockHash, BlockNumber: r.BlockNumber, Index: r.Index,
-		Hash: r.Hash, Type: kind, ChainID: r.ChainID, From: r.From, To: receiver(r), Value: b.amount(r.Amount),
-		Input: r.Input, Gas: r.GasLimit, GasPrice: r.GasPrice, V: r.V, R: r.R, S: r.S,
+		BlockHash: &r.BlockHash, BlockNumber: (*hexutil.Uint64)(r.BlockNumber), Index: (*hexutil.Uint64)(r.Index),
+		Hash: r.Hash, Type: hexutil.Uint64(kind), ChainID: eth.Number(r.ChainID), From: r.From, To: receiver(r), Value: eth.Number(b.amount(r.Amount)),
+		Input: r.Input, Gas: hexutil.Uint64(r.GasLimit), GasPrice: eth.Number(r.GasPrice), V: eth.Number(r.V), R: eth.Number(r.R), S: eth.Number(r.S),
 	}
-	if t.ChainID == nil || t.ChainID.Sign() == 0 {
-		t.ChainID, t.AnyChain = b.chainID, kind != types.LegacyTxType
+	if t.ChainID.ToInt().Sign() == 0 {
+		t.ChainID, t.AnyChain = eth.Number(b.chainID), kind != types.LegacyTxType
 	}
 	if r.Nonce != nil {
-		t.Nonce = *r.Nonce
+		t.Nonce = hexutil.Uint64(*r.Nonce)
 	}
 	switch kind {
 	case types.LegacyTxType:
-		t.V = legacyV(r)
+		t.V = eth.Number(legacyV(r))
+		return t
 	case types.DynamicFeeTxType, types.SetCodeTxType:
-		t.MaxFee, t.MaxTip = r.MaxFee, r.MaxTip
+		t.MaxFee, t.MaxTip = eth.Number(r.MaxFee), eth.Number(r.MaxTip)
 		if !b.hiero { // the record names no price, which the TypeScript relay shows as 0
-			t.GasPrice = b.paid(r)
+			t.GasPrice = eth.Number(b.paid(r))
 		}
 	}
-	if kind != types.LegacyTxType {
-		t.AccessList = r.AccessList
-	}
+	t.AccessList, t.YParity = append(types.AccessList{}, r.AccessList...), t.V
 	if kind == types.SetCodeTxType {
-		t.Authorizations = append(t.Authorizations, r.Authorizations...)
+		t.Authorizations = append([]types.SetCodeAuthorization{}, r.Authorizations...)
 	}
 	return t
 }
@@ -129,11 +128,11 @@ func (b *builder) paid(r *mirror.ContractResult) *big.Int {
 // receipt builds a receipt from a complete result and its logs, with the addresses of the record.
 func (b *builder) receipt(r *mirror.ContractResult, logs []*eth.Log, cumulative uint64) *eth.Receipt {
 	receipt := &eth.Receipt{
-		BlockHash: r.BlockHash, BlockNumber: *r.BlockNumber, TxHash: r.Hash, Index: *r.Index, Type: resultType(r),
-		From: r.From, To: receiver(r), ContractAddress: b.contractAddress(r), Status: r.Status,
-		GasUsed: r.GasUsed, CumulativeGasUsed: cumulative, EffectiveGasPrice: b.paid(r), Logs: logs,
+		BlockHash: r.BlockHash, BlockNumber: hexutil.Uint64(*r.BlockNumber), TxHash: r.Hash, Index: hexutil.Uint64(*r.Index), Type: hexutil.Uint64(resultType(r)),
+		From: r.From, To: receiver(r), ContractAddress: b.contractAddress(r), Status: hexutil.Uint64(r.Status),
+		GasUsed: hexutil.Uint64(r.GasUsed), CumulativeGasUsed: hexutil.Uint64(cumulative), EffectiveGasPrice: eth.Number(b.paid(r)),
+		Logs: append([]*eth.Log{}, logs...), Root: b.root(),
 	}
-	receipt.Root = b.root()
 	if len(r.Bloom) == types.BloomByteLength {
 		receipt.Bloom = types.BytesToBloom(r.Bloom)
 	} else {
@@ -211,11 +210,12 @@ func createsToken(input []byte) bool {
 // them.
 func (b *builder) syntheticTransaction(l *eth.Log) *eth.Transaction {
 	t := &eth.Transaction{
-		BlockHash: &l.BlockHash, BlockNumber: (*uint64)(&l.BlockNumber), Index: (*uint64)(&l.TxIndex), Hash: l.TxHash,
-		ChainID: b.chainID, From: l.Address, To: &l.Address, Gas: syntheticGas,
+		BlockHash: &l.BlockHash, BlockNumber: &l.BlockNumber, Index: &l.TxIndex, Hash: l.TxHash,
+		ChainID: eth.Number(b.chainID), From: l.Address, To: &l.Address, Gas: syntheticGas,
+		Value: eth.Number(nil), GasPrice: eth.Number(nil), V: eth.Number(nil), R: eth.Number(nil), S: eth.Number(nil),
 	}
 	if b.hiero { // the TypeScript relay has these instead of nothing
-		t.GasPrice, t.Input = big.NewInt(0xfe), make([]byte, 8)
+		t.GasPrice, t.Input = eth.Number(big.NewInt(0xfe)), make([]byte, 8)
 	}
 	return t
 }
@@ -233,11 +233,10 @@ func (b *builder) root() *common.Hash {
 func (b *builder) syntheticReceipt(logs []*eth.Log, cumulative uint64) *eth.Receipt {
 	first := logs[0]
 	receipt := &eth.Receipt{
-		BlockHash: first.BlockHash, BlockNumber: uint64(first.BlockNumber), TxHash: first.TxHash, Index: uint64(first.TxIndex),
-		From: first.Address, To: &first.Address, Status: 1, CumulativeGasUsed: cumulative, EffectiveGasPrice: b.price,
-		Logs: logs, Bloom: eth.BloomOf(logs),
+		BlockHash: first.BlockHash, BlockNumber: first.BlockNumber, TxHash: first.TxHash, Index: first.TxIndex,
+		From: first.Address, To: &first.Address, Status: 1, CumulativeGasUsed: hexutil.Uint64(cumulative), EffectiveGasPrice: eth.Number(b.price),
+		Logs: logs, Bloom: eth.BloomOf(logs), Root: b.root(),
 	}
-	receipt.Root = b.root()
 	if b.hiero {
 		receipt.ContractAddress = &first.Address
 	}

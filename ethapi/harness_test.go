@@ -182,7 +182,14 @@ func (r *relay) expect(want ...[3]string) {
 	}
 }
 
-// golden compares a result with a file below testdata.
+// value is what a text says, in which the order of members does not count.
+func value(t testing.TB, text []byte) (v any) {
+	t.Helper()
+	must.Do(t, json.Unmarshal(text, &v))
+	return v
+}
+
+// golden compares a result with a file below testdata, as values.
 func (r *relay) golden(name, method, params string) {
 	r.t.Helper()
 	got := r.call(method, params)
@@ -201,7 +208,7 @@ func (r *relay) golden(name, method, params string) {
 		return
 	}
 	want := must.Get(os.ReadFile(file))(r.t)
-	if diff := cmp.Diff(string(want), text); diff != "" {
+	if diff := cmp.Diff(value(r.t, want), value(r.t, []byte(text))); diff != "" {
 		r.t.Errorf("%s (-want +got)\n%s", name, diff)
 	}
 }

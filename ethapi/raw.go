@@ -139,12 +139,9 @@ const rewardAccount = 801
 // header is a block's header in go-ethereum's form.
 func (a *API) header(b *eth.Block) *types.Header {
 	h := &types.Header{
-		ParentHash: b.ParentHash, UncleHash: types.EmptyUncleHash, Root: types.EmptyRootHash, TxHash: b.TxRoot,
-		ReceiptHash: b.ReceiptsRoot, Bloom: b.Bloom, Difficulty: new(big.Int), Number: new(big.Int).SetUint64(b.Number),
-		GasLimit: b.GasLimit, GasUsed: b.GasUsed, Time: b.Time, BaseFee: b.BaseFee, WithdrawalsHash: &b.WithdrawalsRoot,
-	}
-	if h.BaseFee == nil {
-		h.BaseFee = new(big.Int)
+		ParentHash: b.ParentHash, UncleHash: b.UnclesHash, Root: b.StateRoot, TxHash: b.TxRoot,
+		ReceiptHash: b.ReceiptsRoot, Bloom: b.Bloom, Difficulty: new(big.Int), Number: new(big.Int).SetUint64(uint64(b.Number)),
+		GasLimit: uint64(b.GasLimit), GasUsed: uint64(b.GasUsed), Time: uint64(b.Time), BaseFee: b.BaseFee.ToInt(), WithdrawalsHash: &b.WithdrawalsRoot,
 	}
 	if a.hiero() {
 		h.Coinbase = hedera.Entity(rewardAccount).LongZero()

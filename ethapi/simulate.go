@@ -149,13 +149,13 @@ func (s *simulation) run(request *simulateRequest, requested requestedBlock, env
 		}
 	}
 	b.seal()
-	s.made[b.block.Number] = b.block.Hash
+	s.made[uint64(b.block.Number)] = b.block.Hash
 	return b.block, nil
 }
 
 // runCall runs one call and puts it into the block.
 func (s *simulation) runCall(request *simulateRequest, b *simulatedBlock, call *txArgs) error {
-	left := b.block.GasLimit - b.block.GasUsed
+	left := uint64(b.block.GasLimit - b.block.GasUsed)
 	if call.gas == nil {
 		most := min(left, s.api.deps.MaxCallGas)
 		call.gas = &most
@@ -225,7 +225,7 @@ func (s *simulation) valid(b *simulatedBlock, call *txArgs, message *evm.Message
 	if offered == nil {
 		offered = new(big.Int)
 	}
-	if price := b.block.BaseFee; offered.Cmp(price) < 0 {
+	if price := b.block.BaseFee.ToInt(); offered.Cmp(price) < 0 {
 		return eth.ErrSimFee(message.From, offered, price)
 	}
 	message.Charge = true

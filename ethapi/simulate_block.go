@@ -19,6 +19,8 @@ type simulatedBlock struct {
 	chain    *big.Int
 	block    *eth.Block
 	calls    []*simulatedCall
+	shown    []*eth.Transaction
+	full     bool     // transactions are listed themselves
 	encoded  [][]byte // transactions
 	receipts [][]byte
 	logs     hexutil.Uint64
@@ -41,11 +43,12 @@ type simulationError struct {
 }
 
 func newSimulatedBlock(s *simulation, request *simulateRequest, env evm.Block, parent common.Hash) *simulatedBlock {
-	b := &simulatedBlock{env: env, chain: request.chain, calls: []*simulatedCall{}, block: &eth.Block{
-		Number: env.Number, ParentHash: parent, Time: env.Time, GasLimit: gasLimit(s.head.HAPI), BaseFee: s.baseFeeOf(&env, request.strict), Full: request.full, WithdrawalsRoot: types.EmptyWithdrawalsHash,
+	b := &simulatedBlock{env: env, chain: request.chain, calls: []*simulatedCall{}, full: request.full, block: &eth.Block{
+		Number: hexutil.Uint64(env.Number), ParentHash: parent, Time: hexutil.Uint64(env.Time), GasLimit: hexutil.Uint64(gasLimit(s.head.HAPI)),
+		BaseFee: eth.Number(s.baseFeeOf(&env, request.strict)), UnclesHash: types.EmptyUncleHash, StateRoot: types.EmptyRootHash, WithdrawalsRoot: types.EmptyWithdrawalsHash,
 	}}
 	if env.GasLimit != nil {
-		b.block.GasLimit = *env.GasLimit
+		b.block.GasLimit = hexutil.Uint64(*env.GasLimit)
 	}
 	return b
 }
@@ -57,9 +60,11 @@ func (b *simulatedBlock) add(call *txArgs, m *evm.Message, r *evm.Result, logs [
 	if err != nil {
 		return eth.ErrInvalidArguments("%s", err)
 	}
-	index := uint64(len(b.calls))
-	b.block.GasUsed += r.GasUsed
-	b.block.Transactions = append(b.block.Transactions, shownUnsigned(tx, m.From, b.block.Number, index))
+	index := hexutil.Uint64(len(b.calls))
+	b.block.GasUsed += hexutil.Uint64(r.GasUsed)
+	shown := pendingTransaction(m.From, tx)
+	shown.BlockHash, shown.BlockNumber, shown.Index = &b.block.Hash, &b.block.Number, &index
+	b.shown = append(b.shown, shown)
 	b.encoded = append(b.encoded, raw)
 
 	c := &simulatedCall{GasUsed: hexutil.Uint64(r.GasUsed), MaxGas: hexutil.Uint64(r.MaxGasUsed), Logs: []*eth.Log{}, Output: hexutil.Bytes{}}
@@ -70,14 +75,14 @@ func (b *simulatedBlock) add(call *txArgs, m *evm.Message, r *evm.Result, logs [
 	}
 	for _, l := range logs {
 		c.Logs = append(c.Logs, &eth.Log{
-			Address: l.Address, Topics: l.Topics, Data: l.Data, BlockNumber: hexutil.Uint64(b.block.Number), BlockTime: hexutil.Uint64(b.block.Time),
-			TxHash: tx.Hash(), TxIndex: hexutil.Uint64(index), Index: b.logs,
+			Address: l.Address, Topics: l.Topics, Data: l.Data, BlockNumber: b.block.Number, BlockTime: b.block.Time,
+			TxHash: tx.Hash(), TxIndex: index, Index: b.logs,
 		})
 		b.logs++
 	}
 	b.calls = append(b.calls, c)
 
-	receipt := &eth.Receipt{Type: tx.Type(), Status: uint64(c.Status), CumulativeGasUsed: b.block.GasUsed}
+	receipt := &eth.Receipt{Type: hexutil.Uint64(tx.Type()), Status: c.Status, CumulativeGasUsed: b.block.GasUsed}
 	for _, l := range r.Logs {
 		receipt.Logs = append(receipt.Logs, &eth.Log{Address: l.Address, Topics: l.Topics, Data: l.Data})
 	}
@@ -97,38 +102,22 @@ func callFailure(r *evm.Result) *simulationError {
 	return &simulationError{Message: e.Message, Code: e.Code, Data: hexutil.Encode(r.Output)}
 }
 
-// shownUnsigned is a transaction object without a signature.
-func shownUnsigned(tx *types.Transaction, from common.Address, number, index uint64) *eth.Transaction {
-	chain := tx.ChainId()
-	if tx.Type() == types.LegacyTxType {
-		chain = nil // it is part of the signature
-	}
-	return &eth.Transaction{
-		BlockNumber: &number, Index: &index, Hash: tx.Hash(), Type: tx.Type(), ChainID: chain, From: from, To: tx.To(),
-		Nonce: tx.Nonce(), Value: tx.Value(), Input: tx.Data(), Gas: tx.Gas(), GasPrice: tx.GasPrice(),
-		MaxFee: tx.GasFeeCap(), MaxTip: tx.GasTipCap(), AccessList: tx.AccessList(),
-		V: new(big.Int), R: new(big.Int), S: new(big.Int),
-	}
-}
-
 // seal ends the block. Its hash is made of its content, since the network's hash cannot be known.
 func (b *simulatedBlock) seal() {
 	b.block.TxRoot, b.block.ReceiptsRoot = eth.ListRoot(b.encoded), eth.ListRoot(b.receipts)
 	for _, raw := range b.encoded {
-		b.block.Size += uint64(len(raw))
+		b.block.Size += hexutil.Uint64(len(raw))
 	}
 	var figures [24]byte
-	binary.BigEndian.PutUint64(figures[:], b.block.Number)
-	binary.BigEndian.PutUint64(figures[8:], b.block.Time)
-	binary.BigEndian.PutUint64(figures[16:], b.block.GasUsed)
+	binary.BigEndian.PutUint64(figures[:], uint64(b.block.Number))
+	binary.BigEndian.PutUint64(figures[8:], uint64(b.block.Time))
+	binary.BigEndian.PutUint64(figures[16:], uint64(b.block.GasUsed))
 	b.block.Hash = crypto.Keccak256Hash(b.block.ParentHash[:], figures[:], b.block.TxRoot[:], b.block.ReceiptsRoot[:])
-	for _, tx := range b.block.Transactions {
-		tx.BlockHash = &b.block.Hash
-	}
 	for _, c := range b.calls {
 		for _, l := range c.Logs {
 			l.BlockHash = b.block.Hash
 		}
 	}
+	b.block.Show(b.shown, b.full)
 	b.block.Calls = b.calls
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 
@@ -98,23 +99,18 @@ func pendingJSON(raw []byte) []byte {
 func pendingTransaction(from common.Address, tx *types.Transaction) *eth.Transaction {
 	v, r, s := tx.RawSignatureValues()
 	t := &eth.Transaction{
-		Hash: tx.Hash(), Type: tx.Type(), From: from, To: tx.To(), Nonce: tx.Nonce(), Value: tx.Value(),
-		Input: tx.Data(), Gas: tx.Gas(), GasPrice: tx.GasFeeCap(), V: v, R: r, S: s,
+		Hash: tx.Hash(), Type: hexutil.Uint64(tx.Type()), From: from, To: tx.To(), Nonce: hexutil.Uint64(tx.Nonce()), Value: eth.Number(tx.Value()),
+		Input: tx.Data(), Gas: hexutil.Uint64(tx.Gas()), GasPrice: eth.Number(tx.GasFeeCap()), V: eth.Number(v), R: eth.Number(r), S: eth.Number(s),
+		AccessList: tx.AccessList(), Authorizations: tx.SetCodeAuthorizations(),
 	}
 	if tx.Type() != types.LegacyTxType || tx.Protected() {
-		t.ChainID = tx.ChainId()
+		t.ChainID = eth.Number(tx.ChainId())
 	}
 	if tx.Type() != types.LegacyTxType {
-		t.AccessList = tx.AccessList()
+		t.YParity = t.V
 	}
 	if tx.Type() == types.DynamicFeeTxType || tx.Type() == types.SetCodeTxType {
-		t.MaxFee, t.MaxTip = tx.GasFeeCap(), tx.GasTipCap()
-	}
-	for _, a := range tx.SetCodeAuthorizations() {
-		t.Authorizations = append(t.Authorizations, eth.Authorization{
-			ChainID: a.ChainID.ToBig(), Address: a.Address, Nonce: a.Nonce,
-			YParity: uint64(a.V), R: a.R.ToBig(), S: a.S.ToBig(),
-		})
+		t.MaxFee, t.MaxTip = eth.Number(tx.GasFeeCap()), eth.Number(tx.GasTipCap())
 	}
 	return t
 }

@@ -81,15 +81,15 @@ func (a *API) poolContent(ctx context.Context, _ *rpc.Params) (any, error) {
 func (a *API) poolContentFrom(ctx context.Context, p *rpc.Params) (any, error) {
 	sender := addressOf(p.At(0))
 	all := listPool(ctx, a, &sender, a.poolTransaction)
-	pick := func(of map[string]byNonce[*eth.Transaction]) byNonce[*eth.Transaction] {
+	pick := func(of map[string]byNonce[any]) byNonce[any] {
 		if one := of[sender.Hex()]; one != nil {
 			return one
 		}
-		return byNonce[*eth.Transaction]{}
+		return byNonce[any]{}
 	}
 	return struct {
-		Pending byNonce[*eth.Transaction] `json:"pending"`
-		Queued  byNonce[*eth.Transaction] `json:"queued"`
+		Pending byNonce[any] `json:"pending"`
+		Queued  byNonce[any] `json:"queued"`
 	}{pick(all.Pending), pick(all.Queued)}, nil
 }
 
@@ -153,10 +153,15 @@ func waiting(all []pending.Transaction) []bool {
 
 // poolTransaction is a pending transaction as clients see it. Clients of Hedera expect a block hash of zeros, and
 // checksums in addresses.
-func (a *API) poolTransaction(t pending.Transaction) *eth.Transaction {
+func (a *API) poolTransaction(t pending.Transaction) any {
 	shown := pendingTransaction(t.From, t.Fields)
-	if a.deps.Profile == rpc.ProfileHiero {
-		shown.BlockHash, shown.Checksums = new(common.Hash), true
+	if a.deps.Profile == rpc.ProfileEthereum {
+		return shown
 	}
-	return shown
+	shown.BlockHash = new(common.Hash)
+	return struct {
+		*eth.Transaction
+		From common.AddressEIP55  `json:"from"`
+		To   *common.AddressEIP55 `json:"to"`
+	}{shown, common.AddressEIP55(t.From), (*common.AddressEIP55)(shown.To)}
 }

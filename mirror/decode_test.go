@@ -13,6 +13,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/holiman/uint256"
 
 	"lockstep/internal/eth"
 	"lockstep/internal/hedera"
@@ -36,7 +37,7 @@ func TestDecodeContractResult(t *testing.T) {
 		MaxFee: big.NewInt(710_000_000_000), MaxTip: big.NewInt(1), Amount: amount, Input: []byte{0xa9, 0x05, 0x9c, 0xbb}, Output: []byte{},
 		V: big.NewInt(1), R: big.NewInt(1), S: big.NewInt(2),
 		AccessList:     types.AccessList{{Address: to, StorageKeys: []common.Hash{common.HexToHash("0x1")}}},
-		Authorizations: []Authorization{{ChainID: big.NewInt(298), Address: to, Nonce: 7, YParity: 1, R: big.NewInt(10), S: big.NewInt(11)}},
+		Authorizations: []types.SetCodeAuthorization{{ChainID: *uint256.NewInt(298), Address: to, Nonce: 7, V: 1, R: *uint256.NewInt(10), S: *uint256.NewInt(11)}},
 		Bloom:          make([]byte, 256),
 		Logs:           []*Log{{Log: eth.Log{Address: to, Topics: []common.Hash{common.HexToHash(txHash)}, Data: []byte{1, 2}, Index: 4}}},
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 
-	"lockstep/internal/eth"
 	"lockstep/internal/hedera"
 	"lockstep/internal/relay/capacity"
 	"lockstep/mirror/fetch"
@@ -34,29 +33,26 @@ type ContractResult struct {
 	Contract hedera.ID       `json:"contract_id"`
 	Created  []hedera.ID     `json:"created_contract_ids"` // contracts that the transaction created
 
-	Type           *uint64          `json:"type"` // nil if it was no Ethereum transaction
-	ChainID        *big.Int         `json:"chain_id"`
-	Nonce          *uint64          `json:"nonce"`
-	GasLimit       uint64           `json:"gas_limit"`
-	GasUsed        uint64           `json:"gas_used"`
-	GasPrice       *big.Int         `json:"gas_price"` // weibar, as the next two; nil where the type has none
-	MaxFee         *big.Int         `json:"max_fee_per_gas"`
-	MaxTip         *big.Int         `json:"max_priority_fee_per_gas"`
-	Amount         *big.Int         `json:"amount"` // weibar
-	Input          []byte           `json:"function_parameters"`
-	Output         []byte           `json:"call_result"` // what the call returned
-	V              *big.Int         `json:"v"`
-	R              *big.Int         `json:"r"`
-	S              *big.Int         `json:"s"`
-	AccessList     types.AccessList `json:"access_list"`
-	Authorizations []Authorization  `json:"authorization_list"`
+	Type           *uint64                      `json:"type"` // nil if it was no Ethereum transaction
+	ChainID        *big.Int                     `json:"chain_id"`
+	Nonce          *uint64                      `json:"nonce"`
+	GasLimit       uint64                       `json:"gas_limit"`
+	GasUsed        uint64                       `json:"gas_used"`
+	GasPrice       *big.Int                     `json:"gas_price"` // weibar, as the next two; nil where the type has none
+	MaxFee         *big.Int                     `json:"max_fee_per_gas"`
+	MaxTip         *big.Int                     `json:"max_priority_fee_per_gas"`
+	Amount         *big.Int                     `json:"amount"` // weibar
+	Input          []byte                       `json:"function_parameters"`
+	Output         []byte                       `json:"call_result"` // what the call returned
+	V              *big.Int                     `json:"v"`
+	R              *big.Int                     `json:"r"`
+	S              *big.Int                     `json:"s"`
+	AccessList     types.AccessList             `json:"access_list"`
+	Authorizations []types.SetCodeAuthorization `json:"authorization_list"`
 
 	Bloom []byte `json:"bloom"`
 	Logs  []*Log `json:"logs"` // only of a single result, and without the fields of its block
 }
-
-// Authorization is an entry of an EIP-7702 authorization list.
-type Authorization = eth.Authorization
 
 // Complete tells whether the record knows its place in the chain.
 func (r *ContractResult) Complete() bool {

@@ -15,9 +15,9 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/holiman/uint256"
 	"github.com/klauspost/compress/s2"
 
-	"lockstep/internal/eth"
 	"lockstep/internal/hedera"
 )
 
@@ -28,6 +28,14 @@ var form = json.JoinOptions(
 	json.WithUnmarshalers(json.JoinUnmarshalers(
 		scalar(readHash), scalar(readAddress), scalar(readBytes), scalar(readUint64), scalar(readBig),
 		scalar(func(text []byte, n *int64) (err error) { *n, err = strconv.ParseInt(string(text), 10, 64); return err }),
+		scalar(func(text []byte, n *uint256.Int) error {
+			var whole *big.Int
+			if err := readBig(text, &whole); err != nil || whole == nil {
+				return err
+			}
+			n.SetFromBig(whole)
+			return nil
+		}),
 		scalar(func(text []byte, n *hedera.Tinybar) error {
 			amount, err := strconv.ParseInt(string(text), 10, 64)
 			*n = hedera.Tinybar(amount)
@@ -170,23 +178,23 @@ func readAccessList(d *jsontext.Decoder, list *types.AccessList) error {
 		return err
 	}
 	for _, e := range entries {
-		*list = append(*list, types.AccessTuple{Address: e.Address, StorageKeys: e.StorageKeys})
+		*list = append(*list, types.AccessTuple{Address: e.Address, StorageKeys: append([]common.Hash{}, e.StorageKeys...)})
 	}
 	return nil
 }
 
 // readAuthorization reads an authorization, whose members have names of several styles.
-func readAuthorization(d *jsontext.Decoder, a *eth.Authorization) error {
+func readAuthorization(d *jsontext.Decoder, a *types.SetCodeAuthorization) error {
 	var v struct {
-		ChainID *big.Int       `json:"chain_id,case:ignore"`
+		ChainID uint256.Int    `json:"chain_id,case:ignore"`
 		Address common.Address `json:"address,case:ignore"`
 		Nonce   uint64         `json:"nonce,case:ignore"`
 		YParity uint64         `json:"y_parity,case:ignore"`
-		R       *big.Int       `json:"r,case:ignore"`
-		S       *big.Int       `json:"s,case:ignore"`
+		R       uint256.Int    `json:"r,case:ignore"`
+		S       uint256.Int    `json:"s,case:ignore"`
 	}
 	err := json.UnmarshalDecode(d, &v)
-	*a = eth.Authorization(v)
+	*a = types.SetCodeAuthorization{ChainID: v.ChainID, Address: v.Address, Nonce: v.Nonce, V: uint8(v.YParity), R: v.R, S: v.S}
 	return err
 }
 
