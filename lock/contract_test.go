@@ -120,15 +120,12 @@ func redisHarness(t *testing.T, url string) locktest.Harness {
 	client := must.Get(redisx.Open(url, redisx.Options{Timeout: 20 * time.Second}))(t)
 	t.Cleanup(func() { _ = client.Close() })
 	var svcs []*lock.Service
-	begun := time.Now()
-	clock := func() time.Duration { return time.Since(begun) }
 	return locktest.Harness{
 		Processes: 2,
-		Agree:     func(svcs []*lock.Service) { lock.AgreeOnTime(svcs) },
 		Check:     (*lock.Service).CheckLanes,
 		Start: func(t *testing.T, cfg lock.Config) (*lock.Service, func()) {
 			t.Helper()
-			svc, stop := onRedis(t, url, cfg, lock.Deps{Clock: clock})
+			svc, stop := onRedis(t, url, cfg, lock.Deps{})
 			svcs = append(svcs, svc)
 			return svc, stop
 		},

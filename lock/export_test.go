@@ -1,7 +1,5 @@
 package lock
 
-import "time"
-
 // RedisUp tells whether Redis decides the order at the moment.
 func (s *Service) RedisUp() bool { return s.remote != nil && s.remote.up.Load() }
 
@@ -16,17 +14,3 @@ func (s *Service) Instance() string { return s.remote.process }
 
 // Sizes returns the numbers of lanes in use and idle.
 func (s *Service) Sizes() (busy, idle int) { return s.reg.sizes() }
-
-// AgreeOnTime makes services that have one clock agree on that of Redis, for their next seven heartbeats. again makes this last.
-func AgreeOnTime(svcs []*Service) (again func()) {
-	ahead := time.Duration(svcs[0].remote.clock.Load()) - time.Second // so that nobody comes later than now
-	again = func() {
-		for _, s := range svcs {
-			for range s.remote.clocks {
-				s.remote.setClock(ahead)
-			}
-		}
-	}
-	again()
-	return again
-}

@@ -39,7 +39,6 @@ type remote struct {
 	downAt    atomic.Int64  // when Redis last went away; 0 = never
 	ackedAt   atomic.Int64  // when the last confirmed heartbeat was sent
 	pushed    atomic.Bool   // Pub/Sub delivers
-	clock     atomic.Int64  // by how much the clock of Redis is ahead of svc.now, but for what a fast call takes to get there
 	answered  atomic.Int64  // when the last call of a lane was answered
 	takes     atomic.Int64  // from when on a free lock may be taken
 	trust     atomic.Uint64 // what was learnt before the turn with this fence may be out of date
@@ -58,7 +57,6 @@ type remote struct {
 	missing map[string]time.Duration // used by the watch alone: when a heartbeat was first missing
 
 	mu     sync.Mutex        // guards all below
-	clocks [8]time.Duration  // what the last calls said of clock, newest first; 0 = nothing
 	differ map[string]string // processes with different settings, and these, when that was looked at last
 	beaten chan struct{}     // closed when the next heartbeat to begin has a result
 }
@@ -288,11 +286,9 @@ func (r *remote) beat(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.setClock(time.Duration(micros)*time.Microsecond - sent)
 	switch {
 	case r.born == 0:
 		r.born = born
-		r.askClock(ctx)
 		r.ackedAt.Store(int64(sent))
 		r.redisBack(false)
 	case r.born != born:
@@ -307,36 +303,6 @@ func (r *remote) beat(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// askClock asks for the clock of Redis some times more, before the first claim names a time by it: a first heartbeat is slow.
-func (r *remote) askClock(ctx context.Context) {
-	ctx, cancel := r.deadline(ctx)
-	defer cancel()
-	for range 3 {
-		sent := r.svc.now()
-		t, err := r.client.Time(ctx).Result()
-		if err != nil {
-			return // heartbeats show it, too
-		}
-		r.setClock(time.Duration(t.UnixMicro())*time.Microsecond - sent)
-	}
-}
-
-// setClock notes what a call showed of the clock of Redis. The fastest of the last few counts, so that all processes are wrong by as
-// little.
-func (r *remote) setClock(ahead time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	copy(r.clocks[1:], r.clocks[:])
-	r.clocks[0] = ahead
-	least := ahead
-	for _, c := range r.clocks {
-		if c != 0 {
-			least = min(least, c)
-		}
-	}
-	r.clock.Store(int64(least))
 }
 
 // renew goes on after this process's heartbeat had expired or was lost, so that others may have taken what it owns.

@@ -33,9 +33,20 @@ func newScripts() scripts {
 var errReply = errors.New("unexpected reply of a lock script")
 
 func (r *remote) sync(ctx context.Context, keys []string, s statement) (view, error) {
+	select { // or the calls of a burst would wait for connections until their deadlines, which looks like a Redis that is down
+	case r.slots <- struct{}{}:
+		defer func() { <-r.slots }()
+	case <-ctx.Done():
+		return view{}, errNotSent
+	}
+	if !r.up.Load() {
+		return view{}, errNotSent
+	}
+	ctx, cancel := r.deadline(ctx)
+	defer cancel()
 	cfg := r.svc.cfg
 	args := append(make([]any, 0, 24), cmp.Or(s.by, r.process), cfg.MaxHold.Duration().Milliseconds(), cfg.Memory.Duration().Milliseconds(), r.lifetime.Milliseconds(),
-		s.claim.session, s.claim.nonce, max(s.claim.since+time.Duration(r.clock.Load()), 0).Microseconds())
+		s.claim.session, s.claim.nonce, (r.svc.now() - s.claim.since).Microseconds()) // how long ago: the clocks of relays and of Redis need not agree
 	if s.claim.until == 0 {
 		args = append(args, "")
 	} else { // rounded up, so that no window ends early
@@ -54,17 +65,6 @@ func (r *remote) sync(ctx context.Context, keys []string, s statement) (view, er
 		args = append(args, "", "", "", "")
 	}
 	args = append(args, s.observed, s.bad, s.missing, flag(s.take), s.ends, s.endsUpTo, flag(s.dead))
-	select { // or the calls of a burst would wait for connections until their deadlines, which looks like a Redis that is down
-	case r.slots <- struct{}{}:
-		defer func() { <-r.slots }()
-	case <-ctx.Done():
-		return view{}, errNotSent
-	}
-	if !r.up.Load() {
-		return view{}, errNotSent
-	}
-	ctx, cancel := r.deadline(ctx)
-	defer cancel()
 	reply, err := r.scripts.sync.Run(ctx, r.client, keys, args...).Slice()
 	if err != nil {
 		return view{}, err

@@ -50,7 +50,7 @@ func testMutualExclusion(t *testing.T, b *bench) {
 // L2, L4, L21: the order is that in which tickets were drawn and places taken, whoever is
 // slow to wait, and no place is there twice.
 func testOrderOfArrival(t *testing.T, b *bench) {
-	b.startAgreed()
+	b.start(nil)
 	const n = 40
 	first := b.enter(0, 100)
 	lease := b.wait(first)
@@ -62,7 +62,7 @@ func testOrderOfArrival(t *testing.T, b *bench) {
 		t.Errorf("%d places for %d tickets", got, n)
 	}
 	lease.Release()
-	b.wantOrder(b.order(tickets, nil), count(0, n))
+	b.wantArrivals(b.order(tickets, nil), count(0, n))
 	// Joins in one go keep ticket order inside each process, too.
 	lease = b.wait(b.enter(0, 100))
 	tickets = nil
@@ -119,7 +119,7 @@ func testReleaseByOthers(t *testing.T, b *bench) {
 
 // L17: a place that is given up is skipped, and costs nobody a turn.
 func testCancelWhileQueued(t *testing.T, b *bench) {
-	b.startAgreed()
+	b.start(nil)
 	a := b.wait(b.enter(0, 0))
 	var tickets []*lock.Ticket
 	for i := range 10 {
@@ -146,7 +146,7 @@ func testCancelWhileQueued(t *testing.T, b *bench) {
 		t.Errorf("a wait after leaving says %v", err)
 	}
 	a.Release()
-	b.wantOrder(b.order([]*lock.Ticket{
+	b.wantArrivals(b.order([]*lock.Ticket{
 		tickets[1], tickets[3], tickets[5], tickets[6], tickets[7], tickets[8],
 	}, nil), []uint64{2, 4, 6, 7, 8, 9})
 }
@@ -315,7 +315,7 @@ func testMemoryEnds(_ *testing.T, b *bench) {
 // L19, L20: when n fails before it is executed, those behind it find n expected still,
 // and so does n when it comes again.
 func testFailureStopsTheRest(t *testing.T, b *bench) {
-	b.startAgreed()
+	b.start(nil)
 	lease := b.wait(b.enter(0, 4))
 	advance(lease, 4)
 	lease.Release()
@@ -330,7 +330,7 @@ func testFailureStopsTheRest(t *testing.T, b *bench) {
 			t.Errorf("nonce %d: expected %d, known %v, certain %v; want 5", nonce, expected, known, certain(lease))
 		}
 	}
-	b.wantOrder(b.order(tickets, see), count(6, 3))
+	b.wantArrivals(b.order(tickets, see), count(6, 3))
 	again := b.wait(b.enter(1, 5))
 	see(again, 5)
 	advance(again, 5)

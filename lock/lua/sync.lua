@@ -12,7 +12,7 @@
 -- refused, 1 if the claim was lost, how many values of somebody else were removed, and how many turns and claims of the other relay.
 
 local me, hold, memory, life, -- the caller's instance; in ms the hold limit, how long an idle lane is remembered, and an untouched queue kept
-  claimed, lowest, since, window, known, -- its claim: session (empty = nobody waits there), lowest nonce, since, µs that its first window still
+  claimed, lowest, age, window, known, -- its claim: session (empty = nobody waits there), lowest nonce, µs that its oldest has waited and its first window still
   -- lasts (empty = it has none); 1 = the claim has been stated before, 2 = with the same oldest
   turn, key, left, -- the turn that it has: fence (empty = none), session, ms left
   ended, leaves, leavesBase, leavesSure, leavesLast, -- every turn of its own up to this fence has ended; the state that the last one leaves:
@@ -148,11 +148,11 @@ elseif expected ~= '' and expected == missing and (sure == '' or sure == 'a') th
   sure, changed = 'g', true
 end
 
--- Its claim. It did not come later than it is stated: so whoever comes after that is behind it, however wrong its relay is about this clock.
+-- Its claim. It came as long ago as its relay says, but for what the call took to get here: so whoever comes after that is behind it.
 local former = free(me)
 if claimed ~= '' and owner ~= me then -- the end of a turn states it anew
   lost = not former and known ~= '0' and 1 or 0
-  since = math.min(tonumber(since), former and known == '2' and tonumber(former.since) or now(), now())
+  local since = math.min(now() - tonumber(age), former and known == '2' and tonumber(former.since) or now())
   local c = { instance = me, session = claimed, nonce = lowest, since = int(since), till = window ~= '' and int(now() + tonumber(window)) or '0' }
   c.text = me .. '|' .. claimed .. '|' .. lowest .. '|' .. c.since .. '|' .. c.till
   claims[#claims + 1] = c
