@@ -5,10 +5,9 @@
 //	entry.go      a transaction from Enter to its Result, and what its client is told
 //	gate.go       call data that travels in a file, and those that wait behind it
 //	facts.go      what is looked up, and what is known while the mirror node fails
-//	turn.go       the path: run, the wait for the turn, may it go now, its way to a node
+//	turn.go       the path: run, the wait for the turn and how long it lasts, may it go now, its way to a node, or back to its line
 //	allowance.go  what a sender may cost the operator, and whether it can pay: both may keep the turn waiting
 //	verdict.go    what became of it
-//	patience.go   how long it waits for what, and how it comes back to its line
 //	result.go     what is told: clients, the log, metrics, the trace
 //
 // A submission has several parts, because order is decided before anything waits:
@@ -102,11 +101,11 @@
 //
 // A transaction may come back from its turn, or from the network, to its sender's line, and wait
 // for another turn, until NONCE_RECOVERY_MS after its arrival: see package lock, and docs/internals/LANES.md.
-// patience.go has the ways back.
+// The end of turn.go has the ways back.
 //
 // # Promises
 //
 // In asynchronous mode the hash that a client got is a promise. While no node takes the transaction, for a reason that
 // passes, it is tried again, for NONCE_PROMISE_MS. When this relay dies, another one goes on with it (TakeOver).
-// patience.go has the one (retries), entry.go the other.
+// turn.go has the one (retries), entry.go the other.
 package submit
