@@ -8,6 +8,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/trie"
 
 	"lockstep/internal/eth"
 	"lockstep/mirror"
@@ -224,20 +225,26 @@ func (c *contents) block(full bool) *eth.Block {
 		Bloom: c.bloom(), UnclesHash: types.EmptyUncleHash, StateRoot: types.EmptyRootHash,
 	}
 	transactions := make([]*eth.Transaction, len(c.entries))
-	signed, receipts := make([][]byte, len(c.entries)), make([][]byte, len(c.entries))
+	var signed types.Transactions
+	var receipts types.Receipts
 	for i, e := range c.entries {
 		transactions[i] = e.transaction
-		receipts[i] = e.receipt.Encoding()
-		if raw, err := e.transaction.Encoding(); err == nil {
-			signed[i] = raw
+		receipts = append(receipts, e.receipt.Consensus())
+		if tx, err := e.transaction.Signed(); err == nil {
+			signed = append(signed, tx)
 		}
 	}
 	b.Show(transactions, full)
-	b.TxRoot, b.ReceiptsRoot, b.WithdrawalsRoot = eth.ListRoot(signed), eth.ListRoot(receipts), types.EmptyWithdrawalsHash
+	b.TxRoot, b.ReceiptsRoot, b.WithdrawalsRoot = listRoot(signed), listRoot(receipts), types.EmptyWithdrawalsHash
 	if c.hiero {
 		c.hieroRoots(b)
 	}
 	return b
+}
+
+// listRoot is the root of the trie that Ethereum builds over a list.
+func listRoot(list types.DerivableList) common.Hash {
+	return types.DeriveSha(list, trie.NewStackTrie(nil))
 }
 
 // hieroRoots sets the roots of the TypeScript relay: the block's hash as the root of transactions, and zeros for no

@@ -136,7 +136,7 @@ func (b *builder) receipt(r *mirror.ContractResult, logs []*eth.Log, cumulative 
 	if len(r.Bloom) == types.BloomByteLength {
 		receipt.Bloom = types.BytesToBloom(r.Bloom)
 	} else {
-		receipt.Bloom = eth.BloomOf(logs)
+		receipt.Bloom = types.CreateBloom(receipt.Consensus())
 	}
 	if r.ErrorMessage != "" {
 		receipt.RevertReason = errorBytes(r.ErrorMessage)
@@ -235,8 +235,9 @@ func (b *builder) syntheticReceipt(logs []*eth.Log, cumulative uint64) *eth.Rece
 	receipt := &eth.Receipt{
 		BlockHash: first.BlockHash, BlockNumber: first.BlockNumber, TxHash: first.TxHash, Index: first.TxIndex,
 		From: first.Address, To: &first.Address, Status: 1, CumulativeGasUsed: hexutil.Uint64(cumulative), EffectiveGasPrice: eth.Number(b.price),
-		Logs: logs, Bloom: eth.BloomOf(logs), Root: b.root(),
+		Logs: logs, Root: b.root(),
 	}
+	receipt.Bloom = types.CreateBloom(receipt.Consensus())
 	if b.hiero {
 		receipt.ContractAddress = &first.Address
 	}

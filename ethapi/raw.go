@@ -85,7 +85,15 @@ func (a *API) getRawReceipts(ctx context.Context, p *rpc.Params) (any, error) {
 		return raw, err
 	}
 	for _, e := range c.entries {
-		raw = append(raw, e.receipt.RawEncoding())
+		receipt := e.receipt.Consensus()
+		if e.receipt.Root != nil {
+			receipt.PostState = e.receipt.Root[:]
+		}
+		text, err := receipt.MarshalBinary()
+		if err != nil {
+			return nil, err
+		}
+		raw = append(raw, text)
 	}
 	return raw, nil
 }

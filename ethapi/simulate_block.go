@@ -20,9 +20,9 @@ type simulatedBlock struct {
 	block    *eth.Block
 	calls    []*simulatedCall
 	shown    []*eth.Transaction
-	full     bool     // transactions are listed themselves
-	encoded  [][]byte // transactions
-	receipts [][]byte
+	full     bool // transactions are listed themselves
+	unsigned types.Transactions
+	receipts types.Receipts
 	logs     hexutil.Uint64
 }
 
@@ -54,18 +54,15 @@ func newSimulatedBlock(s *simulation, request *simulateRequest, env evm.Block, p
 }
 
 // add puts a call into the block. The logs include those of transfers, which are not in the receipt.
-func (b *simulatedBlock) add(call *txArgs, m *evm.Message, r *evm.Result, logs []*types.Log) error {
+func (b *simulatedBlock) add(call *txArgs, m *evm.Message, r *evm.Result, logs []*types.Log) {
 	tx := unsignedCall(b.chain, call, m.Gas)
-	raw, err := tx.MarshalBinary()
-	if err != nil {
-		return eth.ErrInvalidArguments("%s", err)
-	}
 	index := hexutil.Uint64(len(b.calls))
 	b.block.GasUsed += hexutil.Uint64(r.GasUsed)
 	shown := pendingTransaction(m.From, tx)
 	shown.BlockHash, shown.BlockNumber, shown.Index = &b.block.Hash, &b.block.Number, &index
 	b.shown = append(b.shown, shown)
-	b.encoded = append(b.encoded, raw)
+	b.unsigned = append(b.unsigned, tx)
+	b.block.Size += hexutil.Uint64(tx.Size())
 
 	c := &simulatedCall{GasUsed: hexutil.Uint64(r.GasUsed), MaxGas: hexutil.Uint64(r.MaxGasUsed), Logs: []*eth.Log{}, Output: hexutil.Bytes{}}
 	if r.Err == nil {
@@ -82,16 +79,9 @@ func (b *simulatedBlock) add(call *txArgs, m *evm.Message, r *evm.Result, logs [
 	}
 	b.calls = append(b.calls, c)
 
-	receipt := &eth.Receipt{Type: hexutil.Uint64(tx.Type()), Status: c.Status, CumulativeGasUsed: b.block.GasUsed}
-	for _, l := range r.Logs {
-		receipt.Logs = append(receipt.Logs, &eth.Log{Address: l.Address, Topics: l.Topics, Data: l.Data})
-	}
-	receipt.Bloom = eth.BloomOf(receipt.Logs)
-	for i, bits := range receipt.Bloom {
-		b.block.Bloom[i] |= bits
-	}
-	b.receipts = append(b.receipts, receipt.Encoding())
-	return nil
+	receipt := &types.Receipt{Type: tx.Type(), Status: uint64(c.Status), CumulativeGasUsed: uint64(b.block.GasUsed), Logs: r.Logs}
+	receipt.Bloom = types.CreateBloom(receipt)
+	b.receipts = append(b.receipts, receipt)
 }
 
 func callFailure(r *evm.Result) *simulationError {
@@ -104,10 +94,8 @@ func callFailure(r *evm.Result) *simulationError {
 
 // seal ends the block. Its hash is made of its content, since the network's hash cannot be known.
 func (b *simulatedBlock) seal() {
-	b.block.TxRoot, b.block.ReceiptsRoot = eth.ListRoot(b.encoded), eth.ListRoot(b.receipts)
-	for _, raw := range b.encoded {
-		b.block.Size += hexutil.Uint64(len(raw))
-	}
+	b.block.TxRoot, b.block.ReceiptsRoot = listRoot(b.unsigned), listRoot(b.receipts)
+	b.block.Bloom = types.MergeBloom(b.receipts)
 	var figures [24]byte
 	binary.BigEndian.PutUint64(figures[:], uint64(b.block.Number))
 	binary.BigEndian.PutUint64(figures[8:], uint64(b.block.Time))

@@ -44,11 +44,7 @@ func TestRawSynthetic(t *testing.T) {
 	if got := len(block.Transactions()); got != len(transactions)+1 {
 		t.Fatalf("%d transactions", got)
 	}
-	leaves := make([][]byte, len(block.Transactions()))
-	for i, tx := range block.Transactions() {
-		leaves[i], _ = tx.MarshalBinary()
-	}
-	if root := eth.ListRoot(leaves); root != block.TxHash() {
+	if root := listRoot(block.Transactions()); root != block.TxHash() {
 		t.Errorf("transactionsRoot %s, that of the transactions is %s", block.TxHash(), root)
 	}
 	raw := n.bytes("debug_getRawTransaction", `["`+synthetic+`"]`)

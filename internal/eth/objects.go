@@ -85,30 +85,16 @@ type Receipt struct {
 	Root              *common.Hash    `json:"root,omitempty"`        // of the state, as receipts had it before EIP-658; nil: left out
 }
 
-// Encoding returns the receipt in the form whose trie is the receiptsRoot.
-func (r *Receipt) Encoding() []byte { return r.encoding(nil) }
-
-// RawEncoding is Encoding with Root, if there is one, in the place of the status.
-func (r *Receipt) RawEncoding() []byte {
-	if r.Root == nil {
-		return r.Encoding()
-	}
-	return r.encoding(r.Root[:])
-}
-
-func (r *Receipt) encoding(root []byte) []byte {
-	consensus := types.Receipt{
-		Type: uint8(r.Type), PostState: root, Status: uint64(r.Status), CumulativeGasUsed: uint64(r.CumulativeGasUsed), Bloom: r.Bloom,
+// Consensus returns what go-ethereum encodes of a receipt.
+func (r *Receipt) Consensus() *types.Receipt {
+	receipt := &types.Receipt{
+		Type: uint8(r.Type), Status: uint64(r.Status), CumulativeGasUsed: uint64(r.CumulativeGasUsed), Bloom: r.Bloom,
 		Logs: make([]*types.Log, len(r.Logs)),
 	}
 	for i, l := range r.Logs {
-		consensus.Logs[i] = &types.Log{Address: l.Address, Topics: l.Topics, Data: l.Data}
+		receipt.Logs[i] = &types.Log{Address: l.Address, Topics: l.Topics, Data: l.Data}
 	}
-	raw, err := consensus.MarshalBinary()
-	if err != nil {
-		return nil // a type that Ethereum does not have; it is not built from one
-	}
-	return raw
+	return receipt
 }
 
 // Encoding returns the signed transaction as it was sent, as far as what is known

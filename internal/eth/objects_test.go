@@ -83,11 +83,3 @@ func TestSignedIsTheOriginal(t *testing.T) {
 		}
 	}
 }
-
-func TestBloomOf(t *testing.T) {
-	logs := []*Log{{Address: testTo, Topics: []common.Hash{{1}, {2}}}, {Address: testFrom}}
-	judge := types.CreateBloom(&types.Receipt{Logs: []*types.Log{{Address: testTo, Topics: []common.Hash{{1}, {2}}}, {Address: testFrom}}})
-	if got := BloomOf(logs); got != judge {
-		t.Errorf("%x, want %x", got, judge)
-	}
-}
