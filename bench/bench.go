@@ -3,107 +3,168 @@ package bench
 import (
 	"context"
 	"fmt"
-	"io"
+	"math/big"
+	"slices"
 	"time"
-
-	"lockstep/internal/sleep"
 )
 
-// Run measures the target, or two of them in turns, and writes the report to out. It
-// returns the report as well.
+const (
+	// partialBudget bounds what a stopped run may still ask the chain.
+	partialBudget = 10 * time.Second
+	partialQuiet  = 2 * time.Second
+)
+
+// Run measures the target.
 //
 // The end of ctx is not an error: what was measured until then is reported, marked
-// partial, within seconds. An error means that the configuration is wrong, that a target
-// could not be used at all, or that out could not be written; the report then has the
-// runs that were completed before.
-func Run(ctx context.Context, cfg Config, out io.Writer) (Report, error) {
+// partial, within seconds. An error means that the configuration is wrong, or that the target
+// could not be used at all.
+func Run(ctx context.Context, cfg Config) (Report, error) {
 	if err := cfg.Validate(); err != nil {
 		return Report{}, err
 	}
-	cfg = cfg.withDefaults()
-	report := Report{Started: time.Now().UTC(), Load: shapeOf(cfg)}
-	err := measureAll(ctx, cfg, &report)
-	if ctx.Err() != nil {
-		err = nil // the report says so
+	r, err := open(ctx, cfg.withDefaults())
+	if err == nil {
+		defer r.state.close()
+		err = r.measure(ctx)
 	}
-	report.Partial = err != nil || ctx.Err() != nil
-	for i := range report.Targets {
-		report.Targets[i].Summary = summarise(report.Targets[i].Runs)
+	if err != nil && ctx.Err() == nil {
+		return Report{}, fmt.Errorf("bench: %w", err)
 	}
-	if len(report.Targets) == 2 {
-		report.Ratios = compare(report.Targets[0].Runs, report.Targets[1].Runs)
-	}
-	if err != nil && !report.hasRuns() {
-		return report, fmt.Errorf("bench: %w", err)
-	}
-	if writeErr := report.Write(out, cfg.JSON); writeErr != nil {
-		return report, fmt.Errorf("bench: write the report: %w", writeErr)
-	}
-	if err != nil {
-		return report, fmt.Errorf("bench: %w", err)
-	}
-	return report, nil
+	r.report.Partial = r.report.Partial || ctx.Err() != nil
+	return r.report, nil
 }
 
-// measureAll opens a session per target and runs them in turns. Which of two targets
-// goes first changes with every run, so that neither has the warmer machine.
-func measureAll(ctx context.Context, cfg Config, report *Report) error {
-	targets := []Target{cfg.Target}
-	if cfg.Compare != nil {
-		targets = append(targets, *cfg.Compare)
+// run is one measurement.
+type run struct {
+	Config
+	state  *client
+	log    *consensusLog // nil without one
+	fees   fees
+	report Report
+
+	senders  []*sender
+	txs      []transfer
+	block    uint64     // the latest one before the load
+	nonces   []uint64   // the latest seen of each sender
+	receipts []*receipt // by transaction
+}
+
+// open reads what a run is made of.
+func open(ctx context.Context, cfg Config) (r *run, err error) {
+	others := slices.DeleteFunc(slices.Clone(cfg.URLs), func(url string) bool { return url == cfg.StateURL })
+	r = &run{
+		Config: cfg, state: newClient(append([]string{cfg.StateURL}, others...)),
+		senders: deriveSenders(cfg.Funder, cfg.Seed, cfg.Senders),
+		report: Report{Started: time.Now().UTC(), Planned: cfg.Senders * cfg.Count, Load: LoadShape{
+			Senders: cfg.Senders, Count: cfg.Count, SpacingMS: millis(cfg.Spacing), Sticky: cfg.Sticky, ShuffleWindow: cfg.ShuffleWindow, Seed: cfg.Seed,
+		}},
 	}
-	report.Targets = make([]TargetReport, len(targets))
-	p := newProgress(cfg.Progress)
-	sessions := make([]*session, len(targets))
-	for i, t := range targets {
-		report.Targets[i] = TargetReport{Name: t.Name, Hosts: hostsOf(t), Runs: []RunReport{}}
-		own := cfg
-		own.Target = t
-		s, err := openSession(ctx, own, i, &report.Targets[i], p)
-		if err != nil {
-			return fmt.Errorf("%s: %w", t.Name, err)
+	for _, u := range cfg.URLs {
+		r.report.Hosts = append(r.report.Hosts, hostOf(u))
+	}
+	if r.fees, err = readFees(ctx, r.state); err != nil {
+		return r, err
+	}
+	r.report.ChainID = r.fees.chainID
+	if cfg.ConsensusLog != "" {
+		r.log, err = newConsensusLog(cfg.ConsensusLog)
+	}
+	return r, err
+}
+
+// measure funds, signs, sends and asks the chain.
+func (r *run) measure(ctx context.Context) error {
+	if err := r.fund(ctx); err != nil {
+		return fmt.Errorf("fund: %w", err)
+	}
+	err := each(ctx, len(r.senders), func(ctx context.Context, i int) (err error) {
+		r.senders[i].start, err = r.state.nonce(ctx, r.senders[i].addr)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := r.sign(ctx); err != nil {
+		return err
+	}
+	if err := r.mark(ctx); err != nil {
+		return err
+	}
+	plan := schedule(r.Config)
+	links, err := openLinks(ctx, r.Config, plan)
+	defer func() { closeLinks(links) }()
+	if err != nil {
+		return err
+	}
+	if r.Before != nil {
+		if err := r.Before(ctx); err != nil {
+			return err
 		}
-		defer s.state.close()
-		sessions[i] = s
 	}
-	for n := range cfg.Runs {
-		for turn := range sessions {
-			s := sessions[(turn+n)%len(sessions)]
-			if n+turn > 0 {
-				sleep.For(ctx, cfg.Pause)
-			}
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			p.run(fmt.Sprintf("%s run %d/%d", s.cfg.Name, n+1, cfg.Runs))
-			if err := s.run(ctx, n); err != nil {
-				return fmt.Errorf("%s: run %d: %w", s.cfg.Name, n+1, err)
-			}
+	r.send(ctx, plan, links)
+	if r.After != nil {
+		if err := r.After(ctx); err != nil {
+			return err
 		}
 	}
+	closeLinks(links)
+	r.conclude(ctx)
 	return nil
 }
 
-func (r Report) hasRuns() bool {
-	for _, t := range r.Targets {
-		if len(t.Runs) > 0 {
-			return true
-		}
+// mark remembers where the chain is before the load.
+func (r *run) mark(ctx context.Context) error {
+	if r.log != nil {
+		_, err := r.log.follow(ctx, func(logEntry) {})
+		return err
 	}
-	return false
+	number, err := r.state.quantity(ctx, "eth_blockNumber")
+	if err == nil {
+		r.block = number.Uint64()
+	}
+	return err
 }
 
-func shapeOf(c Config) LoadShape {
-	return LoadShape{
-		Senders: c.Senders, Count: c.Count, SpacingMS: millis(c.Spacing), Batch: c.Batch,
-		Sticky: c.Sticky, ShuffleWindow: c.ShuffleWindow, Runs: c.Runs, Seed: c.Seed,
+// conclude asks the chain about the load. What was measured stays worth reporting if the
+// chain cannot be asked, so a failure goes into the report.
+func (r *run) conclude(ctx context.Context) {
+	if ctx.Err() != nil {
+		r.Settle = min(r.Settle, partialQuiet)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), partialBudget)
+		defer cancel()
+	}
+	if chain, err := r.verify(ctx); err != nil {
+		r.report.ChainError = err.Error()
+	} else {
+		r.report.Chain = &chain
 	}
 }
 
-func hostsOf(t Target) []string {
-	hosts := make([]string, len(t.URLs))
-	for i, u := range t.URLs {
-		hosts[i] = hostOf(u)
+// fees is what every transaction of a run offers.
+type fees struct {
+	chainID *big.Int
+	cap     *big.Int // maxFeePerGas, weibar
+	tip     *big.Int // maxPriorityFeePerGas, weibar; Hedera ignores it
+}
+
+// readFees asks the target for its chain and price.
+func readFees(ctx context.Context, state *client) (fees, error) {
+	chainID, err := state.quantity(ctx, "eth_chainId")
+	if err != nil {
+		return fees{}, err
 	}
-	return hosts
+	price, err := state.quantity(ctx, "eth_gasPrice")
+	if err != nil {
+		return fees{}, err
+	}
+	f := fees{chainID: chainID, cap: new(big.Int).Add(price, new(big.Int).Rsh(price, 2)), tip: new(big.Int)}
+	// Not every relay has the method; without a tip every Hedera relay accepts too.
+	tipCtx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if tip, err := state.quantity(tipCtx, "eth_maxPriorityFeePerGas"); err == nil && tip.Cmp(f.cap) <= 0 {
+		f.tip = tip
+	}
+	return f, nil
 }

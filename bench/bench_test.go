@@ -2,9 +2,10 @@ package bench
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"math/big"
 	"os"
 	"strings"
@@ -42,17 +43,16 @@ const generous = 2 * time.Minute
 // base is a load for f that gives up early on what the chain does not show.
 func base(f *fakeChain) Config {
 	return Config{
-		Target:  Target{URLs: []string{f.server.URL}},
+		URLs:    []string{f.server.URL},
 		Senders: 3, Count: 12,
 		Funder: f.funder,
-		Settle: 50 * time.Millisecond, Timeout: generous, FundTimeout: generous,
+		Settle: 50 * time.Millisecond, Timeout: generous,
 	}
 }
 
 func mustRun(t *testing.T, cfg Config) Report {
 	t.Helper()
-	report := must.Get(Run(t.Context(), cfg, io.Discard))(t)
-	return report
+	return must.Get(Run(t.Context(), cfg))(t)
 }
 
 // figures of a run that tests look at.
@@ -62,7 +62,7 @@ type outcome struct {
 	WrongNonceAtConsensus, Lost, Duplicated, Nonce int
 }
 
-func outcomeOf(t *testing.T, r RunReport) outcome {
+func outcomeOf(t *testing.T, r Report) outcome {
 	t.Helper()
 	if r.Chain == nil {
 		t.Fatalf("no chain state: %s", r.ChainError)
@@ -77,7 +77,7 @@ func outcomeOf(t *testing.T, r RunReport) outcome {
 
 // patient gives a run more and more time for each request, until only the requests that are never
 // answered find no answer in time: on a busy machine others are late, too.
-func patient(once func(timeout time.Duration) RunReport, mute int) (run RunReport) {
+func patient(once func(timeout time.Duration) Report, mute int) (run Report) {
 	for timeout := time.Second; timeout <= generous; timeout *= 3 {
 		if run = once(timeout); run.Unanswered == mute {
 			break
@@ -102,14 +102,6 @@ func TestCounts(t *testing.T) {
 		"perfect": {receipts: all},
 		"perfect, shuffled": {
 			cfg:      func(c *Config) { c.ShuffleWindow = 6 },
-			receipts: all,
-		},
-		"perfect, batches": {
-			cfg:      func(c *Config) { c.Batch = 5 },
-			receipts: all,
-		},
-		"perfect, one connection per request": {
-			cfg:      func(c *Config) { c.ConnPerRequest = true },
 			receipts: all,
 		},
 		"lost": {
@@ -172,7 +164,7 @@ func TestCounts(t *testing.T) {
 				if source == "consensus log" && test.log != nil {
 					want = *test.log
 				}
-				once := func(timeout time.Duration) RunReport {
+				once := func(timeout time.Duration) Report {
 					f := newFakeChain(t)
 					if test.knobs != nil {
 						test.knobs(f)
@@ -185,9 +177,9 @@ func TestCounts(t *testing.T) {
 					if source == "consensus log" {
 						cfg.ConsensusLog = f.server.URL
 					}
-					return mustRun(t, cfg).Targets[0].Runs[0]
+					return mustRun(t, cfg)
 				}
-				var run RunReport
+				var run Report
 				if test.mutes {
 					run = patient(once, want.Unanswered)
 				} else {
@@ -213,7 +205,7 @@ func TestErrorClassesOfARun(t *testing.T) {
 	f.unordered = true
 	f.swap = only(8) // 8 comes after 9; 10 and 11 find 9 missing
 	cfg := base(f)
-	run := mustRun(t, cfg).Targets[0].Runs[0]
+	run := mustRun(t, cfg)
 	want := []ErrorClass{{Code: -32000, Message: "Nonce too high. Provided nonce: #, current nonce: #", Count: run.Refused}}
 	if diff := cmp.Diff(want, run.Errors); diff != "" || run.Refused == 0 {
 		t.Errorf("errors of %d refused (-want +got):\n%s", run.Refused, diff)
@@ -226,46 +218,28 @@ func TestErrorClassesOfARun(t *testing.T) {
 	}
 }
 
+// Relays allow ten connections of one client, as delivered: the load and its state have to do with them.
 func TestWebSocket(t *testing.T) {
-	t.Parallel()
-	for _, batch := range []int{1, 4} {
-		f := newFakeChain(t)
-		cfg := base(f)
-		cfg.URLs = []string{f.wsURL()} // state over WebSocket as well
-		cfg.Batch = batch
-		run := mustRun(t, cfg).Targets[0].Runs[0]
-		if !run.Clean() {
-			t.Errorf("batch %d: not clean: %+v %+v", batch, outcomeOf(t, run), run.Errors)
-		}
-	}
-}
-
-// Relays allow ten connections of one client, as delivered: two targets at once, and their state,
-// have to do with them.
-func TestWebSocketConnections(t *testing.T) {
 	t.Parallel()
 	f := newFakeChain(t)
 	f.sockets = make(chan struct{}, 10)
 	cfg := base(f)
 	cfg.Senders = 20
-	cfg.URLs = []string{f.wsURL()}
-	cfg.Compare = &Target{URLs: cfg.URLs}
-	for _, target := range mustRun(t, cfg).Targets {
-		if run := target.Runs[0]; !run.Clean() {
-			t.Errorf("not clean: %+v %+v", outcomeOf(t, run), run.Errors)
-		}
+	cfg.URLs = []string{f.wsURL()} // state over WebSocket as well
+	if run := mustRun(t, cfg); !run.Clean() {
+		t.Errorf("not clean: %+v %+v", outcomeOf(t, run), run.Errors)
 	}
 }
 
 func TestWebSocketNoAnswer(t *testing.T) {
 	t.Parallel()
-	run := patient(func(timeout time.Duration) RunReport {
+	run := patient(func(timeout time.Duration) Report {
 		f := newFakeChain(t)
 		f.mute = only(11)
 		cfg := base(f)
 		cfg.URLs = []string{f.wsURL()}
 		cfg.Timeout = timeout
-		return mustRun(t, cfg).Targets[0].Runs[0]
+		return mustRun(t, cfg)
 	}, 3)
 	want := []ErrorClass{{Message: "no answer in time", Count: 3}}
 	if diff := cmp.Diff(want, run.Errors); diff != "" {
@@ -273,48 +247,25 @@ func TestWebSocketNoAnswer(t *testing.T) {
 	}
 }
 
-// Several runs go on from the nonces of the one before, and do not fund twice.
+// A second run goes on from the nonces of the first, and senders that have enough are not funded.
 func TestRunsContinue(t *testing.T) {
 	t.Parallel()
 	f := newFakeChain(t)
 	cfg := base(f)
-	cfg.Runs = 3
-	report := mustRun(t, cfg)
-	if !report.Clean() || len(report.Targets[0].Runs) != 3 {
-		t.Fatalf("not three clean runs: %+v", report.Targets[0].Runs)
+	for _, s := range deriveSenders(f.funder, "lockstep", 3) {
+		f.balances[s.addr] = new(big.Int).Exp(big.NewInt(10), big.NewInt(20), nil)
 	}
-	sends := f.methods["eth_sendRawTransaction"]
-	if want := 3*36 + 3; sends != want {
-		t.Errorf("%d transactions for three runs and one funding, want %d", sends, want)
-	}
-	for _, s := range deriveSenders(f.funder, "lockstep", 0, 0, 3) {
-		if n := f.nonces[s.addr]; n != 36 {
-			t.Errorf("nonce of %s is %d after three runs of 12", s.addr, n)
+	for range 2 {
+		if report := mustRun(t, cfg); !report.Clean() {
+			t.Fatalf("not clean: %+v", report)
 		}
 	}
-	for _, fig := range report.Targets[0].Summary {
-		if fig.Name == "executed" && (fig.Median != 36 || fig.Min != 36 || fig.Max != 36) {
-			t.Errorf("summary of executed: %+v", fig)
-		}
-		if fig.Min > fig.Median || fig.Median > fig.Max {
-			t.Errorf("spread of %s out of order: %+v", fig.Name, fig)
-		}
+	if sends := f.methods["eth_sendRawTransaction"]; sends != 2*36 {
+		t.Errorf("%d transactions for two runs", sends)
 	}
-}
-
-func TestFreshSenders(t *testing.T) {
-	t.Parallel()
-	f := newFakeChain(t)
-	cfg := base(f)
-	cfg.Runs, cfg.FreshSenders = 2, true
-	if report := mustRun(t, cfg); !report.Clean() {
-		t.Fatalf("not clean: %+v", report.Targets[0].Runs)
-	}
-	for generation := range 2 {
-		for _, s := range deriveSenders(f.funder, "lockstep", 0, generation, 3) {
-			if f.nonces[s.addr] != 12 {
-				t.Errorf("generation %d: nonce of %s is %d, want 12", generation, s.addr, f.nonces[s.addr])
-			}
+	for _, s := range deriveSenders(f.funder, "lockstep", 3) {
+		if n := f.nonces[s.addr]; n != 24 {
+			t.Errorf("nonce of %s is %d after two runs of 12", s.addr, n)
 		}
 	}
 }
@@ -328,7 +279,7 @@ func TestAlternatingAndSticky(t *testing.T) {
 		other := strings.Replace(f.server.URL, "127.0.0.1", "localhost", 1)
 		cfg.URLs = []string{f.server.URL, other}
 		if report := mustRun(t, cfg); !report.Clean() {
-			t.Fatalf("not clean: %+v", report.Targets[0].Runs)
+			t.Fatalf("not clean: %+v", report)
 		}
 		hosts := make(map[common.Address]map[string]map[uint64]bool)
 		for _, a := range f.arrivals {
@@ -357,77 +308,78 @@ func TestAlternatingAndSticky(t *testing.T) {
 	}
 }
 
-func TestCompare(t *testing.T) {
-	t.Parallel()
-	quick, slow := newFakeChain(t), newFakeChain(t)
-	slow.pace = 60 * time.Millisecond
-	slow.funder, slow.balances = quick.funder, map[common.Address]*big.Int{
-		crypto.PubkeyToAddress(quick.funder.PublicKey): new(big.Int).Lsh(big.NewInt(1), 90),
-	}
-	cfg := base(quick)
-	cfg.Runs = 3
-	cfg.Compare = &Target{Name: "the other", URLs: []string{slow.server.URL}}
-	var out bytes.Buffer
-	report := must.Get(Run(t.Context(), cfg, &out))(t)
-	if !report.Clean() {
-		t.Fatalf("not clean: %+v", report)
-	}
-	// How much faster the quick one is depends on the machine; that the slow one waits does not.
-	const mostTPS = 36 / (12 * .060) // the three senders are served at the same time, each in 12 × 60 ms
-	for i, run := range report.Targets[1].Runs {
-		if p50 := run.Latency.Quantile(.5); run.AcceptedTPS > mostTPS || p50 < slow.pace {
-			t.Errorf("run %d of the slow target: %.1f tx/s, p50 %v", i, run.AcceptedTPS, p50)
-		}
-	}
-	if diff := cmp.Diff(compare(report.Targets[0].Runs, report.Targets[1].Runs), report.Ratios); diff != "" {
-		t.Errorf("ratios of the first target to the second (-want +got):\n%s", diff)
-	}
-	for _, r := range report.Ratios {
-		if r.Pairs != 3 || r.Min > r.Median || r.Median > r.Max {
-			t.Errorf("ratio %+v", r)
-		}
-		if r.Name == "executed" && r.Median != 1 {
-			t.Errorf("ratio of executed %.2f", r.Median)
-		}
-	}
-	if text := out.String(); !strings.Contains(text, "÷ the other") || !strings.Contains(text, "×") {
-		t.Errorf("no ratios in the text:\n%s", text)
-	}
-}
-
 func TestJSON(t *testing.T) {
 	t.Parallel()
 	f := newFakeChain(t)
 	cfg := base(f)
-	cfg.JSON = true
 	cfg.URLs = []string{strings.Replace(f.server.URL, "http://", "http://user:hunter2@", 1) + "/v1/apikey?token=hunter3"}
 	var out bytes.Buffer
-	must.Get(Run(t.Context(), cfg, &out))(t)
+	must.Do(t, mustRun(t, cfg).Write(&out, true))
 	for _, secret := range []string{"hunter2", "hunter3", "apikey", common.Bytes2Hex(crypto.FromECDSA(f.funder))} {
 		if strings.Contains(out.String(), secret) {
 			t.Errorf("the report contains the secret %q", secret)
 		}
 	}
 	var got struct {
-		Partial bool
-		Targets []struct {
-			Hosts []string
-			Runs  []struct {
-				Accepted int
-				Latency  struct {
-					Count int     `json:"count"`
-					P99   float64 `json:"p99_ms"`
-				}
-				Chain struct{ Executed, Lost int }
-			}
+		Partial  bool
+		Hosts    []string
+		Accepted int
+		Latency  struct {
+			Count int     `json:"count"`
+			P99   float64 `json:"p99_ms"`
 		}
+		Chain struct{ Executed, Lost int }
 	}
 	must.Do(t, json.Unmarshal(out.Bytes(), &got))
-	run := got.Targets[0].Runs[0]
-	if run.Accepted != 36 || run.Latency.Count != 36 || run.Latency.P99 <= 0 || run.Chain.Executed != 36 || got.Partial {
+	if got.Accepted != 36 || got.Latency.Count != 36 || got.Latency.P99 <= 0 || got.Chain.Executed != 36 || got.Partial {
 		t.Errorf("JSON: %+v", got)
 	}
-	if diff := cmp.Diff([]string{f.server.URL}, got.Targets[0].Hosts); diff != "" {
+	if diff := cmp.Diff([]string{f.server.URL}, got.Hosts); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A caller may look at a target right before and right after the load.
+func TestBeforeAndAfter(t *testing.T) {
+	t.Parallel()
+	f := newFakeChain(t)
+	cfg := base(f)
+	var got []int
+	look := func(context.Context) error {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		got = append(got, len(f.arrivals))
+		return nil
+	}
+	cfg.Before, cfg.After = look, look
+	mustRun(t, cfg)
+	if diff := cmp.Diff([]int{0, 36}, got); diff != "" {
+		t.Errorf("transactions of the load by then (-want +got):\n%s", diff)
+	}
+
+	wrong := errors.New("not now")
+	cfg.Before = func(context.Context) error { return wrong }
+	if _, err := Run(t.Context(), cfg); !errors.Is(err, wrong) {
+		t.Errorf("Run: %v, want %v", err, wrong)
+	}
+	if n := len(f.arrivals); n != 36 {
+		t.Errorf("%d transactions were sent", n-36)
+	}
+}
+
+// Established relays answer for the receipt of a refused transaction with an error. That
+// is an answer about the transaction, not a failure of the chain.
+func TestReceiptOfARefusedTransaction(t *testing.T) {
+	t.Parallel()
+	f := newFakeChain(t)
+	f.unordered, f.receiptErr, f.swap = true, true, only(10)
+	cfg := base(f)
+	cfg.ConsensusLog = f.server.URL
+	run := mustRun(t, cfg)
+	if run.Chain == nil {
+		t.Fatalf("no chain state: %s", run.ChainError)
+	}
+	if run.Refused == 0 || run.Chain.WrongNonce != run.Refused || run.Chain.Executed != 36-run.Refused {
+		t.Errorf("%d refused, %d of them for the nonce, %d executed of 36", run.Refused, run.Chain.WrongNonce, run.Chain.Executed)
 	}
 }

@@ -9,11 +9,11 @@ import (
 	"math/big"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/rpc"
 	"golang.org/x/sync/errgroup"
 
 	"lockstep/internal/sleep"
@@ -27,67 +27,56 @@ const (
 	longestReadPause  = 5 * time.Second
 )
 
-// client asks a target about chain state. It is safe for concurrent use; calls beyond
-// its connections wait.
+// noRedirect: a redirect could lead to a host that nobody configured.
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// client asks a target about chain state. It is safe for concurrent use.
 type client struct {
-	ids atomic.Uint64
+	http *http.Client
 
-	mu     sync.Mutex
-	links  []link   // the last one is asked; those before it broke
-	others []string // where to ask when that one breaks, too
+	mu   sync.Mutex
+	urls []string    // the first is asked; those that broke come last
+	conn *rpc.Client // to the first, once it was needed
 }
 
-// newClient asks rawURL, and one of the others from the moment on when a connection to it breaks.
-func newClient(ctx context.Context, rawURL string, others ...string) (*client, error) {
-	l, err := dialReads(ctx, rawURL)
-	if err != nil {
-		return nil, err
-	}
-	return &client{links: []link{l}, others: others}, nil
-}
-
-func dialReads(ctx context.Context, rawURL string) (link, error) {
-	u, err := parseURL(rawURL, targetSchemes...)
-	if err != nil {
-		return nil, err
-	}
-	conns := clientConnections
-	if overWS(u) {
-		conns = 1 // calls share it, and relays count connections
-	}
-	l, err := dial(ctx, rawURL, linkOptions{conns: conns, timeout: clientTimeout})
-	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", hostOf(rawURL), err)
-	}
-	return l, nil
+// newClient asks the first of urls, and the next one from the moment on when a connection breaks.
+func newClient(urls []string) *client {
+	return &client{urls: urls, http: &http.Client{
+		Transport:     &http.Transport{MaxConnsPerHost: clientConnections, MaxIdleConnsPerHost: clientConnections},
+		CheckRedirect: noRedirect,
+	}}
 }
 
 func (c *client) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, l := range c.links {
-		l.close()
+	if c.conn != nil {
+		c.conn.Close()
 	}
+	c.http.CloseIdleConnections()
 }
 
-// current is the link to ask, and its number.
-func (c *client) current() (link, int) {
+// current is the connection to ask, and whom it leads to.
+func (c *client) current(ctx context.Context) (conn *rpc.Client, host string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.links[len(c.links)-1], len(c.links)
+	if c.conn == nil {
+		c.conn, err = rpc.DialOptions(ctx, c.urls[0], rpc.WithHTTPClient(c.http), rpc.WithWebsocketMessageSizeLimit(maxReplyBytes))
+	}
+	return c.conn, hostOf(c.urls[0]), err
 }
 
-// elsewhere goes on to the next target that can be reached, unless somebody has left link number already.
-func (c *client) elsewhere(ctx context.Context, number int) {
+// elsewhere goes on to the next target, unless somebody has left this connection already.
+func (c *client) elsewhere(conn *rpc.Client) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for len(c.links) == number && len(c.others) > 0 {
-		next := c.others[0]
-		c.others = c.others[1:]
-		if l, err := dialReads(ctx, next); err == nil {
-			c.links = append(c.links, l)
-		}
+	if c.conn != conn {
+		return
 	}
+	if conn != nil {
+		conn.Close()
+	}
+	c.conn, c.urls = nil, append(c.urls[1:len(c.urls):len(c.urls)], c.urls[0])
 }
 
 // read calls a method that changes nothing, and again if the target was busy or the
@@ -95,11 +84,7 @@ func (c *client) elsewhere(ctx context.Context, number int) {
 func (c *client) read(ctx context.Context, result any, method string, params ...any) error {
 	pause := 100 * time.Millisecond
 	for attempt := 1; ; attempt++ {
-		_, number := c.current()
 		err := c.call(ctx, result, method, params...)
-		if broken := (transportError{}); errors.As(err, &broken) && !rateLimited(err) && !errors.Is(err, errClosed) && ctx.Err() == nil {
-			c.elsewhere(ctx, number)
-		}
 		allowed := readAttempts
 		if rateLimited(err) {
 			allowed = limitedAttempts
@@ -114,9 +99,6 @@ func (c *client) read(ctx context.Context, result any, method string, params ...
 
 // worthRetry tells failures that may pass from verdicts: those of the transport, and the codes by which relays report a rate limit or trouble behind them.
 func worthRetry(err error) bool {
-	if errors.Is(err, errClosed) {
-		return false
-	}
 	var verdict *rpcError
 	if !errors.As(err, &verdict) {
 		return true
@@ -139,51 +121,29 @@ func rateLimited(err error) bool {
 
 // call sends one request and decodes its result.
 func (c *client) call(ctx context.Context, result any, method string, params ...any) error {
-	if params == nil {
-		params = []any{}
+	within, cancel := context.WithTimeout(ctx, clientTimeout)
+	defer cancel()
+	conn, host, err := c.current(within)
+	if err == nil {
+		err = conn.CallContext(within, result, method, params...)
 	}
-	args, err := json.Marshal(params)
-	if err != nil {
-		return fmt.Errorf("%s: %w", method, err)
-	}
-	id := c.ids.Add(1)
-	answer := make(chan reply, 1)
-	target, _ := c.current()
-	target.send(ctx, &exchange{
-		body: callBody(nil, id, method, args),
-		ids:  []uint64{id},
-		lane: int(id % clientConnections),
-		done: func(r reply) { answer <- r },
-	})
-	select {
-	case r := <-answer:
-		if err := decodeResult(r, id, result); err != nil {
-			return fmt.Errorf("%s: %w", method, err)
-		}
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("%s: %w", method, ctx.Err())
-	}
-}
-
-func decodeResult(r reply, id uint64, result any) error {
+	var status rpc.HTTPError
+	var told rpc.Error
+	var answer message
 	switch {
-	case r.err != nil:
-		return transportError{r.err}
-	case len(r.messages) != 1:
-		return errNotJSONRPC
+	case err == nil:
+		return nil
+	case errors.As(err, &status) && json.Unmarshal(status.Body, &answer) == nil && answer.Error != nil:
+		return fmt.Errorf("%s: %w", method, answer.Error)
+	case errors.As(err, &told):
+		return fmt.Errorf("%s: %w", method, &rpcError{told.ErrorCode(), told.Error()})
+	case errors.As(err, &status):
+		err = statusError(status.StatusCode)
 	}
-	m := r.messages[0]
-	if m.Error != nil {
-		return m.Error
+	if ctx.Err() == nil && !rateLimited(err) {
+		c.elsewhere(conn)
 	}
-	if r.status != http.StatusOK {
-		return statusError(r.status)
-	}
-	if got, ok := m.id(); !ok || got != id {
-		return errors.New("the answer has another id")
-	}
-	return json.Unmarshal(m.Result, result)
+	return fmt.Errorf("%s: %s: %w", method, host, transportError{err})
 }
 
 func (c *client) quantity(ctx context.Context, method string, params ...any) (*big.Int, error) {

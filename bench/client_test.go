@@ -7,8 +7,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"lockstep/internal/must"
 )
 
 // Reads are repeated when the target is busy, and only then.
@@ -40,7 +38,7 @@ func TestReadRetries(t *testing.T) {
 				}
 				echo(w, r)
 			})
-			c := must.Get(newClient(t.Context(), url))(t)
+			c := newClient([]string{url})
 			defer c.close()
 			v, err := c.quantity(t.Context(), "eth_blockNumber")
 			if (err == nil) != test.ok || calls.Load() != test.calls {

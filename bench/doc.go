@@ -6,22 +6,22 @@
 //
 //	key, err := bench.ParseKey(os.Getenv("FUNDER_KEY"))
 //	report, err := bench.Run(ctx, bench.Config{
-//		Target:  bench.Target{URLs: []string{"http://127.0.0.1:7546"}},
+//		URLs:    []string{"http://127.0.0.1:7546"},
 //		Senders: 50, Count: 20, Spacing: time.Millisecond,
 //		Funder: key,
-//	}, os.Stdout)
+//	})
+//	report.Write(os.Stdout, false)
 //
 // # A run
 //
-// A run makes Senders × Count EIP-1559 transactions, signed before the clock starts.
-// The senders' keys are derived from the funder's key and Seed, so a second call uses
+// A run makes Senders × Count EIP-1559 transfers, signed before the clock starts.
+// The senders' keys are derived from the funder's key and Seed, so a second run uses
 // the same accounts, from the nonces that they have then; the funder tops up those that
 // could not pay for a run. What they have left stays with them.
 //
-// The k-th requests of all senders leave before their k+1-th, Spacing apart, and Spacing
-// is staggered among the senders: 50 senders at 1 ms offer 50,000 requests per second. A
-// request is a transaction, or with Batch a JSON-RPC batch of consecutive ones. With
-// several URLs consecutive requests of a sender go to them in turn, unless Sticky.
+// The k-th transactions of all senders leave before their k+1-th, Spacing apart, and Spacing
+// is staggered among the senders: 50 senders at 1 ms offer 50,000 requests per second. With
+// several URLs consecutive transactions of a sender go to them in turn, unless Sticky.
 // Nothing waits for answers: the load is open, as long as there are connections left.
 // A request that is late leaves at once, and the report has the lag.
 //
@@ -29,8 +29,8 @@
 //
 // The order on the wire is the order of the schedule: a request is written before the next one is begun.
 // Over HTTP/1.1 a connection carries one request at a time, so each request that is
-// being answered needs its own. They are opened before the clock starts and reused,
-// unless ConnPerRequest. If all are busy the load waits, which the report shows as lag
+// being answered needs its own. They are opened before the clock starts and reused.
+// If all are busy the load waits, which the report shows as lag
 // behind the schedule. Over WebSocket the requests share a few connections, each sender
 // on one. Proxies from the environment are not used, redirects not followed.
 //
@@ -48,13 +48,9 @@
 //   - duplicated: reached the chain once more than it should.
 //
 // The last two need an order. A development network that publishes what its consensus
-// saw (Target.ConsensusLog) gives the true one, including the refused. Elsewhere it is
+// saw (ConsensusLog) gives the true one, including the refused. Elsewhere it is
 // taken from the places in receipts, and from the blocks of the run for repetitions;
 // what consensus refused is then visible only if the target gives receipts for it.
-//
-// The report has quantiles of latencies, and a histogram of them. Several runs give
-// medians with minimum and maximum. With Compare two targets take turns, and the report
-// divides the figures of each pair of runs: what slows the whole machine slows both.
 //
 // # Bounds
 //
@@ -67,7 +63,7 @@
 //
 //	measured target  what is measured: one or several URLs of the same network
 //	funder           the account that pays for the senders of a run
-//	plan             all requests of a run, signed, in the order in which they leave
+//	plan             all requests of a run, in the order in which they leave
 //	spacing          the time between two transactions of one sender
 //	schedule lag     how much later than planned a request left
 //	settle time      how long the chain has to stand still before a run is counted

@@ -1,18 +1,14 @@
 package bench
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"io"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ethereum/go-ethereum/crypto"
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"lockstep/internal/must"
 )
@@ -29,21 +25,18 @@ func TestCancel(t *testing.T) {
 		return false
 	}
 	cfg := base(f)
-	cfg.Runs, cfg.Count, cfg.Spacing = 4, 400, 200*time.Millisecond // the load would take more than a minute
-	var out bytes.Buffer
-	report := must.Get(Run(ctx, cfg, &out))(t)
-	runs := report.Targets[0].Runs
-	if !report.Partial || len(runs) != 1 || !runs[0].Partial || report.Clean() {
-		t.Fatalf("not a partial report of one run: partial %v, %d runs", report.Partial, len(runs))
+	cfg.Count, cfg.Spacing = 400, 200*time.Millisecond // the load would take more than a minute
+	report := must.Get(Run(ctx, cfg))(t)
+	if !report.Partial || report.Clean() {
+		t.Fatalf("not a partial report: %+v", report)
 	}
-	got := outcomeOf(t, runs[0])
+	got := outcomeOf(t, report)
 	// What was executed may have no answer if that came too late.
-	if got.Sent == 0 || got.Sent >= runs[0].Planned || got.Executed != got.Accepted+got.Unconfirmed {
-		t.Errorf("outcome %+v of %d planned", got, runs[0].Planned)
+	if got.Sent == 0 || got.Sent >= report.Planned || got.Executed != got.Accepted+got.Unconfirmed {
+		t.Errorf("outcome %+v of %d planned", got, report.Planned)
 	}
-	if len(report.Targets[0].Summary) != 0 {
-		t.Error("a summary of partial runs")
-	}
+	var out strings.Builder
+	must.Do(t, report.Write(&out, false))
 	if !strings.Contains(out.String(), "PARTIAL") {
 		t.Errorf("the text does not say that it is partial:\n%s", out.String())
 	}
@@ -58,7 +51,7 @@ func TestUnusableTargets(t *testing.T) {
 	}{
 		"nobody listens": {
 			change: func(c *Config) { c.URLs = []string{"http://127.0.0.1:1"} },
-			want:   "connect to http://127.0.0.1:1: connection refused",
+			want:   "eth_chainId: http://127.0.0.1:1: connection refused",
 		},
 		"no money and no key": {
 			change: func(c *Config) { c.Funder = nil },
@@ -77,8 +70,8 @@ func TestUnusableTargets(t *testing.T) {
 			want:   "bench: rpc: URL 2: want one of http, https, ws, wss",
 		},
 		"not valid": {
-			change: func(c *Config) { c.Batch = -1 },
-			want:   "batch: want 1 to 1000",
+			change: func(c *Config) { c.Senders = -1 },
+			want:   "senders: want 1 to 100000",
 		},
 	}
 	for name, test := range tests {
@@ -87,29 +80,10 @@ func TestUnusableTargets(t *testing.T) {
 			f := newFakeChain(t)
 			cfg := base(f)
 			test.change(&cfg)
-			report, err := Run(t.Context(), cfg, io.Discard)
-			if err == nil || !strings.Contains(err.Error(), test.want) {
+			if _, err := Run(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Fatalf("error %v, want %q", err, test.want)
 			}
-			if report.hasRuns() {
-				t.Error("runs in the report")
-			}
 		})
-	}
-}
-
-type brokenWriter struct{}
-
-var errBroken = errors.New("broken")
-
-func (brokenWriter) Write([]byte) (int, error) { return 0, errBroken }
-
-func TestWriteFails(t *testing.T) {
-	t.Parallel()
-	f := newFakeChain(t)
-	report, err := Run(t.Context(), base(f), brokenWriter{})
-	if !errors.Is(err, errBroken) || !report.hasRuns() {
-		t.Errorf("error %v, runs %v", err, report.hasRuns())
 	}
 }
 
@@ -117,43 +91,35 @@ func TestWriteFails(t *testing.T) {
 func TestChainCannotBeAsked(t *testing.T) {
 	t.Parallel()
 	f := newFakeChain(t)
-	cfg := base(f).withDefaults()
-	s := must.Get(openSession(t.Context(), cfg, 0, &TargetReport{}, nil))(t)
-	s.state.close() // every later question fails
-	v := &verifier{
-		state: s.state, senders: s.senders, quiet: time.Millisecond,
-		txs: []transfer{{verdict: accepted}},
-	}
+	cfg := base(f)
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	report := RunReport{Planned: 1, Accepted: 1, Latency: &Histogram{}, Lag: &Histogram{}}
-	s.verify(ctx, v, &report)
-	if report.Chain != nil || report.ChainError == "" {
-		t.Errorf("chain %+v, error %q", report.Chain, report.ChainError)
+	cfg.After = func(context.Context) error {
+		f.server.Config.Handler = http.NotFoundHandler()
+		cancel() // so that it is not asked for long
+		return nil
 	}
-	figures := summarise([]RunReport{{Latency: &Histogram{}, Lag: &Histogram{}}})
-	opts := cmpopts.IgnoreFields(Figure{}, "Unit", "Median", "Min", "Max")
-	for _, fig := range figures {
-		if cmp.Equal(fig, Figure{Name: "lost"}, opts) {
-			t.Error("a figure of the chain, though no run has one")
-		}
+	report := must.Get(Run(ctx, cfg))(t)
+	if report.Chain != nil || report.ChainError == "" || report.Accepted != 36 || !report.Partial {
+		t.Errorf("report %+v", report)
+	}
+	var out strings.Builder
+	must.Do(t, report.Write(&out, false))
+	if text := out.String(); !strings.Contains(text, "chain state unknown: ") || strings.Contains(text, "lost") {
+		t.Errorf("the text:\n%s", text)
 	}
 }
 
-// A run that waits for what may never be executed says so, also where there is no terminal.
+// A run that waits for what may never be executed says so.
 func TestWaitingIsTold(t *testing.T) {
 	t.Parallel()
 	f := newFakeChain(t)
-	s := must.Get(openSession(t.Context(), base(f).withDefaults(), 0, &TargetReport{}, nil))(t)
-	defer s.state.close()
+	f.lose = only(11)
+	cfg := base(f)
 	var told strings.Builder
-	v := &verifier{
-		state: s.state, senders: s.senders, quiet: 300 * time.Millisecond, p: newProgress(&told), nonces: make([]uint64, len(s.senders)), receipts: make([]*receipt, 1),
-		txs: []transfer{{verdict: accepted}}, // which the chain has never seen
-	}
-	must.Do(t, v.settle(t.Context()))
-	if got := told.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "transactions whose fate is open; waiting for ") {
-		t.Errorf("it told %q", got)
+	cfg.Progress, cfg.Settle = &told, 300*time.Millisecond
+	mustRun(t, cfg)
+	if strings.Count(told.String(), "transactions whose fate is open; waiting for ") != 1 {
+		t.Errorf("it told %q", told.String())
 	}
 }
 
@@ -163,15 +129,13 @@ func TestAnotherTargetTellsTheState(t *testing.T) {
 	f := newFakeChain(t)
 	first := httptest.NewServer(f)
 	cfg := base(f)
-	cfg.URLs = []string{first.URL, "http://127.0.0.1:1", f.server.URL}
-	s := must.Get(openSession(t.Context(), cfg.withDefaults(), 0, &TargetReport{}, nil))(t)
-	defer s.state.close()
-	first.CloseClientConnections()
-	first.Close()
-	if err := each(t.Context(), 20, func(ctx context.Context, _ int) error {
-		_, err := s.state.nonce(ctx, s.senders[0].addr)
-		return err
-	}); err != nil {
-		t.Error(err)
+	cfg.URLs = []string{first.URL, f.server.URL}
+	cfg.After = func(context.Context) error {
+		first.CloseClientConnections()
+		first.Close()
+		return nil
+	}
+	if report := mustRun(t, cfg); !report.Clean() {
+		t.Errorf("report %+v", report)
 	}
 }

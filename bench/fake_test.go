@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -42,8 +41,6 @@ type fakeChain struct {
 	regret     func(nonce uint64) bool // executed, but answered with an error
 	mute       func(nonce uint64) bool // never answered, never executed
 	garble     func(nonce uint64) bool // answered with another hash
-	pace       time.Duration           // between two executions of the chain
-	noLogSeq   bool                    // the consensus log does not number its entries
 	sockets    chan struct{}           // room for WebSocket connections; nil: no limit
 
 	mu       sync.Mutex
@@ -71,7 +68,6 @@ type arrival struct {
 	sender common.Address
 	nonce  uint64
 	host   string
-	remote string
 }
 
 func newFakeChain(t *testing.T) *fakeChain {
@@ -172,28 +168,10 @@ type fakeCall struct {
 
 // answer returns nil for a request that gets none.
 func (f *fakeChain) answer(body []byte, r *http.Request) []byte {
-	if len(body) > 0 && body[0] == '[' {
-		var calls []fakeCall
-		if json.Unmarshal(body, &calls) != nil {
-			return []byte(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"parse"}}`)
-		}
-		replies := make([]json.RawMessage, len(calls))
-		var group sync.WaitGroup
-		for i, c := range calls {
-			group.Go(func() { replies[i] = f.one(c, r) })
-		}
-		group.Wait()
-		out, _ := json.Marshal(replies)
-		return out
-	}
 	var c fakeCall
 	if json.Unmarshal(body, &c) != nil {
 		return []byte(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"parse"}}`)
 	}
-	return f.one(c, r)
-}
-
-func (f *fakeChain) one(c fakeCall, r *http.Request) []byte {
 	result, rpcErr, answered := f.call(c, r)
 	if !answered {
 		return nil
@@ -270,7 +248,7 @@ func (f *fakeChain) submit(raw []byte, r *http.Request) (any, *rpcError, bool) {
 	nonce := tx.Nonce()
 	load := from != crypto.PubkeyToAddress(f.funder.PublicKey)
 	if load {
-		f.arrivals = append(f.arrivals, arrival{from, nonce, r.Host, r.RemoteAddr})
+		f.arrivals = append(f.arrivals, arrival{from, nonce, r.Host})
 	}
 	f.seen[seenKey{from, nonce}] = true
 	f.changed.Broadcast()
@@ -342,16 +320,6 @@ func (f *fakeChain) consensus(tx *types.Transaction, from common.Address, load b
 	if f.balanceOf(from).Cmp(cost) < 0 {
 		return nil, &rpcError{-32000, "Insufficient funds for transfer"}, true
 	}
-	if f.pace > 0 && load {
-		f.mu.Unlock()
-		timer := time.NewTimer(f.pace)
-		select {
-		case <-timer.C:
-		case <-f.quit:
-		}
-		timer.Stop()
-		f.mu.Lock()
-	}
 	f.balanceOf(from).Sub(f.balanceOf(from), cost)
 	f.balanceOf(*tx.To()).Add(f.balanceOf(*tx.To()), tx.Value())
 	f.nonces[from]++
@@ -375,13 +343,7 @@ func (f *fakeChain) consensus(tx *types.Transaction, from common.Address, load b
 }
 
 func (f *fakeChain) record(tx *types.Transaction, from common.Address, status string) {
-	entry := map[string]any{
-		"sender": from, "nonce": tx.Nonce(), "hash": tx.Hash(), "node": "0.0.3", "status": status, "time": "1.000000000",
-	}
-	if !f.noLogSeq {
-		entry["sequence"] = len(f.log)
-	}
-	f.log = append(f.log, entry)
+	f.log = append(f.log, map[string]any{"sequence": len(f.log), "sender": from, "nonce": tx.Nonce(), "hash": tx.Hash(), "status": status})
 }
 
 // place puts a transaction into a block, three to a block.

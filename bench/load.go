@@ -2,38 +2,31 @@ package bench
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"sync"
 	"time"
 
-	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/internal/sleep"
 )
 
 const (
 	defaultHTTPConnections = 1024
-	defaultWSConnections   = 8 // relays allow 10, and state is asked over one more, or two with Compare
+	defaultWSConnections   = 8 // relays allow 10, and state is asked over one more
 	// cancelGrace is how long a cancelled run waits for the answers on their way: they
 	// make the partial report truer.
 	cancelGrace = 2 * time.Second
+	// callSize is more than the call of a transfer takes.
+	callSize = 1 << 10
 )
 
-// load is what sending a plan measured.
-type load struct {
-	*tally
-	start    time.Time
-	lastSend time.Time
-	sent     int       // transactions
-	lag      Histogram // of requests behind their schedule
-}
-
 // openLinks connects to every URL of the target, before the clock starts.
-func openLinks(ctx context.Context, c Config, plan []request, txs []transfer) ([]link, error) {
-	requests, largest := make([]int, len(c.URLs)), 0
+func openLinks(ctx context.Context, c Config, plan []request) ([]link, error) {
+	requests := make([]int, len(c.URLs))
 	for _, r := range plan {
 		requests[r.url]++
-		largest = max(largest, sizeOf(r, txs))
 	}
 	var links []link
 	for i, raw := range c.URLs {
@@ -42,62 +35,75 @@ func openLinks(ctx context.Context, c Config, plan []request, txs []transfer) ([
 			return links, err
 		}
 		conns := c.Connections
-		if overWS(u) {
-			def(&conns, min(c.Senders, defaultWSConnections))
-		} else {
-			def(&conns, defaultHTTPConnections)
+		switch {
+		case overWS(u) && conns == 0:
+			conns = min(c.Senders, defaultWSConnections)
+		case !overWS(u) && conns == 0:
+			conns = max(1, min(defaultHTTPConnections, requests[i]))
+		case !overWS(u):
 			conns = max(1, min(conns, requests[i]))
 		}
-		l, err := dial(ctx, raw, linkOptions{conns: conns, closing: c.ConnPerRequest, largest: largest, timeout: c.Timeout})
+		l, err := dial(ctx, raw, linkOptions{conns: conns, largest: callSize, timeout: c.Timeout})
 		if err != nil {
-			return links, &connectError{host: hostOf(raw), err: err}
+			return links, fmt.Errorf("connect to %s: %w", hostOf(raw), err)
 		}
 		links = append(links, l)
 	}
 	return links, nil
 }
 
-// connectError tells which URL could not be reached, without its secrets.
-type connectError struct {
-	host string
-	err  error
-}
-
-func (e *connectError) Error() string { return "connect to " + e.host + ": " + e.err.Error() }
-func (e *connectError) Unwrap() error { return e.err }
-
 // send carries out plan and returns when every request has its answer, its time-out, or
 // when ctx has ended and the answers on their way had their chance.
-func send(ctx context.Context, plan []request, txs []transfer, links []link, p *progress) *load {
-	p.begin("send", len(txs))
-	defer p.end()
-	l := &load{tally: newTally(txs, p)}
+func (r *run) send(ctx context.Context, plan []request, links []link) {
+	r.tell("sending %d transactions", r.report.Planned)
 	runtime.GC() // the garbage of signing should not be collected while the clock runs
 
 	var open sync.WaitGroup
-	l.start = time.Now()
-	l.lastSend = l.start
-	for _, r := range plan {
-		sleepUntil(ctx, l.start.Add(r.due))
+	var lag Histogram
+	start := time.Now()
+	last, sent := start, 0
+	for _, q := range plan {
+		sleepUntil(ctx, start.Add(q.due))
 		if ctx.Err() != nil {
 			break
 		}
-		x := &exchange{body: encodeRequest(r, txs), ids: idsOf(r), lane: r.sender}
+		t := &r.txs[q.tx]
+		id := uint64(q.tx) + 1
+		x := &exchange{
+			id: id, lane: q.sender,
+			body: fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"eth_sendRawTransaction","params":["0x%x"]}`, id, t.raw),
+		}
 		open.Add(1)
 		x.done = func(rep reply) {
-			l.deliver(x, r.txs, rep)
+			t.answer(rep)
+			t.took = rep.at.Sub(x.start)
 			open.Done()
 		}
-		for _, i := range r.txs {
-			txs[i].verdict = unanswered
-		}
-		links[r.url].send(ctx, x)
-		l.sent += len(r.txs)
-		l.lastSend = x.start
-		l.lag.Record(x.start.Sub(l.start.Add(r.due)))
+		t.verdict = unanswered
+		links[q.url].send(ctx, x)
+		sent, last = sent+1, x.start
+		lag.Record(x.start.Sub(start.Add(q.due)))
 	}
 	awaitAnswers(ctx, &open, links)
-	return l
+	r.report.count(r.txs, start)
+	r.report.Sent, r.report.Lag, r.report.Partial = sent, &lag, sent < len(plan)
+	r.report.OfferedTPS = rate(sent-1, last.Sub(start))
+}
+
+// answer judges what a target said of a transaction.
+func (t *transfer) answer(rep reply) {
+	t.at = rep.at
+	var hash common.Hash
+	switch {
+	case rep.err != nil:
+		t.class.message = transportClass(rep.err)
+	case rep.Error != nil:
+		t.verdict, t.class = refused, classKey{rep.Error.Code, normalise(rep.Error.Message)}
+	case hash.UnmarshalJSON(rep.Result) != nil || hash != t.hash:
+		t.class.message = "answered with something else than the hash"
+	default:
+		t.verdict = accepted
+	}
 }
 
 // awaitAnswers returns when every request is answered. After the end of ctx it waits
@@ -141,40 +147,4 @@ func closeLinks(links []link) {
 	for _, l := range links {
 		l.close()
 	}
-}
-
-func idsOf(r request) []uint64 {
-	ids := make([]uint64, len(r.txs))
-	for i, tx := range r.txs {
-		ids[i] = uint64(tx) + 1
-	}
-	return ids
-}
-
-// sizeOf is no less than the message of r takes.
-func sizeOf(r request, txs []transfer) int {
-	size := 2
-	for _, i := range r.txs {
-		size += 2*len(txs[i].raw) + 90
-	}
-	return size
-}
-
-// encodeRequest writes the message of r: a batch if it carries several transactions.
-func encodeRequest(r request, txs []transfer) []byte {
-	body := make([]byte, 0, sizeOf(r, txs))
-	if len(r.txs) > 1 {
-		body = append(body, '[')
-	}
-	for n, i := range r.txs {
-		if n > 0 {
-			body = append(body, ',')
-		}
-		params := `["` + hexutil.Encode(txs[i].raw) + `"]`
-		body = callBody(body, uint64(i)+1, "eth_sendRawTransaction", []byte(params))
-	}
-	if len(r.txs) > 1 {
-		body = append(body, ']')
-	}
-	return body
 }

@@ -18,29 +18,25 @@ func TestSchedule(t *testing.T) {
 		want []request
 	}{
 		"one sender": {
-			cfg: Config{Target: Target{URLs: one}, Senders: 1, Count: 3, Spacing: time.Millisecond},
+			cfg: Config{URLs: one, Senders: 1, Count: 3, Spacing: time.Millisecond},
 			want: []request{
-				{0, 0, 0, []int{0}},
-				{0, 0, time.Millisecond, []int{1}},
-				{0, 0, 2 * time.Millisecond, []int{2}},
+				{0, 0, 0, 0},
+				{0, 0, time.Millisecond, 1},
+				{0, 0, 2 * time.Millisecond, 2},
 			},
 		},
 		"two senders are staggered, two URLs alternate": {
-			cfg: Config{Target: Target{URLs: two}, Senders: 2, Count: 2, Spacing: time.Millisecond},
+			cfg: Config{URLs: two, Senders: 2, Count: 2, Spacing: time.Millisecond},
 			want: []request{
-				{0, 0, 0, []int{0}},
-				{1, 1, time.Millisecond / 2, []int{2}},
-				{0, 1, time.Millisecond, []int{1}},
-				{1, 0, 3 * time.Millisecond / 2, []int{3}},
+				{0, 0, 0, 0},
+				{1, 1, time.Millisecond / 2, 2},
+				{0, 1, time.Millisecond, 1},
+				{1, 0, 3 * time.Millisecond / 2, 3},
 			},
 		},
 		"sticky": {
-			cfg:  Config{Target: Target{URLs: two}, Senders: 2, Count: 2, Sticky: true},
-			want: []request{{0, 0, 0, []int{0}}, {1, 1, 0, []int{2}}, {0, 0, 0, []int{1}}, {1, 1, 0, []int{3}}},
-		},
-		"batches": {
-			cfg:  Config{Target: Target{URLs: one}, Senders: 1, Count: 5, Batch: 2},
-			want: []request{{0, 0, 0, []int{0, 1}}, {0, 0, 0, []int{2, 3}}, {0, 0, 0, []int{4}}},
+			cfg:  Config{URLs: two, Senders: 2, Count: 2, Sticky: true},
+			want: []request{{0, 0, 0, 0}, {1, 1, 0, 2}, {0, 0, 0, 1}, {1, 1, 0, 3}},
 		},
 	}
 	for name, test := range tests {
@@ -54,7 +50,7 @@ func TestSchedule(t *testing.T) {
 }
 
 func TestShuffle(t *testing.T) {
-	cfg := Config{Senders: 2, Count: 25, ShuffleWindow: 10, Target: Target{URLs: []string{"http://a"}}}.withDefaults()
+	cfg := Config{Senders: 2, Count: 25, ShuffleWindow: 10}.withDefaults()
 	a, b := sendingOrder(cfg, 0), sendingOrder(cfg, 1)
 	if diff := cmp.Diff(a, sendingOrder(cfg, 0)); diff != "" {
 		t.Errorf("not reproducible:\n%s", diff)
@@ -85,15 +81,12 @@ func TestShuffle(t *testing.T) {
 func TestDeriveSenders(t *testing.T) {
 	key := must.Get(crypto.GenerateKey())(t)
 	other := must.Get(crypto.GenerateKey())(t)
-	base := deriveSenders(key, "seed", 0, 0, 3)
-	if base[0].addr != deriveSenders(key, "seed", 0, 0, 1)[0].addr {
+	base := deriveSenders(key, "seed", 3)
+	if base[0].addr != deriveSenders(key, "seed", 1)[0].addr {
 		t.Error("not reproducible")
 	}
 	seen := map[string]bool{}
-	for _, set := range [][]*sender{
-		base, deriveSenders(nil, "seed", 0, 0, 3), deriveSenders(other, "seed", 0, 0, 3),
-		deriveSenders(key, "seed2", 0, 0, 3), deriveSenders(key, "seed", 1, 0, 3), deriveSenders(key, "seed", 0, 1, 3),
-	} {
+	for _, set := range [][]*sender{base, deriveSenders(nil, "seed", 3), deriveSenders(other, "seed", 3), deriveSenders(key, "seed2", 3)} {
 		for _, s := range set {
 			if seen[s.addr.Hex()] {
 				t.Errorf("address %s twice", s.addr)
@@ -121,33 +114,31 @@ func TestInspect(t *testing.T) {
 	wrong := func(i int) sighting { return sighting{tx: i, wrongNonce: true} }
 	tests := map[string]struct {
 		order []sighting
-		want  findings
+		want  Chain
 	}{
-		"nothing":              {nil, findings{}},
-		"in order, mixed":      {ok(0, 4, 1, 5, 6, 2, 3, 7), findings{}},
-		"a gap is in order":    {ok(0, 3), findings{}},
-		"swapped":              {ok(0, 2, 1, 3), findings{outOfOrder: 1}},
-		"reversed":             {ok(3, 2, 1, 0), findings{outOfOrder: 3}},
-		"late first":           {ok(1, 2, 3, 0), findings{outOfOrder: 1}},
-		"twice":                {ok(0, 1, 1, 2, 1), findings{duplicates: 2}},
-		"repeat is not order":  {ok(0, 1, 2, 0), findings{duplicates: 1}},
-		"other sender no harm": {ok(7, 0, 1), findings{}},
+		"nothing":              {nil, Chain{}},
+		"in order, mixed":      {ok(0, 4, 1, 5, 6, 2, 3, 7), Chain{}},
+		"a gap is in order":    {ok(0, 3), Chain{}},
+		"swapped":              {ok(0, 2, 1, 3), Chain{OutOfOrder: 1}},
+		"reversed":             {ok(3, 2, 1, 0), Chain{OutOfOrder: 3}},
+		"late first":           {ok(1, 2, 3, 0), Chain{OutOfOrder: 1}},
+		"twice":                {ok(0, 1, 1, 2, 1), Chain{Duplicated: 2}},
+		"repeat is not order":  {ok(0, 1, 2, 0), Chain{Duplicated: 1}},
+		"other sender no harm": {ok(7, 0, 1), Chain{}},
 		"refused, then again": {
 			append([]sighting{wrong(1)}, ok(0, 1)...),
-			findings{outOfOrder: 1, duplicates: 1, wrongSeen: 1, wrongNonce: map[int]bool{1: true}},
+			Chain{OutOfOrder: 1, Duplicated: 1, WrongNonceAtConsensus: 1, WrongNonce: 1},
 		},
 		"done, then refused again": {
 			append(ok(0, 1), wrong(1)),
-			findings{duplicates: 1, wrongSeen: 1},
+			Chain{Duplicated: 1, WrongNonceAtConsensus: 1},
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if test.want.wrongNonce == nil {
-				test.want.wrongNonce = map[int]bool{}
-			}
-			got := inspect(txs, test.order)
-			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(findings{})); diff != "" {
+			var got Chain
+			(&run{txs: txs}).inspect(&got, test.order)
+			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("findings (-want +got):\n%s", diff)
 			}
 		})

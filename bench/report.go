@@ -1,52 +1,31 @@
 package bench
 
 import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
 	"math"
 	"math/big"
+	"regexp"
 	"slices"
+	"strings"
+	"text/tabwriter"
 	"time"
+	"unicode"
 )
 
-// A Report is the result of Run.
+// A Report is the result of Run. Counts are transactions, rates transactions per second.
 type Report struct {
 	Started time.Time `json:"started"`
 	Load    LoadShape `json:"load"`
-	// Partial tells that Run was stopped before the end; the last run of a target may
-	// then be partial too.
-	Partial bool           `json:"partial"`
-	Targets []TargetReport `json:"targets"`
-	// Ratios compare the first target with the second, over the runs both have completed.
-	Ratios []Ratio `json:"ratios,omitempty"`
-}
+	Hosts   []string  `json:"hosts"`
+	ChainID *big.Int  `json:"chain_id"`
+	// Partial tells that Run was stopped before the end.
+	Partial bool `json:"partial"`
 
-// LoadShape repeats what was asked for.
-type LoadShape struct {
-	Senders       int     `json:"senders"`
-	Count         int     `json:"count"`
-	SpacingMS     float64 `json:"spacing_ms"`
-	Batch         int     `json:"batch"`
-	Sticky        bool    `json:"sticky"`
-	ShuffleWindow int     `json:"shuffle_window"`
-	Runs          int     `json:"runs"`
-	Seed          string  `json:"seed"`
-}
-
-// A TargetReport is everything about one target.
-type TargetReport struct {
-	Name    string      `json:"name"`
-	Hosts   []string    `json:"hosts"`
-	ChainID *big.Int    `json:"chain_id"`
-	Runs    []RunReport `json:"runs"`
-	// Summary is over the completed runs.
-	Summary []Figure `json:"summary"`
-}
-
-// A RunReport is one run of one target. Counts are transactions, rates transactions
-// per second.
-type RunReport struct {
-	Partial bool `json:"partial,omitempty"`
-	Planned int  `json:"planned"`
-	Sent    int  `json:"sent"`
+	Planned int `json:"planned"`
+	Sent    int `json:"sent"`
 	// Sent = Accepted + Refused + Unanswered: answered with the hash, with an error, or
 	// with nothing that could be used.
 	Accepted   int `json:"accepted"`
@@ -74,186 +53,127 @@ type RunReport struct {
 	ChainError string `json:"chain_error,omitempty"`
 }
 
+// LoadShape repeats what was asked for.
+type LoadShape struct {
+	Senders       int     `json:"senders"`
+	Count         int     `json:"count"`
+	SpacingMS     float64 `json:"spacing_ms"`
+	Sticky        bool    `json:"sticky"`
+	ShuffleWindow int     `json:"shuffle_window"`
+	Seed          string  `json:"seed"`
+}
+
 // Clean tells whether everything planned was accepted and executed once, in order.
-func (r RunReport) Clean() bool {
+func (r Report) Clean() bool {
 	c := r.Chain
 	return !r.Partial && c != nil && r.Accepted == r.Planned && c.Executed == r.Planned &&
 		c.OutOfOrder == 0 && c.WrongNonce == 0 && c.Lost == 0 && c.Duplicated == 0
 }
 
-// Clean tells whether every run of every target was clean.
-func (r Report) Clean() bool {
-	for _, t := range r.Targets {
-		for _, run := range t.Runs {
-			if !run.Clean() {
-				return false
-			}
-		}
-	}
-	return !r.Partial
+// Bounds of what a target's error messages may add to a report.
+const (
+	maxClasses    = 64
+	maxMessageLen = 160
+)
+
+// An ErrorClass counts the transactions that ended in the same way. Numbers and hex in
+// the message are replaced, so that nonces and hashes do not make classes of their own.
+type ErrorClass struct {
+	Code    int    `json:"code,omitempty"` // JSON-RPC error code; 0 for failures of the transport
+	Message string `json:"message"`
+	Count   int    `json:"count"`
 }
 
-// A Figure is one number over several runs.
-type Figure struct {
-	Name   string  `json:"name"`
-	Unit   string  `json:"unit,omitempty"`
-	Median float64 `json:"median"`
-	Min    float64 `json:"min"`
-	Max    float64 `json:"max"`
+type classKey struct {
+	code    int
+	message string
 }
 
-// A Ratio is a figure of the first target divided by that of the second, pair of runs
-// by pair of runs.
-type Ratio struct {
-	Name   string  `json:"name"`
-	Better string  `json:"better"` // "higher" or "lower"
-	Pairs  int     `json:"pairs"`  // in which the divisor was not zero
-	Median float64 `json:"median"`
-	Min    float64 `json:"min"`
-	Max    float64 `json:"max"`
-}
-
-// measure is a number that a run has.
-type measure struct {
-	name, unit string
-	better     string                  // "" if a ratio says nothing
-	of         func(RunReport) float64 // NaN if the run does not have it
-}
-
-// measures lists what reports are made of, in the order of printing.
-func measures() []measure {
-	quantile := func(q float64) func(RunReport) float64 {
-		return func(r RunReport) float64 { return millis(r.Latency.Quantile(q)) }
-	}
-	chain := func(count func(*Chain) int) func(RunReport) float64 {
-		return func(r RunReport) float64 {
-			if r.Chain == nil {
-				return math.NaN()
-			}
-			return float64(count(r.Chain))
-		}
-	}
-	refused := func(count func(*Chain) int) func(RunReport) float64 {
-		return func(r RunReport) float64 {
-			if r.Chain == nil || !r.Chain.tells(count(r.Chain)) {
-				return math.NaN()
-			}
-			return float64(count(r.Chain))
-		}
-	}
-	return []measure{
-		{"offered rate", "tx/s", "", func(r RunReport) float64 { return r.OfferedTPS }},
-		{"answered rate", "tx/s", "higher", func(r RunReport) float64 { return r.AnsweredTPS }},
-		{"accepted rate", "tx/s", "higher", func(r RunReport) float64 { return r.AcceptedTPS }},
-		{"latency p50", "ms", "lower", quantile(.5)},
-		{"latency p90", "ms", "lower", quantile(.9)},
-		{"latency p99", "ms", "lower", quantile(.99)},
-		{"latency max", "ms", "lower", quantile(1)},
-		{"schedule lag p99", "ms", "", func(r RunReport) float64 { return millis(r.Lag.Quantile(.99)) }},
-		{"sent", "tx", "", func(r RunReport) float64 { return float64(r.Sent) }},
-		{"accepted", "tx", "", func(r RunReport) float64 { return float64(r.Accepted) }},
-		{"refused", "tx", "", func(r RunReport) float64 { return float64(r.Refused) }},
-		{"unanswered", "tx", "", func(r RunReport) float64 { return float64(r.Unanswered) }},
-		{"executed", "tx", "higher", chain(func(c *Chain) int { return c.Executed })},
-		{"executed, unconfirmed", "tx", "", chain(func(c *Chain) int { return c.ExecutedUnconfirmed })},
-		{"out of order", "tx", "", refused(func(c *Chain) int { return c.OutOfOrder })},
-		{"wrong nonce", "tx", "", chain(func(c *Chain) int { return c.WrongNonce })},
-		{"wrong nonce at consensus", "", "", refused(func(c *Chain) int { return c.WrongNonceAtConsensus })},
-		{"lost", "tx", "", chain(func(c *Chain) int { return c.Lost })},
-		{"duplicated", "", "", chain(func(c *Chain) int { return c.Duplicated })},
-	}
-}
-
-// completed leaves out what was cut short.
-func completed(runs []RunReport) []RunReport {
-	return slices.DeleteFunc(slices.Clone(runs), func(r RunReport) bool { return r.Partial })
-}
-
-// summarise makes the figures of the completed runs; chain figures only of those whose
-// chain could be asked.
-func summarise(runs []RunReport) []Figure {
-	runs = completed(runs)
-	if len(runs) == 0 {
-		return nil
-	}
-	var figures []Figure
-	for _, m := range measures() {
-		var values []float64
-		for _, r := range runs {
-			if value := m.of(r); !math.IsNaN(value) {
-				values = append(values, value)
-			}
-		}
-		if len(values) == 0 {
-			continue
-		}
-		f := Figure{Name: m.name, Unit: m.unit}
-		f.Median, f.Min, f.Max = spread(values)
-		figures = append(figures, f)
-	}
-	return figures
-}
-
-// compare divides the figures of a by those of b, pair by pair.
-func compare(a, b []RunReport) []Ratio {
-	var ratios []Ratio
-	for _, m := range measures() {
-		if m.better == "" {
-			continue
-		}
-		var values []float64
-		for i := range min(len(a), len(b)) {
-			x, y := m.of(a[i]), m.of(b[i])
-			unmeasured := m.better == "lower" && x == 0 // a latency of nothing
-			if a[i].Partial || b[i].Partial || y == 0 || unmeasured || math.IsNaN(x) || math.IsNaN(y) {
-				continue
-			}
-			values = append(values, x/y)
-		}
-		r := Ratio{Name: m.name, Better: m.better, Pairs: len(values)}
-		r.Median, r.Min, r.Max = spread(values)
-		ratios = append(ratios, r)
-	}
-	return ratios
-}
-
-// spread returns zeros for no values.
-func spread(values []float64) (median, low, high float64) {
-	n := len(values)
-	if n == 0 {
-		return 0, 0, 0
-	}
-	sorted := slices.Sorted(slices.Values(values))
-	median = sorted[n/2]
-	if n%2 == 0 {
-		median = (sorted[n/2-1] + sorted[n/2]) / 2
-	}
-	return median, sorted[0], sorted[n-1]
-}
-
-// runReport turns measurements into a report.
-func runReport(l *load, txs []transfer) RunReport {
-	r := RunReport{
-		Planned: len(txs), Sent: l.sent,
-		Latency: &l.accepted, RefusalLatency: &l.refused, Lag: &l.lag,
-		Errors: l.errorClasses(),
-	}
-	for i := range txs {
-		switch txs[i].verdict {
+// count sums up what a target said of the transactions.
+func (r *Report) count(txs []transfer, start time.Time) {
+	r.Latency, r.RefusalLatency = new(Histogram), new(Histogram)
+	var answered, ok time.Time // the latest
+	classes := map[classKey]int{}
+	for _, t := range txs {
+		switch t.verdict {
 		case accepted:
 			r.Accepted++
+			r.Latency.Record(t.took)
+			ok, answered = later(ok, t.at), later(answered, t.at)
+			continue
 		case refused:
 			r.Refused++
-		case garbled, unanswered:
+			r.RefusalLatency.Record(t.took)
+			answered = later(answered, t.at)
+		case unanswered:
 			r.Unanswered++
 		case planned:
+			continue
+		}
+		classes[t.class]++
+	}
+	r.AnsweredTPS = rate(r.Accepted+r.Refused, answered.Sub(start))
+	r.AcceptedTPS = rate(r.Accepted, ok.Sub(start))
+	r.Errors = errorClasses(classes)
+}
+
+// errorClasses lists the classes, the most frequent first, and the rest of many as one.
+func errorClasses(classes map[classKey]int) (list []ErrorClass) {
+	for key, n := range classes {
+		list = append(list, ErrorClass{Code: key.code, Message: key.message, Count: n})
+	}
+	slices.SortFunc(list, func(a, b ErrorClass) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Message, b.Message))
+	})
+	if len(list) > maxClasses {
+		others := ErrorClass{Message: "other errors"}
+		for _, c := range list[maxClasses:] {
+			others.Count += c.Count
+		}
+		list = append(list[:maxClasses], others)
+	}
+	return list
+}
+
+// variables of messages: how relays name requests, hex, and numbers.
+var (
+	uuids   = regexp.MustCompile(`[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}`)
+	hexes   = regexp.MustCompile(`0x[0-9a-fA-F]+`)
+	numbers = regexp.MustCompile(`[0-9]+`)
+)
+
+// normalise makes a class of a message: hex becomes 0x…, numbers and UUIDs #.
+func normalise(message string) string {
+	message = uuids.ReplaceAllString(printable(message), "#")
+	parts := strings.Split(hexes.ReplaceAllString(message, "\x00"), "\x00") // which printable leaves out
+	for i, part := range parts {
+		parts[i] = numbers.ReplaceAllString(part, "#")
+	}
+	return strings.Join(parts, "0x…")
+}
+
+// printable is what a terminal may show of a target's message: no control characters,
+// and not more than a line or two.
+func printable(message string) string {
+	message = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, message)
+	for i := range message {
+		if i >= maxMessageLen {
+			return message[:i]
 		}
 	}
-	r.Partial = r.Sent < r.Planned
-	r.OfferedTPS = rate(l.sent-1, l.lastSend.Sub(l.start))
-	r.AnsweredTPS = rate(r.Accepted+r.Refused, l.last.Sub(l.start))
-	r.AcceptedTPS = rate(r.Accepted, l.lastOK.Sub(l.start))
-	return r
+	return message
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // rate is n per second; 0 when there is nothing to divide.
@@ -262,4 +182,108 @@ func rate(n int, in time.Duration) float64 {
 		return 0
 	}
 	return float64(n) / in.Seconds()
+}
+
+// Write writes the report as indented JSON, or as text for people.
+func (r Report) Write(w io.Writer, asJSON bool) error {
+	if asJSON {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return enc.Encode(r)
+	}
+	var out strings.Builder
+	r.text(&out)
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// plural is a count with its noun.
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+func (r Report) text(out *strings.Builder) {
+	l := r.Load
+	fmt.Fprintf(out, "%s × %s, spacing %s", plural(l.Senders, "sender"), plural(l.Count, "transaction"), time.Duration(l.SpacingMS*float64(time.Millisecond)))
+	if l.ShuffleWindow > 1 {
+		fmt.Fprintf(out, ", shuffled in windows of %d", l.ShuffleWindow)
+	}
+	if l.Sticky {
+		out.WriteString(", sticky")
+	}
+	fmt.Fprintf(out, "\n\n%s (chain %s)\n", strings.Join(r.Hosts, "+"), r.ChainID)
+	if r.Latency == nil {
+		out.WriteString("  nothing was sent\n")
+	} else {
+		r.figures(out)
+	}
+	for _, e := range r.Errors {
+		if e.Code == 0 {
+			fmt.Fprintf(out, "  %d × %s\n", e.Count, e.Message)
+		} else {
+			fmt.Fprintf(out, "  %d × %d %s\n", e.Count, e.Code, e.Message)
+		}
+	}
+	if r.ChainError != "" {
+		fmt.Fprintf(out, "  chain state unknown: %s\n", r.ChainError)
+	}
+	if r.Chain != nil {
+		for _, note := range r.Chain.Notes {
+			fmt.Fprintf(out, "  %s\n", note)
+		}
+	}
+	if r.Partial {
+		fmt.Fprintf(out, "\nPARTIAL: stopped before the end; %d of %d sent\n", r.Sent, r.Planned)
+	}
+}
+
+// figures writes a table of what was measured. NaN stands for what is not known.
+func (r Report) figures(out *strings.Builder) {
+	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	row := func(label string, value float64) {
+		text := "–"
+		if !math.IsNaN(value) {
+			text = number(value)
+		}
+		_, _ = fmt.Fprintf(tw, "  %s\t%s\n", label, text) // a strings.Builder does not fail
+	}
+	row("offered rate, tx/s", r.OfferedTPS)
+	row("answered rate, tx/s", r.AnsweredTPS)
+	row("accepted rate, tx/s", r.AcceptedTPS)
+	row("latency p50, ms", millis(r.Latency.Quantile(.5)))
+	row("latency p90, ms", millis(r.Latency.Quantile(.9)))
+	row("latency p99, ms", millis(r.Latency.Quantile(.99)))
+	row("latency max, ms", millis(r.Latency.Max()))
+	row("schedule lag p99, ms", millis(r.Lag.Quantile(.99)))
+	row("sent, tx", float64(r.Sent))
+	row("accepted, tx", float64(r.Accepted))
+	row("refused, tx", float64(r.Refused))
+	row("unanswered, tx", float64(r.Unanswered))
+	if c := r.Chain; c != nil {
+		refused := func(n int) float64 {
+			if !c.tells(n) {
+				return math.NaN()
+			}
+			return float64(n)
+		}
+		row("executed, tx", float64(c.Executed))
+		row("executed, unconfirmed, tx", float64(c.ExecutedUnconfirmed))
+		row("out of order, tx", refused(c.OutOfOrder))
+		row("wrong nonce, tx", float64(c.WrongNonce))
+		row("wrong nonce at consensus", refused(c.WrongNonceAtConsensus))
+		row("lost, tx", float64(c.Lost))
+		row("duplicated", float64(c.Duplicated))
+	}
+	_ = tw.Flush()
+}
+
+// number prints whole numbers without decimals and others with three digits that count.
+func number(v float64) string {
+	if v == math.Trunc(v) || v >= 100 {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return fmt.Sprintf("%.3g", v)
 }

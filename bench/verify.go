@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -74,177 +77,147 @@ func (c Chain) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// verifier finds out what became of the transactions of one run.
-type verifier struct {
-	state   *client
-	log     *consensusLog // nil without one
-	senders []*sender
-	txs     []transfer
-	quiet   time.Duration
-	block   uint64 // the latest block before the run
-	p       *progress
-
-	nonces   []uint64   // the latest seen of each sender
-	receipts []*receipt // by transaction
-}
-
-func (v *verifier) verify(ctx context.Context) (Chain, error) {
+func (r *run) verify(ctx context.Context) (Chain, error) {
 	began := time.Now()
-	v.nonces = make([]uint64, len(v.senders))
-	for i, s := range v.senders {
-		v.nonces[i] = s.start
+	r.tell("asking the chain")
+	r.nonces = make([]uint64, len(r.senders))
+	for i, s := range r.senders {
+		r.nonces[i] = s.start
 	}
-	v.receipts = make([]*receipt, len(v.txs))
-	if err := v.settle(ctx); err != nil {
+	r.receipts = make([]*receipt, len(r.txs))
+	if err := r.settle(ctx); err != nil {
 		return Chain{}, err
 	}
 	// Some targets have receipts of transactions that consensus refused. The nonces are
 	// read once more behind them: what executed in between must not count as refused.
-	if err := v.findReceipts(ctx, func(t transfer) bool { return t.verdict != planned }, nil); err != nil {
+	if _, err := r.findReceipts(ctx, func(t transfer) bool { return t.verdict != planned }); err != nil {
 		return Chain{}, err
 	}
-	if err := v.readNonces(ctx, func(int) bool { return true }, nil); err != nil {
+	if _, err := r.readNonces(ctx, func(int) bool { return true }); err != nil {
 		return Chain{}, err
 	}
 	chain := Chain{Settled: time.Since(began).Seconds()}
-	order, err := v.order(ctx, &chain)
+	order, err := r.order(ctx, &chain)
 	if err != nil {
 		return Chain{}, err
 	}
-	v.count(&chain, inspect(v.txs, order))
+	r.count(&chain)
+	r.inspect(&chain, order)
 	return chain, nil
 }
 
 // settle watches the chain until everything that may still execute has, or until
-// nothing has changed for the quiet time.
-func (v *verifier) settle(ctx context.Context) error {
-	v.p.begin("settle", len(v.txs))
-	defer v.p.end()
+// nothing has changed for the settle time.
+func (r *run) settle(ctx context.Context) error {
 	last := make(map[int]uint64) // the highest nonce of each sender that may execute
-	for _, t := range v.txs {
-		if t.verdict == accepted || t.verdict == garbled {
+	for _, t := range r.txs {
+		if t.verdict == accepted || t.verdict == unanswered {
 			last[t.sender] = max(last[t.sender], t.nonce)
 		}
 	}
 	waits := func(s int) bool {
 		nonce, any := last[s]
-		return any && v.nonces[s] <= nonce
+		return any && r.nonces[s] <= nonce
 	}
+	due := func(t transfer) bool { return t.verdict != planned && t.nonce < r.nonces[t.sender] }
 	changed, told := time.Now(), false
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
-		var moves moves
-		if err := v.readNonces(ctx, waits, &moves); err != nil {
+		nonces, err := r.readNonces(ctx, waits)
+		if err != nil {
 			return err
 		}
-		due := func(t transfer) bool { return t.verdict != planned && t.nonce < v.nonces[t.sender] }
-		if err := v.findReceipts(ctx, due, &moves); err != nil {
+		receipts, err := r.findReceipts(ctx, due)
+		if err != nil {
 			return err
 		}
-		if moves.count() > 0 {
+		if nonces+receipts > 0 {
 			changed = time.Now()
 			pause = 50 * time.Millisecond
 		}
-		open := slices.ContainsFunc(v.txs, func(t transfer) bool { return waits(t.sender) }) ||
-			v.missing(due) > 0
-		if !open || time.Since(changed) >= v.quiet {
+		open := false
+		for i, t := range r.txs {
+			open = open || waits(t.sender) || r.receipts[i] == nil && due(t)
+		}
+		if !open || time.Since(changed) >= r.Settle {
 			return nil
 		}
-		if !told && time.Since(changed) >= v.quiet/24 {
-			v.p.note("the chain has stood for %v with transactions whose fate is open; waiting for %v more at most",
-				time.Since(changed).Round(time.Millisecond), (v.quiet - time.Since(changed)).Round(time.Millisecond))
+		if !told && time.Since(changed) >= r.Settle/24 {
+			r.tell("the chain has stood for %v with transactions whose fate is open; waiting for %v more at most",
+				time.Since(changed).Round(time.Millisecond), (r.Settle - time.Since(changed)).Round(time.Millisecond))
 			told = true
 		}
-		sleep.For(ctx, min(pause, v.quiet))
+		sleep.For(ctx, min(pause, r.Settle))
 	}
 }
 
-// moves counts the changes that a pass has seen.
-type moves struct {
-	mu sync.Mutex
-	n  int
-}
-
-func (m *moves) add() {
-	if m == nil {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.n++
-}
-
-func (m *moves) count() int { return m.n }
-
-// readNonces reads the nonces of the senders chosen.
-func (v *verifier) readNonces(ctx context.Context, chosen func(sender int) bool, m *moves) error {
-	return each(ctx, len(v.senders), func(ctx context.Context, s int) error {
+// readNonces reads the nonces of the senders chosen, and counts those that have changed.
+func (r *run) readNonces(ctx context.Context, chosen func(sender int) bool) (int64, error) {
+	var changed atomic.Int64
+	err := each(ctx, len(r.senders), func(ctx context.Context, s int) error {
 		if !chosen(s) {
 			return nil
 		}
-		nonce, err := v.state.nonce(ctx, v.senders[s].addr)
-		if err != nil {
-			return err
+		nonce, err := r.state.nonce(ctx, r.senders[s].addr)
+		if err == nil && nonce > r.nonces[s] { // replicas of a target may be behind each other
+			r.nonces[s] = nonce
+			changed.Add(1)
 		}
-		if nonce > v.nonces[s] { // replicas of a target may be behind each other
-			v.nonces[s] = nonce
-			m.add()
-		}
-		return nil
+		return err
 	})
+	return changed.Load(), err
 }
 
-// findReceipts looks for the missing receipts of the transactions chosen.
-func (v *verifier) findReceipts(ctx context.Context, chosen func(transfer) bool, m *moves) error {
-	return each(ctx, len(v.txs), func(ctx context.Context, i int) error {
-		if v.receipts[i] != nil || !chosen(v.txs[i]) {
+// findReceipts looks for the missing receipts of the transactions chosen, and counts those it found.
+func (r *run) findReceipts(ctx context.Context, chosen func(transfer) bool) (int64, error) {
+	var found atomic.Int64
+	err := each(ctx, len(r.txs), func(ctx context.Context, i int) error {
+		if r.receipts[i] != nil || !chosen(r.txs[i]) {
 			return nil
 		}
-		r, err := v.state.receipt(ctx, v.txs[i].hash)
-		if err != nil {
-			return err
+		got, err := r.state.receipt(ctx, r.txs[i].hash)
+		if got != nil {
+			r.receipts[i] = got
+			found.Add(1)
 		}
-		if r != nil {
-			v.receipts[i] = r
-			v.p.add(1)
-			m.add()
-		}
-		return nil
+		return err
 	})
-}
-
-func (v *verifier) missing(due func(transfer) bool) (n int) {
-	for i := range v.txs {
-		if v.receipts[i] == nil && due(v.txs[i]) {
-			n++
-		}
-	}
-	return n
+	return found.Load(), err
 }
 
 // executed tells whether transaction i has used up its nonce: every nonce has one
 // transaction, so a receipt below the nonce of the account is its own.
-func (v *verifier) executed(i int) bool {
-	return v.receipts[i] != nil && v.txs[i].nonce < v.nonces[v.txs[i].sender]
+func (r *run) executed(i int) bool {
+	return r.receipts[i] != nil && r.txs[i].nonce < r.nonces[r.txs[i].sender]
+}
+
+// wrongNonceStatus is how consensus names a transaction whose nonce was not next.
+const wrongNonceStatus = "WRONG_NONCE"
+
+// A sighting is one transaction of the load at its place in the order of the chain.
+type sighting struct {
+	tx         int // number in the run
+	wrongNonce bool
 }
 
 // order puts the transactions into the order of the chain.
-func (v *verifier) order(ctx context.Context, chain *Chain) ([]sighting, error) {
-	if v.log != nil {
-		chain.OrderFrom = fromLog
-		return v.orderFromLog(ctx, chain)
+func (r *run) order(ctx context.Context, chain *Chain) (order []sighting, err error) {
+	index := make(map[common.Hash]int, len(r.txs))
+	for i := range r.txs {
+		index[r.txs[i].hash] = i
 	}
-	chain.OrderFrom = fromReceipts
-	return v.orderFromBlocks(ctx, chain)
-}
-
-func (v *verifier) orderFromLog(ctx context.Context, chain *Chain) ([]sighting, error) {
-	index := indexOf(v.txs)
-	var order []sighting
-	err := v.log.follow(ctx, func(e logEntry) {
+	if r.log == nil {
+		chain.OrderFrom = fromReceipts
+		return r.orderFromBlocks(ctx, chain, index)
+	}
+	chain.OrderFrom = fromLog
+	gap, err := r.log.follow(ctx, func(e logEntry) {
 		if i, ours := index[e.Hash]; ours {
 			order = append(order, sighting{tx: i, wrongNonce: e.Status == wrongNonceStatus})
 		}
 	})
+	if gap && err == nil {
+		err = errors.New("the consensus log dropped entries before they were read")
+	}
 	if err != nil {
 		chain.Notes = append(chain.Notes, "out-of-order and duplicated counts are incomplete: "+err.Error())
 	}
@@ -253,44 +226,31 @@ func (v *verifier) orderFromLog(ctx context.Context, chain *Chain) ([]sighting, 
 
 // orderFromBlocks sorts the receipts by place, and looks into the blocks for what they
 // contain a second time, which a receipt cannot tell.
-func (v *verifier) orderFromBlocks(ctx context.Context, chain *Chain) ([]sighting, error) {
-	var found []int
-	for i, r := range v.receipts {
-		if r != nil {
-			found = append(found, i)
+func (r *run) orderFromBlocks(ctx context.Context, chain *Chain, index map[common.Hash]int) ([]sighting, error) {
+	var order []sighting
+	for i, found := range r.receipts {
+		if found != nil {
+			order = append(order, sighting{tx: i, wrongNonce: !r.executed(i)})
 		}
 	}
-	slices.SortStableFunc(found, func(a, b int) int {
-		x, y := v.receipts[a], v.receipts[b]
+	slices.SortStableFunc(order, func(a, b sighting) int {
+		x, y := r.receipts[a.tx], r.receipts[b.tx]
 		return cmp.Or(cmp.Compare(x.Block, y.Block), cmp.Compare(x.Index, y.Index))
 	})
-	order := make([]sighting, 0, len(found))
-	for _, i := range found {
-		order = append(order, sighting{tx: i, wrongNonce: !v.executed(i)})
-	}
-	again, err := v.seenTwice(ctx, chain)
-	return append(order, again...), err
-}
-
-// seenTwice returns a sighting for each time that a block of the run repeats a
-// transaction.
-func (v *verifier) seenTwice(ctx context.Context, chain *Chain) ([]sighting, error) {
-	latest, err := v.state.quantity(ctx, "eth_blockNumber")
+	latest, err := r.state.quantity(ctx, "eth_blockNumber")
 	if err != nil {
 		return nil, err
 	}
 	// The block before the run may still have been open.
-	from, to := v.block, max(v.block, latest.Uint64())
+	from, to := r.block, max(r.block, latest.Uint64())
 	if to-from > maxScannedBlocks {
 		to = from + maxScannedBlocks
 		chain.Notes = append(chain.Notes, fmt.Sprintf("duplicates were looked for in the first %d blocks only", maxScannedBlocks))
 	}
-	index := indexOf(v.txs)
 	seen := make(map[common.Hash]bool)
-	var again []sighting
 	var mu sync.Mutex
 	err = each(ctx, int(to-from)+1, func(ctx context.Context, n int) error {
-		hashes, err := v.state.blockHashes(ctx, from+uint64(n))
+		hashes, err := r.state.blockHashes(ctx, from+uint64(n))
 		if err != nil {
 			return err
 		}
@@ -299,22 +259,53 @@ func (v *verifier) seenTwice(ctx context.Context, chain *Chain) ([]sighting, err
 		for _, hash := range hashes {
 			i, ours := index[hash]
 			if ours && seen[hash] {
-				again = append(again, sighting{tx: i})
+				order = append(order, sighting{tx: i})
 			}
 			seen[hash] = seen[hash] || ours
 		}
 		return nil
 	})
-	return again, err
+	return order, err
 }
 
-// count fills in the numbers.
-func (v *verifier) count(chain *Chain, f findings) {
-	for i, s := range v.senders {
-		chain.NonceAdvance += int(v.nonces[i] - s.start)
+// inspect goes through an order. Only the first sighting of a transaction says
+// something about its place.
+func (r *run) inspect(chain *Chain, order []sighting) {
+	seen, highest := make(map[int]bool, len(order)), make(map[int]uint64)
+	for _, s := range order {
+		if s.wrongNonce {
+			chain.WrongNonceAtConsensus++
+		}
+		if seen[s.tx] {
+			chain.Duplicated++
+			continue
+		}
+		seen[s.tx] = true
+		t := r.txs[s.tx]
+		if s.wrongNonce && !t.aboutNonce() {
+			chain.WrongNonce++
+		}
+		if top, any := highest[t.sender]; any && t.nonce < top {
+			chain.OutOfOrder++
+		} else {
+			highest[t.sender] = t.nonce
+		}
 	}
-	for i, t := range v.txs {
-		done := v.executed(i)
+}
+
+// aboutNonce tells whether the target refused a transaction because of its nonce. Relays have
+// no code of their own for it, so the message decides.
+func (t transfer) aboutNonce() bool {
+	return t.verdict == refused && strings.Contains(strings.ToLower(t.class.message), "nonce")
+}
+
+// count fills in what the receipts and nonces tell.
+func (r *run) count(chain *Chain) {
+	for i, s := range r.senders {
+		chain.NonceAdvance += int(r.nonces[i] - s.start)
+	}
+	for i, t := range r.txs {
+		done := r.executed(i)
 		switch {
 		case done && t.verdict != accepted:
 			chain.Executed++
@@ -324,13 +315,10 @@ func (v *verifier) count(chain *Chain, f findings) {
 		case t.verdict == accepted:
 			chain.Lost++
 		}
-		if t.nonceNo || f.wrongNonce[i] {
+		if t.aboutNonce() {
 			chain.WrongNonce++
 		}
 	}
-	chain.OutOfOrder = f.outOfOrder
-	chain.Duplicated = f.duplicates
-	chain.WrongNonceAtConsensus = f.wrongSeen
 	if chain.NonceAdvance != chain.Executed {
 		chain.Notes = append(chain.Notes, fmt.Sprintf(
 			"nonces advanced by %d but %d transactions have receipts: the target shows one of them wrongly or late",

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -31,21 +30,20 @@ type link interface {
 	close()
 }
 
-// An exchange is one message and its answer.
+// An exchange is one call and its answer.
 type exchange struct {
 	body  []byte
-	ids   []uint64 // of the calls inside, in order
-	lane  int      // a WebSocket link keeps the messages of a lane on one connection
+	id    uint64
+	lane  int // a WebSocket link keeps the messages of a lane on one connection
 	start time.Time
 	done  func(reply)
 }
 
 // A reply is the answer to an exchange, or the reason why there is none.
 type reply struct {
-	at       time.Time
-	status   int // HTTP status; 200 over WebSocket
-	messages []message
-	err      error
+	message
+	at  time.Time
+	err error
 }
 
 // A message is one JSON-RPC response.
@@ -81,29 +79,18 @@ func (m message) id() (id uint64, ok bool) {
 	return id, err == nil
 }
 
-// parseReply decodes a single response or a batch of them.
-func parseReply(body []byte) ([]message, error) {
-	body = bytes.TrimSpace(body)
-	if len(body) > 0 && body[0] == '[' {
-		var many []message
-		err := json.Unmarshal(body, &many)
-		return many, err
+// parseReply decodes a response.
+func parseReply(body []byte) (m message, err error) {
+	if err = json.Unmarshal(body, &m); err == nil && m.Result == nil && m.Error == nil {
+		err = errNotJSONRPC
 	}
-	var one message
-	if err := json.Unmarshal(body, &one); err != nil {
-		return nil, err
-	}
-	if one.ID == nil && one.Result == nil && one.Error == nil {
-		return nil, errNotJSONRPC
-	}
-	return []message{one}, nil
+	return m, err
 }
 
 // linkOptions say what a link is to have.
 type linkOptions struct {
-	conns   int  // connections, all of them open when dial returns
-	closing bool // a connection of HTTP carries one request
-	largest int  // bytes of the largest message over HTTP
+	conns   int // connections, all of them open when dial returns
+	largest int // bytes of the largest message over HTTP
 	timeout time.Duration
 }
 
@@ -117,17 +104,6 @@ func dial(ctx context.Context, rawURL string, o linkOptions) (link, error) {
 		return dialWS(ctx, u, o.conns, o.timeout)
 	}
 	return dialHTTP(ctx, u, o)
-}
-
-// callBody writes one JSON-RPC call. params is JSON.
-func callBody(dst []byte, id uint64, method string, params []byte) []byte {
-	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
-	dst = strconv.AppendUint(dst, id, 10)
-	dst = append(dst, `,"method":"`...)
-	dst = append(dst, method...)
-	dst = append(dst, `","params":`...)
-	dst = append(dst, params...)
-	return append(dst, '}')
 }
 
 // transportError is a failure of the transport that may be shown: it has the name of its

@@ -34,8 +34,8 @@ func exchangeAll(t *testing.T, l link, n int) []string {
 		switch {
 		case r.err != nil:
 			got = append(got, transportClass(r.err))
-		case r.messages[0].Error != nil:
-			got = append(got, r.messages[0].Error.Error())
+		case r.Error != nil:
+			got = append(got, r.Error.Error())
 		default:
 			got = append(got, "ok")
 		}
@@ -47,7 +47,7 @@ func exchangeAll(t *testing.T, l link, n int) []string {
 }
 
 func callOf(id uint64, done func(reply)) *exchange {
-	return &exchange{body: callBody(nil, id, "m", []byte("[]")), ids: []uint64{id}, done: done}
+	return &exchange{body: fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"m","params":[]}`, id), id: id, done: done}
 }
 
 // countedServer is an HTTP server that counts its connections.
@@ -82,18 +82,16 @@ func repeat(s string, n int) []string {
 func TestHTTPConnections(t *testing.T) {
 	tests := map[string]struct {
 		conns   int
-		closing bool
 		handler http.HandlerFunc
 		want    int64
 	}{
 		"reused":        {conns: 2, handler: echo, want: 2},
-		"one each":      {conns: 2, closing: true, handler: echo, want: 10},
 		"server closes": {conns: 1, handler: func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Connection", "close"); echo(w, r) }, want: 10},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			url, conns := countedServer(t, test.handler)
-			l := must.Get(dial(t.Context(), url, linkOptions{conns: test.conns, closing: test.closing, timeout: generous}))(t)
+			l := must.Get(dial(t.Context(), url, linkOptions{conns: test.conns, timeout: generous}))(t)
 			got := exchangeAll(t, l, 10)
 			if diff := cmp.Diff(repeat("ok", 10), got); diff != "" {
 				t.Error(diff)

@@ -84,10 +84,9 @@ func dialHTTP(ctx context.Context, u *url.URL, o linkOptions) (*httpLink, error)
 	l.client = &http.Client{
 		Transport: &http.Transport{
 			DialContext: next, DialTLSContext: next, MaxConnsPerHost: o.conns, MaxIdleConnsPerHost: o.conns,
-			DisableKeepAlives: o.closing, DisableCompression: true, WriteBufferSize: o.largest + headRoom,
+			DisableCompression: true, WriteBufferSize: o.largest + headRoom,
 		},
-		// A redirect could lead to a host that nobody configured.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		CheckRedirect: noRedirect,
 	}
 	l.ctx, l.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	group, opening := errgroup.WithContext(ctx)
@@ -154,7 +153,6 @@ func (l *httpLink) ask(ctx context.Context, body []byte) (rep reply) {
 		return fail(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	rep.status = resp.StatusCode
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxReplyBytes+1))
 	if err != nil {
 		return fail(err)
@@ -162,7 +160,7 @@ func (l *httpLink) ask(ctx context.Context, body []byte) (rep reply) {
 	if len(text) > maxReplyBytes {
 		return fail(errTooLong)
 	}
-	if rep.messages, err = parseReply(text); err != nil {
+	if rep.message, err = parseReply(text); err != nil {
 		rep.err = statusError(resp.StatusCode)
 		if resp.StatusCode == http.StatusOK {
 			rep.err = errNotJSONRPC

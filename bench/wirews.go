@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,15 +30,13 @@ type wsConn struct {
 	writing sync.Mutex // one message is written at a time
 
 	mu      sync.Mutex
-	waiting map[uint64]*wsCall // by each id of the exchange; guarded by mu
-	sent    uint64             // exchanges so far; guarded by mu
-	failure error              // why the connection is over; guarded by mu
+	waiting map[uint64]wsCall // by id; guarded by mu
+	failure error             // why the connection is over; guarded by mu
 }
 
 // A wsCall is an exchange that waits. Whoever removes it from waiting calls done.
 type wsCall struct {
-	x     *exchange
-	seq   uint64
+	*exchange
 	timer *time.Timer
 }
 
@@ -64,7 +64,7 @@ func dialWS(ctx context.Context, u *url.URL, conns int, timeout time.Duration) (
 			return nil, transportError{err}
 		}
 		conn.SetReadLimit(maxReplyBytes)
-		c := &wsConn{conn: conn, timeout: timeout, waiting: make(map[uint64]*wsCall)}
+		c := &wsConn{conn: conn, timeout: timeout, waiting: make(map[uint64]wsCall)}
 		l.conns = append(l.conns, c)
 		l.readers.Go(c.read)
 	}
@@ -106,31 +106,21 @@ func (c *wsConn) enter(ctx context.Context, x *exchange) error {
 	if c.failure != nil {
 		return c.failure
 	}
-	call := &wsCall{x: x, seq: c.sent}
-	c.sent++
-	for _, id := range x.ids {
-		c.waiting[id] = call
-	}
-	call.timer = time.AfterFunc(c.timeout, func() { c.finish(call, reply{err: errTimeout}) })
+	c.waiting[x.id] = wsCall{x, time.AfterFunc(c.timeout, func() { c.finish(x.id, reply{err: errTimeout}) })}
 	return nil
 }
 
-// finish answers call unless something else did.
-func (c *wsConn) finish(call *wsCall, rep reply) {
+// finish answers the call with that id unless something else did.
+func (c *wsConn) finish(id uint64, rep reply) {
 	c.mu.Lock()
-	owned := c.waiting[call.x.ids[0]] == call
-	if owned {
-		for _, id := range call.x.ids {
-			delete(c.waiting, id)
-		}
-	}
+	call, waits := c.waiting[id]
+	delete(c.waiting, id)
 	c.mu.Unlock()
-	if !owned {
-		return
+	if waits {
+		call.timer.Stop()
+		rep.at = time.Now()
+		call.done(rep)
 	}
-	call.timer.Stop()
-	rep.at = time.Now()
-	call.x.done(rep)
 }
 
 // fail ends the connection and everything that waits on it. The first reason stays.
@@ -139,15 +129,11 @@ func (c *wsConn) fail(err error) {
 	if c.failure == nil {
 		c.failure = err
 	}
-	calls := make([]*wsCall, 0, len(c.waiting))
-	for _, call := range c.waiting {
-		calls = append(calls, call) // a batch is listed once per id; finish answers it once
-	}
-	reason := c.failure
+	reason, calls := c.failure, slices.Collect(maps.Keys(c.waiting))
 	c.mu.Unlock()
 	_ = c.conn.Close()
-	for _, call := range calls {
-		c.finish(call, reply{err: reason})
+	for _, id := range calls {
+		c.finish(id, reply{err: reason})
 	}
 }
 
@@ -163,34 +149,11 @@ func (c *wsConn) read() {
 			c.fail(err)
 			return
 		}
-		messages, err := parseReply(body)
-		if err != nil || len(messages) == 0 {
-			continue // nobody can be told; the time-out speaks for it
-		}
-		if call := c.callOf(messages); call != nil {
-			c.finish(call, reply{status: http.StatusOK, messages: messages})
-		}
-	}
-}
-
-// callOf finds whom the messages answer. A batch that was refused as a whole carries no
-// id; servers answer those at once, so it belongs to the oldest call without an answer.
-func (c *wsConn) callOf(messages []message) *wsCall {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, m := range messages {
-		if id, ok := m.id(); ok {
-			return c.waiting[id]
+		// What is no answer to a call nobody can be told; the time-out speaks for it.
+		if m, err := parseReply(body); err == nil {
+			if id, ok := m.id(); ok {
+				c.finish(id, reply{message: m})
+			}
 		}
 	}
-	if messages[0].Error == nil {
-		return nil
-	}
-	var oldest *wsCall
-	for _, call := range c.waiting {
-		if oldest == nil || call.seq < oldest.seq {
-			oldest = call
-		}
-	}
-	return oldest
 }

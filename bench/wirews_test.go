@@ -14,7 +14,7 @@ import (
 	"lockstep/internal/must"
 )
 
-// Messages of one lane arrive in the order in which they were sent.
+// Messages of one lane arrive in the order in which they were sent, and what is no answer confuses nobody.
 func TestWebSocketOrder(t *testing.T) {
 	const n = 500
 	type place struct {
@@ -36,6 +36,9 @@ func TestWebSocketOrder(t *testing.T) {
 			var call struct{ ID uint64 }
 			_ = json.Unmarshal(body, &call)
 			places <- place{conn, call.ID}
+			for _, noise := range []string{`garbage`, `[]`, `{"method":"eth_subscription","params":{}}`, `{"id":7777,"result":1}`} {
+				_ = conn.WriteMessage(websocket.TextMessage, []byte(noise))
+			}
 			_ = conn.WriteMessage(websocket.TextMessage, fmt.Appendf(nil, `{"id":%d,"result":1}`, call.ID))
 		}
 	}))
@@ -66,35 +69,6 @@ func TestWebSocketOrder(t *testing.T) {
 	}
 }
 
-// A batch that is refused as a whole carries no id and still finds its call.
-func TestWebSocketBatchRefused(t *testing.T) {
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		conn, err := (&websocket.Upgrader{}).Upgrade(w, r, nil)
-		if err != nil {
-			return
-		}
-		defer func() { _ = conn.Close() }()
-		for {
-			if _, _, err := conn.ReadMessage(); err != nil {
-				return
-			}
-			for _, noise := range []string{`garbage`, `[]`, `{"method":"eth_subscription","params":{}}`, `{"id":77,"result":1}`} {
-				_ = conn.WriteMessage(websocket.TextMessage, []byte(noise))
-			}
-			_ = conn.WriteMessage(websocket.TextMessage, []byte(`{"id":null,"error":{"code":-32600,"message":"no batches"}}`))
-		}
-	}))
-	defer s.Close()
-	l := must.Get(dial(t.Context(), "ws"+strings.TrimPrefix(s.URL, "http"), linkOptions{conns: 1, timeout: generous}))(t)
-	defer l.close()
-	answers := make(chan reply, 2)
-	l.send(t.Context(), &exchange{body: []byte(`[]`), ids: []uint64{5, 6}, done: func(r reply) { answers <- r }})
-	r := <-answers
-	if r.err != nil || r.messages[0].Error == nil || r.messages[0].Error.Code != -32600 {
-		t.Errorf("answer %+v", r)
-	}
-}
-
 func TestWebSocketRefused(t *testing.T) {
 	url, _ := countedServer(t, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusForbidden) })
 	_, err := dial(t.Context(), "ws"+strings.TrimPrefix(url, "http"), linkOptions{conns: 1, timeout: generous})
@@ -119,7 +93,7 @@ func TestWebSocketSentAway(t *testing.T) {
 		l := must.Get(dial(t.Context(), "ws"+strings.TrimPrefix(url, "http"), linkOptions{conns: 1, timeout: generous}))(t)
 		l.(*wsLink).readers.Wait() // it has been sent away
 		answers := make(chan reply, 1)
-		l.send(t.Context(), &exchange{body: []byte(`{}`), ids: []uint64{1}, done: func(r reply) { answers <- r }})
+		l.send(t.Context(), &exchange{body: []byte(`{}`), id: 1, done: func(r reply) { answers <- r }})
 		if got := transportClass((<-answers).err); got != want {
 			t.Errorf("code %d: %q, want %q", code, got, want)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lockstep/e2e/harness"
+	"lockstep/internal/must"
 )
 
 // command runs the program to its end and gives its output and exit code.
@@ -85,30 +86,20 @@ func TestBenchSend(t *testing.T) {
 		t.Fatalf("exit code %d\n%s", code, log)
 	}
 	var report struct {
-		Targets []struct {
-			Runs []struct {
-				Planned, Accepted, Refused, Unanswered int
-				Chain                                  struct {
-					Executed   int
-					OutOfOrder int `json:"out_of_order"`
-					WrongNonce int `json:"wrong_nonce_at_consensus"`
-					Lost       int
-					Duplicated int
-					OrderFrom  string `json:"order_from"`
-				}
-			}
+		Planned, Accepted, Refused, Unanswered int
+		Chain                                  struct {
+			Executed   int
+			OutOfOrder int `json:"out_of_order"`
+			WrongNonce int `json:"wrong_nonce_at_consensus"`
+			Lost       int
+			Duplicated int
+			OrderFrom  string `json:"order_from"`
 		}
 	}
-	if err := json.Unmarshal([]byte(out), &report); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	if len(report.Targets) != 1 || len(report.Targets[0].Runs) != 1 {
-		t.Fatalf("report of %d targets\n%s", len(report.Targets), out)
-	}
-	run := report.Targets[0].Runs[0]
-	chain := run.Chain
-	if run.Planned != 100 || run.Accepted != 100 || chain.Executed != 100 || chain.OrderFrom != "consensus log" ||
-		chain.OutOfOrder+chain.WrongNonce+chain.Lost+chain.Duplicated+run.Refused+run.Unanswered != 0 {
-		t.Errorf("of 100 transactions: %+v", run)
+	must.Do(t, json.Unmarshal([]byte(out), &report))
+	chain := report.Chain
+	if report.Planned != 100 || report.Accepted != 100 || chain.Executed != 100 || chain.OrderFrom != "consensus log" ||
+		chain.OutOfOrder+chain.WrongNonce+chain.Lost+chain.Duplicated+report.Refused+report.Unanswered != 0 {
+		t.Errorf("of 100 transactions: %+v", report)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"time"
@@ -36,7 +35,7 @@ type load struct {
 
 // outcome is what one load showed.
 type outcome struct {
-	bench.RunReport
+	bench.Report
 	total    time.Duration // from the first request to the last answer
 	ended    time.Time     // the last answer
 	spent    spent
@@ -65,7 +64,7 @@ func (b *fleet) fire(q load) (o outcome) {
 	funder, err := bench.ParseKey(b.net.Accounts[funderAccount].PrivateKey)
 	b.must(err)
 	cfg := bench.Config{
-		Target:  bench.Target{StateURL: cmp.Or(q.state, q.relays[0]).url, ConsensusLog: b.net.URL},
+		StateURL: cmp.Or(q.state, q.relays[0]).url, ConsensusLog: b.net.URL,
 		Senders: q.senders, Count: q.count, Spacing: q.spacing, Sticky: q.sticky, Connections: q.connections, Timeout: q.timeout,
 		Funder: funder, Seed: q.name, Settle: 10 * time.Second,
 	}
@@ -76,7 +75,7 @@ func (b *fleet) fire(q load) (o outcome) {
 		}
 		cfg.URLs = append(cfg.URLs, url)
 	}
-	cfg.Before = func(ctx context.Context, _, _ int) (err error) {
+	cfg.Before = func(ctx context.Context) (err error) {
 		b.net.mark()
 		if before, err = b.spent(ctx, q); err != nil {
 			return err
@@ -95,7 +94,7 @@ func (b *fleet) fire(q load) (o outcome) {
 		}()
 		return nil
 	}
-	cfg.After = func(ctx context.Context, _, _ int) (err error) {
+	cfg.After = func(ctx context.Context) (err error) {
 		cpu := cpuOf(q.relays)
 		o.ended = time.Now()
 		o.total = o.ended.Sub(began)
@@ -110,13 +109,9 @@ func (b *fleet) fire(q load) (o outcome) {
 		b.net.behave(conduct{})
 		return nil
 	}
-	report, err := bench.Run(ctx, cfg, io.Discard)
-	if err == nil && (len(report.Targets) != 1 || len(report.Targets[0].Runs) != 1) {
-		err = errors.New("the load was cut short")
-	} else if err == nil {
-		if o.RunReport = report.Targets[0].Runs[0]; o.Chain == nil {
-			err = fmt.Errorf("the chain could not be asked: %s", o.ChainError)
-		}
+	o.Report, err = bench.Run(ctx, cfg)
+	if err == nil && o.Chain == nil {
+		err = fmt.Errorf("the chain could not be asked: %s", o.ChainError)
 	}
 	if err != nil {
 		b.must(fmt.Errorf("%s: %w", q.name, err))

@@ -2,7 +2,6 @@ package devnet
 
 import (
 	"encoding/json"
-	"io"
 	"os"
 	"runtime"
 	"slices"
@@ -42,14 +41,14 @@ func (n *running) transfers(t *testing.T, senders, each int, crowd string) (perS
 	t.Helper()
 	funder := must.Get(bench.ParseKey(n.Accounts[1].PrivateKey))(t)
 	report, err := bench.Run(t.Context(), bench.Config{
-		Target:  bench.Target{URLs: []string{n.RPC}, ConsensusLog: n.Mirror},
+		URLs: []string{n.RPC}, ConsensusLog: n.Mirror,
 		Senders: senders, Count: each, Funder: funder, Seed: crowd, Timeout: harness.StartLimit,
-	}, io.Discard)
+	})
 	if err != nil || !report.Clean() {
 		text, _ := json.Marshal(report)
 		t.Fatalf("%v: %s", err, text)
 	}
-	return report.Targets[0].Runs[0].AcceptedTPS
+	return report.AcceptedTPS
 }
 
 // blocks is the number of the newest block.

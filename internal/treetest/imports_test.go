@@ -215,7 +215,7 @@ var thirdParty = []struct{ module, allowed, reason string }{
 	{"lockstep/txmgr", `^(txmgr(/.*)?|app|config|watch/sinks|cmd/lockstep|bench/.*)$`, "others ask a manager by its client, and nobody shows its state but itself"},
 	{"lockstep/submit", `^(ethapi|app|config)$`, "raw transactions of clients come through ethapi alone"},
 	{"lockstep/internal/lease", `^(txmgr|watch)(/.*)?$`, "owners of the ledger's things are in the manager and the watchers"},
-	{"github.com/ethereum/go-ethereum/rpc", `^(internal/ethrpc|e2e/harness)$`, "ethrpc is the one client of Ethereum endpoints, and knows what their answers mean"},
+	{"github.com/ethereum/go-ethereum/rpc", `^(internal/ethrpc|bench|e2e/harness)$`, "ethrpc is the one client of Ethereum endpoints, and knows what their answers mean"},
 	{"github.com/ethereum/go-ethereum/core/vm", `^(internal/relay|devnet/ledger)/evm$`, "evm is the only place where the relay executes anything itself, and the devnet has one, too"},
 }
 
