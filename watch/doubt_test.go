@@ -78,7 +78,7 @@ func TestADoubtIsSeenWhileItLasts(t *testing.T) {
 		}
 		return n
 	}
-	run(t, s)
+	must.Run(t, s.Run)
 	const says = "an endpoint of chain 1337 leaves out events that the filter of their block names"
 	degraded := func() bool {
 		return slices.ContainsFunc(s.Condition(t.Context()).Degraded, func(what string) bool { return strings.HasPrefix(what, says) })
@@ -100,17 +100,6 @@ func TestADoubtIsSeenWhileItLasts(t *testing.T) {
 		approve(c, 1)
 		c.Commit() // 34
 	}
-}
-
-// run runs a process until the test ends.
-func run(t *testing.T, s *watch.Service) {
-	ctx, done := t.Context(), make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 // TestTwoProcessesOfOneName: the second one gives the first the time of a lease to end, and then ends itself; the first works on.

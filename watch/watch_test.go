@@ -119,17 +119,7 @@ func service(t *testing.T, db *ledger.DB, plan watch.Plan, name string, sink wat
 	s = must.Get(watch.New(watch.Config{Plan: plan, Instance: name, Version: "test", Lease: lease.Options{TTL: 2 * time.Minute}}, watch.Deps{
 		DB: db, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Sinks: func(string) (watch.Sink, error) { return sink, nil },
 	}))(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-	})
-	t.Cleanup(stop)
-	return s, stop
+	return s, must.Run(t, s.Run)
 }
 
 // want waits until these lines have been told. Their order counts for each contract: there is none between contracts.
@@ -435,7 +425,7 @@ watches:
 	if !log.has("a watch has no sinks") || !log.has("watch=silent") || log.has("watch=five") {
 		t.Error("that a watch has no sinks is not said")
 	}
-	run(t, s)
+	must.Run(t, s.Run)
 	five.Commit()
 	approve(one, 1)
 	one.Commit() // 1

@@ -47,16 +47,10 @@ func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
 func served(t *testing.T, handler http.Handler, run func(t *testing.T, port *pipes)) {
 	synctest.Test(t, func(t *testing.T) {
 		port := &pipes{make(chan net.Conn), make(chan struct{})}
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() {
-			done <- (&Listener{port}).Serve(ctx, handler, slog.New(slog.DiscardHandler), make(chan struct{}), time.Second)
-		}()
+		must.Run(t, func(ctx context.Context) error {
+			return (&Listener{port}).Serve(ctx, handler, slog.New(slog.DiscardHandler), make(chan struct{}), time.Second)
+		})
 		run(t, port)
-		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
 	})
 }
 

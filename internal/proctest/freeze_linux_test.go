@@ -65,16 +65,9 @@ func TestFreeze(t *testing.T) {
 	cmd.Env = append(os.Environ(), counterFile+"="+path, "GOMAXPROCS="+strconv.Itoa(8*runtime.NumCPU()))
 	child := must.Get(Start(cmd))(t)
 	t.Cleanup(child.Kill)
-	moves := func(from int64) {
-		t.Helper()
-		for end := time.Now().Add(time.Minute); counter.Load() == from; <-time.After(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatal("the child does not count")
-			}
-		}
-	}
 	for range 20 {
-		moves(counter.Load())
+		from := counter.Load()
+		must.Until(t, "the child counts", func() bool { return counter.Load() != from })
 		must.Do(t, child.Freeze())
 		before := counter.Load()
 		<-time.After(5 * time.Millisecond)

@@ -14,9 +14,7 @@ import (
 
 func roundTrip(t *testing.T, url string) {
 	t.Helper()
-	c := must.Get(redisx.Open(url, redisx.Options{Timeout: 2 * time.Minute}))(t)
-	defer c.Close()
-	ctx := context.Background()
+	c, ctx := redistest.Dial(t, url), t.Context()
 	must.Do(t, c.Set(ctx, "k", "v", 0).Err())
 	if got, err := c.Get(ctx, "k").Result(); err != nil || got != "v" {
 		t.Fatalf("got %q, %v", got, err)
@@ -74,13 +72,8 @@ func TestFailover(t *testing.T) {
 	s := redistest.StartSentinel(t)
 	roundTrip(t, s.URL())
 	s.Failover()
-	c := must.Get(redisx.Open(s.URL(), redisx.Options{Timeout: 2 * time.Minute}))(t)
-	defer c.Close()
-	for end := time.Now().Add(2 * time.Minute); c.Set(t.Context(), "k", "w", 0).Err() != nil; {
-		if time.Now().After(end) {
-			t.Fatal("there is no new master")
-		}
-	}
+	c := redistest.Dial(t, s.URL())
+	must.Until(t, "there is a new master", func() bool { return c.Set(t.Context(), "k", "w", 0).Err() == nil })
 	if got := s.Replica.Client().Get(t.Context(), "k").Val(); got != "w" {
 		t.Errorf("the replica has %q", got)
 	}

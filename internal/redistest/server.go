@@ -14,7 +14,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"lockstep/internal/must"
 	"lockstep/internal/proctest"
+	"lockstep/internal/redisx"
 )
 
 // patience is how long a server may take to start or to answer. Machines that test are busy.
@@ -104,6 +106,14 @@ func (s *Server) Client() *redis.Client {
 		DialTimeout: patience, ReadTimeout: patience, WriteTimeout: patience, PoolTimeout: patience,
 	})
 	s.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// Dial returns a client of what a URL names, as the program has it, with much patience. It is closed with the test.
+func Dial(t testing.TB, url string) redis.UniversalClient {
+	t.Helper()
+	c := must.Get(redisx.Open(url, redisx.Options{Timeout: patience}))(t)
+	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
 

@@ -3,7 +3,6 @@ package redisx_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"lockstep/internal/must"
 	"lockstep/internal/redistest"
@@ -24,16 +23,10 @@ func listen(t *testing.T, url, channel string) *listener {
 	if l.Hints, err = redisx.NewHints(url, channel, func(err error) { l.changes <- err }); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	t.Cleanup(func() { _ = l.Close() })
+	must.Run(t, func(ctx context.Context) error {
 		l.Listen(ctx, func(word string) { l.words <- word })
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-done
-		_ = l.Close()
+		return nil
 	})
 	return l
 }
@@ -41,7 +34,7 @@ func listen(t *testing.T, url, channel string) *listener {
 // hears waits for words, in their order.
 func (l *listener) hears(t *testing.T, words ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), must.Patience)
 	defer cancel()
 	for _, want := range words {
 		select {
@@ -90,7 +83,7 @@ func TestHints(t *testing.T) {
 		t.Errorf("the recovery was told as %v", err)
 	}
 	b.hears(t, "")
-	until(t, "words are told again", func() bool { return b.Tell(t.Context(), "four") == nil })
+	must.Until(t, "words are told again", func() bool { return b.Tell(t.Context(), "four") == nil })
 	b.hears(t, "four")
 	select {
 	case word := <-other.words:
@@ -108,20 +101,4 @@ func TestHintsURL(t *testing.T) {
 	}
 }
 
-// patience is how long anything may take that does happen, on a machine that is busy.
-const patience = 2 * time.Minute
-
-var generous = redisx.Options{Timeout: patience}
-
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	end := time.Now().Add(patience)
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
-	for !ok() {
-		if time.Now().After(end) {
-			t.Fatalf("not in time: %s", what)
-		}
-		<-ticker.C
-	}
-}
+var generous = redisx.Options{Timeout: must.Patience}

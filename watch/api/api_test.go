@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/sync/errgroup"
 
 	"lockstep/internal/access"
 	"lockstep/internal/lease"
@@ -120,18 +121,12 @@ func (w *world) process(name string, events ...string) (url string, stop func())
 	registry.MustRegister(service.Collectors()...)
 	surface := api.New(api.Deps{Watchers: service, Keys: w.keys, Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), Version: "test", Log: log})
 	must.Do(t, surface.Listen(t.Context(), "127.0.0.1:0", false))
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 2)
-	go func() { done <- service.Run(ctx) }()
-	go func() { done <- surface.Run(ctx) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := errors.Join(<-done, <-done); err != nil {
-			t.Error(err)
-		}
+	return "http://" + surface.Addr(), must.Run(t, func(ctx context.Context) error {
+		group, ctx := errgroup.WithContext(ctx)
+		group.Go(func() error { return service.Run(ctx) })
+		group.Go(func() error { return surface.Run(ctx) })
+		return group.Wait()
 	})
-	t.Cleanup(stop)
-	return "http://" + surface.Addr(), stop
 }
 
 type answer struct {
@@ -640,9 +635,7 @@ func TestNotReadyWithReasons(t *testing.T) {
 	surface := api.New(api.Deps{Watchers: stranded(t), Keys: w.keys, Log: slog.New(slog.DiscardHandler)})
 	must.Do(t, surface.Listen(t.Context(), "127.0.0.1:0", false))
 	w.url = "http://" + surface.Addr()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	go func() { _ = surface.Run(ctx) }()
+	must.Run(t, surface.Run)
 	a := w.ask("GET", "/health/readiness")
 	if a.status != http.StatusServiceUnavailable || !strings.Contains(a.body, "the database does not answer") {
 		t.Errorf("%d %s", a.status, a.body)

@@ -8,8 +8,10 @@
 package watchtest
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
+	"errors"
 	"fmt"
 	"math/big"
 	"net"
@@ -25,6 +27,7 @@ import (
 	"github.com/ethereum/go-ethereum/params"
 
 	"lockstep/internal/must"
+	"lockstep/internal/proctest"
 )
 
 // ChainID is the node's chain.
@@ -233,20 +236,11 @@ func (c *Chain) Reorg(depth int, forget bool) {
 // Until waits for a condition.
 func Until(t testing.TB, what string, holds func() (bool, error)) {
 	t.Helper()
-	var last error
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	limit := time.After(5 * time.Minute)
-	for {
+	must.Do(t, proctest.Until(t.Context(), 5*time.Minute, func() error {
 		ok, err := holds()
 		if ok {
-			return
+			return nil
 		}
-		last = err
-		select {
-		case <-ticker.C:
-		case <-limit:
-			t.Fatalf("never: %s (%v)", what, last)
-		}
-	}
+		return fmt.Errorf("never: %s: %w", what, cmp.Or(err, errors.New("it does not hold")))
+	}))
 }

@@ -63,7 +63,7 @@ func TestClientsCannotFillRedis(t *testing.T) {
 		store, client := start(t, server.URL(), c), server.Client()
 		for i := range 200 {
 			store.Put(fmt.Sprint(i), make([]byte, 200_000))
-			until(t, "the writes", func() bool {
+			must.Until(t, "the writes", func() bool {
 				return store.Count("put", "done")+store.Count("put", "error")+store.Count("put", "skipped") == float64(i+1)
 			})
 		}
@@ -111,11 +111,11 @@ func TestCacheBytes(t *testing.T) {
 	c.TTL = envx.Millis(50 * 365 * 24 * time.Hour) // a window of the quota does not end while this runs
 	written := 0.0
 	for relay := range 3 {
-		store := cache.New(c, open(t, server.URL()), slog.New(slog.DiscardHandler))
-		run(t, store)
+		store := cache.New(c, redistest.Dial(t, server.URL()), slog.New(slog.DiscardHandler))
+		must.Run(t, store.Run)
 		for i := range 40 {
 			store.Put(fmt.Sprint(relay, i), make([]byte, 90_000))
-			until(t, "the write", func() bool { return store.Count("put", "done")+store.Count("put", "full") == float64(i+1) })
+			must.Until(t, "the write", func() bool { return store.Count("put", "done")+store.Count("put", "full") == float64(i+1) })
 		}
 		written += store.Count("put", "done")
 	}

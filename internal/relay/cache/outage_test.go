@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"lockstep/internal/must"
 	"lockstep/internal/outage"
 	"lockstep/internal/redistest"
 	"lockstep/internal/relay/cache"
@@ -34,8 +35,8 @@ func (x *text) count(words string) int {
 // The log is told once that the cache is lost and once that it is back, for reads and for writes.
 func TestLossOfTheCacheIsLoggedOnceEachWay(t *testing.T) {
 	server, log := redistest.Start(t), new(text)
-	store := cache.New(config, open(t, server.URL()), slog.New(slog.NewTextHandler(log, nil)))
-	run(t, store)
+	store := cache.New(config, redistest.Dial(t, server.URL()), slog.New(slog.NewTextHandler(log, nil)))
+	must.Run(t, store.Run)
 	has(t, store, "k", "v")
 	for _, name := range []string{"(reading)", "(writing)"} {
 		line := func(message string) string { return message + `" upstream=redis name="cache ` + name + `"` }
@@ -47,12 +48,12 @@ func TestLossOfTheCacheIsLoggedOnceEachWay(t *testing.T) {
 			}
 		}
 		server.Kill()
-		until(t, name+" is lost", func() bool { use(); return log.count(line(outage.Lost)) == 1 })
+		must.Until(t, name+" is lost", func() bool { use(); return log.count(line(outage.Lost)) == 1 })
 		for range 100 {
 			use()
 		}
 		server.Restart()
-		until(t, name+" is back", func() bool { use(); return log.count(line(outage.Back)) == 1 })
+		must.Until(t, name+" is back", func() bool { use(); return log.count(line(outage.Back)) == 1 })
 		if lost := log.count(line(outage.Lost)); lost != 1 {
 			t.Errorf("%d lines about the loss of %s", lost, name)
 		}

@@ -3,17 +3,13 @@ package cache_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"log/slog"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"lockstep/internal/envx"
 	"lockstep/internal/must"
 	"lockstep/internal/redistest"
-	"lockstep/internal/redisx"
 	"lockstep/internal/relay/cache"
 )
 
@@ -23,41 +19,11 @@ var config = cache.Config{
 	Enabled: true, TTL: envx.Millis(time.Hour), MaxValue: 1000, MaxBytes: 1 << 30, Timeout: envx.Millis(eventually),
 }
 
-func open(t *testing.T, url string) redis.UniversalClient {
-	t.Helper()
-	client := must.Get(redisx.Open(url, redisx.Options{Timeout: config.Timeout.Duration()}))(t)
-	t.Cleanup(func() { _ = client.Close() })
-	return client
-}
-
 func start(t *testing.T, url string, c cache.Config) *cache.Redis {
 	t.Helper()
-	store := cache.New(c, open(t, url), slog.New(slog.DiscardHandler))
-	run(t, store)
+	store := cache.New(c, redistest.Dial(t, url), slog.New(slog.DiscardHandler))
+	must.Run(t, store.Run)
 	return store
-}
-
-func run(t *testing.T, store *cache.Redis) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- store.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; !errors.Is(err, context.Canceled) {
-			t.Errorf("Run: %v", err)
-		}
-	})
-}
-
-func until(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(eventually); !condition(); {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not in time", what)
-		}
-		<-time.After(time.Millisecond)
-	}
 }
 
 // What one relay has put another one gets, however the servers are arranged.
@@ -74,7 +40,7 @@ func TestShared(t *testing.T) {
 				one.Put(key, value)
 			}
 			for key, value := range values {
-				until(t, key, func() bool { return bytes.Equal(other.Get(t.Context(), key), value) })
+				must.Until(t, key, func() bool { return bytes.Equal(other.Get(t.Context(), key), value) })
 			}
 			if got := other.Get(t.Context(), "never"); got != nil {
 				t.Errorf("%q from nowhere", got)
@@ -84,7 +50,7 @@ func TestShared(t *testing.T) {
 				t.Error("what one caller was given, another one has changed")
 			}
 			one.Put("a", []byte("new"))
-			until(t, "a again", func() bool { return string(other.Get(t.Context(), "a")) == "new" })
+			must.Until(t, "a again", func() bool { return string(other.Get(t.Context(), "a")) == "new" })
 		})
 	}
 }
@@ -102,7 +68,7 @@ func TestBounds(t *testing.T) {
 		t.Errorf("%d bytes of a value that is too long", len(got))
 	}
 	store.Put("x", []byte("y"))
-	until(t, "the write", func() bool { return store.Count("put", "done") == 1 })
+	must.Until(t, "the write", func() bool { return store.Count("put", "done") == 1 })
 	if ttl := client.TTL(t.Context(), "lockstep:cache:x").Val(); ttl <= 0 || ttl > time.Hour {
 		t.Errorf("it expires in %s", ttl)
 	}
@@ -118,7 +84,7 @@ func TestQueueIsBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := config
 			c.MaxValue = size
-			store := cache.New(c, open(t, "redis://127.0.0.1:1"), slog.New(slog.DiscardHandler))
+			store := cache.New(c, redistest.Dial(t, "redis://127.0.0.1:1"), slog.New(slog.DiscardHandler))
 			const puts = 2000
 			for range puts {
 				store.Put("k", make([]byte, size))
@@ -137,7 +103,7 @@ func TestDeadRedisCostsNothing(t *testing.T) {
 	server := redistest.Start(t)
 	store := start(t, server.URL(), config)
 	store.Put("k", []byte("v"))
-	until(t, "the value", func() bool { return store.Get(t.Context(), "k") != nil })
+	must.Until(t, "the value", func() bool { return store.Get(t.Context(), "k") != nil })
 	server.Kill()
 	const gets = 1000
 	for range gets {
@@ -150,7 +116,7 @@ func TestDeadRedisCostsNothing(t *testing.T) {
 		t.Errorf("a dead Redis was asked %v times of %d", failed, gets)
 	}
 	server.Restart()
-	until(t, "it is used again", func() bool {
+	must.Until(t, "it is used again", func() bool {
 		store.Put("k", []byte("v"))
 		return store.Get(t.Context(), "k") != nil
 	})
@@ -194,7 +160,7 @@ func hanging(t *testing.T, server *redistest.Server, pause, resume func()) {
 		t.Errorf("%v looks waited", failed)
 	}
 	resume()
-	until(t, "it is used again", func() bool {
+	must.Until(t, "it is used again", func() bool {
 		store.Get(t.Context(), "k")
 		return store.Count("get", "miss") > 0
 	})

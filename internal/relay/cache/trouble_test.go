@@ -18,7 +18,7 @@ import (
 // has waits until what was put can be had. It puts again: a store may lose anything.
 func has(t *testing.T, store *cache.Redis, key, value string) {
 	t.Helper()
-	until(t, key, func() bool {
+	must.Until(t, key, func() bool {
 		store.Put(key, []byte(value))
 		return string(store.Get(t.Context(), key)) == value
 	})
@@ -58,11 +58,11 @@ func TestReadsWithoutWrites(t *testing.T) {
 			for range puts {
 				store.Put("late", []byte("w"))
 			}
-			until(t, "the writes", func() bool { return settled() >= puts })
+			must.Until(t, "the writes", func() bool { return settled() >= puts })
 			if failed := store.Count("put", "error"); failed > 10 {
 				t.Errorf("%v of %d writes were tried", failed, puts)
 			}
-			until(t, "a read", func() bool { return string(store.Get(t.Context(), "k")) == "v" })
+			must.Until(t, "a read", func() bool { return string(store.Get(t.Context(), "k")) == "v" })
 			if skipped := store.Count("get", "skipped"); skipped != 0 {
 				t.Errorf("%v reads were not tried", skipped)
 			}
@@ -84,7 +84,7 @@ func TestEviction(t *testing.T) {
 	for i := range values {
 		store.Put(fmt.Sprint(i), value(i))
 		if i%atOnce == atOnce-1 {
-			until(t, "the writes", func() bool {
+			must.Until(t, "the writes", func() bool {
 				return store.Count("put", "done")+store.Count("put", "error")+store.Count("put", "skipped") == float64(i+1)
 			})
 		}
@@ -124,7 +124,7 @@ func TestFlush(t *testing.T) {
 	store, client := start(t, server.URL(), config), server.Client()
 	for round := range 3 {
 		store.Put("k", []byte("v"))
-		until(t, "the write", func() bool { return store.Count("put", "done") == float64(round+1) })
+		must.Until(t, "the write", func() bool { return store.Count("put", "done") == float64(round+1) })
 		if got := store.Get(t.Context(), "k"); string(got) != "v" {
 			t.Errorf("%q", got)
 		}

@@ -19,52 +19,18 @@ import (
 	"lockstep/internal/hedera"
 	"lockstep/internal/must"
 	"lockstep/internal/redistest"
-	"lockstep/internal/redisx"
 	"lockstep/internal/relay/lifecycle"
 )
 
-// patience is how long anything may take that does happen, on a machine that is busy.
-const patience = 2 * time.Minute
-
 func settings() lifecycle.Config {
-	return lifecycle.Config{Enabled: true, MaxEntries: 100, MaxBytes: 1 << 20, RedisMaxBytes: 1 << 30, TTL: envx.Millis(time.Minute), RedisTimeout: envx.Millis(patience)}
+	return lifecycle.Config{Enabled: true, MaxEntries: 100, MaxBytes: 1 << 20, RedisMaxBytes: 1 << 30, TTL: envx.Millis(time.Minute), RedisTimeout: envx.Millis(must.Patience)}
 }
 
 func start(t *testing.T, cfg lifecycle.Config, client redis.UniversalClient) *lifecycle.Service {
 	t.Helper()
 	s := must.Get(lifecycle.New(cfg, client))(t)
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
+	must.Run(t, s.Run)
 	return s
-}
-
-func dial(t *testing.T, url string) redis.UniversalClient {
-	t.Helper()
-	client := must.Get(redisx.Open(url, redisx.Options{Timeout: patience}))(t)
-	t.Cleanup(func() { _ = client.Close() })
-	return client
-}
-
-// until waits for what another process or goroutine brings about.
-func until(t *testing.T, ok func() bool) bool {
-	t.Helper()
-	end := time.Now().Add(patience)
-	ticker := time.NewTicker(2 * time.Millisecond)
-	defer ticker.Stop()
-	for !ok() {
-		if time.Now().After(end) {
-			return false
-		}
-		<-ticker.C
-	}
-	return true
 }
 
 var (
@@ -168,7 +134,7 @@ var withoutTimes = cmpopts.IgnoreFields(lifecycle.Record{}, "Timestamp", "Steps"
 func TestHistories(t *testing.T) {
 	server := redistest.Start(t)
 	local := start(t, settings(), nil)
-	told, asked := start(t, settings(), dial(t, server.URL())), start(t, settings(), dial(t, server.URL()))
+	told, asked := start(t, settings(), redistest.Dial(t, server.URL())), start(t, settings(), redistest.Dial(t, server.URL()))
 	for name, history := range histories {
 		check := func(kind string, tell, ask *lifecycle.Service) {
 			hash := common.BytesToHash([]byte(name + kind))
@@ -177,10 +143,7 @@ func TestHistories(t *testing.T) {
 					s.At = start0.Add(time.Duration(i) * time.Second)
 					tell.Record(hash, s)
 				}
-				var got lifecycle.Record
-				if !until(t, func() bool { got, _ = ask.Get(t.Context(), hash); return cmp.Equal(history.want, got, withoutTimes) }) {
-					t.Errorf("(-want +got)\n%s", cmp.Diff(history.want, got, withoutTimes))
-				}
+				must.Until(t, "the record is as it should be", func() bool { got, _ := ask.Get(t.Context(), hash); return cmp.Equal(history.want, got, withoutTimes) })
 			})
 		}
 		check("local", local, local)
@@ -190,7 +153,7 @@ func TestHistories(t *testing.T) {
 		t.Run(name+"/turns", func(t *testing.T) {
 			for i, s := range history.steps {
 				s.At = start0.Add(time.Duration(i) * time.Second)
-				relay := must.Get(lifecycle.New(settings(), dial(t, server.URL())))(t)
+				relay := must.Get(lifecycle.New(settings(), redistest.Dial(t, server.URL())))(t)
 				relay.Record(hash, s)
 				ended, cancel := context.WithCancel(t.Context())
 				cancel()
@@ -303,13 +266,11 @@ func TestRedisBytes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server, cfg := redistest.Start(t), settings()
 			must.Do(t, bound(&cfg, server.Client()))
-			s := start(t, cfg, dial(t, server.URL()))
+			s := start(t, cfg, redistest.Dial(t, server.URL()))
 			for i := range byte(90) {
 				s.Record(common.Hash{i}, lifecycle.Step{Name: lifecycle.Submitted, Error: strings.Repeat("x", 1000)})
 			}
-			if !until(t, func() bool { return redisErrors(t, s) > 0 }) {
-				t.Error("those that did not fit are not counted")
-			}
+			must.Until(t, "those that did not fit are counted", func() bool { return redisErrors(t, s) > 0 })
 			if got := count(server.Client()); got > 20 {
 				t.Errorf("%d records are in Redis", got)
 			}
@@ -348,16 +309,13 @@ func TestInRedis(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cfg := settings()
 			cfg.TTL = envx.Millis(test.ttl)
-			s := start(t, cfg, dial(t, server.URL()))
+			s := start(t, cfg, redistest.Dial(t, server.URL()))
 			hash := common.BytesToHash([]byte(name))
 			s.Record(hash, step(lifecycle.Received))
-			var ttl time.Duration
-			if !until(t, func() bool { ttl = look.TTL(t.Context(), "txtrace:hash:"+hash.Hex()).Val(); return test.want(ttl) }) {
-				t.Errorf("expires in %v", ttl)
-			}
+			must.Until(t, "it expires in time", func() bool { return test.want(look.TTL(t.Context(), "txtrace:hash:"+hash.Hex()).Val()) })
 		})
 	}
-	s := start(t, settings(), dial(t, server.URL()))
+	s := start(t, settings(), redistest.Dial(t, server.URL()))
 	hash := common.Hash{7}
 	look.Set(t.Context(), "txtrace:hash:"+hash.Hex(), fmt.Sprintf(`{"status":"sent","timestamp":5,"transactionId":%q}`, first), 0)
 	if got, ok := s.Get(t.Context(), hash); !ok || got.Status != "sent" || got.TransactionID != first.String() {
@@ -365,11 +323,9 @@ func TestInRedis(t *testing.T) {
 	}
 	s.Record(hash, verdict(lifecycle.Rejected, "WRONG_NONCE", second)) // of another attempt
 	s.Validated(common.Hash{8})                                        // of which there is no record
-	other := start(t, settings(), dial(t, server.URL()))
+	other := start(t, settings(), redistest.Dial(t, server.URL()))
 	other.Validated(hash)
-	if !until(t, func() bool { got, _ := other.Get(t.Context(), hash); return got.Status == "validated" }) {
-		t.Error("not upgraded")
-	}
+	must.Until(t, "it is upgraded", func() bool { got, _ := other.Get(t.Context(), hash); return got.Status == "validated" })
 	if _, ok := s.Get(t.Context(), common.Hash{8}); ok {
 		t.Error("a record came from nothing")
 	}
@@ -380,7 +336,7 @@ func TestRedisAway(t *testing.T) {
 	server := redistest.Start(t)
 	cfg := settings()
 	cfg.RedisTimeout = envx.Millis(time.Second)
-	s := start(t, cfg, dial(t, server.URL()))
+	s := start(t, cfg, redistest.Dial(t, server.URL()))
 	server.Pause()
 	for i := range byte(50) {
 		s.Record(common.Hash{i}, step(lifecycle.Received))
@@ -389,14 +345,12 @@ func TestRedisAway(t *testing.T) {
 		t.Errorf("its own record: %+v", got)
 	}
 	server.Resume()
-	other := start(t, settings(), dial(t, server.URL()))
-	if !until(t, func() bool {
+	other := start(t, settings(), redistest.Dial(t, server.URL()))
+	must.Until(t, "Redis is used again", func() bool {
 		s.Record(common.Hash{60}, step(lifecycle.Received))
 		_, ok := other.Get(t.Context(), common.Hash{60})
 		return ok
-	}) {
-		t.Error("Redis is not used again")
-	}
+	})
 }
 
 func TestConfig(t *testing.T) {

@@ -242,7 +242,7 @@ func TestSettlement(t *testing.T) {
 					amount, known := fee(time.Since(start))
 					return amount, known, nil
 				})
-				stop := run(t, b)
+				stop := must.Run(t, b.Run)
 				r, ok := b.ask(stranger, "", 60)
 				if !ok {
 					t.Fatal("refused")
@@ -262,19 +262,6 @@ func TestSettlement(t *testing.T) {
 	}
 }
 
-// run runs a budget until stop, which waits for it.
-func run(t *testing.T, b *Budget) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- b.Run(ctx) }()
-	return func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	}
-}
-
 // A process that stops charges the estimates of what it could not find out, and gives
 // back what was not sent.
 func TestStop(t *testing.T) {
@@ -283,7 +270,7 @@ func TestStop(t *testing.T) {
 			<-ctx.Done()
 			return 0, false, ctx.Err()
 		})
-		stop := run(t, b)
+		stop := must.Run(t, b.Run)
 		for range 3 {
 			r, _ := b.ask(stranger, "", 10)
 			r.Settle(hedera.TransactionID{Payer: hedera.Entity(2)})
@@ -317,7 +304,7 @@ func TestSettlementsAreBounded(t *testing.T) {
 	if n := b.lookers.Load(); n != maxLookers {
 		t.Errorf("%d settlements wait", n)
 	}
-	run(t, b)()
+	must.Run(t, b.Run)()
 }
 
 func TestConfig(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 
 func newTestCalls(t *testing.T, url string, window time.Duration) (*Calls, *redistest.Sent) {
 	t.Helper()
-	client, log := connect(t, url), new(redistest.Sent)
+	client, log := redistest.Dial(t, url), new(redistest.Sent)
 	client.AddHook(log)
 	return NewCalls(client, patience, window, func(method string) int { return map[string]int{"eth_call": 10, "net_version": 1}[method] }), log
 }
@@ -24,7 +24,7 @@ func newTestCalls(t *testing.T, url string, window time.Duration) (*Calls, *redi
 // A window begins with the first use, and what is refused does not count. So it is in this process and in Redis.
 func TestWindowsOfUse(t *testing.T) {
 	redisURL := redistest.Start(t).URL()
-	for name, client := range map[string]redis.UniversalClient{"alone": nil, "fleet": connect(t, redisURL)} {
+	for name, client := range map[string]redis.UniversalClient{"alone": nil, "fleet": redistest.Dial(t, redisURL)} {
 		t.Run(name, func(t *testing.T) {
 			q := NewQuotas(client, patience)
 			for i, step := range []struct {
@@ -48,7 +48,7 @@ func TestWindowsOfUse(t *testing.T) {
 			}
 		})
 	}
-	if left, err := connect(t, redisURL).PTTL(t.Context(), "quota:{shop}:weight").Result(); err != nil || left <= 0 || left > quotaWindow {
+	if left, err := redistest.Dial(t, redisURL).PTTL(t.Context(), "quota:{shop}:weight").Result(); err != nil || left <= 0 || left > quotaWindow {
 		t.Errorf("the window ends in %v, %v", left, err)
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -116,16 +116,14 @@ func TestCallWindows(t *testing.T) {
 	server := redistest.Start(t)
 	c, _ := newTestCalls(t, server.URL(), 500*time.Millisecond)
 	allowed, refused := 0, 0
-	for end := time.Now().Add(patience); allowed < 3 || refused == 0; {
+	must.Until(t, "three windows have one call each, and others are refused", func() bool {
 		if c.Allow(t.Context(), "192.0.2.1", "net_version") {
 			allowed++
 		} else {
 			refused++
 		}
-		if time.Now().After(end) {
-			t.Fatalf("%d were allowed, in as many windows, and %d refused", allowed, refused)
-		}
-	}
+		return allowed >= 3 && refused > 0
+	})
 	// A key that lost its end gets one.
 	look := server.Client()
 	const key = "ratelimit:192.0.2.3:net_version"
@@ -168,11 +166,7 @@ func TestCallsWithoutRedis(t *testing.T) {
 		t.Errorf("counted %v", m)
 	}
 	server.Restart()
-	for end := time.Now().Add(patience); !c.Allow(t.Context(), "192.0.2.1", "eth_call"); {
-		if time.Now().After(end) {
-			t.Fatal("Redis is never asked again")
-		}
-	}
+	must.Until(t, "Redis is asked again", func() bool { return c.Allow(t.Context(), "192.0.2.1", "eth_call") })
 }
 
 // Whoever deletes the keys lifts the limits: no process remembers them for long.
@@ -182,14 +176,6 @@ func TestALimitEndsWithItsKey(t *testing.T) {
 	for range 11 {
 		c.Allow(t.Context(), "192.0.2.1", "eth_call")
 	}
-	must.Do(t, connect(t, server.URL()).FlushAll(t.Context()).Err())
-	tick, late := time.NewTicker(10*time.Millisecond), time.After(patience)
-	defer tick.Stop()
-	for !c.Allow(t.Context(), "192.0.2.1", "eth_call") {
-		select {
-		case <-tick.C:
-		case <-late:
-			t.Fatal("its key is gone, and the limit stays")
-		}
-	}
+	must.Do(t, redistest.Dial(t, server.URL()).FlushAll(t.Context()).Err())
+	must.Until(t, "the limit ends, whose key is gone", func() bool { return c.Allow(t.Context(), "192.0.2.1", "eth_call") })
 }

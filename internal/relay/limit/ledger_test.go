@@ -15,7 +15,6 @@ import (
 
 	"lockstep/internal/must"
 	"lockstep/internal/redistest"
-	"lockstep/internal/redisx"
 )
 
 const patience = time.Minute // machines that test are busy; no setting may be longer
@@ -27,20 +26,13 @@ func far(client redis.UniversalClient, scope string) *ledger {
 	return newLedger(client, scope, rand.Text(), patience, slog.New(slog.DiscardHandler), func() {})
 }
 
-func connect(t testing.TB, url string) redis.UniversalClient {
-	t.Helper()
-	client := must.Get(redisx.Open(url, redisx.Options{Timeout: patience}))(t)
-	t.Cleanup(func() { client.Close() })
-	return client
-}
-
 // onEverySite runs a test with the books of a process and with those in Redis.
 func onEverySite(t *testing.T, test func(t *testing.T, s site)) {
 	t.Helper()
 	over := func(url string) site {
 		return func(t *testing.T, maxBooks int) func() *ledger {
 			return func() *ledger {
-				l := far(connect(t, url), t.Name())
+				l := far(redistest.Dial(t, url), t.Name())
 				l.maxBooks = maxBooks
 				return l
 			}
@@ -284,7 +276,7 @@ func TestWindowAt(t *testing.T) {
 func TestOneScript(t *testing.T) {
 	server, w, total := redistest.Start(t), today(), fixed("total", 10)
 	for _, scope := range []string{"0x127", "0x128"} {
-		client := connect(t, server.URL())
+		client := redistest.Dial(t, server.URL())
 		l := far(client, scope)
 		reserve(t, l, w, 0, total) // the script is loaded
 		log := new(redistest.Sent)
@@ -293,7 +285,7 @@ func TestOneScript(t *testing.T) {
 			t.Errorf("%s: %v with %d commands", scope, a, log.Load())
 		}
 	}
-	owing := far(connect(t, server.URL()), "owing")
+	owing := far(redistest.Dial(t, server.URL()), "owing")
 	owing.enter(w)
 	owing.add("total", 1)
 	owing.flush(t.Context())
@@ -324,7 +316,7 @@ func spend(t *testing.T, l *ledger, w window, amount int64) (grant, bool) {
 func TestWithoutRedisNothingIsFree(t *testing.T) {
 	server, w := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always"), today() // it keeps its data over a crash
 	process := func() *ledger {
-		l := far(connect(t, server.URL()), t.Name())
+		l := far(redistest.Dial(t, server.URL()), t.Name())
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { l.run(ctx) })
@@ -350,26 +342,16 @@ func TestWithoutRedisNothingIsFree(t *testing.T) {
 	spend(t, b, w, 20)
 
 	server.Restart()
-	until := func(what string, condition func() bool) {
-		t.Helper()
-		ticker := time.NewTicker(10 * time.Millisecond)
-		defer ticker.Stop()
-		for end := time.Now().Add(patience); !condition(); <-ticker.C {
-			if time.Now().After(end) {
-				t.Fatalf("never: %s", what)
-			}
-		}
-	}
-	look := far(connect(t, server.URL()), t.Name())
-	until("Redis knows what was spent without it", func() bool { g, _ := spend(t, look, w, 0); return len(g.books) > 0 && look.seen(w) == 10+35+25+20 })
-	until("the other process knows", func() bool { _, ok := spend(t, a, w, 11); return !ok && a.seen(w) == 90 })
+	look := far(redistest.Dial(t, server.URL()), t.Name())
+	must.Until(t, "Redis knows what was spent without it", func() bool { g, _ := spend(t, look, w, 0); return len(g.books) > 0 && look.seen(w) == 10+35+25+20 })
+	must.Until(t, "the other process knows", func() bool { _, ok := spend(t, a, w, 11); return !ok && a.seen(w) == 90 })
 }
 
 // A process keeps off a Redis that does not answer: no call of it after the first.
 func TestNobodyWaitsForADeadRedis(t *testing.T) {
 	server := redistest.Start(t)
 	failures := 0
-	l := newLedger(connect(t, server.URL()), t.Name(), "a", 100*time.Millisecond, slog.New(slog.DiscardHandler), func() { failures++ })
+	l := newLedger(redistest.Dial(t, server.URL()), t.Name(), "a", 100*time.Millisecond, slog.New(slog.DiscardHandler), func() { failures++ })
 	server.Pause()
 	defer server.Resume()
 	w := today()
@@ -387,7 +369,7 @@ func TestNobodyWaitsForADeadRedis(t *testing.T) {
 
 // A message that had to be sent twice counts once. Another process's with its number is another one.
 func TestMessagesCountOnce(t *testing.T) {
-	client, w := connect(t, redistest.Start(t).URL()), today()
+	client, w := redistest.Dial(t, redistest.Start(t).URL()), today()
 	p, q := far(client, "x"), far(client, "x")
 	for _, step := range []struct {
 		l              *ledger

@@ -64,7 +64,7 @@ func TestWrongNoncesWhileRedisIsShortOfMemory(t *testing.T) {
 // While Redis is short of memory nobody opens a book: who has none spends from the one in common, within its limit.
 func TestBooksWhileRedisIsShortOfMemory(t *testing.T) {
 	server := redistest.Start(t)
-	r := far(connect(t, server.URL()), "0x12a")
+	r := far(redistest.Dial(t, server.URL()), "0x12a")
 	w := today()
 	total := fixed("total", 1000)
 	reserve(t, r, w, 5, total, opened("old", 100))

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 )
 
@@ -55,13 +56,7 @@ func TestWrongNonces(t *testing.T) {
 				risk.GiveBack()
 				risk.GiveBack() // once is enough
 			}
-			free := func() bool { _, ok := relays[1].Take(t.Context(), sender, 0); return ok }
-			for end := time.Now().Add(patience); !free(); {
-				if time.Now().After(end) {
-					t.Fatal("what was given back cannot be taken")
-				}
-				<-time.After(time.Millisecond)
-			}
+			must.Until(t, "what was given back can be taken", func() bool { _, ok := relays[1].Take(t.Context(), sender, 0); return ok })
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/internal/eth"
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 	"lockstep/internal/relay/pending"
 )
@@ -20,13 +21,13 @@ func TestContract(t *testing.T) {
 			return p, p
 		},
 		"redis": func(t *testing.T) (told, asked *pending.Pool) {
-			p, _ := start(t, settings(), dial(t, redistest.Start(t).URL()))
+			p, _ := start(t, settings(), redistest.Dial(t, redistest.Start(t).URL()))
 			return p, p
 		},
 		"fleet": func(t *testing.T) (told, asked *pending.Pool) {
 			url := redistest.Start(t).URL()
-			a, _ := start(t, settings(), dial(t, url))
-			b, _ := start(t, settings(), dial(t, url))
+			a, _ := start(t, settings(), redistest.Dial(t, url))
+			b, _ := start(t, settings(), redistest.Dial(t, url))
 			return a, b
 		},
 		"cluster": func(t *testing.T) (told, asked *pending.Pool) {
@@ -34,8 +35,8 @@ func TestContract(t *testing.T) {
 				t.Skip("three servers take their time")
 			}
 			url := redistest.StartCluster(t).URL()
-			a, _ := start(t, settings(), dial(t, url))
-			b, _ := start(t, settings(), dial(t, url))
+			a, _ := start(t, settings(), redistest.Dial(t, url))
+			b, _ := start(t, settings(), redistest.Dial(t, url))
 			return a, b
 		},
 	}
@@ -61,7 +62,7 @@ type c struct {
 func (c c) expects(confirmed, latest, pending uint64) {
 	c.T.Helper()
 	var l, p uint64
-	until(c.T, "the nonces", func() bool {
+	must.Until(c.T, "the nonces", func() bool {
 		l, p = c.asked.Latest(c.Context(), c.address, confirmed), c.asked.Next(c.Context(), c.address, confirmed)
 		return l == latest && p == pending
 	})
@@ -88,12 +89,12 @@ func (c c) lists(want ...*eth.Tx) {
 	for _, tx := range want {
 		expected = append(expected, tx.Hash())
 	}
-	until(c.T, "the list", func() bool { return slices.Equal(hashes(c.asked.Pending(c.Context(), &c.address)), expected) })
+	must.Until(c.T, "the list", func() bool { return slices.Equal(hashes(c.asked.Pending(c.Context(), &c.address)), expected) })
 }
 
 func (c c) finds(tx *eth.Tx) {
 	c.T.Helper()
-	until(c.T, "a hash is known", func() bool {
+	must.Until(c.T, "a hash is known", func() bool {
 		t, ok := c.asked.Find(c.Context(), tx.Hash())
 		return ok && t.From == c.address && t.Fields.Hash() == tx.Hash()
 	})
@@ -101,7 +102,7 @@ func (c c) finds(tx *eth.Tx) {
 
 func (c c) misses(tx *eth.Tx) {
 	c.T.Helper()
-	until(c.T, "a hash is forgotten", func() bool { _, ok := c.asked.Find(c.Context(), tx.Hash()); return !ok })
+	must.Until(c.T, "a hash is forgotten", func() bool { _, ok := c.asked.Find(c.Context(), tx.Hash()); return !ok })
 }
 
 var contract = map[string]func(c){
@@ -211,8 +212,8 @@ var contract = map[string]func(c){
 		before := int(metric(c.T, c.told, "rpc_relay_txpool_pending_count")) // of other cases; the asked one may know it late
 		tx := c.tx(0)
 		c.add(tx, c.tx(1))
-		until(c.T, "two more", func() bool { return c.asked.Count(c.Context()) == before+2 })
+		must.Until(c.T, "two more", func() bool { return c.asked.Count(c.Context()) == before+2 })
 		c.told.Done(tx, true, false)
-		until(c.T, "one more", func() bool { return c.asked.Count(c.Context()) == before+1 })
+		must.Until(c.T, "one more", func() bool { return c.asked.Count(c.Context()) == before+1 })
 	},
 }

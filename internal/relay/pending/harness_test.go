@@ -1,7 +1,6 @@
 package pending_test
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"math/big"
 	"strconv"
@@ -16,17 +15,13 @@ import (
 	"lockstep/internal/envx"
 	"lockstep/internal/eth"
 	"lockstep/internal/must"
-	"lockstep/internal/redisx"
 	"lockstep/internal/relay/pending"
 )
-
-// patience is how long anything may take that does happen, on a machine that is busy.
-const patience = 2 * time.Minute
 
 func settings() pending.Config {
 	return pending.Config{
 		Enabled: true, API: true, MaxEntries: 1000, MaxBytes: 1 << 20, RedisMaxBytes: 1 << 30,
-		EntryTTL: envx.Millis(time.Minute), ExecutedTTL: envx.Millis(time.Minute), RedisTimeout: envx.Millis(patience),
+		EntryTTL: envx.Millis(time.Minute), ExecutedTTL: envx.Millis(time.Minute), RedisTimeout: envx.Millis(must.Patience),
 		PromisesMaxBytes: 1 << 20, PromisesDeadAfter: envx.Millis(20 * time.Second),
 	}
 }
@@ -35,33 +30,7 @@ func settings() pending.Config {
 func start(t *testing.T, cfg pending.Config, client redis.UniversalClient) (*pending.Pool, func()) {
 	t.Helper()
 	p := pending.New(cfg, pending.Deps{Redis: client, Bodies: true})
-	return p, run(t, p)
-}
-
-// run runs a pool until the test ends, or until the returned function is called.
-func run(t *testing.T, p *pending.Pool) func() {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- p.Run(ctx) }()
-	stopped := false
-	stop := func() {
-		if cancel(); !stopped {
-			stopped = true
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
-		}
-	}
-	t.Cleanup(stop)
-	return stop
-}
-
-func dial(t *testing.T, url string) redis.UniversalClient {
-	t.Helper()
-	client := must.Get(redisx.Open(url, redisx.Options{Timeout: patience}))(t)
-	t.Cleanup(func() { _ = client.Close() })
-	return client
+	return p, must.Run(t, p.Run)
 }
 
 // wallet signs transactions.
@@ -88,20 +57,6 @@ func (w *wallet) pay(nonce uint64, tinybars int64) *eth.Tx {
 	}).MarshalBinary())(w.t)
 	tx := must.Get(eth.DecodeTx(raw))(w.t)
 	return tx
-}
-
-// until waits for a condition that other goroutines or processes bring about.
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	end := time.Now().Add(patience)
-	ticker := time.NewTicker(2 * time.Millisecond)
-	defer ticker.Stop()
-	for !ok() {
-		if time.Now().After(end) {
-			t.Fatalf("not in time: %s", what)
-		}
-		<-ticker.C
-	}
 }
 
 func atoi(t *testing.T, text string) int {

@@ -39,16 +39,7 @@ func newHeir(t *testing.T, client redis.UniversalClient, change func(*pending.Co
 // live runs it until the test ends or stop is called, which leaves what it kept.
 func (h *heir) live(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- h.Run(ctx, h.takeOver) }()
-	h.stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	t.Cleanup(h.stop)
+	h.stop = must.Run(t, func(ctx context.Context) error { return h.Run(ctx, h.takeOver) })
 }
 
 func (h *heir) takeOver(p pending.Promised) bool {
@@ -76,17 +67,17 @@ func (h *heir) keep(t *testing.T, txs ...*eth.Tx) {
 func TestPromisesOfTheDeadAreTakenOverOnce(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL()
-	dead := newHeir(t, dial(t, url), nil)
+	dead := newHeir(t, redistest.Dial(t, url), nil)
 	dead.live(t)
 	w := newWallet(t)
 	txs := []*eth.Tx{w.tx(3), w.tx(1), w.tx(0), w.tx(2)}
 	dead.keep(t, txs...)
 	dead.Release(txs[2])
-	one, other := newHeir(t, dial(t, url), nil), newHeir(t, dial(t, url), nil)
+	one, other := newHeir(t, redistest.Dial(t, url), nil), newHeir(t, redistest.Dial(t, url), nil)
 	one.live(t)
 	other.live(t)
 	dead.stop()
-	until(t, "the promises are taken over", func() bool { return len(one.nonces())+len(other.nonces()) == 3 })
+	must.Until(t, "the promises are taken over", func() bool { return len(one.nonces())+len(other.nonces()) == 3 })
 	if got := slices.Concat(one.nonces(), other.nonces()); !slices.Equal(got, []uint64{1, 2, 3}) {
 		t.Errorf("taken over: %v", got)
 	}
@@ -97,8 +88,8 @@ func TestPromisesOfTheDeadAreTakenOverOnce(t *testing.T) {
 		one.Release(tx)
 		other.Release(tx)
 	}
-	client := dial(t, url)
-	until(t, "nothing is left in Redis", func() bool {
+	client := redistest.Dial(t, url)
+	must.Until(t, "nothing is left in Redis", func() bool {
 		keys, err := client.Keys(t.Context(), "promise:*").Result()
 		return err == nil && len(keys) == 0
 	})
@@ -109,33 +100,33 @@ func TestPromisesAreInheritedAgain(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL()
 	tx := newWallet(t).tx(7)
-	first := newHeir(t, dial(t, url), nil)
+	first := newHeir(t, redistest.Dial(t, url), nil)
 	first.live(t)
 	first.keep(t, tx)
 	first.stop()
-	second := newHeir(t, dial(t, url), nil)
+	second := newHeir(t, redistest.Dial(t, url), nil)
 	second.live(t)
-	until(t, "the second has it", func() bool { return len(second.nonces()) == 1 })
+	must.Until(t, "the second has it", func() bool { return len(second.nonces()) == 1 })
 	second.stop()
-	third := newHeir(t, dial(t, url), nil)
+	third := newHeir(t, redistest.Dial(t, url), nil)
 	third.live(t)
-	until(t, "the third has it", func() bool { return len(third.nonces()) == 1 })
+	must.Until(t, "the third has it", func() bool { return len(third.nonces()) == 1 })
 }
 
 // A relay that lives keeps its promises, however long they take.
 func TestPromisesOfTheLivingAreTheirOwn(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	alive, other := newHeir(t, dial(t, server.URL()), nil), newHeir(t, dial(t, server.URL()), nil)
+	alive, other := newHeir(t, redistest.Dial(t, server.URL()), nil), newHeir(t, redistest.Dial(t, server.URL()), nil)
 	alive.live(t)
 	w := newWallet(t)
 	alive.keep(t, w.tx(0))
 	other.live(t)
-	gone := newHeir(t, dial(t, server.URL()), nil)
+	gone := newHeir(t, redistest.Dial(t, server.URL()), nil)
 	gone.live(t)
 	gone.keep(t, w.tx(1))
 	gone.stop() // who looks finds this one
-	until(t, "the dead one's is taken over", func() bool { return len(other.nonces())+len(alive.nonces()) > 0 })
+	must.Until(t, "the dead one's is taken over", func() bool { return len(other.nonces())+len(alive.nonces()) > 0 })
 	if got := slices.Concat(other.nonces(), alive.nonces()); !slices.Equal(got, []uint64{1}) {
 		t.Errorf("taken over: %v", got)
 	}
@@ -160,15 +151,15 @@ func counted(t *testing.T, h *heir, name string) float64 {
 func TestPromisesAreBounded(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL()
-	h := newHeir(t, dial(t, url), func(c *pending.Config) { c.MaxEntries = 2 })
+	h := newHeir(t, redistest.Dial(t, url), func(c *pending.Config) { c.MaxEntries = 2 })
 	h.live(t)
 	w := newWallet(t)
 	h.keep(t, w.tx(0), w.tx(1), w.tx(2))
-	keys, err := dial(t, url).Keys(t.Context(), "promise:{fleet}:of:*").Result()
+	keys, err := redistest.Dial(t, url).Keys(t.Context(), "promise:{fleet}:of:*").Result()
 	if err != nil || len(keys) != 1 {
 		t.Fatalf("%v, %v", keys, err)
 	}
-	if n := dial(t, url).HLen(t.Context(), keys[0]).Val(); n != 2 {
+	if n := redistest.Dial(t, url).HLen(t.Context(), keys[0]).Val(); n != 2 {
 		t.Errorf("Redis has %d promises, want 2", n)
 	}
 	if n := counted(t, h, "lockstep_promises_alone_total"); n != 1 {

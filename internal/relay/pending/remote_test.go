@@ -41,36 +41,36 @@ func TestP6P8DeadProcessLeavesNothing(t *testing.T) {
 	cfg := settings()
 	cfg.EntryTTL = envx.Millis(900 * time.Millisecond)
 	server := redistest.Start(t)
-	dead := pending.New(cfg, pending.Deps{Redis: dial(t, server.URL()), Bodies: true})
+	dead := pending.New(cfg, pending.Deps{Redis: redistest.Dial(t, server.URL()), Bodies: true})
 	ctx, kill := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { _ = dead.Run(ctx); close(ended) }()
-	alive, _ := start(t, cfg, dial(t, server.URL()))
-	asked, _ := start(t, cfg, dial(t, server.URL()))
+	alive, _ := start(t, cfg, redistest.Dial(t, server.URL()))
+	asked, _ := start(t, cfg, redistest.Dial(t, server.URL()))
 
 	w := newWallet(t)
 	waiting := w.tx(5)
 	alive.Add(waiting)
 	dead.Add(w.tx(6))
 	dead.Add(w.tx(7))
-	until(t, "all are known", func() bool { return asked.Next(t.Context(), w.address, 5) == 8 })
+	must.Until(t, "all are known", func() bool { return asked.Next(t.Context(), w.address, 5) == 8 })
 	kill()
 	<-ended
-	until(t, "those of the dead process are gone", func() bool { return asked.Next(t.Context(), w.address, 5) == 6 })
-	until(t, "and from the lists", func() bool {
+	must.Until(t, "those of the dead process are gone", func() bool { return asked.Next(t.Context(), w.address, 5) == 6 })
+	must.Until(t, "and from the lists", func() bool {
 		return len(asked.Pending(t.Context(), nil)) == 1 && asked.Count(t.Context()) == 1
 	})
 	// By now the one that waits has been renewed several times.
 	alive.Done(waiting, true, false)
-	until(t, "the live one is proven", func() bool { return asked.Next(t.Context(), w.address, 5) == 6 })
+	must.Until(t, "the live one is proven", func() bool { return asked.Next(t.Context(), w.address, 5) == 6 })
 }
 
 // P5: a transaction is never neither pending nor proven for whoever asks while it
 // changes from one to the other.
 func TestP5NoNonceIsGivenTwice(t *testing.T) {
 	url := redistest.Start(t).URL()
-	told, _ := start(t, settings(), dial(t, url))
-	asked, _ := start(t, settings(), dial(t, url))
+	told, _ := start(t, settings(), redistest.Dial(t, url))
+	asked, _ := start(t, settings(), redistest.Dial(t, url))
 	w := newWallet(t)
 	const rounds = 300
 	txs := make([]*eth.Tx, rounds)
@@ -78,7 +78,7 @@ func TestP5NoNonceIsGivenTwice(t *testing.T) {
 		txs[nonce] = w.tx(uint64(nonce))
 	}
 	told.Add(txs[0])
-	until(t, "the first is known", func() bool { return asked.Next(t.Context(), w.address, 0) == 1 })
+	must.Until(t, "the first is known", func() bool { return asked.Next(t.Context(), w.address, 0) == 1 })
 	stop, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -100,7 +100,7 @@ func TestP5NoNonceIsGivenTwice(t *testing.T) {
 		told.Add(txs[nonce])
 		told.Done(txs[nonce-1], true, false)
 	}
-	until(t, "all are known", func() bool { return asked.Next(t.Context(), w.address, 0) == rounds })
+	must.Until(t, "all are known", func() bool { return asked.Next(t.Context(), w.address, 0) == rounds })
 	close(stop)
 	<-ended
 }
@@ -110,19 +110,19 @@ func TestProofsExpire(t *testing.T) {
 	cfg := settings()
 	cfg.ExecutedTTL = envx.Millis(time.Second)
 	url := redistest.Start(t).URL()
-	told, _ := start(t, cfg, dial(t, url))
-	asked, _ := start(t, cfg, dial(t, url))
+	told, _ := start(t, cfg, redistest.Dial(t, url))
+	asked, _ := start(t, cfg, redistest.Dial(t, url))
 	w := newWallet(t)
 	waiting, executed := w.tx(9), w.tx(5)
 	told.Add(waiting)
 	told.Add(executed)
 	told.Done(executed, true, false)
-	until(t, "the proof is known", func() bool {
+	must.Until(t, "the proof is known", func() bool {
 		told.Add(executed) // and a new one comes, in case nobody looked while the first one counted
 		told.Done(executed, true, false)
 		return asked.Latest(t.Context(), w.address, 5) == 6
 	})
-	until(t, "it is forgotten", func() bool { return asked.Latest(t.Context(), w.address, 5) == 5 })
+	must.Until(t, "it is forgotten", func() bool { return asked.Latest(t.Context(), w.address, 5) == 5 })
 	if next, other := asked.Next(t.Context(), w.address, 5), asked.Next(t.Context(), w.address, 9); next != 5 || other != 10 {
 		t.Errorf("next from 5 is %d, and from 9 %d", next, other)
 	}
@@ -134,18 +134,18 @@ func TestRestart(t *testing.T) {
 	cfg := settings()
 	cfg.EntryTTL = envx.Millis(900 * time.Millisecond)
 	url := redistest.Start(t).URL()
-	before, stop := start(t, cfg, dial(t, url))
+	before, stop := start(t, cfg, redistest.Dial(t, url))
 	w := newWallet(t)
 	executed := w.tx(5)
 	before.Add(executed)
 	before.Done(executed, true, false)
 	before.Add(w.tx(6))
 	stop()
-	after, _ := start(t, cfg, dial(t, url))
+	after, _ := start(t, cfg, redistest.Dial(t, url))
 	if got := after.Latest(t.Context(), w.address, 5); got != 6 {
 		t.Errorf("latest %d, want 6", got)
 	}
-	until(t, "the old process's entry is gone", func() bool { return after.Next(t.Context(), w.address, 5) == 6 })
+	must.Until(t, "the old process's entry is gone", func() bool { return after.Next(t.Context(), w.address, 5) == 6 })
 }
 
 // A Redis that is away, or hangs, holds nobody up and loses nothing of what this
@@ -155,8 +155,8 @@ func TestRedisTrouble(t *testing.T) {
 	cfg.RedisTimeout = envx.Millis(time.Second)
 	cfg.EntryTTL = envx.Millis(6 * time.Second)
 	server := redistest.Start(t)
-	told, _ := start(t, cfg, dial(t, server.URL()))
-	asked, _ := start(t, cfg, dial(t, server.URL()))
+	told, _ := start(t, cfg, redistest.Dial(t, server.URL()))
+	asked, _ := start(t, cfg, redistest.Dial(t, server.URL()))
 	w := newWallet(t)
 	server.Pause()
 	for nonce := range uint64(100) {
@@ -168,9 +168,9 @@ func TestRedisTrouble(t *testing.T) {
 	if got := asked.Next(t.Context(), w.address, 0); got != 0 {
 		t.Errorf("of others: %d, want 0", got)
 	}
-	until(t, "the loss is counted", func() bool { return metric(t, told, "rpc_relay_txpool_storage_errors_total") > 0 })
+	must.Until(t, "the loss is counted", func() bool { return metric(t, told, "rpc_relay_txpool_storage_errors_total") > 0 })
 	server.Resume()
-	until(t, "others know again", func() bool { return asked.Next(t.Context(), w.address, 0) == 100 })
+	must.Until(t, "others know again", func() bool { return asked.Next(t.Context(), w.address, 0) == 100 })
 }
 
 // ages is a life of keys so long that no window of the quota ends while a test runs.
@@ -193,7 +193,7 @@ func TestRenewalsKeepWithinTheBytes(t *testing.T) {
 	cfg := settings()
 	cfg.RedisMaxBytes, cfg.ExecutedTTL, cfg.EntryTTL = 20_000, ages, envx.Millis(900*time.Millisecond)
 	server := redistest.Start(t)
-	told, _ := start(t, cfg, dial(t, server.URL()))
+	told, _ := start(t, cfg, redistest.Dial(t, server.URL()))
 	w, look := newWallet(t), server.Client()
 	const transactions = 200
 	for nonce := range uint64(transactions) {
@@ -207,8 +207,8 @@ func TestRenewalsKeepWithinTheBytes(t *testing.T) {
 		return all[0].Score, all[len(all)-1].Score
 	}
 	var once float64
-	until(t, "all are told of", func() bool { _, once = ends(); return once > 0 })
-	until(t, "all are told of again", func() bool { first, _ := ends(); return first > once })
+	must.Until(t, "all are told of", func() bool { _, once = ends(); return once > 0 })
+	must.Until(t, "all are told of again", func() bool { first, _ := ends(); return first > once })
 	wholeBytes(t, look)
 }
 
@@ -218,13 +218,13 @@ func TestRedisBytes(t *testing.T) {
 	cfg := settings()
 	cfg.RedisMaxBytes, cfg.ExecutedTTL = 20_000, ages
 	server := redistest.Start(t)
-	told, _ := start(t, cfg, dial(t, server.URL()))
-	asked, _ := start(t, cfg, dial(t, server.URL()))
+	told, _ := start(t, cfg, redistest.Dial(t, server.URL()))
+	asked, _ := start(t, cfg, redistest.Dial(t, server.URL()))
 	w := newWallet(t)
 	for nonce := range uint64(500) {
 		told.Add(w.tx(nonce))
 	}
-	until(t, "others know the nonces", func() bool { return asked.Next(t.Context(), w.address, 0) == 500 })
+	must.Until(t, "others know the nonces", func() bool { return asked.Next(t.Context(), w.address, 0) == 500 })
 	wholeBytes(t, server.Client())
 	if metric(t, told, "rpc_relay_txpool_storage_errors_total") == 0 {
 		t.Error("those that did not fit are not counted")
@@ -238,7 +238,7 @@ func TestCost(t *testing.T) {
 	const transactions = 200
 	proven := func(t *testing.T, look *redis.Client, tx *eth.Tx) {
 		key := "txpool:sender:{" + strings.ToLower(tx.From().Hex()) + "}"
-		until(t, "Redis has the proof", func() bool {
+		must.Until(t, "Redis has the proof", func() bool {
 			last := look.ZRangeWithScores(t.Context(), key, -1, -1).Val()
 			return len(last) == 1 && last[0].Score > 1<<50 && strings.HasPrefix(last[0].Member.(string), string(binary.BigEndian.AppendUint64(nil, tx.Nonce())))
 		})
@@ -267,7 +267,7 @@ func TestCost(t *testing.T) {
 		"one by one, answered early": {3.3, 2, true, func(t *testing.T, p *pending.Pool, look *redis.Client, txs []*eth.Tx) {
 			for i, tx := range txs {
 				p.Add(tx)
-				until(t, "Redis knows it", func() bool { return look.ZCard(t.Context(), "txpool:known").Val() == int64(i+1) })
+				must.Until(t, "Redis knows it", func() bool { return look.ZCard(t.Context(), "txpool:known").Val() == int64(i+1) })
 				p.Done(tx, true, false)
 				proven(t, look, tx)
 			}
@@ -293,8 +293,8 @@ func TestCost(t *testing.T) {
 			if c.keys == 0 { // Redis is not to hear of it
 				c.drive(t, p, look, txs)
 			}
-			stop := run(t, p)
-			until(t, "the pool has begun", func() bool { return commands(t, look) > 0 })
+			stop := must.Run(t, p.Run)
+			must.Until(t, "the pool has begun", func() bool { return commands(t, look) > 0 })
 			if c.keys > 0 {
 				c.drive(t, p, look, txs)
 			}
@@ -331,8 +331,8 @@ func commands(t *testing.T, c *redis.Client) (n int) {
 // nonce.
 func TestFollows(t *testing.T) {
 	server := redistest.Start(t)
-	here, _ := start(t, settings(), dial(t, server.URL()))
-	there, _ := start(t, settings(), dial(t, server.URL()))
+	here, _ := start(t, settings(), redistest.Dial(t, server.URL()))
+	there, _ := start(t, settings(), redistest.Dial(t, server.URL()))
 	w := newWallet(t)
 	txs := make([]*eth.Tx, 8)
 	for nonce := range txs {
@@ -341,7 +341,7 @@ func TestFollows(t *testing.T) {
 	here.Add(txs[2])
 	there.Add(txs[3])
 	here.Add(txs[5])
-	until(t, "here knows of 3", func() bool { return here.Next(t.Context(), w.address, 2) == 4 })
+	must.Until(t, "here knows of 3", func() bool { return here.Next(t.Context(), w.address, 2) == 4 })
 	for nonce, want := range map[uint64]bool{1: false, 2: true, 4: true, 5: false, 6: false} {
 		if got := here.Follows(t.Context(), txs[nonce], 2); got != want {
 			t.Errorf("nonce %d: %v, want %v", nonce, got, want)
@@ -352,7 +352,7 @@ func TestFollows(t *testing.T) {
 	}
 	here.Done(txs[2], true, false)
 	there.Done(txs[3], false, false)
-	until(t, "3 is gone", func() bool { return !here.Follows(t.Context(), txs[4], 2) })
+	must.Until(t, "3 is gone", func() bool { return !here.Follows(t.Context(), txs[4], 2) })
 	if !here.Follows(t.Context(), txs[3], 2) {
 		t.Error("3 does not follow 2, which was executed")
 	}
