@@ -94,8 +94,7 @@ func written(t *testing.T, db *ledger.DB) []string {
 func TestTwoOwnersTheOlderWritesNothing(t *testing.T) {
 	chain := watchtest.New(t, 3)
 	parse := func(text string) *decode.Signature {
-		s := must.Get(decode.Parse(text))(t)
-		return s
+		return must.Get(decode.Parse(text))(t)
 	}
 	plan := Plan{
 		Chains: []Chain{{ID: watchtest.ChainID, URLs: []secret.String{secret.String(chain.URL)}, Finality: 8, MaxSpan: 100}},

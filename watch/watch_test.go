@@ -87,8 +87,7 @@ func (b *book) lines() []string {
 
 func signature(t *testing.T, text string) *decode.Signature {
 	t.Helper()
-	s := must.Get(decode.Parse(text))(t)
-	return s
+	return must.Get(decode.Parse(text))(t)
 }
 
 // escrows is a plan: emitter 0 is the factory.

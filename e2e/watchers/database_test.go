@@ -22,8 +22,7 @@ func outage(t *testing.T) time.Duration {
 	if text == "" {
 		return 0
 	}
-	d := must.Get(time.ParseDuration(text))(t)
-	return d
+	return must.Get(time.ParseDuration(text))(t)
 }
 
 // TestDatabaseAway takes the database away for a while and brings it back, and takes it away for good.

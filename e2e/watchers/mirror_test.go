@@ -56,8 +56,7 @@ func TestMirrorNodeTellsWhatTheRelayTells(t *testing.T) {
 	}
 	pack := func(contract, method string, args ...any) []byte {
 		t.Helper()
-		data := must.Get(contracts[contract].abi.Pack(method, args...))(t)
-		return data
+		return must.Get(contracts[contract].abi.Pack(method, args...))(t)
 	}
 	factory := send(nil, 0, contracts["EscrowFactory"].code).ContractAddress
 	escrow := func() {

@@ -63,8 +63,7 @@ func signed(t testing.TB, key SecretKey, actions ...Action) SignedTransaction {
 
 func encoded(t testing.TB, value interface{ Encode() ([]byte, error) }) []byte {
 	t.Helper()
-	data := must.Get(value.Encode())(t)
-	return data
+	return must.Get(value.Encode())(t)
 }
 
 func TestTransactionsComeBack(t *testing.T) {

@@ -84,8 +84,7 @@ type world struct {
 
 func signature(t *testing.T, text string) *decode.Signature {
 	t.Helper()
-	s := must.Get(decode.Parse(text))(t)
-	return s
+	return must.Get(decode.Parse(text))(t)
 }
 
 func newWorld(t *testing.T) *world {

@@ -19,8 +19,7 @@ import (
 
 func parse(t *testing.T, text string) *decode.Signature {
 	t.Helper()
-	s := must.Get(decode.Parse(text))(t)
-	return s
+	return must.Get(decode.Parse(text))(t)
 }
 
 func TestParseCanonicalForm(t *testing.T) {
@@ -77,8 +76,7 @@ func pack(t *testing.T, types string, values ...any) []byte {
 		typ := must.Get(abi.NewType(name, "", nil))(t)
 		args = append(args, abi.Argument{Type: typ})
 	}
-	data := must.Get(args.Pack(values...))(t)
-	return data
+	return must.Get(args.Pack(values...))(t)
 }
 
 func TestDecode(t *testing.T) {

@@ -16,8 +16,7 @@ import (
 
 func event(t testing.TB, text string) *decode.Signature {
 	t.Helper()
-	s := must.Get(decode.Parse(text))(t)
-	return s
+	return must.Get(decode.Parse(text))(t)
 }
 
 func files(name string) (string, error) {

@@ -170,8 +170,7 @@ func poolOf(t *testing.T, c served, deps source.Deps, hosts ...string) *source.P
 
 func headOf(t *testing.T, p *source.Pool) source.Block {
 	t.Helper()
-	head := must.Get(p.Head(t.Context()))(t)
-	return head
+	return must.Get(p.Head(t.Context()))(t)
 }
 
 func logsOfBlockAndRange(t *testing.T, c served) {

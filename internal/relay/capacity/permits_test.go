@@ -17,8 +17,7 @@ import (
 // enter is Enter for a client, in tests that give it a permit.
 func enter(t *testing.T, permits *Permits, client string, weight int) *Permit {
 	t.Helper()
-	u := must.Get(permits.Enter(t.Context(), NewMemory(small()).Open(client), weight, false))(t)
-	return u
+	return must.Get(permits.Enter(t.Context(), NewMemory(small()).Open(client), weight, false))(t)
 }
 
 // TestASmallCallDoesNotWaitBehindAnothersHundred is the point of the permits.

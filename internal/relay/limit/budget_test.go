@@ -44,8 +44,7 @@ func newBudget(t *testing.T, cfg Config, fee feeFunc) *Budget {
 	if fee == nil {
 		fee = func(context.Context, hedera.TransactionID) (hedera.Tinybar, bool, error) { return 0, true, nil }
 	}
-	b := must.Get(New(cfg, Deps{Fee: fee, Log: slog.New(slog.DiscardHandler)}))(t)
-	return b
+	return must.Get(New(cfg, Deps{Fee: fee, Log: slog.New(slog.DiscardHandler)}))(t)
 }
 
 func (b *Budget) ask(sender common.Address, ip string, amount hedera.Tinybar) (*Reservation, bool) {

@@ -55,12 +55,10 @@ func (w *wallet) pay(nonce uint64, tinybars int64) *eth.Tx {
 		ChainID: big.NewInt(298), Nonce: nonce, Gas: 21000, GasFeeCap: big.NewInt(71e10), To: &common.Address{1},
 		Value: new(big.Int).Mul(big.NewInt(tinybars), big.NewInt(1e10)),
 	}).MarshalBinary())(w.t)
-	tx := must.Get(eth.DecodeTx(raw))(w.t)
-	return tx
+	return must.Get(eth.DecodeTx(raw))(w.t)
 }
 
 func atoi(t *testing.T, text string) int {
 	t.Helper()
-	n := must.Get(strconv.Atoi(text))(t)
-	return n
+	return must.Get(strconv.Atoi(text))(t)
 }
