@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 
+	"lockstep/internal/must"
 	"lockstep/internal/proctest"
 )
 
@@ -17,15 +18,10 @@ const poolSize = 4
 // Pooled returns the URL of a database through a pgbouncer in transaction mode, which it starts before the server at the first call. It ends with the test.
 func (s *Server) Pooled(database string) string {
 	s.t.Helper()
-	at, err := url.Parse(database)
-	if err != nil {
-		s.t.Fatalf("pgtest: %v", err)
-	}
+	at := must.Get(url.Parse(database))(s.t)
 	if s.pooler == "" {
 		port := proctest.FreePort(s.t)
-		if err := s.pool(port, at.Path); err != nil {
-			s.t.Fatal(err)
-		}
+		must.Do(s.t, s.pool(port, at.Path))
 		s.pooler = fmt.Sprintf("127.0.0.1:%d", port)
 	}
 	at.Host = s.pooler

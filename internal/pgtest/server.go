@@ -18,6 +18,7 @@ import (
 
 	_ "github.com/jackc/pgx/v5/stdlib" // registers the driver "pgx"
 
+	"lockstep/internal/must"
 	"lockstep/internal/proctest"
 )
 
@@ -43,30 +44,19 @@ func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	s := &Server{t: t, bin: programs(t), dir: room(t), as: someone(t)}
 	if s.as != nil {
-		if err := os.Chown(s.dir, int(s.as.Uid), int(s.as.Gid)); err != nil {
-			t.Fatalf("pgtest: %v", err)
-		}
+		must.Do(t, os.Chown(s.dir, int(s.as.Uid), int(s.as.Gid)))
 	}
 	initdb := s.command("initdb", "-D", s.data(), "-U", "lockstep", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
 	if out, err := initdb.CombinedOutput(); err != nil {
 		t.Fatalf("pgtest: initdb: %v\n%s", err, out)
 	}
-	file, err := os.OpenFile(filepath.Join(s.data(), "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatalf("pgtest: %v", err)
-	}
+	file := must.Get(os.OpenFile(filepath.Join(s.data(), "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0))(t)
 	for _, line := range append([]string{"max_connections = 200", "unix_socket_directories = ''", "listen_addresses = '127.0.0.1'"}, settings...) {
-		if _, err := fmt.Fprintln(file, line); err != nil {
-			t.Fatalf("pgtest: %v", err)
-		}
+		must.Get(fmt.Fprintln(file, line))(t)
 	}
-	if err := file.Close(); err != nil {
-		t.Fatalf("pgtest: %v", err)
-	}
+	must.Do(t, file.Close())
 	s.port = proctest.FreePort(t)
-	if err := s.launch(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.launch())
 	t.Cleanup(s.Kill)
 	return s
 }
@@ -74,10 +64,7 @@ func Start(t testing.TB, settings ...string) *Server {
 // room is a temporary directory that another user may enter; those of testing are for their
 // owner alone.
 func room(t testing.TB) string {
-	dir, err := os.MkdirTemp("", "pgtest") //nolint:usetesting // the other user may not enter t.TempDir
-	if err != nil {
-		t.Fatalf("pgtest: %v", err)
-	}
+	dir := must.Get(os.MkdirTemp("", "pgtest"))(t) //nolint:usetesting // the other user may not enter t.TempDir
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }
@@ -178,10 +165,7 @@ func (s *Server) Database() string {
 // exec runs a statement in the database that is always there.
 func (s *Server) exec(statement string) {
 	s.t.Helper()
-	db, err := sql.Open("pgx", s.URL("postgres"))
-	if err != nil {
-		s.t.Fatalf("pgtest: %v", err)
-	}
+	db := must.Get(sql.Open("pgx", s.URL("postgres")))(s.t)
 	defer func() { _ = db.Close() }()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -231,13 +215,9 @@ func (s *Server) Promote() {
 	s.t.Helper()
 	s.Stop()
 	signal := filepath.Join(s.data(), "standby.signal")
-	if err := os.WriteFile(signal, nil, 0o600); err != nil {
-		s.t.Fatalf("pgtest: %v", err)
-	}
+	must.Do(s.t, os.WriteFile(signal, nil, 0o600))
 	if s.as != nil {
-		if err := os.Chown(signal, int(s.as.Uid), int(s.as.Gid)); err != nil {
-			s.t.Fatalf("pgtest: %v", err)
-		}
+		must.Do(s.t, os.Chown(signal, int(s.as.Uid), int(s.as.Gid)))
 	}
 	s.Restart()
 	// An error if it is not promoted in time.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"lockstep/internal/must"
 	"lockstep/internal/proctest"
 )
 
@@ -42,14 +43,9 @@ func StartReplicatedCluster(t testing.TB, args ...string) *Cluster {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for i, r := range c.Replicas {
-		id, err := c.Nodes[i].Client().ClusterMyID(ctx).Result()
-		if err != nil {
-			t.Fatalf("redistest: %v", err)
-		}
+		id := must.Get(c.Nodes[i].Client().ClusterMyID(ctx).Result())(t)
 		client := r.Client()
-		if err := client.ClusterReplicate(ctx, id).Err(); err != nil {
-			t.Fatalf("redistest: %v", err)
-		}
+		must.Do(t, client.ClusterReplicate(ctx, id).Err())
 		if err := proctest.Until(ctx, patience, func() error { return says(ctx, client, "master_link_status:up") }); err != nil {
 			t.Fatalf("redistest: %s did not become a replica: %v", r.Addr(), err)
 		}
@@ -92,9 +88,7 @@ func (c *Cluster) Failover() {
 	client := replica.Client()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := client.Do(ctx, "CLUSTER", "FAILOVER", "FORCE").Err(); err != nil {
-		t.Fatalf("redistest: %v", err)
-	}
+	must.Do(t, client.Do(ctx, "CLUSTER", "FAILOVER", "FORCE").Err())
 	if err := proctest.Until(ctx, patience, func() error { return says(ctx, client, "role:master") }); err != nil {
 		t.Fatalf("redistest: the replica does not take over: %v", err)
 	}
@@ -116,15 +110,11 @@ func startCluster(t testing.TB, nodes int, args []string) *Cluster {
 		if i >= masters {
 			continue
 		}
-		if err := clients[i].ClusterAddSlotsRange(ctx, i*slots/masters, (i+1)*slots/masters-1).Err(); err != nil {
-			t.Fatalf("redistest: %v", err)
-		}
+		must.Do(t, clients[i].ClusterAddSlotsRange(ctx, i*slots/masters, (i+1)*slots/masters-1).Err())
 	}
 	for _, n := range c.Nodes[1:] {
 		bus := n.args[len(n.args)-1]
-		if err := clients[0].Do(ctx, "CLUSTER", "MEET", "127.0.0.1", n.port, bus).Err(); err != nil {
-			t.Fatalf("redistest: %v", err)
-		}
+		must.Do(t, clients[0].Do(ctx, "CLUSTER", "MEET", "127.0.0.1", n.port, bus).Err())
 	}
 	for _, client := range clients {
 		if err := proctest.Until(ctx, patience, func() error { return joined(ctx, client, nodes) }); err != nil {
@@ -194,9 +184,7 @@ func startWatcher(t testing.TB, master int) *Server {
 	file := filepath.Join(dir, "sentinel.conf")
 	text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor lanes 127.0.0.1 %d 1\n"+
 		"sentinel down-after-milliseconds lanes 60000\nsentinel failover-timeout lanes 60000\n", port, dir, master)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 	return start(t, port, []string{file, "--sentinel"})
 }
 
