@@ -6,42 +6,31 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"syscall"
+
+	"lockstep/internal/clientip"
 )
 
 // ErrPrivate means that a URL leads to a private address that is not allowed.
 var ErrPrivate = errors.New("private address")
 
 // Guard decides which addresses may be reached. The zero Guard allows public ones only.
-type Guard struct {
-	allowed []netip.Prefix
-}
+type Guard struct{ allowed clientip.Networks }
 
 // NewGuard makes a guard that allows these networks besides the public ones. A single
 // address is a network of one; "*" allows all.
-func NewGuard(networks []string) (Guard, error) {
-	var g Guard
-	for _, text := range networks {
-		if text == "*" {
-			g.allowed = append(g.allowed, netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0"))
-			continue
-		}
-		prefix, err := netip.ParsePrefix(text)
-		if err != nil {
-			address, single := netip.ParseAddr(text)
-			if single != nil {
-				return Guard{}, fmt.Errorf("%q is neither a network such as 10.0.0.0/8 nor an address", text)
-			}
-			prefix = netip.PrefixFrom(address, address.BitLen())
-		}
-		g.allowed = append(g.allowed, prefix.Masked())
+func NewGuard(networks []string) (g Guard, err error) {
+	if slices.Contains(networks, "*") {
+		networks = []string{"0.0.0.0/0", "::/0"}
 	}
-	return g, nil
+	g.allowed, err = clientip.Read(networks)
+	return g, err
 }
 
 // special are networks that lead inside, besides those that netip knows by name.
-var special = []netip.Prefix{
+var special = clientip.Networks{
 	netip.MustParsePrefix("0.0.0.0/8"),       // this network
 	netip.MustParsePrefix("100.64.0.0/10"),   // shared by carriers and clouds
 	netip.MustParsePrefix("192.0.0.0/24"),    // protocol assignments
@@ -59,21 +48,13 @@ var special = []netip.Prefix{
 
 // Allows reports whether an address may be reached.
 func (g Guard) Allows(address netip.Addr) bool {
-	address = inner(address.WithZone(""))
-	for _, prefix := range g.allowed {
-		if prefix.Contains(address) {
-			return true
-		}
+	if address = inner(address.WithZone("")); g.allowed.Have(address) {
+		return true
 	}
 	if !address.IsValid() || !address.IsGlobalUnicast() || address.IsPrivate() {
 		return false
 	}
-	for _, prefix := range special {
-		if prefix.Contains(address) {
-			return false
-		}
-	}
-	return true
+	return !special.Have(address)
 }
 
 // inner takes an IPv4 address out of the IPv6 addresses that carry one: mapped,
