@@ -1,8 +1,6 @@
 package apikey
 
 import (
-	"crypto/subtle"
-	"encoding/binary"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,13 +25,8 @@ type Ring struct {
 // table is the keys of one file. It does not change.
 type table struct {
 	given   bool
-	holders map[uint64][]entry // by the first bytes of the hash
+	holders map[secret.Hash]*Holder // by their keys
 	names   map[string]bool
-}
-
-type entry struct {
-	hash   secret.Hash
-	holder *Holder
 }
 
 // Holder is whose a key is, in one file.
@@ -75,11 +68,11 @@ func (r *Ring) On() bool { return r != nil && r.table.Load().given }
 func (r *Ring) Replace(f File) {
 	r.replace.Lock()
 	defer r.replace.Unlock()
-	next := &table{given: f.Given(), holders: map[uint64][]entry{}, names: map[string]bool{}}
+	next := &table{given: f.Given(), holders: map[secret.Hash]*Holder{}, names: map[string]bool{}}
 	for _, l := range f.lines {
 		next.names[l.Name] = true
 		for _, hash := range l.Hashes {
-			next.holders[place(hash)] = append(next.holders[place(hash)], entry{hash, newHolder(l, hash, r.metrics)})
+			next.holders[hash] = newHolder(l, hash, r.metrics)
 		}
 	}
 	before := r.table.Swap(next)
@@ -105,8 +98,6 @@ func newHolder(l line, hash secret.Hash, m *metrics) *Holder {
 	return h
 }
 
-func place(h secret.Hash) uint64 { return binary.BigEndian.Uint64(h[:]) }
-
 // Find returns the holder of a token.
 func (r *Ring) Find(token string) (*Holder, bool) {
 	if len(token) > maxToken || !strings.HasPrefix(token, tokenPrefix) {
@@ -118,15 +109,10 @@ func (r *Ring) Find(token string) (*Holder, bool) {
 // Current returns the holder that a key has now; false if the key is not valid any more.
 func (r *Ring) Current(h *Holder) (*Holder, bool) { return r.find(h.hash) }
 
-// find compares all of a hash in constant time. How long it takes to find the place tells something of the hash of
-// what the caller sent, which says nothing of other tokens.
+// find looks a hash up. How long that takes tells something of the hash of what the caller sent, and from a hash nobody finds a token.
 func (r *Ring) find(hash secret.Hash) (*Holder, bool) {
-	for _, e := range r.table.Load().holders[place(hash)] {
-		if subtle.ConstantTimeCompare(e.hash[:], hash[:]) == 1 {
-			return e.holder, true
-		}
-	}
-	return nil, false
+	h, ok := r.table.Load().holders[hash]
+	return h, ok
 }
 
 // May tells whether the holder may call a method.
