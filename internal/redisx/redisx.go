@@ -121,33 +121,22 @@ func New(t Target, opts Options) redis.UniversalClient {
 	if t.TLS {
 		conf = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
-	dial := dialer(timeout, conf)
+	options := &redis.UniversalOptions{
+		Addrs: t.Addrs, MasterName: t.Master, SentinelPassword: t.SentinelPassword, Username: t.Username, Password: t.Password, DB: t.DB, Dialer: dialer(timeout, conf),
+		MaxRedirects: 3, // they are how a cluster says where a slot lives
+		MaxRetries:   -1, DialerRetries: 1, DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout,
+		PoolTimeout: timeout, ContextTimeoutEnabled: true, PoolSize: opts.PoolSize, DisableIdentity: true, ReadBufferSize: bufferSize, WriteBufferSize: bufferSize,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}
 	switch t.Kind {
 	case Sentinel:
-		return redis.NewFailoverClient(&redis.FailoverOptions{
-			MasterName: t.Master, SentinelAddrs: t.Addrs, SentinelPassword: t.SentinelPassword,
-			Username: t.Username, Password: t.Password, DB: t.DB, Dialer: dial,
-			MaxRetries: -1, DialerRetries: 1, DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout,
-			PoolTimeout: timeout, ContextTimeoutEnabled: true, PoolSize: opts.PoolSize, DisableIdentity: true,
-			ReadBufferSize: bufferSize, WriteBufferSize: bufferSize,
-		})
+		return redis.NewFailoverClient(options.Failover())
 	case Cluster:
-		return redis.NewClusterClient(&redis.ClusterOptions{
-			Addrs: t.Addrs, Username: t.Username, Password: t.Password, Dialer: dial,
-			// Redirections are how a cluster says where a slot lives, so they stay on.
-			MaxRedirects: 3, MaxRetries: -1, DialerRetries: 1, DialTimeout: timeout, ReadTimeout: timeout,
-			WriteTimeout: timeout, PoolTimeout: timeout, ContextTimeoutEnabled: true, PoolSize: opts.PoolSize,
-			DisableIdentity: true, ReadBufferSize: bufferSize, WriteBufferSize: bufferSize,
-			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-		})
+		return redis.NewClusterClient(options.Cluster())
 	default:
-		return redis.NewClient(&redis.Options{
-			Network: t.Network, Addr: t.Addrs[0], Username: t.Username, Password: t.Password, DB: t.DB, Dialer: dial,
-			MaxRetries: -1, DialerRetries: 1, DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout,
-			PoolTimeout: timeout, ContextTimeoutEnabled: true, PoolSize: opts.PoolSize, DisableIdentity: true,
-			ReadBufferSize: bufferSize, WriteBufferSize: bufferSize,
-			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-		})
+		single := options.Simple()
+		single.Network = t.Network
+		return redis.NewClient(single)
 	}
 }
 
