@@ -88,7 +88,7 @@ func (w *worker) endPoor(ctx context.Context, queue []*Queued, waiting map[strin
 			continue
 		}
 		delete(waiting, q.ID)
-		if err := w.end(ctx, q.Intent, StatusFailed, Failure{Class: string(ClassFunds), Message: words}); err != nil && !errors.Is(err, ErrStale) {
+		if err := w.end(ctx, q.Intent, StatusFailed, Failure{Class: ClassFunds, Message: words}); err != nil && !errors.Is(err, ErrStale) {
 			return err
 		}
 	}
@@ -148,7 +148,7 @@ func (w *worker) paid(ctx context.Context, line *Line) error {
 
 // firmly reports whether the last answer to an attempt that nobody is known to have was a firm refusal.
 func firmly(a *Attempt) bool {
-	return a != nil && a.Error != nil && (a.State == AttemptRefused || a.State == AttemptUnknown) && Class(a.Error.Class).Firm()
+	return a != nil && (a.State == AttemptRefused || a.State == AttemptUnknown) && a.Class.Firm()
 }
 
 // heading is since when a nonce is the head of the line, as this owner has seen, by the ledger's clock.
@@ -175,9 +175,9 @@ func (w *worker) closing(ctx context.Context, slot *LineSlot, now int64) (replac
 	if !neverLeft(slot) {
 		return true, nil
 	}
-	w.log.Warn("the head of the line was refused for too long; it ends", "nonce", slot.Nonce, "hash", a.Hash, "class", a.Error.Class, "reason", a.Error.Message)
+	w.log.Warn("the head of the line was refused for too long; it ends", "nonce", slot.Nonce, "hash", a.Hash, "class", a.Class, "reason", a.Message)
 	for _, i := range slot.Intents {
-		if err := w.end(ctx, i, StatusFailed, *a.Error); err != nil && !errors.Is(err, ErrStale) {
+		if err := w.end(ctx, i, StatusFailed, a.Failure); err != nil && !errors.Is(err, ErrStale) {
 			return false, err
 		}
 	}

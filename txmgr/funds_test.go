@@ -113,11 +113,11 @@ func TestPoorIntentEnds(t *testing.T) {
 	short := m.submit(dear, gas, keepTrying, func(r *txmgr.Request) { r.ValidUntil = time.Now().Add(time.Hour).UnixMicro() })
 	m.says(short, "no signer can pay 2 COIN")
 	m.exec("UPDATE intents SET valid_until = 1 WHERE id = $1", short)
-	if got := m.reaches(old, txmgr.StatusFailed); got.Error.Class != "funds" || !strings.HasPrefix(got.Error.Message, "no signer can pay 2 COIN") {
-		t.Errorf("it failed with %+v", got.Error)
+	if got := m.reaches(old, txmgr.StatusFailed); got.Class != "funds" || !strings.HasPrefix(got.Message, "no signer can pay 2 COIN") {
+		t.Errorf("it failed with %+v", got.Failure)
 	}
-	if got := m.reaches(short, txmgr.StatusExpired); !strings.Contains(got.Error.Message, "no signer can pay 2 COIN") {
-		t.Errorf("it expired with %+v", got.Error)
+	if got := m.reaches(short, txmgr.StatusExpired); !strings.Contains(got.Message, "no signer can pay 2 COIN") {
+		t.Errorf("it expired with %+v", got.Failure)
 	}
 	m.says(kept, "no signer can pay")
 }
@@ -171,8 +171,8 @@ func TestHeadPatience(t *testing.T) {
 			for _, id := range ids {
 				m.mined(id, txmgr.StatusConfirmed)
 			}
-			if got := m.mined(intent.ID, row.want); got.Error == nil || got.Error.Class != string(row.class) || !strings.Contains(got.Error.Message, "the node's own words") {
-				t.Errorf("it ended with %+v", got.Error)
+			if got := m.mined(intent.ID, row.want); got.Class != row.class || !strings.Contains(got.Message, "the node's own words") {
+				t.Errorf("it ended with %+v", got.Failure)
 			}
 			m.once(ids...)
 			if m.ran()[string(first.Data)] != 0 {
@@ -203,8 +203,8 @@ func TestPatienceOutlivesOwners(t *testing.T) {
 		m.stop()
 		m = f.start(fmt.Sprintf("owner %d", n))
 	}
-	if got := f.get(id); got.Error.Class != string(txmgr.ClassFunds) {
-		t.Errorf("it ended with %+v", got.Error)
+	if got := f.get(id); got.Class != txmgr.ClassFunds {
+		t.Errorf("it ended with %+v", got.Failure)
 	}
 }
 

@@ -142,6 +142,7 @@ type Intent struct {
 
 	ID       string `db:"id"`
 	Seq      int64  `db:"seq,serial"` // order of acceptance
+	Era      int64  `db:"era"`        // of the chain, valid with Signer
 	Kind     Kind   `db:"kind"`
 	BodyHash string `db:"body_hash"`
 	Status   Status `db:"status"`
@@ -154,8 +155,9 @@ type Intent struct {
 	Replaces  string   `db:"replaces"` // the intent whose place this one takes
 	Cancel    bool     `db:"cancel"`   // a cancel was asked for and is on its way
 	Receipt   *Receipt `db:"receipt"`
-	Error     *Failure
+	Failure            // why it failed; zero: it did not
 	Holds     []Hold   `db:"holds"`
+	Caused    *big.Int `db:"extra_cost,0"` // what fills and cancels that it caused have cost
 	Claims    []string // what it carries and no other intent may, unless this one ended without being executed; see Screener
 	Accepted  int64    `db:"accepted_at"` // microseconds since 1970, as all times
 	Updated   int64    `db:"updated_at"`
@@ -164,8 +166,16 @@ type Intent struct {
 
 // Failure is why an intent failed or does not move on.
 type Failure struct {
-	Class   string `json:"class"`
-	Message string `json:"message"`
+	Class   Class  `json:"class" db:"error_class"` // "": there is none
+	Message string `json:"message" db:"error"`
+}
+
+// Told is a failure as callers see it: nil if there is none.
+func (f Failure) Told() *Failure {
+	if f.Class == "" {
+		return nil
+	}
+	return &f
 }
 
 // Receipt is what a chain says of an executed transaction.
@@ -257,17 +267,17 @@ const (
 
 // Attempt is one signed transaction for a slot. Its bytes never change.
 type Attempt struct {
-	Chain     string  `db:"chain"`
-	Era       int64   `db:"era"` // of the chain
-	Signer    string  `db:"signer"`
-	Nonce     uint64  `db:"nonce"`
-	Hash      string  `db:"hash"`
-	Version   int     `db:"version"` // 1, 2, 3 … within the slot
-	Intent    string  `db:"intent"`
-	Purpose   Purpose `db:"purpose"`
-	Raw       []byte  `db:"raw"`
-	Tag       string  `db:"tag"` // what the driver needs to send the same bytes again (Hedera: id and node)
-	Fees      Fees
+	Chain   string  `db:"chain"`
+	Era     int64   `db:"era"` // of the chain
+	Signer  string  `db:"signer"`
+	Nonce   uint64  `db:"nonce"`
+	Hash    string  `db:"hash"`
+	Version int     `db:"version"` // 1, 2, 3 … within the slot
+	Intent  string  `db:"intent"`
+	Purpose Purpose `db:"purpose"`
+	Raw     []byte  `db:"raw"`
+	Tag     string  `db:"tag"` // what the driver needs to send the same bytes again (Hedera: id and node)
+	Fees
 	Gas       uint64       `db:"gas"`
 	State     AttemptState `db:"state"`
 	Ambiguous bool         `db:"ambiguous"` // it was offered at least once without a definite answer
@@ -275,8 +285,8 @@ type Attempt struct {
 	SentAt    int64        `db:"sent_at"` // last offer
 	Offers    int          `db:"offers"`
 	RefusedAt int64        `db:"refused_at"` // since when all answers are firm refusals or lost; 0: none is such a refusal, or it was taken
-	Error     *Failure
-	Term      int64 `db:"term"`
+	Failure                // what the last answer said against it
+	Term      int64        `db:"term"`
 }
 
 // Fees are what a transaction pays per gas. Tip is nil for a legacy transaction, whose

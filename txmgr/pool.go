@@ -51,7 +51,7 @@ func (w *worker) strangers(ctx context.Context, slots []*LineSlot) (map[uint64]b
 // when it was last offered.
 func refusedTaken(slot *LineSlot) bool {
 	a := current(slot)
-	return a != nil && a.Error != nil && a.Error.Class == string(ClassSlotTaken)
+	return a != nil && a.Class == ClassSlotTaken
 }
 
 // spare takes those out of some slots that are due whose attempts the pool had once and has lost to

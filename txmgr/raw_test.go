@@ -159,8 +159,8 @@ func TestFatalRaw(t *testing.T) {
 	f.refusingData(txmgr.ClassFatal, "bad", "worse")
 	for _, data := range []string{"bad", "worse"} {
 		id := m.raw(txmgr.RawRequest{Raw: f.rawOf(k, 0, data, 5000)}).ID
-		if got := m.reaches(id, txmgr.StatusFailed); !got.Final || got.Error == nil || got.Error.Class != string(txmgr.ClassFatal) {
-			t.Errorf("%s: it failed with %+v", data, got.Error)
+		if got := m.reaches(id, txmgr.StatusFailed); !got.Final || got.Class != txmgr.ClassFatal {
+			t.Errorf("%s: it failed with %+v", data, got.Failure)
 		}
 	}
 	good := m.raw(txmgr.RawRequest{Raw: f.rawOf(k, 0, "good", 5000)}).ID
@@ -195,7 +195,7 @@ func TestFatalAfterDoubt(t *testing.T) {
 	f.refusingData(txmgr.ClassFatal, "x")
 	m.until("it was refused for good", func() bool {
 		a := m.get(id).Attempts[0]
-		return a.Error != nil && a.Error.Class == string(txmgr.ClassFatal)
+		return a.Class == txmgr.ClassFatal
 	})
 	m.asksOn()
 	if got := m.get(id); got.Status != txmgr.StatusUnknown {

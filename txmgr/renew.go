@@ -26,7 +26,7 @@ func (w *worker) renew(ctx context.Context, line *Line, slot *LineSlot, found lo
 	w.suspicious = w.suspicious || refused != nil
 	switch {
 	case refused != nil && (refused.Class == ClassFatal || refused.Class == ClassFunds):
-		return true, w.void(ctx, slot, &Failure{Class: string(refused.Class), Message: refused.Text})
+		return true, w.void(ctx, slot, &Failure{Class: refused.Class, Message: refused.Text})
 	case w.c.Traits().Validity == ValidPayload && a.Purpose == PurposeRaw:
 		return true, w.void(ctx, slot, &Failure{Class: "expired", Message: "what its caller signed is not valid any more"})
 	case w.c.Traits().Validity == ValidPayload:
@@ -111,6 +111,6 @@ func (w *worker) again(ctx context.Context, slot *LineSlot, old *Attempt) (*Atte
 	}
 	next := *old
 	next.Tag, next.Version, next.State, next.Ambiguous = signed.Tag, nextVersion(slot), AttemptSigned, false
-	next.SentAt, next.Offers, next.RefusedAt, next.Error = 0, 0, 0, nil
+	next.SentAt, next.Offers, next.RefusedAt, next.Failure = 0, 0, 0, Failure{}
 	return &next, nil
 }

@@ -125,8 +125,8 @@ func TestRawPayloadExpires(t *testing.T) {
 	intent := must.Get(r.m.Raw(t.Context(), txmgr.RawRequest{Chain: "pool", Raw: raw}))(t)
 	r.reaches(intent.ID, txmgr.StatusBroadcast, false) // a node that is asked too late refuses it, and would lose the next one
 	failed := r.reaches(intent.ID, txmgr.StatusFailed, true)
-	if failed.Error == nil || failed.Error.Class != "expired" || len(failed.Attempts) != 1 {
-		t.Errorf("it ended with %+v after %d attempts", failed.Error, len(failed.Attempts))
+	if failed.Class != "expired" || len(failed.Attempts) != 1 {
+		t.Errorf("it ended with %+v after %d attempts", failed.Failure, len(failed.Attempts))
 	}
 	r.counts(txmgr.StatusFailed, 1)
 	id := r.submit() // takes the nonce that is still free

@@ -382,5 +382,5 @@ func (w *worker) fail(ctx context.Context, a *Attempt, why string) error {
 			return nil
 		}
 	}
-	return w.end(ctx, &t.Intent, StatusFailed, Failure{Class: string(ClassFatal), Message: why})
+	return w.end(ctx, &t.Intent, StatusFailed, Failure{Class: ClassFatal, Message: why})
 }

@@ -143,15 +143,13 @@ type Store interface {
 	// Kill turns a switch on or off. Scopes: "all", "chain/ID", "pool/ID/NAME", "signer/ID/ACCOUNT".
 	Kill(ctx context.Context, scope, actor, reason string, on bool) error
 	Kills(ctx context.Context) (map[string]string, error)
-	// Settle makes a reset chain's lanes new: era + 1, open intents failed with the class
+	// ResetChain makes a reset chain's lanes new: era + 1, open intents failed with the class
 	// "chain_reset", nonces to be read again.
 	// ErrStale if its era is another one than the given: somebody was faster.
 	ResetChain(ctx context.Context, chain, actor, identity string, era int64) error
 	// Reconcile clears a lane's halt and sets its next nonce to adopted. Somebody else's
 	// transactions wait at the nonces from next up to it: they get slots of HolderForeign.
 	Reconcile(ctx context.Context, chain, signer, actor string, next, adopted uint64) (*Lane, error)
-	// Spent returns what a scope holds and has settled on a day.
-	Spent(ctx context.Context, scope, day string) (held, settled *big.Int, err error)
 	// Audit writes a line that is never changed.
 	Audit(ctx context.Context, actor, action, subject, body string) error
 	// Forget deletes what became final before a time, with a maximum of limit intents, and leaves the
@@ -266,16 +264,14 @@ type Observation struct {
 	Halted     *string
 	FirstUse   bool    // Halted was found of a lane that was not known: it is void once an operator has made the lane known
 	Ahead      *uint64 // Halted was found since the chain's nonce is this and the lane's is lower: it is void once an operator has raised that
-	Paused     *string // disables the lane by itself; "" enables it again
 }
 
-// Operation is what an operator wants.
+// Operation is what an operator wants of a signer. Nil fields stay.
 type Operation struct {
-	Enabled    *bool
-	Reason     string
-	Draining   *bool
-	MinBalance *big.Int
-	Pools      []string
+	Enabled    *bool    // false: it gets nothing new, and what is signed is followed
+	Reason     string   // why it is not enabled
+	Draining   *bool    // nothing more is assigned to it; its lane says Pending 0 when it is empty
+	MinBalance *big.Int // below which it gets nothing new
 }
 
 // Placing is an intent that is to have a slot.

@@ -93,7 +93,7 @@ func (w *worker) signHigher(ctx context.Context, line *Line) error {
 	}
 	slot := line.Slots[at]
 	a := newest(slot)
-	if a == nil || a.Purpose != PurposeIntent || a.Error == nil || a.Error.Class != string(ClassFeeTooLow) {
+	if a == nil || a.Purpose != PurposeIntent || a.Class != ClassFeeTooLow {
 		return nil
 	}
 	intent := intentOf(slot, a.Intent)
@@ -180,7 +180,7 @@ func (w *worker) expire(ctx context.Context, slot *LineSlot, now int64) error {
 }
 
 func underpriced(a *Attempt) bool {
-	return a.State == AttemptRefused && a.Error != nil && (a.Error.Class == string(ClassFeeTooLow) || a.Error.Class == string(ClassSlotTaken) && a.Version > 1)
+	return a.State == AttemptRefused && (a.Class == ClassFeeTooLow || a.Class == ClassSlotTaken && a.Version > 1)
 }
 
 func intentOf(slot *LineSlot, id string) *Intent {
@@ -230,7 +230,7 @@ func (w *worker) priced(ctx context.Context, o order, head bool) (*order, error)
 		}
 		why := w.m.capped(o.intent, market.Tips[o.intent.Speed].Max, true)
 		a := current(o.slot)
-		refused := firmly(a) && Class(a.Error.Class) != ClassFeeTooLow // then that is why it waits
+		refused := firmly(a) && a.Class != ClassFeeTooLow // then that is why it waits
 		if o.intent.Waiting == why || refused {
 			return nil, nil
 		}
@@ -267,8 +267,8 @@ func (w *worker) tellStuck(ctx context.Context, line *Line) error {
 	if err != nil {
 		return err
 	}
-	if firmly(a) && Class(a.Error.Class) != ClassFeeTooLow { // a higher price would not help
-		return w.m.store.Stuck(ctx, w.lease.Fence(), intent.ID, fmt.Sprintf("nonce %d is refused: %s", slot.Nonce, a.Error.Message), Fees{})
+	if firmly(a) && a.Class != ClassFeeTooLow { // a higher price would not help
+		return w.m.store.Stuck(ctx, w.lease.Fence(), intent.ID, fmt.Sprintf("nonce %d is refused: %s", slot.Nonce, a.Message), Fees{})
 	}
 	fees, _ := replacementFees(a.Fees, market.Tips[SpeedStandard], nil)
 	text := fmt.Sprintf("nonce %d needs maxFeePerGas %s", slot.Nonce, fees.Max)

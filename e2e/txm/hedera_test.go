@@ -302,8 +302,8 @@ func TestHederaStatusOfARun(t *testing.T) {
 	c.settled()
 	h.audit(c)
 	for _, id := range ran {
-		if i := c.get(id); i.Status != txmgr.StatusReverted || i.Error == nil || !strings.Contains(i.Error.Message, "INVALID_SOLIDITY_ADDRESS") {
-			t.Errorf("intent %s is %s: %+v", id, i.Status, i.Error)
+		if i := c.get(id); i.Status != txmgr.StatusReverted || !strings.Contains(i.Message, "INVALID_SOLIDITY_ADDRESS") {
+			t.Errorf("intent %s is %s: %+v", id, i.Status, i.Failure)
 		}
 	}
 	h.logged(map[string]int{"SUCCESS": 2, "INVALID_SOLIDITY_ADDRESS": 3})
@@ -321,8 +321,8 @@ func TestHederaPayerBalance(t *testing.T) {
 	c.many(3)
 	c.settled()
 	h.audit(c)
-	if i := c.get(poor.ID); i.Status != txmgr.StatusFailed || i.Error == nil || i.Error.Class != string(txmgr.ClassFunds) || !strings.Contains(i.Error.Message, "INSUFFICIENT_PAYER_BALANCE") {
-		t.Errorf("the intent is %s: %+v", i.Status, i.Error)
+	if i := c.get(poor.ID); i.Status != txmgr.StatusFailed || i.Class != txmgr.ClassFunds || !strings.Contains(i.Message, "INSUFFICIENT_PAYER_BALANCE") {
+		t.Errorf("the intent is %s: %+v", i.Status, i.Failure)
 	}
 	h.logged(map[string]int{"SUCCESS": 3, "INSUFFICIENT_PAYER_BALANCE": 1})
 }

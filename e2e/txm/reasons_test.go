@@ -31,19 +31,19 @@ func TestReasonOfARevert(t *testing.T) {
 		return c.reaches(id, txmgr.StatusReverted)
 	}
 	named := sent(reverting, `["error Short(uint256 have,uint256 want)"]`)
-	if named.Receipt.Reason != "Short(have=1, want=2)" || !strings.HasSuffix(named.Error.Message, "failed: Short(have=1, want=2)") {
-		t.Errorf("receipt %+v, error %+v", named.Receipt, named.Error)
+	if named.Receipt.Reason != "Short(have=1, want=2)" || !strings.HasSuffix(named.Message, "failed: Short(have=1, want=2)") {
+		t.Errorf("receipt %+v, error %+v", named.Receipt, named.Failure)
 	}
 	if n := c.count("SELECT count(*) FROM outbox WHERE subject = $1 AND kind = 'tx.reverted' AND body LIKE '%Short(have=1, want=2)%'", named.ID); n != 1 { // what webhooks and streams tell
 		t.Errorf("%d events say why", n)
 	}
-	if raw := sent(reverting, `[]`); !strings.Contains(raw.Error.Message, "0x"+selector) {
-		t.Errorf("without a declaration: %+v", raw.Error)
+	if raw := sent(reverting, `[]`); !strings.Contains(raw.Message, "0x"+selector) {
+		t.Errorf("without a declaration: %+v", raw.Failure)
 	}
 	const endless = "0x52000000000000000000000000000000000bad02"
 	chain.call("anvil_setCode", nil, endless, "0x5b600056")
-	if out := sent(endless, ""); !strings.Contains(out.Error.Message, "it used all of its gas, 100000") {
-		t.Errorf("an endless loop: %+v", out.Error)
+	if out := sent(endless, ""); !strings.Contains(out.Message, "it used all of its gas, 100000") {
+		t.Errorf("an endless loop: %+v", out.Failure)
 	}
 }
 

@@ -35,6 +35,14 @@ func All[T any](ctx context.Context, tx *Tx, query string, args []any, scan func
 	return list, err
 }
 
+// Select reads records. What is from is a table with what follows it; prefix is how it is named there, such as "i.", or "".
+func Select[T any](ctx context.Context, tx *Tx, prefix, from string, args ...any) ([]*T, error) {
+	return All(ctx, tx, "SELECT "+Names[T](prefix)+" FROM "+from, args, func(r Row) (*T, error) {
+		one := new(T)
+		return one, Scan(r, one)
+	})
+}
+
 // perStatement is how many rows one statement takes. SQLite keeps what it needs to undo a statement: a longer INSERT costs more there, not less.
 const perStatement, perStatementOfFile = 500, 50
 

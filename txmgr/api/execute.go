@@ -51,9 +51,7 @@ func recordOf(i *txmgr.Intent) Record {
 	if i.Receipt != nil {
 		r.Outcome.Block, r.Outcome.BlockHash, r.Outcome.GasUsed, r.Outcome.Contract = i.Receipt.Block, i.Receipt.BlockHash, i.Receipt.GasUsed, i.Receipt.Contract
 	}
-	if i.Error != nil {
-		r.Outcome.Error = i.Error.Message
-	}
+	r.Outcome.Error = i.Message
 	return r
 }
 

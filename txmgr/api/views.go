@@ -94,7 +94,7 @@ type Step struct {
 func viewIntent(i *txmgr.Intent) Transaction {
 	t := Transaction{
 		ID: i.ID, Chain: i.Chain, Status: i.Status, Final: i.Final, Waiting: i.Waiting, Kind: i.Kind, IdempotencyKey: i.IdempotencyKey,
-		Signer: i.Signer, Hash: i.Hash, Receipt: viewReceipt(i.Receipt), Error: i.Error, To: i.To, Value: quantity(i.Value), Data: i.Data, Gas: i.Gas,
+		Signer: i.Signer, Hash: i.Hash, Receipt: viewReceipt(i.Receipt), Error: i.Told(), To: i.To, Value: quantity(i.Value), Data: i.Data, Gas: i.Gas,
 		Speed: i.Speed, Pool: i.Pool, OrderKey: i.OrderKey, Replaces: i.Replaces, Cancelling: i.Cancel, Subject: i.Subject, Actor: i.Actor,
 		Method: i.Method, RequestID: i.RequestID, Metadata: i.Metadata, AcceptedAt: moment(i.Accepted), UpdatedAt: moment(i.Updated),
 	}
@@ -110,7 +110,7 @@ func viewTransaction(full *txmgr.Transaction) Transaction {
 	for _, a := range full.Attempts {
 		t.Attempts = append(t.Attempts, Attempt{
 			Hash: a.Hash, Nonce: a.Nonce, Version: a.Version, Purpose: a.Purpose, State: a.State, MaxFeePerGas: quantity(a.Fees.Max),
-			MaxPriorityFeePerGas: quantity(a.Fees.Tip), Gas: a.Gas, SignedAt: moment(a.SignedAt), SentAt: moment(a.SentAt), Offers: a.Offers, Error: a.Error,
+			MaxPriorityFeePerGas: quantity(a.Fees.Tip), Gas: a.Gas, SignedAt: moment(a.SignedAt), SentAt: moment(a.SentAt), Offers: a.Offers, Error: a.Told(),
 		})
 	}
 	for _, e := range full.Timeline {

@@ -85,17 +85,25 @@ func (s *Store) acceptAll(ctx context.Context, calls ...*accepting) error {
 		if err := claimOnce(ctx, tx, fresh); err != nil {
 			return err
 		}
-		if err := hold(ctx, tx, fresh); err != nil {
-			return err
-		}
-		if err := insertIntents(ctx, tx, now, fresh, 0); err != nil {
+		if err := enter(ctx, tx, now, fresh...); err != nil {
 			return err
 		}
 		for _, call := range calls {
 			call.copyOthers()
 		}
-		return emit(ctx, tx, now, fresh...)
+		return nil
 	})
+}
+
+// enter stores new intents with their holds, and leaves an event for each.
+func enter(ctx context.Context, tx *ledger.Tx, now int64, list ...*txmgr.Intent) error {
+	if err := hold(ctx, tx, list); err != nil {
+		return err
+	}
+	if err := insertIntents(ctx, tx, now, list); err != nil {
+		return err
+	}
+	return emit(ctx, tx, now, list...)
 }
 
 // copyOthers makes what another call handed over this call's own.
@@ -171,7 +179,7 @@ func claimKeys(ctx context.Context, tx *ledger.Tx, now int64, list []*txmgr.Inte
 		}
 		for n := range stored {
 			if stored[n] == i {
-				stored[n] = earlier.Intent
+				stored[n] = earlier
 			}
 		}
 	}
@@ -199,7 +207,7 @@ func insertKeys(ctx context.Context, tx *ledger.Tx, now int64, list []*txmgr.Int
 }
 
 // byKey returns the intent of a key; a body hash of "" matches all.
-func byKey(ctx context.Context, tx *ledger.Tx, tenant, key, body string) (*row, error) {
+func byKey(ctx context.Context, tx *ledger.Tx, tenant, key, body string) (*txmgr.Intent, error) {
 	var id, hash string
 	var forgotten bool
 	found, err := tx.One(ctx, "SELECT intent, body_hash, forgotten FROM idempotency WHERE tenant = $1 AND idem_key = $2", []any{tenant, key}, &id, &hash, &forgotten)
@@ -225,11 +233,7 @@ func byKey(ctx context.Context, tx *ledger.Tx, tenant, key, body string) (*row, 
 
 // ByKey returns the intent of an idempotency key; a body hash of "" matches all.
 func (s *Store) ByKey(ctx context.Context, tenant, key, body string) (*txmgr.Intent, error) {
-	found, err := ledger.ReadOf(ctx, s.db, func(tx *ledger.Tx) (*row, error) { return byKey(ctx, tx, tenant, key, body) })
-	if err != nil {
-		return nil, err
-	}
-	return found.Intent, nil
+	return ledger.ReadOf(ctx, s.db, func(tx *ledger.Tx) (*txmgr.Intent, error) { return byKey(ctx, tx, tenant, key, body) })
 }
 
 // budget is one row of the table spend.
@@ -240,17 +244,13 @@ type budget struct {
 	Settled *big.Int `db:"settled,0"`
 }
 
-// spent reads one, of zeros if there is none.
-func spent(ctx context.Context, tx *ledger.Tx, scope, day, lock string) (*budget, error) {
-	b := &budget{Scope: scope, Day: day, Held: new(big.Int), Settled: new(big.Int)}
-	return b, tx.Query(ctx, "SELECT "+ledger.Names[budget]("")+" FROM spend WHERE scope = $1 AND day = $2"+lock, []any{scope, day}, func(r ledger.Row) error { return ledger.Scan(r, b) })
-}
-
+// spendRow locks one, which it makes if there is none.
 func spendRow(ctx context.Context, tx *ledger.Tx, scope, day string) (*budget, error) {
 	if _, err := tx.Exec(ctx, "INSERT INTO spend (scope, day, held, settled) VALUES ($1, $2, '0', '0') ON CONFLICT (scope, day) DO NOTHING", scope, day); err != nil {
 		return nil, err
 	}
-	return spent(ctx, tx, scope, day, tx.ForUpdate())
+	b := &budget{}
+	return b, tx.Query(ctx, "SELECT "+ledger.Names[budget]("")+" FROM spend WHERE scope = $1 AND day = $2"+tx.ForUpdate(), []any{scope, day}, func(r ledger.Row) error { return ledger.Scan(r, b) })
 }
 
 func (b *budget) save(ctx context.Context, tx *ledger.Tx) error {
@@ -291,7 +291,7 @@ func sortHolds(list []txmgr.Hold) {
 }
 
 // settle ends the holds of an intent that has got its fate, and charges what it cost.
-func settle(ctx context.Context, tx *ledger.Tx, i *row, cost *big.Int) error {
+func settle(ctx context.Context, tx *ledger.Tx, i *txmgr.Intent, cost *big.Int) error {
 	return spend(ctx, tx, i.Holds, cost, true)
 }
 

@@ -16,7 +16,7 @@ func (s *Store) RequestCancel(ctx context.Context, tenant, id string) (*txmgr.In
 		if err != nil {
 			return err
 		}
-		result = i.Intent
+		result = i
 		switch i.Status {
 		case txmgr.StatusAccepted, txmgr.StatusAssigned:
 			if err := end(ctx, tx, now, id, txmgr.StatusCancelled, txmgr.Failure{}); err != nil {
@@ -24,7 +24,7 @@ func (s *Store) RequestCancel(ctx context.Context, tenant, id string) (*txmgr.In
 			}
 			list, err := intentsWhere(ctx, tx, "id = $1", id)
 			if err == nil {
-				result = list[0].Intent
+				result = list[0]
 			}
 			return err
 		case txmgr.StatusSigned, txmgr.StatusBroadcast, txmgr.StatusUnknown:
@@ -46,7 +46,7 @@ func (s *Store) RequestCancel(ctx context.Context, tenant, id string) (*txmgr.In
 }
 
 // lockedIntent locks an intent's lane, if it has one, and then the intent.
-func lockedIntent(ctx context.Context, tx *ledger.Tx, tenant, id string) (*row, *txmgr.Lane, error) {
+func lockedIntent(ctx context.Context, tx *ledger.Tx, tenant, id string) (*txmgr.Intent, *txmgr.Lane, error) {
 	seen, err := intentsWhere(ctx, tx, "id = $1 AND ($2 = '' OR tenant = $2)", id, tenant)
 	if err != nil {
 		return nil, nil, err
@@ -88,8 +88,7 @@ func (s *Store) AcceptReplacement(ctx context.Context, tenant, old string, inten
 			result = earlier
 			return err
 		}
-		intent.Status, intent.Signer, intent.Nonce = txmgr.StatusAccepted, "", 0
-		era := int64(0)
+		intent.Status, intent.Signer, intent.Nonce, intent.Era = txmgr.StatusAccepted, "", 0, 0
 		signed := false
 		switch i.Status {
 		case txmgr.StatusAccepted:
@@ -97,7 +96,7 @@ func (s *Store) AcceptReplacement(ctx context.Context, tenant, old string, inten
 			if i.Kind == txmgr.KindRaw || lane == nil || !lane.Ours {
 				return txmgr.ErrNotPossible
 			}
-			intent.Status, intent.Signer, intent.Nonce, era = txmgr.StatusAssigned, i.Signer, i.Nonce, i.Era
+			intent.Status, intent.Signer, intent.Nonce, intent.Era = txmgr.StatusAssigned, i.Signer, i.Nonce, i.Era
 			signed = i.Status != txmgr.StatusAssigned
 		default:
 			return fmt.Errorf("%w: %s", txmgr.ErrTooLate, i.Status)
@@ -105,13 +104,7 @@ func (s *Store) AcceptReplacement(ctx context.Context, tenant, old string, inten
 		if err := claimOnce(ctx, tx, []*txmgr.Intent{intent}); err != nil {
 			return err
 		}
-		if err := hold(ctx, tx, []*txmgr.Intent{intent}); err != nil {
-			return err
-		}
-		if err := insertIntents(ctx, tx, now, []*txmgr.Intent{intent}, era); err != nil {
-			return err
-		}
-		if err := emit(ctx, tx, now, intent); err != nil {
+		if err := enter(ctx, tx, now, intent); err != nil {
 			return err
 		}
 		if signed {
@@ -128,7 +121,7 @@ func (s *Store) AcceptReplacement(ctx context.Context, tenant, old string, inten
 }
 
 // handOver gives an intent's slot, for which nothing is signed, to another intent.
-func handOver(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, from *row, to string) error {
+func handOver(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, from *txmgr.Intent, to string) error {
 	slots, err := slotsByNonce(ctx, tx, lane, []uint64{from.Nonce})
 	if err != nil {
 		return err

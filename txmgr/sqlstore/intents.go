@@ -4,79 +4,39 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math/big"
 
 	"lockstep/internal/ledger"
 	"lockstep/txmgr"
 )
 
-// row is an intent with the columns that only the store knows.
-type row struct {
-	*txmgr.Intent
-	failure
-	Era    int64    `db:"era"`
-	Caused *big.Int `db:"extra_cost,0"` // what fills and cancels that it caused have cost
-}
-
-// failure is an error as columns have it.
-type failure struct {
-	Class   string `db:"error_class"`
-	Message string `db:"error"`
-}
-
-func failureOf(f *txmgr.Failure) (out failure) {
-	if f != nil {
-		out = failure(*f)
-	}
-	return out
-}
-
-// failed is the other way.
-func (f failure) failed() *txmgr.Failure {
-	if f.Class == "" {
-		return nil
-	}
-	return (*txmgr.Failure)(&f)
-}
-
 // intentChanges are the columns that change in an intent's life.
 const intentChanges = "status final waiting signer nonce era hash cancel receipt error_class error extra_cost updated_at first_sent"
 
-func scanIntent(r ledger.Row, more ...any) (*row, error) {
-	out := &row{Intent: &txmgr.Intent{}}
-	if err := ledger.Scan(r, out, more...); err != nil {
-		return nil, fmt.Errorf("read an intent: %w", err)
-	}
-	out.Error = out.failed()
-	return out, nil
-}
-
 // intentsWhere reads intents; the condition and what follows it is part of the program.
-func intentsWhere(ctx context.Context, tx *ledger.Tx, condition string, args ...any) ([]*row, error) {
-	return ledger.All(ctx, tx, "SELECT "+ledger.Names[row]("")+" FROM intents WHERE "+condition, args, func(r ledger.Row) (*row, error) { return scanIntent(r) })
+func intentsWhere(ctx context.Context, tx *ledger.Tx, condition string, args ...any) ([]*txmgr.Intent, error) {
+	return ledger.Select[txmgr.Intent](ctx, tx, "", "intents WHERE "+condition, args...)
 }
 
 // intentsByID locks intents in the order of their numbers, whatever the order of the ids.
-func intentsByID(ctx context.Context, tx *ledger.Tx, ids []string) (map[string]*row, error) {
-	found := map[string]*row{}
-	_, err := ledger.In(ctx, tx, "SELECT "+ledger.Names[row]("")+" FROM intents WHERE id IN %s ORDER BY seq"+tx.ForUpdate(), nil, ids, func(r ledger.Row) error {
-		i, err := scanIntent(r)
-		if err == nil {
-			found[i.ID] = i
-		}
+func intentsByID(ctx context.Context, tx *ledger.Tx, ids []string) (map[string]*txmgr.Intent, error) {
+	found := map[string]*txmgr.Intent{}
+	_, err := ledger.In(ctx, tx, "SELECT "+ledger.Names[txmgr.Intent]("")+" FROM intents WHERE id IN %s ORDER BY seq"+tx.ForUpdate(), nil, ids, func(r ledger.Row) error {
+		i := &txmgr.Intent{}
+		err := ledger.Scan(r, i)
+		found[i.ID] = i
 		return err
 	})
 	return found, err
 }
 
 // insertIntents stores new intents and sets their numbers.
-func insertIntents(ctx context.Context, tx *ledger.Tx, now int64, list []*txmgr.Intent, era int64) error {
-	byID, rows := map[string]*txmgr.Intent{}, make([]*row, len(list))
-	for n, i := range list {
+func insertIntents(ctx context.Context, tx *ledger.Tx, now int64, list []*txmgr.Intent) error {
+	byID := map[string]*txmgr.Intent{}
+	for _, i := range list {
 		i.Accepted, i.Updated = now, now
-		byID[i.ID], rows[n] = i, &row{Intent: i, Era: era}
+		byID[i.ID] = i
 	}
-	err := ledger.Insert(ctx, tx, "intents", rows, "RETURNING id, seq", func(r ledger.Row) error {
+	err := ledger.Insert(ctx, tx, "intents", list, "RETURNING id, seq", func(r ledger.Row) error {
 		var id string
 		var seq int64
 		err := r.Scan(&id, &seq)
@@ -92,20 +52,16 @@ func insertIntents(ctx context.Context, tx *ledger.Tx, now int64, list []*txmgr.
 }
 
 // saveIntents writes back what can change, and leaves an event for each.
-func saveIntents(ctx context.Context, tx *ledger.Tx, now int64, list ...*row) error {
+func saveIntents(ctx context.Context, tx *ledger.Tx, now int64, list ...*txmgr.Intent) error {
 	if err := updateIntents(ctx, tx, now, list); err != nil {
 		return err
 	}
-	intents := make([]*txmgr.Intent, len(list))
-	for n, i := range list {
-		intents[n] = i.Intent
-	}
-	return emit(ctx, tx, now, intents...)
+	return emit(ctx, tx, now, list...)
 }
 
-func updateIntents(ctx context.Context, tx *ledger.Tx, now int64, list []*row) error {
+func updateIntents(ctx context.Context, tx *ledger.Tx, now int64, list []*txmgr.Intent) error {
 	for _, i := range list {
-		i.Updated, i.failure = now, failureOf(i.Error)
+		i.Updated = now
 	}
 	n, err := ledger.Update(ctx, tx, "intents", "id", intentChanges, list)
 	if err != nil {
@@ -172,7 +128,7 @@ func emit(ctx context.Context, tx *ledger.Tx, now int64, list ...*txmgr.Intent) 
 func noticeOf(i *txmgr.Intent) notice {
 	body := notice{
 		ID: i.ID, Tenant: i.Tenant, Chain: i.Chain, Status: i.Status, Final: i.Final, Signer: i.Signer, Hash: i.Hash, Subject: i.Subject,
-		Actor: i.Actor, Method: i.Method, Key: i.IdempotencyKey, RequestID: i.RequestID, Metadata: i.Metadata, Waiting: i.Waiting, Error: i.Error,
+		Actor: i.Actor, Method: i.Method, Key: i.IdempotencyKey, RequestID: i.RequestID, Metadata: i.Metadata, Waiting: i.Waiting, Error: i.Told(),
 	}
 	if i.Signer != "" {
 		body.Nonce = &i.Nonce

@@ -15,13 +15,14 @@ import (
 
 // laneRow locks a lane's row and returns it without what is counted. Its pools are those of an operator's word.
 func laneRow(ctx context.Context, tx *ledger.Tx, chain, signer string) (*txmgr.Lane, error) {
-	l := &txmgr.Lane{}
-	err := tx.Query(ctx, "SELECT "+ledger.Names[txmgr.Lane]("")+" FROM signer_chains WHERE chain = $1 AND signer = $2"+tx.ForUpdate(), []any{chain, signer},
-		func(r ledger.Row) error { return ledger.Scan(r, l) })
-	if err == nil && l.Chain == "" {
+	found, err := ledger.Select[txmgr.Lane](ctx, tx, "", "signer_chains WHERE chain = $1 AND signer = $2"+tx.ForUpdate(), chain, signer)
+	if err == nil && len(found) == 0 {
 		err = fmt.Errorf("%w: %s on chain %s", txmgr.ErrUnknownSigner, signer, chain)
 	}
-	return l, err
+	if err != nil {
+		return nil, err
+	}
+	return found[0], nil
 }
 
 // saveLane writes back what can change of a lane that laneRow has locked.
@@ -284,9 +285,6 @@ func (s *Store) Observe(ctx context.Context, f lease.Fence, chain, signer string
 		if o.Succeeded {
 			l.Streak = 0
 		}
-		if o.Paused != nil {
-			l.Enabled, l.PausedReason = *o.Paused == "", *o.Paused
-		}
 		if o.ChainNonce != nil || o.Succeeded {
 			l.LastSeen = now
 		}
@@ -322,9 +320,6 @@ func (s *Store) Operate(ctx context.Context, chain, signer, actor string, o txmg
 		}
 		if o.MinBalance != nil {
 			l.MinBalance = o.MinBalance
-		}
-		if o.Pools != nil {
-			l.Pools = o.Pools
 		}
 		if err := saveLane(ctx, tx, l); err != nil {
 			return err

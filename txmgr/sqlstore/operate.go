@@ -85,7 +85,7 @@ func (s *Store) ResetChain(ctx context.Context, chain, actor, identity string, e
 		}
 		for _, i := range open {
 			i.Status, i.Final, i.Waiting = txmgr.StatusFailed, true, ""
-			i.Error = &txmgr.Failure{Class: "chain_reset", Message: "the chain was reset while the transaction was on its way"}
+			i.Failure = txmgr.Failure{Class: "chain_reset", Message: "the chain was reset while the transaction was on its way"}
 			if err := settle(ctx, tx, i, new(big.Int)); err != nil {
 				return err
 			}
@@ -123,13 +123,4 @@ func (s *Store) Reconcile(ctx context.Context, chain, signer, actor string, next
 		return nil, err
 	}
 	return s.Lane(ctx, chain, signer)
-}
-
-// Spent returns what a scope holds and has settled on a day.
-func (s *Store) Spent(ctx context.Context, scope, day string) (held, settled *big.Int, err error) {
-	b, err := ledger.ReadOf(ctx, s.db, func(tx *ledger.Tx) (*budget, error) { return spent(ctx, tx, scope, day, "") })
-	if err != nil {
-		return nil, nil, err
-	}
-	return b.Held, b.Settled, nil
 }

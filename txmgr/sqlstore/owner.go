@@ -59,7 +59,7 @@ func (s *Store) Assign(ctx context.Context, f lease.Fence, chain, signer string,
 			return err
 		}
 		var slots []*txmgr.Slot
-		var changed []*row
+		var changed []*txmgr.Intent
 		for _, p := range list {
 			id := p.Intent
 			i := intents[id]
@@ -77,7 +77,7 @@ func (s *Store) Assign(ctx context.Context, f lease.Fence, chain, signer string,
 			slot.Cost = p.Cost
 			i.Status, i.Signer, i.Nonce, i.Era, i.Waiting = txmgr.StatusAssigned, signer, slot.Nonce, lane.Era, ""
 			slots, changed = append(slots, slot), append(changed, i)
-			done = append(done, txmgr.Assignment{Intent: i.Intent, Slot: *slot})
+			done = append(done, txmgr.Assignment{Intent: i, Slot: *slot})
 		}
 		if len(done) == 0 {
 			return nil
@@ -161,7 +161,7 @@ func (s *Store) Commit(ctx context.Context, f lease.Fence, list []*txmgr.Attempt
 		if err != nil {
 			return err
 		}
-		var changed []*row
+		var changed []*txmgr.Intent
 		for _, a := range list {
 			slot, i := slots[a.Nonce], intents[a.Intent]
 			if slot == nil || !fits(a, slot, i) {
@@ -196,7 +196,7 @@ func (s *Store) Commit(ctx context.Context, f lease.Fence, list []*txmgr.Attempt
 }
 
 // dearest is what a slot may cost when it has one attempt more: any of them may be the one that is executed.
-func dearest(cost *big.Int, a *txmgr.Attempt, i *row) *big.Int {
+func dearest(cost *big.Int, a *txmgr.Attempt, i *txmgr.Intent) *big.Int {
 	var value *big.Int
 	if i != nil && a.Purpose != txmgr.PurposeFill && a.Purpose != txmgr.PurposeCancel {
 		value = i.Value
@@ -208,7 +208,7 @@ func dearest(cost *big.Int, a *txmgr.Attempt, i *row) *big.Int {
 }
 
 // fits reports whether an attempt still belongs into its slot.
-func fits(a *txmgr.Attempt, slot *txmgr.Slot, i *row) bool {
+func fits(a *txmgr.Attempt, slot *txmgr.Slot, i *txmgr.Intent) bool {
 	if slot.Consumed != "" || slot.Final {
 		return false
 	}
@@ -262,7 +262,7 @@ func (s *Store) Answered(ctx context.Context, f lease.Fence, list []txmgr.Answer
 		if err != nil {
 			return err
 		}
-		changed := map[string]*row{}
+		changed := map[string]*txmgr.Intent{}
 		for _, answer := range list {
 			a := answer.Attempt
 			judge(a, answer, now)
@@ -277,7 +277,7 @@ func (s *Store) Answered(ctx context.Context, f lease.Fence, list []txmgr.Answer
 		if err := saveSlots(ctx, tx, lane, values(slots)...); err != nil {
 			return err
 		}
-		if err := saveAttempts(ctx, tx, lane, attempts...); err != nil {
+		if err := saveAttempts(ctx, tx, attempts); err != nil {
 			return err
 		}
 		return saveIntents(ctx, tx, now, sorted(changed)...)
@@ -293,15 +293,17 @@ func values(m map[uint64]*txmgr.Slot) []*txmgr.Slot {
 	return inOrder(m, func(s *txmgr.Slot) uint64 { return s.Nonce })
 }
 
-func sorted(m map[string]*row) []*row { return inOrder(m, func(i *row) int64 { return i.Seq }) }
+func sorted(m map[string]*txmgr.Intent) []*txmgr.Intent {
+	return inOrder(m, func(i *txmgr.Intent) int64 { return i.Seq })
+}
 
 // judge moves an attempt on. What was once taken, or may have been, is never refused later.
 func judge(a *txmgr.Attempt, answer txmgr.Answer, now int64) {
 	a.Offers++
 	a.SentAt = now
-	a.Error = nil
+	a.Failure = txmgr.Failure{}
 	if answer.Class != "" && answer.Class != txmgr.ClassKnown {
-		a.Error = &txmgr.Failure{Class: string(answer.Class), Message: clip(answer.Text)}
+		a.Failure = txmgr.Failure{Class: answer.Class, Message: clip(answer.Text)}
 	}
 	switch {
 	case answer.Class == "" || answer.Class == txmgr.ClassKnown:
@@ -326,23 +328,23 @@ func judge(a *txmgr.Attempt, answer txmgr.Answer, now int64) {
 }
 
 // follow moves an intent on behind its attempt, and reports whether that changed it.
-func follow(i *row, a *txmgr.Attempt, now int64) bool {
+func follow(i *txmgr.Intent, a *txmgr.Attempt, now int64) bool {
 	before, waiting, first := i.Status, i.Waiting, i.FirstSent
 	switch i.Status {
 	case txmgr.StatusSigned, txmgr.StatusUnknown, txmgr.StatusBroadcast:
 		switch {
 		case a.State == txmgr.AttemptSent:
 			i.Status = txmgr.StatusBroadcast
-			if a.Error == nil && !strings.HasPrefix(i.Waiting, txmgr.StuckPrefix) { // only a replacement helps it, not the same bytes
+			if a.Class == "" && !strings.HasPrefix(i.Waiting, txmgr.StuckPrefix) { // only a replacement helps it, not the same bytes
 				i.Waiting = ""
 			}
 		case a.State == txmgr.AttemptUnknown && i.Status == txmgr.StatusSigned:
 			i.Status = txmgr.StatusUnknown
 		}
-		taken := a.Error != nil && a.Error.Class == string(txmgr.ClassSlotTaken)
-		failed := a.Error != nil && a.State != txmgr.AttemptSent && !strings.HasPrefix(i.Waiting, txmgr.StuckPrefix) // its caller is told once
+		taken := a.Class == txmgr.ClassSlotTaken
+		failed := a.Class != "" && a.State != txmgr.AttemptSent && !strings.HasPrefix(i.Waiting, txmgr.StuckPrefix) // its caller is told once
 		if failed || taken && !strings.HasPrefix(i.Waiting, txmgr.ForeignPrefix) {
-			i.Waiting = a.Error.Class + ": " + a.Error.Message
+			i.Waiting = string(a.Class) + ": " + a.Message
 		}
 	default:
 		return false
@@ -360,7 +362,7 @@ func (s *Store) Wait(ctx context.Context, f lease.Fence, why map[string]string) 
 		if err != nil {
 			return err
 		}
-		changed := map[string]*row{}
+		changed := map[string]*txmgr.Intent{}
 		for id, i := range intents {
 			if text := clip(why[id]); !i.Status.Ended() && i.Waiting != text {
 				i.Waiting = text
@@ -383,10 +385,10 @@ func (s *Store) Stuck(ctx context.Context, f lease.Fence, id, why string, fees t
 			return nil
 		}
 		i.Waiting = clip(txmgr.StuckPrefix + why)
-		if err := updateIntents(ctx, tx, now, []*row{i}); err != nil {
+		if err := updateIntents(ctx, tx, now, []*txmgr.Intent{i}); err != nil {
 			return err
 		}
-		body := noticeOf(i.Intent)
+		body := noticeOf(i)
 		if fees.Max != nil {
 			body.Needs = &needs{MaxFee: fees.Max.String()}
 		}

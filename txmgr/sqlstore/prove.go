@@ -62,7 +62,7 @@ func noteNonce(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, next uint64
 type slotCase struct {
 	slot     *txmgr.Slot
 	attempts []*txmgr.Attempt
-	intents  []*row
+	intents  []*txmgr.Intent
 	changed  bool
 }
 
@@ -105,7 +105,7 @@ func casesOf(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, want []uint64
 func (c cases) save(ctx context.Context, tx *ledger.Tx, now int64, lane *txmgr.Lane) error {
 	var slots []*txmgr.Slot
 	var attempts []*txmgr.Attempt
-	var intents []*row
+	var intents []*txmgr.Intent
 	for _, one := range c {
 		if one.changed {
 			slots, attempts, intents = append(slots, one.slot), append(attempts, one.attempts...), append(intents, one.intents...)
@@ -114,10 +114,10 @@ func (c cases) save(ctx context.Context, tx *ledger.Tx, now int64, lane *txmgr.L
 	if err := saveSlots(ctx, tx, lane, slots...); err != nil {
 		return err
 	}
-	if err := saveAttempts(ctx, tx, lane, attempts...); err != nil {
+	if err := saveAttempts(ctx, tx, attempts); err != nil {
 		return err
 	}
-	byID := map[string]*row{}
+	byID := map[string]*txmgr.Intent{}
 	for _, i := range intents {
 		byID[i.ID] = i
 	}
@@ -140,7 +140,7 @@ func (c *slotCase) mined(ctx context.Context, tx *ledger.Tx, p txmgr.Proof) erro
 	for _, a := range c.attempts {
 		switch {
 		case a == winner:
-			a.State, a.Error = txmgr.AttemptMined, nil
+			a.State, a.Failure = txmgr.AttemptMined, txmgr.Failure{}
 		case p.Final:
 			a.State = txmgr.AttemptReplaced
 		case a.State == txmgr.AttemptMined: // a reorganisation chose another one
@@ -173,15 +173,15 @@ func (c *slotCase) mined(ctx context.Context, tx *ledger.Tx, p txmgr.Proof) erro
 }
 
 // decide gives an intent the status that follows from the attempt that was mined.
-func decide(i *row, winner *txmgr.Attempt, receipt *txmgr.Receipt, attempts []*txmgr.Attempt) {
+func decide(i *txmgr.Intent, winner *txmgr.Attempt, receipt *txmgr.Receipt, attempts []*txmgr.Attempt) {
 	i.Waiting = ""
 	mine := i.ID == winner.Intent
 	switch {
 	case mine && winner.Purpose == txmgr.PurposeCancel:
 		i.Status, i.Hash, i.Receipt = txmgr.StatusCancelled, winner.Hash, receipt
 		for _, a := range attempts { // what nodes had against it is why nobody waited any longer
-			if !i.Cancel && a.Intent == i.ID && a.Purpose != txmgr.PurposeCancel && a.Error != nil {
-				i.Error = a.Error
+			if !i.Cancel && a.Intent == i.ID && a.Purpose != txmgr.PurposeCancel && a.Class != "" {
+				i.Failure = a.Failure
 			}
 		}
 	case mine && !receipt.Final:
@@ -190,10 +190,10 @@ func decide(i *row, winner *txmgr.Attempt, receipt *txmgr.Receipt, attempts []*t
 		i.Status, i.Hash, i.Receipt = txmgr.StatusConfirmed, winner.Hash, receipt
 	case mine:
 		i.Status, i.Hash, i.Receipt = txmgr.StatusReverted, winner.Hash, receipt
-		i.Error = &txmgr.Failure{Class: "reverted", Message: whyFailed(receipt)}
+		i.Failure = txmgr.Failure{Class: "reverted", Message: whyFailed(receipt)}
 	case i.Replaces != "":
 		i.Status = txmgr.StatusCancelled
-		i.Error = &txmgr.Failure{Class: "superseded", Message: "another transaction of its slot was mined"}
+		i.Failure = txmgr.Failure{Class: "superseded", Message: "another transaction of its slot was mined"}
 	default:
 		i.Status = txmgr.StatusReplaced
 	}
@@ -228,7 +228,7 @@ func (c *slotCase) foreign(ctx context.Context, tx *ledger.Tx, p txmgr.Proof) er
 		switch {
 		case i.Kind == txmgr.KindRaw:
 			i.Status, i.Final = txmgr.StatusFailed, true
-			i.Error = &txmgr.Failure{Class: string(txmgr.ClassNonceUsed), Message: "another transaction used its nonce: " + p.Foreign}
+			i.Failure = txmgr.Failure{Class: txmgr.ClassNonceUsed, Message: "another transaction used its nonce: " + p.Foreign}
 		case i.Cancel:
 			i.Status, i.Final = txmgr.StatusCancelled, true
 		case !last:
@@ -245,7 +245,7 @@ func (c *slotCase) foreign(ctx context.Context, tx *ledger.Tx, p txmgr.Proof) er
 }
 
 // requeue makes an intent accepted again. Its attempts stay with the slot that they were for.
-func requeue(i *row, why string) {
+func requeue(i *txmgr.Intent, why string) {
 	i.Status, i.Signer, i.Nonce, i.Era, i.Hash, i.Receipt, i.Waiting = txmgr.StatusAccepted, "", 0, 0, "", nil, why
 }
 
@@ -276,7 +276,7 @@ func (s *Store) Unmine(ctx context.Context, f lease.Fence, list []txmgr.Slot) er
 				}
 			}
 			for _, i := range one.intents {
-				i.Status, i.Receipt, i.Error, i.Waiting = txmgr.StatusBroadcast, nil, nil, "its block was reorganised away"
+				i.Status, i.Receipt, i.Failure, i.Waiting = txmgr.StatusBroadcast, nil, txmgr.Failure{}, "its block was reorganised away"
 			}
 		}
 		if err := noteNonce(ctx, tx, lane, next); err != nil {
@@ -327,7 +327,7 @@ func end(ctx context.Context, tx *ledger.Tx, now int64, id string, status txmgr.
 	}
 	i.Status, i.Final, i.Waiting = status, true, ""
 	if why.Class != "" {
-		i.Error = &txmgr.Failure{Class: why.Class, Message: clip(why.Message)}
+		i.Failure = txmgr.Failure{Class: why.Class, Message: clip(why.Message)}
 	}
 	if err := settle(ctx, tx, i, new(big.Int)); err != nil {
 		return err
@@ -417,7 +417,7 @@ func (s *Store) Requeue(ctx context.Context, f lease.Fence, id string, failed *t
 			switch {
 			case failed != nil:
 				i.Status, i.Final, i.Waiting = txmgr.StatusFailed, true, ""
-				i.Error = &txmgr.Failure{Class: failed.Class, Message: clip(failed.Message)}
+				i.Failure = txmgr.Failure{Class: failed.Class, Message: clip(failed.Message)}
 			case i.Cancel:
 				i.Status, i.Final, i.Waiting = txmgr.StatusCancelled, true, ""
 			default:

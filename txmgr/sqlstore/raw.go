@@ -35,7 +35,7 @@ func (s *Store) AcceptRaw(ctx context.Context, intent *txmgr.Intent, attempt txm
 		if found {
 			list, err := intentsWhere(ctx, tx, "id = $1 AND tenant = $2", earlier, intent.Tenant)
 			if err == nil && len(list) > 0 {
-				result = list[0].Intent
+				result = list[0]
 			}
 			return cmp.Or(err, txmgr.ErrDuplicate)
 		}
@@ -45,20 +45,14 @@ func (s *Store) AcceptRaw(ctx context.Context, intent *txmgr.Intent, attempt txm
 		}
 		attempt.Version, attempt.SignedAt = version, now
 		slot.Signed, slot.AssignedAt = true, now
-		intent.Status = txmgr.StatusSigned
-		if err := hold(ctx, tx, []*txmgr.Intent{intent}); err != nil {
-			return err
-		}
+		intent.Status, intent.Era = txmgr.StatusSigned, lane.Era
 		if err := saveSlots(ctx, tx, lane, slot); err != nil {
 			return err
 		}
 		if err := insertAttempts(ctx, tx, lane, []*txmgr.Attempt{&attempt}); err != nil {
 			return err
 		}
-		if err := insertIntents(ctx, tx, now, []*txmgr.Intent{intent}, lane.Era); err != nil {
-			return err
-		}
-		return emit(ctx, tx, now, intent)
+		return enter(ctx, tx, now, intent)
 	})
 	return result, err
 }

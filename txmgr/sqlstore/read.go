@@ -22,7 +22,7 @@ func (s *Store) Get(ctx context.Context, tenant, id string) (*txmgr.Transaction,
 		if len(list) == 0 {
 			return txmgr.ErrNotFound
 		}
-		t = &txmgr.Transaction{Intent: *list[0].Intent}
+		t = &txmgr.Transaction{Intent: *list[0]}
 		attempts, err := attemptsWhere(ctx, tx, "intent = $1", id)
 		if err != nil {
 			return err
@@ -88,13 +88,9 @@ func (s *Store) Find(ctx context.Context, q txmgr.Query) ([]*txmgr.Intent, strin
 		}
 		where("seq < ?", before)
 	}
-	list, err := ledger.ReadOf(ctx, s.db, func(tx *ledger.Tx) ([]*row, error) {
+	page, err := ledger.ReadOf(ctx, s.db, func(tx *ledger.Tx) ([]*txmgr.Intent, error) {
 		return intentsWhere(ctx, tx, strings.Join(conditions, " AND ")+fmt.Sprintf(" ORDER BY seq DESC LIMIT %d", limit+1), args...)
 	})
-	var page []*txmgr.Intent
-	for _, i := range list {
-		page = append(page, i.Intent)
-	}
 	if err != nil || len(page) <= limit {
 		return page, "", err
 	}
@@ -114,19 +110,18 @@ func (s *Store) Queue(ctx context.Context, chain string, after int64, limit int,
 			FROM intents p WHERE i.order_key <> '' AND i.on_failure = 'stop' AND p.chain = i.chain AND p.tenant = i.tenant
 			AND p.order_key = i.order_key AND p.seq < i.seq ORDER BY p.seq DESC LIMIT 1)`
 	return ledger.ReadOf(ctx, s.db, func(tx *ledger.Tx) ([]*txmgr.Queued, error) {
-		return ledger.All(ctx, tx, "SELECT "+ledger.Names[row]("i.")+predecessors+" FROM intents i WHERE i.chain = $1 AND i.signer = '' AND NOT i.final AND i.status = 'accepted' AND i.seq > $3 ORDER BY i.seq LIMIT $2",
+		return ledger.All(ctx, tx, "SELECT "+ledger.Names[txmgr.Intent]("i.")+predecessors+" FROM intents i WHERE i.chain = $1 AND i.signer = '' AND NOT i.final AND i.status = 'accepted' AND i.seq > $3 ORDER BY i.seq LIMIT $2",
 			[]any{chain, limit, after}, func(r ledger.Row) (*txmgr.Queued, error) {
 				var live, failed *string
-				i, err := scanIntent(r, &live, &failed)
-				if err != nil {
+				q := &txmgr.Queued{Intent: &txmgr.Intent{}}
+				if err := ledger.Scan(r, q.Intent, &live, &failed); err != nil {
 					return nil, err
 				}
-				q := &txmgr.Queued{Intent: i.Intent}
 				if failed != nil {
 					q.Stop = *failed
 				}
 				if live != nil {
-					q.Behind, q.Blocked = behind(*live, i.OnFailure, confirmed)
+					q.Behind, q.Blocked = behind(*live, q.OnFailure, confirmed)
 				}
 				return q, nil
 			})
@@ -200,9 +195,9 @@ func (s *Store) Line(ctx context.Context, chain, signer string) (*txmgr.Line, er
 			switch {
 			case slot == nil || i.Status == txmgr.StatusAccepted:
 			case slot.Slot.Intent == i.ID:
-				slot.Intents = append([]*txmgr.Intent{i.Intent}, slot.Intents...)
+				slot.Intents = append([]*txmgr.Intent{i}, slot.Intents...)
 			default:
-				slot.Intents = append(slot.Intents, i.Intent)
+				slot.Intents = append(slot.Intents, i)
 			}
 		}
 		return nil

@@ -12,10 +12,7 @@ import (
 )
 
 func reservationsWhere(ctx context.Context, tx *ledger.Tx, condition string, args ...any) ([]*txmgr.Reservation, error) {
-	return ledger.All(ctx, tx, "SELECT "+ledger.Names[txmgr.Reservation]("")+" FROM reservations WHERE "+condition, args, func(r ledger.Row) (*txmgr.Reservation, error) {
-		v := &txmgr.Reservation{}
-		return v, ledger.Scan(r, v)
-	})
+	return ledger.Select[txmgr.Reservation](ctx, tx, "", "reservations WHERE "+condition, args...)
 }
 
 // wanted is one call that wants a nonce, with what became of it.

@@ -8,15 +8,10 @@ import (
 	"lockstep/txmgr"
 )
 
-func scanSlot(r ledger.Row) (*txmgr.Slot, error) {
-	s := &txmgr.Slot{}
-	return s, ledger.Scan(r, s)
-}
-
 // slotsWhere reads a lane's slots in the order of their nonces.
 func slotsWhere(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, condition, suffix string, args ...any) ([]*txmgr.Slot, error) {
 	args = append([]any{lane.Chain, lane.Era, lane.Signer}, args...)
-	return ledger.All(ctx, tx, "SELECT "+ledger.Names[txmgr.Slot]("")+" FROM slots WHERE chain = $1 AND era = $2 AND signer = $3 AND "+condition+" ORDER BY nonce"+suffix, args, scanSlot)
+	return ledger.Select[txmgr.Slot](ctx, tx, "", "slots WHERE chain = $1 AND era = $2 AND signer = $3 AND "+condition+" ORDER BY nonce"+suffix, args...)
 }
 
 // freeSlots reads the lowest slots of a lane that nobody has, a maximum of limit.
@@ -29,7 +24,8 @@ func slotsByNonce(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, nonces [
 	found := map[uint64]*txmgr.Slot{}
 	_, err := ledger.In(ctx, tx, "SELECT "+ledger.Names[txmgr.Slot]("")+" FROM slots WHERE chain = $1 AND era = $2 AND signer = $3 AND nonce IN %s ORDER BY nonce"+tx.ForUpdate(),
 		[]any{lane.Chain, lane.Era, lane.Signer}, nonces, func(r ledger.Row) error {
-			s, err := scanSlot(r)
+			s := &txmgr.Slot{}
+			err := ledger.Scan(r, s)
 			found[s.Nonce] = s
 			return err
 		})
@@ -46,34 +42,8 @@ func saveSlots(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, list ...*tx
 	return nil
 }
 
-// attempt is one as its table has it.
-type attempt struct {
-	*txmgr.Attempt
-	*txmgr.Fees
-	failure
-}
-
-func scanAttempt(r ledger.Row) (*txmgr.Attempt, error) {
-	a := attempt{Attempt: &txmgr.Attempt{}}
-	a.Fees = &a.Attempt.Fees
-	if err := ledger.Scan(r, &a); err != nil {
-		return nil, fmt.Errorf("read an attempt: %w", err)
-	}
-	a.Error = a.failed()
-	return a.Attempt, nil
-}
-
-func attemptsOf(lane *txmgr.Lane, list []*txmgr.Attempt) []*attempt {
-	out := make([]*attempt, len(list))
-	for n, a := range list {
-		a.Chain, a.Era, a.Signer = lane.Chain, lane.Era, lane.Signer
-		out[n] = &attempt{a, &a.Fees, failureOf(a.Error)}
-	}
-	return out
-}
-
 func attemptsWhere(ctx context.Context, tx *ledger.Tx, condition string, args ...any) ([]*txmgr.Attempt, error) {
-	return ledger.All(ctx, tx, "SELECT "+ledger.Names[attempt]("")+" FROM attempts WHERE "+condition+" ORDER BY nonce, version", args, scanAttempt)
+	return ledger.Select[txmgr.Attempt](ctx, tx, "", "attempts WHERE "+condition+" ORDER BY nonce, version", args...)
 }
 
 // attemptsBetween are those of a lane's nonces from the first to the last. A join with the
@@ -84,15 +54,18 @@ func attemptsBetween(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, first
 }
 
 func insertAttempts(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, list []*txmgr.Attempt) error {
-	if err := ledger.Insert(ctx, tx, "attempts", attemptsOf(lane, list), "", nil); err != nil {
+	for _, a := range list {
+		a.Chain, a.Era, a.Signer = lane.Chain, lane.Era, lane.Signer
+	}
+	if err := ledger.Insert(ctx, tx, "attempts", list, "", nil); err != nil {
 		return fmt.Errorf("store attempts: %w", err)
 	}
 	return nil
 }
 
 // saveAttempts writes back what can change of an attempt; its bytes never do.
-func saveAttempts(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, list ...*txmgr.Attempt) error {
-	if _, err := ledger.Update(ctx, tx, "attempts", "chain era hash tag", "state ambiguous sent_at offers refused_at error_class error", attemptsOf(lane, list)); err != nil {
+func saveAttempts(ctx context.Context, tx *ledger.Tx, list []*txmgr.Attempt) error {
+	if _, err := ledger.Update(ctx, tx, "attempts", "chain era hash tag", "state ambiguous sent_at offers refused_at error_class error", list); err != nil {
 		return fmt.Errorf("update attempts: %w", err)
 	}
 	return nil

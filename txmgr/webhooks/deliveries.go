@@ -40,10 +40,7 @@ type Delivery struct {
 
 // deliveriesWhere reads deliveries d; what follows FROM is part of the program.
 func deliveriesWhere(ctx context.Context, tx *ledger.Tx, rest string, args ...any) ([]*Delivery, error) {
-	return ledger.All(ctx, tx, "SELECT "+ledger.Names[Delivery]("d.")+" FROM deliveries d "+rest, args, func(row ledger.Row) (*Delivery, error) {
-		d := &Delivery{}
-		return d, ledger.Scan(row, d)
-	})
+	return ledger.Select[Delivery](ctx, tx, "d.", "deliveries d "+rest, args...)
 }
 
 // expandBatch bounds the events of one transaction.
