@@ -28,7 +28,7 @@ type fleet struct {
 	*pool
 	db       *ledger.DB
 	store    txmgr.Store
-	keys     []risingKey
+	keys     []keyed
 	settings txmgr.Config
 	change   func(*txmgr.Options) // of every manager
 	prepare  func(*txmgr.Manager) // before it runs
@@ -53,7 +53,7 @@ func newFleet(t *testing.T, names ...string) *fleet {
 	store := must.Get(sqlstore.New(t.Context(), db))(t)
 	f := &fleet{T: t, db: db, store: store, settings: txmgr.Defaults()}
 	for _, name := range names {
-		f.keys = append(f.keys, risingKeyOf(name))
+		f.keys = append(f.keys, keyOf(name))
 	}
 	f.pool = newPool(f.keys...)
 	f.settings.Poll, f.settings.Reconcile = envx.Millis(poll), envx.Millis(50*time.Millisecond)
@@ -65,7 +65,7 @@ func newFleet(t *testing.T, names ...string) *fleet {
 // open makes a manager that does not run yet.
 func (f *fleet) open(name string) (*txmgr.Manager, *poolNode, error) {
 	log := slog.New(slog.DiscardHandler)
-	node := &poolNode{pool: f.pool}
+	node := &poolNode{node{pool: f.pool}}
 	o := txmgr.Options{Config: f.settings, Store: f.store, Chains: []txmgr.Chain{node}, Log: log, Leases: lease.NewKeeper(f.db, "txm", name, lease.Options{}, log)}
 	o.Config.Instance = name
 	for _, k := range f.keys {
@@ -180,7 +180,7 @@ func (m *member) asksOn() {
 
 // lockedKey signs when it is open.
 type lockedKey struct {
-	risingKey
+	keyed
 	open *atomic.Bool
 }
 
@@ -188,7 +188,7 @@ func (k lockedKey) Sign(ctx context.Context, unsigned []byte) ([]byte, error) {
 	if !k.open.Load() {
 		return nil, errors.New("the key is locked")
 	}
-	return k.risingKey.Sign(ctx, unsigned)
+	return k.keyed.Sign(ctx, unsigned)
 }
 
 // lockKeys makes managers that start afterwards sign nothing until it is told.

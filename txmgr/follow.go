@@ -118,7 +118,7 @@ func (w *worker) settleOpen(ctx context.Context, line *Line, used []*LineSlot, n
 		w.m.at(ctx, PointRecorded, w.c.ID(), w.signer)
 		w.observe(proofs)
 		w.m.news.wake()
-		w.m.wake.wake(w.c.ID())
+		w.m.wakeHere(w.c.ID())
 	}
 	return changed, nil
 }
@@ -344,7 +344,7 @@ func (w *worker) settleMined(ctx context.Context, mined []*LineSlot, head Head) 
 			changed = true
 			w.observe(proofs)
 			w.m.news.wake()
-			w.m.wake.wake(w.c.ID())
+			w.m.wakeHere(w.c.ID())
 		}
 	}
 	return changed, nil

@@ -126,7 +126,7 @@ func TestPoorIntentEnds(t *testing.T) {
 func TestSimulatedFromWhoCanPay(t *testing.T) {
 	f := newFleet(t, "alice.test", "bob.test")
 	m := f.begin("one")
-	must.Get(m.m.Pause(t.Context(), "pool", "alice.test", "test", "rotated"))(t)
+	must.Do(t, operated("alice.test", txmgr.Operation{Enabled: new(false), Reason: "rotated"})(m))
 	m.give("alice.test", -poolMoney)
 	m.until("it is swept", func() bool { return m.broke("alice.test") })
 	if got := m.mined(m.submit(value(1000)), txmgr.StatusConfirmed); got.Signer != "bob.test" {
@@ -323,7 +323,7 @@ func TestKeyThatLeft(t *testing.T) {
 	for range 4 {
 		ids = append(ids, m.submit())
 	}
-	bob := []txmgr.Key{risingKeyOf("bob.test")}
+	bob := []txmgr.Key{keyOf("bob.test")}
 	must.Do(t, m.m.Reload(t.Context(), bob, map[string][]string{"vip": {"bob.test"}}))
 	if lane := m.lane(gone); !lane.Absent || len(lane.Pools) != 0 || !strings.HasPrefix(m.m.PassedOver(lane, nil), "absent: ") {
 		t.Errorf("the signer is %+v", lane)
@@ -339,7 +339,7 @@ func TestKeyThatLeft(t *testing.T) {
 	if pools := m.lane("bob.test").Pools; len(pools) != 2 || pools[1] != "vip" {
 		t.Errorf("the other one is in %v", pools)
 	}
-	must.Do(t, m.m.Reload(t.Context(), append(bob, risingKeyOf(gone)), nil))
+	must.Do(t, m.m.Reload(t.Context(), append(bob, keyOf(gone)), nil))
 	m.mined(pinned, txmgr.StatusConfirmed)
 	if pools := m.lane("bob.test").Pools; len(pools) != 1 {
 		t.Errorf("the other one is still in %v", pools)

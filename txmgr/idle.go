@@ -19,7 +19,7 @@ const maxIdle = 300
 func lasting(lane *Lane, kills map[string]string) string {
 	switch {
 	case lane.Absent:
-		return absent
+		return "absent: no process that runs has its key"
 	case lane.Halted != "":
 		return "halted: " + lane.Halted
 	case LaneKilled(kills, lane.Chain, lane.Signer):
@@ -30,7 +30,7 @@ func lasting(lane *Lane, kills map[string]string) string {
 		return "draining: its signer gets no new intents"
 	case lane.Locked:
 		return "locked: a caller has its signer alone"
-	case lane.lowBalance():
+	case lane.MinBalance != nil && lane.MinBalance.Sign() > 0 && (lane.Balance == nil || lane.Balance.Cmp(lane.MinBalance) < 0):
 		return "low_balance: its signer holds less than " + lane.MinBalance.String()
 	default:
 		return ""

@@ -170,7 +170,7 @@ func TestWaitingSaysWhy(t *testing.T) {
 		m.until(id+" says "+want, func() bool { return m.get(id).Waiting == want })
 	}
 	f.exec("UPDATE signer_chains SET halted = 'a test' WHERE signer = 'alice.test'")
-	must.Get(m.m.Pause(t.Context(), "pool", "bob.test", "test", "rest"))(t)
+	must.Do(t, operated("bob.test", txmgr.Operation{Enabled: new(false), Reason: "rest"})(m))
 	free, pinned := m.submit(), m.submit(func(r *txmgr.Request) { r.Pin = "alice.test" })
 	says(free, "halted: a test; paused: rest")
 	says(pinned, "halted: a test")

@@ -81,7 +81,7 @@ func (w *worker) run(ctx context.Context) {
 	w.log.Info("owner of a signer")
 	defer w.pace.fails(w.signer, false)
 	for ctx.Err() == nil && !w.leaving.Load() {
-		woken := w.m.wake.of(w.c.ID()).next()
+		woken := w.m.owners[w.c.ID()].next()
 		if pause := w.pace.turn(time.Now()); pause > 0 { // nobody's work helps a chain that does not answer
 			if !w.rest(ctx, nil, pause) {
 				return

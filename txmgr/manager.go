@@ -53,10 +53,9 @@ type Manager struct {
 	hurt    Faults
 	feeCaps map[string]*big.Int
 
-	wake    *wakers // of owners, by chain
-	news    *waker  // of readers of the stream
+	owners  map[string]*owners // by chain
+	news    *waker             // of readers of the stream
 	waker   Waker
-	others  *teller            // of owners in other processes
 	looking singleflight.Group // for the nonce of a caller's lane
 
 	mu        sync.Mutex
@@ -75,7 +74,7 @@ func New(o Options) (*Manager, error) {
 	m := &Manager{
 		c: o.Config, store: o.Store, leases: o.Leases, guard: o.Guard, log: o.Log, feeCaps: o.FeeCaps,
 		chains: map[string]Chain{}, keys: map[string]Key{}, pools: map[string][]string{}, fees: map[string]*feeCache{}, paces: map[string]*pace{}, idleAfter: idleAfter,
-		wake: newWakers(), news: newWaker(), waker: o.Waker, others: newTeller(), metrics: newMetrics(),
+		owners: map[string]*owners{}, news: newWaker(), waker: o.Waker, metrics: newMetrics(),
 	}
 	m.store.OnEnded(m.ended)
 	for _, c := range o.Chains {
@@ -83,7 +82,7 @@ func New(o Options) (*Manager, error) {
 			return nil, fmt.Errorf("chain %s is there twice", c.ID())
 		}
 		m.chains[c.ID()] = c
-		m.fees[c.ID()], m.paces[c.ID()] = &feeCache{}, &pace{}
+		m.fees[c.ID()], m.paces[c.ID()], m.owners[c.ID()] = &feeCache{}, &pace{}, newOwners()
 	}
 	for _, key := range o.Keys {
 		if err := m.addKey(key); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/big"
 	"slices"
 	"strings"
 )
@@ -77,30 +76,8 @@ func (m *Manager) AddAccount(ctx context.Context, chain, account, actor string, 
 	return lane, m.store.Audit(ctx, actor, "signer.add", chain+"/"+name, "")
 }
 
-// Pause disables a signer: it gets nothing new, and what is signed is followed.
-func (m *Manager) Pause(ctx context.Context, chain, signer, actor, reason string) (*Lane, error) {
-	off := false
-	return m.operate(ctx, chain, signer, actor, Operation{Enabled: &off, Reason: reason})
-}
-
-// Resume enables a signer again and ends a drain.
-func (m *Manager) Resume(ctx context.Context, chain, signer, actor string) (*Lane, error) {
-	on, off := true, false
-	return m.operate(ctx, chain, signer, actor, Operation{Enabled: &on, Draining: &off})
-}
-
-// Drain assigns nothing more to a signer; its lane says Pending 0 when it is empty.
-func (m *Manager) Drain(ctx context.Context, chain, signer, actor string) (*Lane, error) {
-	on := true
-	return m.operate(ctx, chain, signer, actor, Operation{Draining: &on})
-}
-
-// SetMinBalance sets the balance below which a signer gets nothing new.
-func (m *Manager) SetMinBalance(ctx context.Context, chain, signer, actor string, min *big.Int) (*Lane, error) {
-	return m.operate(ctx, chain, signer, actor, Operation{MinBalance: min})
-}
-
-func (m *Manager) operate(ctx context.Context, chain, signer, actor string, o Operation) (*Lane, error) {
+// Operate changes what an operator decides of a signer.
+func (m *Manager) Operate(ctx context.Context, chain, signer, actor string, o Operation) (*Lane, error) {
 	_, name, err := m.account(chain, "signer", signer)
 	if err != nil {
 		return nil, err
@@ -159,7 +136,7 @@ func (m *Manager) Reconcile(ctx context.Context, chain, signer, actor string, o 
 		if err := m.store.ResetChain(ctx, chain, actor, identity, state.Era); err != nil {
 			return nil, err
 		}
-		m.wake.wake(chain)
+		m.wakeHere(chain)
 		return m.store.Lane(ctx, chain, name)
 	}
 	if err := m.store.CheckIdentity(ctx); err != nil {
@@ -184,7 +161,7 @@ func (m *Manager) Reconcile(ctx context.Context, chain, signer, actor string, o 
 		return nil, fmt.Errorf("%w: an endpoint says that %d transactions wait; no more than %d can be adopted", ErrHalted, waiting, maxAdopted)
 	}
 	lane, err = m.store.Reconcile(ctx, chain, name, actor, next, adopted)
-	m.wake.wake(chain)
+	m.wakeHere(chain)
 	return lane, err
 }
 
@@ -223,7 +200,7 @@ func (m *Manager) Kill(ctx context.Context, scope, actor, reason string, on bool
 	if err := m.store.Kill(ctx, scope, actor, reason, on); err != nil {
 		return err
 	}
-	m.wake.wakeAll()
+	m.wakeAll()
 	return nil
 }
 

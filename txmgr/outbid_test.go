@@ -1,27 +1,13 @@
 package txmgr_test
 
 import (
-	"math/big"
 	"strings"
 	"testing"
 
 	"lockstep/internal/envx"
 	"lockstep/internal/must"
 	"lockstep/txmgr"
-	"lockstep/txmgr/chaintest"
 )
-
-// TestContractPool holds the pool of these tests against the drivers' contract.
-func TestContractPool(t *testing.T) {
-	alice, bob := risingKeyOf("alice.test"), risingKeyOf("bob.test")
-	p := newPool(alice, bob)
-	dead := &poolNode{pool: p}
-	dead.down.Store(true)
-	chaintest.Run(t, chaintest.Harness{
-		Chain: &poolNode{pool: p}, Dead: dead, Key: alice, Stranger: bob, To: "carol.test", Value: big.NewInt(5), Reverting: "broken",
-		Garbage: []string{"Alice", "a b", "0x ", ".a"}, Mine: p.mine,
-	})
-}
 
 // age makes all that was sent old enough to be raised.
 func (f *fleet) age() {

@@ -7,8 +7,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/big"
 	"regexp"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -30,6 +32,7 @@ type pool struct {
 	dev       bool
 	first     string                        // tells its first block; "": the usual one
 	named     int                           // how often that was asked for
+	forked    uint64                        // from this block on the chain has other blocks; 0: from none
 	refuse    func(wireTx) *txmgr.SendError // what a node has against a transaction; nil: nothing
 }
 
@@ -83,6 +86,23 @@ func (w wire) Decode(raw []byte) (txmgr.Decoded, error) {
 	return read, err
 }
 
+// keyed is an account's key.
+type keyed struct {
+	name string
+	key  ed25519.PrivateKey
+}
+
+func keyOf(name string) keyed {
+	seed := sha256.Sum256([]byte(strings.Repeat(name, 3)))
+	return keyed{name, ed25519.NewKeyFromSeed(seed[:])}
+}
+
+func (k keyed) Account() string { return k.name }
+
+func (k keyed) Sign(_ context.Context, unsigned []byte) ([]byte, error) {
+	return ed25519.Sign(k.key, unsigned), nil
+}
+
 func (w wire) read(raw []byte) (tx wireTx, read txmgr.Decoded, err error) {
 	if err := json.Unmarshal(raw, &tx); err != nil {
 		return tx, read, err
@@ -102,10 +122,10 @@ func (w wire) Renew(context.Context, txmgr.Signed, string) (txmgr.Signed, error)
 }
 
 // each offers transactions one by one.
-func (w wire) each(ctx context.Context, c asker, list []txmgr.Signed, take func(wireTx) error) []error {
+func (c *node) each(ctx context.Context, list []txmgr.Signed, take func(wireTx) error) []error {
 	out := make([]error, len(list))
 	for n, s := range list {
-		tx, _, err := w.read(s.Raw)
+		tx, _, err := c.read(s.Raw)
 		if err != nil {
 			out[n] = &txmgr.SendError{Class: txmgr.ClassFatal, Text: err.Error()}
 			continue
@@ -119,13 +139,8 @@ func (w wire) each(ctx context.Context, c asker, list []txmgr.Signed, take func(
 	return out
 }
 
-// asker is a chain in memory that may be down.
-type asker interface {
-	ask(ctx context.Context) (unlock func(), err error)
-}
-
-// answered is what a chain in memory says, unless it does not answer.
-func answered[T any](ctx context.Context, c asker, say func() T) (answer T, err error) {
+// answered is what an endpoint says, unless it does not answer.
+func answered[T any](ctx context.Context, c *node, say func() T) (answer T, err error) {
 	unlock, err := c.ask(ctx)
 	if err != nil {
 		return answer, err
@@ -145,7 +160,7 @@ const (
 	wireGas     = 7
 )
 
-func newPool(keys ...risingKey) *pool {
+func newPool(keys ...keyed) *pool {
 	p := &pool{
 		wire: wire{map[string]ed25519.PublicKey{}}, money: map[string]int64{}, next: map[string]uint64{}, waiting: map[string]map[uint64]wireTx{}, blocks: [][]wireTx{nil},
 		delegated: map[string]bool{},
@@ -157,7 +172,7 @@ func newPool(keys ...risingKey) *pool {
 }
 
 // add makes an account.
-func (p *pool) add(k risingKey) {
+func (p *pool) add(k keyed) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.keys[k.name], p.money[k.name] = k.key.Public().(ed25519.PublicKey), poolMoney
@@ -230,9 +245,23 @@ func (p *pool) refusing(why func(wireTx) *txmgr.SendError) {
 	p.refuse = why
 }
 
-func (p *pool) head() txmgr.Head {
-	n := uint64(len(p.blocks) - 1)
-	return txmgr.Head{Number: n, Hash: blockHash(n), Time: int64(n) * 1_000_000}
+// fork puts other blocks in the place of those from a number on; with 0 the old ones are back.
+func (p *pool) fork(from uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.forked = from
+}
+
+func (p *pool) hash(n uint64) string {
+	if p.forked != 0 && n >= p.forked {
+		return "other " + blockHash(n)
+	}
+	return blockHash(n)
+}
+
+func blockHash(n uint64) string {
+	sum := sha256.Sum256(fmt.Append(nil, "block ", n))
+	return hex.EncodeToString(sum[:])
 }
 
 // executed finds a transaction in the blocks.
@@ -280,18 +309,22 @@ func (p *pool) take(tx wireTx) error {
 	return nil
 }
 
-// poolNode is an endpoint of a pool: a txmgr.Chain.
-type poolNode struct {
+// node is an endpoint of a chain in memory.
+type node struct {
 	*pool
-	down  atomic.Bool
-	mute  atomic.Bool  // it tells nobody's nonce
-	asked atomic.Int64 // questions that it answered
-	late  atomic.Int64 // how many blocks its receipts are behind its other answers, as behind a balancer
-	shown atomic.Int64 // questions for receipts that it answered while they were behind
+	down   atomic.Bool
+	mute   atomic.Bool   // it tells nobody's nonce
+	behind atomic.Uint64 // blocks that it does not show yet
+	asked  atomic.Int64  // questions that it answered
+	vain   atomic.Int64  // questions for blocks that it does not show
+	late   atomic.Uint64 // how many blocks its receipts are behind its other answers, as behind a balancer
+	shown  atomic.Int64  // questions for receipts that it answered while they were behind
 }
 
+var errDown = errors.New("nobody answers")
+
 // ask locks the pool if the node answers.
-func (c *poolNode) ask(ctx context.Context) (unlock func(), err error) {
+func (c *node) ask(ctx context.Context) (unlock func(), err error) {
 	if c.down.Load() || ctx.Err() != nil {
 		return nil, errDown
 	}
@@ -300,13 +333,17 @@ func (c *poolNode) ask(ctx context.Context) (unlock func(), err error) {
 	return c.mu.Unlock, nil
 }
 
-func (c *poolNode) ID() string { return "pool" }
+func (c *node) ID() string { return "pool" }
 
-func (c *poolNode) Traits() txmgr.Traits {
-	return txmgr.Traits{Mempool: true, Depth: c.depth, InFlight: 16, Dev: c.dev, Unit: txmgr.Unit{Name: "COIN", Decimals: 9}}
+// head is the newest block but some.
+func (c *node) head(but uint64) txmgr.Head {
+	n := uint64(len(c.blocks)-1) - but
+	return txmgr.Head{Number: n, Hash: c.hash(n), Time: int64(n) * 1_000_000}
 }
 
-func (c *poolNode) Identity(ctx context.Context) (string, error) {
+func (c *node) newest() txmgr.Head { return c.head(c.behind.Load()) }
+
+func (c *node) Identity(ctx context.Context) (string, error) {
 	return answered(ctx, c, func() string {
 		c.named++
 		if c.first != "" {
@@ -316,28 +353,88 @@ func (c *poolNode) Identity(ctx context.Context) (string, error) {
 	})
 }
 
-func (c *poolNode) Head(ctx context.Context) (txmgr.Head, error) {
-	return answered(ctx, c, func() txmgr.Head { return c.head() })
+func (c *node) Head(ctx context.Context) (txmgr.Head, error) {
+	return answered(ctx, c, c.newest)
 }
 
-func (c *poolNode) BlockHash(ctx context.Context, number uint64) (string, error) {
+func (c *node) BlockHash(ctx context.Context, number uint64) (string, error) {
 	return answered(ctx, c, func() string {
-		if number >= uint64(len(c.blocks)) {
+		if number > c.newest().Number {
+			c.vain.Add(1)
 			return ""
 		}
-		return blockHash(number)
+		return c.hash(number)
 	})
 }
 
-func (c *poolNode) Nonces(ctx context.Context, account string) (txmgr.Nonces, error) {
+func (c *node) Nonces(ctx context.Context, account string) (txmgr.Nonces, error) {
 	if c.mute.Load() {
 		return txmgr.Nonces{}, errDown
 	}
-	return answered(ctx, c, func() txmgr.Nonces { return txmgr.Nonces{Latest: c.next[account], Head: c.head()} })
+	return answered(ctx, c, func() txmgr.Nonces { return txmgr.Nonces{Latest: c.next[account], Head: c.newest()} })
 }
 
-func (c *poolNode) HighestPending(ctx context.Context, account string) (uint64, error) {
+func (c *node) HighestPending(ctx context.Context, account string) (uint64, error) {
 	return answered(ctx, c, func() uint64 { return c.inLine(account) })
+}
+
+func (c *node) Balance(ctx context.Context, account string) (*big.Int, error) {
+	return answered(ctx, c, func() *big.Int { return big.NewInt(c.money[account]) })
+}
+
+func (c *node) Delegated(ctx context.Context, account string) (bool, error) {
+	return answered(ctx, c, func() bool { return c.delegated[account] })
+}
+
+func (c *node) Simulate(ctx context.Context, call txmgr.Call) (txmgr.Simulation, error) {
+	return answered(ctx, c, func() txmgr.Simulation {
+		if call.To == "broken" {
+			return txmgr.Simulation{Reason: "it is broken"}
+		}
+		if !call.Funded && call.Value != nil && call.Value.Cmp(big.NewInt(c.money[call.From])) > 0 {
+			return txmgr.Simulation{Reason: "insufficient funds for transfer"}
+		}
+		return txmgr.Simulation{Success: true, Gas: wireGas}
+	})
+}
+
+func (c *node) Receipts(ctx context.Context, list []txmgr.Signed) (txmgr.Head, []txmgr.Lookup, error) {
+	unlock, err := c.ask(ctx)
+	if err != nil {
+		return txmgr.Head{}, nil, err
+	}
+	defer unlock()
+	head, shown := c.newest(), uint64(len(c.blocks))
+	if late := min(c.late.Load(), head.Number); late > 0 {
+		head = c.head(late)
+		shown = head.Number
+		c.shown.Add(1)
+	}
+	out := make([]txmgr.Lookup, len(list))
+	for n, s := range list {
+		out[n] = txmgr.Lookup{Hash: s.Hash, Tag: s.Tag}
+		if _, block, found := c.executed(func(tx wireTx) bool { return tx.hash() == s.Hash }); found && block <= shown {
+			out[n].Receipt = &txmgr.Receipt{Hash: s.Hash, Block: block, BlockHash: c.hash(block), Success: true, GasUsed: wireGas, GasPrice: big.NewInt(poolBaseFee)}
+		}
+	}
+	return head, out, nil
+}
+
+func (c *node) Consumer(ctx context.Context, account string, nonce uint64) (*txmgr.Consumer, error) {
+	return answered(ctx, c, func() *txmgr.Consumer {
+		tx, block, found := c.executed(func(tx wireTx) bool { return tx.From == account && tx.Nonce >= nonce })
+		if !found {
+			return nil
+		}
+		return &txmgr.Consumer{Hash: tx.hash(), Block: block, BlockHash: c.hash(block), Head: c.newest()}
+	})
+}
+
+// poolNode is an endpoint of a pool: a txmgr.Chain.
+type poolNode struct{ node }
+
+func (c *poolNode) Traits() txmgr.Traits {
+	return txmgr.Traits{Mempool: true, Depth: c.depth, InFlight: 16, Dev: c.dev, Unit: txmgr.Unit{Name: "COIN", Decimals: 9}}
 }
 
 func (c *poolNode) Pool(ctx context.Context, account string, list []txmgr.Signed) (uint64, []bool, error) {
@@ -357,73 +454,21 @@ func (c *poolNode) Pool(ctx context.Context, account string, list []txmgr.Signed
 	return c.inLine(account), held, nil
 }
 
-func (c *poolNode) Balance(ctx context.Context, account string) (*big.Int, error) {
-	return answered(ctx, c, func() *big.Int { return big.NewInt(c.money[account]) })
-}
-
-func (c *poolNode) Delegated(ctx context.Context, account string) (bool, error) {
-	return answered(ctx, c, func() bool { return c.delegated[account] })
-}
-
 func (c *poolNode) Market(ctx context.Context) (txmgr.Market, error) {
-	return answered(ctx, c, func() txmgr.Market {
+	return answered(ctx, &c.node, func() txmgr.Market {
 		return marketOf(big.NewInt(poolBaseFee), txmgr.Fees{Max: big.NewInt(2*poolBaseFee + 100), Tip: big.NewInt(100)})
 	})
 }
 
-func (c *poolNode) Simulate(ctx context.Context, call txmgr.Call) (txmgr.Simulation, error) {
-	return answered(ctx, c, func() txmgr.Simulation {
-		if call.To == "broken" {
-			return txmgr.Simulation{Reason: "it is broken"}
-		}
-		if !call.Funded && call.Value != nil && call.Value.Cmp(big.NewInt(c.money[call.From])) > 0 {
-			return txmgr.Simulation{Reason: "insufficient funds for transfer"}
-		}
-		return txmgr.Simulation{Success: true, Gas: wireGas}
-	})
-}
-
 func (c *poolNode) Prepare(ctx context.Context, d txmgr.Draft) (txmgr.Unsigned, error) {
-	return answered(ctx, c, func() txmgr.Unsigned {
+	return answered(ctx, &c.node, func() txmgr.Unsigned {
 		tx := wireTx{From: d.Signer, To: d.To, Nonce: d.Nonce, Value: d.Value.Int64(), Data: d.Data, Max: d.Fees.Max.Int64(), Tip: d.Fees.Tip.Int64()}
 		return txmgr.Unsigned{Bytes: tx.digest(), Form: tx}
 	})
 }
 
 func (c *poolNode) Send(ctx context.Context, list []txmgr.Signed) []error {
-	return c.each(ctx, c, list, func(tx wireTx) error { return c.take(tx) })
-}
-
-func (c *poolNode) Receipts(ctx context.Context, list []txmgr.Signed) (txmgr.Head, []txmgr.Lookup, error) {
-	unlock, err := c.ask(ctx)
-	if err != nil {
-		return txmgr.Head{}, nil, err
-	}
-	defer unlock()
-	head := c.head()
-	if late := min(uint64(c.late.Load()), head.Number); late > 0 {
-		n := head.Number - late
-		head = txmgr.Head{Number: n, Hash: blockHash(n), Time: int64(n) * 1_000_000}
-		c.shown.Add(1)
-	}
-	out := make([]txmgr.Lookup, len(list))
-	for n, s := range list {
-		out[n] = txmgr.Lookup{Hash: s.Hash, Tag: s.Tag}
-		if _, block, found := c.executed(func(tx wireTx) bool { return tx.hash() == s.Hash }); found && block <= head.Number {
-			out[n].Receipt = &txmgr.Receipt{Hash: s.Hash, Block: block, BlockHash: blockHash(block), Success: true, GasUsed: wireGas, GasPrice: big.NewInt(poolBaseFee)}
-		}
-	}
-	return head, out, nil
-}
-
-func (c *poolNode) Consumer(ctx context.Context, account string, nonce uint64) (*txmgr.Consumer, error) {
-	return answered(ctx, c, func() *txmgr.Consumer {
-		tx, block, found := c.executed(func(tx wireTx) bool { return tx.From == account && tx.Nonce == nonce })
-		if !found {
-			return nil
-		}
-		return &txmgr.Consumer{Hash: tx.hash(), Block: block, BlockHash: blockHash(block), Head: c.head()}
-	})
+	return c.each(ctx, list, func(tx wireTx) error { return c.take(tx) })
 }
 
 func (c *poolNode) Expired(context.Context, txmgr.Signed) (bool, error) { return false, nil }

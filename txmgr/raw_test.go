@@ -18,15 +18,15 @@ import (
 )
 
 // outsider makes an account whose key no manager has.
-func (f *fleet) outsider(name string) risingKey {
+func (f *fleet) outsider(name string) keyed {
 	f.Helper()
-	k := risingKeyOf(name)
+	k := keyOf(name)
 	f.pool.add(k)
 	return k
 }
 
 // rawOf is a transaction that its caller signed.
-func (f *fleet) rawOf(k risingKey, nonce uint64, data string, price int64) []byte {
+func (f *fleet) rawOf(k keyed, nonce uint64, data string, price int64) []byte {
 	f.Helper()
 	tx := wireTx{From: k.name, To: "carol.test", Nonce: nonce, Data: []byte(data), Max: price, Tip: min(price, 100)}
 	signature := must.Get(k.Sign(f.Context(), tx.digest()))(f)

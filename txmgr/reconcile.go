@@ -146,7 +146,7 @@ func (w *worker) another(ctx context.Context, line *Line, why string) error {
 	if err := w.m.store.ResetChain(ctx, w.c.ID(), w.lease.Fence().Owner, identity, line.Identity.Era); err != nil && !errors.Is(err, ErrStale) {
 		return err
 	}
-	w.m.wake.wake(w.c.ID())
+	w.m.wakeHere(w.c.ID())
 	return nil
 }
 

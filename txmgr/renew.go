@@ -73,12 +73,7 @@ func (w *worker) reissue(ctx context.Context, slot *LineSlot, old *Attempt, refu
 	if refused != nil {
 		w.log.Warn("the chain refused a transaction", "nonce", slot.Nonce, "hash", old.Hash, "tag", old.Tag, "reason", refused.Text)
 	}
-	stored, err := w.m.store.Commit(ctx, w.lease.Fence(), []*Attempt{next})
-	if err != nil {
-		return false, err
-	}
-	w.m.at(ctx, PointStored, w.c.ID(), w.signer)
-	return true, w.send(ctx, stored)
+	return true, w.commit(ctx, next)
 }
 
 // again returns the same bytes under a new tag. If the price has risen above what they offer,
@@ -90,15 +85,11 @@ func (w *worker) again(ctx context.Context, slot *LineSlot, old *Attempt) (*Atte
 		return nil, err
 	}
 	if market.BaseFee != nil && old.Fees.Max.Cmp(market.BaseFee) < 0 {
-		intent := intentOf(slot, old.Intent)
-		if intent == nil {
-			return nil, nil
+		o, err := w.repriced(ctx, slot, old, market)
+		if err != nil || o == nil {
+			return nil, err
 		}
-		fees, affordable := firstFees(intent, market, w.m.feeCap(w.c.ID()))
-		if !affordable || old.Purpose == PurposeRaw {
-			return nil, w.note(ctx, map[string]string{intent.ID: "fee_cap: the price is above what it offers, and it may not offer more"})
-		}
-		signed, err := w.sign(ctx, []order{{slot: slot, intent: intent, purpose: old.Purpose, fees: fees}})
+		signed, err := w.sign(ctx, []order{*o})
 		if err != nil {
 			return nil, err
 		}

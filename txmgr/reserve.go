@@ -12,6 +12,18 @@ import (
 
 // Acquire reserves the next nonce of an account for a caller who signs for itself. ErrLocked while another has it alone.
 func (m *Manager) Acquire(ctx context.Context, tenant, chain, account string) (*Reservation, error) {
+	return m.reserve(ctx, tenant, chain, account, m.store.Reserve)
+}
+
+// Lock lets one caller alone have an account, with its next nonce reserved: until Unlock, or until its time has passed,
+// no reservation, intent or unreserved transaction gets a nonce of the account. ErrLocked, ErrTooMany.
+func (m *Manager) Lock(ctx context.Context, tenant, chain, account string) (*Reservation, error) {
+	return m.reserve(ctx, tenant, chain, account, m.store.LockLane)
+}
+
+func (m *Manager) reserve(ctx context.Context, tenant, chain, account string,
+	take func(ctx context.Context, chain, signer, tenant string, ttl int64, limit int, only bool, holds ...Hold) (*Reservation, error),
+) (*Reservation, error) {
 	c, name, err := m.account(chain, "address", account)
 	if err != nil {
 		return nil, err
@@ -22,11 +34,11 @@ func (m *Manager) Acquire(ctx context.Context, tenant, chain, account string) (*
 	}
 	// The lane is there on all calls but the first, and reading it costs as much as reserving.
 	for first := true; ; first = false {
-		v, err := m.store.Reserve(ctx, chain, name, tenant, m.c.Reservation.Duration().Microseconds(), m.c.MaxReservations, c.Traits().InLine(), holds...)
+		v, err := take(ctx, chain, name, tenant, m.c.Reservation.Duration().Microseconds(), m.c.MaxReservations, c.Traits().InLine(), holds...)
 		if !first || !errors.Is(err, ErrUnknownSigner) && !errors.Is(err, ErrNonceUnknown) {
 			return v, err
 		}
-		if _, _, err := m.callerLane(ctx, tenant, chain, account); err != nil {
+		if err := m.callerLane(ctx, tenant, chain, name); err != nil {
 			return nil, err
 		}
 	}
@@ -70,7 +82,7 @@ func (m *Manager) RenewReservation(ctx context.Context, tenant, id string) (*Res
 // Recycle gives a reservation back that no bytes were handed over for. False: not possible.
 func (m *Manager) Recycle(ctx context.Context, tenant, id string) (bool, error) {
 	done, err := m.store.Recycle(ctx, tenant, id, "", "", 0)
-	m.wake.wakeAll()
+	m.wakeAll()
 	return done, err
 }
 
@@ -86,20 +98,6 @@ func (m *Manager) RecycleNonce(ctx context.Context, tenant, chain, account strin
 	return done, err
 }
 
-// Lock lets one caller alone have an account, with its next nonce reserved: until Unlock, or until its time has passed,
-// no reservation, intent or unreserved transaction gets a nonce of the account. ErrLocked, ErrTooMany.
-func (m *Manager) Lock(ctx context.Context, tenant, chain, account string) (*Reservation, error) {
-	c, name, err := m.callerLane(ctx, tenant, chain, account)
-	if err != nil {
-		return nil, err
-	}
-	holds, err := m.mayHold(ctx, tenant, c, name)
-	if err != nil {
-		return nil, err
-	}
-	return m.store.LockLane(ctx, chain, name, tenant, m.c.Reservation.Duration().Microseconds(), m.c.MaxReservations, c.Traits().InLine(), holds...)
-}
-
 // Unlock ends a lock if lockID is its holder's.
 func (m *Manager) Unlock(ctx context.Context, tenant, chain, account, lockID string) (bool, error) {
 	_, name, err := m.account(chain, "address", account)
@@ -107,7 +105,7 @@ func (m *Manager) Unlock(ctx context.Context, tenant, chain, account, lockID str
 		return false, err
 	}
 	done, err := m.store.UnlockLane(ctx, chain, name, tenant, lockID)
-	m.wake.wake(chain)
+	m.wakeHere(chain)
 	return done, err
 }
 
@@ -145,11 +143,7 @@ const laneWait = 30 * time.Second
 
 // callerLane makes sure that an account has a lane and that its owner has read its nonce.
 // Callers who want the same one at once share one look at the ledger.
-func (m *Manager) callerLane(ctx context.Context, tenant, chain, account string) (Chain, string, error) {
-	c, name, err := m.account(chain, "address", account)
-	if err != nil {
-		return nil, "", err
-	}
+func (m *Manager) callerLane(ctx context.Context, tenant, chain, name string) error {
 	shared := m.looking.DoChan(chain+"\x00"+name, func() (any, error) {
 		look, cancel := context.WithTimeout(context.WithoutCancel(ctx), laneWait)
 		defer cancel()
@@ -157,9 +151,9 @@ func (m *Manager) callerLane(ctx context.Context, tenant, chain, account string)
 	})
 	select {
 	case r := <-shared:
-		return c, name, r.Err
+		return r.Err
 	case <-ctx.Done():
-		return nil, "", ErrNonceUnknown
+		return ErrNonceUnknown
 	}
 }
 
@@ -221,7 +215,7 @@ func (m *Manager) Raw(ctx context.Context, r RawRequest) (*Intent, error) {
 	if err := m.admit(ctx, intent); err != nil {
 		return nil, err
 	}
-	if _, _, err := m.callerLane(ctx, r.Tenant, r.Chain, tx.Signer); err != nil {
+	if err := m.callerLane(ctx, r.Tenant, r.Chain, tx.Signer); err != nil {
 		return nil, err
 	}
 	attempt := Attempt{

@@ -13,15 +13,29 @@ import (
 	"lockstep/txmgr/chaintest"
 )
 
-// TestContractFreeOfEthereum holds a chain with names, ed25519 and rising nonces against the
-// drivers' contract.
-func TestContractFreeOfEthereum(t *testing.T) {
-	alice, bob := risingKeyOf("alice.test"), risingKeyOf("bob.test")
-	c, dead := newRising(alice, bob), newRising(alice, bob)
-	dead.down = true
-	chaintest.Run(t, chaintest.Harness{
-		Chain: c, Dead: dead, Key: alice, Stranger: bob, To: "carol.test", Value: big.NewInt(5), Reverting: "broken", Garbage: []string{"Alice", "a b", "0x ", ".a"}, Mine: c.mine,
-	})
+// TestContract holds the chains of these tests against the drivers' contract.
+func TestContract(t *testing.T) {
+	alice, bob := keyOf("alice.test"), keyOf("bob.test")
+	for name, of := range map[string]func(p *pool, down bool) txmgr.Chain{
+		"a pool": func(p *pool, down bool) txmgr.Chain {
+			c := &poolNode{node{pool: p}}
+			c.down.Store(down)
+			return c
+		},
+		"rising nonces": func(p *pool, down bool) txmgr.Chain {
+			c := &rising{node: node{pool: p}}
+			c.down.Store(down)
+			return c
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPool(alice, bob)
+			chaintest.Run(t, chaintest.Harness{
+				Chain: of(p, false), Dead: of(p, true), Key: alice, Stranger: bob, To: "carol.test", Value: big.NewInt(5), Reverting: "broken",
+				Garbage: []string{"Alice", "a b", "0x ", ".a"}, Mine: p.mine,
+			})
+		})
+	}
 }
 
 // risen is a manager on a rising chain.
@@ -33,38 +47,9 @@ type risen struct {
 func startRisen(t *testing.T) *risen {
 	t.Helper()
 	f := newFleet(t, "alice.test")
-	c := newRising(f.keys...)
+	c := &rising{node: node{pool: f.pool}}
 	f.change = func(o *txmgr.Options) { o.Chains = []txmgr.Chain{c} }
 	return &risen{f.begin("one"), c}
-}
-
-// reaches waits for a status; blocks go on meanwhile if wanted.
-func (r *risen) reaches(id string, want txmgr.Status, blocks bool) (t *txmgr.Transaction) {
-	r.Helper()
-	r.until("intent "+id+" is "+string(want), func() bool {
-		if t = r.get(id); blocks && t.Status != want {
-			r.c.mine()
-		}
-		return t.Status == want
-	})
-	return t
-}
-
-// once checks that each of some intents was executed once, under the hash that it names.
-func (r *risen) once(ids ...string) {
-	r.Helper()
-	r.c.mu.Lock()
-	defer r.c.mu.Unlock()
-	if len(r.c.executed) != len(ids) {
-		r.Errorf("the chain executed %d transactions for %d intents", len(r.c.executed), len(ids))
-	}
-	data := map[string]bool{}
-	for _, one := range r.c.executed {
-		if data[string(one.tx.Data)] {
-			r.Errorf("%s was executed twice", one.tx.Data)
-		}
-		data[string(one.tx.Data)] = true
-	}
 }
 
 // TestPassedOver has a node take a transaction and lose it, and execute the next: the lost one
@@ -72,10 +57,10 @@ func (r *risen) once(ids ...string) {
 func TestPassedOver(t *testing.T) {
 	r := startRisen(t)
 	ids := []string{r.submit()}
-	first := r.reaches(ids[0], txmgr.StatusConfirmed, false)
+	first := r.reaches(ids[0], txmgr.StatusConfirmed)
 	r.c.losing()
 	ids = append(ids, r.submit())
-	lost := r.reaches(ids[1], txmgr.StatusBroadcast, false)
+	lost := r.reaches(ids[1], txmgr.StatusBroadcast)
 	if lost.Nonce != first.Nonce+1 {
 		t.Errorf("the nonces are %d and %d", first.Nonce, lost.Nonce)
 	}
@@ -86,8 +71,8 @@ func TestPassedOver(t *testing.T) {
 		t.Errorf("a replacement of what is signed, where no pool keeps it: %v", err)
 	}
 	ids = append(ids, r.submit())
-	next := r.reaches(ids[2], txmgr.StatusConfirmed, false)
-	again := r.reaches(ids[1], txmgr.StatusConfirmed, false)
+	next := r.reaches(ids[2], txmgr.StatusConfirmed)
+	again := r.reaches(ids[1], txmgr.StatusConfirmed)
 	if again.Nonce <= next.Nonce || len(again.Attempts) != 2 {
 		t.Errorf("the lost one has nonce %d after %d, and %d attempts", again.Nonce, next.Nonce, len(again.Attempts))
 	}
@@ -100,9 +85,9 @@ func TestPayloadExpires(t *testing.T) {
 	r := startRisen(t)
 	r.c.losing()
 	id := r.submit()
-	lost := r.reaches(id, txmgr.StatusBroadcast, false)
-	r.reaches(id, txmgr.StatusConfirmed, true)
-	again := r.reaches(id, txmgr.StatusConfirmed, false)
+	lost := r.reaches(id, txmgr.StatusBroadcast)
+	r.mined(id, txmgr.StatusConfirmed)
+	again := r.reaches(id, txmgr.StatusConfirmed)
 	if len(again.Attempts) != 2 || again.Attempts[0].Hash == again.Attempts[1].Hash || again.Attempts[0].Hash != lost.Hash || again.Nonce != lost.Nonce {
 		t.Errorf("nonce %d, then %d; attempts %+v", lost.Nonce, again.Nonce, again.Attempts)
 	}
@@ -118,19 +103,19 @@ func TestPayloadExpires(t *testing.T) {
 // failed, which is counted.
 func TestRawPayloadExpires(t *testing.T) {
 	r := startRisen(t)
-	tx := wireTx{From: "alice.test", To: "carol.test", Nonce: 1, Value: 1, Until: 5}
-	tx.Signature, _ = risingKeyOf("alice.test").Sign(t.Context(), tx.digest())
+	tx := wireTx{From: "alice.test", To: "carol.test", Value: 1, Until: 5}
+	tx.Signature, _ = keyOf("alice.test").Sign(t.Context(), tx.digest())
 	raw := must.Get(json.Marshal(tx))(t)
 	r.c.losing()
 	intent := must.Get(r.m.Raw(t.Context(), txmgr.RawRequest{Chain: "pool", Raw: raw}))(t)
-	r.reaches(intent.ID, txmgr.StatusBroadcast, false) // a node that is asked too late refuses it, and would lose the next one
-	failed := r.reaches(intent.ID, txmgr.StatusFailed, true)
+	r.reaches(intent.ID, txmgr.StatusBroadcast) // a node that is asked too late refuses it, and would lose the next one
+	failed := r.mined(intent.ID, txmgr.StatusFailed)
 	if failed.Class != "expired" || len(failed.Attempts) != 1 {
 		t.Errorf("it ended with %+v after %d attempts", failed.Failure, len(failed.Attempts))
 	}
 	r.counts(txmgr.StatusFailed, 1)
 	id := r.submit() // takes the nonce that is still free
-	if next := r.reaches(id, txmgr.StatusConfirmed, false); next.Nonce != 1 {
+	if next := r.reaches(id, txmgr.StatusConfirmed); next.Nonce != 0 {
 		t.Errorf("the next one has nonce %d", next.Nonce)
 	}
 	r.counts(txmgr.StatusConfirmed, 1)
@@ -163,22 +148,22 @@ func (r *risen) noted() uint64 {
 // the chain was reset. An endpoint that does not have the block proves nothing.
 func TestFork(t *testing.T) {
 	r := startRisen(t)
-	r.reaches(r.submit(), txmgr.StatusConfirmed, false)
+	r.reaches(r.submit(), txmgr.StatusConfirmed)
 	for range 5 {
 		r.c.mine()
 	}
 	final := r.noted()
 
-	r.c.lags(3)
-	vain := r.c.askedInVain()
-	r.until("a lagging endpoint is asked for the block twice", func() bool { return r.c.askedInVain() >= vain+2 })
+	r.c.behind.Store(3)
+	vain := r.c.vain.Load()
+	r.until("a lagging endpoint is asked for the block twice", func() bool { return r.c.vain.Load() >= vain+2 })
 	late := r.submit()
-	r.reaches(late, txmgr.StatusMined, false)
+	r.reaches(late, txmgr.StatusMined)
 	if why := r.lane("alice.test").Halted; why != "" {
 		t.Fatalf("behind a lagging endpoint the signer is halted: %s", why)
 	}
-	r.c.lags(0)
-	r.reaches(late, txmgr.StatusConfirmed, false)
+	r.c.behind.Store(0)
+	r.reaches(late, txmgr.StatusConfirmed)
 	if now := r.noted(); now <= final {
 		t.Errorf("the final block is still %d", now)
 	}
@@ -203,9 +188,9 @@ func TestFork(t *testing.T) {
 	if _, err := r.m.Reconcile(t.Context(), "pool", "alice.test", "test", txmgr.ReconcileOptions{}); err != nil {
 		t.Fatalf("when the block is back: %v", err)
 	}
-	r.reaches(id, txmgr.StatusConfirmed, false)
+	r.reaches(id, txmgr.StatusConfirmed)
 	r.noted()
 	id = halted(final)
 	must.Get(r.m.Reconcile(t.Context(), "pool", "alice.test", "test", txmgr.ReconcileOptions{Reset: true}))(t)
-	r.reaches(id, txmgr.StatusConfirmed, false)
+	r.reaches(id, txmgr.StatusConfirmed)
 }

@@ -2,10 +2,11 @@ package txmgr
 
 import (
 	"cmp"
-	"hash/fnv"
 	"math/big"
 	"slices"
 	"time"
+
+	"lockstep/internal/lease"
 )
 
 // eligiblePool reports whether a lane may serve an intent at all.
@@ -21,41 +22,21 @@ func (i *Intent) call() Call { return Call{To: i.To, Value: i.Value, Data: i.Dat
 
 // usable reports whether a lane may get new intents now ("" for yes), or why not.
 func (c Config) usable(lane *Lane, kills map[string]string) string {
-	switch {
+	switch why := lasting(lane, kills); {
 	case !lane.Ours:
 		return "its key is not here"
-	case lane.Absent:
-		return absent
-	case !lane.Enabled:
-		return "paused: " + lane.PausedReason
-	case lane.Draining:
-		return "draining"
-	case lane.Halted != "":
-		return "halted: " + lane.Halted
+	case why != "":
+		return why
 	case !lane.Known:
 		return "its nonce is not known yet"
-	case lane.Locked:
-		return "a caller has it alone"
 	case lane.Unseen > c.staleAfter():
 		return "stale: its owner has not seen the chain for a while"
 	case c.ErrorStreak > 0 && lane.Streak >= c.ErrorStreak && lane.Pending > 0:
 		// What is pending is offered again, and the first success ends the streak.
 		return "errors in a row: " + lane.LastError
-	case lane.lowBalance():
-		return "low balance: it holds less than " + lane.MinBalance.String()
-	case LaneKilled(kills, lane.Chain, lane.Signer):
-		return "the kill switch is on"
 	default:
 		return ""
 	}
-}
-
-// absent says why a signer gets nothing new whose key left the settings.
-const absent = "absent: no process that runs has its key"
-
-// lowBalance reports whether a lane has too little money to be given intents.
-func (l *Lane) lowBalance() bool {
-	return l.MinBalance != nil && l.MinBalance.Sign() > 0 && (l.Balance == nil || l.Balance.Cmp(l.MinBalance) < 0)
 }
 
 // PassedOver says why a signer gets no new intents, as far as this process knows: "" if it gets some, and of an account
@@ -157,7 +138,7 @@ func pick(q *Queued, lanes []*candidate, behind string) *candidate {
 	}
 	if q.ShardKey != "" && q.Pin == "" && behind == "" {
 		best := slices.MaxFunc(fit, func(a, b *candidate) int {
-			return cmp.Compare(affinity(q.ShardKey, a.Signer), affinity(q.ShardKey, b.Signer))
+			return cmp.Compare(lease.Score(q.ShardKey, a.Signer), lease.Score(q.ShardKey, b.Signer))
 		})
 		fit = []*candidate{best}
 	}
@@ -170,13 +151,4 @@ func pick(q *Queued, lanes []*candidate, behind string) *candidate {
 	return slices.MinFunc(fit, func(a, b *candidate) int {
 		return cmp.Or(cmp.Compare(a.Pending, b.Pending), cmp.Compare(a.Assigned, b.Assigned), cmp.Compare(a.Signer, b.Signer))
 	})
-}
-
-func affinity(key, signer string) uint64 {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(key + "\x00" + signer))
-	x := h.Sum64()
-	x ^= x >> 30
-	x *= 0xbf58476d1ce4e5b9
-	return x ^ x>>27
 }

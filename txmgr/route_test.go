@@ -119,18 +119,18 @@ func TestPassedOver(t *testing.T) {
 		change func(*Lane)
 		kills  map[string]string
 	}{
-		"":                                  {config, func(*Lane) {}, nil},
-		"paused: tired":                     {config, func(l *Lane) { l.Enabled, l.PausedReason = false, "tired" }, nil},
-		"draining":                          {config, func(l *Lane) { l.Draining = true }, nil},
-		"halted: restored":                  {config, func(l *Lane) { l.Halted = "restored" }, nil},
-		"its nonce is not known":            {config, func(l *Lane) { l.Known = false }, nil},
-		"a caller has it alone":             {config, func(l *Lane) { l.Locked = true }, nil},
-		"stale":                             {config, func(l *Lane) { l.Unseen = config.staleAfter() + 1 }, nil},
-		"errors in a row: no":               {config, func(l *Lane) { l.Streak, l.Pending, l.LastError = config.ErrorStreak, 1, "no" }, nil},
-		"low balance: it holds less than 8": {config, func(l *Lane) { l.Balance, l.MinBalance = big.NewInt(7), big.NewInt(8) }, nil},
-		"the kill switch is on":             {config, func(*Lane) {}, map[string]string{ScopeAll: "x"}},
-		"RELAYER_ENABLED is false":          {disabled, func(*Lane) {}, nil},
-		"no process owns it":                {config, func(l *Lane) { l.Owner = "" }, nil},
+		"":                       {config, func(*Lane) {}, nil},
+		"paused: tired":          {config, func(l *Lane) { l.Enabled, l.PausedReason = false, "tired" }, nil},
+		"draining":               {config, func(l *Lane) { l.Draining = true }, nil},
+		"halted: restored":       {config, func(l *Lane) { l.Halted = "restored" }, nil},
+		"its nonce is not known": {config, func(l *Lane) { l.Known = false }, nil},
+		"locked":                 {config, func(l *Lane) { l.Locked = true }, nil},
+		"stale":                  {config, func(l *Lane) { l.Unseen = config.staleAfter() + 1 }, nil},
+		"errors in a row: no":    {config, func(l *Lane) { l.Streak, l.Pending, l.LastError = config.ErrorStreak, 1, "no" }, nil},
+		"low_balance: its signer holds less than 8": {config, func(l *Lane) { l.Balance, l.MinBalance = big.NewInt(7), big.NewInt(8) }, nil},
+		"killed: the kill switch is on":             {config, func(*Lane) {}, map[string]string{ScopeAll: "x"}},
+		"RELAYER_ENABLED is false":                  {disabled, func(*Lane) {}, nil},
+		"no process owns it":                        {config, func(l *Lane) { l.Owner = "" }, nil},
 	} {
 		lane := &Lane{Chain: "1", Signer: "signer", Ours: true, Enabled: true, Known: true, Owner: "one"}
 		row.change(lane)

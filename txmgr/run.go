@@ -34,6 +34,7 @@ func (m *Manager) Run(ctx context.Context) error {
 			defer lanes.Done()
 			return m.own(owners, c)
 		})
+		group.Go(func() error { return m.wakeOthers(ctx, c.ID()) })
 	}
 	// The leases outlive the owners, so that an owner's last writes carry a living term.
 	keeper, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -45,7 +46,6 @@ func (m *Manager) Run(ctx context.Context) error {
 		return nil
 	})
 	group.Go(func() error { return m.leases.Run(keeper) })
-	group.Go(func() error { return m.wakeOthers(ctx) })
 	group.Go(func() error { return m.listen(ctx) })
 	group.Go(func() error { return m.every(ctx, sequenceEvery, m.sequence) })
 	group.Go(func() error { return m.every(ctx, m.c.Poll.Duration(), m.expire) })
@@ -111,7 +111,7 @@ func (m *Manager) expire(ctx context.Context) error {
 	ended, err := m.store.Expire(ctx)
 	for _, v := range ended {
 		m.log.Info("a reservation expired", "chain", v.Chain, "signer", v.Signer, "nonce", v.Nonce)
-		m.wake.wake(v.Chain)
+		m.wakeHere(v.Chain)
 	}
 	return err
 }
@@ -141,7 +141,7 @@ func (m *Manager) own(ctx context.Context, c Chain) error {
 	var group sync.WaitGroup
 	defer group.Wait()
 	for {
-		woken := m.wake.of(c.ID()).next()
+		woken := m.owners[c.ID()].next()
 		if err := m.shareLanes(ctx, c, running, wanted, &group); err != nil && ctx.Err() == nil && !ledger.IsDown(err) {
 			m.log.Warn("the lanes of a chain cannot be shared out", "chain", c.ID(), "error", err)
 		}
@@ -177,7 +177,7 @@ func (m *Manager) shareLanes(ctx context.Context, c Chain, running map[string]*w
 	}
 	for _, lane := range lanes {
 		m.publish(lane)
-		name := leaseName(lane)
+		name := "txm:" + lane.Chain + ":" + lane.Signer
 		preferred := lease.Preferred(name, among(lane, nodes))
 		mine := preferred == m.leases.Instance()
 		w := running[lane.Signer]
@@ -209,7 +209,7 @@ func (m *Manager) shareLanes(ctx context.Context, c Chain, running map[string]*w
 			if wanted[lane.Signer].IsZero() {
 				wanted[lane.Signer] = time.Now()
 			}
-			if lane.Owner != "" && lane.Owner != m.leases.Owner() && !m.ownerDead(lane.Owner) {
+			if lane.Owner != "" && lane.Owner != m.leases.Owner() && !m.leases.OwnerDead(lane.Owner) {
 				continue
 			}
 			l, err := m.leases.Acquire(ctx, name)
@@ -244,11 +244,6 @@ func among(lane *Lane, nodes []string) []string {
 	}
 	return able
 }
-
-// ownerDead asks the lease's keeper, which may know more than the expiry.
-func (m *Manager) ownerDead(owner string) bool { return m.leases.OwnerDead(owner) }
-
-func leaseName(lane *Lane) string { return "txm:" + lane.Chain + ":" + lane.Signer }
 
 func (m *Manager) publish(lane *Lane) {
 	x := m.metrics

@@ -62,6 +62,14 @@ func TestStaleLaneIsPassedOver(t *testing.T) {
 	f.once(append(ids, pinned)...)
 }
 
+// operated has an operator change a signer.
+func operated(signer string, o txmgr.Operation) func(*member) error {
+	return func(m *member) error {
+		_, err := m.m.Operate(m.Context(), "pool", signer, "test", o)
+		return err
+	}
+}
+
 // TestPassedOverSigners has one of two signers that may not get anything new, for every reason
 // there is: the other one gets all, though it has more on its way.
 func TestPassedOverSigners(t *testing.T) {
@@ -72,24 +80,9 @@ func TestPassedOverSigners(t *testing.T) {
 		exclude  func(*member) error
 		again    func(*member) error
 	}{
-		"paused": {
-			exclude: func(m *member) error { _, err := m.m.Pause(m.Context(), "pool", out, "test", "a test"); return err },
-			again:   func(m *member) error { _, err := m.m.Resume(m.Context(), "pool", out, "test"); return err },
-		},
-		"draining": {
-			exclude: func(m *member) error { _, err := m.m.Drain(m.Context(), "pool", out, "test"); return err },
-			again:   func(m *member) error { _, err := m.m.Resume(m.Context(), "pool", out, "test"); return err },
-		},
-		"low balance": {
-			exclude: func(m *member) error {
-				_, err := m.m.SetMinBalance(m.Context(), "pool", out, "test", big.NewInt(poolMoney+1))
-				return err
-			},
-			again: func(m *member) error {
-				_, err := m.m.SetMinBalance(m.Context(), "pool", out, "test", big.NewInt(poolMoney))
-				return err
-			},
-		},
+		"paused":      {exclude: operated(out, txmgr.Operation{Enabled: new(false), Reason: "a test"}), again: operated(out, txmgr.Operation{Enabled: new(true)})},
+		"draining":    {exclude: operated(out, txmgr.Operation{Draining: new(true)}), again: operated(out, txmgr.Operation{Draining: new(false)})},
+		"low balance": {exclude: operated(out, txmgr.Operation{MinBalance: big.NewInt(poolMoney + 1)}), again: operated(out, txmgr.Operation{MinBalance: big.NewInt(poolMoney)})},
 		"errors in a row": {
 			settings: func(c *txmgr.Config) { c.ErrorStreak, c.ResendAfter = 3, envx.Millis(poll) },
 			exclude: func(m *member) error {
@@ -191,7 +184,7 @@ func TestOrderByConfirmed(t *testing.T) {
 			signer := m.reaches(first, txmgr.StatusBroadcast).Signer
 			m.mine()
 			m.reaches(first, txmgr.StatusMined)
-			must.Get(m.m.Drain(t.Context(), "pool", signer, "test"))(t)
+			must.Do(t, operated(signer, txmgr.Operation{Draining: new(true)})(m))
 			second := m.submit(order)
 			if confirmed {
 				m.reaches(m.submit(), txmgr.StatusBroadcast) // it came later and was assigned with the second in sight
@@ -234,7 +227,7 @@ func TestAllowedSigners(t *testing.T) {
 			if err != nil {
 				return
 			}
-			if err := m.AddSigner(t.Context(), risingKeyOf("bob.test")); (err == nil) != row.later {
+			if err := m.AddSigner(t.Context(), keyOf("bob.test")); (err == nil) != row.later {
 				t.Errorf("another key: %v", err)
 			}
 			if got := m.OwnsKey("bob.test"); got != row.later {

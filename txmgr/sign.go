@@ -173,12 +173,17 @@ func (w *worker) issue(ctx context.Context, list []order) error {
 		return err
 	}
 	w.m.at(ctx, PointSigned, w.c.ID(), w.signer)
-	stored, storeErr := w.m.store.Commit(ctx, w.lease.Fence(), attempts)
-	if storeErr != nil {
-		return errors.Join(err, storeErr)
+	return errors.Join(err, w.commit(ctx, attempts...))
+}
+
+// commit stores attempts, and sends those that were.
+func (w *worker) commit(ctx context.Context, attempts ...*Attempt) error {
+	stored, err := w.m.store.Commit(ctx, w.lease.Fence(), attempts)
+	if err != nil {
+		return err
 	}
 	w.m.at(ctx, PointStored, w.c.ID(), w.signer)
-	return errors.Join(err, w.send(ctx, stored))
+	return w.send(ctx, stored)
 }
 
 // sign returns the attempts up to the first that could not be signed.

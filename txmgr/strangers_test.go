@@ -75,7 +75,7 @@ func TestSignerThatCannotBegin(t *testing.T) {
 func TestIdleAccountsAreLeft(t *testing.T) {
 	const account = "dora.test"
 	f := newFleet(t, "alice.test")
-	f.add(risingKeyOf(account))
+	f.add(keyOf(account))
 	f.prepare = func(m *txmgr.Manager) { m.LeaveIdleAfter(0) }
 	one := f.begin("one")
 	two := f.start("two")

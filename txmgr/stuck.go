@@ -108,11 +108,25 @@ func (w *worker) signHigher(ctx context.Context, line *Line) error {
 	if a.Fees.Max.Cmp(price) >= 0 {
 		return nil // it is offered again as it is
 	}
-	fees, affordable := firstFees(intent, market, w.m.feeCap(w.c.ID()))
-	if !affordable {
-		return w.note(ctx, map[string]string{intent.ID: "fee_cap: the price is above what it offers, and it may not offer more"})
+	o, err := w.repriced(ctx, slot, a, market)
+	if err != nil || o == nil {
+		return err
 	}
-	return w.issue(ctx, []order{{slot: slot, intent: intent, purpose: a.Purpose, fees: fees}})
+	return w.issue(ctx, []order{*o})
+}
+
+// repriced is the call of an attempt again with its nonce, for a price that has risen. Nil while a cap does not allow that; the intent then
+// says that it waits.
+func (w *worker) repriced(ctx context.Context, slot *LineSlot, a *Attempt, market Market) (*order, error) {
+	intent := intentOf(slot, a.Intent)
+	if intent == nil {
+		return nil, nil
+	}
+	fees, affordable := firstFees(intent, market, w.m.feeCap(w.c.ID()))
+	if !affordable || a.Purpose == PurposeRaw {
+		return nil, w.note(ctx, map[string]string{intent.ID: "fee_cap: the price is above what it offers, and it may not offer more"})
+	}
+	return &order{slot: slot, intent: intent, purpose: a.Purpose, fees: fees}, nil
 }
 
 // wanted decides whether a slot needs another attempt now; the head of the line may have to give way.

@@ -152,20 +152,18 @@ func (s *Server) operators() {
 	register(s, add, func(ctx context.Context, in *addSignerInput) (*out[Signer], error) {
 		return s.changed(ctx)(s.Manager.AddAccount(ctx, string(in.Body.Chain), in.Body.Address, caller(ctx).Name, in.Body.Pools...))
 	})
-	type change = func(context.Context, SignerPath, string) (*txmgr.Lane, error)
+	operate := func(ctx context.Context, p SignerPath, o txmgr.Operation) (*out[Signer], error) {
+		return s.changed(ctx)(s.Manager.Operate(ctx, p.chain(), p.Address, caller(ctx).Name, o))
+	}
 	for _, verb := range []struct {
 		name, summary string
-		do            change
+		do            txmgr.Operation
 	}{
-		{"resume", "Enable a signer again, and end a drain", func(ctx context.Context, p SignerPath, who string) (*txmgr.Lane, error) {
-			return s.Manager.Resume(ctx, p.chain(), p.Address, who)
-		}},
-		{"drain", "Assign nothing more to a signer and let it finish", func(ctx context.Context, p SignerPath, who string) (*txmgr.Lane, error) {
-			return s.Manager.Drain(ctx, p.chain(), p.Address, who)
-		}},
+		{"resume", "Enable a signer again, and end a drain", txmgr.Operation{Enabled: new(true), Draining: new(false)}},
+		{"drain", "Assign nothing more to a signer and let it finish", txmgr.Operation{Draining: new(true)}},
 	} {
 		register(s, operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/"+verb.name, verb.name, verb.summary), func(ctx context.Context, in *SignerPath) (*out[Signer], error) {
-			return s.changed(ctx)(verb.do(ctx, *in, caller(ctx).Name))
+			return operate(ctx, *in, verb.do)
 		})
 	}
 	register(s, operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/pause", "pause", "Give a signer nothing new"), func(ctx context.Context, in *pauseInput) (*out[Signer], error) {
@@ -173,7 +171,7 @@ func (s *Server) operators() {
 		if in.Body != nil && in.Body.Reason != "" {
 			reason = in.Body.Reason
 		}
-		return s.changed(ctx)(s.Manager.Pause(ctx, in.chain(), in.Address, caller(ctx).Name, reason))
+		return operate(ctx, in.SignerPath, txmgr.Operation{Enabled: new(false), Reason: reason})
 	})
 	register(s, operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/reconcile", "reconcile", "End a signer's halt after its cause was found"), func(ctx context.Context, in *reconcileInput) (*out[Signer], error) {
 		var o txmgr.ReconcileOptions
@@ -189,7 +187,7 @@ func (s *Server) operators() {
 		}
 	},
 	) (*out[Signer], error) {
-		return s.changed(ctx)(s.Manager.SetMinBalance(ctx, in.chain(), in.Address, caller(ctx).Name, in.Body.MinBalance.Int))
+		return operate(ctx, in.SignerPath, txmgr.Operation{MinBalance: in.Body.MinBalance.Int})
 	})
 	topUp := operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/top-up", "topUp", "Fill a signer up from the treasury", 409)
 	topUp.DefaultStatus = http.StatusAccepted

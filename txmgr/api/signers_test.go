@@ -59,7 +59,7 @@ func TestSignerWithoutMoneyIsPassedOver(t *testing.T) {
 	const much = "1000000000000000000000000000000"
 	a := w.post("/v1/signers/1337/"+signer.Hex()+"/min-balance", `{"minBalance":"`+much+`"}`)
 	var s api.Signer
-	if a.into(t, &s); a.status != http.StatusOK || s.PassedOver != "low balance: it holds less than "+much {
+	if a.into(t, &s); a.status != http.StatusOK || s.PassedOver != "low_balance: its signer holds less than "+much {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
 	if got := passedOver(); got != s.PassedOver {
