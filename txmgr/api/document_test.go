@@ -20,7 +20,7 @@ func TestBodiesOfTheDocument(t *testing.T) {
 	w.chain.pooled.Store(true) // what is sent can be replaced
 	w.until("its signer is known", func() bool { return w.get("/health/readiness").status == 200 })
 	names := map[string]string{
-		"31337": "1337", "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266": signer.Hex(), "0x70997970C51812dc3A010C7d01b50e0d17dc79C8": callerSigner.Hex(), "0x02f8…": signed(0, 1),
+		"31337": "1337", "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266": signerName, "0x70997970C51812dc3A010C7d01b50e0d17dc79C8": callerName, "0x02f8…": signed(0, 1),
 	}
 	calls := 0
 	for call := range strings.SplitSeq(block, "\n\n") {

@@ -29,7 +29,7 @@ func (w *world) ended(id string) (tx api.Transaction) {
 func TestCancelAndReplace(t *testing.T) {
 	w := start(t, nil)
 	path := "/v1/transactions/"
-	lane := "/v1/signers/1337/" + signer.Hex()
+	lane := "/v1/signers/1337/" + signerName
 	if a := w.post(lane+"/drain", ""); a.status != http.StatusOK {
 		t.Fatalf("%d %s", a.status, a.body)
 	}

@@ -49,7 +49,7 @@ func (w *world) owner() string {
 	var list struct{ Signers []api.Signer }
 	w.get("/v1/signers").into(w.t, &list)
 	for _, s := range list.Signers {
-		if s.Address == signer.Hex() && s.ChainNonce == s.NextNonce && s.Enabled {
+		if s.Address == signerName && s.ChainNonce == s.NextNonce && s.Enabled {
 			name, _, _ := strings.Cut(s.Owner, "/")
 			return name
 		}
@@ -77,7 +77,7 @@ func TestOwnersElsewhereAreTold(t *testing.T) {
 func testTold(t *testing.T, database string, change func(*service.Config), disturb func()) {
 	// Whose turn it is to own the signer starts first, and keeps it, however slow the machine is: nobody looks for a lost one before the poll.
 	names := []string{"one", "two"}
-	if lease.Preferred("txm:1337:"+signer.Hex(), names) != names[0] {
+	if lease.Preferred("txm:1337:"+signerName, names) != names[0] {
 		slices.Reverse(names)
 	}
 	settings := func(c *service.Config) {

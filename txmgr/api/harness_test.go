@@ -47,7 +47,12 @@ func addressOf(key string) common.Address {
 var (
 	signer       = addressOf(signerKey)
 	callerSigner = addressOf(callerKey)
+
+	signerName, callerName = spelled(signer), spelled(callerSigner)
 )
+
+// spelled is how the manager spells an address.
+func spelled(a common.Address) string { return strings.ToLower(a.Hex()) }
 
 // syncBuffer is a log that many goroutines write.
 type syncBuffer struct {

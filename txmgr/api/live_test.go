@@ -125,7 +125,7 @@ func TestClient(t *testing.T) {
 	if !errors.As(err, &p) || p.Code != "IDEMPOTENCY_KEY_REUSED" || p.Status != 422 {
 		t.Errorf("another intent under the key: %v", err)
 	}
-	if list, err := c.Signers(t.Context(), ""); err != nil || len(list) != 1 || list[0].Address != signer.Hex() || !list[0].Ours {
+	if list, err := c.Signers(t.Context(), ""); err != nil || len(list) != 1 || list[0].Address != signerName || !list[0].Ours {
 		t.Errorf("signers %+v, %v", list, err)
 	}
 }
@@ -248,7 +248,7 @@ func TestKillSwitchAndPolicies(t *testing.T) {
 		t.Errorf("no scope: %d", a.status)
 	}
 	var p policy.Policy
-	w.post("/v1/policies", `{"rules":{"maxValue":"10","tenantDailyGas":"400000000000000"}}`).into(t, &p)
+	w.post("/v1/policies", `{"rules":{"maxValue":"10","tenantDailyGas":"200000000000000"}}`).into(t, &p)
 	if a := w.post("/v1/transactions", pay(11)); a.status != 403 || a.code(t) != "POLICY" {
 		t.Errorf("above the policy's value: %d %s", a.status, a.body)
 	}
@@ -276,11 +276,11 @@ func TestTreasury(t *testing.T) {
 	w := &world{t: t, chain: newChain(t, signer, callerSigner), log: &syncBuffer{}, client: http.DefaultClient, ledger: filepath.Join(t.TempDir(), "ledger.db")}
 	const poorKey, middlingKey = "8b3a350cf5c34c9194ca85829a2df0ec3153be0318b5e2d3348e872092edffba", "7c852118294e51e653712a81e05800f419141751be58f605c371e15141b007a6"
 	poor, middling := addressOf(poorKey), addressOf(middlingKey)
-	w.chain.give(t, middling, 2_000_000)
+	w.chain.abroad(t, callerKey, 0, middling, 2_000_000)
 	w.run(func(c *service.Config) {
 		c.Signers.Keys = secret.String(signerKey + "," + middlingKey)
 		c.Signers.Key = poorKey
-		c.Treasury = service.Treasury{Signer: signer.Hex(), Below: "1000000", To: "5000000", Every: envx.Millis(time.Hour)}
+		c.Treasury = service.Treasury{Signer: signerName, Below: "1000000", To: "5000000", Every: envx.Millis(time.Hour)}
 	})
 	has := func(account common.Address) int64 {
 		balance := must.Get(w.chain.Balance(t.Context(), account.Hex()))(t)

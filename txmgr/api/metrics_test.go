@@ -14,8 +14,6 @@ import (
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/core/types"
-	"github.com/ethereum/go-ethereum/crypto"
 
 	"lockstep/internal/must"
 )
@@ -38,20 +36,6 @@ func (w *world) scrape() map[string]float64 {
 	return series
 }
 
-// abroad sends a transaction of the manager's signer that the manager does not know of.
-func (w *world) abroad(nonce uint64) {
-	w.t.Helper()
-	key := must.Get(crypto.HexToECDSA(signerKey))(w.t)
-	to := common.HexToAddress(receiver)
-	tx := types.MustSignNewTx(key, types.LatestSignerForChainID(big.NewInt(1337)), &types.DynamicFeeTx{
-		ChainID: big.NewInt(1337), Nonce: nonce, GasTipCap: big.NewInt(1e9), GasFeeCap: big.NewInt(1e11), Gas: 21_000, To: &to, Value: big.NewInt(1),
-	})
-	w.chain.mu.Lock()
-	defer w.chain.mu.Unlock()
-	must.Do(w.t, w.chain.backend.Client().SendTransaction(w.t.Context(), tx))
-	w.chain.backend.Commit()
-}
-
 // A scraper sees what happened to the manager's transactions, in every metric that docs/METRICS.md has of it.
 func TestEveryMetricTellsWhatHappened(t *testing.T) {
 	const some = -1 // any number above zero
@@ -65,19 +49,19 @@ func TestEveryMetricTellsWhatHappened(t *testing.T) {
 	for range 2 { // the second one is the first
 		w.post(confirmed, pay("1000"), "Idempotency-Key", "order-1").transaction(t)
 	}
-	w.abroad(1)
+	w.chain.abroad(t, signerKey, 1, common.HexToAddress(receiver), 1)
 	second := w.post(confirmed, pay("1001")).transaction(t)
 	second = w.get("/v1/transactions/" + second.ID + "?wait=confirmed&timeout=50s").transaction(t)
 	if second.Status != "confirmed" {
 		t.Fatalf("%+v", second)
 	}
 	// The second nonce of an account is used, and the first one is not.
-	w.reserve(callerSigner.Hex())
-	w.reserve(callerSigner.Hex())
+	w.reserve(callerName)
+	w.reserve(callerName)
 	w.post("/v1/transactions/raw", fmt.Sprintf(`{"chain":1337,"rawTx":%q}`, signedFor(1, 7, 1e11))).transaction(t)
-	balance := must.Get(w.chain.Balance(t.Context(), signer.Hex()))(t)
+	balance := must.Get(w.chain.Balance(t.Context(), signerName))(t)
 	wei, _ := new(big.Float).SetInt(balance).Float64()
-	ours, callers := fmt.Sprintf(`{chain="1337",signer=%q}`, signer.Hex()), fmt.Sprintf(`{chain="1337",signer=%q}`, callerSigner.Hex())
+	ours, callers := fmt.Sprintf(`{chain="1337",signer=%q}`, signerName), fmt.Sprintf(`{chain="1337",signer=%q}`, callerName)
 	expected := map[string]float64{
 		"txm_idempotency_hits_total":                                      1,
 		`txm_intents_total{chain="1337",origin="api",status="confirmed"}`: 2,

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"math/big"
 	"net/http"
 	"strings"
 	"testing"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
-	"github.com/ethereum/go-ethereum/crypto"
 
 	"lockstep/internal/must"
 	"lockstep/txmgr/api"
@@ -47,19 +45,14 @@ func signed(nonce uint64, value int64) string { return signedFor(nonce, value, 1
 
 // signedFor is one that pays at most maxFee for a unit of gas.
 func signedFor(nonce uint64, value, maxFee int64) string {
-	key, _ := crypto.HexToECDSA(callerKey)
-	to := common.HexToAddress(receiver)
-	tx := types.MustSignNewTx(key, types.LatestSignerForChainID(big.NewInt(1337)), &types.DynamicFeeTx{
-		ChainID: big.NewInt(1337), Nonce: nonce, GasTipCap: big.NewInt(min(1e9, maxFee)), GasFeeCap: big.NewInt(maxFee), Gas: 21000, To: &to, Value: big.NewInt(value),
-	})
-	raw, _ := tx.MarshalBinary()
+	raw, _ := transfer(callerKey, nonce, common.HexToAddress(receiver), value, maxFee).MarshalBinary()
 	return "0x" + hex.EncodeToString(raw)
 }
 
 // The answers of the older calls are those of the table, byte for byte.
 func TestOlderSpelling(t *testing.T) {
 	c := older(t)
-	account := fmt.Sprintf(`{"address":%q,"networkId":1337}`, callerSigner.Hex())
+	account := fmt.Sprintf(`{"address":%q,"networkId":1337}`, callerName)
 	exact := func(what string, a answer, status int, want string) {
 		t.Helper()
 		if a.status != status || a.body != want || a.header.Get("Content-Type") != "application/json" {
@@ -69,9 +62,9 @@ func TestOlderSpelling(t *testing.T) {
 	exact("the first nonce", c.call("/evm/address/nonce", account), 200, `{"nonce":0}`)
 	exact("the next", c.call("/evm/address/nonce", strings.Replace(account, "1337", `"1337"`, 1)), 200, `{"nonce":1}`)
 	exact("the third", c.call("/evm/address/nonce", account), 200, `{"nonce":2}`)
-	exact("from the middle", c.call("/evm/address/nonce/recycle", fmt.Sprintf(`{"address":%q,"networkId":1337,"nonce":1}`, callerSigner.Hex())), 200, `{"recycled":true}`)
-	exact("twice", c.call("/evm/address/nonce/recycle", fmt.Sprintf(`{"address":%q,"networkId":1337,"nonce":1}`, callerSigner.Hex())), 200, `{"recycled":false}`)
-	exact("never given", c.call("/evm/address/nonce/recycle", fmt.Sprintf(`{"address":%q,"networkId":1337,"nonce":9}`, callerSigner.Hex())), 200, `{"recycled":false}`)
+	exact("from the middle", c.call("/evm/address/nonce/recycle", fmt.Sprintf(`{"address":%q,"networkId":1337,"nonce":1}`, callerName)), 200, `{"recycled":true}`)
+	exact("twice", c.call("/evm/address/nonce/recycle", fmt.Sprintf(`{"address":%q,"networkId":1337,"nonce":1}`, callerName)), 200, `{"recycled":false}`)
+	exact("never given", c.call("/evm/address/nonce/recycle", fmt.Sprintf(`{"address":%q,"networkId":1337,"nonce":9}`, callerName)), 200, `{"recycled":false}`)
 	exact("the recycled one", c.call("/evm/address/nonce", account), 200, `{"nonce":1}`)
 
 	for nonce := range uint64(3) {
@@ -90,31 +83,31 @@ func TestOlderSpelling(t *testing.T) {
 	exact("a used nonce", c.call("/evm/transaction/sendRaw", fmt.Sprintf(`{"networkId":1337,"rawTx":%q}`, signed(1, 6))), 409,
 		`{"error":"NONCE_CONFLICT","currentNonce":3,"attemptedNonce":1,"shouldRetry":true}`)
 
-	lock := c.call("/evm/address/nonce/lock", fmt.Sprintf(`{"address":%q,"networkId":1337,"requestId":"r-1"}`, callerSigner.Hex()))
+	lock := c.call("/evm/address/nonce/lock", fmt.Sprintf(`{"address":%q,"networkId":1337,"requestId":"r-1"}`, callerName))
 	var held struct {
 		Nonce  uint64
 		LockID string
 	}
 	lock.into(t, &held)
 	exact("the lock", lock, 200, fmt.Sprintf(`{"nonce":3,"lockId":%q}`, held.LockID))
-	if a := c.call("/evm/address/nonce/lock", fmt.Sprintf(`{"address":%q,"networkId":1337,"requestId":"r-2"}`, callerSigner.Hex())); a.status != 423 || a.code(t) != "" || !strings.HasPrefix(a.body, `{"error":"LOCKED"`) {
+	if a := c.call("/evm/address/nonce/lock", fmt.Sprintf(`{"address":%q,"networkId":1337,"requestId":"r-2"}`, callerName)); a.status != 423 || a.code(t) != "" || !strings.HasPrefix(a.body, `{"error":"LOCKED"`) {
 		t.Errorf("a second lock: %d %s", a.status, a.body)
 	}
 	unlock := func(id string) answer {
-		return c.call("/evm/address/nonce/unlock", fmt.Sprintf(`{"address":%q,"networkId":1337,"lockId":%q}`, callerSigner.Hex(), id))
+		return c.call("/evm/address/nonce/unlock", fmt.Sprintf(`{"address":%q,"networkId":1337,"lockId":%q}`, callerName, id))
 	}
 	exact("another's lock", unlock("someone"), 200, `{"unlocked":false}`)
 	exact("one's own", unlock(held.LockID), 200, `{"unlocked":true}`)
 	exact("twice", unlock(held.LockID), 200, `{"unlocked":false}`)
 
-	health := c.get("/evm/nonce/health?networkId=1337&address="+callerSigner.Hex(), "Authorization", c.auth)
+	health := c.get("/evm/nonce/health?networkId=1337&address="+callerName, "Authorization", c.auth)
 	exact("health", health, 200, fmt.Sprintf(`{"address":%q,"trackedNonce":%s,"chainNonce":3,"pendingCount":%s,"oldestPendingAge":%s,"gapCount":0}`,
-		callerSigner.Hex(), member(t, health, "trackedNonce"), member(t, health, "pendingCount"), member(t, health, "oldestPendingAge")))
+		callerName, member(t, health, "trackedNonce"), member(t, health, "pendingCount"), member(t, health, "oldestPendingAge")))
 
 	fee := c.call("/evm/getCurrentFee", `{"networkId":1337}`)
-	exact("the fee", fee, 200, fmt.Sprintf(`{"gasPrice":%s,"maxFeePerGas":%s,"maxPriorityFeePerGas":"2000000000"}`, member(t, fee, "gasPrice"), member(t, fee, "maxFeePerGas")))
+	exact("the fee", fee, 200, fmt.Sprintf(`{"gasPrice":%s,"maxFeePerGas":%s,"maxPriorityFeePerGas":"1000000000"}`, member(t, fee, "gasPrice"), member(t, fee, "maxFeePerGas")))
 
-	sent := c.call("/evm/transaction/send", fmt.Sprintf(`{"from":%q,"to":%q,"value":"7","networkId":1337}`, signer.Hex(), receiver))
+	sent := c.call("/evm/transaction/send", fmt.Sprintf(`{"from":%q,"to":%q,"value":"7","networkId":1337}`, signerName, receiver))
 	exact("send", sent, 200, fmt.Sprintf(`{"txHash":%s,"id":%s}`, member(t, sent, "txHash"), member(t, sent, "id")))
 	if list := c.chain.executed(t, signer); len(list) != 1 || fmt.Sprintf("%q", list[0].Hash().Hex()) != member(t, sent, "txHash") || list[0].Value().Int64() != 7 {
 		t.Errorf("on the chain: %v", list)
@@ -153,7 +146,7 @@ func TestReservations(t *testing.T) {
 		ExpiresAt  time.Time
 		Nonce      uint64
 	}
-	w.post("/v1/nonces", fmt.Sprintf(`{"address":%q,"chain":"0x539"}`, callerSigner.Hex())).into(t, &r)
+	w.post("/v1/nonces", fmt.Sprintf(`{"address":%q,"chain":"0x539"}`, callerName)).into(t, &r)
 	if r.ID == "" || r.Nonce != 0 || r.Status != "held" {
 		t.Fatalf("reservation %+v", r)
 	}

@@ -41,7 +41,7 @@ func TestFailedPredecessorsAndTime(t *testing.T) {
 			t.Errorf("%s: the first is %s, the second %s with %d attempts", way.onFailure, first.Status, second.Status, len(second.Attempts))
 		}
 	}
-	if a := w.post("/v1/signers/1337/"+signer.Hex()+"/pause", ""); a.status != http.StatusOK {
+	if a := w.post("/v1/signers/1337/"+signerName+"/pause", ""); a.status != http.StatusOK {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
 	var a answer

@@ -15,34 +15,34 @@ import (
 func TestSignersAreAdded(t *testing.T) {
 	w := start(t, nil)
 	var s api.Signer
-	a := w.post("/v1/signers", fmt.Sprintf(`{"chain":1337,"address":%q,"pools":["fast"]}`, strings.ToLower(signer.Hex())))
+	a := w.post("/v1/signers", fmt.Sprintf(`{"chain":1337,"address":%q,"pools":["fast"]}`, strings.ToLower(signerName)))
 	if a.into(t, &s); a.status != http.StatusOK || !s.Ours || !slices.Equal(s.Pools, []string{"default", "fast"}) {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
-	a = w.post("/v1/signers", fmt.Sprintf(`{"chain":1337,"address":%q}`, callerSigner.Hex()))
+	a = w.post("/v1/signers", fmt.Sprintf(`{"chain":1337,"address":%q}`, callerName))
 	if a.into(t, &s); a.status != http.StatusOK || s.Ours {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
 	for _, body := range []string{
-		`{"chain":1337,"address":"nobody"}`, fmt.Sprintf(`{"chain":5,"address":%q}`, signer.Hex()), fmt.Sprintf(`{"chain":1337,"address":%q,"pools":["a,b"]}`, signer.Hex()),
-		fmt.Sprintf(`{"chain":1337,"address":%q,"pools":["fast"]}`, callerSigner.Hex()), fmt.Sprintf(`{"chain":1337,"address":%q,"privateKey":"0x00"}`, receiver),
+		`{"chain":1337,"address":"nobody"}`, fmt.Sprintf(`{"chain":5,"address":%q}`, signerName), fmt.Sprintf(`{"chain":1337,"address":%q,"pools":["a,b"]}`, signerName),
+		fmt.Sprintf(`{"chain":1337,"address":%q,"pools":["fast"]}`, callerName), fmt.Sprintf(`{"chain":1337,"address":%q,"privateKey":"0x00"}`, receiver),
 	} {
 		if a := w.post("/v1/signers", body); a.status != http.StatusUnprocessableEntity {
 			t.Errorf("%s: %d %s", body, a.status, a.body)
 		}
 	}
 	tx := w.post("/v1/transactions?wait=mined&timeout=50s", fmt.Sprintf(`{"chain":1337,"to":%q,"pool":"fast"}`, receiver)).transaction(t)
-	if tx.Signer != signer.Hex() {
+	if tx.Signer != signerName {
 		t.Errorf("the pool's transaction was signed by %s", tx.Signer)
 	}
-	w.reserve(callerSigner.Hex()) // its owner has read its nonce
+	w.reserve(callerName) // its owner has read its nonce
 	for _, line := range []string{
-		fmt.Sprintf(`txm_signer_owned{chain="1337",signer=%q} 1`, signer.Hex()), fmt.Sprintf(`txm_signer_owned{chain="1337",signer=%q} 1`, callerSigner.Hex()),
-		fmt.Sprintf(`txm_signer_enabled{chain="1337",signer=%q} 1`, signer.Hex()), `txm_queue_depth{chain="1337"} 0`,
+		fmt.Sprintf(`txm_signer_owned{chain="1337",signer=%q} 1`, signerName), fmt.Sprintf(`txm_signer_owned{chain="1337",signer=%q} 1`, callerName),
+		fmt.Sprintf(`txm_signer_enabled{chain="1337",signer=%q} 1`, signerName), `txm_queue_depth{chain="1337"} 0`,
 	} {
 		w.until(line, func() bool { return strings.Contains(w.get("/metrics").body, line) })
 	}
-	if strings.Contains(w.get("/metrics").body, fmt.Sprintf(`txm_signer_enabled{chain="1337",signer=%q}`, callerSigner.Hex())) {
+	if strings.Contains(w.get("/metrics").body, fmt.Sprintf(`txm_signer_enabled{chain="1337",signer=%q}`, callerName)) {
 		t.Error("an account without a key here counts as a disabled signer")
 	}
 }
@@ -57,7 +57,7 @@ func TestSignerWithoutMoneyIsPassedOver(t *testing.T) {
 	}
 	w.until("the signer gets intents", func() bool { return passedOver() == "" })
 	const much = "1000000000000000000000000000000"
-	a := w.post("/v1/signers/1337/"+signer.Hex()+"/min-balance", `{"minBalance":"`+much+`"}`)
+	a := w.post("/v1/signers/1337/"+signerName+"/min-balance", `{"minBalance":"`+much+`"}`)
 	var s api.Signer
 	if a.into(t, &s); a.status != http.StatusOK || s.PassedOver != "low_balance: its signer holds less than "+much {
 		t.Fatalf("%d %s", a.status, a.body)
@@ -71,7 +71,7 @@ func TestSignerWithoutMoneyIsPassedOver(t *testing.T) {
 func TestSignersOfATenant(t *testing.T) {
 	w := start(t, nil)
 	admin, keys := w.tenants("send", "acme", "other")
-	if a := w.post("/v1/nonces", `{"chain":1337,"address":"`+callerSigner.Hex()+`"}`, "Authorization", keys["acme"]); a.status/100 != 2 {
+	if a := w.post("/v1/nonces", `{"chain":1337,"address":"`+callerName+`"}`, "Authorization", keys["acme"]); a.status/100 != 2 {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
 	for who, c := range map[string]struct {

@@ -38,7 +38,7 @@ func TestWhatCallersAreTold(t *testing.T) {
 		"kill no pool":         {"POST", "/v1/kill-switch", `{"scope":"pool/1337/hot","on":true}`, 422, "has no pool hot"},
 		"kill no signer":       {"POST", "/v1/kill-switch", `{"scope":"signer/1337/` + receiver + `","on":true}`, 422, "no such signer"},
 		"end what is gone":     {"POST", "/v1/kill-switch", `{"scope":"chain/5","on":false}`, 200, ""},
-		"kill a signer":        {"POST", "/v1/kill-switch", `{"scope":"signer/1337/` + strings.ToLower(signer.Hex()) + `","on":false}`, 200, ""},
+		"kill a signer":        {"POST", "/v1/kill-switch", `{"scope":"signer/1337/` + strings.ToLower(signerName) + `","on":false}`, 200, ""},
 		"a hook for no events": {"POST", "/v1/webhooks", `{"url":"http://127.0.0.1:1/","events":["tx.done"]}`, 422, "tx.confirmed"},
 		"a hook for no prefix": {"POST", "/v1/webhooks", `{"url":"http://127.0.0.1:1/","events":["block.*"]}`, 422, "no such events"},
 		"a rule for no chain":  {"POST", "/v1/policies", rule(`"chains":["5"]`), 422, "no such chain"},
@@ -51,10 +51,10 @@ func TestWhatCallersAreTold(t *testing.T) {
 		"signer in lower case": {"GET", "/v1/transactions?signer=" + strings.ToLower(sent.Signer), "", 200, sent.ID},
 		"no signer":            {"GET", "/v1/transactions?signer=bob", "", 422, "INVALID"},
 		"fees in hex":          {"GET", "/v1/fees?chain=0x539", "", 200, `"1337"`},
-		"signers in hex":       {"GET", "/v1/signers?chain=0x539", "", 200, signer.Hex()},
-		"a signer in hex":      {"POST", "/v1/signers/0X539/" + strings.ToLower(signer.Hex()) + "/resume", "", 200, signer.Hex()},
-		"nonces in hex":        {"GET", "/v1/nonces/health?chain=0x539&address=" + signer.Hex(), "", 200, signer.Hex()},
-		"older nonces in hex":  {"GET", "/evm/nonce/health?networkId=0x539&address=" + signer.Hex(), "", 200, signer.Hex()},
+		"signers in hex":       {"GET", "/v1/signers?chain=0x539", "", 200, signerName},
+		"a signer in hex":      {"POST", "/v1/signers/0X539/" + strings.ToLower(signerName) + "/resume", "", 200, signerName},
+		"nonces in hex":        {"GET", "/v1/nonces/health?chain=0x539&address=" + signerName, "", 200, signerName},
+		"older nonces in hex":  {"GET", "/evm/nonce/health?networkId=0x539&address=" + signerName, "", 200, signerName},
 	} {
 		if a := w.ask(c.method, c.path, c.body); a.status != c.status || !strings.Contains(a.body, c.want) {
 			t.Errorf("%s: %d %s, want %d %s", name, a.status, a.body, c.status, c.want)

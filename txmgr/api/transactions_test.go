@@ -29,7 +29,7 @@ func TestOneKeyIsOneTransaction(t *testing.T) {
 	}
 	all.Wait()
 	first := answers[0].transaction(t)
-	if first.Receipt == nil || !first.Receipt.Success || first.Status != "confirmed" || first.Signer != signer.Hex() {
+	if first.Receipt == nil || !first.Receipt.Success || first.Status != "confirmed" || first.Signer != signerName {
 		t.Fatalf("answer %s", answers[0].body)
 	}
 	for i, a := range answers {
@@ -73,7 +73,7 @@ func TestTransactionsAreFound(t *testing.T) {
 		t.Errorf("transaction %+v", full)
 	}
 	for query, want := range map[string]string{
-		"hash=" + sent[0].Hash: sent[0].ID, "idempotencyKey=k2": sent[2].ID, "chain=1337&signer=" + signer.Hex() + "&nonce=1": sent[1].ID,
+		"hash=" + sent[0].Hash: sent[0].ID, "idempotencyKey=k2": sent[2].ID, "chain=1337&signer=" + signerName + "&nonce=1": sent[1].ID,
 	} {
 		var list struct{ Transactions []api.Transaction }
 		w.get("/v1/transactions?"+query).into(t, &list)
@@ -101,7 +101,7 @@ func TestTransactionsAreFound(t *testing.T) {
 func TestTransactionsAreFoundByStatus(t *testing.T) {
 	w := start(t, nil)
 	mined := w.post("/v1/transactions?wait=confirmed&timeout=50s", pay(1)).transaction(t)
-	if a := w.post("/v1/signers/1337/"+signer.Hex()+"/pause", ""); a.status != http.StatusOK {
+	if a := w.post("/v1/signers/1337/"+signerName+"/pause", ""); a.status != http.StatusOK {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
 	waiting, ended := w.post("/v1/transactions", pay(2)).transaction(t), w.post("/v1/transactions", pay(3)).transaction(t)
