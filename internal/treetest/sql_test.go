@@ -51,6 +51,9 @@ func TestVariableQueriesAreFound(t *testing.T) {
 		`func f() { tx.Exec(ctx, "SELECT "+ledger.Names[row]("")+" FROM rows") }`:                                          false,
 		`func f() { tx.Exec(ctx, "SELECT "+other.Names[row]("")+" FROM rows") }`:                                           true,
 		`func f() { tx.Exec(ctx, "SELECT "+r.Name) }`:                                                                      true,
+		`func f() { ledger.Select[row](ctx, tx, "", "rows WHERE a = $1", r.Name) }`:                                        false,
+		`func f() { ledger.Select[row](ctx, tx, "", "rows WHERE a = "+r.Name) }`:                                           true,
+		`func f() { ledger.All(ctx, tx, "SELECT "+r.Name, nil, nil) }`:                                                     true,
 		`func f() { tx.Exec(ctx, fmt.Sprintf("SELECT '%s'", r.Name)) }`:                                                    true,
 		`func f() { tx.Exec(ctx, fmt.Sprint(r.Name)) }`:                                                                    true,
 		`func f() { s := "SELECT "; s += r.Name; tx.Exec(ctx, s) }`:                                                        true,
@@ -74,7 +77,7 @@ var written = map[string]string{
 	"strconv.Itoa": "numbers", "strconv.FormatInt": "numbers", "len": "a number",
 	"statements": "the program's own files of migrations", "Sanitize": "a quoted name",
 	"quoted": "a quoted name", "literal": "a quoted text",
-	"ledger.Names": "columns, of a record's tags", "namesOf": "the same", "assigned": "the same",
+	"ledger.Names": "columns, of a record's tags", "Names": "the same", "namesOf": "the same", "assigned": "the same",
 }
 
 // combined are functions whose answers are as constant as all they are given.
@@ -117,6 +120,9 @@ func (q *queries) declare(d *ast.GenDecl) {
 	}
 }
 
+// texts are the functions of internal/ledger that take the text of a query, and which argument that is.
+var texts = map[string]int{"ledger.All": 2, "ledger.Values": 2, "ledger.In": 2, "ledger.Select": 3}
+
 var runs = regexp.MustCompile(`^(Exec|Query|One|ExecContext|QueryContext|QueryRowContext|PrepareContext)$`)
 
 // check returns what is wrong. A function that hands a parameter on makes its callers to be looked at in the next round.
@@ -152,6 +158,10 @@ func (q *queries) function(f *ast.FuncDecl) {
 		if method && runs.MatchString(name) && len(call.Args) > 1 && !spread {
 			q.calls++
 			q.want(f, call.Args[1])
+		}
+		if at := texts[full(call.Fun)]; at > 0 && len(call.Args) > at {
+			q.calls++
+			q.want(f, call.Args[at])
 		}
 		for n := range call.Args {
 			if q.sinks[fmt.Sprint(name, " ", n)] != 0 {
