@@ -5,14 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"math/big"
 
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/internal/eth"
-	"lockstep/internal/hedera"
 	"lockstep/internal/relay/capacity"
 	"lockstep/internal/relay/lifecycle"
 	"lockstep/internal/relay/pending"
@@ -20,90 +18,17 @@ import (
 	"lockstep/rpc"
 )
 
-// Mirror is what the methods read from: package mirror's Client. Its errors and its rules about sharing hold
-// here.
-type Mirror interface {
-	Blocks
-	Accounts
-	Results
-	Network
-	NewBlocks
-	Traces
-}
-
-// Blocks gives blocks. What does not exist is mirror.ErrNotFound.
-type Blocks interface {
-	LatestBlock(ctx context.Context) (*mirror.Block, error)
-	EarliestBlock(ctx context.Context) (*mirror.Block, error)
-	BlockByNumber(ctx context.Context, number uint64) (*mirror.Block, error)
-	CachedBlock(number uint64) (block *mirror.Block, ok bool)
-	BlockByHash(ctx context.Context, hash common.Hash) (*mirror.Block, error)
-	Preload(ctx context.Context, first, last uint64) error
-	Blocks(ctx context.Context, first, last uint64) iter.Seq2[*mirror.Block, error]
-}
-
-// Accounts gives state. What does not exist is mirror.ErrNotFound.
-type Accounts interface {
-	Account(ctx context.Context, address common.Address) (*mirror.Account, error)
-	BalanceAt(ctx context.Context, address common.Address, at hedera.Timestamp) (hedera.Tinybar, error)
-	Alias(ctx context.Context, address common.Address) (common.Address, error)
-	LearnAlias(id hedera.ID, find func() (alias common.Address, ok bool))
-	Contract(ctx context.Context, address common.Address) (*mirror.Contract, error)
-	Storage(ctx context.Context, address common.Address, key common.Hash, at hedera.Timestamp) (common.Hash, error)
-	Token(ctx context.Context, id hedera.ID) (*mirror.Created, error)
-	Schedule(ctx context.Context, id hedera.ID) (*mirror.Created, error)
-}
-
-// Results gives transactions and their logs. Single things that do not exist are mirror.ErrNotFound; records that
-// stay incomplete are mirror.ErrImmature.
-type Results interface {
-	ContractResult(ctx context.Context, hash common.Hash) (*mirror.ContractResult, error)
-	Refused(r *mirror.ContractResult) bool
-	ContractResults(ctx context.Context, q mirror.ResultsQuery) iter.Seq2[*mirror.ContractResult, error]
-	ResultAt(ctx context.Context, q mirror.ResultsQuery) (*mirror.ContractResult, error)
-	BlockResults(ctx context.Context, block *mirror.Block) ([]*mirror.ContractResult, error)
-	BlockResultsByNumber(ctx context.Context, number uint64) ([]*mirror.ContractResult, error)
-	Logs(ctx context.Context, q mirror.LogsQuery) ([]*mirror.Log, error)
-	BlockLogs(ctx context.Context, block *mirror.Block, q mirror.LogsQuery) ([]*mirror.Log, error)
-	PayerAt(ctx context.Context, at hedera.Timestamp) (hedera.ID, error)
-}
-
-// Network gives prices and runs simulations.
-type Network interface {
-	Fees(ctx context.Context) (*mirror.Fees, error)
-	GasPriceAt(ctx context.Context, at hedera.Timestamp) (hedera.Tinybar, error)
-	Call(ctx context.Context, q mirror.CallRequest) ([]byte, error)
-}
-
-// Pool knows the transactions on their way, and for a while the former ones: package pending's Pool, whose rules
-// hold here.
-type Pool interface {
-	Latest(ctx context.Context, sender common.Address, confirmed uint64) uint64
-	Next(ctx context.Context, sender common.Address, confirmed uint64) uint64
-	Find(ctx context.Context, hash common.Hash) (pending.Transaction, bool)
-	Pending(ctx context.Context, of *common.Address) []pending.Transaction
-	Count(ctx context.Context) int
-	Enabled() bool
-}
-
-// Lifecycles has the record of what happened to transactions: package lifecycle's Service.
-type Lifecycles interface {
-	Get(ctx context.Context, hash common.Hash) (lifecycle.Record, bool)
-	Validated(hash common.Hash)
-	Enabled() bool
-}
-
 // Deps are what an API works with.
 type Deps struct {
 	ChainID uint64
 	Version string // of this relay, for web3_clientVersion
 	Profile rpc.Profile
-	Mirror  Mirror
-	Pool    Pool       // nil: pending.Disabled
-	PoolAPI bool       // offer the txpool methods, if the Pool is on
-	Trace   Lifecycles // nil: lifecycle.Disabled
-	NoAdmin bool       // offer no admin methods
-	Manager bool       // relay_*, which are served beside these, are there: for the document and rpc_modules
+	Mirror  *mirror.Client
+	Pool    *pending.Pool      // nil: pending.Disabled
+	PoolAPI bool               // offer the txpool methods, if the Pool is on
+	Trace   *lifecycle.Service // nil: lifecycle.Disabled
+	NoAdmin bool               // offer no admin methods
+	Manager bool               // relay_*, which are served beside these, are there: for the document and rpc_modules
 	// Settings is what admin_config shows, without secrets; nil: nothing.
 	Settings func(context.Context) any
 	// Operator is the sender of simulated calls that send value without naming a sender; nil: none.
@@ -121,7 +46,7 @@ type Deps struct {
 type API struct {
 	cfg     Config
 	deps    Deps
-	mirror  Mirror
+	mirror  *mirror.Client
 	filters FilterStore
 	awaited *awaited
 	replays chan struct{} // one for each replayed transaction in memory

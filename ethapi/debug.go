@@ -8,22 +8,11 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/internal/eth"
-	"lockstep/internal/hedera"
 	"lockstep/internal/jsonx"
 	"lockstep/internal/relay/capacity"
 	"lockstep/mirror"
 	"lockstep/rpc"
 )
-
-// Traces gives the inside of transactions. What does not exist is mirror.ErrNotFound, except that a transaction
-// without actions has an empty list.
-type Traces interface {
-	Actions(ctx context.Context, hash common.Hash) ([]*mirror.Action, error)
-	StateChanges(ctx context.Context, hash common.Hash) ([]mirror.StateChange, error)
-	Opcodes(ctx context.Context, hash common.Hash, q mirror.OpcodesQuery) (*mirror.Opcodes, error)
-	ContractAt(ctx context.Context, address common.Address, at hedera.Timestamp) (*mirror.Contract, error)
-	Deployment(ctx context.Context, address common.Address) (*mirror.Deployment, error)
-}
 
 // debugMethods are the rows of the debug namespace.
 func (a *API) debugMethods() []rpc.Method {

@@ -108,11 +108,12 @@ type settings struct {
 	Memory *capacity.Memory `env:"-"`
 }
 
-func newRelay(t testing.TB, node *mirrorNode, change ...func(*settings)) *relay {
+// newAPI makes the methods over the mirror node at an address.
+func newAPI(t testing.TB, url string, change ...func(*settings)) (*API, settings) {
 	t.Helper()
 	s := must.Get(env.ParseAsWithOptions[settings](env.Options{Environment: map[string]string{}}))(t)
 	s.RPC.Profile = rpc.ProfileEthereum
-	s.Mirror.URL = secret.URL(node.URL)
+	s.Mirror.URL = secret.URL(url)
 	s.Mirror.ImmatureAttempts = 2
 	s.Mirror.RetryDelay, s.Mirror.RetryBudget = 0, 0 // an error is told at once; that reads are repeated is shown in mirror/fetch
 	s.Mirror.Freshness = 0
@@ -124,7 +125,12 @@ func newRelay(t testing.TB, node *mirrorNode, change ...func(*settings)) *relay 
 	}
 	client := must.Get(mirror.New(s.Mirror, mirror.Options{Transport: s.transport}))(t)
 	s.deps.Mirror, s.deps.Profile = client, s.RPC.Profile
-	api := must.Get(New(s.API, s.deps))(t)
+	return must.Get(New(s.API, s.deps))(t), s
+}
+
+func newRelay(t testing.TB, node *mirrorNode, change ...func(*settings)) *relay {
+	t.Helper()
+	api, s := newAPI(t, node.URL, change...)
 	registry := must.Get(rpc.NewRegistry(api.Methods()...))(t)
 	dispatcher := must.Get(rpc.NewDispatcher(s.RPC, registry, rpc.Options{Logger: slog.New(slog.DiscardHandler), Metrics: rpc.NewMetrics(), Unknown: UnknownMethod, NotInBatches: s.API.NotInBatches}))(t)
 	handler := rpc.NewHTTPServer(dispatcher, rpc.HTTPOptions{})

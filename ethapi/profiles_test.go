@@ -65,7 +65,7 @@ func codes(answer string) string {
 // subscribes makes calls on one connection and returns the last answer.
 func (d *deviant) subscribes(method string, calls ...string) string {
 	d.t.Helper()
-	l := idle(d.t, newFakeChain(1), func(_ *Config, deps *Deps) { deps.Profile = d.settings.RPC.Profile })
+	l := idle(d.t, newFakeChain(1), func(s *settings) { s.RPC.Profile = d.settings.RPC.Profile })
 	handler := l.Subscriptions.subscribe
 	if method == "eth_unsubscribe" {
 		handler = l.unsubscribe

@@ -50,7 +50,7 @@ func (s *Subscriptions) Collectors() []prometheus.Collector { return s.metrics.c
 // Run follows the chain while anybody is subscribed to it, and sends events, until ctx ends. Its error is nil.
 func (s *Subscriptions) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return s.follower().Run(ctx, s.hub.wake) })
+	group.Go(func() error { s.follower().run(ctx); return nil })
 	group.Go(func() error { s.pending.run(ctx); return nil })
 	return group.Wait()
 }

@@ -7,54 +7,11 @@ import (
 
 	"lockstep/internal/eth"
 	"lockstep/mirror"
-	"lockstep/mirror/feed"
 )
 
-// NewBlocks gives new blocks.
-type NewBlocks interface {
-	// Head asks for the newest block again.
-	Head(ctx context.Context) (*mirror.Block, error)
-	// NextBlocks returns blocks from a number on, in ascending order; none if there are
-	// none yet.
-	NextBlocks(ctx context.Context, first uint64) ([]*mirror.Block, error)
-	// Pushes tells whether NextBlocks waits for a block.
-	Pushes() bool
-}
-
-// follower makes the follower of the chain for the subscriptions.
-func (s *Subscriptions) follower() *feed.Follower[*mirror.Block, *blockEvents] {
-	return feed.New[*mirror.Block, *blockEvents](feed.Config{
-		Interval: s.cfg.PollingInterval.Duration(), Log: s.log, Failed: s.metrics.failures.Inc, Skipped: s.metrics.skipped.Inc,
-	}, s.api.mirror, blockSink{s})
-}
-
-// blockSink tells the hub of blocks.
-type blockSink struct{ s *Subscriptions }
-
-// Wanted implements feed.Sink.
-func (k blockSink) Wanted() (feed.Position, func(context.Context, *mirror.Block) (*blockEvents, error)) {
-	at, demanded := k.s.hub.demand()
-	return feed.Position{Active: at.active, Epoch: at.epoch, Next: at.next}, func(ctx context.Context, b *mirror.Block) (*blockEvents, error) {
-		return k.s.api.events(ctx, b, demanded)
-	}
-}
-
-// Number implements feed.Sink.
-func (blockSink) Number(b *mirror.Block) uint64 { return b.Number }
-
-// Tell implements feed.Sink.
-func (k blockSink) Tell(epoch uint64, b *mirror.Block, events *blockEvents) bool {
-	if events == nil {
-		events = &blockEvents{number: b.Number}
-	}
-	return k.s.hub.publishBlock(epoch, events)
-}
-
-// Temporary implements feed.Sink.
-func (blockSink) Temporary(err error) bool {
-	var upstream *mirror.Error
-	return errors.As(err, &upstream) && (upstream.Status >= 500 || upstream.Status == 429)
-}
+// errIncomplete says that the mirror node lists a block but not its content yet: one of several behind an address can lag. The events that
+// come with it are told when the block is given up.
+var errIncomplete = errors.New("a block is listed, and not yet what is in it")
 
 // demand is what all subscribers together want of blocks.
 type demand struct {
@@ -68,7 +25,7 @@ type blockEvents struct {
 	logs           []*eth.Log
 }
 
-// events reads what is wanted of a block. With feed.ErrIncomplete it also returns the events that it could read.
+// events reads what is wanted of a block. With errIncomplete it also returns the events that it could read.
 func (a *API) events(ctx context.Context, b *mirror.Block, w demand) (*blockEvents, error) {
 	e := &blockEvents{number: b.Number}
 	var c *contents
@@ -91,7 +48,7 @@ func (a *API) events(ctx context.Context, b *mirror.Block, w demand) (*blockEven
 		}
 	}
 	if incomplete {
-		return e, feed.ErrIncomplete
+		return e, errIncomplete
 	}
 	return e, nil
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/ethereum/go-ethereum/common"
-
 	"lockstep/internal/eth"
 	"lockstep/rpc"
 )
@@ -28,10 +26,9 @@ func FuzzSubscribe(f *testing.F) {
 			return
 		}
 		chain := newFakeChain(1)
-		chain.contract = map[common.Address]common.Address{contract: contract}
 		l, conn := idle(t, chain), newFakeConn()
 		if hieroProfile {
-			l = idle(t, chain, asHiero)
+			l = idle(t, chain, hiero)
 		}
 		ctx := rpc.WithRequest(t.Context(), rpc.Request{Conn: conn})
 		for _, handler := range []func(context.Context, *rpc.Params) (any, error){l.Subscriptions.subscribe, l.unsubscribe} {

@@ -23,17 +23,17 @@ var otherContract = common.HexToAddress("0x00000000000000000000000000000000000aa
 // TestSubscribeErrors: what is refused, and how, in both profiles.
 func TestSubscribeErrors(t *testing.T) {
 	known := text(contract)
-	off := func(c *Config, _ *Deps) { c.Subscriptions.Enabled = false }
-	noHeads := func(c *Config, _ *Deps) { c.Subscriptions.NewHeads = false }
-	several := func(c *Config, _ *Deps) {
-		c.Subscriptions.MultipleAddresses, c.Subscriptions.AddressLimit = true, 2
+	off := func(c *settings) { c.API.Subscriptions.Enabled = false }
+	noHeads := func(c *settings) { c.API.Subscriptions.NewHeads = false }
+	several := func(c *settings) {
+		c.API.Subscriptions.MultipleAddresses, c.API.Subscriptions.AddressLimit = true, 2
 	}
-	plain := func(*Config, *Deps) {}
+	plain := func(*settings) {}
 	const unsupported = "-32601 Unsupported JSON-RPC method"
 	three := `["0x01` + strings.Repeat("0", 38) + `","0x02` + strings.Repeat("0", 38) + `","0x03` + strings.Repeat("0", 38) + `"]`
 	tests := []struct {
 		name, method, params string
-		change               func(*Config, *Deps)
+		change               func(*settings)
 		hiero, ethereum      string // "": accepted
 	}{
 		{"off", "subscribe", `["newHeads"]`, off, "-32207 WS Subscriptions are disabled", "-32207 WS Subscriptions are disabled"},
@@ -91,9 +91,7 @@ func TestSubscribeErrors(t *testing.T) {
 	for _, profile := range []rpc.Profile{rpc.ProfileHiero, rpc.ProfileEthereum} {
 		for _, test := range tests {
 			t.Run(string(profile)+"/"+test.name, func(t *testing.T) {
-				chain := newFakeChain(1)
-				chain.contract = map[common.Address]common.Address{contract: contract}
-				l := idle(t, chain, test.change, func(_ *Config, d *Deps) { d.Profile = profile })
+				l := idle(t, newFakeChain(1), test.change, func(s *settings) { s.RPC.Profile = profile })
 				handler, want := l.Subscriptions.subscribe, test.hiero
 				if test.method == "unsubscribe" {
 					handler = l.unsubscribe
@@ -162,9 +160,8 @@ func TestSubscribeUnansweredIsBounded(t *testing.T) {
 func TestSubscribeSameEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		chain := newFakeChain(1)
-		chain.contract = map[common.Address]common.Address{contract: contract}
-		two := func(c *Config, _ *Deps) { c.Subscriptions.Limit, c.Subscriptions.MultipleAddresses = 2, true }
-		l, conn := newLive(t, chain, two, asHiero), newFakeConn()
+		two := func(c *settings) { c.API.Subscriptions.Limit, c.API.Subscriptions.MultipleAddresses = 2, true }
+		l, conn := newLive(t, chain, two, hiero), newFakeConn()
 		one := l.subscribe(conn, `["logs",{"address":["`+tokenLog+`",`+text(contract)+`],"topics":[null]}]`)
 		same := l.subscribe(conn, `["logs",{"topics":[],"address":[`+text(contract)+`,"`+tokenLog+`"],"extra":1}]`)
 		if one != same {
@@ -204,7 +201,7 @@ func TestSubscribeSameEvent(t *testing.T) {
 // answers arrives.
 func TestSubscribeSharedPromise(t *testing.T) {
 	for _, arrives := range []int{-1, 0, 1} {
-		l, conn := idle(t, newFakeChain(1), asHiero), newFakeConn()
+		l, conn := idle(t, newFakeChain(1), hiero), newFakeConn()
 		_, first := l.unanswered(conn, `["newHeads"]`)
 		_, second := l.unanswered(conn, `["newHeads"]`)
 		first(arrives == 0)
@@ -290,7 +287,6 @@ func TestSubscribeLogFilters(t *testing.T) {
 		t.Run(filter, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				chain := newFakeChain(1)
-				chain.contract = map[common.Address]common.Address{common.HexToAddress(longZero): contract}
 				l, conn := newLive(t, chain), newFakeConn()
 				id := l.subscribe(conn, `["logs",`+filter+`]`)
 				chain.mine(4)

@@ -3,57 +3,42 @@ package ethapi
 import (
 	"context"
 	"encoding/json"
-	"slices"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/caarlos0/env/v11"
-	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
-	"lockstep/internal/eth"
-	"lockstep/internal/hedera"
 	"lockstep/internal/must"
-	"lockstep/mirror"
 	"lockstep/rpc"
 )
 
-// fakeChain is a mirror node whose blocks and failures a test decides on. Every block
-// has one log, whose data is the block's number.
+// fakeChain is a mirror node whose blocks and failures a test decides on. Every block has one log, whose data is the block's
+// number. It is asked without a socket, so that fake time passes while it is waited for.
 type fakeChain struct {
-	Mirror // what no test needs
-
-	mu       sync.Mutex
-	blocks   []*mirror.Block
-	listFail error             // of the list of blocks
-	readFail func(n int) error // of what is in block n
-	empty    bool              // what is in blocks is not there yet
-	asked    int               // lists of blocks
-	reads    map[uint64]int    // of logs, by block
-	contract map[common.Address]common.Address
+	mu     sync.Mutex
+	blocks int            // guarded by mu, as all that follows
+	down   bool           // it answers nothing
+	spoilt map[int]string // answers about what is in a block
+	empty  bool           // what is in blocks is not there yet
+	asked  int            // lists of blocks
+	reads  map[uint64]int // of logs, by block
 }
 
 func newFakeChain(blocks int) *fakeChain {
-	c := &fakeChain{reads: map[uint64]int{}}
-	c.mine(blocks)
-	return c
+	return &fakeChain{blocks: blocks, reads: map[uint64]int{}}
 }
 
-func (c *fakeChain) mine(n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for range n {
-		number := uint64(len(c.blocks))
-		b := &mirror.Block{Number: number, Count: 1, GasUsed: 1, Period: mirror.Period{To: hedera.FromNanos(int64(number) + 1)}, Bloom: make([]byte, 256)}
-		b.Hash[0], b.Hash[31], b.Bloom[7] = 1, byte(number), 1
-		c.blocks = append(c.blocks, b)
-	}
-}
+func (c *fakeChain) mine(n int) { c.set(func() { c.blocks += n }) }
 
 func (c *fakeChain) set(change func()) {
 	c.mu.Lock()
@@ -61,80 +46,68 @@ func (c *fakeChain) set(change func()) {
 	change()
 }
 
-func (c *fakeChain) Head(context.Context) (*mirror.Block, error) {
+// RoundTrip implements http.RoundTripper.
+func (c *fakeChain) RoundTrip(r *http.Request) (*http.Response, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.listFail != nil {
-		return nil, c.listFail
+	answer := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Request: r}
+	body, ok := c.answer(strings.TrimPrefix(r.URL.Path, "/api/v1/"), r.URL.Query())
+	switch {
+	case c.down:
+		answer.StatusCode = http.StatusServiceUnavailable
+	case !ok:
+		answer.StatusCode = http.StatusNotFound
 	}
-	if len(c.blocks) == 0 {
-		return nil, mirror.ErrNotFound
-	}
-	return c.blocks[len(c.blocks)-1], nil
+	answer.Body = io.NopCloser(strings.NewReader(body))
+	return answer, nil
 }
 
-func (c *fakeChain) NextBlocks(_ context.Context, first uint64) ([]*mirror.Block, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.asked++
-	if c.listFail != nil {
-		return nil, c.listFail
-	}
-	for i, b := range c.blocks {
-		if b.Number >= first {
-			return slices.Clone(c.blocks[i:min(len(c.blocks), i+100)]), nil
+func (c *fakeChain) answer(path string, query url.Values) (body string, ok bool) {
+	switch path {
+	case "blocks":
+		first, many := c.blocks-1, 1
+		if from, list := strings.CutPrefix(query.Get("block.number"), "gte:"); list {
+			first, many = atoi(from), atoi(query.Get("limit"))
+			c.asked++
 		}
-	}
-	return nil, nil
-}
-
-func (c *fakeChain) Pushes() bool { return false }
-
-func (c *fakeChain) BlockLogs(_ context.Context, b *mirror.Block, _ mirror.LogsQuery) ([]*mirror.Log, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.reads[b.Number]++
-	if c.readFail != nil {
-		if err := c.readFail(int(b.Number)); err != nil {
-			return nil, err
+		var blocks []any
+		for n := max(first, 0); n < min(first+many, c.blocks); n++ {
+			blocks = append(blocks, member{
+				"number": n, "count": 1, "gas_used": 1, "hash": fmt.Sprintf("0x%064x", n+1), "logs_bloom": "0x" + strings.Repeat("01", 256),
+				"timestamp": member{"from": fmt.Sprintf("%d.000000000", n+1), "to": fmt.Sprintf("%d.999999999", n+1)},
+			})
 		}
+		return listOf("blocks", blocks...), true
+	case "contracts/results":
+		return listOf("results"), true
+	case "contracts/results/logs":
+		n := atoi(strings.TrimSuffix(strings.TrimPrefix(query.Get("timestamp"), "gte:"), ".000000000")) - 1
+		c.reads[uint64(n)]++
+		if spoilt, is := c.spoilt[n]; is {
+			return spoilt, true
+		}
+		if c.empty {
+			return listOf("logs"), true
+		}
+		l := logJSON(fmt.Sprintf("0x%064x", n+1), text(contract), fmt.Sprintf("0x%x", strconv.Itoa(n)), 0, 0, n, fmt.Sprintf("0x01%062d", 0), fmt.Sprintf("0x%02x%062d", n%2, 0))
+		l["address"], l["block_hash"], l["timestamp"] = hexutil.Encode(contract[:]), fmt.Sprintf("0x%064x", n+1), fmt.Sprintf("%d.000000001", n+1)
+		return listOf("logs", l), true
+	case "network/fees":
+		return fees(71), true
+	case "accounts/0.0.1010", "contracts/" + hexutil.Encode(contract[:]):
+		return text(member{"account": "0.0.1010", "evm_address": hexutil.Encode(contract[:])}), true
+	case "tokens/0.0.1234", "transactions":
+		return listOf("transactions", member{"transaction_id": "0.0.2-1-1"}), true
 	}
-	if c.empty {
-		return nil, nil
-	}
-	return []*mirror.Log{{Log: eth.Log{
-		Address: contract, Topics: []common.Hash{{1}, {byte(b.Number % 2)}}, BlockNumber: hexutil.Uint64(b.Number), BlockHash: b.Hash,
-		Data: []byte(strconv.FormatUint(b.Number, 10)), TxHash: common.Hash{9, byte(b.Number)},
-	}}}, nil
+	return "", false
 }
 
-func (c *fakeChain) BlockResults(context.Context, *mirror.Block) ([]*mirror.ContractResult, error) {
-	return nil, nil
-}
-
-func (c *fakeChain) GasPriceAt(context.Context, hedera.Timestamp) (hedera.Tinybar, error) {
-	return 71, nil
-}
-
-func (c *fakeChain) Alias(_ context.Context, address common.Address) (common.Address, error) {
-	if alias, ok := c.contract[address]; ok {
-		return alias, nil
+func atoi(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		panic(err)
 	}
-	return address, nil
-}
-
-func (c *fakeChain) Contract(_ context.Context, address common.Address) (*mirror.Contract, error) {
-	if alias, ok := c.contract[address]; ok {
-		return &mirror.Contract{Address: alias}, nil
-	}
-	return nil, mirror.ErrNotFound
-}
-
-func (c *fakeChain) Token(_ context.Context, id hedera.ID) (*mirror.Created, error) {
-	if id.Num == 1234 {
-		return &mirror.Created{}, nil
-	}
-	return nil, mirror.ErrNotFound
+	return n
 }
 
 // fakeConn is a connection that keeps what it is told.
@@ -206,7 +179,7 @@ type live struct {
 
 // newLive also runs the subscriptions for as long as the test, which is in a bubble of
 // synctest.
-func newLive(t *testing.T, chain *fakeChain, change ...func(*Config, *Deps)) *live {
+func newLive(t *testing.T, chain *fakeChain, change ...func(*settings)) *live {
 	t.Helper()
 	l := idle(t, chain, change...)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -221,18 +194,11 @@ func newLive(t *testing.T, chain *fakeChain, change ...func(*Config, *Deps)) *li
 	return l
 }
 
-func idle(t *testing.T, chain *fakeChain, change ...func(*Config, *Deps)) *live {
+func idle(t *testing.T, chain *fakeChain, change ...func(*settings)) *live {
 	t.Helper()
-	cfg := must.Get(env.ParseAsWithOptions[Config](env.Options{Environment: map[string]string{}}))(t)
-	deps := Deps{ChainID: 298, Mirror: chain, Profile: rpc.ProfileEthereum}
-	for _, c := range change {
-		c(&cfg, &deps)
-	}
-	api := must.Get(New(cfg, deps))(t)
+	api, _ := newAPI(t, "http://mirror", append([]func(*settings){func(s *settings) { s.transport = chain }}, change...)...)
 	return &live{Subscriptions: NewSubscriptions(api), t: t, chain: chain}
 }
-
-func asHiero(_ *Config, d *Deps) { d.Profile = rpc.ProfileHiero }
 
 // try makes a call on a connection, without the answer that would go to the client.
 func (l *live) try(conn rpc.Notifier, handler rpc.Handler, params string) (any, error) {

@@ -1,14 +1,12 @@
 package ethapi
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"lockstep/internal/must"
-	"lockstep/mirror"
 )
 
 func TestWatchTellsEveryBlockOnce(t *testing.T) {
@@ -59,27 +57,28 @@ func TestWatchLaggingReplica(t *testing.T) {
 	})
 }
 
-// TestWatchUnreadableBlock: one block that cannot be read does not keep the later ones
-// back for ever.
+// TestWatchUnreadableBlock: a block that cannot be read holds up the later ones for a while, longer if the fault may end by itself. Then it
+// is given up.
 func TestWatchUnreadableBlock(t *testing.T) {
-	for name, err := range map[string]error{
-		"pages":    &mirror.PagesError{Limit: 3},
-		"upstream": &mirror.Error{Status: 500},
-		"immature": mirror.ErrImmature,
-		"other":    errors.New("odd"),
+	incomplete := logJSON(synthetic, tokenLog, "0x", 0, 0, 2, transferID)
+	incomplete["block_number"] = nil
+	for name, test := range map[string]struct {
+		answer string
+		held   time.Duration
+	}{
+		"immature":   {listOf("logs", incomplete), time.Second},
+		"unreadable": {"{", 10 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				chain := newFakeChain(1)
-				chain.readFail = func(n int) error {
-					if n == 2 {
-						return err
-					}
-					return nil
-				}
+				chain.spoilt = map[int]string{2: test.answer}
 				l, conn := newLive(t, chain), newFakeConn()
 				logs := l.subscribe(conn, `["logs",{}]`)
 				chain.mine(3)
+				<-time.After(test.held)
+				synctest.Wait()
+				l.told("logs while they may come", conn, logs, 1)
 				<-time.After(30 * time.Minute)
 				synctest.Wait()
 				l.told("logs", conn, logs, 1, 3)
@@ -89,6 +88,47 @@ func TestWatchUnreadableBlock(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A mistake in how a block is read is an error like others.
+func TestWatchMistake(t *testing.T) {
+	f := follower{Subscriptions: new(Subscriptions)} // it can read nothing
+	if _, err := f.read(t.Context(), nil, demand{}); err == nil {
+		t.Error("no error")
+	}
+}
+
+// TestWatchAfterAnOutage: what came while the mirror node was away is told in order.
+func TestWatchAfterAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		chain := newFakeChain(1)
+		l, conn := newLive(t, chain), newFakeConn()
+		heads := l.subscribe(conn, `["newHeads"]`)
+		chain.set(func() { chain.down = true })
+		chain.mine(10)
+		<-time.After(time.Hour)
+		l.told("while it is away", conn, heads)
+		chain.set(func() { chain.down = false })
+		<-time.After(time.Minute)
+		l.told("afterwards", conn, heads, span(1, 10)...)
+	})
+}
+
+// TestWatchDueBlocks: a block of a chain with an even pace is told of within an eighth of the interval.
+func TestWatchDueBlocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		chain := newFakeChain(1)
+		l, conn := newLive(t, chain), newFakeConn()
+		heads := l.subscribe(conn, `["newHeads"]`)
+		for block := 1; block <= 40; block++ {
+			chain.mine(1)
+			<-time.After(pollInterval/closeLooks + time.Millisecond)
+			if block > 20 {
+				l.told("in time", conn, heads, span(1, block)...)
+			}
+			<-time.After(5 * pollInterval)
+		}
+	})
 }
 
 // TestWatchOnlyWhileWanted: without subscriptions to blocks the mirror node is not
@@ -157,7 +197,7 @@ func TestWatchCost(t *testing.T) {
 func TestWatchFirstSubscriptionNeedsHead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		chain := newFakeChain(1)
-		chain.listFail = &mirror.Error{Status: 503, Message: "down"}
+		chain.down = true
 		l, conn := newLive(t, chain), newFakeConn()
 		if _, err := l.try(conn, l.Subscriptions.subscribe, `["newHeads"]`); err == nil {
 			t.Error("subscribed without a block to begin with")

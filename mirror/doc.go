@@ -1,5 +1,5 @@
 // Package mirror is a client of the Hedera mirror node's REST interface: typed calls for what a relay reads.
-// Package fetch reaches and chooses mirror nodes; package feed follows blocks.
+// Package fetch reaches and chooses mirror nodes.
 //
 // # Use
 //

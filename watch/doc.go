@@ -37,7 +37,7 @@
 // A contract that is discovered starts with a position of its own, at the block of the factory's event, because its shard
 // may be past that block already, in another process. It takes part in steps from there, and is merged when it meets its unit.
 //
-// The head has a follower of its own, not the one of package feed: that one tells of blocks of a chain which never replaces any, from a position
+// The head has a follower of its own, not that of the relay (ethapi/subscribe_follow.go): that one tells of blocks of a chain which never replaces any, from a position
 // in memory. Here blocks are replaced, and what was read of them is in the ledger under a fence.
 //
 // # What is written together

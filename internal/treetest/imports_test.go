@@ -207,7 +207,6 @@ var thirdParty = []struct{ module, allowed, reason string }{
 	{"cloud.google.com/go/pubsub/v2", `^watch/sinks$`, "only sinks know message brokers"},
 	{"github.com/pressly/goose/v3", `^internal/ledger$`, "the ledger applies every migration"},
 	{"lockstep/mirror/fetch", `^mirror$`, "mirror is the only door to a mirror node"},
-	{"lockstep/mirror/feed", `^(ethapi|app)$`, "feed follows blocks that are never replaced, for faces; what is below them knows no follower, and watchers have their own"},
 	{"lockstep/internal/relay", `^(app|cmd/.*|config|console|consensus|ethapi|internal/relay/.*|lock|mirror(/.*)?|rpc|submit)$`, "these rooms are the relay's own"},
 	{"lockstep/internal/relay/evm", `^ethapi$`, "only simulations run in this process"},
 	{"lockstep/lock", `^(submit|app|config|console|cmd/lockstep|lock/.*|bench/.*)$`, "submit is the one user of the lock, which fails open, and the console shows it; what must fail closed stands on internal/lease"},

@@ -1,4 +1,4 @@
-package feed
+package ethapi
 
 import (
 	"math/rand/v2"
