@@ -8,12 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"mime"
 	"net/http"
 	"strconv"
 	"strings"
 
+	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/devnet/ledger"
@@ -143,18 +143,13 @@ func callAnswer(result evm.CallResult, success string) (any, error) {
 	}
 }
 
-// revertReason reads the text out of the ABI form of Error(string): selector,
-// offset 32, length, bytes. It is empty for any other revert, a panic code too.
+// revertReason is the text of Error(string). It is empty for any other revert, a panic code too.
 func revertReason(data []byte) string {
-	const head = 4 + 32 + 32
-	if len(data) < head || !bytes.HasPrefix(data, []byte{0x08, 0xc3, 0x79, 0xa0}) {
+	if !bytes.HasPrefix(data, []byte{0x08, 0xc3, 0x79, 0xa0}) {
 		return ""
 	}
-	offset, length := new(big.Int).SetBytes(data[4:36]), new(big.Int).SetBytes(data[36:head])
-	if offset.Cmp(big.NewInt(32)) != 0 || length.Cmp(big.NewInt(int64(len(data)-head))) > 0 {
-		return ""
-	}
-	return string(data[head : head+int(length.Int64())])
+	reason, _ := abi.UnpackRevert(data) // what is malformed has none
+	return reason
 }
 
 // failureStatus: most statuses are about the call, a few about the network.

@@ -3,6 +3,7 @@ package mirrorrest_test
 import (
 	"bytes"
 	"crypto/sha512"
+	"encoding/binary"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -18,6 +19,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/core/vm"
+	"github.com/ethereum/go-ethereum/core/vm/program"
 	"github.com/ethereum/go-ethereum/crypto"
 	"google.golang.org/protobuf/proto"
 
@@ -333,112 +335,40 @@ const (
 // counterCode counts its calls in slot 0, keeps the last value sent in slot 5, and
 // emits two events each time.
 func counterCode() []byte {
-	var a assembly
-	a.op(vm.CALLDATASIZE, vm.ISZERO).jumpIf("raise")
-	a.push(0).op(vm.CALLDATALOAD).push(0).op(vm.BYTE) // first byte
-	a.op(vm.DUP1).push(callRevert).op(vm.EQ).jumpIf("revert")
-	a.push(callGet).op(vm.EQ).jumpIf("get")
-	a.op(vm.INVALID)
+	raise := program.New().Push(0).Op(vm.SLOAD).Push(1).Op(vm.ADD, vm.DUP1).Push(0).Op(vm.SSTORE).Push(0).Op(vm.MSTORE).
+		Op(vm.CALLVALUE).Push(5).Op(vm.SSTORE).
+		Op(vm.CALLER).Push(raisedTopic.Big()).Push(32).Push(0).Op(vm.LOG2).
+		Op(vm.CALLER).Push(echoTopic.Big()).Push(0).Push(0).Op(vm.LOG2, vm.STOP).Bytes()
+	reason := slices.Concat([]byte{0x08, 0xc3, 0x79, 0xa0}, common.LeftPadBytes([]byte{32}, 32), common.LeftPadBytes([]byte{7}, 32), common.RightPadBytes([]byte("no more"), 32))
+	revert := program.New().Mstore(reason, 0).Push(len(reason)).Push(0).Op(vm.REVERT).Bytes()
+	get := program.New().Push(0).Op(vm.SLOAD).Push(0).Op(vm.MSTORE).Return(0, 32).Bytes()
 
-	a.label("raise")
-	a.push(0).op(vm.SLOAD).push(1).op(vm.ADD, vm.DUP1).push(0).op(vm.SSTORE)
-	a.push(0).op(vm.MSTORE)
-	a.op(vm.CALLVALUE).push(5).op(vm.SSTORE)
-	a.op(vm.CALLER).word(raisedTopic).push(32).push(0).op(vm.LOG2)
-	a.op(vm.CALLER).word(echoTopic).push(0).push(0).op(vm.LOG2)
-	a.op(vm.STOP)
+	p := unless(program.New(), program.New().Op(vm.CALLDATASIZE), raise)
+	p.Push(0).Op(vm.CALLDATALOAD).Push(0).Op(vm.BYTE) // first byte
+	p = unless(p, program.New().Op(vm.DUP1).Push(callRevert).Op(vm.SUB), revert)
+	return unless(p, program.New().Push(callGet).Op(vm.SUB), get).Op(vm.INVALID).Bytes()
+}
 
-	a.label("get")
-	a.push(0).op(vm.SLOAD).push(0).op(vm.MSTORE).push(32).push(0).op(vm.RETURN)
-
-	a.label("revert")
-	a.word(common.HexToHash("0x08c379a0" + zeros(56))).push(0).op(vm.MSTORE)
-	a.push(32).push(4).op(vm.MSTORE)
-	a.push(7).push(36).op(vm.MSTORE)
-	a.word(common.HexToHash("0x6e6f206d6f7265" + zeros(50))).push(68).op(vm.MSTORE)
-	a.push(100).push(0).op(vm.REVERT)
-	return a.assemble()
+// unless runs code, which ends the call, where a condition is zero.
+func unless(p, condition *program.Program, code []byte) *program.Program {
+	const jump = 4 // bytes
+	p.Append(condition.Bytes())
+	p.Op(vm.PUSH2).Append(binary.BigEndian.AppendUint16(nil, uint16(p.Size()-1+jump+len(code)))).Op(vm.JUMPI)
+	p.Append(code).Jumpdest()
+	return p
 }
 
 // forwarderCode calls the address in its call data with all value and no data.
 func forwarderCode() []byte {
-	var a assembly
-	a.push(0).push(0).push(0).push(0).op(vm.CALLVALUE)
-	a.push(0).op(vm.CALLDATALOAD, vm.GAS, vm.CALL, vm.POP, vm.STOP)
-	return a.assemble()
+	return program.New().Push(0).Push(0).Push(0).Push(0).Op(vm.CALLVALUE).Push(0).Op(vm.CALLDATALOAD, vm.GAS, vm.CALL, vm.POP, vm.STOP).Bytes()
 }
 
 // factoryCode creates a contract without code at every call.
 func factoryCode() []byte {
-	var a assembly
-	a.push(0).push(0).push(0).op(vm.CREATE, vm.POP, vm.STOP)
-	return a.assemble()
+	return program.New().Push(0).Push(0).Push(0).Op(vm.CREATE, vm.POP, vm.STOP).Bytes()
 }
 
 // initCode returns a runtime from memory.
-func initCode(runtime []byte) []byte {
-	head := []byte{
-		byte(vm.PUSH2), byte(len(runtime) >> 8), byte(len(runtime)), byte(vm.DUP1),
-		byte(vm.PUSH1), 12, byte(vm.PUSH1), 0, byte(vm.CODECOPY), byte(vm.PUSH1), 0, byte(vm.RETURN),
-	}
-	return append(head, runtime...)
-}
+func initCode(runtime []byte) []byte { return program.New().ReturnViaCodeCopy(runtime).Bytes() }
 
-func zeros(n int) string {
-	out := make([]byte, n)
-	for i := range out {
-		out[i] = '0'
-	}
-	return string(out)
-}
-
-// assembly is code with labels, all of them below 256.
-type assembly struct {
-	code   []byte
-	labels map[string]byte
-	jumps  map[int]string
-}
-
-func (a *assembly) op(ops ...vm.OpCode) *assembly {
-	for _, o := range ops {
-		a.code = append(a.code, byte(o))
-	}
-	return a
-}
-
-func (a *assembly) push(b byte) *assembly {
-	a.code = append(a.code, byte(vm.PUSH1), b)
-	return a
-}
-
-func (a *assembly) word(h common.Hash) *assembly {
-	a.code = append(append(a.code, byte(vm.PUSH32)), h[:]...)
-	return a
-}
-
-func (a *assembly) jumpIf(label string) *assembly {
-	if a.jumps == nil {
-		a.jumps = map[int]string{}
-	}
-	a.push(0)
-	a.jumps[len(a.code)-1] = label
-	return a.op(vm.JUMPI)
-}
-
-func (a *assembly) label(name string) *assembly {
-	if a.labels == nil {
-		a.labels = map[string]byte{}
-	}
-	a.labels[name] = byte(len(a.code))
-	return a.op(vm.JUMPDEST)
-}
-
-func (a *assembly) assemble() []byte {
-	for at, label := range a.jumps {
-		a.code[at] = a.labels[label]
-	}
-	if len(a.code) > 256 {
-		panic("labels do not fit in a byte")
-	}
-	return a.code
-}
+func zeros(n int) string { return strings.Repeat("0", n) }
