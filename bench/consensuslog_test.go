@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"lockstep/internal/must"
 )
 
 func TestConsensusLogPaging(t *testing.T) {
@@ -41,10 +43,7 @@ func TestConsensusLogPaging(t *testing.T) {
 				}
 				_, _ = io.WriteString(w, page)
 			})
-			order, err := newConsensusLog(url)
-			if err != nil {
-				t.Fatal(err)
-			}
+			order := must.Get(newConsensusLog(url))(t)
 			var got []int
 			gap, err := order.follow(t.Context(), func(e logEntry) { got = append(got, int(e.Hash[31])) })
 			order.http.CloseIdleConnections()

@@ -19,6 +19,7 @@ import (
 	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
+	"lockstep/internal/must"
 )
 
 // Blocks may be as far apart as a tool says.
@@ -149,9 +150,7 @@ func TestClock(t *testing.T) {
 		if got := shown(); got != start+3600 {
 			t.Errorf("after an hour %d, want %d", got, start+3600)
 		}
-		if err := r.SetNextTime(start + 10_000); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.SetNextTime(start+10_000))
 		if _, run, err := r.View().Estimate(t.Context(), evm.CallRequest{From: &from.address, To: &stamp}); err != nil || new(big.Int).SetBytes(run.Output).Int64() != start+10_000 {
 			t.Errorf("an estimate is for %x: %v", run.Output, err)
 		}
@@ -268,9 +267,7 @@ func TestReset(t *testing.T) {
 	before, snapshot := r.Generation(), r.Snapshot()
 	r.want(r.ethereum(from, dynamic(0, &to, 5, 100_000, nil)), hapi.ResponseCodeEnum_SUCCESS)
 	r.IncreaseTime(time.Hour)
-	if err := r.Reset(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Reset())
 	if after := r.Generation(); after.Number <= before.Number || after.Block != 0 {
 		t.Errorf("generation %+v after %+v", after, before)
 	}
@@ -292,15 +289,10 @@ func TestImpersonation(t *testing.T) {
 	owner, to := dev(t, 0), dev(t, 1).address
 	contract := r.deploy(owner, 0, returnTop(program.New().Op(vm.CALLER)))
 	balance := devaccounts.RichBalance
-	if err := r.Edit(Edit{Address: contract, Balance: &balance}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Edit(Edit{Address: contract, Balance: &balance}))
 	send := func(from common.Address, nonce uint64) *history.Record {
 		t.Helper()
-		rec, err := r.Impersonate(types.NewTx(dynamic(nonce, &to, 3, 100_000, nil)), from)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rec := must.Get(r.Impersonate(types.NewTx(dynamic(nonce, &to, 3, 100_000, nil)), from))(t)
 		return rec
 	}
 	for _, from := range []common.Address{contract, dev(t, 2).address} {

@@ -10,6 +10,7 @@ import (
 	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 // An edit is there at once, conserves hbar, and goes with a revert.
@@ -19,13 +20,9 @@ func TestEdit(t *testing.T) {
 	snapshot := r.Snapshot()
 	balance, nonce, code := hedera.Tinybar(123), uint64(9), []byte{0x60, 1, 0x60, 0, 0x55}
 	slot := common.Hash{31: 7}
-	if err := r.Edit(Edit{Address: owner.address, Balance: &balance, Nonce: &nonce}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Edit(Edit{Address: owner.address, Balance: &balance, Nonce: &nonce}))
 	stranger := common.HexToAddress("0x1234512345123451234512345123451234512345")
-	if err := r.Edit(Edit{Address: stranger, Balance: &balance, Code: &code, Storage: map[common.Hash]common.Hash{slot: {31: 1}}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Edit(Edit{Address: stranger, Balance: &balance, Code: &code, Storage: map[common.Hash]common.Hash{slot: {31: 1}}}))
 	a, _ := r.View().AccountByAddress(owner.address)
 	c, known := r.View().AccountByAddress(stranger)
 	if a.Balance != balance || a.Nonce != 9 || !known || !c.IsContract() || c.Balance != balance || string(c.Contract.Runtime) != string(code) {

@@ -20,6 +20,7 @@ import (
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 // An integer of a transaction has no leading zeros.
@@ -27,10 +28,7 @@ func TestIntegersWithLeadingZeros(t *testing.T) {
 	padded := []byte{0}
 	for i := range 5 { // nonce, price, gas limit, receiver, value
 		fields := []any{uint64(1), uint64(1), uint64(21_000), make([]byte, 20), uint64(1), []byte{}, uint64(27), uint64(1), uint64(1)}
-		raw, err := rlp.EncodeToBytes(fields)
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := must.Get(rlp.EncodeToBytes(fields))(t)
 		if _, ok := evm.ParseEthereum(raw); !ok {
 			t.Fatal("a transaction without them is not read")
 		}
@@ -38,10 +36,7 @@ func TestIntegersWithLeadingZeros(t *testing.T) {
 			continue
 		}
 		fields[i] = padded
-		if raw, err = rlp.EncodeToBytes(fields); err != nil {
-			t.Fatal(err)
-		}
-		if _, ok := evm.ParseEthereum(raw); ok {
+		if _, ok := evm.ParseEthereum(must.Get(rlp.EncodeToBytes(fields))(t)); ok {
 			t.Errorf("field %d is read with a leading zero", i)
 		}
 	}
@@ -107,9 +102,7 @@ func TestWrongNonceIsRecorded(t *testing.T) {
 // takes its nonce.
 func TestRisenPrice(t *testing.T) {
 	r, from, to, relayer := newRig(t, Config{}), dev(t, 0), dev(t, 1), dev(t, 9)
-	if err := r.SetGasPrice(2 * price); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.SetGasPrice(2*price))
 	if r.View().GasPrice() != 2*price || r.SetGasPrice(0) == nil {
 		t.Errorf("the price is %d, and may be 0", r.View().GasPrice())
 	}
@@ -155,14 +148,8 @@ func TestRefusals(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, Config{})
 			if tt.tx.ChainID.Uint64() != testChain {
-				signed, err := types.SignNewTx(tt.from.key, types.LatestSignerForChainID(tt.tx.ChainID), tt.tx)
-				if err != nil {
-					t.Fatal(err)
-				}
-				raw, err := signed.MarshalBinary()
-				if err != nil {
-					t.Fatal(err)
-				}
+				signed := must.Get(types.SignNewTx(tt.from.key, types.LatestSignerForChainID(tt.tx.ChainID), tt.tx))(t)
+				raw := must.Get(signed.MarshalBinary())(t)
 				body := ethereumBody(t, tt.from, dynamic(0, &to.address, 1, 21_000, nil), tt.allowance)
 				body.GetEthereumTransaction().EthereumData = raw
 				rec := r.submit(relayer.id, body, relayer.key)

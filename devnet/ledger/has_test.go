@@ -16,6 +16,7 @@ import (
 	"lockstep/devnet/ledger/sysabi"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 var accountAddress = hedera.Entity(evm.NumAccountService).LongZero()
@@ -139,10 +140,7 @@ func TestAccountSignatures(t *testing.T) {
 
 	message := []byte("what was agreed")
 	hash := crypto.Keccak256(message)
-	ec, err := crypto.Sign(hash, one.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ec := must.Get(crypto.Sign(hash, one.key))(t)
 	eip155 := append(append([]byte(nil), ec[:64]...), big.NewInt(int64(ec[64])+35+2*testChain).Bytes()...)
 	broken := append([]byte(nil), ec...)
 	broken[64] = 30

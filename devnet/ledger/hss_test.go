@@ -19,6 +19,7 @@ import (
 	"lockstep/devnet/ledger/sysabi"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 var scheduleAddress = hedera.Entity(evm.NumScheduleService).LongZero()
@@ -97,10 +98,7 @@ func TestExecuteCallOnPayerSignature(t *testing.T) {
 
 	// A signature that somebody else brings counts as well.
 	id = r.scheduled(r.call(from, contract, 0, signature, contract, payer.address, r.later(2*time.Hour), big.NewInt(100_000), uint64(0), []byte{}))
-	signed, err := crypto.Sign(crypto.Keccak256(evm.ScheduleMessage(id)), payer.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	signed := must.Get(crypto.Sign(crypto.Keccak256(evm.ScheduleMessage(id)), payer.key))(t)
 	list := core.Marshal(&hapi.SignatureMap{SigPair: []*hapi.SignaturePair{{
 		PubKeyPrefix: crypto.CompressPubkey(&payer.key.PublicKey), Signature: &hapi.SignaturePair_ECDSASecp256K1{ECDSASecp256K1: signed[:64]},
 	}}})

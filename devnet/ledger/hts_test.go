@@ -19,6 +19,7 @@ import (
 	"lockstep/devnet/ledger/sysabi"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 // call has an account call an address with arguments encoded by another's encoder.
@@ -30,22 +31,13 @@ func (r *rig) call(from party, to common.Address, value hedera.Tinybar, signatur
 
 func packed(t testing.TB, signature string, args ...any) []byte {
 	t.Helper()
-	parsed, err := abi.ParseSelector(signature)
-	if err != nil {
-		t.Fatal(err)
-	}
+	parsed := must.Get(abi.ParseSelector(signature))(t)
 	var types abi.Arguments
 	for _, in := range parsed.Inputs {
-		typ, err := abi.NewType(in.Type, in.InternalType, in.Components)
-		if err != nil {
-			t.Fatal(err)
-		}
+		typ := must.Get(abi.NewType(in.Type, in.InternalType, in.Components))(t)
 		types = append(types, abi.Argument{Type: typ})
 	}
-	data, err := types.Pack(args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(types.Pack(args...))(t)
 	return append(abi.NewMethod(parsed.Name, parsed.Name, abi.Function, "", false, false, types, nil).ID, data...)
 }
 

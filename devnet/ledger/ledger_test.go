@@ -19,6 +19,7 @@ import (
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 // rig is a ledger with ways to submit to it.
@@ -30,10 +31,7 @@ type rig struct {
 
 func newRig(t testing.TB, cfg Config) *rig {
 	t.Helper()
-	l, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(New(cfg))(t)
 	return &rig{t: t, Ledger: l}
 }
 
@@ -47,19 +45,13 @@ type party struct {
 func dev(t testing.TB, n int) party {
 	t.Helper()
 	a := devaccounts.All()[n]
-	key, err := crypto.HexToECDSA(a.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(crypto.HexToECDSA(a.PrivateKey))(t)
 	return party{id: a.ID, key: key, address: crypto.PubkeyToAddress(key.PublicKey)}
 }
 
 func fresh(t testing.TB, seed byte) party {
 	t.Helper()
-	key, err := crypto.ToECDSA(common.LeftPadBytes([]byte{seed, 1, 2, 3}, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(crypto.ToECDSA(common.LeftPadBytes([]byte{seed, 1, 2, 3}, 32)))(t)
 	return party{key: key, address: crypto.PubkeyToAddress(key.PublicKey)}
 }
 
@@ -86,16 +78,10 @@ func (r *rig) signed(body *hapi.TransactionBody, keys ...*ecdsa.PrivateKey) ([]b
 	if file := body.GetFileCreate(); file != nil && file.ExpirationTime == nil {
 		file.ExpirationTime = &hapi.Timestamp{Seconds: 4_000_000_000} // of which few tests say anything
 	}
-	raw, err := proto.Marshal(body)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	raw := must.Get(proto.Marshal(body))(r.t)
 	pairs := make([]*hapi.SignaturePair, 0, len(keys))
 	for _, key := range keys {
-		signature, err := crypto.Sign(crypto.Keccak256(raw), key)
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		signature := must.Get(crypto.Sign(crypto.Keccak256(raw), key))(r.t)
 		pairs = append(pairs, &hapi.SignaturePair{
 			PubKeyPrefix: crypto.CompressPubkey(&key.PublicKey),
 			Signature:    &hapi.SignaturePair_ECDSASecp256K1{ECDSASecp256K1: signature[:64]},
@@ -135,14 +121,8 @@ func (r *rig) relayed(from party, fields types.TxData, allowance hedera.Tinybar)
 
 func ethereumBody(t testing.TB, from party, fields types.TxData, allowance hedera.Tinybar) *hapi.TransactionBody {
 	t.Helper()
-	tx, err := types.SignNewTx(from.key, types.LatestSignerForChainID(big.NewInt(testChain)), fields)
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := tx.MarshalBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := must.Get(types.SignNewTx(from.key, types.LatestSignerForChainID(big.NewInt(testChain)), fields))(t)
+	raw := must.Get(tx.MarshalBinary())(t)
 	return core.BodyOf(&hapi.EthereumTransactionBody{EthereumData: raw, MaxGasAllowance: int64(allowance)})
 }
 

@@ -23,6 +23,7 @@ import (
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 // With a block time there is a block for every period, also without transactions, and
@@ -196,14 +197,8 @@ func TestSignedForChainZero(t *testing.T) {
 			if name == "legacy" {
 				signer = types.HomesteadSigner{}
 			}
-			tx, err := types.SignNewTx(from.key, signer, fields)
-			if err != nil {
-				t.Fatal(err)
-			}
-			raw, err := tx.MarshalBinary()
-			if err != nil {
-				t.Fatal(err)
-			}
+			tx := must.Get(types.SignNewTx(from.key, signer, fields))(t)
+			raw := must.Get(tx.MarshalBinary())(t)
 			rec := r.submit(relayer.id, core.BodyOf(&hapi.EthereumTransactionBody{EthereumData: raw}), relayer.key)
 			r.want(rec, okay)
 			if r.nonce(from.address) != 1 || rec.EthereumHash != tx.Hash() {

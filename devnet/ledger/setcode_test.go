@@ -14,15 +14,13 @@ import (
 	"lockstep/devnet/ledger/evm"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 // authorization is signed by a party: its address shall run the code of another.
 func authorization(t testing.TB, by party, chain, nonce uint64, to common.Address) types.SetCodeAuthorization {
 	t.Helper()
-	a, err := types.SignSetCode(by.key, types.SetCodeAuthorization{ChainID: *uint256.NewInt(chain), Nonce: nonce, Address: to})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(types.SignSetCode(by.key, types.SetCodeAuthorization{ChainID: *uint256.NewInt(chain), Nonce: nonce, Address: to}))(t)
 	return a
 }
 

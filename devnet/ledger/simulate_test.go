@@ -18,6 +18,7 @@ import (
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 // Whatever data a call or a creation carries, its estimate is accepted by the relay's check and by the network, and is
@@ -194,10 +195,7 @@ func TestOpcodes(t *testing.T) {
 		records = append(records, rec)
 	}
 	for i, rec := range records {
-		trace, err := r.View().Opcodes(t.Context(), rec, evm.OpcodeOptions{Stack: true, Memory: true, Storage: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		trace := must.Get(r.View().Opcodes(t.Context(), rec, evm.OpcodeOptions{Stack: true, Memory: true, Storage: true}))(t)
 		if common.BytesToHash(trace.ReturnValue) != common.BytesToHash(rec.Result.Output) || trace.Failed || trace.GasUsed != rec.Result.GasUsed {
 			t.Errorf("replay %d: returned %x with %d gas, was %x with %d", i, trace.ReturnValue, trace.GasUsed, rec.Result.Output, rec.Result.GasUsed)
 		}

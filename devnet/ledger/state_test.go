@@ -18,6 +18,7 @@ import (
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 // lived is a ledger in which something of every kind happened that needs no mirror node.
@@ -56,9 +57,7 @@ func TestSavedStateIsWhole(t *testing.T) {
 	state := saved(t, r.Ledger)
 	again := newRig(t, Config{})
 	again.start = r.start
-	if err := again.Load(bytes.NewReader(state), anySize); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, again.Load(bytes.NewReader(state), anySize))
 	if got := saved(t, again.Ledger); !bytes.Equal(got, state) {
 		t.Errorf("%d bytes became %d others", len(state), len(got))
 	}
@@ -99,9 +98,7 @@ func TestDeterministic(t *testing.T) {
 	third.start = 1_000
 	for _, r := range []*rig{first, third} {
 		if r == first {
-			if err := r.Reset(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, r.Reset())
 		}
 		r.deploy(from, 0, returnTop(program.New().Push(1)))
 		r.want(r.ethereum(from, dynamic(1, &to.address, 5, 100_000, nil)), okay)
@@ -120,9 +117,7 @@ func TestDeterministic(t *testing.T) {
 func TestLoadedHistoryIsForgotten(t *testing.T) {
 	r := lived(t)
 	again := newRig(t, Config{History: 3})
-	if err := again.Load(bytes.NewReader(saved(t, r.Ledger)), anySize); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, again.Load(bytes.NewReader(saved(t, r.Ledger)), anySize))
 	from, to := dev(t, 0), dev(t, 1)
 	for n := range uint64(6) {
 		again.want(again.ethereum(from, dynamic(4+n, &to.address, 5, 100_000, nil)), okay)
@@ -157,9 +152,7 @@ func TestSavedWhileABlockIsOpen(t *testing.T) {
 	r.Mine(1, 0)
 	r.want(r.ethereum(from, dynamic(1, &to.address, 5, 100_000, nil)), okay)
 	again := newRig(t, Config{})
-	if err := again.Load(bytes.NewReader(<-saving), anySize); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, again.Load(bytes.NewReader(<-saving), anySize))
 	if a, _ := again.Handled().Account(from.id); a.Nonce != 1 {
 		t.Errorf("nonce %d", a.Nonce)
 	}
@@ -264,9 +257,7 @@ func FuzzLoad(f *testing.F) {
 	add := func(v any) {
 		var buf bytes.Buffer
 		e.Put(v)
-		if err := e.Flush(&buf); err != nil {
-			f.Fatal(err)
-		}
+		must.Do(f, e.Flush(&buf))
 		f.Add(buf.Bytes())
 	}
 	add(header{})

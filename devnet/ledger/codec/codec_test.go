@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"lockstep/internal/hapi"
+	"lockstep/internal/must"
 )
 
 type inner struct {
@@ -37,9 +38,7 @@ func encoded(t *testing.T, values ...any) []byte {
 		e.Put(v)
 	}
 	var buf bytes.Buffer
-	if err := e.Flush(&buf); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, e.Flush(&buf))
 	return buf.Bytes()
 }
 
@@ -55,9 +54,7 @@ func TestCodec(t *testing.T) {
 	d := NewDecoder(bytes.NewReader(raw))
 	d.Get(&out)
 	d.End()
-	if err := d.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.Err())
 	if out[0].Key != out[1].Key {
 		t.Error("a shared key is not shared any more")
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 // What is derived is what everybody knows.
@@ -38,10 +39,7 @@ func TestKnownAccounts(t *testing.T) {
 }
 
 func TestMnemonicAccounts(t *testing.T) {
-	seed, err := pbkdf2.Key(sha512.New, Mnemonic, []byte("mnemonic"), 2048, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	seed := must.Get(pbkdf2.Key(sha512.New, Mnemonic, []byte("mnemonic"), 2048, 64))(t)
 	key, code := split(sum([]byte("Bitcoin seed"), seed))
 	const hardened = 1 << 31
 	for _, i := range []uint32{44 + hardened, 60 + hardened, hardened, 0} {
@@ -73,10 +71,7 @@ func child(t *testing.T, key, code []byte, i uint32) (childKey, childCode []byte
 	t.Helper()
 	data := append([]byte{0}, key...)
 	if i < 1<<31 {
-		private, err := crypto.ToECDSA(key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		private := must.Get(crypto.ToECDSA(key))(t)
 		data = crypto.CompressPubkey(&private.PublicKey)
 	}
 	var index [4]byte

@@ -21,6 +21,7 @@ import (
 	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 // The overlay must behave under the EVM as go-ethereum's own state does: random
@@ -171,10 +172,7 @@ func (w *testWorld) overlay(e *Engine) vm.StateDB {
 func (w *testWorld) stateDB(t *testing.T) vm.StateDB {
 	t.Helper()
 	db := ethstate.NewDatabase(triedb.NewDatabase(rawdb.NewMemoryDatabase(), nil), nil)
-	s, err := ethstate.New(types.EmptyRootHash, db)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(ethstate.New(types.EmptyRootHash, db))(t)
 	set := func(a common.Address) {
 		s.SetBalance(a, uint256.NewInt(worldBalance), tracing.BalanceChangeUnspecified)
 		s.SetNonce(a, 1, tracing.NonceChangeUnspecified)
@@ -185,14 +183,8 @@ func (w *testWorld) stateDB(t *testing.T) vm.StateDB {
 		s.SetCode(a, w.code[i], tracing.CodeChangeUnspecified)
 		s.SetState(a, w.slots[1], common.Hash{31: 1})
 	}
-	root, err := s.Commit(params.Rules{}, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s, err = ethstate.New(root, db); err != nil {
-		t.Fatal(err)
-	}
-	return s
+	root := must.Get(s.Commit(params.Rules{}, 0))(t)
+	return must.Get(ethstate.New(root, db))(t)
 }
 
 // observed is everything that can be seen of a run.

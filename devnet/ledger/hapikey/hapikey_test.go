@@ -11,6 +11,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"lockstep/internal/hapi"
+	"lockstep/internal/must"
 )
 
 // party is somebody who signs.
@@ -21,10 +22,7 @@ type party struct {
 
 func fresh(t *testing.T, seed byte) party {
 	t.Helper()
-	key, err := crypto.ToECDSA(common.LeftPadBytes([]byte{seed, 1, 2, 3}, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(crypto.ToECDSA(common.LeftPadBytes([]byte{seed, 1, 2, 3}, 32)))(t)
 	return party{key, crypto.PubkeyToAddress(key.PublicKey)}
 }
 
@@ -91,10 +89,7 @@ func pairsBy(t *testing.T, body []byte, prefix int, keys ...*ecdsa.PrivateKey) [
 	t.Helper()
 	var pairs []*hapi.SignaturePair
 	for _, key := range keys {
-		signature, err := crypto.Sign(crypto.Keccak256(body), key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		signature := must.Get(crypto.Sign(crypto.Keccak256(body), key))(t)
 		pairs = append(pairs, &hapi.SignaturePair{
 			PubKeyPrefix: crypto.CompressPubkey(&key.PublicKey)[:prefix],
 			Signature:    &hapi.SignaturePair_ECDSASecp256K1{ECDSASecp256K1: signature[:64]},

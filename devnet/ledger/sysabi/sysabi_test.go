@@ -9,6 +9,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/internal/must"
 )
 
 // token is the structure that creates a token.
@@ -26,17 +28,11 @@ func TestLikeGoEthereum(t *testing.T) {
 	for _, in := range []abi.ArgumentMarshaling{
 		{Type: "address"}, {Type: "bool"}, {Type: "int64"}, {Type: "string"}, {Type: "bytes"}, {Type: "int64[]"}, {Type: "uint256"}, {Type: "tuple[]", Components: tuple},
 	} {
-		typ, err := abi.NewType(in.Type, "", in.Components)
-		if err != nil {
-			t.Fatal(err)
-		}
+		typ := must.Get(abi.NewType(in.Type, "", in.Components))(t)
 		theirs = append(theirs, abi.Argument{Type: typ})
 	}
 	long := bytes.Repeat([]byte{7}, 33)
-	want, err := theirs.Pack(at, true, int64(-5), "text", long, []int64{1, math.MinInt64}, big.NewInt(9), []pair{{at, -1}, {at, 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(theirs.Pack(at, true, int64(-5), "text", long, []int64{1, math.MinInt64}, big.NewInt(9), []pair{{at, -1}, {at, 1}}))(t)
 	ours := ParseTypes("address,bool,int64,string,bytes,int64[],uint256,(address,int64)[]")
 	got := Encode(ours, []Value{
 		Address(at), Bool(true), Int(-5), Text("text"), Bytes(long), List(Int(1), Int(math.MinInt64)), Int(9), List(List(Address(at), Int(-1)), List(Address(at), Int(1))),
