@@ -30,7 +30,6 @@ type reader interface {
 	logs(ctx context.Context, w extent, q Query) (answer, error)
 	// transactions reads the wanted transactions of an extent's blocks, with what came of them.
 	transactions(ctx context.Context, w extent, want func(*Transaction) bool) ([]Transaction, error)
-	close()
 }
 
 // endpoint is one URL and what is known of it.

@@ -21,8 +21,6 @@ import (
 // jsonRPC reads from an endpoint that speaks Ethereum JSON-RPC.
 type jsonRPC struct{ *ethrpc.Endpoint }
 
-func (j jsonRPC) close() {} // its client is closed as a whole
-
 // check does nothing: the client asks which chain it serves.
 func (j jsonRPC) check(context.Context) error { return nil }
 

@@ -63,8 +63,6 @@ func newMirrorNode(url string, cfg Config, calls func(int)) (*mirrorNode, error)
 	return &mirrorNode{client: client, calls: calls, chain: cfg.ChainID, senders: senders}, nil
 }
 
-func (m *mirrorNode) close() {}
-
 func (m *mirrorNode) check(ctx context.Context) error {
 	if m.ours.Load() {
 		return nil

@@ -189,9 +189,6 @@ func New(cfg Config, deps Deps) (*Pool, error) {
 
 // Close ends the connections.
 func (p *Pool) Close() {
-	for _, e := range p.endpoints {
-		e.close()
-	}
 	if p.client != nil {
 		p.client.Close()
 	}
