@@ -13,8 +13,6 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
-	"github.com/ethereum/go-ethereum/crypto"
-	"github.com/ethereum/go-ethereum/params"
 
 	"lockstep/devnet"
 	"lockstep/devnet/ledger"
@@ -40,10 +38,10 @@ type (
 	overWebSocket struct{ *chain }
 )
 
-func (c overHTTP) where(host string) string      { return replaced(c.url, "http", host) }
-func (c overWebSocket) where(host string) string { return replaced(c.url, "ws", host) }
-func (c *chain) chainID() uint64                 { return params.AllDevChainProtocolChanges.ChainID.Uint64() }
-func (c *chain) sender() common.Address          { return crypto.PubkeyToAddress(c.key.PublicKey) }
+func (c overHTTP) where(host string) string      { return replaced(c.URL, "http", host) }
+func (c overWebSocket) where(host string) string { return replaced(c.URL, "ws", host) }
+func (c *chain) chainID() uint64                 { return watchtest.ChainID }
+func (c *chain) sender() common.Address          { return c.Sender() }
 func (m *mirrorNode) sender() common.Address {
 	return common.HexToAddress(m.network.Accounts()[0].Address)
 }
@@ -60,7 +58,7 @@ func newMirrorNode(t *testing.T) *mirrorNode {
 	n := harness.Network(t, devnet.Config{})
 	m := &mirrorNode{t: t, network: n}
 	for _, address := range []common.Address{emitter, emitter2} {
-		must.Do(t, n.Ledger().Edit(ledger.Edit{Address: address, Code: &emitterCode}))
+		must.Do(t, n.Ledger().Edit(ledger.Edit{Address: address, Code: &watchtest.EmitterCode}))
 	}
 	return m
 }
@@ -76,7 +74,7 @@ func (m *mirrorNode) emit(to common.Address, events ...common.Hash) {
 	l.SetAutomine(false)
 	for _, e := range events {
 		rec, err := l.Impersonate(types.NewTx(&types.DynamicFeeTx{
-			ChainID: new(big.Int).SetUint64(m.chainID()), Nonce: m.nonce, To: &to, Gas: 100_000, GasFeeCap: big.NewInt(2e12), Data: e[:],
+			ChainID: new(big.Int).SetUint64(m.chainID()), Nonce: m.nonce, To: &to, Gas: 100_000, GasFeeCap: big.NewInt(2e12), Data: logging(e),
 		}), m.sender())
 		if err != nil || !rec.Executed() || len(rec.Logs()) != 1 {
 			m.t.Fatalf("%+v, %v", rec, err)
@@ -257,7 +255,7 @@ func anotherChain(t *testing.T, c served) {
 
 func inTrouble(t *testing.T, c served) {
 	if _, ok := c.(overWebSocket); ok {
-		t.Skip("a WebSocket has no status: TestAnnounce cuts its line")
+		t.Skip("a WebSocket has no status: TestNewHeadsAreAnnounced cuts its line")
 	}
 	p := poolOf(t, c, source.Deps{})
 	first := headOf(t, p).Number + 1

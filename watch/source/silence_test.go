@@ -19,10 +19,10 @@ func TestSilentEndpoint(t *testing.T) {
 	for range 3 {
 		c.emit(emitter, ping)
 	}
-	silent := func(t *testing.T) string { return spoiler{hang: true}.proxy(t, c.url) }
-	empty := func(t *testing.T) string { return spoiler{once: &atomic.Bool{}}.proxy(t, c.url) } // its first list of logs
-	good := func(*testing.T) string { return c.url }
-	at := must.Get(pool(t, source.Config{URLs: []string{c.url}}, source.Deps{}).Block(t.Context(), 2))(t)
+	silent := func(t *testing.T) string { return spoiler{hang: true}.proxy(t, c.URL) }
+	empty := func(t *testing.T) string { return spoiler{once: &atomic.Bool{}}.proxy(t, c.URL) } // its first list of logs
+	good := func(*testing.T) string { return c.URL }
+	at := must.Get(pool(t, source.Config{URLs: []string{c.URL}}, source.Deps{}).Block(t.Context(), 2))(t)
 	type urls []func(*testing.T) string
 	for name, row := range map[string]struct {
 		urls urls
@@ -74,10 +74,10 @@ func logsUpTo(last uint64) func(*testing.T, *source.Pool) (int, error) {
 func TestHalfOpenWebSocket(t *testing.T) {
 	c := newChain(t)
 	c.emit(emitter, ping)
-	for name, url := range map[string]string{"another endpoint answers": c.url, "nobody else does": spoiler{status: http.StatusBadGateway}.proxy(t, c.url)} {
+	for name, url := range map[string]string{"another endpoint answers": c.URL, "nobody else does": spoiler{status: http.StatusBadGateway}.proxy(t, c.URL)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			line := watchtest.NewLine(t, c.url)
+			line := watchtest.NewLine(t, c.URL)
 			p := pool(t, source.Config{Timeout: time.Hour, URLs: []string{"ws://" + line.Addr, url}}, source.Deps{})
 			at, err := p.Block(t.Context(), 1)
 			if err != nil || line.Hang() == 0 {
@@ -86,7 +86,7 @@ func TestHalfOpenWebSocket(t *testing.T) {
 			if found, err := logsOf(at)(t, p); err != nil || found != 1 {
 				t.Errorf("%d logs, %v", found, err)
 			}
-			if url != c.url {
+			if url != c.URL {
 				return
 			}
 			line.Hang()

@@ -2,7 +2,6 @@ package source_test
 
 import (
 	"context"
-	"crypto/ecdsa"
 	"errors"
 	"log/slog"
 	"math/big"
@@ -11,82 +10,52 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
-	"github.com/ethereum/go-ethereum/ethclient/simulated"
-	"github.com/ethereum/go-ethereum/params"
 
 	"lockstep/internal/must"
 	"lockstep/watch/source"
 	"lockstep/watch/watchtest"
 )
 
-// emitter is code that logs the call data's first word as an event's selector, with no data.
-// PUSH0 CALLDATALOAD PUSH0 PUSH0 LOG1 STOP
-var emitterCode = []byte{0x5f, 0x35, 0x5f, 0x5f, 0xa1, 0x00}
-
 var (
-	emitter  = common.HexToAddress("0x0e00000000000000000000000000000000000001")
-	emitter2 = common.HexToAddress("0x0e00000000000000000000000000000000000002")
+	emitter  = watchtest.Emitter(1)
+	emitter2 = watchtest.Emitter(2)
 	ping     = crypto.Keccak256Hash([]byte("Ping()"))
 	pong     = crypto.Keccak256Hash([]byte("Pong()"))
 )
 
-// chain is go-ethereum's own node with blocks made at will, served over HTTP.
-type chain struct {
-	*simulated.Backend
-	t     *testing.T
-	url   string
-	key   *ecdsa.PrivateKey
-	nonce uint64
-}
+// chain is a node whose contracts log events without arguments.
+type chain struct{ *watchtest.Chain }
 
-func newChain(t *testing.T) *chain {
-	t.Helper()
-	key := must.Get(crypto.GenerateKey())(t)
-	c := &chain{t: t, key: key}
-	alloc := types.GenesisAlloc{
-		crypto.PubkeyToAddress(key.PublicKey): {Balance: new(big.Int).Mul(big.NewInt(params.Ether), big.NewInt(1000))},
-		emitter:                               {Code: emitterCode, Balance: new(big.Int)},
-		emitter2:                              {Code: emitterCode, Balance: new(big.Int)},
-	}
-	var host string
-	c.Backend, host = watchtest.Node(t, alloc)
-	c.url = "http://" + host
-	return c
-}
+func newChain(t *testing.T) *chain { return &chain{watchtest.New(t, 3)} }
 
 // emit puts a log of each given event into one new block.
 func (c *chain) emit(to common.Address, events ...common.Hash) {
-	c.t.Helper()
 	for _, e := range events {
 		c.send(to, e)
 	}
-	watchtest.Commit(c.t, c.Backend, crypto.PubkeyToAddress(c.key.PublicKey), c.nonce)
+	c.Commit()
 }
 
 // emitAll puts a log of each given contract into one new block.
 func (c *chain) emitAll(events map[common.Address]common.Hash) {
-	c.t.Helper()
 	for to, e := range events {
 		c.send(to, e)
 	}
-	watchtest.Commit(c.t, c.Backend, crypto.PubkeyToAddress(c.key.PublicKey), c.nonce)
+	c.Commit()
 }
 
 func (c *chain) send(to common.Address, e common.Hash) {
-	c.t.Helper()
-	signed := must.Get(types.SignNewTx(c.key, types.LatestSignerForChainID(params.AllDevChainProtocolChanges.ChainID), &types.DynamicFeeTx{
-		ChainID: params.AllDevChainProtocolChanges.ChainID, Nonce: c.nonce, To: &to, Gas: 100_000, GasFeeCap: big.NewInt(1e11), GasTipCap: big.NewInt(1e9), Data: e[:],
-	}))(c.t)
-	must.Do(c.t, c.Client().SendTransaction(c.t.Context(), signed))
-	c.nonce++
+	c.Transact(to, 100_000, new(big.Int), logging(e))
 }
+
+// logging is the call data that makes a contract log an event; the topic behind the first is zero.
+func logging(e common.Hash) []byte { return append(e[:], make([]byte, 32)...) }
 
 func pool(t *testing.T, c source.Config, deps source.Deps) *source.Pool {
 	t.Helper()
 	if c.ChainID == 0 {
-		c.ChainID = params.AllDevChainProtocolChanges.ChainID.Uint64()
+		c.ChainID = watchtest.ChainID
 	}
 	if c.Timeout == 0 {
 		c.Timeout = time.Minute // a good endpoint answers in time on any machine
@@ -113,7 +82,7 @@ func TestOneOfThreeEndpoints(t *testing.T) {
 	for range 5 {
 		c.emit(emitter, ping)
 	}
-	good := c.url
+	good := c.URL
 	for name, spoil := range map[string]spoiler{
 		"answers empty":              {empty: true},
 		"lags":                       {lag: 3},
@@ -189,7 +158,7 @@ func TestOneOfThreeEndpoints(t *testing.T) {
 func TestDoubtAlone(t *testing.T) {
 	c := newChain(t)
 	c.emit(emitter, ping)
-	liar := pool(t, source.Config{URLs: []string{spoiler{empty: true}.proxy(t, c.url)}}, source.Deps{})
+	liar := pool(t, source.Config{URLs: []string{spoiler{empty: true}.proxy(t, c.URL)}}, source.Deps{})
 	b, err := liar.Block(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)
@@ -199,7 +168,7 @@ func TestDoubtAlone(t *testing.T) {
 	}
 	mixed := newChain(t) // its filter names the contract and the event, of two logs, neither of which is meant
 	mixed.emitAll(map[common.Address]common.Hash{emitter: {1}, emitter2: ping})
-	for name, url := range map[string]string{"honest": mixed.url, "of a chain with logs that no filter names": (spoiler{more: true}).proxy(t, mixed.url)} {
+	for name, url := range map[string]string{"honest": mixed.URL, "of a chain with logs that no filter names": (spoiler{more: true}).proxy(t, mixed.URL)} {
 		honest := pool(t, source.Config{URLs: []string{url}}, source.Deps{})
 		if b, err = honest.Block(t.Context(), 1); err != nil {
 			t.Fatal(err)
@@ -215,12 +184,12 @@ func TestDoubtAlone(t *testing.T) {
 func TestDoubtAloneOfARange(t *testing.T) {
 	c := newChain(t)
 	c.emit(emitter, ping) // 1
-	liar := pool(t, source.Config{URLs: []string{spoiler{empty: true}.proxy(t, c.url)}}, source.Deps{})
+	liar := pool(t, source.Config{URLs: []string{spoiler{empty: true}.proxy(t, c.URL)}}, source.Deps{})
 	if logs, _, err := liar.LogsOfRange(t.Context(), 0, 1, following(emitter)); !errors.Is(err, source.ErrDoubt) {
 		t.Errorf("%d logs, %v", len(logs), err)
 	}
 	c.emit(emitter2, ping) // 2
-	flaky := pool(t, source.Config{URLs: []string{spoiler{once: &atomic.Bool{}}.proxy(t, c.url)}}, source.Deps{})
+	flaky := pool(t, source.Config{URLs: []string{spoiler{once: &atomic.Bool{}}.proxy(t, c.URL)}}, source.Deps{})
 	if logs, last, err := flaky.LogsOfRange(t.Context(), 0, 2, following(emitter)); err != nil || len(logs) != 1 || last.Number != 2 {
 		t.Errorf("%d logs up to block %d, %v", len(logs), last.Number, err)
 	}
@@ -242,14 +211,14 @@ func TestOldBlocksAlone(t *testing.T) {
 		{"it leaves logs out", spoiler{mute: true}, true, true},
 		{"it leaves logs out, and the headers aren't asked for", spoiler{mute: true}, false, false}, // docs/WATCH.md says so
 	} {
-		p := pool(t, source.Config{URLs: []string{of.spoil.proxy(t, c.url)}, Headers: of.headers}, source.Deps{})
+		p := pool(t, source.Config{URLs: []string{of.spoil.proxy(t, c.URL)}, Headers: of.headers}, source.Deps{})
 		if logs, _, err := p.LogsOfRange(t.Context(), 0, 2, following(emitter)); errors.Is(err, source.ErrDoubt) != of.doubt || len(logs) > 0 {
 			t.Errorf("%s: %d logs, %v", of.what, len(logs), err)
 		}
 	}
 	nothing := source.Query{Addresses: map[common.Address]struct{}{{9}: {}}, Events: []common.Hash{ping}}
 	for _, spoil := range []spoiler{{}, {bloomless: true}} {
-		p := pool(t, source.Config{URLs: []string{spoil.proxy(t, c.url)}, Headers: true}, source.Deps{})
+		p := pool(t, source.Config{URLs: []string{spoil.proxy(t, c.URL)}, Headers: true}, source.Deps{})
 		if logs, last, err := p.LogsOfRange(t.Context(), 0, 2, nothing); err != nil || len(logs) > 0 || last.Number != 2 {
 			t.Errorf("honest: %d logs to %d, %v", len(logs), last.Number, err)
 		}
@@ -264,13 +233,13 @@ func TestAnotherBlock(t *testing.T) {
 		c.emit(emitter, ping)
 		c.emit(emitter2, ping) // so that the last block of the range has no log that is asked for
 	}
-	honest := pool(t, source.Config{URLs: []string{c.url}}, source.Deps{})
+	honest := pool(t, source.Config{URLs: []string{c.URL}}, source.Deps{})
 	for what, liar := range map[string]spoiler{"logs": {elsewhere: true}, "headers": {astray: true}} {
-		url := liar.proxy(t, c.url)
+		url := liar.proxy(t, c.URL)
 		for _, of := range []struct {
 			urls  []string
 			alone bool
-		}{{[]string{url}, true}, {[]string{url, c.url}, false}} {
+		}{{[]string{url}, true}, {[]string{url, c.URL}, false}} {
 			p := pool(t, source.Config{URLs: of.urls}, source.Deps{})
 			logs, last, err := p.LogsOfRange(t.Context(), 1, 6, following(emitter))
 			switch {
@@ -301,37 +270,12 @@ func TestAnotherBlock(t *testing.T) {
 	}
 }
 
-func TestNobodyAnswers(t *testing.T) {
-	c := newChain(t)
-	c.emit(emitter, ping)
-	p := pool(t, source.Config{URLs: []string{spoiler{status: 502}.proxy(t, c.url), spoiler{garbage: true}.proxy(t, c.url)}}, source.Deps{})
-	_, _, err := p.LogsOfRange(t.Context(), 1, 1, following(emitter))
-	if !errors.Is(err, source.ErrUnavailable) || errors.Is(err, source.ErrNotFound) {
-		t.Fatalf("%v", err)
-	}
-}
-
-// TestErrorsShowNoKey looks for the key of an endpoint's URL in what is said of its failures.
-func TestErrorsShowNoKey(t *testing.T) {
-	for _, scheme := range []string{"http", "ws", "ftp"} {
-		dead := scheme + "://127.0.0.1:1/v2/hunter2?key=hunter3"
-		p, err := source.New(source.Config{URLs: []string{dead}}, source.Deps{Log: slog.New(slog.DiscardHandler)})
-		if err == nil {
-			_, err = p.Head(t.Context())
-			p.Close()
-		}
-		if err == nil || containsAny(err.Error(), "hunter2", "hunter3") {
-			t.Fatalf("%s: %v", scheme, err)
-		}
-	}
-}
-
 func TestAnotherEndpointIsAhead(t *testing.T) {
 	c := newChain(t)
 	for range 6 {
 		c.Commit()
 	}
-	p := pool(t, source.Config{URLs: []string{spoiler{lag: 5}.proxy(t, c.url), c.url}}, source.Deps{})
+	p := pool(t, source.Config{URLs: []string{spoiler{lag: 5}.proxy(t, c.URL), c.URL}}, source.Deps{})
 	head, err := p.Head(t.Context())
 	if err != nil || head.Number != 6 {
 		t.Fatalf("head %d, %v", head.Number, err)
@@ -340,7 +284,7 @@ func TestAnotherEndpointIsAhead(t *testing.T) {
 
 func TestCancelledContext(t *testing.T) {
 	c := newChain(t)
-	p := pool(t, source.Config{URLs: []string{c.url}}, source.Deps{})
+	p := pool(t, source.Config{URLs: []string{c.URL}}, source.Deps{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := p.Head(ctx); !errors.Is(err, context.Canceled) {

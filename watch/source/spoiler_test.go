@@ -159,12 +159,3 @@ func (s spoiler) answer(c *watchtest.Call) {
 		c.Say(b)
 	}
 }
-
-func containsAny(text string, words ...string) bool {
-	for _, w := range words {
-		if strings.Contains(text, w) {
-			return true
-		}
-	}
-	return false
-}

@@ -26,7 +26,7 @@ func wholeTransactions(t *testing.T, c served) {
 	}
 	for i, event := range []common.Hash{ping, pong} {
 		tx := &list[i]
-		if tx.Index != uint64(i) || !bytes.Equal(tx.Input, event[:]) || tx.BlockNumber != before+1 || tx.From != c.sender() || tx.Failed || tx.GasUsed == 0 || tx.Value.Sign() != 0 || tx.Time == 0 || tx.Hash == (common.Hash{}) {
+		if tx.Index != uint64(i) || !bytes.Equal(tx.Input, logging(event)) || tx.BlockNumber != before+1 || tx.From != c.sender() || tx.Failed || tx.GasUsed == 0 || tx.Value.Sign() != 0 || tx.Time == 0 || tx.Hash == (common.Hash{}) {
 			t.Errorf("%+v", tx)
 		}
 	}
@@ -48,12 +48,12 @@ func TestTransactionsOfALiar(t *testing.T) {
 	c.emit(emitter, ping)
 	for what, liar := range map[string]spoiler{"no transactions": {callless: true}, "no receipts": {receiptless: true}} {
 		all := func(*source.Transaction) bool { return true }
-		url := liar.proxy(t, c.url)
+		url := liar.proxy(t, c.URL)
 		alone := pool(t, source.Config{URLs: []string{url}}, source.Deps{})
 		if list, err := alone.TransactionsOfBlock(t.Context(), headOf(t, alone), all); err == nil {
 			t.Errorf("%s: %+v", what, list)
 		}
-		both := pool(t, source.Config{URLs: []string{url, c.url}}, source.Deps{})
+		both := pool(t, source.Config{URLs: []string{url, c.URL}}, source.Deps{})
 		list, err := both.TransactionsOfBlock(t.Context(), headOf(t, both), all)
 		if err != nil || len(list) != 1 {
 			t.Errorf("%s, and an honest endpoint: %+v, %v", what, list, err)

@@ -33,10 +33,10 @@ import (
 // ChainID is the node's chain.
 var ChainID = params.AllDevChainProtocolChanges.ChainID.Uint64()
 
-// emitterCode logs with two topics, the first two words of the call data, and the rest of the call data:
+// EmitterCode logs with two topics, the first two words of the call data, and the rest of the call data:
 //
 //	PUSH1 32 CALLDATALOAD PUSH0 CALLDATALOAD PUSH1 64 CALLDATASIZE SUB DUP1 PUSH1 64 PUSH0 CALLDATACOPY PUSH0 LOG2 STOP
-var emitterCode = common.FromHex("0x6020355f356040360380" + "60405f375fa200")
+var EmitterCode = common.FromHex("0x6020355f356040360380" + "60405f375fa200")
 
 // pairCode calls two contracts, the first two words of the call data, with the next two times 96 bytes.
 var pairCode = common.FromHex("0x36" + "5f5f37" + "5f5f606060405f5f355af150" + "5f5f606060a05f6020355af150" + "00")
@@ -74,7 +74,7 @@ func New(t testing.TB, emitters int) *Chain {
 	c := &Chain{t: t, key: key}
 	alloc := types.GenesisAlloc{crypto.PubkeyToAddress(key.PublicKey): {Balance: new(big.Int).Mul(big.NewInt(params.Ether), big.NewInt(1e9))}}
 	for n := range emitters {
-		alloc[Emitter(n)] = types.Account{Code: emitterCode, Balance: new(big.Int)}
+		alloc[Emitter(n)] = types.Account{Code: EmitterCode, Balance: new(big.Int)}
 	}
 	alloc[pair] = types.Account{Code: pairCode, Balance: new(big.Int)}
 	alloc[burst] = types.Account{Code: burstCode, Balance: new(big.Int)}
@@ -177,31 +177,25 @@ func (c *Chain) Transact(to common.Address, gas uint64, value *big.Int, data []b
 	return signed.Hash()
 }
 
-// Commit makes a block of all that was sent.
-func (c *Chain) Commit() common.Hash {
-	c.t.Helper()
-	return Commit(c.t, c.Backend, crypto.PubkeyToAddress(c.key.PublicKey), c.nonce)
-}
-
 // forgotten is after how long without progress a node is helped: its pool may leave what arrives while a block is made among what has to wait
 // for an earlier nonce, and look at it again when there is another block.
 const forgotten = 15 * time.Second
 
-// Commit makes a block of all that a sender has sent, up to a nonce: the node takes transactions up for its next block in its own time.
-func Commit(t testing.TB, node *simulated.Backend, sender common.Address, nonce uint64) common.Hash {
-	t.Helper()
+// Commit makes a block of all that was sent: the node takes transactions up for its next block in its own time.
+func (c *Chain) Commit() common.Hash {
+	c.t.Helper()
 	asked := time.Now()
-	Until(t, "the node has taken up all that was sent", func() (bool, error) {
-		next, err := node.Client().PendingNonceAt(context.Background(), sender)
-		if next < nonce && time.Since(asked) > forgotten {
+	Until(c.t, "the node has taken up all that was sent", func() (bool, error) {
+		next, err := c.Client().PendingNonceAt(context.Background(), c.Sender())
+		if next < c.nonce && time.Since(asked) > forgotten {
 			asked = time.Now()
-			node.Commit()
+			c.Backend.Commit()
 		}
-		return next >= nonce, err
+		return next >= c.nonce, err
 	})
-	hash := node.Commit()
-	if mined, err := node.Client().NonceAt(context.Background(), sender, nil); err != nil || mined != nonce {
-		t.Fatalf("the block has transactions up to nonce %d, %d were sent: %v", mined, nonce, err)
+	hash := c.Backend.Commit()
+	if mined, err := c.Client().NonceAt(context.Background(), c.Sender(), nil); err != nil || mined != c.nonce {
+		c.t.Fatalf("the block has transactions up to nonce %d, %d were sent: %v", mined, c.nonce, err)
 	}
 	return hash
 }
