@@ -113,24 +113,20 @@ type rule struct {
 	to, from map[common.Address]struct{}
 }
 
-// rulesOf returns the rules of a watch, nil for none.
-func (w *worker) rulesOf(watch *Watch) *rules {
-	if watch == nil || len(watch.Transactions) == 0 {
+// rules returns the rules of a watch, nil for none.
+func (w *Watch) rules() *rules {
+	if len(w.Transactions) == 0 {
 		return nil
 	}
-	if known, ok := w.rules.Load(watch); ok {
-		return known.(*rules)
-	}
-	r := &rules{accounts: setOf(watch.accounts())}
-	for i := range watch.Transactions {
-		t := &watch.Transactions[i]
+	r := &rules{accounts: setOf(w.accounts())}
+	for i := range w.Transactions {
+		t := &w.Transactions[i]
 		r.list = append(r.list, rule{t, setOf(t.To), setOf(t.From)})
 	}
 	// Which address a transaction belongs to must not depend on what this process follows: rules that name addresses go first.
 	slices.SortStableFunc(r.list, func(a, b rule) int {
 		return cmp.Compare(bit(len(a.subjects()) == 0), bit(len(b.subjects()) == 0))
 	})
-	w.rules.Store(watch, r)
 	return r
 }
 
@@ -193,7 +189,7 @@ type caller struct {
 func (w *worker) callers(contracts []*contract, from uint64) (list []*caller) {
 	of := map[*Watch]*caller{}
 	for _, c := range contracts {
-		r := w.rulesOf(c.watch)
+		r := w.rules[c.watch]
 		if r == nil || c.factory || c.watch.over(from) {
 			continue
 		}

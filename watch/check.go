@@ -21,9 +21,10 @@ func Check(ctx context.Context, plan *Plan, block uint64, log *slog.Logger) ([]E
 			return nil, err
 		}
 		defer pool.Close()
-		c := checker{worker{chain: chain, source: pool, log: log, metrics: newMetrics(), units: map[string]*unit{}, contracts: map[contractKey]*contract{}}}
+		c := checker{worker{chain: chain, source: pool, log: log, metrics: newMetrics(), rules: map[*Watch]*rules{}, units: map[string]*unit{}, contracts: map[contractKey]*contract{}}}
 		for i := range plan.Watches {
 			w := &plan.Watches[i]
+			c.rules[w] = w.rules()
 			if w.Chain == chain.ID && w.Since != "" {
 				head, err := pool.Head(ctx)
 				if err != nil {

@@ -27,7 +27,7 @@ type stand struct {
 // speed is how fast a watch went from one stand to another, and how long it takes at that for a number of blocks.
 func (s stand) speed(from stand, lag uint64) (blocks, events float64, left time.Duration) {
 	took := s.at.Sub(from.at).Seconds()
-	if took <= 0 || s.next < from.next || s.events < from.events { // it has gone back
+	if took <= 0 || s.events < from.events { // what was found is counted anew
 		return 0, 0, 0
 	}
 	blocks, events = float64(s.next-from.next)/took, float64(s.events-from.events)/took
@@ -39,11 +39,10 @@ func (s stand) speed(from stand, lag uint64) (blocks, events float64, left time.
 
 // progress tells people how far a process is while it catches up.
 type progress struct {
-	at    time.Time
-	block uint64
-	told  bool
-	found map[string]int64 // events by watch
-	was   map[string]stand
+	at     time.Time // when it looked last
+	told   bool
+	found  map[string]int64 // events by watch
+	speeds speeds
 }
 
 // count notes events that were found of a watch.
@@ -56,39 +55,35 @@ func (p *progress) count(watch string, n int) {
 
 // logNow is called with the next block to read and the head. It asks for the next block of each watch now and then.
 func (p *progress) logNow(ctx context.Context, log *slog.Logger, chain, next, head uint64, watches func() map[string]uint64) {
-	lag := head + 1 - min(next, head+1)
+	lagOf := func(next uint64) uint64 { return head + 1 - min(next, head+1) }
 	now := time.Now()
-	stands := func() map[string]stand {
-		list := map[string]stand{}
-		for name, next := range watches() {
-			list[name] = stand{now, next, p.found[name]}
-		}
-		return list
-	}
 	switch {
-	case lag < behind && p.told:
+	case lagOf(next) < behind && p.told:
 		log.InfoContext(ctx, "caught up", "chain", chain, "block", head)
 		*p = progress{}
-	case lag < behind:
+		return
+	case lagOf(next) < behind:
 		*p = progress{}
-	case p.at.IsZero() || next < p.block:
-		*p = progress{at: now, block: next, told: p.told, found: p.found, was: stands()}
-	case now.Sub(p.at) >= progressEvery:
-		is := stands()
-		names := sortedKeys(is)
-		slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(is[a].next, is[b].next) })
-		for _, name := range names[:min(len(names), progressLines)] {
-			lag := head + 1 - min(is[name].next, head+1)
-			blocks, events, left := is[name].speed(p.was[name], lag)
-			fields := []any{"chain", chain, "watch", name, "block", is[name].next, "lag", lag, "blocksPerSecond", int64(blocks), "eventsPerSecond", int64(events)}
-			if left > 0 {
-				fields = append(fields, "eta", left.Round(time.Second))
-			}
-			if lag >= behind {
-				log.InfoContext(ctx, "catching up", fields...)
-			}
+		return
+	case now.Sub(p.at) < progressEvery:
+		return
+	}
+	begins := p.at.IsZero()
+	p.at, p.told = now, p.told || !begins
+	is := watches()
+	names := sortedKeys(is)
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(is[a], is[b]) })
+	for i, name := range names {
+		stand, lag := stand{now, is[name], p.found[name]}, lagOf(is[name])
+		blocks, events, left := stand.speed(p.speeds.of(name, stand), lag)
+		if begins || i >= progressLines || lag < behind {
+			continue
 		}
-		*p = progress{at: now, block: next, told: true, found: p.found, was: is}
+		fields := []any{"chain", chain, "watch", name, "block", is[name], "lag", lag, "blocksPerSecond", int64(blocks), "eventsPerSecond", int64(events)}
+		if left > 0 {
+			fields = append(fields, "eta", left.Round(time.Second))
+		}
+		log.InfoContext(ctx, "catching up", fields...)
 	}
 }
 
@@ -122,7 +117,7 @@ func (s *speeds) of(watch string, is stand) (was stand) {
 	if s.all == nil {
 		s.all = map[string][]stand{}
 	}
-	list := slices.DeleteFunc(s.all[watch], func(x stand) bool { return is.at.Sub(x.at) > speedBack })
+	list := slices.DeleteFunc(s.all[watch], func(x stand) bool { return is.at.Sub(x.at) > speedBack || x.next > is.next })
 	if n := len(list); n == 0 || is.at.Sub(list[n-1].at) >= speedEvery {
 		list = append(list, is)
 	}

@@ -180,14 +180,14 @@ const defaultSpan = 2000
 func (s *Service) worker(chain Chain) *worker {
 	w := &worker{
 		chain: chain, watches: map[string]*Watch{}, source: s.sources[chain.ID], db: s.db, reign: s.fleet.owner, node: s.cfg.Instance, log: s.log, metrics: s.metrics,
-		changed: s.wakePublishers, trouble: s.blind.note, perCommit: firstCommit,
+		changed: s.wakePublishers, trouble: s.blind.note, perCommit: firstCommit, rules: map[*Watch]*rules{},
 	}
 	lag := &atomic.Uint64{}
 	w.behind = lag.Store
 	s.lags.Store(chain.ID, lag)
 	for i := range s.cfg.Plan.Watches {
 		if watch := &s.cfg.Plan.Watches[i]; watch.Chain == chain.ID {
-			w.watches[watch.Name] = watch
+			w.watches[watch.Name], w.rules[watch] = watch, watch.rules()
 		}
 	}
 	return w

@@ -98,7 +98,7 @@ func (w *worker) queryContracts(ctx context.Context, tx *ledger.Tx, where string
 			return err
 		}
 		c.watch, c.address, c.factory, c.merged = w.watches[watch], common.HexToAddress(c.text), kind == kindFactory, merged == 1
-		if r := w.rulesOf(c.watch); r != nil && kind == kindGiven {
+		if r := w.rules[c.watch]; r != nil && kind == kindGiven {
 			_, c.account = r.accounts[c.address]
 		}
 		if c.watch != nil { // else its watch is not in this plan any more

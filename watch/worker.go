@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -52,7 +51,7 @@ type worker struct {
 	progress  progress
 	passed    time.Time       // when the second pass had nothing left
 	waiting   map[string]bool // watches of depth 0 of which events may wait, since their depth was another
-	rules     sync.Map        // *rules by *Watch: which transactions are events
+	rules     map[*Watch]*rules
 }
 
 const (
