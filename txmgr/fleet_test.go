@@ -157,7 +157,7 @@ func (f *fleet) get(id string) *txmgr.Transaction {
 }
 
 // exec changes the ledger behind the managers' backs, as time does.
-func (f *fleet) exec(statement string, args ...any) {
+func (f *fleet) exec(statement ledger.SQL, args ...any) {
 	f.Helper()
 	must.Do(f, f.db.Write(f.Context(), func(tx *ledger.Tx) error {
 		_, err := tx.Exec(f.Context(), statement, args...)

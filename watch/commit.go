@@ -321,7 +321,7 @@ func (w *worker) insertEvents(ctx context.Context, tx *ledger.Tx, all []*occurre
 			o.contract.text, o.event, o.signature, o.args, o.extra, o.contract.unit, int64(0), int64(1), int64(announced), now, w.node,
 		}
 	}
-	columns := "chain_events (watch, chain, block_hash, log_index, block_number, time, tx_hash, address, event, signature, args, extra, unit, removed, incarnation, announced, processed_at, processed_by) VALUES %s"
+	columns := ledger.SQL("chain_events (watch, chain, block_hash, log_index, block_number, time, tx_hash, address, event, signature, args, extra, unit, removed, incarnation, announced, processed_at, processed_by) VALUES %s")
 	known, err := w.knowEvents(ctx, tx, all)
 	if err != nil {
 		return nil, err

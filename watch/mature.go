@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/ethereum/go-ethereum/common"
 
@@ -33,7 +32,7 @@ func (w *worker) refresh(ctx context.Context, _ chainState) (bool, error) {
 	units := map[string]struct{}{}
 	err := w.db.Read(ctx, func(tx *ledger.Tx) error {
 		list = nil
-		return w.queryContracts(ctx, tx, "chain = $1 AND stale = 1 AND removed = 0 AND unit IN (SELECT unit FROM cursors WHERE owner = $2) LIMIT "+strconv.Itoa(contractsPerRefresh), []any{int64(w.chain.ID), w.owner}, func(c *contract) {
+		return w.queryContracts(ctx, tx, "chain = $1 AND stale = 1 AND removed = 0 AND unit IN (SELECT unit FROM cursors WHERE owner = $2) LIMIT "+ledger.Number(contractsPerRefresh), []any{int64(w.chain.ID), w.owner}, func(c *contract) {
 			list = append(list, c)
 			units[c.unit] = struct{}{}
 		})
@@ -149,7 +148,7 @@ func (w *worker) storeSeqs(ctx context.Context, tx *ledger.Tx, seqs map[contract
 }
 
 // queryEvents reads events. Those of other contracts than the given ones have no contract.
-func queryEvents(ctx context.Context, tx *ledger.Tx, contracts map[contractKey]*contract, where string, args []any) ([]*occurrence, error) {
+func queryEvents(ctx context.Context, tx *ledger.Tx, contracts map[contractKey]*contract, where ledger.SQL, args []any) ([]*occurrence, error) {
 	var list []*occurrence
 	err := tx.Query(ctx, "SELECT watch, address, event, signature, args, extra, block_number, block_hash, tx_hash, log_index, time, incarnation FROM chain_events WHERE "+where, args, func(r ledger.Row) error {
 		var o occurrence

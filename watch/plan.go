@@ -124,7 +124,7 @@ func (c Change) String() string {
 // Changes compares a plan with what the ledger remembers. It writes nothing.
 func (p *Plan) Changes(ctx context.Context, db *ledger.DB) (list []Change, err error) {
 	err = db.Read(ctx, func(tx *ledger.Tx) error {
-		query := "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'watch_plans'"
+		query := ledger.SQL("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'watch_plans'")
 		if tx.Dialect() == ledger.Postgres {
 			query = "SELECT 1 FROM information_schema.tables WHERE table_name = 'watch_plans' AND table_schema = ANY (current_schemas(false))"
 		}

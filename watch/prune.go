@@ -3,7 +3,6 @@ package watch
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"lockstep/internal/ledger"
@@ -43,16 +42,16 @@ func (s *Service) prune(ctx context.Context) (deleted int64, err error) {
 	owner := s.fleet.owner()
 	err = s.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
 		args := []any{owner, now - s.cfg.Retention.Microseconds()}
-		taken := "SELECT unit, CAST(NULL AS BIGINT) AS upto FROM cursors WHERE owner = $1" // without a sink only the age counts
+		taken := ledger.SQL("SELECT unit, CAST(NULL AS BIGINT) AS upto FROM cursors WHERE owner = $1") // without a sink only the age counts
 		if n := len(s.publishers); n > 0 {
 			for _, p := range s.publishers {
 				args = append(args, p.id)
 			}
 			taken = `SELECT c.unit, MIN(c.position) AS upto FROM sink_cursors c JOIN cursors u ON u.unit = c.unit
-				WHERE u.owner = $1 AND c.sink IN ` + ledger.List(3, n) + ` GROUP BY c.unit HAVING COUNT(*) = ` + strconv.Itoa(n)
+				WHERE u.owner = $1 AND c.sink IN ` + ledger.List(3, n) + ` GROUP BY c.unit HAVING COUNT(*) = ` + ledger.Number(n)
 		}
 		deleted, err = tx.Exec(ctx, `DELETE FROM outbox WHERE id IN (SELECT o.id FROM (`+taken+`) AS t JOIN outbox o ON o.subject = t.unit AND (t.upto IS NULL OR o.id <= t.upto)
-			WHERE o.topic = '`+topic+`' AND o.seq > 0 AND o.at < $2 LIMIT `+strconv.Itoa(prunePerStep)+`)`, args...)
+			WHERE o.topic = '`+topic+`' AND o.seq > 0 AND o.at < $2 LIMIT `+ledger.Number(prunePerStep)+`)`, args...)
 		return err
 	})
 	if err != nil {

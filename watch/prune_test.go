@@ -39,7 +39,7 @@ func TestOutboxIsPrunedBehindTheSlowestSink(t *testing.T) {
 		}
 		with("fast", "slow")
 		must.Do(t, s.prepare(t.Context()))
-		write := func(query string, args ...any) {
+		write := func(query ledger.SQL, args ...any) {
 			t.Helper()
 			err := db.Write(t.Context(), func(tx *ledger.Tx) error {
 				_, err := tx.Exec(t.Context(), query, args...)

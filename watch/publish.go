@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -381,7 +380,7 @@ func (p *publisher) acknowledge(ctx context.Context, taken []waiting, settled []
 	err := p.s.db.Write(ctx, func(tx *ledger.Tx) (err error) {
 		if len(last) > 0 {
 			_, err = tx.Exec(ctx, `INSERT INTO sink_cursors (sink, unit, position)
-			SELECT $`+strconv.Itoa(len(rows)+1)+`, v.column1, CAST(v.column2 AS BIGINT) FROM (VALUES `+ledger.Rows(len(last), 2)+`) AS v JOIN cursors c ON c.unit = v.column1 AND c.owner = $`+strconv.Itoa(len(rows)+2)+` WHERE true
+			SELECT $`+ledger.Number(len(rows)+1)+`, v.column1, CAST(v.column2 AS BIGINT) FROM (VALUES `+ledger.Rows(len(last), 2)+`) AS v JOIN cursors c ON c.unit = v.column1 AND c.owner = $`+ledger.Number(len(rows)+2)+` WHERE true
 			ON CONFLICT (sink, unit) DO UPDATE SET position = excluded.position WHERE sink_cursors.position < excluded.position`, append(rows, p.id, p.s.fleet.owner())...)
 		}
 		if err != nil || len(settled) == 0 {

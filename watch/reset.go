@@ -34,7 +34,7 @@ func forget(ctx context.Context, tx *ledger.Tx, chain uint64) error {
 	if err := emptyTables(ctx, tx, chain); err != nil {
 		return err
 	}
-	for _, query := range []string{
+	for _, query := range []ledger.SQL{
 		"DELETE FROM sink_cursors WHERE unit IN (SELECT unit FROM cursors WHERE chain = $1)",
 		"DELETE FROM outbox WHERE topic = '" + topic + "' AND subject IN (SELECT unit FROM cursors WHERE chain = $1)",
 		"DELETE FROM backfills WHERE chain = $1",

@@ -89,7 +89,7 @@ type contractKey struct {
 
 const contractColumns = "watch, address, unit, kind, discovered_block, next_block, merged, seq"
 
-func (w *worker) queryContracts(ctx context.Context, tx *ledger.Tx, where string, args []any, each func(*contract)) error {
+func (w *worker) queryContracts(ctx context.Context, tx *ledger.Tx, where ledger.SQL, args []any, each func(*contract)) error {
 	return tx.Query(ctx, "SELECT "+contractColumns+" FROM contracts WHERE "+where, args, func(r ledger.Row) error {
 		var c contract
 		var watch, kind string

@@ -32,7 +32,7 @@ const (
 	cellJSON    cell = "json" // lists and tuples
 )
 
-func (c cell) sql(d ledger.Dialect) string {
+func (c cell) sql(d ledger.Dialect) ledger.SQL {
 	switch {
 	case c == cellInteger:
 		return "BIGINT"
@@ -274,11 +274,6 @@ func snake(name string) string {
 	return strings.Trim(b.String(), "_")
 }
 
-// literal is a text in a query that takes no parameters, as views are made by.
-func literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
-
-func quoted(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
-
 // catalog is what the ledger knows of tables, and which names the database has.
 type catalog struct {
 	known map[tableKey]*eventTable
@@ -290,7 +285,7 @@ func readCatalog(ctx context.Context, tx *ledger.Tx) (c catalog, err error) {
 	if c.known, err = readTables(ctx, tx); err != nil {
 		return c, err
 	}
-	query := "SELECT lower(name) FROM sqlite_master"
+	query := ledger.SQL("SELECT lower(name) FROM sqlite_master")
 	if tx.Dialect() == ledger.Postgres {
 		query = "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = ANY (current_schemas(false))"
 	}
@@ -435,15 +430,15 @@ func (p *Plan) makeTables(ctx context.Context, tx *ledger.Tx, version int64) err
 
 // create makes a table unless it is there, and notes it.
 func (t *eventTable) create(ctx context.Context, tx *ledger.Tx) error {
-	var parts []string
+	var parts []ledger.SQL
 	for _, c := range slices.Concat(everyColumn, t.columns) {
-		part := quoted(c.Name) + " " + c.Kind.sql(tx.Dialect())
+		part := ledger.Quoted(c.Name) + " " + c.Kind.sql(tx.Dialect())
 		if slices.Contains(everyColumn, c) && c.Name != "seq" {
 			part += " NOT NULL"
 		}
 		parts = append(parts, part)
 	}
-	text := "CREATE TABLE IF NOT EXISTS " + quoted(t.name) + " (" + strings.Join(append(parts, rowKey), ", ") + ")"
+	text := "CREATE TABLE IF NOT EXISTS " + ledger.Quoted(t.name) + " (" + ledger.Join(append(parts, rowKey), ", ") + ")"
 	if tx.Dialect() == ledger.SQLite {
 		text += " WITHOUT ROWID"
 	}
@@ -460,27 +455,27 @@ func (t *eventTable) note(ctx context.Context, tx *ledger.Tx) error {
 }
 
 // view makes a view, or makes it anew with the same columns.
-func (t *eventTable) view(ctx context.Context, tx *ledger.Tx, query string) error {
-	create := "CREATE OR REPLACE VIEW "
+func (t *eventTable) view(ctx context.Context, tx *ledger.Tx, query ledger.SQL) error {
+	create := ledger.SQL("CREATE OR REPLACE VIEW ")
 	if tx.Dialect() == ledger.SQLite {
 		create = "CREATE VIEW "
-		if _, err := tx.Exec(ctx, "DROP VIEW IF EXISTS "+quoted(t.name)); err != nil {
+		if _, err := tx.Exec(ctx, "DROP VIEW IF EXISTS "+ledger.Quoted(t.name)); err != nil {
 			return err
 		}
 	}
-	if _, err := tx.Exec(ctx, create+quoted(t.name)+" AS "+query); err != nil {
+	if _, err := tx.Exec(ctx, create+ledger.Quoted(t.name)+" AS "+query); err != nil {
 		return fmt.Errorf("view %s: %w", t.name, err)
 	}
 	return t.note(ctx, tx)
 }
 
 // selected lists columns of a table under the names of a view.
-func selected(from string, columns, as []column) string {
-	var parts []string
+func selected(from ledger.SQL, columns, as []column) ledger.SQL {
+	var parts []ledger.SQL
 	for i := range columns {
-		parts = append(parts, from+quoted(columns[i].Name)+" AS "+quoted(as[i].Name))
+		parts = append(parts, from+ledger.Quoted(columns[i].Name)+" AS "+ledger.Quoted(as[i].Name))
 	}
-	return strings.Join(parts, ", ")
+	return ledger.Join(parts, ", ")
 }
 
 // viewAll makes the view of an event in all watches.
@@ -500,11 +495,11 @@ func (c *catalog) viewAll(ctx context.Context, tx *ledger.Tx, signature string) 
 		event, _, _ := strings.Cut(strings.TrimPrefix(signature, functionMark), "(")
 		v = c.settle(key, "all_"+snake(event), slices.Concat(everyColumn, tables[0].columns), tables[0].made)
 	}
-	var parts []string
+	var parts []ledger.SQL
 	for _, t := range tables {
-		parts = append(parts, "SELECT CAST("+literal(t.watch)+" AS TEXT) AS "+quoted(watchColumn)+", "+selected("", slices.Concat(everyColumn, t.columns), v.columns)+" FROM "+quoted(t.name))
+		parts = append(parts, "SELECT CAST("+ledger.Literal(t.watch)+" AS TEXT) AS "+ledger.Quoted(watchColumn)+", "+selected("", slices.Concat(everyColumn, t.columns), v.columns)+" FROM "+ledger.Quoted(t.name))
 	}
-	return v.view(ctx, tx, strings.Join(parts, " UNION ALL "))
+	return v.view(ctx, tx, ledger.Join(parts, " UNION ALL "))
 }
 
 // contractsOf begins the signature of the view of what a factory has announced.
@@ -527,12 +522,12 @@ func (c *catalog) viewChildren(ctx context.Context, tx *ledger.Tx, factory *even
 		}
 		v = c.settle(key, "contracts_"+snake(factory.watch), own, factory.made)
 	}
-	query := `SELECT c.address AS "address", c.status AS "status", f."address" AS "factory", f."chain" AS "chain", f."block_number" AS "block_number", f."block_time" AS "block_time", f."tx_hash" AS "tx_hash"`
+	query := ledger.SQL(`SELECT c.address AS "address", c.status AS "status", f."address" AS "factory", f."chain" AS "chain", f."block_number" AS "block_number", f."block_time" AS "block_time", f."tx_hash" AS "tx_hash"`)
 	if n := len(factory.columns); n > 0 {
 		query += ", " + selected("f.", factory.columns, v.columns[len(v.columns)-n:])
 	}
-	return v.view(ctx, tx, query+" FROM "+quoted(factory.name)+` f JOIN contracts c ON c.watch = `+literal(factory.watch)+` AND c.chain = f."chain" AND c.removed = 0
-		AND c.discovered_by = `+literal(factory.watch+":")+` || f."chain" || ':' || f."block_hash" || ':' || f."log_index"`)
+	return v.view(ctx, tx, query+" FROM "+ledger.Quoted(factory.name)+` f JOIN contracts c ON c.watch = `+ledger.Literal(factory.watch)+` AND c.chain = f."chain" AND c.removed = 0
+		AND c.discovered_by = `+ledger.Literal(factory.watch+":")+` || f."chain" || ':' || f."block_hash" || ':' || f."log_index"`)
 }
 
 // loadTables reads the tables of the plan's watches.
@@ -602,11 +597,11 @@ func (w *worker) writeRows(ctx context.Context, tx *ledger.Tx, list []*occurrenc
 		rows[t] = append(rows[t], row)
 	}
 	for t, list := range rows {
-		var names []string
+		var names []ledger.SQL
 		for _, c := range slices.Concat(everyColumn, t.columns) {
-			names = append(names, quoted(c.Name))
+			names = append(names, ledger.Quoted(c.Name))
 		}
-		if _, err := ledger.Values(ctx, tx, tx.InsertInto()+quoted(t.name)+" ("+strings.Join(names, ", ")+") VALUES %s ON CONFLICT DO NOTHING", list, ledger.AsIs, nil); err != nil {
+		if _, err := ledger.Values(ctx, tx, tx.InsertInto()+ledger.Quoted(t.name)+" ("+ledger.Join(names, ", ")+") VALUES %s ON CONFLICT DO NOTHING", list, ledger.AsIs, nil); err != nil {
 			return fmt.Errorf("table %s: %w", t.name, err)
 		}
 	}
@@ -622,7 +617,7 @@ func (w *worker) writeSeqs(ctx context.Context, tx *ledger.Tx, list []*occurrenc
 		}
 	}
 	for t, list := range rows {
-		name := quoted(t.name)
+		name := ledger.Quoted(t.name)
 		_, err := ledger.Values(ctx, tx, "UPDATE "+name+" SET seq = CAST(v.column4 AS BIGINT) FROM (VALUES %s) AS v WHERE "+name+".block_number = CAST(v.column1 AS BIGINT) AND "+
 			name+".log_index = CAST(v.column2 AS BIGINT) AND "+name+".block_hash = v.column3", list, ledger.AsIs, nil)
 		if err != nil {
@@ -638,7 +633,7 @@ func (w *worker) removeRow(ctx context.Context, tx *ledger.Tx, o *occurrence) er
 	if t == nil {
 		return nil
 	}
-	_, err := tx.Exec(ctx, "DELETE FROM "+quoted(t.name)+" WHERE block_number = $1 AND log_index = $2 AND block_hash = $3", int64(o.blockNumber), int64(o.logIndex), o.blockHash)
+	_, err := tx.Exec(ctx, "DELETE FROM "+ledger.Quoted(t.name)+" WHERE block_number = $1 AND log_index = $2 AND block_hash = $3", int64(o.blockNumber), int64(o.logIndex), o.blockHash)
 	return err
 }
 
@@ -649,7 +644,7 @@ func emptyTables(ctx context.Context, tx *ledger.Tx, chain uint64) error {
 		return err
 	}
 	for _, name := range names {
-		if _, err := tx.Exec(ctx, "DELETE FROM "+quoted(name)); err != nil {
+		if _, err := tx.Exec(ctx, "DELETE FROM "+ledger.Quoted(name)); err != nil {
 			return err
 		}
 	}
@@ -685,7 +680,7 @@ func (w *worker) fillTables(ctx context.Context, _ chainState) (bool, error) {
 			return err
 		}
 		list, err := queryEvents(ctx, tx, contracts, `unit = $1 AND watch = $2 AND removed = 0 AND (block_number > $3 OR block_number = $3 AND log_index > $4)
-			ORDER BY block_number, log_index LIMIT `+strconv.Itoa(maturePerStep), []any{unit, name, block, index})
+			ORDER BY block_number, log_index LIMIT `+ledger.Number(maturePerStep), []any{unit, name, block, index})
 		if err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ import (
 )
 
 // ask returns the rows of a query, their values separated by spaces.
-func ask(t *testing.T, db *ledger.DB, columns int, query string) []string {
+func ask(t *testing.T, db *ledger.DB, columns int, query ledger.SQL) []string {
 	t.Helper()
 	list, err := tryAsk(t, db, columns, query)
 	if err != nil {
@@ -30,7 +30,7 @@ func ask(t *testing.T, db *ledger.DB, columns int, query string) []string {
 	return list
 }
 
-func tryAsk(t *testing.T, db *ledger.DB, columns int, query string) (list []string, err error) {
+func tryAsk(t *testing.T, db *ledger.DB, columns int, query ledger.SQL) (list []string, err error) {
 	err = db.Read(t.Context(), func(tx *ledger.Tx) error {
 		list = nil
 		return tx.Query(t.Context(), query, nil, func(r ledger.Row) error {
@@ -58,10 +58,10 @@ func tryAsk(t *testing.T, db *ledger.DB, columns int, query string) (list []stri
 }
 
 // rows waits until a query gives these.
-func rows(t *testing.T, db *ledger.DB, query string, want ...string) {
+func rows(t *testing.T, db *ledger.DB, query ledger.SQL, want ...string) {
 	t.Helper()
-	columns := strings.Count(strings.SplitN(query, "FROM", 2)[0], ",") + 1
-	watchtest.Until(t, query, func() (bool, error) {
+	columns := strings.Count(strings.SplitN(string(query), "FROM", 2)[0], ",") + 1
+	watchtest.Until(t, string(query), func() (bool, error) {
 		got, err := tryAsk(t, db, columns, query)
 		return slices.Equal(got, want), fmt.Errorf("%w: %s", err, cmp.Diff(want, got)) // the tables may not be there yet
 	})
@@ -165,7 +165,7 @@ func tables(t *testing.T, db *ledger.DB, lite bool) {
 	}
 	for _, q := range queries {
 		columns := strings.Count(strings.SplitN(q[1], "FROM", 2)[0], ",") + 1
-		if got := ask(t, db, columns, q[1]); len(got) == 0 && !strings.Contains(q[1], "1000000000") {
+		if got := ask(t, db, columns, ledger.SQL(q[1])); len(got) == 0 && !strings.Contains(q[1], "1000000000") {
 			t.Errorf("nothing: %s", q[1])
 		}
 	}

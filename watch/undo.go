@@ -74,9 +74,8 @@ func (w *worker) removeEvents(ctx context.Context, tx *ledger.Tx, units []string
 			return nil, err
 		}
 		for _, flag := range []bool{false, true} {
-			list, err := queryEvents(ctx, tx, contracts, fmt.Sprintf(`removed = 0 AND announced = %d AND block_number > $1 AND unit IN %s
-				AND NOT EXISTS (SELECT 1 FROM watch_blocks b WHERE b.chain = $2 AND b.number = chain_events.block_number AND b.hash = chain_events.block_hash)`,
-				bit(flag), ledger.List(3, len(part))), args)
+			list, err := queryEvents(ctx, tx, contracts, `removed = 0 AND announced = `+ledger.Number(bit(flag))+` AND block_number > $1 AND unit IN `+ledger.List(3, len(part))+`
+				AND NOT EXISTS (SELECT 1 FROM watch_blocks b WHERE b.chain = $2 AND b.number = chain_events.block_number AND b.hash = chain_events.block_hash)`, args)
 			if err != nil {
 				return nil, err
 			}

@@ -109,7 +109,7 @@ func (c *caller) settledWithin(limit time.Duration) {
 func (c *caller) open() string {
 	c.t.Helper()
 	var lines []string
-	for _, query := range []string{
+	for _, query := range []ledger.SQL{
 		`SELECT 'chain ' || chain || ' halted: ' || halted FROM chains`,
 		`SELECT 'lease ' || name || ' ' || owner || ' ' || term FROM leases`,
 		`SELECT 'signer ' || signer || ' next ' || next_nonce || ' chain ' || chain_nonce || ' halted: ' || halted || ' paused: ' || paused_reason || ' ' || last_error
@@ -138,7 +138,7 @@ func (c *caller) open() string {
 	return strings.Join(lines, "\n")
 }
 
-func (c *caller) count(query string, args ...any) int {
+func (c *caller) count(query ledger.SQL, args ...any) int {
 	c.t.Helper()
 	var n int
 	err := c.db.Read(context.WithoutCancel(c.t.Context()), func(tx *ledger.Tx) error {
@@ -194,7 +194,7 @@ func (c *caller) judge(runs map[string]int) verdict {
 			c.t.Errorf("intent %s has no fate: %s", id, t.Status)
 		}
 	}
-	for what, query := range map[string]string{
+	for what, query := range map[string]ledger.SQL{
 		"law 1: a slot was consumed by bytes that the ledger has not": `SELECT count(*) FROM slots s WHERE s.consumed <> '' AND s.holder <> 'foreign'
 			AND NOT EXISTS (SELECT 1 FROM attempts a WHERE a.chain = s.chain AND a.era = s.era AND a.hash = s.consumed AND a.nonce = s.nonce)`,
 		"law 2: an intent has attempts at two nonces, and the first is not a foreign transaction's": `SELECT count(*) FROM attempts a

@@ -196,7 +196,7 @@ func (h *hederanet) audit(c *caller) {
 	}
 	for hash, slot := range used {
 		signer, nonce, _ := strings.Cut(slot, "/")
-		if c.count("SELECT count(*) FROM slots WHERE consumed = $1 AND signer = $2 AND nonce = "+nonce, hash, signer) != 1 {
+		if c.count("SELECT count(*) FROM slots WHERE consumed = $1 AND signer = $2 AND CAST(nonce AS TEXT) = $3", hash, signer, nonce) != 1 {
 			h.t.Errorf("the network executed %s as nonce %s of %s, and the ledger does not know", hash, nonce, signer)
 		}
 	}

@@ -121,7 +121,7 @@ func (n *nearnet) audit(c *caller) {
 		}
 		highest = tx.Nonce
 		hash := must.Get(tx.Hash())(n.t)
-		if c.count("SELECT count(*) FROM slots WHERE consumed = $1 AND signer = $2 AND nonce = "+fmt.Sprint(tx.Nonce), hash.String(), accessKeyOf(n.key).Account()) != 1 {
+		if c.count("SELECT count(*) FROM slots WHERE consumed = $1 AND signer = $2 AND CAST(nonce AS TEXT) = $3", hash.String(), accessKeyOf(n.key).Account(), fmt.Sprint(tx.Nonce)) != 1 {
 			n.t.Errorf("the chain executed %s with nonce %d, and the ledger does not know", hash, tx.Nonce)
 		}
 	}

@@ -229,7 +229,7 @@ func (c *caller) owner() string {
 	return instance
 }
 
-func (c *caller) text(query string, args ...any) string {
+func (c *caller) text(query ledger.SQL, args ...any) string {
 	c.t.Helper()
 	var s string
 	ctx := context.WithoutCancel(c.t.Context())

@@ -208,7 +208,7 @@ func (c *caller) tables() (list []string) {
 func (c *caller) rows(table string, see func(string)) error {
 	ctx := context.WithoutCancel(c.t.Context())
 	return c.db.Read(ctx, func(tx *ledger.Tx) error {
-		return tx.Query(ctx, `SELECT CAST(t AS TEXT) FROM "`+table+`" t`, nil, func(r ledger.Row) error {
+		return tx.Query(ctx, "SELECT CAST(t AS TEXT) FROM "+ledger.Quoted(table)+" t", nil, func(r ledger.Row) error {
 			var text string
 			err := r.Scan(&text)
 			see(text)

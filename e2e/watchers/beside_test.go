@@ -19,6 +19,7 @@ import (
 	"github.com/ethereum/go-ethereum/rpc"
 
 	"lockstep/e2e/harness"
+	"lockstep/internal/ledger"
 	"lockstep/internal/ledgertest"
 	"lockstep/internal/must"
 	"lockstep/internal/pgtest"
@@ -54,7 +55,7 @@ func (x indexer) index(b *testing.B, server *pgtest.Server, events int64, kill b
 		peak = max(peak, use.Maxrss/1024)
 	}
 	ask := func(what string) (int64, error) {
-		return ledgertest.One[int64](b, db, "SELECT COUNT("+what+") FROM "+x.table)
+		return ledgertest.One[int64](b, db, ledger.SQL("SELECT COUNT("+what+") FROM "+x.table))
 	}
 	began := time.Now()
 	cmd := start()

@@ -2,7 +2,6 @@ package watchers
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -37,7 +36,7 @@ func TestKilledInTheMiddle(t *testing.T) {
 	redis := redistest.Start(t)
 	database := pgtest.Start(t).Database()
 	db := ledgertest.At(t, database, watch.Schema)
-	run := func(statement string) {
+	run := func(statement ledger.SQL) {
 		t.Helper()
 		must.Do(t, db.Write(t.Context(), func(tx *ledger.Tx) error {
 			_, err := tx.Exec(t.Context(), statement)
@@ -47,14 +46,14 @@ func TestKilledInTheMiddle(t *testing.T) {
 	run("CREATE TABLE hold (one INTEGER)")
 	run("INSERT INTO hold VALUES (1)")
 	run("CREATE FUNCTION held() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN WHILE EXISTS (SELECT 1 FROM hold) LOOP PERFORM pg_sleep(0.05); END LOOP; RETURN NEW; END'")
-	run(fmt.Sprintf("CREATE TRIGGER held BEFORE INSERT ON chain_events FOR EACH ROW WHEN (NEW.block_number > %d) EXECUTE FUNCTION held()", blocks))
-	run(fmt.Sprintf("CREATE TRIGGER held BEFORE INSERT ON sink_cursors FOR EACH ROW WHEN (NEW.position > %d) EXECUTE FUNCTION held()", children))
-	count := func(query string) int64 { return must.Get(ledgertest.One[int64](t, db, query))(t) }
+	run("CREATE TRIGGER held BEFORE INSERT ON chain_events FOR EACH ROW WHEN (NEW.block_number > " + ledger.Number(blocks) + ") EXECUTE FUNCTION held()")
+	run("CREATE TRIGGER held BEFORE INSERT ON sink_cursors FOR EACH ROW WHEN (NEW.position > " + ledger.Number(children) + ") EXECUTE FUNCTION held()")
+	count := func(query ledger.SQL) int64 { return must.Get(ledgertest.One[int64](t, db, query))(t) }
 	f := &fleet{t: t, db: db, members: map[string]*harness.Process{}, settings: []string{"DATABASE_URL=" + database, "WATCH_FILE=" + plan(t, chain.URL, "redis://"+redis.Addr()+"/events")}}
 	f.start("a")
 	for _, table := range []string{"chain_events", "sink_cursors"} {
 		watchtest.Until(t, "a row of "+table+" is held up", func() (bool, error) {
-			n := count("SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query LIKE 'INSERT INTO " + table + "%'")
+			n := count("SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query LIKE 'INSERT INTO " + ledger.SQL(table) + "%'")
 			return n > 0, errors.New("not yet")
 		})
 	}

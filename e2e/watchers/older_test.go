@@ -138,9 +138,9 @@ func TestOlderEnvironment(t *testing.T) {
 	}
 	heartbeat(t, db, "http://127.0.0.1:"+port)
 	process.Stop()
-	for query, want := range map[string]int64{
+	for query, want := range map[ledger.SQL]int64{
 		"SELECT COUNT(*) FROM processed_events WHERE event_type IN ('Approved', 'Released') AND processed_by_instance = 'older' AND processed_at > 0 AND block_number > 6":                                                2,
-		"SELECT COUNT(*) FROM processed_events WHERE contract_address = '" + again.Hex() + "' AND event_id LIKE '0x%:%'":                                                                                                  2,
+		"SELECT COUNT(*) FROM processed_events WHERE contract_address = '" + ledger.SQL(again.Hex()) + "' AND event_id LIKE '0x%:%'":                                                                                      2,
 		"SELECT COUNT(*) FROM relayer_instances WHERE instance_id = 'older' AND status = 'dead' AND escrows_monitored = 2 AND current_block = 8 AND partition_number = 0 AND total_partitions = 1 AND last_heartbeat > 0": 1,
 		"SELECT COUNT(*) FROM escrow_records WHERE status = 'released' AND amount = '1000' AND created_at <= updated_at":                                                                                                  1,
 		"SELECT COUNT(*) FROM escrow_registry WHERE last_monitored_block = 8 AND discovered_at > 0":                                                                                                                       2,

@@ -72,7 +72,7 @@ type hashed struct {
 }
 
 // keysWhere reads keys; the condition and what follows it is part of the program.
-func keysWhere(ctx context.Context, tx *ledger.Tx, condition string, args ...any) ([]Key, error) {
+func keysWhere(ctx context.Context, tx *ledger.Tx, condition ledger.SQL, args ...any) ([]Key, error) {
 	return ledger.All(ctx, tx, "SELECT "+ledger.Names[Key]("")+" FROM api_keys WHERE "+condition, args, func(row ledger.Row) (key Key, err error) {
 		return key, ledger.Scan(row, &key)
 	})

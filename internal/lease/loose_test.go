@@ -65,7 +65,7 @@ func TestAcquireWithoutAnAnswer(t *testing.T) {
 	k := keepers(t, pgtest.Start(t).Database(), time.Hour, "one", "two")
 	err := k[0].db.Write(t.Context(), func(tx *ledger.Tx) error {
 		// A commit of the first keeper takes longer than it waits for, and ends nevertheless.
-		for _, statement := range []string{
+		for _, statement := range []ledger.SQL{
 			`CREATE FUNCTION linger() RETURNS trigger LANGUAGE plpgsql AS $$
 				DECLARE until timestamptz := clock_timestamp() + interval '3 s';
 				BEGIN

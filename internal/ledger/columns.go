@@ -9,7 +9,6 @@ import (
 	"math/big"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 )
@@ -18,8 +17,9 @@ import (
 // and all else as JSON; nil and what is empty as "". Behind the name may stand ",0" (a nil number is "0", so that it can be added up) or ",serial" (the
 // database counts it up).
 type column struct {
-	name, option string
-	index        []int
+	name   SQL
+	option string
+	index  []int
 }
 
 var columnsByType sync.Map // reflect.Type → []column
@@ -32,7 +32,7 @@ func columnsOf[T any]() []column {
 	var list []column
 	for _, f := range reflect.VisibleFields(t) {
 		if name, option, _ := strings.Cut(f.Tag.Get("db"), ","); name != "" {
-			list = append(list, column{name, option, f.Index})
+			list = append(list, column{SQL(name), option, f.Index})
 		}
 	}
 	columnsByType.Store(t, list)
@@ -42,22 +42,22 @@ func columnsOf[T any]() []column {
 // named picks columns by their names, which stand behind one another.
 func named[T any](names string) (list []column) {
 	for name := range strings.FieldsSeq(names) {
-		at := slices.IndexFunc(columnsOf[T](), func(c column) bool { return c.name == name })
+		at := slices.IndexFunc(columnsOf[T](), func(c column) bool { return string(c.name) == name })
 		list = append(list, columnsOf[T]()[at])
 	}
 	return list
 }
 
-func namesOf(prefix string, list []column) string {
-	names := make([]string, len(list))
+func namesOf(prefix SQL, list []column) SQL {
+	names := make([]SQL, len(list))
 	for n, c := range list {
 		names[n] = prefix + c.name
 	}
-	return strings.Join(names, ", ")
+	return Join(names, ", ")
 }
 
 // Names lists a record's columns for SELECT, each behind a prefix such as "i.".
-func Names[T any](prefix string) string { return namesOf(prefix, columnsOf[T]()) }
+func Names[T any](prefix SQL) SQL { return namesOf(prefix, columnsOf[T]()) }
 
 // Scan reads a record's columns, in the order of Names, and what is selected behind them.
 func Scan[T any](r Row, into *T, more ...any) error {
@@ -140,7 +140,7 @@ func (c column) stored(record reflect.Value) any {
 		}
 		text, err := json.Marshal(field.Interface())
 		if err != nil {
-			panic("column " + c.name + ": " + err.Error()) // plain fields
+			panic("column " + string(c.name) + ": " + err.Error()) // plain fields
 		}
 		return string(text)
 	}
@@ -162,34 +162,34 @@ func given[T any]() []column {
 }
 
 // Insert stores records. The clause follows the values; what it returns is scanned.
-func Insert[T any](ctx context.Context, tx *Tx, table string, list []*T, clause string, scan func(Row) error) error {
+func Insert[T any](ctx context.Context, tx *Tx, table SQL, list []*T, clause SQL, scan func(Row) error) error {
 	columns := given[T]()
 	_, err := Values(ctx, tx, "INSERT INTO "+table+" ("+namesOf("", columns)+") VALUES %s "+clause, list, storedOf[T](columns), scan)
 	return err
 }
 
 // assigned writes "column = value" for each column.
-func assigned(before string, list []column, value func(n int, c column) string, between string) string {
-	parts := make([]string, len(list))
+func assigned(before SQL, list []column, value func(n int, c column) SQL, between SQL) SQL {
+	parts := make([]SQL, len(list))
 	for n, c := range list {
 		parts[n] = before + c.name + " = " + value(n, c)
 	}
-	return strings.Join(parts, between)
+	return Join(parts, between)
 }
 
 // Put stores records, each in the place of the one with the same key: the names of columns behind one another.
-func Put[T any](ctx context.Context, tx *Tx, table, key string, list []*T) error {
+func Put[T any](ctx context.Context, tx *Tx, table SQL, key string, list []*T) error {
 	keys := named[T](key)
 	rest := slices.DeleteFunc(given[T](), func(c column) bool { return slices.ContainsFunc(keys, func(k column) bool { return k.name == c.name }) })
-	set := assigned("", rest, func(_ int, c column) string { return "excluded." + c.name }, ", ")
+	set := assigned("", rest, func(_ int, c column) SQL { return "excluded." + c.name }, ", ")
 	return Insert(ctx, tx, table, list, "ON CONFLICT ("+namesOf("", keys)+") DO UPDATE SET "+set, nil)
 }
 
 // Update writes columns of records, by their key, and returns how many of the records are there. Columns are named behind one another.
-func Update[T any](ctx context.Context, tx *Tx, table, key, set string, list []*T) (int64, error) {
+func Update[T any](ctx context.Context, tx *Tx, table SQL, key, set string, list []*T) (int64, error) {
 	columns, keys := named[T](key+" "+set), len(strings.Fields(key))
-	value := func(n int, c column) string {
-		value := "v.column" + strconv.Itoa(n+1)
+	value := func(n int, c column) SQL {
+		value := "v.column" + Number(n+1)
 		switch reflect.TypeFor[T]().FieldByIndex(c.index).Type.Kind() { // PostgreSQL takes the parameters of VALUES for texts
 		case reflect.Bool:
 			return "CAST(" + value + " AS BOOLEAN)"
@@ -199,7 +199,7 @@ func Update[T any](ctx context.Context, tx *Tx, table, key, set string, list []*
 			return value
 		}
 	}
-	changes := assigned("", columns[keys:], func(n int, c column) string { return value(keys+n, c) }, ", ")
+	changes := assigned("", columns[keys:], func(n int, c column) SQL { return value(keys+n, c) }, ", ")
 	text := "UPDATE " + table + " SET " + changes + " FROM (VALUES %s) AS v WHERE " + assigned(table+".", columns[:keys], value, " AND ")
 	return Values(ctx, tx, text, list, storedOf[T](columns), nil)
 }

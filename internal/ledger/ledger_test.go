@@ -72,7 +72,7 @@ func TestMigrateOlder(t *testing.T) {
 	})
 }
 
-func write(t *testing.T, db *DB, statement string) {
+func write(t *testing.T, db *DB, statement SQL) {
 	t.Helper()
 	must.Do(t, db.Write(t.Context(), func(tx *Tx) error {
 		_, err := tx.Exec(t.Context(), statement)
@@ -80,7 +80,7 @@ func write(t *testing.T, db *DB, statement string) {
 	}))
 }
 
-func count(t *testing.T, db *DB, query string) (n int) {
+func count(t *testing.T, db *DB, query SQL) (n int) {
 	t.Helper()
 	must.Do(t, db.Read(t.Context(), func(tx *Tx) error {
 		_, err := tx.One(t.Context(), query, nil, &n)
@@ -287,8 +287,8 @@ func TestOwnerLock(t *testing.T) {
 func TestLongLists(t *testing.T) {
 	lite := &Tx{dialect: SQLite}
 	for _, q := range []struct{ query, want string }{
-		{"VALUES " + Rows(1, 16), "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
-		{"SELECT $1 WHERE a IN " + List(1, 15), ""}, // $1 twice
+		{string("VALUES " + Rows(1, 16)), "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
+		{string("SELECT $1 WHERE a IN " + List(1, 15)), ""}, // $1 twice
 		{"SELECT $2, $1", ""},
 		{"SELECT $, $1", ""},
 	} {
@@ -299,7 +299,7 @@ func TestLongLists(t *testing.T) {
 			t.Errorf("%s became %s", q.query, got)
 		}
 	}
-	if q := "VALUES " + Rows(1, 16); (&Tx{dialect: Postgres}).text(q, 16) != q || lite.text(q, 15) != q {
+	if q := string("VALUES " + Rows(1, 16)); (&Tx{dialect: Postgres}).text(q, 16) != q || lite.text(q, 15) != q {
 		t.Error("a text was changed for nothing")
 	}
 	both(t, func(t *testing.T, url string) {
@@ -524,7 +524,7 @@ func TestCommittedMeansDurable(t *testing.T) {
 		for question, want := range settings {
 			must.Do(t, db.Write(t.Context(), func(tx *Tx) error {
 				var got string
-				if _, err := tx.One(t.Context(), question, nil, &got); err != nil {
+				if _, err := tx.One(t.Context(), SQL(question), nil, &got); err != nil {
 					return err
 				}
 				if got != want {

@@ -7,6 +7,32 @@ import (
 	"strings"
 )
 
+// SQL is the text of a query, or a part of it. A constant is one by itself; a string that the program has made is not, so no value gets
+// into a query by mistake. What a text may need is converted here: placeholders, numbers, names. A test of the tree sees to it that nobody
+// else converts more than a literal.
+type SQL string
+
+// Number is a number as a part of a query.
+func Number(n int) SQL { return SQL(strconv.Itoa(n)) }
+
+// Quoted is the name of a table or a column as a part of a query.
+func Quoted(name string) SQL { return SQL(`"` + strings.ReplaceAll(name, `"`, `""`) + `"`) }
+
+// Literal is a text as a part of a query, for a view, which takes no arguments.
+func Literal(text string) SQL { return SQL("'" + strings.ReplaceAll(text, "'", "''") + "'") }
+
+// Join joins parts of a query.
+func Join(parts []SQL, between SQL) SQL {
+	texts := make([]string, len(parts))
+	for i, part := range parts {
+		texts[i] = string(part)
+	}
+	return SQL(strings.Join(texts, string(between)))
+}
+
+// Fill puts a part where the text has %s.
+func Fill(text, part SQL) SQL { return SQL(strings.Replace(string(text), "%s", string(part), 1)) }
+
 // ReadOf is Read for what comes to a value.
 func ReadOf[T any](ctx context.Context, db *DB, fn func(*Tx) (T, error)) (value T, err error) {
 	err = db.Read(ctx, func(tx *Tx) (err error) {
@@ -26,7 +52,7 @@ func WriteOf[T any](ctx context.Context, db *DB, fn func(tx *Tx, now int64) (T, 
 }
 
 // All returns what the rows of a query are. The error of scan ends it.
-func All[T any](ctx context.Context, tx *Tx, query string, args []any, scan func(Row) (T, error)) (list []T, err error) {
+func All[T any](ctx context.Context, tx *Tx, query SQL, args []any, scan func(Row) (T, error)) (list []T, err error) {
 	err = tx.Query(ctx, query, args, func(r Row) error {
 		one, err := scan(r)
 		list = append(list, one)
@@ -36,7 +62,7 @@ func All[T any](ctx context.Context, tx *Tx, query string, args []any, scan func
 }
 
 // Select reads records. What is from is a table with what follows it; prefix is how it is named there, such as "i.", or "".
-func Select[T any](ctx context.Context, tx *Tx, prefix, from string, args ...any) ([]*T, error) {
+func Select[T any](ctx context.Context, tx *Tx, prefix, from SQL, args ...any) ([]*T, error) {
 	return All(ctx, tx, "SELECT "+Names[T](prefix)+" FROM "+from, args, func(r Row) (*T, error) {
 		one := new(T)
 		return one, Scan(r, one)
@@ -48,7 +74,7 @@ const perStatement, perStatementOfFile = 500, 50
 
 // Values runs a statement for each part of a list, and returns how many rows it changed. %s in the text stands for the placeholders of VALUES, and row
 // gives those of one element. With scan, which is called for each row that is returned, the number is 0.
-func Values[T any](ctx context.Context, tx *Tx, text string, list []T, row func(T) []any, scan func(Row) error) (changed int64, err error) {
+func Values[T any](ctx context.Context, tx *Tx, text SQL, list []T, row func(T) []any, scan func(Row) error) (changed int64, err error) {
 	size := perStatement
 	if tx.dialect == SQLite {
 		size = perStatementOfFile
@@ -59,7 +85,7 @@ func Values[T any](ctx context.Context, tx *Tx, text string, list []T, row func(
 			values := row(one)
 			args = append(slices.Grow(args, len(values)*len(part)-len(args)), values...)
 		}
-		n, err := tx.run(ctx, strings.Replace(text, "%s", Rows(len(part), len(args)/len(part)), 1), args, scan)
+		n, err := tx.run(ctx, Fill(text, Rows(len(part), len(args)/len(part))), args, scan)
 		if err != nil {
 			return 0, err
 		}
@@ -69,9 +95,9 @@ func Values[T any](ctx context.Context, tx *Tx, text string, list []T, row func(
 }
 
 // In is Values for a list whose elements stand behind IN, where %s is. args are the other arguments.
-func In[T any](ctx context.Context, tx *Tx, text string, args []any, list []T, scan func(Row) error) (changed int64, err error) {
+func In[T any](ctx context.Context, tx *Tx, text SQL, args []any, list []T, scan func(Row) error) (changed int64, err error) {
 	for part := range slices.Chunk(list, perStatement) {
-		n, err := tx.run(ctx, strings.Replace(text, "%s", List(len(args)+1, len(part)), 1), slices.Concat(args, Args(part)), scan)
+		n, err := tx.run(ctx, Fill(text, List(len(args)+1, len(part))), slices.Concat(args, Args(part)), scan)
 		if err != nil {
 			return 0, err
 		}
@@ -80,7 +106,7 @@ func In[T any](ctx context.Context, tx *Tx, text string, args []any, list []T, s
 	return changed, nil
 }
 
-func (t *Tx) run(ctx context.Context, query string, args []any, scan func(Row) error) (int64, error) {
+func (t *Tx) run(ctx context.Context, query SQL, args []any, scan func(Row) error) (int64, error) {
 	if scan != nil {
 		return 0, t.Query(ctx, query, args, scan)
 	}
@@ -105,9 +131,8 @@ func Args[T any](list []T) []any {
 	return args
 }
 
-// Rows returns the placeholders of a VALUES list: ($1, $2), ($3, $4) … It is the only text
-// that is put into a query at run time; values never are.
-func Rows(rows, columns int) string {
+// Rows returns the placeholders of a VALUES list: ($1, $2), ($3, $4) …
+func Rows(rows, columns int) SQL {
 	var b strings.Builder
 	n := 0
 	for r := range rows {
@@ -125,11 +150,11 @@ func Rows(rows, columns int) string {
 		}
 		b.WriteByte(')')
 	}
-	return b.String()
+	return SQL(b.String())
 }
 
 // List returns the placeholders of an IN list of n values, beginning at $first.
-func List(first, n int) string {
+func List(first, n int) SQL {
 	var b strings.Builder
 	b.WriteByte('(')
 	for i := range n {
@@ -140,7 +165,7 @@ func List(first, n int) string {
 		b.WriteString(strconv.Itoa(first + i))
 	}
 	b.WriteByte(')')
-	return b.String()
+	return SQL(b.String())
 }
 
 // manyArguments is from when on the text of a query is worth a change.

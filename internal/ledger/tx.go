@@ -47,7 +47,7 @@ type Tx struct {
 
 	emitted []Event // by this transaction
 
-	long map[string]*sql.Stmt // of SQLite: long statements that this transaction has run, by their text
+	long map[SQL]*sql.Stmt // of SQLite: long statements that this transaction has run, by their text
 }
 
 // Write runs fn in a transaction that is durable when Write returns nil. On SQLite it is
@@ -215,7 +215,7 @@ func silence(ctx context.Context, err error) error {
 }
 
 // Exec runs a statement and returns how many rows it changed.
-func (t *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error) {
+func (t *Tx) Exec(ctx context.Context, query SQL, args ...any) (int64, error) {
 	if err := storable(args); err != nil {
 		return 0, err
 	}
@@ -224,7 +224,7 @@ func (t *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error)
 	}
 	ctx, cancel := t.bounded(ctx)
 	defer cancel()
-	result, err := t.tx.ExecContext(ctx, query, args...)
+	result, err := t.tx.ExecContext(ctx, string(query), args...)
 	if err != nil {
 		return 0, silence(ctx, err)
 	}
@@ -233,15 +233,15 @@ func (t *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error)
 
 // execLong is Exec for a statement that costs more to read than to run, and is often the one that was run before. It ends with the
 // transaction.
-func (t *Tx) execLong(ctx context.Context, query string, args []any) (int64, error) {
+func (t *Tx) execLong(ctx context.Context, query SQL, args []any) (int64, error) {
 	statement := t.long[query]
 	if statement == nil {
 		var err error
-		if statement, err = t.tx.PrepareContext(ctx, t.text(query, len(args))); err != nil {
+		if statement, err = t.tx.PrepareContext(ctx, t.text(string(query), len(args))); err != nil {
 			return 0, err
 		}
 		if t.long == nil {
-			t.long = map[string]*sql.Stmt{}
+			t.long = map[SQL]*sql.Stmt{}
 		}
 		t.long[query] = statement
 	}
@@ -253,13 +253,13 @@ func (t *Tx) execLong(ctx context.Context, query string, args []any) (int64, err
 }
 
 // Query runs a query; scan is called for each row. The error of scan ends it.
-func (t *Tx) Query(ctx context.Context, query string, args []any, scan func(Row) error) error {
+func (t *Tx) Query(ctx context.Context, query SQL, args []any, scan func(Row) error) error {
 	if err := storable(args); err != nil {
 		return err
 	}
 	ctx, cancel := t.bounded(ctx)
 	defer cancel()
-	rows, err := t.tx.QueryContext(ctx, t.text(query, len(args)), args...)
+	rows, err := t.tx.QueryContext(ctx, t.text(string(query), len(args)), args...)
 	if err != nil {
 		return silence(ctx, err)
 	}
@@ -276,13 +276,13 @@ func (t *Tx) Query(ctx context.Context, query string, args []any, scan func(Row)
 type Row interface{ Scan(targets ...any) error }
 
 // One reads the single row of a query and reports whether there is one.
-func (t *Tx) One(ctx context.Context, query string, args []any, targets ...any) (bool, error) {
+func (t *Tx) One(ctx context.Context, query SQL, args []any, targets ...any) (bool, error) {
 	if err := storable(args); err != nil {
 		return false, err
 	}
 	ctx, cancel := t.bounded(ctx)
 	defer cancel()
-	err := t.tx.QueryRowContext(ctx, t.text(query, len(args)), args...).Scan(targets...)
+	err := t.tx.QueryRowContext(ctx, t.text(string(query), len(args)), args...).Scan(targets...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}
@@ -312,7 +312,7 @@ func (t *Tx) Dialect() Dialect { return t.dialect }
 
 // InsertInto begins an INSERT whose failure ends the transaction: SQLite then keeps nothing to undo it alone, which
 // costs a copy of every page that it changes.
-func (t *Tx) InsertInto() string {
+func (t *Tx) InsertInto() SQL {
 	if t.dialect == SQLite {
 		return "INSERT OR FAIL INTO "
 	}
@@ -320,15 +320,15 @@ func (t *Tx) InsertInto() string {
 }
 
 // ForUpdate returns the clause that locks the rows of a query against every other writer.
-func (t *Tx) ForUpdate() string { return t.clause(" FOR UPDATE") }
+func (t *Tx) ForUpdate() SQL { return t.clause(" FOR UPDATE") }
 
 // ForShare returns the clause that keeps the rows of a query as they are.
-func (t *Tx) ForShare() string { return t.clause(" FOR SHARE") }
+func (t *Tx) ForShare() SQL { return t.clause(" FOR SHARE") }
 
 // SkipLocked returns the clause that locks rows and passes over those that others hold.
-func (t *Tx) SkipLocked() string { return t.clause(" FOR UPDATE SKIP LOCKED") }
+func (t *Tx) SkipLocked() SQL { return t.clause(" FOR UPDATE SKIP LOCKED") }
 
-func (t *Tx) clause(text string) string {
+func (t *Tx) clause(text SQL) SQL {
 	if t.dialect == SQLite {
 		return ""
 	}

@@ -40,7 +40,7 @@ func Each(t *testing.T, run func(t *testing.T, db *ledger.DB)) {
 }
 
 // One is the value in the first row of an answer.
-func One[T any](t testing.TB, db *ledger.DB, query string, args ...any) (value T, err error) {
+func One[T any](t testing.TB, db *ledger.DB, query ledger.SQL, args ...any) (value T, err error) {
 	err = db.Read(t.Context(), func(tx *ledger.Tx) error {
 		_, err := tx.One(t.Context(), query, args, &value)
 		return err
@@ -49,7 +49,7 @@ func One[T any](t testing.TB, db *ledger.DB, query string, args ...any) (value T
 }
 
 // List has the value of each row.
-func List[T any](t testing.TB, db *ledger.DB, query string, args ...any) (values []T) {
+func List[T any](t testing.TB, db *ledger.DB, query ledger.SQL, args ...any) (values []T) {
 	t.Helper()
 	must.Do(t, db.Read(t.Context(), func(tx *ledger.Tx) error {
 		values = nil
@@ -64,7 +64,7 @@ func List[T any](t testing.TB, db *ledger.DB, query string, args ...any) (values
 }
 
 // Pairs has the two values of each row.
-func Pairs[K comparable, V any](t testing.TB, db *ledger.DB, query string, args ...any) (map[K]V, error) {
+func Pairs[K comparable, V any](t testing.TB, db *ledger.DB, query ledger.SQL, args ...any) (map[K]V, error) {
 	var pairs map[K]V
 	err := db.Read(t.Context(), func(tx *ledger.Tx) error {
 		pairs = map[K]V{}

@@ -1,11 +1,11 @@
 package sqlstore_test
 
 import (
-	"fmt"
 	"math/big"
 	"strings"
 	"testing"
 
+	"lockstep/internal/ledger"
 	"lockstep/internal/must"
 	"lockstep/txmgr"
 )
@@ -51,7 +51,7 @@ func testAccounts(t *testing.T, r *room) {
 
 	must.Get(r.AddLane(ctx, txmgr.Lane{Chain: chain, Signer: account, Tenant: tenant}))(r.t)
 	for n := 1; n < txmgr.MaxAccounts; n *= 2 {
-		r.exec(fmt.Sprintf("INSERT INTO signer_chains (chain, signer, ours, created_at, tenant) SELECT chain, signer || 'x%d', ours, created_at, tenant FROM signer_chains WHERE tenant = $1", n), tenant)
+		r.exec("INSERT INTO signer_chains (chain, signer, ours, created_at, tenant) SELECT chain, signer || 'x"+ledger.Number(n)+"', ours, created_at, tenant FROM signer_chains WHERE tenant = $1", tenant)
 	}
 	_, err = r.AddLane(ctx, txmgr.Lane{Chain: chain, Signer: "0x00000000000000000000000000000000000000c2", Tenant: tenant})
 	r.is(err, txmgr.ErrTooMany)

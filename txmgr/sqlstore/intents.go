@@ -13,7 +13,7 @@ import (
 const intentChanges = "status final waiting signer nonce era hash cancel receipt error_class error extra_cost updated_at first_sent"
 
 // intentsWhere reads intents; the condition and what follows it is part of the program.
-func intentsWhere(ctx context.Context, tx *ledger.Tx, condition string, args ...any) ([]*txmgr.Intent, error) {
+func intentsWhere(ctx context.Context, tx *ledger.Tx, condition ledger.SQL, args ...any) ([]*txmgr.Intent, error) {
 	return ledger.Select[txmgr.Intent](ctx, tx, "", "intents WHERE "+condition, args...)
 }
 

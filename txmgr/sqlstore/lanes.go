@@ -32,7 +32,7 @@ func saveLane(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane) error {
 	return err
 }
 
-func lanesWhere(ctx context.Context, tx *ledger.Tx, condition string, args ...any) ([]*txmgr.Lane, error) {
+func lanesWhere(ctx context.Context, tx *ledger.Tx, condition ledger.SQL, args ...any) ([]*txmgr.Lane, error) {
 	now, err := tx.Now(ctx)
 	if err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func lanesWhere(ctx context.Context, tx *ledger.Tx, condition string, args ...an
 		(SELECT coalesce(sum(CAST(s.cost AS DOUBLE PRECISION)), 0) FROM slots s WHERE s.chain = l.chain AND s.era = l.era AND s.signer = l.signer AND NOT s.final
 			AND s.consumed = '' AND s.holder <> 'free'),
 		coalesce(o.owner, ''), coalesce(o.term, 0)
-		FROM signer_chains l LEFT JOIN leases o ON o.name = 'txm:' || l.chain || ':' || l.signer AND o.expires_at > $` + fmt.Sprint(len(args)) +
+		FROM signer_chains l LEFT JOIN leases o ON o.name = 'txm:' || l.chain || ':' || l.signer AND o.expires_at > $` + ledger.Number(len(args)) +
 		` WHERE ` + condition + ` ORDER BY l.chain, l.created_at, l.signer`
 	err = tx.Query(ctx, query, args, func(r ledger.Row) error {
 		l := &txmgr.Lane{}
@@ -207,14 +207,14 @@ func (s *Store) Hold(ctx context.Context, instance string, lanes []txmgr.Lane) e
 
 // addHolders adds to lanes what living processes say of them, or else what those said that have had them last. The condition is
 // of lanes and of the time, its last argument.
-func addHolders(ctx context.Context, tx *ledger.Tx, list []*txmgr.Lane, condition string, args []any) error {
+func addHolders(ctx context.Context, tx *ledger.Tx, list []*txmgr.Lane, condition ledger.SQL, args []any) error {
 	at := map[[2]string]*txmgr.Lane{}
 	for _, l := range list {
 		at[[2]string{l.Chain, l.Signer}] = l
 		l.Absent = l.Ours
 	}
 	query := `SELECT ` + ledger.Names[keyholder]("l.") + `, n.name IS NOT NULL AS lives FROM keyholders l LEFT JOIN leases n ON n.name = 'node:txm:' || l.instance
-		AND n.owner <> '' AND n.expires_at > $` + fmt.Sprint(len(args)) + " WHERE " + condition + " ORDER BY lives DESC, l.instance"
+		AND n.owner <> '' AND n.expires_at > $` + ledger.Number(len(args)) + " WHERE " + condition + " ORDER BY lives DESC, l.instance"
 	return tx.Query(ctx, query, args, func(r ledger.Row) error {
 		var k keyholder
 		var lives bool

@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -54,42 +53,42 @@ func (s *Store) Find(ctx context.Context, q txmgr.Query) ([]*txmgr.Intent, strin
 	if limit <= 0 || limit > maxPage {
 		limit = 50
 	}
-	conditions := []string{"TRUE"}
+	conditions := []ledger.SQL{"TRUE"}
 	var args []any
-	where := func(condition string, value any) {
+	where := func(condition ledger.SQL, value any) {
 		args = append(args, value)
-		conditions = append(conditions, strings.ReplaceAll(condition, "?", "$"+strconv.Itoa(len(args))))
+		conditions = append(conditions, ledger.Fill(condition, "$"+ledger.Number(len(args))))
 	}
 	if q.Tenant != "" {
-		where("tenant = ?", q.Tenant)
+		where("tenant = %s", q.Tenant)
 	}
 	if q.Chain != "" {
-		where("chain = ?", q.Chain)
+		where("chain = %s", q.Chain)
 	}
 	if q.Key != "" {
-		where("idem_key = ?", q.Key)
+		where("idem_key = %s", q.Key)
 	}
 	if q.Hash != "" {
-		where("id IN (SELECT intent FROM attempts WHERE hash = ?)", q.Hash)
+		where("id IN (SELECT intent FROM attempts WHERE hash = %s)", q.Hash)
 	}
 	if q.Signer != "" {
-		where("signer = ?", q.Signer)
+		where("signer = %s", q.Signer)
 	}
 	if q.Nonce != nil {
-		where("nonce = ? AND signer <> ''", int64(*q.Nonce))
+		where("nonce = %s AND signer <> ''", int64(*q.Nonce))
 	}
 	if q.Status != "" {
-		where("status = ?", string(q.Status))
+		where("status = %s", string(q.Status))
 	}
 	if q.Cursor != "" {
 		before, err := strconv.ParseInt(q.Cursor, 10, 64)
 		if err != nil {
 			return nil, "", &txmgr.InvalidError{Field: "cursor", Problem: "not one of ours"}
 		}
-		where("seq < ?", before)
+		where("seq < %s", before)
 	}
 	page, err := ledger.ReadOf(ctx, s.db, func(tx *ledger.Tx) ([]*txmgr.Intent, error) {
-		return intentsWhere(ctx, tx, strings.Join(conditions, " AND ")+fmt.Sprintf(" ORDER BY seq DESC LIMIT %d", limit+1), args...)
+		return intentsWhere(ctx, tx, ledger.Join(conditions, " AND ")+" ORDER BY seq DESC LIMIT "+ledger.Number(limit+1), args...)
 	})
 	if err != nil || len(page) <= limit {
 		return page, "", err

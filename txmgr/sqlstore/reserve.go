@@ -11,7 +11,7 @@ import (
 	"lockstep/txmgr"
 )
 
-func reservationsWhere(ctx context.Context, tx *ledger.Tx, condition string, args ...any) ([]*txmgr.Reservation, error) {
+func reservationsWhere(ctx context.Context, tx *ledger.Tx, condition ledger.SQL, args ...any) ([]*txmgr.Reservation, error) {
 	return ledger.Select[txmgr.Reservation](ctx, tx, "", "reservations WHERE "+condition, args...)
 }
 

@@ -27,7 +27,7 @@ func (s *Store) Forget(ctx context.Context, before int64, limit int) (int, error
 		}
 		deleted = len(ids)
 		in := ledger.List(1, len(ids))
-		for _, statement := range []string{
+		for _, statement := range []ledger.SQL{
 			"UPDATE idempotency SET forgotten = TRUE, outcome = (SELECT status FROM intents WHERE id = idempotency.intent) WHERE intent IN " + in,
 			"DELETE FROM slots WHERE final AND intent IN " + in,
 			"DELETE FROM attempts WHERE intent IN " + in,
@@ -55,7 +55,7 @@ func (s *Store) Tidy(ctx context.Context, before int64, limit int) (int, error) 
 			return err
 		}
 		deleted = n
-		for _, statement := range []string{
+		for _, statement := range []ledger.SQL{
 			`DELETE FROM reservations WHERE id IN (SELECT r.id FROM reservations r LEFT JOIN signer_chains l ON l.chain = r.chain AND l.signer = r.signer
 				WHERE r.status <> 'held' AND r.expires_at < $1 AND (l.chain IS NULL OR r.era < l.era OR r.nonce < l.next_nonce AND NOT EXISTS
 					(SELECT 1 FROM slots s WHERE s.chain = r.chain AND s.era = r.era AND s.signer = r.signer AND s.nonce = r.nonce AND NOT s.final))
@@ -102,7 +102,7 @@ func tidySlots(ctx context.Context, tx *ledger.Tx, before int64, limit int) (int
 	if err != nil || len(keys) == 0 {
 		return 0, err
 	}
-	for _, from := range []string{"attempts WHERE intent = '' AND", "slots WHERE"} {
+	for _, from := range []ledger.SQL{"attempts WHERE intent = '' AND", "slots WHERE"} {
 		_, err := ledger.Values(ctx, tx, "DELETE FROM "+from+" (chain, era, signer, nonce) IN (SELECT v.column1, CAST(v.column2 AS BIGINT), v.column3, CAST(v.column4 AS BIGINT) FROM (VALUES %s) AS v)",
 			keys, ledger.AsIs, nil)
 		if err != nil {

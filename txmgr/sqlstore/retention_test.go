@@ -20,7 +20,7 @@ func (r *room) now() int64 {
 	return at
 }
 
-func (r *room) exec(statement string, args ...any) {
+func (r *room) exec(statement ledger.SQL, args ...any) {
 	r.t.Helper()
 	must.Do(r.t, r.db.Write(r.t.Context(), func(tx *ledger.Tx) error {
 		_, err := tx.Exec(r.t.Context(), statement, args...)
@@ -29,7 +29,7 @@ func (r *room) exec(statement string, args ...any) {
 }
 
 // count asks how many rows there are. The query is the program's.
-func (r *room) count(query string, args ...any) (n int) {
+func (r *room) count(query ledger.SQL, args ...any) (n int) {
 	r.t.Helper()
 	must.Do(r.t, r.db.Read(r.t.Context(), func(tx *ledger.Tx) error {
 		_, err := tx.One(r.t.Context(), query, args, &n)

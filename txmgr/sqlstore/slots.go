@@ -9,14 +9,14 @@ import (
 )
 
 // slotsWhere reads a lane's slots in the order of their nonces.
-func slotsWhere(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, condition, suffix string, args ...any) ([]*txmgr.Slot, error) {
+func slotsWhere(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, condition, suffix ledger.SQL, args ...any) ([]*txmgr.Slot, error) {
 	args = append([]any{lane.Chain, lane.Era, lane.Signer}, args...)
 	return ledger.Select[txmgr.Slot](ctx, tx, "", "slots WHERE chain = $1 AND era = $2 AND signer = $3 AND "+condition+" ORDER BY nonce"+suffix, args...)
 }
 
 // freeSlots reads the lowest slots of a lane that nobody has, a maximum of limit.
-func freeSlots(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, limit int, lock string) ([]*txmgr.Slot, error) {
-	return slotsWhere(ctx, tx, lane, "NOT final AND holder = 'free' AND consumed = ''", fmt.Sprintf(" LIMIT %d", limit)+lock)
+func freeSlots(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, limit int, lock ledger.SQL) ([]*txmgr.Slot, error) {
+	return slotsWhere(ctx, tx, lane, "NOT final AND holder = 'free' AND consumed = ''", " LIMIT "+ledger.Number(limit)+lock)
 }
 
 // slotsByNonce locks slots.
@@ -42,7 +42,7 @@ func saveSlots(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, list ...*tx
 	return nil
 }
 
-func attemptsWhere(ctx context.Context, tx *ledger.Tx, condition string, args ...any) ([]*txmgr.Attempt, error) {
+func attemptsWhere(ctx context.Context, tx *ledger.Tx, condition ledger.SQL, args ...any) ([]*txmgr.Attempt, error) {
 	return ledger.Select[txmgr.Attempt](ctx, tx, "", "attempts WHERE "+condition+" ORDER BY nonce, version", args...)
 }
 

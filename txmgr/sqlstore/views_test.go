@@ -11,7 +11,7 @@ import (
 // testViews reads the views that other programs may look at.
 func testViews(t *testing.T, r *room) {
 	r.sent()
-	read := func(query string) string {
+	read := func(query ledger.SQL) string {
 		t.Helper()
 		var text string
 		must.Do(r.t, r.db.Read(t.Context(), func(tx *ledger.Tx) error {
@@ -20,7 +20,7 @@ func testViews(t *testing.T, r *room) {
 		}))
 		return text
 	}
-	for query, want := range map[string]string{
+	for query, want := range map[ledger.SQL]string{
 		"SELECT status FROM relayer_txs":                                                "broadcasted",
 		"SELECT address || ' ' || next_nonce || ' ' || pending_count FROM relayer_keys": signer + " 1 1",
 		"SELECT count(*) || '' FROM txidem":                                             "0",

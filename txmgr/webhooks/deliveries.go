@@ -39,7 +39,7 @@ type Delivery struct {
 }
 
 // deliveriesWhere reads deliveries d; what follows FROM is part of the program.
-func deliveriesWhere(ctx context.Context, tx *ledger.Tx, rest string, args ...any) ([]*Delivery, error) {
+func deliveriesWhere(ctx context.Context, tx *ledger.Tx, rest ledger.SQL, args ...any) ([]*Delivery, error) {
 	return ledger.Select[Delivery](ctx, tx, "d.", "deliveries d "+rest, args...)
 }
 
@@ -165,7 +165,7 @@ func (s *Service) claim(ctx context.Context) (list []claimed, now int64, err err
 
 // claimFor claims for all tenants but those that are full, and adds those that become full.
 func (s *Service) claimFor(ctx context.Context, tx *ledger.Tx, now, hold int64, full *[]any, list *[]claimed) error {
-	others := ""
+	others := ledger.SQL("")
 	if n := len(*full) - 2; n > 0 {
 		others = " AND w.tenant NOT IN " + ledger.List(3, n)
 	}

@@ -135,7 +135,7 @@ func (s *Service) check(url string, events []string) error {
 }
 
 // where reads webhooks; the condition and what follows it is part of the program.
-func where(ctx context.Context, tx *ledger.Tx, condition string, args ...any) ([]*Webhook, error) {
+func where(ctx context.Context, tx *ledger.Tx, condition ledger.SQL, args ...any) ([]*Webhook, error) {
 	return ledger.All(ctx, tx, "SELECT "+ledger.Names[Webhook]("")+" FROM webhooks WHERE "+condition, args, func(row ledger.Row) (*Webhook, error) {
 		h := &Webhook{Events: []string{}}
 		return h, ledger.Scan(row, h)
@@ -154,7 +154,7 @@ func (s *Service) Get(ctx context.Context, tenant, id string) (*Webhook, error) 
 	return ledger.ReadOf(ctx, s.db, func(tx *ledger.Tx) (*Webhook, error) { return s.get(ctx, tx, tenant, id, "") })
 }
 
-func (s *Service) get(ctx context.Context, tx *ledger.Tx, tenant, id, clause string) (*Webhook, error) {
+func (s *Service) get(ctx context.Context, tx *ledger.Tx, tenant, id string, clause ledger.SQL) (*Webhook, error) {
 	found, err := where(ctx, tx, "id = $1 AND ($2 = '' OR tenant = $2)"+clause, id, tenant)
 	if err == nil && len(found) == 0 {
 		err = ErrNotFound
@@ -219,7 +219,7 @@ func (s *Service) Delete(ctx context.Context, tenant, id string) error {
 		if _, err := s.get(ctx, tx, tenant, id, tx.ForUpdate()); err != nil {
 			return err
 		}
-		for _, query := range []string{
+		for _, query := range []ledger.SQL{
 			"DELETE FROM deliveries WHERE webhook = $1", "DELETE FROM webhook_sequences WHERE webhook = $1", "DELETE FROM webhooks WHERE id = $1",
 		} {
 			if _, err := tx.Exec(ctx, query, id); err != nil {

@@ -257,7 +257,7 @@ func TestAFailingSubjectWaitsAlone(t *testing.T) {
 	})
 }
 
-func exec(t *testing.T, db *ledger.DB, query string, args ...any) {
+func exec(t *testing.T, db *ledger.DB, query ledger.SQL, args ...any) {
 	t.Helper()
 	must.Do(t, db.Write(t.Context(), func(tx *ledger.Tx) error {
 		n, err := tx.Exec(t.Context(), query, args...)
