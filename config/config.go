@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/caarlos0/env/v11"
 	"github.com/ethereum/go-ethereum/common"
@@ -72,11 +71,11 @@ type Server struct {
 	// Port of /health/liveness, /health/readiness and /metrics of a process that serves WebSocket alone (RPC_HTTP_ENABLED=false); otherwise they are on the HTTP port and this one stays closed. 0 picks a free one.
 	StatusPort int `env:"WEB_SOCKET_HTTP_PORT" envDefault:"8547"`
 	// How long a process that is asked to stop says that it is not ready, and still serves, before it closes its ports. It must be longer than a load balancer needs to notice. A second signal ends the process at once. Milliseconds.
-	DrainDelay envx.Millis `env:"SHUTDOWN_DRAIN_DELAY_MS" envDefault:"3000"`
+	DrainDelay envx.Millis `env:"SHUTDOWN_DRAIN_DELAY_MS" envDefault:"3000" min:"0" max:"10m"`
 	// Without which of these the relay is not ready: mirror (no mirror node answers), nodes (no consensus node can be reached), redis, lock_redis (the Redis of LOCK_REDIS_URL, while ordering is on), chain (CHAIN_ID is not that of the network), operator (OPERATOR_ID_MAIN is no account of the network, or OPERATOR_KEY_MAIN not its key). One that is not listed only makes readiness say DEGRADED, with the reason. A relay that is stopping is never ready.
 	ReadinessFails envx.Strings `env:"READINESS_FAILS_WITHOUT" envDefault:"mirror,nodes"`
 	// How long a stopping process waits for accepted transactions to get their verdict.
-	DrainTimeout envx.Millis `env:"SHUTDOWN_DRAIN_TIMEOUT_MS" envDefault:"30000"`
+	DrainTimeout envx.Millis `env:"SHUTDOWN_DRAIN_TIMEOUT_MS" envDefault:"30000" min:"0"`
 	// Hide the settings (/config and admin_config) and the other methods of the admin namespace.
 	DisableAdmin bool `env:"DISABLE_ADMIN_NAMESPACE" envDefault:"false"`
 	// URL of a transaction manager, to which relay_sendTransaction, relay_getStatus and relay_cancel go; empty: there are no such methods. RPC_HTTP_API or RPC_WS_API must list relay, too. Callers bring their own key (apiKey).
@@ -175,7 +174,7 @@ func (c Config) Validate() error {
 	errs := []error{
 		c.RPC.Validate(), c.API.Validate(), c.Precheck.Validate(), c.Submit.Validate(), c.Pool.Validate(), c.Trace.Validate(),
 		c.Lock.Check(), c.Limit.Validate(), c.Consensus.Validate(), c.Mirror.Check(), c.Cache.Validate(), c.Capacity.Validate(), c.Tracing.Validate(),
-		c.Redis.check(), c.Server.checkAdmin(),
+		c.Redis.check(), envx.Check(c.Server), c.Server.checkAdmin(),
 	}
 	if _, known := c.Log.Least(); !known {
 		errs = append(errs, fmt.Errorf("LOG_LEVEL %q: want trace, debug, info, warn, error or fatal", c.Log.Level))
@@ -196,12 +195,6 @@ func (c Config) Validate() error {
 		if !common.IsHexAddress(a) {
 			errs = append(errs, fmt.Errorf("TXM_MANAGED_SIGNERS: %q is not an address", a))
 		}
-	}
-	if c.Server.DrainDelay < 0 || c.Server.DrainDelay.Duration() > 10*time.Minute {
-		errs = append(errs, fmt.Errorf("SHUTDOWN_DRAIN_DELAY_MS: want 0 to 600000, is %d", c.Server.DrainDelay.Duration().Milliseconds()))
-	}
-	if c.Server.DrainTimeout < 0 {
-		errs = append(errs, errors.New("SHUTDOWN_DRAIN_TIMEOUT_MS must not be negative"))
 	}
 	for _, name := range c.Server.ReadinessFails {
 		if !slices.Contains([]string{"mirror", "nodes", "redis", "lock_redis", "chain", "operator"}, name) {

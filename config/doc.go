@@ -4,8 +4,8 @@
 // three structs have a field for each of those. docs/CONFIG.md is made from the same tags and comments, and a test
 // fails when it is stale (`make generate` renews it).
 //
-// To add a setting: a field with the tags env and envDefault and a comment, which becomes its row in docs/CONFIG.md; its check in the
-// struct's Validate (in lock and mirror: Check); the tag reload:"true" if it may change while the process runs. app/wire.go hands each struct to its constructor.
+// To add a setting: a field with the tags env and envDefault and a comment, which becomes its row in docs/CONFIG.md; the tags min and max
+// if it is a number (envx.Check), any other check in the struct's Validate (in lock and mirror: Check); the tag reload:"true" if it may change while the process runs. app/wire.go hands each struct to its constructor.
 // A new struct also needs a field, and a line of Validate, in Config, Manager or Watchers.
 //
 // Settings come from the environment and from the .env file in the working

@@ -3,8 +3,10 @@ package config
 import (
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"lockstep/internal/envx"
 	"lockstep/internal/hedera"
@@ -79,6 +81,20 @@ func TestNumbersHaveBounds(t *testing.T) {
 		_, negative := Load(enough(append(parts, s.name+"=-1")...))
 		if meant := s.name == "WS_INPUT_SIZE_LIMIT" || s.name == "TX_STATUS_TRACING_TTL_MS"; (negative == nil) != meant { // no limit
 			t.Errorf("%s=-1: %v", s.name, negative)
+		}
+		for _, bound := range []struct {
+			tag  string
+			past int64
+		}{{"min", -1}, {"max", 1}} {
+			text := s.tag.Get(bound.tag)
+			if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+				text = strconv.FormatInt(n+bound.past, 10)
+			} else if d, err := time.ParseDuration(text); err == nil {
+				text = (d + time.Duration(bound.past)).String()
+			}
+			if _, past := Load(enough(append(parts, s.name+"="+text)...)); text != "" && (past == nil || !strings.Contains(past.Error(), s.name+": must be")) {
+				t.Errorf("%s=%s: %v", s.name, text, past)
+			}
 		}
 		if _, zero := Load(enough(append(parts, s.name+"=0")...)); zero == nil && slices.Contains(strings.Fields(positive), s.name) {
 			t.Errorf("%s=0 is taken", s.name)

@@ -20,6 +20,7 @@ type setting struct {
 	section string // dotted path in Config
 	reload  bool   // a running relay can take a new value
 	value   reflect.Value
+	tag     reflect.StructTag
 }
 
 // settings lists every setting in order of declaration: the relay's, then the
@@ -47,7 +48,7 @@ func collect(v reflect.Value, section string) []setting {
 		}
 		list = append(list, setting{
 			name: name, field: field.Name, owner: v.Type(), preset: field.Tag.Get("envDefault"),
-			secret: field.Type == reflect.TypeFor[secret.String](), section: section, value: v.Field(i), reload: field.Tag.Get("reload") == "true",
+			secret: field.Type == reflect.TypeFor[secret.String](), section: section, value: v.Field(i), reload: field.Tag.Get("reload") == "true", tag: field.Tag,
 		})
 	}
 	return list

@@ -31,7 +31,7 @@ type Config struct {
 	// BookRefresh is how often the list of nodes of a network given by name is fetched
 	// from the mirror node, which also happens at the start and after a node has denied
 	// its account. 0 keeps the built-in list; a network given as JSON always stays as given.
-	BookRefresh envx.Millis `env:"HEDERA_ADDRESS_BOOK_REFRESH" envDefault:"24h"`
+	BookRefresh envx.Millis `env:"HEDERA_ADDRESS_BOOK_REFRESH" envDefault:"24h" min:"0"`
 
 	// AttemptTimeout is how long one call to a node may take; a bare number is
 	// milliseconds.
@@ -39,16 +39,16 @@ type Config struct {
 
 	// LegacyAttemptTimeout is the old name of SDK_GRPC_DEADLINE, used while that has
 	// its default. 0 means not set.
-	LegacyAttemptTimeout envx.Millis `env:"CONSENSUS_MAX_EXECUTION_TIME" envDefault:"0"`
+	LegacyAttemptTimeout envx.Millis `env:"CONSENSUS_MAX_EXECUTION_TIME" envDefault:"0" min:"0"`
 
 	// MaxAttempts is how many times one transaction is offered to nodes after an attempt without a
 	// clear end. Nodes that are busy, or cannot be reached, are tried again until SDK_REQUEST_TIMEOUT.
-	MaxAttempts int `env:"SDK_MAX_ATTEMPTS" envDefault:"10"`
+	MaxAttempts int `env:"SDK_MAX_ATTEMPTS" envDefault:"10" min:"1"`
 
 	// RequestTimeout is how long a submission may take over all attempts; a bare number
 	// is milliseconds. For the verdict on what a node accepted a client waits up to three times as
 	// long, but no longer than 30 s if this is less.
-	RequestTimeout envx.Millis `env:"SDK_REQUEST_TIMEOUT" envDefault:"10s"`
+	RequestTimeout envx.Millis `env:"SDK_REQUEST_TIMEOUT" envDefault:"10s" min:"1ms"`
 
 	// OperatorID is the account that pays for transactions, for example 0.0.1002. Empty
 	// together with the key: the client can submit nothing by itself.
@@ -72,7 +72,7 @@ const defaultAttemptTimeout = 10 * time.Second
 // Validate checks the settings without touching the network. Its error joins all
 // that is wrong, each with the name of its setting, and never shows a key.
 func (c *Config) Validate() error {
-	var errs []error
+	errs := []error{envx.Check(*c)}
 	if _, err := c.network(); err != nil {
 		errs = append(errs, err)
 	}
@@ -86,18 +86,6 @@ func (c *Config) Validate() error {
 	}
 	if c.attemptTimeout() <= 0 {
 		errs = append(errs, errors.New("SDK_GRPC_DEADLINE must be more than 0"))
-	}
-	if c.LegacyAttemptTimeout < 0 {
-		errs = append(errs, errors.New("CONSENSUS_MAX_EXECUTION_TIME must not be negative"))
-	}
-	if c.BookRefresh < 0 {
-		errs = append(errs, errors.New("HEDERA_ADDRESS_BOOK_REFRESH must not be negative"))
-	}
-	if c.RequestTimeout <= 0 {
-		errs = append(errs, errors.New("SDK_REQUEST_TIMEOUT must be more than 0"))
-	}
-	if c.MaxAttempts < 1 {
-		errs = append(errs, errors.New("SDK_MAX_ATTEMPTS must be at least 1"))
 	}
 	return errors.Join(errs...)
 }

@@ -252,7 +252,7 @@ func TestPaymasterAccountsAreChecked(t *testing.T) {
 }
 
 func TestPayerSettingsAreChecked(t *testing.T) {
-	main := Config{OperatorID: "0.0.2", OperatorKey: devECDSA, OperatorKeyFormat: "HEX_ECDSA", Network: `{"127.0.0.1:1":"0.0.3"}`, MaxAttempts: 1, AttemptTimeout: 1, RequestTimeout: 1}
+	main := Config{OperatorID: "0.0.2", OperatorKey: devECDSA, OperatorKeyFormat: "HEX_ECDSA", Network: `{"127.0.0.1:1":"0.0.3"}`, MaxAttempts: 1, AttemptTimeout: 1e9, RequestTimeout: 1e9}
 	for name, test := range map[string]struct {
 		change func(*Config)
 		want   string // empty: fine
@@ -410,7 +410,7 @@ func TestRefresh(t *testing.T) {
 // Only networks that are given by name follow a book.
 func TestWhoFollows(t *testing.T) {
 	for network, want := range map[string]bool{"testnet": true, " MainNet": true, ` {"127.0.0.1:1":"0.0.3"}`: false} {
-		c := must.Get(New(Config{Network: network, MaxAttempts: 1, AttemptTimeout: 1, RequestTimeout: 1, BookRefresh: envx.Millis(1)}, quickLog(t)))(t)
+		c := must.Get(New(Config{Network: network, MaxAttempts: 1, AttemptTimeout: 1e9, RequestTimeout: 1e9, BookRefresh: envx.Millis(1)}, quickLog(t)))(t)
 		c.Follow(func(context.Context) ([]NodeAddress, error) { return nil, nil })
 		if got := c.book != nil; got != want {
 			t.Errorf("%s follows a book: %v", network, got)

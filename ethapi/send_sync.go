@@ -16,17 +16,9 @@ import (
 // SyncConfig holds the settings of eth_sendRawTransactionSync.
 type SyncConfig struct {
 	// How long eth_sendRawTransactionSync waits for the receipt when the client does not say. Milliseconds.
-	Default envx.Millis `env:"SEND_RAW_TRANSACTION_SYNC_TIMEOUT" envDefault:"20000"`
+	Default envx.Millis `env:"SEND_RAW_TRANSACTION_SYNC_TIMEOUT" envDefault:"20000" min:"1ms"`
 	// The longest wait that a client may ask for. Milliseconds.
 	Max envx.Millis `env:"SEND_RAW_TRANSACTION_SYNC_MAX_TIMEOUT" envDefault:"60000"`
-}
-
-// Validate returns what is wrong with the settings.
-func (c SyncConfig) Validate() error {
-	if c.Default <= 0 || c.Max < c.Default {
-		return errors.New("SEND_RAW_TRANSACTION_SYNC_TIMEOUT: must be positive and not longer than SEND_RAW_TRANSACTION_SYNC_MAX_TIMEOUT")
-	}
-	return nil
 }
 
 // wait is how long to wait for a client that asks for that many milliseconds.

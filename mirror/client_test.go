@@ -348,11 +348,8 @@ func TestConfig(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"MIRROR_NODE_URL":           func(c *Config) { c.URL = "" },
 		"MIRROR_NODE_URL_WEB3":      func(c *Config) { c.Web3URL = "ftp://x" },
-		"MIRROR_NODE_TIMEOUT":       func(c *Config) { c.Timeout = 0 },
 		"MIRROR_NODE_RETRY_CODES":   func(c *Config) { c.RetryCodes = envx.Strings{"x"} },
 		"MODULARIZED":               func(c *Config) { c.Modularized = "yes" },
-		"must not be negative":      func(c *Config) { c.Retries = -1 },
-		"MAX_LOGS_PER_SLICE":        func(c *Config) { c.SliceSize = 0 },
 		"MIRROR_NODE_URL: not a":    func(c *Config) { c.URL = "http://user:pass%zz@h" },
 		"SLICING_CONCURRENCY: must": func(c *Config) { c.SliceConcurrency = 0 },
 	} {

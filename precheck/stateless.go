@@ -1,22 +1,24 @@
 package precheck
 
 import (
+	"errors"
 	"fmt"
 	"math/big"
 
 	"github.com/ethereum/go-ethereum/core/types"
 
+	"lockstep/internal/envx"
 	"lockstep/internal/eth"
 	"lockstep/internal/hedera"
 )
 
 // Config holds the limits an operator may move.
 type Config struct {
-	CallDataSizeLimit    int    `env:"CALL_DATA_SIZE_LIMIT" envDefault:"131072"`            // Maximum length of the call data of a transaction, in bytes.
-	TransactionSizeLimit int    `env:"SEND_RAW_TRANSACTION_SIZE_LIMIT" envDefault:"133120"` // Longest raw transaction, in bytes.
-	MaxGasLimit          uint64 `env:"MAX_TRANSACTION_GAS_LIMIT" envDefault:"15000000"`     // Maximum gas one transaction may ask for. Also the factor of the HAPI fee cap and the cap of eth_call.
-	AllowSetCode         bool   `env:"TX_TYPE_4_ENABLED" envDefault:"false"`                // Accept EIP-7702 transactions (type 4). The networks refuse them so far; the development network executes them with --set-code.
-	GasPriceTolerance    int64  `env:"GAS_PRICE_TINY_BAR_BUFFER" envDefault:"10000000000"`  // How far below the network's gas price an offer may be, in weibar (the name is historical).
+	CallDataSizeLimit    int    `env:"CALL_DATA_SIZE_LIMIT" envDefault:"131072" min:"0"`            // Maximum length of the call data of a transaction, in bytes.
+	TransactionSizeLimit int    `env:"SEND_RAW_TRANSACTION_SIZE_LIMIT" envDefault:"133120" min:"1"` // Longest raw transaction, in bytes.
+	MaxGasLimit          uint64 `env:"MAX_TRANSACTION_GAS_LIMIT" envDefault:"15000000" min:"21000"` // Maximum gas one transaction may ask for. Also the factor of the HAPI fee cap and the cap of eth_call.
+	AllowSetCode         bool   `env:"TX_TYPE_4_ENABLED" envDefault:"false"`                        // Accept EIP-7702 transactions (type 4). The networks refuse them so far; the development network executes them with --set-code.
+	GasPriceTolerance    int64  `env:"GAS_PRICE_TINY_BAR_BUFFER" envDefault:"10000000000" min:"0"`  // How far below the network's gas price an offer may be, in weibar (the name is historical).
 
 	// Send large call data inside the transaction. false is for networks that take no
 	// such transactions: call data longer than FILE_APPEND_CHUNK_SIZE then goes into a
@@ -130,22 +132,14 @@ func authorizations(tx *eth.Tx, _ Rules) *eth.Error {
 	return nil
 }
 
-// Validate reports the first limit that makes no sense.
+// Validate reports the limits that make no sense.
 func (c Config) Validate() error {
-	switch {
-	case c.CallDataSizeLimit < 0:
-		return fmt.Errorf("CALL_DATA_SIZE_LIMIT %d: want 0 or more", c.CallDataSizeLimit)
-	case c.TransactionSizeLimit < 1:
-		return fmt.Errorf("SEND_RAW_TRANSACTION_SIZE_LIMIT %d: want at least 1", c.TransactionSizeLimit)
-	case c.MaxGasLimit < eth.TxGas:
-		return fmt.Errorf("MAX_TRANSACTION_GAS_LIMIT %d: want at least %d", c.MaxGasLimit, eth.TxGas)
-	case !c.Jumbo && (c.FileChunkSize < 1 || c.FileChunkSize > maxFile):
-		return fmt.Errorf("FILE_APPEND_CHUNK_SIZE %d: want 1 to %d", c.FileChunkSize, maxFile)
-	case !c.Jumbo && (c.FileMaxChunks < 0 || c.FileMaxChunks > maxFile):
-		return fmt.Errorf("FILE_APPEND_MAX_CHUNKS %d: want 0 to %d", c.FileMaxChunks, maxFile)
-	case c.GasPriceTolerance < 0:
-		return fmt.Errorf("GAS_PRICE_TINY_BAR_BUFFER %d: want 0 or more", c.GasPriceTolerance)
-	default:
-		return nil
+	errs := []error{envx.Check(c)}
+	if !c.Jumbo && (c.FileChunkSize < 1 || c.FileChunkSize > maxFile) {
+		errs = append(errs, fmt.Errorf("FILE_APPEND_CHUNK_SIZE %d: want 1 to %d", c.FileChunkSize, maxFile))
 	}
+	if !c.Jumbo && (c.FileMaxChunks < 0 || c.FileMaxChunks > maxFile) {
+		errs = append(errs, fmt.Errorf("FILE_APPEND_MAX_CHUNKS %d: want 0 to %d", c.FileMaxChunks, maxFile))
+	}
+	return errors.Join(errs...)
 }

@@ -55,12 +55,7 @@ func TestConfigValidate(t *testing.T) {
 	}{
 		{"RELAY_PROFILE", func(c *Config) { c.Profile = "" }},
 		{"ON_VALID_JSON_RPC_HTTP_RESPONSE_STATUS_CODE", func(c *Config) { c.ValidCallStatus = 204 }},
-		{"INPUT_SIZE_LIMIT", func(c *Config) { c.HTTP.InputSizeLimit = 0 }},
-		{"SERVER_REQUEST_TIMEOUT_MS", func(c *Config) { c.HTTP.RequestTimeout = 0 }},
-		{"BATCH_REQUESTS_MAX_SIZE", func(c *Config) { c.Batch.MaxSize = 0 }},
 		{"WS_INPUT_SIZE_LIMIT must be -1 or a positive number.", func(c *Config) { c.WebSocket.InputSizeLimit = 0 }},
-		{"WS_CONNECTION_LIMIT", func(c *Config) { c.WebSocket.ConnectionLimit = 0 }},
-		{"WS_MAX_IN_FLIGHT", func(c *Config) { c.WebSocket.MaxInFlight = 0 }},
 		{"LIMIT_DURATION", func(c *Config) { c.RateLimit.Disabled, c.RateLimit.Window = false, 0 }},
 	} {
 		c := testConfig()

@@ -1,11 +1,13 @@
 package envx_test
 
 import (
+	"math"
 	"slices"
 	"testing"
 	"time"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/must"
 )
 
 func TestMillis(t *testing.T) {
@@ -54,6 +56,31 @@ func TestChainID(t *testing.T) {
 	for _, bad := range []string{"", "0", "0x", "-1", "mainnet", "1e3"} {
 		if err := new(envx.ChainID).UnmarshalText([]byte(bad)); err == nil {
 			t.Errorf("%q was accepted", bad)
+		}
+	}
+}
+
+// Numbers and durations are held against the bounds of their tags, whatever struct they are in.
+func TestCheck(t *testing.T) {
+	type inner struct {
+		Share float64 `env:"SHARE" min:"0" max:"1"`
+		Free  int     `env:"FREE"`
+	}
+	type settings struct {
+		Inner inner
+		Wait  envx.Millis `env:"WAIT,file" min:"1ms" max:"1m"`
+		Count uint64      `env:"COUNT" min:"1"`
+	}
+	good := settings{Inner: inner{Free: -1}, Wait: envx.Millis(time.Minute), Count: 1}
+	must.Do(t, envx.Check(good))
+	for want, bad := range map[string]settings{
+		"SHARE: must be 0 to 1, is NaN":                                   {Inner: inner{Share: math.NaN()}, Wait: good.Wait, Count: 1},
+		"SHARE: must be 0 to 1, is 2":                                     {Inner: inner{Share: 2}, Wait: good.Wait, Count: 1},
+		"WAIT: must be 1ms to 1m, is 1m0.001s":                            {Wait: good.Wait + 1e6, Count: 1},
+		"WAIT: must be 1ms to 1m, is 0s\nCOUNT: must be at least 1, is 0": {},
+	} {
+		if err := envx.Check(bad); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
 		}
 	}
 }

@@ -165,19 +165,3 @@ func hanging(t *testing.T, server *redistest.Server, pause, resume func()) {
 		return store.Count("get", "miss") > 0
 	})
 }
-
-func TestConfig(t *testing.T) {
-	if err := config.Validate(); err != nil {
-		t.Error(err)
-	}
-	for name, change := range map[string]func(*cache.Config){
-		"ttl": func(c *cache.Config) { c.TTL = 0 }, "timeout": func(c *cache.Config) { c.Timeout = -1 },
-		"value": func(c *cache.Config) { c.MaxValue = 0 }, "too much": func(c *cache.Config) { c.MaxValue = 1 << 30 },
-	} {
-		c := config
-		change(&c)
-		if c.Validate() == nil {
-			t.Errorf("%s: accepted", name)
-		}
-	}
-}

@@ -14,7 +14,7 @@ import (
 // Config holds the settings of what requests may take of the process.
 type Config struct {
 	// Megabytes (1048576 bytes) of memory that the process stays below, whatever clients send. The environment variable GOMEMLIMIT takes its place where it is set.
-	Limit int `env:"MEMORY_LIMIT_MB" envDefault:"512"`
+	Limit int `env:"MEMORY_LIMIT_MB" envDefault:"512" min:"64" max:"1048576"`
 	// Megabytes that all requests may hold together: bodies, answers of the mirror node, results, answers that are being sent. 0 = a quarter of the limit.
 	Requests int `env:"MEMORY_REQUESTS_MB" envDefault:"0"`
 	// Megabytes that the requests of one client (an address; of IPv6 a /64) may hold together. 0 = as much as is left for all others, so that the only client has half of what all requests may.
@@ -22,9 +22,9 @@ type Config struct {
 	// Megabytes that one request may hold, a batch being one request. 0 = half of what all requests may.
 	Request int `env:"MEMORY_REQUEST_MB" envDefault:"0"`
 	// Processor time that one request may take for simulations, a batch being one request. Milliseconds.
-	RequestTime envx.Millis `env:"REQUEST_CPU_TIME_MS" envDefault:"10000"`
+	RequestTime envx.Millis `env:"REQUEST_CPU_TIME_MS" envDefault:"10000" min:"1ms"`
 	// How many simulations use the processor at the same time; others wait, and the client that has used the least processor time comes first. 0 = half of the processors.
-	Processors int `env:"SIMULATION_PROCESSORS" envDefault:"0"`
+	Processors int `env:"SIMULATION_PROCESSORS" envDefault:"0" min:"0"`
 	// How many heavy reads (logs, receipts of blocks, traces, histories of fees) run at the same time, by weight: a trace counts four. One client has half of them.
 	HeavyReads int `env:"HEAVY_READ_CONCURRENCY" envDefault:"64"`
 }
@@ -36,20 +36,11 @@ const smallest = 8
 
 // Validate returns everything that is wrong with the settings.
 func (c Config) Validate() error {
-	var errs []error
-	if c.Limit < 64 || c.Limit > 1<<20 {
-		errs = append(errs, fmt.Errorf("MEMORY_LIMIT_MB: want 64 to 1048576, is %d", c.Limit))
-	}
+	errs := []error{envx.Check(c)}
 	for name, value := range map[string]int{"MEMORY_REQUESTS_MB": c.Requests, "MEMORY_CLIENT_MB": c.Client, "MEMORY_REQUEST_MB": c.Request} {
 		if value != 0 && (value < smallest || value > 1<<20) {
 			errs = append(errs, fmt.Errorf("%s: want 0, or %d to 1048576, is %d", name, smallest, value))
 		}
-	}
-	if c.RequestTime <= 0 {
-		errs = append(errs, errors.New("REQUEST_CPU_TIME_MS: must be positive"))
-	}
-	if c.Processors < 0 {
-		errs = append(errs, errors.New("SIMULATION_PROCESSORS: must not be negative"))
 	}
 	if c.HeavyReads < 2*MostWeight {
 		errs = append(errs, fmt.Errorf("HEAVY_READ_CONCURRENCY: must be at least %d", 2*MostWeight))

@@ -352,12 +352,3 @@ func TestRedisAway(t *testing.T) {
 		return ok
 	})
 }
-
-func TestConfig(t *testing.T) {
-	if err := settings().Validate(); err != nil {
-		t.Error(err)
-	}
-	if err := (lifecycle.Config{}).Validate(); err == nil {
-		t.Error("an empty configuration is valid")
-	}
-}

@@ -1,8 +1,6 @@
 package pending
 
 import (
-	"errors"
-	"fmt"
 	"time"
 
 	"lockstep/internal/envx"
@@ -15,21 +13,21 @@ type Config struct {
 	// Offer the methods txpool_content, txpool_contentFrom, txpool_inspect and txpool_status. The same on every relay of a fleet.
 	API bool `env:"TXPOOL_API_ENABLED" envDefault:"false"`
 	// Maximum number of transactions that this process remembers. Those that do not fit are submitted all the same. Unset, it is at least MAX_TRANSACTIONS_IN_PROGRESS.
-	MaxEntries int `env:"TXPOOL_MAX_ENTRIES" envDefault:"65536"`
+	MaxEntries int `env:"TXPOOL_MAX_ENTRIES" envDefault:"65536" min:"1"`
 	// Maximum number of bytes of transactions that this process remembers.
-	MaxBytes int `env:"TXPOOL_MAX_BYTES" envDefault:"134217728"`
+	MaxBytes int `env:"TXPOOL_MAX_BYTES" envDefault:"134217728" min:"1"`
 	// Maximum bytes of transactions that the relays of a fleet keep in Redis together, for txpool_content and for eth_getTransactionByHash. Those that do not fit are known by their nonces. Nothing is added while less than a quarter of the memory of Redis is left.
-	RedisMaxBytes int64 `env:"TXPOOL_REDIS_MAX_BYTES" envDefault:"67108864"`
+	RedisMaxBytes int64 `env:"TXPOOL_REDIS_MAX_BYTES" envDefault:"67108864" min:"1"`
 	// How long Redis keeps a pending transaction of a relay that does not say any more that it is pending.
-	EntryTTL envx.Millis `env:"TXPOOL_ENTRY_TTL_MS" envDefault:"30000"`
+	EntryTTL envx.Millis `env:"TXPOOL_ENTRY_TTL_MS" envDefault:"30000" min:"1s" max:"24h"`
 	// How long the proof of an executed transaction counts while the mirror node does not show it.
-	ExecutedTTL envx.Millis `env:"TXPOOL_EXECUTED_TTL_MS" envDefault:"120000"`
+	ExecutedTTL envx.Millis `env:"TXPOOL_EXECUTED_TTL_MS" envDefault:"120000" min:"1s" max:"24h"`
 	// Deadline of every Redis call of the pool. No transaction waits for one.
-	RedisTimeout envx.Millis `env:"TXPOOL_REDIS_TIMEOUT_MS" envDefault:"250"`
+	RedisTimeout envx.Millis `env:"TXPOOL_REDIS_TIMEOUT_MS" envDefault:"250" min:"1ms" max:"24h"`
 	// Maximum bytes of transactions that this relay keeps in Redis because clients got their hashes before a node had them (USE_ASYNC_TX_PROCESSING), so that another relay can go on with them. Those that do not fit are lost if this relay is killed. Their number is bounded by TXPOOL_MAX_ENTRIES, their lifetime by NONCE_PROMISE_MS.
-	PromisesMaxBytes int `env:"PROMISES_MAX_BYTES" envDefault:"67108864"`
+	PromisesMaxBytes int `env:"PROMISES_MAX_BYTES" envDefault:"67108864" min:"1"`
 	// How long a relay may send no heartbeat before another one goes on with the transactions whose hashes its clients got.
-	PromisesDeadAfter envx.Millis `env:"PROMISES_DEAD_AFTER_MS" envDefault:"5000"`
+	PromisesDeadAfter envx.Millis `env:"PROMISES_DEAD_AFTER_MS" envDefault:"5000" min:"500ms" max:"24h"`
 }
 
 // renewal is how often Redis is told that a transaction is still on its way.
@@ -39,33 +37,4 @@ func (c Config) renewal() time.Duration { return c.EntryTTL.Duration() / 3 }
 func (c Config) life() time.Duration { return max(c.EntryTTL.Duration(), c.ExecutedTTL.Duration()) }
 
 // Validate returns everything that is wrong with the settings.
-func (c Config) Validate() error {
-	var errs []error
-	for _, d := range []struct {
-		name  string
-		value envx.Millis
-		least time.Duration
-	}{
-		{"TXPOOL_ENTRY_TTL_MS", c.EntryTTL, time.Second},
-		{"TXPOOL_EXECUTED_TTL_MS", c.ExecutedTTL, time.Second},
-		{"TXPOOL_REDIS_TIMEOUT_MS", c.RedisTimeout, time.Millisecond},
-		{"PROMISES_DEAD_AFTER_MS", c.PromisesDeadAfter, 500 * time.Millisecond},
-	} {
-		if d.value.Duration() < d.least || d.value.Duration() > 24*time.Hour {
-			errs = append(errs, fmt.Errorf("%s is %v: want %v to 24h", d.name, d.value, d.least))
-		}
-	}
-	if c.MaxEntries < 1 {
-		errs = append(errs, fmt.Errorf("TXPOOL_MAX_ENTRIES is %d: want at least 1", c.MaxEntries))
-	}
-	if c.MaxBytes < 1 {
-		errs = append(errs, fmt.Errorf("TXPOOL_MAX_BYTES is %d: want at least 1", c.MaxBytes))
-	}
-	if c.PromisesMaxBytes < 1 {
-		errs = append(errs, fmt.Errorf("PROMISES_MAX_BYTES is %d: want at least 1", c.PromisesMaxBytes))
-	}
-	if c.RedisMaxBytes < 1 {
-		errs = append(errs, fmt.Errorf("TXPOOL_REDIS_MAX_BYTES is %d: want at least 1", c.RedisMaxBytes))
-	}
-	return errors.Join(errs...)
-}
+func (c Config) Validate() error { return envx.Check(c) }

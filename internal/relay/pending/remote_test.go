@@ -17,8 +17,6 @@ import (
 	"lockstep/internal/relay/pending"
 )
 
-func contains(text, part string) bool { return strings.Contains(text, part) }
-
 // metric adds up the series of a metric.
 func metric(t *testing.T, p *pending.Pool, name string) (sum float64) {
 	t.Helper()

@@ -164,21 +164,3 @@ func TestAnnounce(t *testing.T) {
 		t.Errorf("announced %x", announced)
 	}
 }
-
-func TestConfig(t *testing.T) {
-	if err := settings().Validate(); err != nil {
-		t.Error(err)
-	}
-	for name, spoil := range map[string]func(*pending.Config){
-		"TXPOOL_MAX_ENTRIES": func(c *pending.Config) { c.MaxEntries = 0 }, "TXPOOL_MAX_BYTES": func(c *pending.Config) { c.MaxBytes = 0 },
-		"TXPOOL_ENTRY_TTL_MS": func(c *pending.Config) { c.EntryTTL = 1 }, "TXPOOL_EXECUTED_TTL_MS": func(c *pending.Config) { c.ExecutedTTL = 1 },
-		"TXPOOL_REDIS_TIMEOUT_MS": func(c *pending.Config) { c.RedisTimeout = 0 },
-		"PROMISES_MAX_BYTES":      func(c *pending.Config) { c.PromisesMaxBytes = 0 }, "PROMISES_DEAD_AFTER_MS": func(c *pending.Config) { c.PromisesDeadAfter = 0 },
-	} {
-		cfg := settings()
-		spoil(&cfg)
-		if err := cfg.Validate(); err == nil || !contains(err.Error(), name) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
