@@ -32,13 +32,15 @@ type edgeWorld struct {
 	ports   []int
 }
 
-func newEdge(t *testing.T) *edgeWorld {
+// startManager runs a chain with a manager, and returns the manager's URL.
+func startManager(t *testing.T) string {
+	t.Helper()
 	var ready struct{ TX string }
 	start(t, nil, "dev", "--json", "--tx", "--tx-address", "127.0.0.1:0", "--http", "127.0.0.1:0", "--ws", "127.0.0.1:0", "--mirror", "127.0.0.1:0", "--consensus", "127.0.0.1:0").ReadReady(&ready)
 	if ready.TX == "" {
 		t.Fatal("dev --tx names no manager")
 	}
-	return &edgeWorld{T: t, manager: ready.TX, ports: runWorkers(t, strings.TrimPrefix(ready.TX, "http://"), "298")}
+	return ready.TX
 }
 
 // runWorkers starts isolates of the worker in workerd and returns their ports.
@@ -124,20 +126,12 @@ type edgeRecord struct {
 	}
 }
 
-// act asks one isolate for an action.
-func (w *edgeWorld) act(isolate int, account, action string, value int) (int, edgeRecord) {
-	status, r, err := w.try(isolate, account, action, value)
-	if err != nil {
-		w.Error(err)
-	}
-	return status, r
+// act is what an isolate is asked for.
+func act(account, action string, value int) string {
+	return fmt.Sprintf(`{"account":%q,"key":"main","action":%q,"to":"0x05FbA803Be258049A27B820088bab1cAD2058871","value":"%d0000000000"}`, account, action, value)
 }
 
-// try is act where no answer is no failure of the test.
-func (w *edgeWorld) try(isolate int, account, action string, value int) (int, edgeRecord, error) {
-	return w.post(isolate, fmt.Sprintf(`{"account":%q,"key":"main","action":%q,"to":"0x05FbA803Be258049A27B820088bab1cAD2058871","value":"%d0000000000"}`, account, action, value))
-}
-
+// ask asks one isolate for an action.
 func (w *edgeWorld) ask(isolate int, body string) (int, edgeRecord) {
 	status, r, err := w.post(isolate, body)
 	if err != nil {
@@ -146,6 +140,7 @@ func (w *edgeWorld) ask(isolate int, body string) (int, edgeRecord) {
 	return status, r
 }
 
+// post is ask where no answer is no failure of the test.
 func (w *edgeWorld) post(isolate int, body string) (status int, r edgeRecord, err error) {
 	request, err := http.NewRequestWithContext(w.Context(), http.MethodPost, fmt.Sprintf("http://127.0.0.1:%d/act", w.ports[isolate]), strings.NewReader(body))
 	if err != nil {
@@ -170,7 +165,8 @@ func (w *edgeWorld) post(isolate int, body string) (status int, r edgeRecord, er
 // result, whoever asks; the actions of one account are executed in the order in which the
 // manager accepted them, all by one signer.
 func TestEdgeWorkers(t *testing.T) {
-	w := newEdge(t)
+	manager := startManager(t)
+	w := &edgeWorld{T: t, manager: manager, ports: runWorkers(t, strings.TrimPrefix(manager, "http://"), "298")}
 	accounts, actions := []string{"alice", "bob", "carol"}, 6
 	results := map[string]map[string]int{} // action → hash → how many isolates were told
 	var mu sync.Mutex
@@ -179,7 +175,7 @@ func TestEdgeWorkers(t *testing.T) {
 		for _, account := range accounts {
 			for n := range actions {
 				all.Go(func() {
-					status, r := w.act(isolate, account, fmt.Sprint("act-", n), n+1)
+					status, r := w.ask(isolate, act(account, fmt.Sprint("act-", n), n+1))
 					mu.Lock()
 					defer mu.Unlock()
 					if status != http.StatusOK || r.Status != "done" || r.TxHash == "" {
@@ -205,7 +201,7 @@ func TestEdgeWorkers(t *testing.T) {
 	}
 	w.ordered(accounts, actions)
 	// Another intent under a used key is refused, and the isolate passes that on.
-	if status, _ := w.act(0, "alice", "act-0", 77); status != http.StatusUnprocessableEntity {
+	if status, _ := w.ask(0, act("alice", "act-0", 77)); status != http.StatusUnprocessableEntity {
 		t.Errorf("another intent under the key: %d", status)
 	}
 }
@@ -213,16 +209,15 @@ func TestEdgeWorkers(t *testing.T) {
 // TestEdgeWorkersWithObjects has one Durable Object for each account in front of the manager. workerd is killed while it works, and everything is
 // asked for again: each action has the result that somebody was told before, and is executed once, in one order.
 func TestEdgeWorkersWithObjects(t *testing.T) {
-	var ready struct{ TX string }
-	start(t, nil, "dev", "--json", "--tx", "--tx-address", "127.0.0.1:0", "--http", "127.0.0.1:0", "--ws", "127.0.0.1:0", "--mirror", "127.0.0.1:0", "--consensus", "127.0.0.1:0").ReadReady(&ready)
+	manager := startManager(t)
 	dir := exampleWith(t, "edge-object")
 	config := filepath.Join(dir, "config.capnp")
 	text := must.Get(os.ReadFile(config))(t)
-	here := strings.NewReplacer("127.0.0.1:7550", strings.TrimPrefix(ready.TX, "http://"), "127.0.0.1:8780", "127.0.0.1:0").Replace(string(text))
+	here := strings.NewReplacer("127.0.0.1:7550", strings.TrimPrefix(manager, "http://"), "127.0.0.1:8780", "127.0.0.1:0").Replace(string(text))
 	must.Do(t, os.WriteFile(config, []byte(here), 0o600))
 	objects := filepath.Join(dir, "objects")
 	must.Do(t, os.Mkdir(objects, 0o700))
-	w := &edgeWorld{T: t, manager: ready.TX}
+	w := &edgeWorld{T: t, manager: manager}
 	accounts, actions := []string{"alice", "bob"}, 8
 	told := map[string]string{} // action → hash
 	// askAll asks for everything twice at once. Until workerd is to die, each answer has to be the result.
@@ -236,7 +231,7 @@ func TestEdgeWorkersWithObjects(t *testing.T) {
 			for _, account := range accounts {
 				for n := range actions {
 					all.Go(func() {
-						status, r, err := w.try(0, account, fmt.Sprint("act-", n), n+1)
+						status, r, err := w.post(0, act(account, fmt.Sprint("act-", n), n+1))
 						mu.Lock()
 						defer mu.Unlock()
 						name := fmt.Sprint(account, n)
@@ -260,7 +255,7 @@ func TestEdgeWorkersWithObjects(t *testing.T) {
 		if dies {
 			return
 		}
-		if status, _ := w.act(0, "alice", "act-0", 77); status != http.StatusUnprocessableEntity {
+		if status, _ := w.ask(0, act("alice", "act-0", 77)); status != http.StatusUnprocessableEntity {
 			t.Errorf("another intent under the key: %d", status)
 		}
 	}

@@ -57,7 +57,6 @@ func ethclientStory(t *testing.T, client *ethclient.Client, sender account) {
 	if !types.BloomLookup(moved.receipt.Bloom, address) {
 		t.Error("the receipt's bloom does not hold the contract")
 	}
-	checkBlock(t, ctx, client, moved.receipt)
 
 	balance := must.Get(parsed.Pack("balanceOf", to))(t)
 	result, err := client.CallContract(ctx, ethereum.CallMsg{To: &address, Data: balance}, nil)
@@ -83,27 +82,6 @@ func checkOtherBlock(t *testing.T, ctx context.Context, client *ethclient.Client
 
 // blockTelling is code that returns the number of its block and its time.
 const blockTelling = "0x436000524260205260406000f3"
-
-// checkBlock reads the receipt's block in every way the client knows.
-func checkBlock(t *testing.T, ctx context.Context, client *ethclient.Client, receipt *types.Receipt) {
-	t.Helper()
-	header := must.Get(client.HeaderByNumber(ctx, receipt.BlockNumber))(t)
-	if header.Number.Cmp(receipt.BlockNumber) != 0 || header.BaseFee == nil {
-		t.Errorf("header %v with base fee %v", header.Number, header.BaseFee)
-	}
-	count, err := client.TransactionCount(ctx, receipt.BlockHash)
-	if err != nil || count == 0 {
-		t.Errorf("%d transactions in the block, %v", count, err)
-	}
-	transaction, err := client.TransactionInBlock(ctx, receipt.BlockHash, receipt.TransactionIndex)
-	if err != nil || transaction.Hash() != receipt.TxHash {
-		t.Errorf("the block has %v, %v at index %d", transaction, err, receipt.TransactionIndex)
-	}
-	found, pending, err := client.TransactionByHash(ctx, receipt.TxHash)
-	if err != nil || pending || found.Hash() != receipt.TxHash {
-		t.Errorf("by hash: %v, pending %v, %v", found, pending, err)
-	}
-}
 
 func checkEthclientBatch(t *testing.T, ctx context.Context, client *ethclient.Client, owner common.Address) {
 	t.Helper()

@@ -10,7 +10,6 @@ import (
 
 	"github.com/ethereum/go-ethereum"
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/ethclient"
@@ -101,7 +100,7 @@ func objects(t *testing.T, n *network, d dialect) {
 		})
 	}
 	everyReading(t, ctx, n, loud)
-	t.Run("simulation", func(t *testing.T) { simulations(t, ctx, client, sender, loud) })
+	t.Run("trace of a call", func(t *testing.T) { callTrace(t, ctx, client, sender, loud) })
 }
 
 func scriptObjects(t *testing.T, n *network, client string, hashes []string) (got []objectReport) {
@@ -170,29 +169,9 @@ func transactionsOf(t *testing.T, ctx context.Context, client *ethclient.Client,
 	return hashes
 }
 
-// simulations has go-ethereum's clients decode what was never in a block.
-func simulations(t *testing.T, ctx context.Context, client *ethclient.Client, sender account, loud common.Address) {
-	call := ethereum.CallMsg{From: sender.address(), To: &loud, Gas: 200_000}
-	blocks, err := client.SimulateV1(ctx, ethclient.SimulateOptions{
-		BlockStateCalls: []ethclient.SimulateBlock{{Calls: []ethereum.CallMsg{call, {From: sender.address(), Data: common.FromHex(failing), Gas: 100_000}}}},
-		TraceTransfers:  true,
-	}, nil)
-	if err != nil || len(blocks) != 1 || len(blocks[0].Calls) != 2 {
-		t.Fatalf("%+v %v", blocks, err)
-	}
-	if good, bad := blocks[0].Calls[0], blocks[0].Calls[1]; good.Status != 1 || len(good.Logs) != 1 || bad.Status != 0 || bad.Error == nil {
-		t.Errorf("%+v", blocks[0].Calls)
-	}
+// callTrace has go-ethereum's client decode a trace of what was never in a block.
+func callTrace(t *testing.T, ctx context.Context, client *ethclient.Client, sender account, loud common.Address) {
 	message := map[string]any{"from": sender.Address, "to": loud, "gas": "0x30d40"}
-	var list struct {
-		AccessList types.AccessList
-		Error      string
-		GasUsed    hexutil.Uint64
-	}
-	err = client.Client().CallContext(ctx, &list, "eth_createAccessList", message)
-	if err != nil || list.Error != "" || list.GasUsed < 21_000 || len(list.AccessList) != 2 { // its own word, and the address that it calls
-		t.Errorf("%+v %v", list, err)
-	}
 	var frame struct {
 		Type        string
 		Calls, Logs []any

@@ -122,26 +122,17 @@ func (r reading) goEthereum(t *testing.T, ctx context.Context, n *network, tx *t
 		}
 		return fmt.Sprint(refused.ErrorCode())
 	}
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 
 	headers, events := make(chan *types.Header, 100), make(chan types.Log, 100)
-	heads, err := live.SubscribeNewHead(ctx, headers)
-	must(err)
+	heads := must.Get(live.SubscribeNewHead(ctx, headers))(t)
 	defer heads.Unsubscribe()
 	query := ethereum.FilterQuery{Addresses: []common.Address{r.contract}}
-	heard, err := live.SubscribeFilterLogs(ctx, query, events)
-	must(err)
+	heard := must.Get(live.SubscribeFilterLogs(ctx, query, events))(t)
 	defer heard.Unsubscribe()
 	var logFilter, blockFilter string
 	ask(&logFilter, "eth_newFilter", map[string]any{"address": r.contract})
 	ask(&blockFilter, "eth_newBlockFilter")
-	receipt, err := client.SendTransactionSync(ctx, tx, nil)
-	must(err)
+	receipt := must.Get(client.SendTransactionSync(ctx, tx, nil))(t)
 
 	var block struct {
 		Number       *hexutil.Big
@@ -149,23 +140,20 @@ func (r reading) goEthereum(t *testing.T, ctx context.Context, n *network, tx *t
 		Transactions []common.Hash
 	}
 	ask(&block, "eth_getBlockByHash", receipt.BlockHash, false)
-	receipts, err := client.BlockReceipts(ctx, rpc.BlockNumberOrHashWithHash(receipt.BlockHash, false))
-	must(err)
+	receipts := must.Get(client.BlockReceipts(ctx, rpc.BlockNumberOrHashWithHash(receipt.BlockHash, false)))(t)
 	var logs []types.Log
 	until(t, "changes of the filter of logs", func() bool { ask(&logs, "eth_getFilterChanges", logFilter); return len(logs) > 0 })
 	var blocks []common.Hash
 	until(t, "changes of the filter of blocks", func() bool { ask(&blocks, "eth_getFilterChanges", blockFilter); return len(blocks) > 0 })
-	history, err := client.FeeHistory(ctx, 2, receipt.BlockNumber, []float64{10, 50})
-	must(err)
+	history := must.Get(client.FeeHistory(ctx, 2, receipt.BlockNumber, []float64{10, 50}))(t)
 	var list struct {
 		AccessList types.AccessList
 		GasUsed    hexutil.Uint64
 	}
 	ask(&list, "eth_createAccessList", r.calls()[0])
-	simulated, err := client.SimulateV1(ctx, ethclient.SimulateOptions{BlockStateCalls: []ethclient.SimulateBlock{{Calls: []ethereum.CallMsg{
+	simulated := must.Get(client.SimulateV1(ctx, ethclient.SimulateOptions{BlockStateCalls: []ethclient.SimulateBlock{{Calls: []ethereum.CallMsg{
 		{From: r.sender, To: &r.contract, Gas: 200_000}, {From: r.sender, Data: common.FromHex(failing), Gas: 200_000},
-	}}}}, nil)
-	must(err)
+	}}}}, nil))(t)
 
 	head := next(t, headers)
 	for head.Number.Cmp(receipt.BlockNumber) < 0 {

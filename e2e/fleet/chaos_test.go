@@ -164,6 +164,7 @@ type fault struct {
 	brief      bool   // it belongs to the short form
 	last       bool   // Redis is another one afterwards: the next fault is for another fleet
 	days       bool   // the relays need a clock of the day that can be set
+	unnoticed  bool   // no call to Redis need fail from its beginning to its end
 }
 
 // command is a fault that consists of commands to Redis.
@@ -234,51 +235,60 @@ func (s *storm) reviveNode() {
 }
 
 // lineFault is a fault of the first relay's lines to Redis.
-func lineFault(name string, begin func(*link)) fault {
+func lineFault(name string, unnoticed bool, begin func(*link)) fault {
 	return fault{
-		name:  name,
-		begin: func(s *storm) { s.relay(0).stores.each(begin) },
-		end:   func(s *storm) { s.relay(0).stores.heal() },
+		name:      name,
+		begin:     func(s *storm) { s.relay(0).stores.each(begin) },
+		end:       func(s *storm) { s.relay(0).stores.heal() },
+		unnoticed: unnoticed,
 	}
 }
 
-func redisFaults() []fault {
+const noticed, unnoticed = false, true
+
+// troubles are the faults of Redis, or of the lines that lead to it, that TestRedisTrouble has, too.
+func troubles() []fault {
 	server := func(f func(*redistest.Server)) func(*storm) {
 		return func(s *storm) {
 			s.part(s.relay(0), s.relay(1), s.relay(2))
 			f(s.servers[len(s.servers)-1])
 		}
 	}
-	all := []fault{
+	return []fault{
+		// L8: new connections are refused at once. L6, L11: what comes back is empty.
 		{name: "Redis: kill -9, back without data", defaults: true, begin: server((*redistest.Server).Kill), end: server((*redistest.Server).Restart)},
+		// L8: connections stay, nothing answers, there is no error.
 		{name: "Redis: SIGSTOP", begin: server((*redistest.Server).Pause), end: server((*redistest.Server).Resume)},
+		// L11: a failover or an eviction that forgets who holds what.
 		{name: "Redis: FLUSHALL again and again", brief: true, defaults: true, during: func(s *storm) {
 			s.part(s.relay(0), s.relay(1), s.relay(2))
 			s.each("FLUSHALL")
 		}},
 		{name: "Redis: SCRIPT FLUSH again and again", during: func(s *storm) { s.each("SCRIPT", "FLUSH") }},
+		// L7, L9: a call may have happened although its reply is lost.
 		{name: "Redis: connections killed", during: func(s *storm) {
 			s.each("CLIENT", "KILL", "TYPE", "normal")
 			s.each("CLIENT", "KILL", "TYPE", "pubsub")
 		}},
-		{name: "Redis: slow disk, fsync for each write", begin: (*storm).slowDisk, end: func(s *storm) { s.each("CONFIG", "SET", "appendonly", "no") }},
 		command("Redis: full memory", []any{"CONFIG", "SET", "maxmemory", "1"}, []any{"CONFIG", "SET", "maxmemory", "0"}),
+		lineFault("line to Redis: half-open", noticed, (*link).swallow),
+		lineFault("line to Redis: silent", noticed, (*link).mute),
+		lineFault("line to Redis: slow, 40 ms", unnoticed, func(l *link) { l.spoil("latency", "downstream", `"latency":40,"jitter":30`) }),
+		lineFault("line to Redis: reset", noticed, func(l *link) { l.spoil("reset_peer", "downstream", `"timeout":20`) }),
+		{name: "line to Redis: cut", defaults: true, begin: func(s *storm) { s.part(s.relay(0)); s.relay(0).stores.cut() }, end: func(s *storm) { s.relay(0).stores.repair() }},
+	}
+}
+
+func redisFaults() []fault {
+	setClock := func(ahead time.Duration) func(*storm) { return func(s *storm) { s.setClock(ahead) } }
+	return append(troubles(),
+		fault{name: "Redis: slow disk, fsync for each write", begin: (*storm).slowDisk, end: func(s *storm) { s.each("CONFIG", "SET", "appendonly", "no") }},
 		command("Redis: access list without scripts", []any{"ACL", "SETUSER", "default", "-@scripting"}, []any{"ACL", "SETUSER", "default", "+@all"}),
 		command("Redis: access list without channels", []any{"ACL", "SETUSER", "default", "resetchannels"}, []any{"ACL", "SETUSER", "default", "allchannels"}),
-		lineFault("line to Redis: half-open", (*link).swallow),
-		lineFault("line to Redis: silent", (*link).mute),
-		lineFault("line to Redis: slow, 40 ms", func(l *link) { l.spoil("latency", "downstream", `"latency":40,"jitter":30`) }),
-		lineFault("line to Redis: reset", func(l *link) { l.spoil("reset_peer", "downstream", `"timeout":20`) }),
-		{name: "line to Redis: cut", defaults: true, begin: func(s *storm) { s.part(s.relay(0)); s.relay(0).stores.cut() }, end: func(s *storm) { s.relay(0).stores.repair() }},
-		{name: "line to one server of Redis: cut", only: overCluster, begin: func(s *storm) { s.relay(0).redis.cut() }, end: func(s *storm) { s.relay(0).redis.repair() }},
-		{name: "line to one server of Redis: silent", only: overCluster, begin: func(s *storm) { s.relay(0).redis.mute() }, end: func(s *storm) { s.relay(0).redis.heal() }},
-	}
-	setClock := func(ahead time.Duration) func(*storm) { return func(s *storm) { s.setClock(ahead) } }
-	all = append(all,
+		fault{name: "line to one server of Redis: cut", only: overCluster, begin: func(s *storm) { s.relay(0).redis.cut() }, end: func(s *storm) { s.relay(0).redis.repair() }},
+		fault{name: "line to one server of Redis: silent", only: overCluster, begin: func(s *storm) { s.relay(0).redis.mute() }, end: func(s *storm) { s.relay(0).redis.heal() }},
 		fault{name: "Redis: clock a minute ahead, then right again", begin: setClock(time.Minute), end: setClock(0)},
 		fault{name: "Redis: clock a minute back, then right again", begin: setClock(-time.Minute), end: setClock(0)},
-	)
-	return append(all,
 		fault{name: "Redis: a master killed, its replica takes over", only: overReplicas, last: true, begin: (*storm).takeOver},
 		fault{name: "Redis: failover by Sentinel", only: overSentinel, last: true, begin: (*storm).failover},
 		fault{name: "Redis: failover that loses writes", only: overSentinel, brief: true, last: true, begin: (*storm).leaveBehind, end: (*storm).failoverWithLoss},

@@ -79,20 +79,11 @@ func (n *network) load(ctx context.Context, relays []*relay) {
 
 // ask calls a method, whatever comes of it.
 func (r *relay) ask(ctx context.Context, method string, params ...any) {
-	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": append([]any{}, params...)})
+	body, err := json.Marshal(request{"2.0", 1, method, append([]any{}, params...)})
 	if err != nil {
-		r.net.t.Error(err)
-		return
+		panic(err) // strings, numbers and truth values only
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.http, strings.NewReader(string(body)))
-	if err != nil {
-		r.net.t.Error(err)
-		return
-	}
-	request.Header.Set("Content-Type", "application/json")
-	if response, err := r.client.Do(request); err == nil {
-		_ = response.Body.Close()
-	}
+	_, _ = r.roundTrip(ctx, body)
 }
 
 // dashboard reads the queries of the relay's dashboard, as Grafana would send them.

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -63,31 +62,17 @@ type account struct {
 // that nobody can get by with asking it. The first account is the relays'.
 func newNetwork(t *testing.T, settings ...string) *network {
 	t.Helper()
-	return newNetworkOf(t, []string{"--consensus-latency", "100ms", "--jitter", "100ms"}, settings...)
-}
-
-// newNetworkOf is newNetwork with other times to consensus.
-func newNetworkOf(t *testing.T, times []string, settings ...string) *network {
-	t.Helper()
 	n := &network{t: t, redis: redistest.Start(t), settings: settings, taken: 1}
-	n.store = look(t, n.redis)
-	args := []string{
+	n.store = n.redis.Client()
+	p := start(t, "devnet", nil,
 		"devnet", "--json", "--mirror", "127.0.0.1:0", "--consensus", "127.0.0.1:0", "--control", "127.0.0.1:0",
-		"--nodes", "4", "--mirror-lag", "200ms",
-	}
-	p := start(t, "devnet", nil, append(args, times...)...)
+		"--nodes", "4", "--consensus-latency", "100ms", "--jitter", "100ms", "--mirror-lag", "200ms",
+	)
 	p.ReadReady(n)
 	if len(n.Nodes) != 4 {
 		t.Fatalf("%d nodes, want 4", len(n.Nodes))
 	}
 	return n
-}
-
-// look opens a client that waits for as long as a server may stand still.
-func look(t *testing.T, server *redistest.Server) *redis.Client {
-	client := redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1, DisableIdentity: true, DialTimeout: normal, ReadTimeout: normal, WriteTimeout: normal})
-	t.Cleanup(func() { client.Close() })
-	return client
 }
 
 // decision is one entry of the log of what consensus saw.
@@ -177,17 +162,6 @@ func (n *network) owned(s *sender) bool {
 	n.t.Helper()
 	count := must.Get(n.store.Exists(n.t.Context(), "lock:"+tag(s)).Result())(n.t)
 	return count == 1
-}
-
-// proven gives the sender's next nonce as the pools have proved it in Redis.
-func (n *network) proven(s *sender) (next uint64) {
-	n.t.Helper()
-	const executed = "1125899906842624" // scores from 2^50 on
-	members := must.Get(n.store.ZRangeByScore(n.t.Context(), "txpool:sender:"+tag(s), &redis.ZRangeBy{Min: executed, Max: "+inf"}).Result())(n.t)
-	for _, m := range members {
-		next = max(next, binary.BigEndian.Uint64([]byte(m))+1)
-	}
-	return next
 }
 
 func tag(s *sender) string { return "{" + strings.ToLower(s.address.Hex()) + "}" }
