@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -84,7 +83,7 @@ func relaySettings(n *network, r *redisServer) []string {
 // relay starts the lockstep program in front of a network; r is nil for local order. It returns when the relay
 // can serve.
 func (s *scenario) relay(n *network, r *redisServer, env ...string) *relay {
-	made := &relay{process: s.spawn("relay", slices.Concat(relaySettings(n, r), s.settings, env), s.program, "serve")}
+	made := &relay{process: s.spawn("relay", append(relaySettings(n, r), env...), s.program, "serve")}
 	s.says(made.process, func(line []byte) bool {
 		var record struct{ Msg, HTTP, WS, Admin string }
 		if json.Unmarshal(line, &record) != nil || record.Msg != "relay is ready" {

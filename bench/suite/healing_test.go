@@ -40,8 +40,8 @@ func TestFailuresCostNoTransactions(t *testing.T) {
 		t.Run(h.id, func(t *testing.T) {
 			t.Parallel()
 			l := &lab{progress: t.Output()}
-			must.Do(t, l.open(harness.Program(t), ""))
-			t.Cleanup(func() { _ = l.close() })
+			must.Do(t, l.open(harness.Program(t)))
+			t.Cleanup(func() { _ = os.RemoveAll(l.dir) })
 			var v verdict
 			must.Do(t, l.play(t.Context(), new(table), 1, func(s *scenario) { v = s.suffer(h.shortened()) }))
 			t.Logf("%d sent, %d executed, %d refused and paid for, in %v", v.sent, v.executed, v.paid, v.took)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -26,8 +27,8 @@ func TestCrowds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := &lab{progress: t.Output(), short: true}
-			must.Do(t, l.open(harness.Program(t), ""))
-			t.Cleanup(func() { _ = l.close() })
+			must.Do(t, l.open(harness.Program(t)))
+			t.Cleanup(func() { _ = os.RemoveAll(l.dir) })
 			tab := new(table)
 			must.Do(t, l.play(t.Context(), tab, 1, measure))
 			tab.conclude()

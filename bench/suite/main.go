@@ -53,23 +53,20 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	program := flags.String("lockstep", "bin/lockstep", "the `program` to measure")
 	chosen := flags.String("rows", "", "`rows` to measure, separated by commas (default: all of "+strings.Join(rowNames(), ", ")+")")
 	document := flags.String("doc", "", "`directory` of documents in which the figures of these rows are replaced: internals/figures.json and FIGURES.md, and PERFORMANCE.md")
-	keep := flags.String("keep", "", "`directory` to keep the logs of all processes in: of long ones the ends")
-	settings := flags.String("set", "", "further `settings` of our relays, NAME=value separated by spaces")
 	flags.IntVar(&l.runs, "runs", 0, "runs of each row (default: each row's own number)")
 	flags.StringVar(&l.cases, "cases", "", "`cases` of the row healing, separated by commas (default: all)")
 	flags.BoolVar(&l.short, "short", false, "less to send and shorter trouble in the row healing, fewer connections in listeners and queued")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	l.settings = strings.Fields(*settings)
 	list, err := choose(*chosen)
 	if err != nil {
 		return err
 	}
-	if err := l.open(*program, *keep); err != nil {
+	if err := l.open(*program); err != nil {
 		return err
 	}
-	return errors.Join(l.measure(ctx, list, out, *document), l.close())
+	return errors.Join(l.measure(ctx, list, out, *document), os.RemoveAll(l.dir))
 }
 
 // row is one measurement.
@@ -123,17 +120,13 @@ type lab struct {
 	program  string // lockstep
 	self     string
 	dir      string // where processes run
-	keep     string // directory of their logs; "": none is kept
 	runs     int
-	settings []string // of our relays
-	cases    string   // of the row healing; "": all
-	short    bool     // the rows healing, listeners and queued with less of everything
+	cases    string // of the row healing; "": all
+	short    bool   // the rows healing, listeners and queued with less of everything
 	progress io.Writer
-
-	processes []*process // whose logs are kept
 }
 
-func (l *lab) open(program, keep string) (err error) {
+func (l *lab) open(program string) (err error) {
 	if l.program, err = filepath.Abs(program); err != nil {
 		return err
 	}
@@ -143,26 +136,13 @@ func (l *lab) open(program, keep string) (err error) {
 	if l.self, err = os.Executable(); err != nil {
 		return err
 	}
-	l.keep = keep
 	l.dir, err = os.MkdirTemp("", "lockstep-suite-")
 	return err
 }
 
-// close keeps the logs and takes the rest away.
-func (l *lab) close() error {
-	var err error
-	if l.keep != "" {
-		err = os.MkdirAll(l.keep, 0o750)
-	}
-	for i, p := range l.processes {
-		err = errors.Join(err, os.WriteFile(filepath.Join(l.keep, fmt.Sprintf("%03d-%s.log", i+1, p.name)), []byte(p.Log.String()), 0o600))
-	}
-	return errors.Join(err, os.RemoveAll(l.dir))
-}
-
 func (l *lab) measure(ctx context.Context, list []row, out io.Writer, document string) error {
 	measured := fmt.Sprintf("%s, %s/%s, %d CPUs, %s", time.Now().UTC().Format(time.DateOnly), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version())
-	if _, err := fmt.Fprintf(out, "Measured %s. Settings besides the defaults: %v.\n", measured, l.settings); err != nil {
+	if _, err := fmt.Fprintf(out, "Measured %s.\n", measured); err != nil {
 		return err
 	}
 	var errs []error
@@ -172,7 +152,7 @@ func (l *lab) measure(ctx context.Context, list []row, out io.Writer, document s
 			break
 		}
 		l.say("%s …\n", r.id)
-		t, start := &table{ID: r.id, Title: r.title, Measured: measured, Settings: l.settings}, time.Now()
+		t, start := &table{ID: r.id, Title: r.title, Measured: measured}, time.Now()
 		t.failure = l.play(ctx, t, cmp.Or(l.runs, r.runs), r.measure)
 		t.conclude()
 		t.seconds = time.Since(start).Seconds()

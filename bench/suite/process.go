@@ -40,15 +40,11 @@ func (s *scenario) spawn(name string, env []string, program string, args ...stri
 	return s.started(name, p, err)
 }
 
-// started ends a process with the scenario, and remembers it if its log is to be kept.
+// started ends a process with the scenario.
 func (s *scenario) started(name string, p *proctest.Process, err error) *process {
 	s.must(err)
 	s.atEnd(p.Kill)
-	one := &process{p, name}
-	if s.keep != "" {
-		s.processes = append(s.processes, one)
-	}
-	return one
+	return &process{p, name}
 }
 
 // ready waits until f succeeds.

@@ -20,8 +20,7 @@ import (
 type table struct {
 	ID       string    `json:"row"`
 	Title    string    `json:"title"`
-	Measured string    `json:"measured"` // when and where
-	Settings []string  `json:"settings,omitempty"`
+	Measured string    `json:"measured"`          // when and where
 	Columns  []string  `json:"columns,omitempty"` // if the figures are cells: named "line: column"
 	Figures  []*figure `json:"figures"`
 	Notes    []string  `json:"notes,omitempty"`
@@ -255,11 +254,7 @@ func (t *table) write(w io.Writer) error {
 // markdown is a table in Markdown, with its notes.
 func (t *table) markdown() string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s. Measured %s.", strings.ToUpper(t.Title[:1])+t.Title[1:], t.Measured)
-	if len(t.Settings) > 0 {
-		fmt.Fprintf(&out, " Settings: %s.", strings.Join(t.Settings, " "))
-	}
-	out.WriteString("\n\n")
+	fmt.Fprintf(&out, "%s. Measured %s.\n\n", strings.ToUpper(t.Title[:1])+t.Title[1:], t.Measured)
 	for i, cells := range t.lines() {
 		out.WriteString("| " + strings.Join(cells, " | ") + " |\n")
 		if i == 0 {
