@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -255,24 +254,5 @@ func TestBalances(t *testing.T) {
 	}
 	if rows := s.list("balances?account.balance=500000000", "balances"); len(rows) != 1 {
 		t.Errorf("by balance: %s", text(rows))
-	}
-}
-
-// Amounts beyond 2⁵³ are written as the integers they are.
-func TestLargeIntegers(t *testing.T) {
-	s := newScene(t)
-	treasury, _ := s.ledger.View().Account(hedera.Entity(2))
-	if treasury.Balance < 1<<53 {
-		t.Fatalf("the treasury has only %d", treasury.Balance)
-	}
-	body := string(s.do(http.MethodGet, "/api/v1/accounts/0.0.2?transactions=false", "").body)
-	if want := fmt.Sprintf(`"balance":%d,`, treasury.Balance); !strings.Contains(body, want) {
-		t.Errorf("no %s in %s", want, body)
-	}
-	to := account(1).EVMAddress()
-	rec := s.mustSucceed(s.network.call(0, &types.DynamicFeeTx{To: &to, Value: weibar(123_456_789), Gas: 21_000}))
-	body = string(s.do(http.MethodGet, "/api/v1/contracts/results/"+rec.EthereumHash.Hex()+"?hbar=false", "").body)
-	if !strings.Contains(body, `"amount":1234567890000000000,`) {
-		t.Errorf("no weibar amount in %s", body)
 	}
 }

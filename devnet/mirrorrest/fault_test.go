@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -80,22 +79,6 @@ func TestFaults(t *testing.T) {
 				t.Errorf("%+v, want %+v", got, test.want)
 			}
 		})
-	}
-}
-
-// A mirror node that does not know a thing yet is a fault that ends.
-func TestFaultForAWhile(t *testing.T) {
-	var asked atomic.Int32
-	server := faulty(t, nil, func(r *http.Request) mirrorrest.Fault {
-		if r.URL.Path == "/api/v1/blocks" && asked.Add(1) <= 2 {
-			return mirrorrest.Fault{Status: 404}
-		}
-		return mirrorrest.Fault{}
-	})
-	for i, want := range []int{404, 404, 200, 200} {
-		if got := fetch(t.Context(), t, server.URL); got.status != want {
-			t.Errorf("request %d: %+v, want %d", i, got, want)
-		}
 	}
 }
 
