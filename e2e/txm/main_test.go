@@ -2,7 +2,6 @@ package txm_test
 
 import (
 	"context"
-	"crypto/ecdsa"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -26,6 +25,7 @@ import (
 	"lockstep/txmgr"
 	"lockstep/txmgr/ethchain"
 	"lockstep/txmgr/nearchain"
+	"lockstep/txmgr/signers"
 	"lockstep/txmgr/sqlstore"
 )
 
@@ -173,20 +173,12 @@ func signerOf(text string) txmgr.Key {
 	return keyOf(text)
 }
 
-type localKey struct{ key *ecdsa.PrivateKey }
-
-func keyOf(text string) localKey {
+func keyOf(text string) signers.Signer {
 	key, err := crypto.HexToECDSA(text)
 	if err != nil {
 		panic(err) // a constant of these tests
 	}
-	return localKey{key}
-}
-
-func (k localKey) Account() string { return crypto.PubkeyToAddress(k.key.PublicKey).Hex() }
-
-func (k localKey) Sign(_ context.Context, unsigned []byte) ([]byte, error) {
-	return crypto.Sign(crypto.Keccak256(unsigned), k.key)
+	return signers.Local(key, "env")
 }
 
 // The first keys of anvil's well-known mnemonic.

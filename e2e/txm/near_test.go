@@ -3,7 +3,6 @@ package txm_test
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -19,34 +18,23 @@ import (
 	devnear "lockstep/devnet/near"
 	"lockstep/internal/must"
 	"lockstep/internal/near"
+	"lockstep/internal/secret"
 	"lockstep/txmgr"
 	"lockstep/txmgr/nearchain"
+	"lockstep/txmgr/signers"
 )
 
 // nearID is the model's id in the ledger.
 const nearID = 397
 
-// accessKey is an access key of NEAR, given as account/secret.
-type accessKey struct {
-	account string
-	secret  near.SecretKey
-}
-
-func accessKeyOf(text string) accessKey {
-	account, rest, _ := strings.Cut(text, "/")
-	secret, err := near.ParseSecretKey(rest)
+// accessKeyOf reads an access key of NEAR, given as account/secret.
+func accessKeyOf(text string) txmgr.Key {
+	account, key, _ := strings.Cut(text, "/")
+	list, err := signers.OpenNEAR(signers.Config{NEARKeys: secret.String(fmt.Sprintf("{%q:[%q]}", account, key))})
 	if err != nil {
 		panic(err) // a constant of these tests
 	}
-	return accessKey{account, secret}
-}
-
-func (k accessKey) Account() string { return k.account + "/" + k.secret.Public().String() }
-
-func (k accessKey) Sign(_ context.Context, unsigned []byte) ([]byte, error) {
-	digest := sha256.Sum256(unsigned)
-	s, err := k.secret.Sign(digest[:])
-	return s.Bytes(), err
+	return list[0]
 }
 
 // nearnet is a model of NEAR that makes ten blocks a second.
@@ -175,8 +163,6 @@ func TestNEARUnderFaults(t *testing.T) {
 		})
 	}
 }
-
-var _ txmgr.Key = accessKey{}
 
 // cut is a way to a node on which nothing that is sent arrives while it is closed, and nothing at all while it is down.
 type cut struct {

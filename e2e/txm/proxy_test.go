@@ -1,12 +1,7 @@
 package txm_test
 
 import (
-	"bytes"
-	"context"
 	"encoding/hex"
-	"encoding/json"
-	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -18,14 +13,15 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"lockstep/internal/ledger"
+	"lockstep/internal/ledgertest"
 	"lockstep/internal/must"
+	"lockstep/watch/watchtest"
 )
 
 // How a proxy spoils an answer after the node has got the question.
 const (
-	swallow = "swallow" // the connection closes in order, without an answer
+	swallow = "swallow" // the connection breaks
 	delay   = "delay"   // the answer does not come before the asker gives up
-	reset   = "reset"   // the connection is reset
 	null    = "null"    // the node is said to have nothing
 	late    = "late"    // the answer comes after a minute
 	held    = "held"    // the question reaches the node when release is called
@@ -51,7 +47,16 @@ type proxy struct {
 func startProxy(t testing.TB, target string) *proxy {
 	t.Helper()
 	p := &proxy{target: target, end: make(chan struct{}), free: make(chan struct{}), reached: make(chan struct{})}
-	server := httptest.NewServer(p)
+	between := watchtest.Between(target, p.answer)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.mu.Lock()
+		dead := p.dead
+		p.mu.Unlock()
+		if dead {
+			panic(http.ErrAbortHandler)
+		}
+		between(w, r)
+	}))
 	p.url = server.URL
 	t.Cleanup(func() {
 		close(p.end)
@@ -61,7 +66,7 @@ func startProxy(t testing.TB, target string) *proxy {
 	return p
 }
 
-// spoil spoils the next n requests with a method.
+// spoil spoils the next n calls of a method.
 func (p *proxy) spoil(method, how string, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,85 +80,63 @@ func (p *proxy) fall(dead bool) {
 	p.dead = dead
 }
 
-func (p *proxy) fallen() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.dead
-}
-
 func (p *proxy) left() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.n
 }
 
-func (p *proxy) take(body []byte) string {
+// take notes a call, and returns what becomes of it.
+func (p *proxy) take(c *watchtest.Call) (sick fault, how string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.n == 0 || !bytes.Contains(body, []byte(p.method)) {
-		return ""
+	if c.Method == "eth_sendRawTransaction" && len(c.Params) == 1 {
+		p.raws = append(p.raws, strings.Trim(string(c.Params[0]), `"`))
 	}
-	p.n--
-	return p.how
+	if p.sick == nil && p.n > 0 && c.Method == p.method {
+		p.n--
+		how = p.how
+	}
+	return p.sick, how
 }
 
-func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if p.fallen() {
-		panic(http.ErrAbortHandler)
+// lost ends a connection when its asker has gone, or the test.
+func (p *proxy) lost(c *watchtest.Call) {
+	select {
+	case <-p.end:
+	case <-c.Context.Done():
 	}
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
+	panic(http.ErrAbortHandler)
+}
+
+func (p *proxy) answer(c *watchtest.Call) {
+	sick, how := p.take(c)
+	if sick != nil {
+		sick(p, c)
 		return
 	}
-	p.note(body)
-	if p.suffers(w, r, body) {
-		return
-	}
-	how := p.take(body)
 	if how == held {
 		select {
 		case <-p.free:
 		case <-p.end:
 		}
 	}
-	answer, err := http.Post(p.target, "application/json", bytes.NewReader(body)) // also when the asker has gone
-	if err != nil {
-		http.Error(w, "the node does not answer", http.StatusBadGateway)
-		return
-	}
-	defer func() { _ = answer.Body.Close() }()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		return
-	}
+	c.Ask()
 	switch how {
 	case held:
 		close(p.reached)
 	case swallow:
 		panic(http.ErrAbortHandler)
 	case delay:
-		select {
-		case <-p.end:
-		case <-r.Context().Done():
-		}
-		panic(http.ErrAbortHandler)
+		p.lost(c)
 	case late:
 		select {
 		case <-p.end:
 		case <-time.After(time.Minute):
 		}
-	case reset:
-		connection, _, err := w.(http.Hijacker).Hijack()
-		if err == nil {
-			_ = connection.(interface{ SetLinger(int) error }).SetLinger(0)
-			_ = connection.Close()
-		}
-		return
 	case null:
-		text = without(body, text, p.method)
+		c.Say(nil)
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(text)
 }
 
 // release lets what is held, once, reach the node, and waits until it has.
@@ -162,55 +145,11 @@ func (p *proxy) release() {
 	<-p.reached
 }
 
-// note keeps the transactions of a call or of a batch of calls.
-func (p *proxy) note(body []byte) {
-	type call struct {
-		Method string
-		Params []any
-	}
-	var calls []call
-	if json.Unmarshal(body, &calls) != nil {
-		calls = make([]call, 1)
-		_ = json.Unmarshal(body, &calls[0]) // else it is no call
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, c := range calls {
-		if c.Method == "eth_sendRawTransaction" && len(c.Params) == 1 {
-			p.raws = append(p.raws, fmt.Sprint(c.Params[0]))
-		}
-	}
-}
-
 // sent returns the transactions that were handed over so far.
 func (p *proxy) sent() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.raws)
-}
-
-// without puts null in the place of the results of a method.
-func without(body, text []byte, method string) []byte {
-	var requests []struct {
-		ID     int
-		Method string
-	}
-	var replies []map[string]any
-	if json.Unmarshal(body, &requests) != nil || json.Unmarshal(text, &replies) != nil {
-		return text
-	}
-	for _, q := range requests {
-		for _, a := range replies {
-			if id, ok := a["id"].(float64); ok && int(id) == q.ID && q.Method == method {
-				a["result"] = nil
-			}
-		}
-	}
-	changed, err := json.Marshal(replies)
-	if err != nil {
-		return text
-	}
-	return changed
 }
 
 // newKey makes a key that the chain has given money to.
@@ -231,14 +170,5 @@ func (c *caller) owner() string {
 
 func (c *caller) text(query ledger.SQL, args ...any) string {
 	c.t.Helper()
-	var s string
-	ctx := context.WithoutCancel(c.t.Context())
-	err := c.db.Read(ctx, func(tx *ledger.Tx) error {
-		_, err := tx.One(ctx, query, args, &s)
-		return err
-	})
-	if err != nil {
-		c.t.Fatalf("%s: %v", query, err)
-	}
-	return s
+	return must.Get(ledgertest.One[string](c.t, c.db, query, args...))(c.t)
 }

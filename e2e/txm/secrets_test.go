@@ -2,7 +2,6 @@ package txm_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 
 	"lockstep/e2e/harness"
 	"lockstep/internal/ledger"
+	"lockstep/internal/ledgertest"
 	"lockstep/internal/must"
 	"lockstep/internal/pgtest"
 	"lockstep/internal/proctest"
@@ -81,10 +81,10 @@ func TestNoSecretInPostgres(t *testing.T) {
 	}
 	rows := 0
 	for _, table := range c.tables() {
-		must.Do(t, c.rows(table, func(text string) {
+		for _, text := range ledgertest.List[string](t, c.db, "SELECT CAST(t AS TEXT) FROM "+ledger.Quoted(table)+" t") {
 			rows++
 			search(t, secrets, "the table "+table, text)
-		}))
+		}
 	}
 	if rows < 30 {
 		t.Errorf("%d rows were looked at", rows)
@@ -189,30 +189,9 @@ func unhexed(text string) string {
 // tables are all of the database's.
 func (c *caller) tables() (list []string) {
 	c.t.Helper()
-	ctx := context.WithoutCancel(c.t.Context())
-	err := c.db.Read(ctx, func(tx *ledger.Tx) error {
-		return tx.Query(ctx, "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE'", nil, func(r ledger.Row) error {
-			var name string
-			err := r.Scan(&name)
-			list = append(list, name)
-			return err
-		})
-	})
-	if err != nil || len(list) < 15 {
-		c.t.Fatalf("tables %v, %v", list, err)
+	list = ledgertest.List[string](c.t, c.db, "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE'")
+	if len(list) < 15 {
+		c.t.Fatalf("tables %v", list)
 	}
 	return list
-}
-
-// rows calls see for every row of a table as text.
-func (c *caller) rows(table string, see func(string)) error {
-	ctx := context.WithoutCancel(c.t.Context())
-	return c.db.Read(ctx, func(tx *ledger.Tx) error {
-		return tx.Query(ctx, "SELECT CAST(t AS TEXT) FROM "+ledger.Quoted(table)+" t", nil, func(r ledger.Row) error {
-			var text string
-			err := r.Scan(&text)
-			see(text)
-			return err
-		})
-	})
 }

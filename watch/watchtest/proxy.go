@@ -21,18 +21,19 @@ type Call struct {
 	Result json.RawMessage   `json:"result,omitempty"`
 	Error  json.RawMessage   `json:"error,omitempty"`
 
-	Context context.Context `json:"-"` // of the request that it came in
-	Status  int             `json:"-"` // what the request is answered with, if that is not 0
-	node    string
+	Context  context.Context `json:"-"` // of the request that it came in
+	Together int             `json:"-"` // how many calls came in that request
+	Status   int             `json:"-"` // what the request is answered with, if that is not 0
+	node     string
 }
 
-// Ask has the node answer.
+// Ask has the node answer, also when the asker has gone.
 func (c *Call) Ask() {
 	text, err := json.Marshal(c)
 	if err != nil {
 		panic(err) // it was read as JSON
 	}
-	request, err := http.NewRequestWithContext(c.Context, http.MethodPost, c.node, bytes.NewReader(text))
+	request, err := http.NewRequestWithContext(context.WithoutCancel(c.Context), http.MethodPost, c.node, bytes.NewReader(text))
 	if err != nil {
 		panic(err)
 	}
@@ -41,7 +42,7 @@ func (c *Call) Ask() {
 	if err == nil {
 		err = errors.Join(json.NewDecoder(answer.Body).Decode(c), answer.Body.Close())
 	}
-	if err != nil { // the node is gone, or whoever asked
+	if err != nil { // the node is gone
 		c.Status = http.StatusBadGateway
 	}
 }
@@ -79,7 +80,7 @@ func Between(node string, answer func(c *Call)) http.HandlerFunc {
 		}
 		status := 0
 		for _, c := range calls {
-			c.node, c.Context = node, r.Context()
+			c.node, c.Context, c.Together = node, r.Context(), len(calls)
 			answer(c)
 			c.Method, c.Params = "", nil
 			status = cmp.Or(c.Status, status)
