@@ -110,26 +110,7 @@ func (s *Store) AcceptReplacement(ctx context.Context, tenant, old string, inten
 		if signed {
 			return nil // which of both is mined decides
 		}
-		if lane != nil {
-			if err := handOver(ctx, tx, lane, i, intent.ID); err != nil {
-				return err
-			}
-		}
 		return end(ctx, tx, now, old, txmgr.StatusReplaced, txmgr.Failure{})
 	})
 	return result, err
-}
-
-// handOver gives an intent's slot, for which nothing is signed, to another intent.
-func handOver(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, from *txmgr.Intent, to string) error {
-	slots, err := slotsByNonce(ctx, tx, lane, []uint64{from.Nonce})
-	if err != nil {
-		return err
-	}
-	slot := slots[from.Nonce]
-	if slot == nil || slot.Intent != from.ID {
-		return txmgr.ErrStale
-	}
-	slot.Intent = to
-	return saveSlots(ctx, tx, lane, slot)
 }

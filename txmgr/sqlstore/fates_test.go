@@ -70,6 +70,12 @@ func testReplace(t *testing.T, r *room) {
 		if got := r.status(other.ID, txmgr.StatusAssigned); got.Nonce != a.Nonce {
 			t.Fatalf("%s: the replacement has nonce %d, want %d", name, got.Nonce, a.Nonce)
 		}
+		// What replaces a replacement that is not signed takes its place in the line.
+		last := intent("", "z")
+		last.Kind, last.Replaces = txmgr.KindReplace, other.ID
+		must.Get(r.AcceptReplacement(t.Context(), tenant, other.ID, last))(r.t)
+		r.status(other.ID, txmgr.StatusReplaced)
+		other = last
 		b := attempt(other, a.Nonce, 2, txmgr.PurposeReplace)
 		if len(r.commit(b)) != 1 {
 			t.Fatalf("%s: the replacement's attempt was not stored", name)

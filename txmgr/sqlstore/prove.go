@@ -386,22 +386,18 @@ func trim(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane) error {
 // Requeue takes an intent out of its slot whose attempts can never execute.
 func (s *Store) Requeue(ctx context.Context, f lease.Fence, id string, failed *txmgr.Failure) error {
 	return s.fenced(ctx, f, func(tx *ledger.Tx, now int64) error {
-		seen, err := intentsWhere(ctx, tx, "id = $1", id)
-		if err != nil {
+		held, lane, err := lockedIntent(ctx, tx, "", id)
+		switch {
+		case err != nil:
 			return err
-		}
-		if len(seen) == 0 || seen[0].Signer == "" {
+		case lane == nil:
 			return txmgr.ErrStale
 		}
-		lane, err := laneRow(ctx, tx, seen[0].Chain, seen[0].Signer)
+		c, err := casesOf(ctx, tx, lane, []uint64{held.Nonce})
 		if err != nil {
 			return err
 		}
-		c, err := casesOf(ctx, tx, lane, []uint64{seen[0].Nonce})
-		if err != nil {
-			return err
-		}
-		one := c[seen[0].Nonce]
+		one := c[held.Nonce]
 		if one == nil || one.slot.Intent != id || one.slot.Consumed != "" {
 			return txmgr.ErrStale
 		}
