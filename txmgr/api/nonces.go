@@ -59,39 +59,43 @@ type NonceState struct {
 	GapCount         int    `json:"gapCount"`
 }
 
-func viewHealth(h *txmgr.NonceHealth) Health {
+// nonceHealth looks at an account, whoever's it is.
+func (s *Server) nonceHealth(ctx context.Context, _, chain, account string) (Health, error) {
+	h, err := s.Manager.Health(ctx, chain, account)
+	if err != nil {
+		return Health{}, err
+	}
 	age := "0s"
 	if h.Oldest > 0 {
 		age = time.Since(time.UnixMicro(h.Oldest)).Round(time.Second).String()
 	}
 	state := NonceState{Address: h.Signer, TrackedNonce: h.NextNonce, ChainNonce: h.LatestNonce, PendingCount: h.Pending, OldestPendingAge: age, GapCount: h.Gaps}
-	return Health{Chain: h.Chain, NonceState: state, Owner: h.Owner, Halted: h.Halted}
+	return Health{Chain: h.Chain, NonceState: state, Owner: h.Owner, Halted: h.Halted}, nil
 }
 
 // reserveWait bounds how long a call waits for the owner to read an account's nonce, and for
 // its turn when many reserve at once.
 const reserveWait = 30 * time.Second
 
-// turn gives a call that may have to wait for an account's owner a place and its time.
-func (s *Server) turn(ctx context.Context) (context.Context, func(), error) {
-	giveBack := s.waits.Take(caller(ctx).Tenant)
+// inTurn gives a call that may have to wait for an account's owner a place and its time.
+func inTurn[Of, T any](ctx context.Context, s *Server, ask func(ctx context.Context, tenant, chain, account string) (Of, error), chain, account string, view func(Of, error) (T, error)) (T, error) {
+	tenant := caller(ctx).Tenant
+	giveBack := s.waits.Take(tenant)
 	if giveBack == nil {
-		return nil, nil, errBusy
+		var none Of
+		return view(none, errBusy)
 	}
+	defer giveBack()
 	ctx, cancel := context.WithTimeout(ctx, reserveWait)
-	return ctx, func() { cancel(); giveBack() }, nil
+	defer cancel()
+	return view(ask(ctx, tenant, chain, account))
 }
 
 func (s *Server) nonces() {
 	reserve := operation(access.RoleSend, http.MethodPost, "/v1/nonces", "reserve", "Reserve the next nonce of an account", 423, 429)
 	reserve.Description += " While somebody has the account alone, the answer is 423."
 	register(s, reserve, func(ctx context.Context, in *struct{ Body struct{ Account } }) (*out[Reservation], error) {
-		ctx, end, err := s.turn(ctx)
-		if err != nil {
-			return nil, err
-		}
-		defer end()
-		return viewReservation(s.Manager.Acquire(ctx, caller(ctx).Tenant, string(in.Body.Chain), in.Body.Address))
+		return inTurn(ctx, s, s.Manager.Acquire, string(in.Body.Chain), in.Body.Address, viewReservation)
 	})
 	type byID struct {
 		ID string `path:"id" maxLength:"64"`
@@ -113,12 +117,7 @@ func (s *Server) nonces() {
 		}
 	},
 	) (*out[Reservation], error) {
-		ctx, end, err := s.turn(ctx)
-		if err != nil {
-			return nil, err
-		}
-		defer end()
-		return viewReservation(s.Manager.Lock(ctx, caller(ctx).Tenant, string(in.Body.Chain), in.Body.Address))
+		return inTurn(ctx, s, s.Manager.Lock, string(in.Body.Chain), in.Body.Address, viewReservation)
 	})
 	register(s, operation(access.RoleSend, http.MethodPost, "/v1/nonces/unlock", "unlock", "End a lock"), func(ctx context.Context, in *struct {
 		Body struct {
@@ -135,15 +134,6 @@ func (s *Server) nonces() {
 		Address string `query:"address" required:"true" maxLength:"80"`
 	},
 	) (*out[Health], error) {
-		ctx, end, err := s.turn(ctx)
-		if err != nil {
-			return nil, err
-		}
-		defer end()
-		h, err := s.Manager.Health(ctx, chainName(in.Chain), in.Address)
-		if err != nil {
-			return nil, err
-		}
-		return &out[Health]{viewHealth(h)}, nil
+		return inTurn(ctx, s, s.nonceHealth, chainName(in.Chain), in.Address, answered[Health])
 	})
 }

@@ -112,18 +112,13 @@ func (s *Server) older(mux *http.ServeMux) {
 			s.failOlder(w, r, err)
 			return
 		}
-		ctx, end, err := s.turn(r.Context())
+		query := r.URL.Query()
+		h, err := inTurn(r.Context(), s, s.nonceHealth, chainName(query.Get("networkId")), query.Get("address"), answered[Health])
 		if err != nil {
 			s.failOlder(w, r, err)
 			return
 		}
-		defer end()
-		h, err := s.Manager.Health(ctx, chainName(r.URL.Query().Get("networkId")), r.URL.Query().Get("address"))
-		if err != nil {
-			s.failOlder(w, r, err)
-			return
-		}
-		writeOlder(w, http.StatusOK, viewHealth(h).NonceState)
+		writeOlder(w, http.StatusOK, h.Body.NonceState)
 	})
 }
 
@@ -212,16 +207,11 @@ func (s *Server) failOlder(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 func (s *Server) olderNonce(ctx context.Context, in olderAccount) (any, error) {
-	ctx, end, err := s.turn(ctx)
+	r, err := inTurn(ctx, s, s.Manager.Acquire, string(in.NetworkID), in.Address, viewReservation)
 	if err != nil {
 		return nil, err
 	}
-	defer end()
-	r, err := s.Manager.Acquire(ctx, caller(ctx).Tenant, string(in.NetworkID), in.Address)
-	if err != nil {
-		return nil, err
-	}
-	return olderNonce{r.Nonce}, nil
+	return olderNonce{r.Body.Nonce}, nil
 }
 
 func (s *Server) olderRecycle(ctx context.Context, in olderAccount) (any, error) {
@@ -233,16 +223,11 @@ func (s *Server) olderRecycle(ctx context.Context, in olderAccount) (any, error)
 }
 
 func (s *Server) olderLock(ctx context.Context, in olderAccount) (any, error) {
-	ctx, end, err := s.turn(ctx)
+	r, err := inTurn(ctx, s, s.Manager.Lock, string(in.NetworkID), in.Address, viewReservation)
 	if err != nil {
 		return nil, err
 	}
-	defer end()
-	r, err := s.Manager.Lock(ctx, caller(ctx).Tenant, string(in.NetworkID), in.Address)
-	if err != nil {
-		return nil, err
-	}
-	return olderLock{r.Nonce, r.LockID}, nil
+	return olderLock{r.Body.Nonce, r.Body.LockID}, nil
 }
 
 func (s *Server) olderUnlock(ctx context.Context, in olderAccount) (any, error) {

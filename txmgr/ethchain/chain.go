@@ -151,12 +151,21 @@ func (h header) head() txmgr.Head {
 
 // Head returns the newest block.
 func (c *Chain) Head(ctx context.Context) (txmgr.Head, error) {
-	var block header
-	q := ethrpc.Ask(&block, "eth_getBlockByNumber", "latest", false)
+	block, err := one[header](ctx, c, "eth_getBlockByNumber", "latest", false)
+	return block.head(), err
+}
+
+// one asks any endpoint for what there has to be.
+func one[T any](ctx context.Context, c *Chain, method string, params ...any) (value T, err error) {
+	q := ethrpc.Ask(&value, method, params...)
 	if _, err := c.client.Do(ctx, q); err != nil {
-		return txmgr.Head{}, err
+		return value, err
 	}
-	return headOf(q, block)
+	found, err := q.Answer()
+	if err == nil && !found {
+		err = fmt.Errorf("%s: the endpoint has no answer", method)
+	}
+	return value, err
 }
 
 func headOf(q *ethrpc.Call, block header) (txmgr.Head, error) {
@@ -241,25 +250,12 @@ func (c *Chain) HighestPending(ctx context.Context, account string) (uint64, err
 
 // Balance returns the account's wei.
 func (c *Chain) Balance(ctx context.Context, account string) (*big.Int, error) {
-	var wei hexutil.Big
-	q := ethrpc.Ask(&wei, "eth_getBalance", account, "latest")
-	if _, err := c.client.Do(ctx, q); err != nil {
-		return nil, err
-	}
-	found, err := q.Answer()
-	if err == nil && !found {
-		err = errors.New("the endpoint names no balance")
-	}
+	wei, err := one[hexutil.Big](ctx, c, "eth_getBalance", account, "latest")
 	return wei.ToInt(), err
 }
 
 // Delegated reports whether the account's code is a delegation (EIP-7702).
 func (c *Chain) Delegated(ctx context.Context, account string) (bool, error) {
-	var code hexutil.Bytes
-	q := ethrpc.Ask(&code, "eth_getCode", account, "latest")
-	if _, err := c.client.Do(ctx, q); err != nil {
-		return false, err
-	}
-	_, err := q.Answer()
+	code, err := one[hexutil.Bytes](ctx, c, "eth_getCode", account, "latest")
 	return len(code) == 23 && code[0] == 0xef && code[1] == 1 && code[2] == 0, err
 }

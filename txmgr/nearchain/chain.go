@@ -133,11 +133,11 @@ func (c *Chain) Account(text string) (string, error) {
 
 // Identity returns the chain's name and the hash of its first block.
 func (c *Chain) Identity(ctx context.Context) (string, error) {
-	var status struct {
+	type answer struct {
 		Chain   string `json:"chain_id"`
 		Genesis string `json:"genesis_hash"`
 	}
-	err := c.one(ctx, func(ctx context.Context, e *endpoint) error { return e.call(ctx, "status", []any{}, &status) })
+	status, err := one(ctx, c, question[answer]("status", []any{}))
 	if err == nil && status.Genesis == "" {
 		err = errors.New("the node names no first block")
 	}
@@ -149,44 +149,34 @@ func headOf(b block) txmgr.Head {
 }
 
 // Head returns the newest final block.
-func (c *Chain) Head(ctx context.Context) (head txmgr.Head, err error) {
-	err = c.one(ctx, func(ctx context.Context, e *endpoint) error {
-		b, err := e.block(ctx, final)
-		head = headOf(b)
-		return err
-	})
-	return head, err
+func (c *Chain) Head(ctx context.Context) (txmgr.Head, error) {
+	b, err := c.block(ctx, final)
+	return headOf(b), err
 }
 
 // BlockHash returns the hash of the block at a height.
-func (c *Chain) BlockHash(ctx context.Context, number uint64) (hash string, err error) {
-	err = c.one(ctx, func(ctx context.Context, e *endpoint) error {
-		b, err := e.block(ctx, object{"block_id": number})
-		hash = b.Header.Hash
-		return err
-	})
+func (c *Chain) BlockHash(ctx context.Context, number uint64) (string, error) {
+	b, err := c.block(ctx, object{"block_id": number})
 	if is(err, "UNKNOWN_BLOCK") {
 		return "", nil
 	}
-	return hash, err
+	return b.Header.Hash, err
 }
 
 // Nonces asks one node for the key's nonce after its newest final block.
-func (c *Chain) Nonces(ctx context.Context, account string) (nonces txmgr.Nonces, err error) {
+func (c *Chain) Nonces(ctx context.Context, account string) (txmgr.Nonces, error) {
 	s, err := keyOf(account)
 	if err != nil {
-		return nonces, err
+		return txmgr.Nonces{}, err
 	}
-	err = c.one(ctx, func(ctx context.Context, e *endpoint) error {
+	return one(ctx, c, func(ctx context.Context, e *endpoint) (txmgr.Nonces, error) {
 		b, err := e.block(ctx, final)
 		if err != nil {
-			return err
+			return txmgr.Nonces{}, err
 		}
 		k, err := e.accessKey(ctx, s, final)
-		nonces = txmgr.Nonces{Latest: k.Nonce + 1, Head: headOf(b)}
-		return err
+		return txmgr.Nonces{Latest: k.Nonce + 1, Head: headOf(b)}, err
 	})
-	return nonces, err
 }
 
 // HighestPending asks every node for the nonce after its newest block, final or not. What
@@ -215,12 +205,10 @@ func (c *Chain) Balance(ctx context.Context, account string) (*big.Int, error) {
 	if err != nil {
 		return nil, err
 	}
-	var view struct {
+	type answer struct {
 		Amount string `json:"amount"`
 	}
-	err = c.one(ctx, func(ctx context.Context, e *endpoint) error {
-		return e.call(ctx, "query", object{"request_type": "view_account", "account_id": s.account, "finality": "final"}, &view)
-	})
+	view, err := one(ctx, c, question[answer]("query", object{"request_type": "view_account", "account_id": s.account, "finality": "final"}))
 	if err != nil {
 		return nil, err
 	}
@@ -240,14 +228,14 @@ func (c *Chain) Delegated(ctx context.Context, account string) (bool, error) {
 
 // Market returns the price of gas, which the network sets: nobody can pay more to be faster.
 func (c *Chain) Market(ctx context.Context) (txmgr.Market, error) {
-	var answer struct {
+	type answer struct {
 		Price string `json:"gas_price"`
 	}
-	err := c.one(ctx, func(ctx context.Context, e *endpoint) error { return e.call(ctx, "gas_price", []any{nil}, &answer) })
+	said, err := one(ctx, c, question[answer]("gas_price", []any{nil}))
 	if err != nil {
 		return txmgr.Market{}, err
 	}
-	price, ok := new(big.Int).SetString(answer.Price, 10)
+	price, ok := new(big.Int).SetString(said.Price, 10)
 	if !ok {
 		return txmgr.Market{}, errors.New("the node names no price")
 	}

@@ -151,11 +151,7 @@ func calledGas(list []near.Action) (gas uint64) {
 // current checks against the chain that the delegate action can still be executed: its key is the sender's, its nonce
 // is not used, and its last block has not passed.
 func (c *Chain) current(ctx context.Context, d near.Delegate) error {
-	var k accessKey
-	err := c.one(ctx, func(ctx context.Context, e *endpoint) (err error) {
-		k, err = e.accessKey(ctx, signer{account: d.Sender, key: d.PublicKey, keyed: true}, optimistic)
-		return err
-	})
+	k, err := c.accessKey(ctx, signer{account: d.Sender, key: d.PublicKey, keyed: true}, optimistic)
 	switch {
 	case is(err, "UNKNOWN_ACCESS_KEY"), is(err, "UNKNOWN_ACCOUNT"), errors.Is(err, errNoKey):
 		return refused("%s has no access key %s", d.Sender, d.PublicKey)

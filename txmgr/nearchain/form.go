@@ -146,10 +146,7 @@ func (c *Chain) recentBlock(ctx context.Context) (block, error) {
 		return b, nil
 	}
 	asked := time.Now()
-	err := c.one(ctx, func(ctx context.Context, e *endpoint) (err error) {
-		b, err = e.block(ctx, final)
-		return err
-	})
+	b, err := c.block(ctx, final)
 	if err == nil {
 		c.mu.Lock()
 		c.recent, c.asked = b, asked
@@ -216,11 +213,7 @@ func (c *Chain) Expired(ctx context.Context, attempt txmgr.Signed) (bool, error)
 	if err != nil {
 		return false, err
 	}
-	var k accessKey
-	err = c.one(ctx, func(ctx context.Context, e *endpoint) (err error) {
-		k, err = e.accessKey(ctx, signer{account: tx.Signer, key: tx.PublicKey, keyed: true}, final)
-		return err
-	})
+	k, err := c.accessKey(ctx, signer{account: tx.Signer, key: tx.PublicKey, keyed: true}, final)
 	return err == nil && k.Height > height+c.config.Validity && k.Nonce < tx.Nonce, err
 }
 

@@ -74,12 +74,8 @@ func (c *Chain) permission(ctx context.Context, s signer) (near.Permission, erro
 	if ok && time.Since(known.asked) < powerAge {
 		return known.permission, nil
 	}
-	var k accessKey
 	asked := time.Now()
-	err := c.one(ctx, func(ctx context.Context, e *endpoint) (err error) {
-		k, err = e.accessKey(ctx, s, final)
-		return err
-	})
+	k, err := c.accessKey(ctx, s, final)
 	if err != nil {
 		return nil, err
 	}

@@ -30,12 +30,13 @@ type outcome struct {
 
 // Receipts asks one node for its final head and then for transactions.
 func (c *Chain) Receipts(ctx context.Context, list []txmgr.Signed) (head txmgr.Head, out []txmgr.Lookup, err error) {
-	err = c.one(ctx, func(ctx context.Context, e *endpoint) error {
+	out, err = one(ctx, c, func(ctx context.Context, e *endpoint) ([]txmgr.Lookup, error) {
 		b, err := e.block(ctx, final)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		head, out = headOf(b), make([]txmgr.Lookup, len(list))
+		head = headOf(b)
+		out := make([]txmgr.Lookup, len(list))
 		var group errgroup.Group
 		group.SetLimit(lookups)
 		for n, one := range list {
@@ -45,7 +46,7 @@ func (c *Chain) Receipts(ctx context.Context, list []txmgr.Signed) (head txmgr.H
 				return nil
 			})
 		}
-		return group.Wait()
+		return out, group.Wait()
 	})
 	return head, out, err
 }
@@ -166,16 +167,12 @@ func describe(failure json.RawMessage) string {
 
 // Consumer finds the transaction that used a nonce or the lowest one above it: it halves the
 // chain by the key's nonce at each height and reads the chunks of the block in which it grew.
-func (c *Chain) Consumer(ctx context.Context, account string, nonce uint64) (found *txmgr.Consumer, err error) {
+func (c *Chain) Consumer(ctx context.Context, account string, nonce uint64) (*txmgr.Consumer, error) {
 	s, err := keyOf(account)
 	if err != nil {
 		return nil, err
 	}
-	err = c.one(ctx, func(ctx context.Context, e *endpoint) error {
-		found, err = e.consumer(ctx, s, nonce)
-		return err
-	})
-	return found, err
+	return one(ctx, c, func(ctx context.Context, e *endpoint) (*txmgr.Consumer, error) { return e.consumer(ctx, s, nonce) })
 }
 
 func (e *endpoint) consumer(ctx context.Context, s signer, nonce uint64) (*txmgr.Consumer, error) {

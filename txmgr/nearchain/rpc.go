@@ -104,21 +104,39 @@ func (e *endpoint) failed(ctx context.Context, err error) error {
 func (c *Chain) order() []*endpoint { return outage.Order(c.endpoints) }
 
 // one asks nodes in turn until one answers, if only with an error of its own.
-func (c *Chain) one(ctx context.Context, ask func(context.Context, *endpoint) error) error {
+func one[T any](ctx context.Context, c *Chain, ask func(context.Context, *endpoint) (T, error)) (answer T, err error) {
 	var errs []error
 	for _, e := range c.order() {
 		part, cancel := context.WithTimeout(ctx, c.timeout)
-		err := ask(part, e)
+		answer, err = ask(part, e)
 		cancel()
-		var answer *callError
-		if err == nil || errors.As(err, &answer) {
-			return err
+		if err == nil {
+			return answer, nil
+		}
+		if said := (*callError)(nil); errors.As(err, &said) {
+			return answer, err
 		}
 		if errs = append(errs, err); ctx.Err() != nil {
 			break
 		}
 	}
-	return errors.Join(errs...)
+	return answer, errors.Join(errs...)
+}
+
+// question is one of a node, for one.
+func question[T any](method string, params any) func(context.Context, *endpoint) (T, error) {
+	return func(ctx context.Context, e *endpoint) (answer T, err error) {
+		err = e.call(ctx, method, params, &answer)
+		return answer, err
+	}
+}
+
+func (c *Chain) block(ctx context.Context, which object) (block, error) {
+	return one(ctx, c, func(ctx context.Context, e *endpoint) (block, error) { return e.block(ctx, which) })
+}
+
+func (c *Chain) accessKey(ctx context.Context, s signer, which object) (accessKey, error) {
+	return one(ctx, c, func(ctx context.Context, e *endpoint) (accessKey, error) { return e.accessKey(ctx, s, which) })
 }
 
 type object map[string]any
