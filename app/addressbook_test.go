@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"encoding/hex"
 	"log/slog"
 	"net/http"
@@ -29,10 +28,7 @@ func TestAddressBook(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- chain.Run(ctx) }()
-	t.Cleanup(func() { cancel(); <-ended })
+	must.Run(t, chain.Run)
 
 	log := slog.New(slog.DiscardHandler)
 	cfg := must.Get(config.Load([]string{"READ_ONLY=true", "HEDERA_NETWORK=testnet", "MIRROR_NODE_URL=" + chain.Mirror()}))(t)

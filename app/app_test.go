@@ -1,7 +1,6 @@
 package app_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -40,15 +39,7 @@ func serving(t *testing.T, relay *app.App) {
 // running runs a relay that listens already, until the test ends.
 func running(t *testing.T, relay *app.App) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	stopped := make(chan error, 1)
-	go func() { stopped <- relay.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-stopped; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-	})
+	must.Run(t, relay.Run)
 }
 
 func build(t *testing.T, more ...string) *app.App {
@@ -58,8 +49,7 @@ func build(t *testing.T, more ...string) *app.App {
 		"OPERATOR_ID_MAIN=0.0.1002", "OPERATOR_KEY_FORMAT=HEX_ECDSA", "OPERATOR_KEY_MAIN=" + operatorKey,
 		"SERVER_HOST=127.0.0.1", "SERVER_PORT=0", "WEB_SOCKET_PORT=0", "RPC_WS_ENABLED=true", "ENABLE_NONCE_ORDERING=true", "SHUTDOWN_DRAIN_DELAY_MS=0",
 	}, append(slices.Clone(patient), more...)...)))(t)
-	relay := must.Get(app.New(cfg, "test", slog.New(slog.DiscardHandler)))(t)
-	return relay
+	return must.Get(app.New(cfg, "test", slog.New(slog.DiscardHandler)))(t)
 }
 
 // ask makes a request and returns status and body.

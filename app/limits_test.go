@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep/devnet"
+	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 )
 
@@ -69,7 +70,7 @@ func TestBudgetOfAFleet(t *testing.T) {
 	alice, bob := w.account(t), w.account(t)
 	codes := []int{one.code(alice, 0, ordinary), one.code(alice, 1, tooLarge), two.code(bob, 0, tooLarge)}
 	look := server.Client()
-	eventually(t, "the network's charges are known", func() bool {
+	must.Until(t, "the network's charges are known", func() bool {
 		books, err := look.Keys(t.Context(), "hbarlimit:*:spent").Result()
 		return err == nil && len(books) == 1 && look.HGet(t.Context(), books[0], "total").Val() == strconv.Itoa(2*refusalFee)
 	})
@@ -114,7 +115,7 @@ func TestBudgetOfGivenGas(t *testing.T) {
 	if code := r.code(alice, 0, ordinary, poor); code != fine {
 		t.Fatalf("gas within the budget: %d", code)
 	}
-	eventually(t, "the gift is charged", func() bool { return r.scrape()["rpc_relay_hbar_rate_remaining"] == gift })
+	must.Until(t, "the gift is charged", func() bool { return r.scrape()["rpc_relay_hbar_rate_remaining"] == gift })
 	if spent := r.scrape()["average_spending_plan_amount_spent_gauge_basic"]; spent != gift {
 		t.Errorf("the sender's plan is charged %v", spent)
 	}

@@ -250,18 +250,7 @@ func (r record) steps() (names []string) {
 // until waits for what comes about by itself.
 func (r *relay) until(what string, ok func() bool) {
 	r.Helper()
-	eventually(r.T, what, ok)
+	must.Until(r.T, what, ok)
 }
 
 const generous = 2 * time.Minute // only says that something is stuck
-
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	for end := time.Now().Add(generous); !condition(); <-ticker.C {
-		if time.Now().After(end) {
-			t.Fatalf("never: %s", what)
-		}
-	}
-}

@@ -29,7 +29,7 @@ func TestWebSocketOnlyProcessAnswersProbesAndPrometheus(t *testing.T) {
 		"/":                 {http.StatusNotFound, ""},
 	} {
 		client := must.Get(rpc.DialContext(t.Context(), "ws://"+r.WSAddr()))(t)
-		eventually(t, "the connection counts", func() bool { // which is after the client has the answer to its upgrade
+		must.Until(t, "the connection counts", func() bool { // which is after the client has the answer to its upgrade
 			_, body := ask(t, http.MethodGet, base+"/metrics", "")
 			return strings.Contains(body, "rpc_websocket_active_connections 1")
 		})
@@ -37,7 +37,7 @@ func TestWebSocketOnlyProcessAnswersProbesAndPrometheus(t *testing.T) {
 			t.Errorf("%s: %d %.200s, want %d %s", path, status, body, want.status, want.text)
 		}
 		client.Close()
-		eventually(t, "the connection has ended", func() bool {
+		must.Until(t, "the connection has ended", func() bool {
 			_, body := ask(t, http.MethodGet, base+"/metrics", "")
 			return strings.Contains(body, "rpc_websocket_active_connections 0")
 		})

@@ -13,8 +13,7 @@ import (
 func mapped(t *testing.T) int {
 	t.Helper()
 	text := must.Get(os.ReadFile("/proc/self/status"))(t)
-	n := must.Get(strconv.Atoi(string(regexp.MustCompile(`RssFile:\s+(\d+)`).FindSubmatch(text)[1])))(t)
-	return n
+	return must.Get(strconv.Atoi(string(regexp.MustCompile(`RssFile:\s+(\d+)`).FindSubmatch(text)[1])))(t)
 }
 
 // What only the start needed goes; what the program goes on with comes back.

@@ -121,7 +121,7 @@ func TestReadinessBySetting(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := w.relay(t, test.settings...)
 			// A scrape looks by itself: nobody asks for readiness before.
-			eventually(t, "a scraper sees which upstreams are out", func() bool {
+			must.Until(t, "a scraper sees which upstreams are out", func() bool {
 				var out []string
 				for name, up := range r.scrape() {
 					if rest, found := strings.CutPrefix(name, `lockstep_upstream_up{upstream="`); found && up == 0 {
@@ -161,7 +161,7 @@ func TestTheRedisOfTheLocksIsShown(t *testing.T) {
 	if up, ofRest := r.scrape()[series], r.scrape()[`lockstep_upstream_up{upstream="redis"}`]; up != 0 || ofRest != 1 {
 		t.Errorf("%s is %v, and %v for the other", series, up, ofRest)
 	}
-	eventually(t, "the log has the loss", func() bool {
+	must.Until(t, "the log has the loss", func() bool {
 		return len(slices.DeleteFunc(r.log.with(outage.Lost), func(line string) bool { return !strings.Contains(line, "upstream=redis name=locks") })) == 1
 	})
 	console := "http://" + r.app.AdminAddr()

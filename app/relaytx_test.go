@@ -30,15 +30,7 @@ func runManager(t *testing.T, from *account, relay string) string {
 	}
 	s := must.Get(service.New(t.Context(), cfg.TXM, service.Deps{Drivers: map[string]service.Driver{"": open}, Version: "test", Log: slog.New(slog.DiscardHandler)}))(t)
 	must.Do(t, s.Listen(t.Context()))
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
+	must.Run(t, s.Run)
 	return s.URL()
 }
 

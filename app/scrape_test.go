@@ -135,7 +135,7 @@ func TestEveryMetricTellsWhatHappened(t *testing.T) {
 		}
 		return sum
 	}
-	eventually(t, "the costs are known", func() bool { return costs() == 4 })
+	must.Until(t, "the costs are known", func() bool { return costs() == 4 })
 
 	exactly, something := happened(), happenedSomehow()
 	got := r.scrape()
@@ -195,7 +195,7 @@ func TestCostsOfABurst(t *testing.T) {
 		}
 	}
 	const series = `{mode="TRANSACTION",status="SUCCESS",type="EthereumTransaction"}`
-	eventually(t, "the costs are known", func() bool { return r.scrape()["rpc_relay_consensusnode_gasfee_count"+series] == transactions })
+	must.Until(t, "the costs are known", func() bool { return r.scrape()["rpc_relay_consensusnode_gasfee_count"+series] == transactions })
 	n, got := requests.Load(), r.scrape()
 	if n > transactions {
 		t.Errorf("%d requests for the costs of %d transactions", n, transactions)

@@ -78,7 +78,7 @@ func (c *traces) breaks(broken bool) {
 // of returns the spans of a trace, when there is one of that name that began it.
 func (c *traces) of(t *testing.T, root string, is func(*trace.Span) bool) (first *trace.Span, all []*trace.Span) {
 	t.Helper()
-	eventually(t, "the trace of "+root, func() bool {
+	must.Until(t, "the trace of "+root, func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		i := slices.IndexFunc(c.spans, func(s *trace.Span) bool {
@@ -203,13 +203,13 @@ func TestTraceOfATransaction(t *testing.T) {
 	}
 
 	for _, name := range exemplars().ofATransaction {
-		eventually(t, name+" has an exemplar of the trace", func() bool { return r.hasExemplar(name, callersTrace) })
+		must.Until(t, name+" has an exemplar of the trace", func() bool { return r.hasExemplar(name, callersTrace) })
 	}
 	page := r.openMetrics()
 	if !strings.Contains(page, "\nrpc_websocket_method_counter{") && !strings.Contains(page, "\nrpc_relay_eth_executions{") {
 		t.Errorf("counters have other names:\n%s", page)
 	}
-	eventually(t, "sent spans are counted", func() bool { return r.scrape()[`lockstep_trace_spans_total{result="sent"}`] > 0 })
+	must.Until(t, "sent spans are counted", func() bool { return r.scrape()[`lockstep_trace_spans_total{result="sent"}`] > 0 })
 }
 
 // histograms are those that have exemplars, by what brings them one.
@@ -265,7 +265,7 @@ func TestTracesOfBatchesAndMessages(t *testing.T) {
 		t.Errorf("the call that failed: %v", all)
 	}
 	for _, name := range exemplars().ofABatch {
-		eventually(t, name+" has an exemplar of the trace", func() bool { return r.hasExemplar(name, hex.EncodeToString(root.GetTraceId())) })
+		must.Until(t, name+" has an exemplar of the trace", func() bool { return r.hasExemplar(name, hex.EncodeToString(root.GetTraceId())) })
 	}
 	var price string
 	must.Do(t, dial(t, r).Call(&price, "eth_gasPrice"))
@@ -274,7 +274,7 @@ func TestTracesOfBatchesAndMessages(t *testing.T) {
 		t.Errorf("transport %q", got)
 	}
 	for _, name := range exemplars().ofAMessage {
-		eventually(t, name+" has an exemplar of the trace", func() bool { return r.hasExemplar(name, hex.EncodeToString(root.GetTraceId())) })
+		must.Until(t, name+" has an exemplar of the trace", func() bool { return r.hasExemplar(name, hex.EncodeToString(root.GetTraceId())) })
 	}
 }
 
@@ -310,7 +310,7 @@ func TestACollectorThatFails(t *testing.T) {
 		if got := r.send(sender.sign(sender.pay(nonce))); got.Error != nil {
 			t.Fatal(got)
 		}
-		eventually(t, "spans are lost", func() bool { return r.scrape()[`lockstep_trace_spans_total{result="lost"}`] > 0 })
+		must.Until(t, "spans are lost", func() bool { return r.scrape()[`lockstep_trace_spans_total{result="lost"}`] > 0 })
 	}
 	if got := r.log.with("upstream=collector"); len(got) != 1 || !strings.Contains(got[0], "level=WARN") {
 		t.Errorf("the log: %q", got)
@@ -318,5 +318,5 @@ func TestACollectorThatFails(t *testing.T) {
 	c.breaks(false)
 	r.call("eth_gasPrice")
 	c.of(t, "eth_gasPrice", func(*trace.Span) bool { return true })
-	eventually(t, "the collector is back", func() bool { return len(r.log.with("an upstream is usable again")) == 1 })
+	must.Until(t, "the collector is back", func() bool { return len(r.log.with("an upstream is usable again")) == 1 })
 }

@@ -77,7 +77,7 @@ func troubles() []step {
 				return status
 			}
 			as(0, "net_version")
-			eventually(t, "the key has made its calls", func() bool { return as(0, "eth_chainId") == http.StatusTooManyRequests })
+			must.Until(t, "the key has made its calls", func() bool { return as(0, "eth_chainId") == http.StatusTooManyRequests })
 			as(1, "eth_chainId")
 		}, map[string]float64{
 			`lockstep_api_key_calls_total{key="shop"}`:                         atLeast,
@@ -230,7 +230,7 @@ func troubles() []step {
 		{"the mirror node is away", func(t *testing.T, s *trouble) {
 			s.world.spoilMirror(t, func(*http.Request) mirrorrest.Fault { return mirrorrest.Fault{Status: http.StatusServiceUnavailable} })
 			s.becomesSum(t, "rpc_websocket_watch_failures_total", atLeast)
-			eventually(t, "the mirror node is given up", func() bool {
+			must.Until(t, "the mirror node is given up", func() bool {
 				s.call("eth_getBalance", s.sender.address, "latest")
 				return sum(s.scrape(), `rpc_relay_mirror_upstream_state{service="rest"`) > 0
 			})
@@ -240,7 +240,7 @@ func troubles() []step {
 		}},
 		{"it is back, and clients go", func(t *testing.T, s *trouble) {
 			s.world.mirror.Store(nil)
-			eventually(t, "the mirror node is asked again", func() bool {
+			must.Until(t, "the mirror node is asked again", func() bool {
 				s.call("eth_getBalance", s.sender.address, "latest")
 				return sum(s.scrape(), `rpc_relay_mirror_upstream_state{service="rest"`) == 0
 			})

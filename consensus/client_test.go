@@ -1,7 +1,6 @@
 package consensus
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -15,7 +14,6 @@ import (
 	"log/slog"
 	"math/big"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -29,6 +27,7 @@ import (
 	"lockstep/internal/envx"
 	"lockstep/internal/hedera"
 	"lockstep/internal/must"
+	"lockstep/internal/proctest"
 	"lockstep/internal/secret"
 )
 
@@ -60,7 +59,7 @@ func TestTLS(t *testing.T) {
 			if test.pin != "" {
 				cfg.CertHashes = fmt.Sprintf(`{"0.0.3":%q}`, test.pin)
 			}
-			var log lines
+			var log proctest.Tail
 			c, err := New(cfg, slog.New(slog.NewTextHandler(&log, nil)))
 			if err != nil {
 				t.Fatal(err)
@@ -91,24 +90,6 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// lines is a buffer for logs.
-type lines struct {
-	mu  sync.Mutex
-	buf strings.Builder
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
-
 // selfSigned makes a node's certificate and its pin.
 func selfSigned(t *testing.T) (tls.Certificate, string) {
 	t.Helper()
@@ -119,32 +100,18 @@ func selfSigned(t *testing.T) (tls.Certificate, string) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, hex.EncodeToString(sum[:])
 }
 
-// startRun runs the client until the test is over.
-func startRun(t *testing.T, c *Client) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- c.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-	})
-}
-
 // TestRunBringsNodesBack: a node that went away and came back serves its senders
 // again without a submission that had to try.
 func TestRunBringsNodesBack(t *testing.T) {
 	a, b := startNode(t, 3), startNode(t, 4)
 	c := quick(t, a, b)
 	sender := senderOf(t, c, a.id)
-	startRun(t, c)
+	must.Run(t, c.Run)
 	must.Get(c.Submit(t.Context(), Submission{Ethereum: []byte{1}, Sender: sender}))(t)
 	a.stop()
-	eventually(t, "the loss is noticed without a submission", func() bool { return c.nodeFor(sender) == b.id })
+	must.Until(t, "the loss is noticed without a submission", func() bool { return c.nodeFor(sender) == b.id })
 	a.listen(a.endpoint)
-	eventually(t, "the node is back", func() bool { return c.nodeFor(sender) == a.id })
+	must.Until(t, "the node is back", func() bool { return c.nodeFor(sender) == a.id })
 	if got := c.Nodes(); !got[0].Healthy || got[0].Failures != 0 || got[0].Err != nil {
 		t.Errorf("the node that is back: %+v", got[0])
 	}
@@ -155,11 +122,11 @@ func TestRunBringsNodesBack(t *testing.T) {
 func TestRunKeepsConnectionsWarm(t *testing.T) {
 	a := startNode(t, 3)
 	c := quick(t, a)
-	startRun(t, c)
+	must.Run(t, c.Run)
 	must.Get(c.Submit(t.Context(), Submission{Ethereum: []byte{1}}))(t)
 	conn := must.Get(c.nodes.all()[0].connection(forTransactions))(t)
 	a.cut()
-	eventually(t, "the cut is noticed and mended", func() bool {
+	must.Until(t, "the cut is noticed and mended", func() bool {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		return len(a.conns) > 0 && conn.GetState() == connectivity.Ready

@@ -364,19 +364,13 @@ func TestDeniedAccountRefreshesTheBook(t *testing.T) {
 		}
 		return []NodeAddress{b.nodeAddress()}, nil
 	})
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- c.Run(ctx) }()
-	eventually(t, "the fetch at the start", func() bool { return fetched.Load() == 1 })
+	must.Run(t, c.Run)
+	must.Until(t, "the fetch at the start", func() bool { return fetched.Load() == 1 })
 	pending, err := c.Submit(t.Context(), Submission{Ethereum: []byte{1}})
 	if err == nil && pending.Node() != b.id {
 		t.Errorf("taken by %s", pending.Node())
 	}
-	eventually(t, "the node of the new book", func() bool { return c.nodeFor([20]byte{}) == b.id })
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	must.Until(t, "the node of the new book", func() bool { return c.nodeFor([20]byte{}) == b.id })
 }
 
 // What is no usable book changes nothing, and a pin is not lost to a book without one.

@@ -399,21 +399,6 @@ func connect(t *testing.T, c *Client) {
 	for _, n := range c.nodes.all() {
 		conn := must.Get(n.connection(forTransactions))(t)
 		conn.Connect()
-		eventually(t, "a connection", func() bool { return conn.GetState() == connectivity.Ready })
-	}
-}
-
-// eventually polls a condition, for what happens in another goroutine.
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(patience)
-	for !condition() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("not in time: %s", what)
-		}
+		must.Until(t, "a connection", func() bool { return conn.GetState() == connectivity.Ready })
 	}
 }

@@ -379,7 +379,7 @@ func TestNoNodeAtStart(t *testing.T) {
 	tried := make(chan struct{})
 	var once sync.Once
 	go func() {
-		eventually(t, "the first attempt", func() bool { return !c.Nodes()[0].Healthy })
+		must.Until(t, "the first attempt", func() bool { return !c.Nodes()[0].Healthy })
 		once.Do(func() { close(tried) })
 	}()
 	result := make(chan error, 1)

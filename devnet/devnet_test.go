@@ -1,7 +1,6 @@
 package devnet
 
 import (
-	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -23,15 +22,7 @@ func start(t *testing.T, cfg Config) *Network {
 	t.Helper()
 	cfg.Consensus, cfg.Mirror = "127.0.0.1:0", "127.0.0.1:0"
 	n := must.Get(New(t.Context(), cfg))(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- n.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
+	must.Run(t, n.Run)
 	return n
 }
 

@@ -1,7 +1,6 @@
 package devnet
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -18,15 +17,7 @@ import (
 func kept(t *testing.T, path string, interval time.Duration) (n *Network, stop func()) {
 	t.Helper()
 	n = must.Get(New(t.Context(), Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", State: path, StateInterval: interval}))(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- n.Run(ctx) }()
-	return n, func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}
+	return n, must.Run(t, n.Run)
 }
 
 // TestStateIsKept: a network goes on where the one before it ended.

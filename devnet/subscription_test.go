@@ -1,7 +1,6 @@
 package devnet
 
 import (
-	"context"
 	"fmt"
 	"testing"
 
@@ -18,15 +17,7 @@ import (
 // TestSubscription: messages come once and in order, over a turn back too; what cannot be is refused.
 func TestSubscription(t *testing.T) {
 	n := must.Get(New(t.Context(), Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", MirrorGRPC: "127.0.0.1:0"}))(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- n.Run(ctx) }()
-	defer func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}()
+	must.Run(t, n.Run)
 	w := newWorld(t, 1, false)
 	w.use(n)
 	created := w.submit(0, &hapi.TransactionBody{Data: &hapi.TransactionBody_ConsensusCreateTopic{ConsensusCreateTopic: &hapi.ConsensusCreateTopicTransactionBody{

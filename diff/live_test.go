@@ -8,7 +8,6 @@ import (
 	"math/big"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
@@ -52,17 +51,7 @@ func live(t *testing.T, chain *devnet.Network, url string) {
 		tx := must.Get(types.SignNewTx(key, types.LatestSignerForChainID(inner.ChainID), inner))(t)
 		raw := must.Get(tx.MarshalBinary())(t)
 		ask(t, url, "eth_sendRawTransaction", hexutil.Encode(raw))
-		until(t, func() bool { return string(ask(t, url, "eth_getTransactionReceipt", tx.Hash())) != "null" })
-	}
-}
-
-func until(t *testing.T, done func() bool) {
-	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !done(); {
-		if time.Now().After(end) {
-			t.Fatal("it did not happen")
-		}
-		<-time.After(10 * time.Millisecond)
+		must.Until(t, "a receipt", func() bool { return string(ask(t, url, "eth_getTransactionReceipt", tx.Hash())) != "null" })
 	}
 }
 

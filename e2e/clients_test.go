@@ -95,8 +95,7 @@ type artifact struct {
 
 func (a artifact) parsed(t *testing.T) abi.ABI {
 	t.Helper()
-	parsed := must.Get(abi.JSON(bytes.NewReader(a.ABI)))(t)
-	return parsed
+	return must.Get(abi.JSON(bytes.NewReader(a.ABI)))(t)
 }
 
 func (a artifact) code() []byte { return common.FromHex(a.Bytecode) }

@@ -76,8 +76,7 @@ func (a account) address() common.Address { return common.HexToAddress(a.Address
 
 func (a account) key(t *testing.T) *ecdsa.PrivateKey {
 	t.Helper()
-	key := must.Get(crypto.HexToECDSA(strings.TrimPrefix(a.PrivateKey, "0x")))(t)
-	return key
+	return must.Get(crypto.HexToECDSA(strings.TrimPrefix(a.PrivateKey, "0x")))(t)
 }
 
 // dial gives go-ethereum's client for url, closed when the test ends.

@@ -54,9 +54,7 @@ func newNetworkOf(t *testing.T, c ledger.Config) *network {
 func newNetworkWith(t *testing.T, c ledger.Config, change ...func(*settings)) *network {
 	t.Helper()
 	l := must.Get(ledger.New(c))(t)
-	done := make(chan error, 1)
-	go func() { done <- l.Run(t.Context()) }()
-	t.Cleanup(func() { <-done })
+	must.Run(t, l.Run)
 	server := httptest.NewServer(mirrorrest.New(mirrorrest.Config{View: l.View, Log: slog.New(slog.DiscardHandler)}))
 	t.Cleanup(server.Close)
 	return newNetworkOver(t, l, server, change...)

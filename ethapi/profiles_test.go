@@ -1,6 +1,7 @@
 package ethapi
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -101,13 +102,7 @@ func (d *deviant) connects() *websocket.Conn {
 	registry := must.Get(rpc.NewRegistry(d.api.Methods()...))(d.t)
 	dispatcher := must.Get(rpc.NewDispatcher(config, registry, rpc.Options{Logger: slog.New(slog.DiscardHandler), Metrics: rpc.NewMetrics(), Unknown: UnknownMethod}))(d.t)
 	ln := must.Get(net.Listen("tcp", "127.0.0.1:0"))(d.t)
-	done := make(chan error, 1)
-	go func() { done <- rpc.NewWSServer(dispatcher).Run(d.t.Context(), ln) }()
-	d.t.Cleanup(func() {
-		if err := <-done; err != nil {
-			d.t.Error(err)
-		}
-	})
+	must.Run(d.t, func(ctx context.Context) error { return rpc.NewWSServer(dispatcher).Run(ctx, ln) })
 	conn, answer := must.Get2(websocket.DefaultDialer.DialContext(d.t.Context(), "ws://"+ln.Addr().String(), nil))(d.t)
 	_ = answer.Body.Close()
 	d.t.Cleanup(func() { _ = conn.Close() })

@@ -1,7 +1,6 @@
 package ethapi
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -182,15 +181,7 @@ type live struct {
 func newLive(t *testing.T, chain *fakeChain, change ...func(*settings)) *live {
 	t.Helper()
 	l := idle(t, chain, change...)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- l.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-	})
+	must.Run(t, l.Run)
 	return l
 }
 

@@ -118,7 +118,7 @@ func populate(n *node) {
 func written(t *testing.T, server *redistest.Server, records int) (keys []string) {
 	t.Helper()
 	redis := server.Client()
-	until(t, "the records", func() bool {
+	must.Until(t, "the records", func() bool {
 		var err error
 		if keys, err = redis.Keys(t.Context(), "lockstep:cache:*").Result(); err != nil {
 			t.Fatal(err)
@@ -299,7 +299,7 @@ func keptContract(t *testing.T, rt *rapid.T, run int, n *node, k keeping) {
 			key := "lockstep:cache:" + chainHash(run, now)[2:18] + ":" + kindResult + ":" + record.Hash.Hex()
 			raw := must.Get(encodeRecord(record))(t)
 			spoilt := spoil(raw, rapid.IntRange(0, 3).Draw(rt, "how"))
-			until(t, "a spoilt record", func() bool { // a cluster that had no time may be down for a moment
+			must.Until(t, "a spoilt record", func() bool { // a cluster that had no time may be down for a moment
 				return k.redis.Set(t.Context(), key, spoilt, 0).Err() == nil
 			})
 		}
@@ -310,7 +310,7 @@ func keptContract(t *testing.T, rt *rapid.T, run int, n *node, k keeping) {
 	// What fits is kept, and all relays that share a store have it.
 	const small = 1
 	for _, relay := range k.relays {
-		until(t, "a record", func() bool {
+		must.Until(t, "a record", func() bool {
 			keep(k.relays[0], small)
 			return get(relay, small)
 		})
@@ -447,5 +447,5 @@ var mayLack = map[string]bool{"not found": true, "immature": true, "later page a
 func flushed(t *testing.T, c *Client) {
 	t.Helper()
 	c.store.Put("flushed:"+t.Name(), []byte("yes")) // writes keep their order
-	until(t, "the writes", func() bool { return c.store.Get(t.Context(), "flushed:"+t.Name()) != nil })
+	must.Until(t, "the writes", func() bool { return c.store.Get(t.Context(), "flushed:"+t.Name()) != nil })
 }

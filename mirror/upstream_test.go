@@ -226,30 +226,6 @@ func over(t *testing.T, change func(*Config), faces ...*face) *Client {
 	})
 }
 
-// look runs the client's own look-outs.
-func look(t *testing.T, c *Client) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- c.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; !errors.Is(err, context.Canceled) {
-			t.Errorf("Run: %v", err)
-		}
-	})
-}
-
-func until(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !condition(); {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not in time", what)
-		}
-		fetch.Pause(t.Context(), time.Millisecond)
-	}
-}
-
 func latest(t *testing.T, c *Client) uint64 {
 	t.Helper()
 	b := must.Get(c.LatestBlock(t.Context()))(t)
@@ -327,9 +303,9 @@ func TestBreaker(t *testing.T) {
 			t.Errorf("the broken one was asked %d times", asked)
 		}
 		first.spoiled(mirrorrest.Fault{})
-		look(t, client)
+		must.Run(t, client.Run)
 		before = first.asked.Load()
-		until(t, "the first one is used again", func() bool {
+		must.Until(t, "the first one is used again", func() bool {
 			must.Get(client.BlockByNumber(t.Context(), 1))(t)
 			return client.Upstreams()[0].Open && first.asked.Load() > before
 		})
@@ -354,7 +330,7 @@ func throttle(t *testing.T, c *Client, f *face, wait time.Duration) <-chan error
 		_, err := c.LatestBlock(t.Context())
 		result <- err
 	}()
-	until(t, "the mirror node throttles", func() bool { return !c.Upstreams()[0].Open })
+	must.Until(t, "the mirror node throttles", func() bool { return !c.Upstreams()[0].Open })
 	return result
 }
 
@@ -434,11 +410,11 @@ func TestLag(t *testing.T) {
 		chain.grow(1)
 		slow, good := chain.face(), chain.face()
 		client := over(t, func(c *Config) { c.MaxLag = 2 }, slow, good)
-		look(t, client)
-		until(t, "both are known", func() bool { return client.Upstreams()[0].Head == 1 && client.Upstreams()[1].Head == 1 })
+		must.Run(t, client.Run)
+		must.Until(t, "both are known", func() bool { return client.Upstreams()[0].Head == 1 && client.Upstreams()[1].Head == 1 })
 		slow.freeze()
 		chain.grow(2)
-		until(t, "the second one is ahead", func() bool { return client.Upstreams()[1].Head == 3 })
+		must.Until(t, "the second one is ahead", func() bool { return client.Upstreams()[1].Head == 3 })
 		if got := latest(t, client); got != 1 {
 			t.Errorf("block %d: two blocks behind is allowed", got)
 		}
@@ -446,12 +422,12 @@ func TestLag(t *testing.T) {
 			t.Errorf("the metric of the lag says %v", got)
 		}
 		chain.grow(1)
-		until(t, "the second one is too far ahead", func() bool { return client.Upstreams()[1].Head == 4 })
+		must.Until(t, "the second one is too far ahead", func() bool { return client.Upstreams()[1].Head == 4 })
 		if got := latest(t, client); got != 4 {
 			t.Errorf("block %d", got)
 		}
 		slow.show(chain.ledger.View)
-		until(t, "the first one is used again", func() bool {
+		must.Until(t, "the first one is used again", func() bool {
 			before := slow.asked.Load()
 			head := client.Upstreams()[0].Head
 			return latest(t, client) == 4 && head == 4 && slow.asked.Load() > before
@@ -475,7 +451,7 @@ func TestHeadNeverGoesBack(t *testing.T) {
 		first.spoiled(mirrorrest.Fault{Drop: true})
 		answered := make(chan uint64)
 		go func() { answered <- latest(t, client) }()
-		until(t, "the second one is asked", func() bool { return second.asked.Load() > 1 })
+		must.Until(t, "the second one is asked", func() bool { return second.asked.Load() > 1 })
 		select {
 		case got := <-answered:
 			t.Fatalf("block %d from a mirror node that has 5", got)

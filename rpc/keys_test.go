@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"net/http"
@@ -14,6 +13,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"lockstep/internal/must"
+	"lockstep/internal/proctest"
 	"lockstep/internal/relay/apikey"
 )
 
@@ -42,24 +42,6 @@ func fileOf(t *testing.T, lines ...string) (f apikey.File) {
 	must.Do(t, os.WriteFile(name, []byte(strings.Join(lines, "\n")), 0o600))
 	must.Do(t, f.UnmarshalText([]byte(name)))
 	return f
-}
-
-// lockedText is a log that is read while others write.
-type lockedText struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lockedText) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lockedText) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 // tally is quotas, and a limiter of calls, whose window does not end.
@@ -96,7 +78,7 @@ func TestKeysAreKnownByEitherHeader(t *testing.T) {
 	c := testConfig()
 	f, tokens := keyFile(t, map[string]string{"shop": ""})
 	c.Keys = KeysConfig{APIKeys: f, KeyRequired: true}
-	log := &lockedText{}
+	log := new(proctest.Tail)
 	d := testDispatcher(t, c, Options{Keys: apikey.NewRing(f), Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	url := serveHTTP(t, d, HTTPOptions{})
 	const unknown = "lrk_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"

@@ -33,8 +33,7 @@ func withLongAnswers(t *testing.T, memory *capacity.Memory) *Dispatcher {
 	long := strings.Repeat("a", megabyte)
 	r := must.Get(NewRegistry(append(testMethods(), Method{Name: "eth_long", AnyParams: true, Handler: func(context.Context, *Params) (any, error) { return long, nil }})...))(t)
 	d := testDispatcher(t, testConfig(), Options{Memory: memory})
-	longer := must.Get(NewDispatcher(d.config, r, Options{Logger: d.log, Metrics: NewMetrics(), Memory: memory, Heavy: capacity.NewPermits(8, 4)}))(t)
-	return longer
+	return must.Get(NewDispatcher(d.config, r, Options{Logger: d.log, Metrics: NewMetrics(), Memory: memory, Heavy: capacity.NewPermits(8, 4)}))(t)
 }
 
 type answered struct {

@@ -183,14 +183,12 @@ func testDispatcher(t testing.TB, c Config, o Options, methods ...Method) *Dispa
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics()
 	}
-	d := must.Get(NewDispatcher(c, r, o))(t)
-	return d
+	return must.Get(NewDispatcher(c, r, o))(t)
 }
 
 func listen(t testing.TB) net.Listener {
 	t.Helper()
-	ln := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	return ln
+	return must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 }
 
 // pipes is a listener in the process, for tests with fake time: what waits for it lets that pass, which a socket
@@ -236,16 +234,8 @@ func (pipe) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 
 func serveHTTP(t testing.TB, d *Dispatcher, o HTTPOptions) string {
 	t.Helper()
 	ln := listen(t)
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- NewHTTPServer(d, o).Run(ctx, ln) }()
-	t.Cleanup(func() {
-		http.DefaultClient.CloseIdleConnections()
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-	})
+	must.Run(t, func(ctx context.Context) error { return NewHTTPServer(d, o).Run(ctx, ln) })
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
 	return "http://" + ln.Addr().String()
 }
 

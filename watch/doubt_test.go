@@ -1,14 +1,12 @@
 package watch_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,6 +16,7 @@ import (
 	"lockstep/internal/lease"
 	"lockstep/internal/ledgertest"
 	"lockstep/internal/must"
+	"lockstep/internal/proctest"
 	"lockstep/watch"
 	"lockstep/watch/watchtest"
 )
@@ -31,31 +30,13 @@ func silenced(t *testing.T, node string, silent *atomic.Bool) string {
 	})
 }
 
-// logLines is a log that can be read while it is written.
-type logLines struct {
-	mu  sync.Mutex
-	all bytes.Buffer
-}
-
-func (l *logLines) Write(text []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.Write(text)
-}
-
-func (l *logLines) has(text string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Contains(l.all.String(), text)
-}
-
 // TestADoubtIsSeenWhileItLasts has the only endpoint lie again and again: first about a range, then about a new block. As long as the filter of a block names what
 // is followed and nobody explains it, readiness, the metric and the log say so, and no cursor moves; then the event is there, once.
 func TestADoubtIsSeenWhileItLasts(t *testing.T) {
 	c := watchtest.New(t, 2)
 	var silent atomic.Bool
 	silent.Store(true)
-	db, b, log := ledgertest.Open(t), &book{t: t}, &logLines{}
+	db, b, log := ledgertest.Open(t), &book{t: t}, new(proctest.Tail)
 	plan := escrows(t, silenced(t, c.URL, &silent))
 	plan.Watches = []watch.Watch{given(t, "w", 1)}
 	var first []string // some of them are final and read as a range, whichever of them is its end
@@ -87,7 +68,7 @@ func TestADoubtIsSeenWhileItLasts(t *testing.T) {
 	for i, news := range [][]string{first, {"+" + short(1) + " Approved@34"}} {
 		before := doubts()
 		watchtest.Until(t, "the doubt is seen", func() (bool, error) {
-			return degraded() && doubts() > before+1 && log.has("bloom filter names what is followed"), fmt.Errorf("%+v, %v doubts", s.Condition(t.Context()), doubts())
+			return degraded() && doubts() > before+1 && log.Has("bloom filter names what is followed"), fmt.Errorf("%+v, %v doubts", s.Condition(t.Context()), doubts())
 		})
 		if list, err := s.States(t.Context()); err != nil || list[0].Block >= []uint64{1, 34}[i] || len(b.all()) != len(told) {
 			t.Errorf("%+v, %v, and %v was handed on", list, err, b.lines())

@@ -23,6 +23,7 @@ import (
 	"lockstep/internal/ledger"
 	"lockstep/internal/ledgertest"
 	"lockstep/internal/must"
+	"lockstep/internal/proctest"
 	"lockstep/internal/secret"
 	"lockstep/watch"
 	"lockstep/watch/decode"
@@ -414,14 +415,14 @@ watches:
   - {name: five, chain: 5, addresses: [%q], events: [Approved(address)], sinks: ["webhook:http://127.0.0.1:1/"]}
   - {name: silent, chain: 5, addresses: [%q], events: [Approved(address)]}
 `, watchtest.ChainID, one.URL, renamed(t, five.URL), watchtest.ChainID, watchtest.Emitter(1).Hex(), watchtest.Emitter(1).Hex(), watchtest.Emitter(1).Hex()), "watch.yaml"))(t)
-	log, books := &logLines{}, map[string]*book{}
+	log, books := new(proctest.Tail), map[string]*book{}
 	s := must.Get(watch.New(watch.Config{Plan: *plan, Instance: "a", Lease: lease.Options{TTL: 2 * time.Minute}}, watch.Deps{
 		DB: ledgertest.Open(t), Log: slog.New(slog.NewTextHandler(io.MultiWriter(log, t.Output()), nil)), Sinks: func(spec string) (watch.Sink, error) {
 			books[spec] = &book{t: t}
 			return books[spec], nil
 		},
 	}))(t)
-	if !log.has("a watch has no sinks") || !log.has("watch=silent") || log.has("watch=five") {
+	if !log.Has("a watch has no sinks") || !log.Has("watch=silent") || log.Has("watch=five") {
 		t.Error("that a watch has no sinks is not said")
 	}
 	must.Run(t, s.Run)

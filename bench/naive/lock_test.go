@@ -27,8 +27,7 @@ func locks(t *testing.T) map[string]naive.Lock {
 
 func acquire(t *testing.T, l naive.Lock, sender common.Address) func() {
 	t.Helper()
-	release := must.Get(l.Acquire(t.Context(), sender))(t)
-	return release
+	return must.Get(l.Acquire(t.Context(), sender))(t)
 }
 
 func TestOneAtATime(t *testing.T) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -119,15 +118,7 @@ func testWrongOperator(t *testing.T, network *devnet.Network) {
 	log := slog.New(slog.DiscardHandler)
 	s := must.Get(service.New(t.Context(), cfg.TXM, service.Deps{Drivers: drivers(cfg, log), Log: log}))(t)
 	must.Do(t, s.Listen(t.Context()))
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
-	defer func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	}()
+	must.Run(t, s.Run)
 	const cause = "chain 298: the operator's key is not the key of its account 0.0.1003"
 	look := time.NewTicker(20 * time.Millisecond)
 	defer look.Stop()

@@ -18,6 +18,7 @@ import (
 
 	"lockstep/console"
 	"lockstep/internal/must"
+	"lockstep/internal/proctest"
 	"lockstep/lock"
 )
 
@@ -165,25 +166,6 @@ func TestTopOnce(t *testing.T) {
 	}
 }
 
-// lockedBuffer may be read while it is written.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer // guarded by mu
-}
-
-// Write implements io.Writer.
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) has(text string) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return strings.Contains(b.b.String(), text)
-}
-
 // A relay that ends and comes back is shown again, and meanwhile why there is nothing new.
 func TestTopGoesOn(t *testing.T) {
 	first := streaming(t, "", stateOf(1, 0))
@@ -201,14 +183,14 @@ func TestTopGoesOn(t *testing.T) {
 		to.ServeHTTP(w, r)
 	}))
 	ctx, cancel := context.WithCancel(t.Context())
-	var out lockedBuffer
+	var out proctest.Tail
 	ended := make(chan error, 1)
 	go func() {
 		ended <- runTop(ctx, []string{"--admin", front.URL}, streams{in: strings.NewReader(""), out: &out, err: &out})
 	}()
 	wait := func(text string) {
 		t.Helper()
-		for end := time.Now().Add(2 * time.Minute); !out.has(text); {
+		for end := time.Now().Add(2 * time.Minute); !out.Has(text); {
 			if time.Now().After(end) {
 				t.Fatalf("no %q", text)
 			}

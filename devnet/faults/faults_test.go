@@ -119,9 +119,7 @@ func TestControlPort(t *testing.T) {
 	}
 	l := must.Get(Listen(t.Context(), "127.0.0.1:0"))(t)
 	var rules Rules
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- rules.Serve(ctx, l) }()
+	must.Run(t, func(ctx context.Context) error { return rules.Serve(ctx, l) })
 	ask := func(method, path, host, body string) (int, string) {
 		request := must.Get(http.NewRequestWithContext(t.Context(), method, "http://"+l.Addr().String()+path, strings.NewReader(body)))(t)
 		if host != "" {
@@ -155,9 +153,5 @@ func TestControlPort(t *testing.T) {
 		if got := rules.Node(ethereum) != (node.Fault{}); got != step.spoiled {
 			t.Errorf("after %s %s: spoiled %v", step.method, step.body, got)
 		}
-	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
 	}
 }

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"testing"
@@ -17,6 +16,7 @@ import (
 	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 )
 
 func TestGenesis(t *testing.T) {
@@ -219,9 +219,7 @@ func TestCloseBlock(t *testing.T) {
 func TestBlockTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Config{BlockTime: 2 * time.Second})
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- r.Run(ctx) }()
+		must.Run(t, r.Run)
 		changed, unsubscribe := r.Subscribe()
 		defer unsubscribe()
 		from, to := dev(t, 0), dev(t, 1)
@@ -266,10 +264,6 @@ func TestBlockTime(t *testing.T) {
 		synctest.Wait()
 		if b := r.View().LatestBlock(); b.Number != 2 || b.Records[0].Result.Index != 0 {
 			t.Errorf("block %+v", b)
-		}
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
 		}
 	})
 }

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"context"
 	"errors"
 	"math"
 	"math/big"
@@ -218,15 +217,7 @@ func TestClockEnds(t *testing.T) {
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Config{})
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- r.Run(ctx) }()
-		defer func() {
-			cancel()
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
-		}()
+		must.Run(t, r.Run)
 		from, to := dev(t, 0), dev(t, 1).address
 		head := func() int64 { return r.View().LatestBlock().Number }
 		want := func(what string, number int64) {
@@ -292,8 +283,7 @@ func TestImpersonation(t *testing.T) {
 	must.Do(t, r.Edit(Edit{Address: contract, Balance: &balance}))
 	send := func(from common.Address, nonce uint64) *history.Record {
 		t.Helper()
-		rec := must.Get(r.Impersonate(types.NewTx(dynamic(nonce, &to, 3, 100_000, nil)), from))(t)
-		return rec
+		return must.Get(r.Impersonate(types.NewTx(dynamic(nonce, &to, 3, 100_000, nil)), from))(t)
 	}
 	for _, from := range []common.Address{contract, dev(t, 2).address} {
 		account, _ := r.View().AccountByAddress(from)

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"bytes"
-	"context"
 	"encoding/hex"
 	"errors"
 	"math/big"
@@ -31,9 +30,7 @@ import (
 func TestBlocksWithoutTransactionsFlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Config{BlockTime: 2 * time.Second})
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- r.Run(ctx) }()
+		must.Run(t, r.Run)
 		changed, unsubscribe := r.Subscribe()
 		defer unsubscribe()
 		for number := int64(1); number <= 3; number++ {
@@ -59,10 +56,6 @@ func TestBlocksWithoutTransactionsFlow(t *testing.T) {
 				t.Errorf("block %d from %s to %s after block %d from %s to %s", b.Number, b.From, b.To, previous.Number, previous.From, previous.To)
 			}
 		}
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
 	})
 }
 
@@ -70,16 +63,12 @@ func TestBlocksWithoutTransactionsFlow(t *testing.T) {
 func TestNoBlocksWithoutTransactionsByDefault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Config{})
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- r.Run(ctx) }()
+		must.Run(t, r.Run)
 		<-time.After(time.Hour) // fake time
 		synctest.Wait()
 		if n := r.View().LatestBlock().Number; n != 0 {
 			t.Errorf("block %d", n)
 		}
-		cancel()
-		<-ended
 	})
 }
 

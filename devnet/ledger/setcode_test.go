@@ -20,8 +20,7 @@ import (
 // authorization is signed by a party: its address shall run the code of another.
 func authorization(t testing.TB, by party, chain, nonce uint64, to common.Address) types.SetCodeAuthorization {
 	t.Helper()
-	a := must.Get(types.SignSetCode(by.key, types.SetCodeAuthorization{ChainID: *uint256.NewInt(chain), Nonce: nonce, Address: to}))(t)
-	return a
+	return must.Get(types.SignSetCode(by.key, types.SetCodeAuthorization{ChainID: *uint256.NewInt(chain), Nonce: nonce, Address: to}))(t)
 }
 
 func setCode(nonce uint64, to common.Address, gas uint64, list ...types.SetCodeAuthorization) *types.SetCodeTx {

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -17,25 +16,11 @@ import (
 	"lockstep/internal/must"
 )
 
-// run starts the gossip of a network in a bubble of fake time.
-func run(t *testing.T, n *Network) (stop func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- n.gossip.run(ctx) }()
-	return func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}
-}
-
 // Transactions given to one node keep their order whatever the jitter does.
 func TestOneNodeKeepsOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := newNetwork(t, Config{Latency: time.Second, Jitter: time.Second, Seed: 7})
-		stop := run(t, network)
+		stop := must.Run(t, network.gossip.run)
 		o, p, to := &order{t: t}, dev(t, 0), dev(t, 1)
 		const count = 100
 		for i := range uint64(count) {
@@ -64,7 +49,7 @@ func TestOneNodeKeepsOrder(t *testing.T) {
 func TestDifferentNodesReorder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := newNetwork(t, Config{Nodes: 3, Latency: time.Second, Jitter: time.Second, Seed: 7})
-		stop := run(t, network)
+		stop := must.Run(t, network.gossip.run)
 		o, p, to := &order{t: t}, dev(t, 0), dev(t, 1)
 		const count = 30
 		for i := range uint64(count) {
@@ -101,7 +86,7 @@ func TestDifferentNodesReorder(t *testing.T) {
 func TestLatency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := newNetwork(t, Config{Latency: time.Second})
-		stop := run(t, network)
+		stop := must.Run(t, network.gossip.run)
 		n := network.Nodes()[0]
 		o, p := &order{t: t}, dev(t, 0)
 		b := o.body(p, transfer(p.id.AccountID(), hedera.Entity(1003).AccountID(), 5))

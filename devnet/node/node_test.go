@@ -2,7 +2,6 @@ package node
 
 import (
 	"bytes"
-	"context"
 	"encoding/hex"
 	"testing"
 	"time"
@@ -276,19 +275,9 @@ func bytesOf(t testing.TB, text string) []byte {
 func dial(t testing.TB, n *Network) *grpc.ClientConn {
 	t.Helper()
 	must.Do(t, n.Listen(t.Context()))
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- n.Run(ctx) }()
+	must.Run(t, n.Run)
 	conn := must.Get(grpc.NewClient(n.Addrs()[0], grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
-	t.Cleanup(func() {
-		if err := conn.Close(); err != nil {
-			t.Error(err)
-		}
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { must.Do(t, conn.Close()) })
 	return conn
 }
 

@@ -56,8 +56,7 @@ func (n *running) blocks(t *testing.T) uint64 {
 	t.Helper()
 	client := must.Get(ethclient.DialContext(t.Context(), n.RPC))(t)
 	defer client.Close()
-	number := must.Get(client.BlockNumber(t.Context()))(t)
-	return number
+	return must.Get(client.BlockNumber(t.Context()))(t)
 }
 
 func megabytes(bytes int) float64 { return float64(bytes) / (1 << 20) }

@@ -19,8 +19,7 @@ func soakTime(t *testing.T) time.Duration {
 	if text == "" {
 		return 0
 	}
-	d := must.Get(time.ParseDuration(text))(t)
-	return d
+	return must.Get(time.ParseDuration(text))(t)
 }
 
 // TestSoakOfAState uses a network that is kept in a file, ends it again and again, by SIGTERM or by SIGKILL, and goes

@@ -98,14 +98,12 @@ func TestExpired(t *testing.T) {
 	sign := func(nonce uint64) txmgr.Signed {
 		unsigned := must.Get(c.Prepare(t.Context(), txmgr.Draft{Signer: key.Account(), Nonce: nonce, Call: txmgr.Call{To: "bob.test", Value: big.NewInt(1)}}))(t)
 		signature := must.Get(key.Sign(t.Context(), unsigned.Bytes))(t)
-		signed := must.Get(c.Seal(unsigned, signature))(t)
-		return signed
+		return must.Get(c.Seal(unsigned, signature))(t)
 	}
 	executed, never := sign(1), sign(2)
 	must.Do(t, c.Send(t.Context(), []txmgr.Signed{executed})[0])
 	dead := func(attempt txmgr.Signed) bool {
-		expired := must.Get(c.Expired(t.Context(), attempt))(t)
-		return expired
+		return must.Get(c.Expired(t.Context(), attempt))(t)
 	}
 	for block := range validity + 1 {
 		if dead(executed) || dead(never) {

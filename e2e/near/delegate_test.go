@@ -30,8 +30,7 @@ func (n *network) delegate(t *testing.T, nonce uint64, change func(*near.Delegat
 	if change != nil {
 		change(&d)
 	}
-	signed := must.Get(d.Sign(n.keys["alice.test"].secret))(t)
-	return signed
+	return must.Get(d.Sign(n.keys["alice.test"].secret))(t)
 }
 
 // TestDelegatesAreScreened has delegate actions that nobody should pay for.

@@ -12,26 +12,8 @@ import (
 	"lockstep/devnet"
 	"lockstep/devnet/node"
 	"lockstep/e2e/harness"
+	"lockstep/internal/proctest"
 )
-
-// journal is a log that may be read while it is written.
-type journal struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-// Write implements io.Writer.
-func (j *journal) Write(line []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(line)
-}
-
-func (j *journal) says(words string) bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return strings.Contains(j.text.String(), words)
-}
 
 // A relay that knows its network by name learns from the mirror node which nodes there are
 // and what certificates they have, and goes by that: a node that shows another certificate
@@ -62,13 +44,13 @@ func TestPinsFromTheAddressBook(t *testing.T) {
 
 			// The built-in list of testnet is replaced before anything is sent; until then the
 			// relay connects to nobody.
-			var log journal
+			var log proctest.Tail
 			settings := []string{"HEDERA_NETWORK=testnet", "CLIENT_TRANSPORT_SECURITY=true"}
 			if len(wrong) == 2 {
 				settings = append(settings, "SDK_REQUEST_TIMEOUT=5s")
 			}
 			r := startLogging(t, n, &log, slog.LevelInfo, settings...)
-			eventually(t, "the address book is read", func() bool { return log.says("the list of consensus nodes has changed") })
+			eventually(t, "the address book is read", func() bool { return log.Has("the list of consensus nodes has changed") })
 			senders := 6 // some of which would go to either node
 			if len(wrong) == 2 {
 				senders = 1 // which is offered to both
@@ -83,7 +65,7 @@ func TestPinsFromTheAddressBook(t *testing.T) {
 				}
 			}
 			mistrusts := func(account string) bool {
-				return log.says("is not trusted and nothing is sent to it\" node=" + account)
+				return log.Has("is not trusted and nothing is sent to it\" node=" + account)
 			}
 			for i, account := range wrong {
 				eventually(t, "the log names node "+account, func() bool {

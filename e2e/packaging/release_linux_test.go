@@ -71,8 +71,7 @@ func output(t *testing.T, name string, args ...string) string {
 // read returns a file's content.
 func read(t *testing.T, parts ...string) []byte {
 	t.Helper()
-	content := must.Get(os.ReadFile(filepath.Join(parts...)))(t)
-	return content
+	return must.Get(os.ReadFile(filepath.Join(parts...)))(t)
 }
 
 // For each platform the program in the image, the package and the archive is one and the same, it needs no library of the

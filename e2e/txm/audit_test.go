@@ -86,8 +86,7 @@ func (c *caller) many(n int, change ...func(*txmgr.Request)) {
 
 func (c *caller) get(id string) *txmgr.Transaction {
 	c.t.Helper()
-	t := must.Get(c.m.Get(context.WithoutCancel(c.t.Context()), "", id))(c.t)
-	return t
+	return must.Get(c.m.Get(context.WithoutCancel(c.t.Context()), "", id))(c.t)
 }
 
 // settled waits until every intent has its fate for good.

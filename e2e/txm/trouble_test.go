@@ -30,8 +30,7 @@ func alone(t testing.TB, change func(*txmNode), args ...string) (*caller, *anvil
 
 func (c *caller) must(change ...func(*txmgr.Request)) *txmgr.Intent {
 	c.t.Helper()
-	intent := must.Get(c.submit(change...))(c.t)
-	return intent
+	return must.Get(c.submit(change...))(c.t)
 }
 
 func (c *caller) reaches(id string, want txmgr.Status) *txmgr.Transaction {

@@ -189,8 +189,7 @@ func TestShowNamesAProject(t *testing.T) {
 			}
 			pack := func(name string, values ...any) []byte {
 				t.Helper()
-				data := must.Get(of.abi.Pack(name, values...))(t)
-				return data
+				return must.Get(of.abi.Pack(name, values...))(t)
 			}
 			send(&till, 100_000, pack("take", big.NewInt(30), "lunch"), "to "+till.Hex()+" (Till)", `call Till.take(amount 30, why "lunch")`)
 			send(&till, 100_000, pack("take", big.NewInt(90), "\x1b[2J"), `why "\x1b[2J"`, "reason: TooMuch(asked 90, left 70)")

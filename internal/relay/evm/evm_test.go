@@ -69,8 +69,7 @@ func run(t *testing.T, s *State, msg Message) *Result {
 	if msg.Gas == 0 {
 		msg.Gas = 1_000_000
 	}
-	r := must.Get(s.Run(298, Block{Number: 77, Time: 1234, Random: common.Hash{9}}, msg, nil))(t)
-	return r
+	return must.Get(s.Run(298, Block{Number: 77, Time: 1234, Random: common.Hash{9}}, msg, nil))(t)
 }
 
 // push is the code that pushes an address.
@@ -196,8 +195,7 @@ func TestTry(t *testing.T) {
 	s := w.state(t)
 	try := func(msg Message) *Result {
 		t.Helper()
-		r := must.Get(s.Try(298, Block{}, msg))(t)
-		return r
+		return must.Get(s.Try(298, Block{}, msg))(t)
 	}
 	paid := Message{From: rich, To: &contract, Value: 1, GasPrice: 2, Charge: true, Gas: 100_000}
 	first := try(paid)
