@@ -35,6 +35,8 @@ func SendRawTransaction(sender Sender) rpc.Method {
 // sending makes an entry an rpc.Patient.
 type sending struct{ *submit.Entry }
 
+var _ rpc.Patient = sending{} // thousands may wait, each without a goroutine
+
 // Run implements rpc.Finish.
 func (s sending) Run(ctx context.Context) (any, error) {
 	hash, err := hashOrError(s.Finish(ctx))

@@ -1,20 +1,16 @@
 package ethapi
 
 import (
-	"bufio"
 	"bytes"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -23,6 +19,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/gorilla/websocket"
 	dto "github.com/prometheus/client_model/go"
 	"golang.org/x/sync/errgroup"
 
@@ -101,7 +98,7 @@ func newStage(t testing.TB, connections int, change ...func(*settings)) *stage {
 	s := &stage{mirror: node, network: newNetworkOver(t, l, &httptest.Server{URL: "http://" + node.addr}, append([]func(*settings){func(c *settings) {
 		c.API.Subscriptions.PollingInterval = envx.Millis(20 * time.Millisecond)
 		c.RPC.WebSocket.ConnectionLimit, c.RPC.WebSocket.ConnectionLimitPerIP = connections, connections
-		c.RPC.WebSocket.PingInterval, c.RPC.WebSocket.InactivityTTL = 0, envx.Millis(time.Hour) // the clients know no pings
+		c.RPC.WebSocket.PingInterval, c.RPC.WebSocket.InactivityTTL = 0, envx.Millis(time.Hour)
 	}}, change...)...)}
 	s.serve(t)
 	s.deploy()
@@ -150,30 +147,20 @@ func (s *stage) block() uint64 {
 
 // listener is a client with a subscription to blocks and one to logs.
 type listener struct {
-	conn        net.Conn
-	in          *bufio.Reader
-	buf         []byte
+	conn        *websocket.Conn
 	heads, logs string // ids
 	head, log   uint64 // the next ones expected; 0: any
 	blocks      uint64 // told so far
 }
 
 func (s *stage) listen(filter string) (*listener, error) {
-	conn, err := net.Dial("tcp", s.ws)
+	dialer := websocket.Dialer{ReadBufferSize: 1 << 10, WriteBufferSize: 1 << 10}
+	conn, answer, err := dialer.Dial("ws://"+s.ws, nil)
 	if err != nil {
 		return nil, err
 	}
-	c := &listener{conn: conn, in: bufio.NewReaderSize(conn, 1<<10)}
-	fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: relay\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
-	for {
-		line, err := c.in.ReadSlice('\n')
-		if err != nil {
-			return nil, err
-		}
-		if len(line) == 2 {
-			break
-		}
-	}
+	answer.Body.Close()
+	c := &listener{conn: conn}
 	if c.heads, err = c.subscribe(`["newHeads"]`); err != nil {
 		return nil, err
 	}
@@ -182,15 +169,12 @@ func (s *stage) listen(filter string) (*listener, error) {
 }
 
 func (c *listener) subscribe(params string) (string, error) {
-	text := `{"jsonrpc":"2.0","id":1,"method":"eth_subscribe","params":` + params + `}`
-	frame := []byte{0x81, 0xfe}
-	frame = binary.BigEndian.AppendUint16(frame, uint16(len(text)))
-	frame = append(frame, 0, 0, 0, 0)
-	if _, err := c.conn.Write(append(frame, text...)); err != nil {
+	call := `{"jsonrpc":"2.0","id":1,"method":"eth_subscribe","params":` + params + `}`
+	if err := c.conn.WriteMessage(websocket.TextMessage, []byte(call)); err != nil {
 		return "", err
 	}
 	for {
-		message, err := c.next()
+		_, message, err := c.conn.ReadMessage()
 		if err != nil {
 			return "", err
 		}
@@ -200,62 +184,13 @@ func (c *listener) subscribe(params string) (string, error) {
 			}
 			continue
 		}
-		var answer struct {
-			Result string
-			Error  *responseError
-		}
-		if err := json.Unmarshal(message, &answer); err != nil || answer.Error != nil {
+		var answer response
+		var id string
+		if err := json.Unmarshal(message, &answer); err != nil || answer.Error != nil || json.Unmarshal(answer.Result, &id) != nil {
 			return "", fmt.Errorf("subscribe: %s", message)
 		}
-		return answer.Result, nil
+		return id, nil
 	}
-}
-
-// next reads one message; it is valid until the next one. Pings, which come when the test takes long, are answered.
-func (c *listener) next() ([]byte, error) {
-	for {
-		opcode, err := c.frame()
-		if err != nil {
-			return nil, err
-		}
-		const ping = 9
-		if opcode != ping {
-			return c.buf, nil
-		}
-		pong := append([]byte{0x8a, 0x80 | byte(len(c.buf)), 0, 0, 0, 0}, c.buf...)
-		if _, err := c.conn.Write(pong); err != nil {
-			return nil, err
-		}
-	}
-}
-
-func (c *listener) frame() (opcode byte, err error) {
-	var head [10]byte
-	if _, err := io.ReadFull(c.in, head[:2]); err != nil {
-		return 0, err
-	}
-	opcode = head[0] & 0x0f
-	n := uint64(head[1])
-	switch n {
-	case 126:
-		if _, err := io.ReadFull(c.in, head[:2]); err != nil {
-			return 0, err
-		}
-		n = uint64(binary.BigEndian.Uint16(head[:]))
-	case 127:
-		if _, err := io.ReadFull(c.in, head[:8]); err != nil {
-			return 0, err
-		}
-		n = binary.BigEndian.Uint64(head[:])
-	}
-	c.buf = slices.Grow(c.buf[:0], int(n))[:n]
-	if _, err := io.ReadFull(c.in, c.buf); err != nil {
-		return 0, err
-	}
-	if opcode == 8 && n >= 2 {
-		return 0, fmt.Errorf("closed with %d %s", binary.BigEndian.Uint16(c.buf), c.buf[2:])
-	}
-	return opcode, nil
 }
 
 // take checks that a notification is the one that must come next.
@@ -291,7 +226,7 @@ func (c *listener) take(message []byte) error {
 func (c *listener) until(log uint64) error {
 	first := c.log
 	for c.log <= log {
-		message, err := c.next()
+		_, message, err := c.conn.ReadMessage()
 		if err != nil {
 			return err
 		}
