@@ -16,6 +16,7 @@ import (
 
 	"lockstep/internal/clientip"
 	"lockstep/internal/eth"
+	"lockstep/internal/httpserve"
 	"lockstep/internal/relay/capacity"
 )
 
@@ -199,45 +200,33 @@ const (
 // complete drain.
 func (s *HTTPServer) Run(ctx context.Context, ln net.Listener) error {
 	c := &s.d.config.HTTP
-	timeout := c.RequestTimeout.Duration()
 	calls, cancelCalls := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancelCalls()
-	server := &http.Server{
-		Handler:           s,
-		ReadHeaderTimeout: min(c.HeadersTimeout.Duration(), timeout),
-		ReadTimeout:       timeout + readSlack,
-		WriteTimeout:      2*timeout + writeSlack,
-		IdleTimeout:       c.KeepAliveTimeout.Duration(),
-		MaxHeaderBytes:    32 << 10,
-		BaseContext:       func(net.Listener) context.Context { return calls },
-		ErrorLog:          slog.NewLogLogger(s.d.log.Handler(), slog.LevelDebug),
+	server := s.d.server(calls, s)
+	server.WriteTimeout = 2*c.RequestTimeout.Duration() + writeSlack
+	server.RegisterOnShutdown(func() { time.AfterFunc(c.DrainTimeout.Duration(), cancelCalls) })
+	err := httpserve.Until(ctx, server, s.d.guard(server, ln), c.DrainTimeout.Duration()+s.closeSlack)
+	if err == nil && calls.Err() != nil {
+		err = errors.New("requests were still in progress")
 	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(s.d.guard(server, ln)) }()
-	select {
-	case err := <-served:
+	if err != nil {
 		return fmt.Errorf("serve http: %w", err)
-	case <-ctx.Done():
 	}
-	return s.drain(calls, cancelCalls, server)
+	return nil
 }
 
-// drain stops the server as Run says. calls is the context of all requests.
-func (s *HTTPServer) drain(calls context.Context, cancelCalls func(), server *http.Server) error {
-	shutdown := func(limit time.Duration) error {
-		patient, cancel := context.WithTimeout(context.WithoutCancel(calls), limit)
-		defer cancel()
-		return server.Shutdown(patient)
+// server is what the servers of both transports have in common. The context is that of their requests.
+func (d *Dispatcher) server(requests context.Context, handler http.Handler) *http.Server {
+	c := &d.config.HTTP
+	return &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: min(c.HeadersTimeout.Duration(), c.RequestTimeout.Duration()),
+		ReadTimeout:       c.RequestTimeout.Duration() + readSlack,
+		IdleTimeout:       c.KeepAliveTimeout.Duration(),
+		MaxHeaderBytes:    32 << 10,
+		BaseContext:       func(net.Listener) context.Context { return requests },
+		ErrorLog:          slog.NewLogLogger(d.log.Handler(), slog.LevelDebug),
 	}
-	err := shutdown(s.d.config.HTTP.DrainTimeout.Duration())
-	if err == nil {
-		return nil
-	}
-	cancelCalls()
-	if shutdown(s.closeSlack) != nil {
-		_ = server.Close()
-	}
-	return fmt.Errorf("drain http: %w", err)
 }
 
 // first returns the value of the first field of a name in its canonical form.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"math"
 	"net"
@@ -18,6 +17,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"lockstep/internal/clientip"
+	"lockstep/internal/httpserve"
 	"lockstep/internal/relay/capacity"
 )
 
@@ -192,24 +192,13 @@ func (s *WSServer) Run(ctx context.Context, ln net.Listener) error {
 		<-ctx.Done()
 		return s.drain()
 	}
-	server := &http.Server{
-		Handler:           s,
-		ReadHeaderTimeout: min(s.d.config.HTTP.HeadersTimeout.Duration(), s.d.config.HTTP.RequestTimeout.Duration()),
-		ReadTimeout:       s.d.config.HTTP.RequestTimeout.Duration() + readSlack, // of what is no upgrade
-		IdleTimeout:       s.d.config.HTTP.KeepAliveTimeout.Duration(),
-		MaxHeaderBytes:    32 << 10,
-		BaseContext:       func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
-		ErrorLog:          slog.NewLogLogger(s.d.log.Handler(), slog.LevelDebug),
-	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(s.d.guard(server, ln)) }()
-	select {
-	case err := <-served:
-		return errors.Join(fmt.Errorf("serve websocket: %w", err), s.drain())
-	case <-ctx.Done():
-	}
+	server := s.d.server(context.WithoutCancel(ctx), s)
 	// Upgraded connections do not belong to the http.Server any more.
-	return errors.Join(server.Close(), s.drain())
+	err := httpserve.Until(ctx, server, s.d.guard(server, ln), 0)
+	if err != nil {
+		err = fmt.Errorf("serve websocket: %w", err)
+	}
+	return errors.Join(err, s.drain())
 }
 
 // drain ends all connections and waits for them, in two stages: first their
