@@ -26,41 +26,41 @@ type Config struct {
 	// Order the raw transactions of each sender with a first-in-first-out lock. Off: no lock, no Redis command, no cost.
 	Enabled bool `env:"ENABLE_NONCE_ORDERING" envDefault:"false"`
 	// Longest time one transaction may hold its sender's lock, counted from its own acquisition. Then the lock is taken from it and the next goes.
-	MaxHold envx.Millis `env:"LOCK_MAX_HOLD_MS" envDefault:"30000"`
+	MaxHold envx.Millis `env:"LOCK_MAX_HOLD_MS" envDefault:"30000" min:"10ms" max:"24h"`
 	// Number of idle senders remembered in this process. Senders with a transaction in progress are never counted and never evicted.
-	LocalEntries int `env:"LOCAL_LOCK_MAX_ENTRIES" envDefault:"1000"`
+	LocalEntries int `env:"LOCAL_LOCK_MAX_ENTRIES" envDefault:"1000" min:"1"`
 	// Pace at which waiting senders look at Redis while its Pub/Sub is down. Not used otherwise: a grant is pushed.
-	PollInterval envx.Millis `env:"LOCK_QUEUE_POLL_INTERVAL_MS" envDefault:"50"`
+	PollInterval envx.Millis `env:"LOCK_QUEUE_POLL_INTERVAL_MS" envDefault:"50" min:"1ms" max:"24h"`
 	// How often this process shows in Redis that it lives.
-	HeartbeatInterval envx.Millis `env:"LOCK_HEARTBEAT_INTERVAL_MS" envDefault:"350"`
+	HeartbeatInterval envx.Millis `env:"LOCK_HEARTBEAT_INTERVAL_MS" envDefault:"350" min:"10ms" max:"24h"`
 	// Heartbeats a process may miss before others take over its locks and its claims in the queues.
-	HeartbeatMissed int `env:"LOCK_HEARTBEAT_MISSED_COUNT" envDefault:"5"`
+	HeartbeatMissed int `env:"LOCK_HEARTBEAT_MISSED_COUNT" envDefault:"5" min:"2" max:"1000"`
 	// Pace at which a sender's claim in Redis is stated again if nothing else was said meanwhile. After a restart of Redis or a lost connection that happens at once.
-	MembershipInterval envx.Millis `env:"LOCK_QUEUE_MEMBERSHIP_CHECK_INTERVAL_MS" envDefault:"10000"`
+	MembershipInterval envx.Millis `env:"LOCK_QUEUE_MEMBERSHIP_CHECK_INTERVAL_MS" envDefault:"10000" min:"10ms" max:"24h"`
 	// Deadline of every Redis call of the lock. When it passes, a heartbeat with the same deadline decides whether ordering goes on inside the process until Redis answers again.
-	RedisTimeout envx.Millis `env:"LOCK_REDIS_TIMEOUT_MS" envDefault:"500"`
+	RedisTimeout envx.Millis `env:"LOCK_REDIS_TIMEOUT_MS" envDefault:"500" min:"1ms" max:"24h"`
 	// How long a sender whose transactions came through several relays in the last minute waits for a Redis that went away, before this relay goes on alone. Senders that only this relay serves do not wait.
-	RedisPatience envx.Millis `env:"LOCK_REDIS_PATIENCE_MS" envDefault:"3000"`
+	RedisPatience envx.Millis `env:"LOCK_REDIS_PATIENCE_MS" envDefault:"3000" min:"0" max:"24h"`
 	// Maximum number of transactions of one sender that may wait in this process. 0 = unbounded. Unset, it is at least BATCH_REQUESTS_MAX_SIZE.
-	MaxQueue int `env:"LOCK_MAX_QUEUE_PER_SENDER" envDefault:"1024"`
+	MaxQueue int `env:"LOCK_MAX_QUEUE_PER_SENDER" envDefault:"1024" min:"0"`
 	// Give up the place of a queued transaction whose client has disconnected.
 	CancelOnDisconnect bool `env:"LOCK_CANCEL_ON_DISCONNECT" envDefault:"false"`
 	// How long a transaction that is ahead of the sender's expected nonce waits for its predecessor, counted anew, for up to LOCK_LANE_MEMORY_MS, whenever one comes below a nonce that waits: the burst is still arriving. One that follows others of its sender waits for four times as long once more before it is refused or sent: its predecessor may be late. One that is next never waits for this, and none does with DISABLE_MN_PRECHECKS_ON_TX_SENDING, because the relay then does not know which nonce is next. 0 = off: nobody waits. Among the transactions queued here the expected nonce goes first, else the order of arrival decides; one that is ahead of them all is refused at once where the gap is certain, and sent otherwise. A lane that recovers keeps what is ahead all the same (NONCE_RECOVERY_MS).
-	Window envx.Millis `env:"NONCE_GAP_HOLD_MS" envDefault:"250"`
+	Window envx.Millis `env:"NONCE_GAP_HOLD_MS" envDefault:"250" min:"0" max:"24h"`
 	// How long, from its arrival, a transaction is kept while its sender's lane recovers: because one before it vanished, is unclear, or was held by a relay that died. It is sent when the transactions before it have been executed; otherwise its client is told that it was not executed. 0 = off: it is told at once. No client waits for longer for its transaction's turn either, whatever the reason: 50 s with 0, and NONCE_GAP_HOLD_MS if that is more.
-	Recovery envx.Millis `env:"NONCE_RECOVERY_MS" envDefault:"50000"`
+	Recovery envx.Millis `env:"NONCE_RECOVERY_MS" envDefault:"50000" min:"0" max:"24h"`
 	// How long a transaction whose hash its client has already got is kept for its predecessor.
-	Promise envx.Millis `env:"NONCE_PROMISE_MS" envDefault:"300000"`
+	Promise envx.Millis `env:"NONCE_PROMISE_MS" envDefault:"300000" min:"0" max:"24h"`
 	// How long the expected nonce of a sender is remembered after its last transaction, to cover the lag of the mirror node.
-	Memory envx.Millis `env:"LOCK_LANE_MEMORY_MS" envDefault:"10000"`
+	Memory envx.Millis `env:"LOCK_LANE_MEMORY_MS" envDefault:"10000" min:"1ms" max:"24h"`
 	// Addresses that ordering is limited to, separated by commas. Empty = see NONCE_ORDERING_PERCENT.
 	Senders envx.Strings `env:"NONCE_ORDERING_SENDERS" reload:"true"`
 	// Share of all senders, 0 to 100, that ordering applies to besides those listed, by a stable hash of the address. Ignored at 100 when a list is given.
-	Percent float64 `env:"NONCE_ORDERING_PERCENT" envDefault:"100" reload:"true"`
+	Percent float64 `env:"NONCE_ORDERING_PERCENT" envDefault:"100" reload:"true" min:"0" max:"100"`
 	// When the lock goes to the next: "accepted" (the consensus node said OK) or "consensus" (the receipt is known).
 	Release string `env:"NONCE_ORDERING_RELEASE" envDefault:"accepted"`
 	// Maximum number of transactions of one sender that this relay hands to consensus nodes before the network has a verdict on the first of them; the next one waits. It bounds what a hole costs: with 2 one rejection, with N a maximum of N - 1, and a sender is as fast as N transactions for each time to consensus. 0 = no bound: as fast as the nodes accept.
-	MaxOpen int `env:"NONCE_ORDERING_MAX_OPEN" envDefault:"0"`
+	MaxOpen int `env:"NONCE_ORDERING_MAX_OPEN" envDefault:"0" min:"0"`
 }
 
 // DefaultConfig returns the defaults that the tags declare, with ordering on.
@@ -77,49 +77,14 @@ func (c Config) Late() time.Duration {
 	return windows * c.Window.Duration()
 }
 
-// Check reports every setting that cannot work, joined into one error.
+// Check reports every setting that cannot work, joined into one error. The longest durations keep every sum of settings far from
+// overflow, here and in Redis.
 func (c Config) Check() error {
-	var errs []error
+	errs := []error{envx.Check(c)}
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	for _, d := range []struct {
-		name  string
-		value envx.Millis
-		least time.Duration
-	}{
-		{"LOCK_MAX_HOLD_MS", c.MaxHold, 10 * time.Millisecond},
-		{"LOCK_QUEUE_POLL_INTERVAL_MS", c.PollInterval, time.Millisecond},
-		{"LOCK_HEARTBEAT_INTERVAL_MS", c.HeartbeatInterval, 10 * time.Millisecond},
-		{"LOCK_QUEUE_MEMBERSHIP_CHECK_INTERVAL_MS", c.MembershipInterval, 10 * time.Millisecond},
-		{"LOCK_REDIS_TIMEOUT_MS", c.RedisTimeout, time.Millisecond},
-		{"LOCK_LANE_MEMORY_MS", c.Memory, time.Millisecond},
-		{"NONCE_GAP_HOLD_MS", c.Window, 0},
-		{"LOCK_REDIS_PATIENCE_MS", c.RedisPatience, 0},
-		{"NONCE_RECOVERY_MS", c.Recovery, 0},
-		{"NONCE_PROMISE_MS", c.Promise, 0},
-	} {
-		// The ceiling keeps every sum of settings far from overflow, here and in Redis.
-		if d.value.Duration() < d.least || d.value.Duration() > 24*time.Hour {
-			bad("%s is %v: want %v to 24h", d.name, d.value, d.least)
-		}
-	}
-	if c.LocalEntries < 1 {
-		bad("LOCAL_LOCK_MAX_ENTRIES is %d: want at least 1", c.LocalEntries)
-	}
-	if c.HeartbeatMissed < 2 || c.HeartbeatMissed > 1000 {
-		bad("LOCK_HEARTBEAT_MISSED_COUNT is %d: want 2 to 1000, since one late heartbeat is no sign of death", c.HeartbeatMissed)
-	}
 	if lapse := c.HeartbeatInterval.Duration() * time.Duration(max(c.HeartbeatMissed-1, 0)); lapse <= c.RedisTimeout.Duration() {
 		// Else a process could be taken for dead before it knows that Redis does not answer.
 		bad("LOCK_REDIS_TIMEOUT_MS is %v: want less than %v, by which a heartbeat may be late", c.RedisTimeout, lapse)
-	}
-	if c.MaxOpen < 0 {
-		bad("NONCE_ORDERING_MAX_OPEN is %d: want 0 (no bound) or more", c.MaxOpen)
-	}
-	if c.MaxQueue < 0 {
-		bad("LOCK_MAX_QUEUE_PER_SENDER is %d: want 0 (unbounded) or more", c.MaxQueue)
-	}
-	if !(c.Percent >= 0 && c.Percent <= 100) {
-		bad("NONCE_ORDERING_PERCENT is %v: want 0 to 100", c.Percent)
 	}
 	if c.Release != ReleaseAccepted && c.Release != ReleaseConsensus {
 		bad("NONCE_ORDERING_RELEASE is %q: want %s or %s", c.Release, ReleaseAccepted, ReleaseConsensus)

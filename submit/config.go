@@ -1,6 +1,7 @@
 package submit
 
 import (
+	"errors"
 	"fmt"
 
 	"lockstep/internal/envx"
@@ -25,25 +26,20 @@ type Config struct {
 	// receiver are left to the network to judge.
 	SkipLookUps bool `env:"DISABLE_MN_PRECHECKS_ON_TX_SENDING" envDefault:"false"`
 	// Maximum age of remembered accounts and prices with which a transaction that is certainly its sender's next one is still sent while the mirror node does not answer. 0: none is sent. Milliseconds.
-	StaleFacts envx.Millis `env:"STALE_FACTS_MAX_AGE_MS" envDefault:"60000"`
+	StaleFacts envx.Millis `env:"STALE_FACTS_MAX_AGE_MS" envDefault:"60000" min:"0"`
 	// Receipt statuses that mean the transaction was refused before it was executed.
 	// Empty for the built-in list.
 	RejectedStatuses envx.Strings `env:"HEDERA_SPECIFIC_REVERT_STATUSES"`
 	// Maximum number of transactions in progress in this process, queued ones included.
-	MaxInProgress int `env:"MAX_TRANSACTIONS_IN_PROGRESS" envDefault:"65536"`
+	MaxInProgress int `env:"MAX_TRANSACTIONS_IN_PROGRESS" envDefault:"65536" min:"1"`
 }
 
-// Validate reports the first setting that makes no sense.
+// Validate reports every setting that makes no sense.
 func (c Config) Validate() error {
-	switch {
-	case c.Returns != ReturnsConsensus && c.Returns != ReturnsAccepted:
-		return fmt.Errorf("SEND_RAW_TRANSACTION_RETURNS %q: want consensus or accepted", c.Returns)
-	case c.StaleFacts < 0:
-		return fmt.Errorf("STALE_FACTS_MAX_AGE_MS %v: must not be negative", c.StaleFacts)
-	case c.MaxInProgress < 1:
-		return fmt.Errorf("MAX_TRANSACTIONS_IN_PROGRESS %d: want at least 1", c.MaxInProgress)
-	default:
-		_, err := statusSet(c.RejectedStatuses)
-		return err
+	errs := []error{envx.Check(c)}
+	if c.Returns != ReturnsConsensus && c.Returns != ReturnsAccepted {
+		errs = append(errs, fmt.Errorf("SEND_RAW_TRANSACTION_RETURNS %q: want consensus or accepted", c.Returns))
 	}
+	_, err := statusSet(c.RejectedStatuses)
+	return errors.Join(append(errs, err)...)
 }
