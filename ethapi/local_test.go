@@ -7,14 +7,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/google/go-cmp/cmp"
 
-	"lockstep/internal/envx"
 	"lockstep/internal/jsonx"
 	"lockstep/internal/must"
 	"lockstep/internal/relay/capacity"
@@ -138,11 +136,13 @@ func TestTraceCall(t *testing.T) {
 		"-32601 Unsupported JSON-RPC method": func(s *settings) { s.API.Debug.OpcodeLogger = false },
 		"-32000 The trace exceeds the limit of 300 bytes: leave out stack, storage and memory, or use callTracer":        func(s *settings) { s.API.Debug.MaxBytes = 300 },
 		"-32000 Error occurred during transaction simulation: evm: more than 1 accounts and words of storage are needed": func(s *settings) { s.API.Simulation.Reads = 1 },
-		"-32000 Error occurred during transaction simulation: the simulation takes too long":                             func(s *settings) { s.API.Simulation.Timeout = envx.Millis(time.Nanosecond) },
 	} {
 		s.relay = newRelay(t, s.node, debugging, want)
 		s.expect([3]string{"debug_traceCall", `[{` + to + `}]`, change})
 	}
+	s.relay = newRelay(t, s.node, debugging)
+	s.relay.api.cfg.Simulation.Timeout = 1 // less than anything takes
+	s.expect([3]string{"debug_traceCall", `[{` + to + `}]`, "-32000 Error occurred during transaction simulation: the simulation takes too long"})
 }
 
 // An access list names what the network says that the transaction used.
