@@ -90,21 +90,13 @@ func (s *simulation) traceStates(block evm.Block, m evm.Message, o traceOptions)
 	}
 	w := stateWriter{noCode: o.noCode}
 	if !o.diff {
-		return w.all(touchedStates(tracer.Accounts), o.withEmpty), nil
+		return w.all(tracer.Accounts, o.withEmpty), nil
 	}
 	after := tracer.After()
 	if err := s.state.Err(); err != nil {
 		return nil, err
 	}
-	return w.diff(touchedStates(tracer.Accounts), touchedStates(after), o.withEmpty), nil
-}
-
-func touchedStates(accounts map[common.Address]*evm.Touch) states {
-	all := make(states, len(accounts))
-	for address, t := range accounts {
-		all[address] = &accountState{balance: t.Balance, nonce: t.Nonce, code: t.Code, storage: t.Storage, exists: t.Exists}
-	}
-	return all
+	return w.diff(tracer.Accounts, after, o.withEmpty), nil
 }
 
 func (s *simulation) traceSteps(block evm.Block, m evm.Message, o traceOptions) (any, error) {

@@ -10,6 +10,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"lockstep/internal/hedera"
+	"lockstep/internal/relay/evm"
 	"lockstep/mirror"
 )
 
@@ -21,18 +22,8 @@ const (
 	roomAfter  = 60
 )
 
-// accountState is an account as the prestate tracer shows it.
-type accountState struct {
-	balance hedera.Tinybar
-	nonce   uint64
-	code    []byte
-	storage map[common.Hash]common.Hash
-	exists  bool
-	gone    bool // it was deleted
-}
-
 // states is accounts by address.
-type states map[common.Address]*accountState
+type states = map[common.Address]*evm.Touch
 
 // tracePrestate shows the accounts that a transaction touched as they were before it, or in diff mode what it
 // changed.
@@ -71,11 +62,11 @@ func (a *API) tracePrestate(ctx context.Context, s subject, o traceOptions) (any
 		return nil, err
 	}
 	if state := pre[sender]; state != nil && s.result.Nonce != nil && s.result.Type != nil {
-		state.nonce = *s.result.Nonce
+		state.Nonce = *s.result.Nonce
 	}
 	for _, c := range changes {
 		if state := pre[c.Address]; state != nil {
-			state.store(c.Slot, c.Read)
+			state.Store(c.Slot, c.Read)
 		}
 	}
 	w := stateWriter{hiero: a.hiero(), noCode: o.noCode}
@@ -87,7 +78,7 @@ func (a *API) tracePrestate(ctx context.Context, s subject, o traceOptions) (any
 		return nil, err
 	}
 	if state := post[sender]; state != nil && s.result.Nonce != nil && s.result.Type != nil {
-		state.nonce = *s.result.Nonce + 1
+		state.Nonce = *s.result.Nonce + 1
 	}
 	for _, c := range changes {
 		if state := post[c.Address]; state != nil {
@@ -95,17 +86,10 @@ func (a *API) tracePrestate(ctx context.Context, s subject, o traceOptions) (any
 			if c.Written != nil {
 				value = *c.Written
 			}
-			state.store(c.Slot, value)
+			state.Store(c.Slot, value)
 		}
 	}
 	return w.diff(pre, post, o.withEmpty), nil
-}
-
-func (s *accountState) store(slot, value common.Hash) {
-	if s.storage == nil {
-		s.storage = make(map[common.Hash]common.Hash)
-	}
-	s.storage[slot] = value
 }
 
 // touched lists the accounts that a transaction touched, by the addresses that clients know, and puts these into
@@ -164,7 +148,7 @@ func distinct(all []*common.Address, changes []mirror.StateChange, onlyTop bool)
 const lastSystemAddress = 750
 
 func (a *API) statesAt(ctx context.Context, addresses []common.Address, at hedera.Timestamp) (states, error) {
-	list := make([]*accountState, len(addresses))
+	list := make([]*evm.Touch, len(addresses))
 	err := each(ctx, a.cfg.Concurrency, addresses, func(ctx context.Context, i int, address common.Address) (err error) {
 		list[i], err = a.stateAt(ctx, address, at)
 		return err
@@ -180,13 +164,13 @@ func (a *API) statesAt(ctx context.Context, addresses []common.Address, at heder
 }
 
 // stateAt reads the state of an address at a moment, without storage.
-func (a *API) stateAt(ctx context.Context, address common.Address, at hedera.Timestamp) (*accountState, error) {
-	state := new(accountState)
+func (a *API) stateAt(ctx context.Context, address common.Address, at hedera.Timestamp) (*evm.Touch, error) {
+	state := new(evm.Touch)
 	balance, err := a.mirror.BalanceAt(ctx, address, at)
 	if missing, err := notFound(err); missing || err != nil {
 		return state, err
 	}
-	state.exists, state.balance = true, balance
+	state.Exists, state.Balance = true, balance
 	contract, err := a.mirror.ContractAt(ctx, address, at)
 	missing, err := notFound(err)
 	if err != nil {
@@ -195,15 +179,15 @@ func (a *API) stateAt(ctx context.Context, address common.Address, at hedera.Tim
 	if missing {
 		return state, a.accountAt(ctx, state, address, at)
 	}
-	state.code, state.gone, state.nonce = contract.Code, contract.Deleted, 1
+	state.Code, state.Gone, state.Nonce = contract.Code, contract.Deleted, 1
 	if contract.Nonce != nil {
-		state.nonce = *contract.Nonce
+		state.Nonce = *contract.Nonce
 	}
 	return state, nil
 }
 
 // accountAt completes the state of an account that is no contract.
-func (a *API) accountAt(ctx context.Context, state *accountState, address common.Address, at hedera.Timestamp) error {
+func (a *API) accountAt(ctx context.Context, state *evm.Touch, address common.Address, at hedera.Timestamp) error {
 	account, err := a.mirror.Account(ctx, address)
 	if missing, err := notFound(err); missing || err != nil {
 		return err
@@ -211,7 +195,7 @@ func (a *API) accountAt(ctx context.Context, state *accountState, address common
 	if account.Nonce == nil || *account.Nonce == 0 {
 		return nil
 	}
-	state.nonce, err = a.nonceAt(ctx, address, &mirror.Block{Period: mirror.Period{To: at}})
+	state.Nonce, err = a.nonceAt(ctx, address, &mirror.Block{Period: mirror.Period{To: at}})
 	return err
 }
 
@@ -231,13 +215,13 @@ type shownAccount struct {
 
 type shownAccounts map[common.Address]*shownAccount
 
-func (w stateWriter) show(s *accountState) *shownAccount {
-	shown := &shownAccount{Balance: (*hexutil.Big)(s.balance.Weibar()), Storage: s.storage}
-	if s.nonce > 0 || w.hiero {
-		shown.Nonce = &s.nonce
+func (w stateWriter) show(s *evm.Touch) *shownAccount {
+	shown := &shownAccount{Balance: (*hexutil.Big)(s.Balance.Weibar()), Storage: s.Storage}
+	if s.Nonce > 0 || w.hiero {
+		shown.Nonce = &s.Nonce
 	}
-	if len(s.code) > 0 || w.hiero {
-		shown.Code = present(s.code)
+	if len(s.Code) > 0 || w.hiero {
+		shown.Code = present(s.Code)
 	}
 	if w.noCode {
 		shown.Code = nil
@@ -252,7 +236,7 @@ func (w stateWriter) show(s *accountState) *shownAccount {
 func (w stateWriter) all(pre states, withEmpty bool) shownAccounts {
 	shown := make(shownAccounts)
 	for address, s := range pre {
-		if s.exists || withEmpty {
+		if s.Exists || withEmpty {
 			shown[address] = w.show(s)
 		}
 	}
@@ -270,12 +254,12 @@ func (w stateWriter) diff(pre, post states, withEmpty bool) stateDiff {
 	d := stateDiff{Post: make(shownAccounts), Pre: make(shownAccounts)}
 	for address, before := range pre {
 		after := post[address]
-		deleted := before.exists && (!after.exists || after.gone && !before.gone)
+		deleted := before.Exists && (!after.Exists || after.Gone && !before.Gone)
 		changed := w.changes(before, after)
 		if !deleted && changed == nil {
 			continue
 		}
-		if before.exists || withEmpty {
+		if before.Exists || withEmpty {
 			d.Pre[address] = w.before(before, after)
 		}
 		if !deleted {
@@ -286,33 +270,33 @@ func (w stateWriter) diff(pre, post states, withEmpty bool) stateDiff {
 }
 
 // before shows an account with those words of storage that changed and were not zero.
-func (w stateWriter) before(before, after *accountState) *shownAccount {
+func (w stateWriter) before(before, after *evm.Touch) *shownAccount {
 	own := *before
-	own.storage = nil
-	for slot, value := range before.storage {
-		if value != after.storage[slot] && value != (common.Hash{}) {
-			own.store(slot, value)
+	own.Storage = nil
+	for slot, value := range before.Storage {
+		if value != after.Storage[slot] && value != (common.Hash{}) {
+			own.Store(slot, value)
 		}
 	}
 	return w.show(&own)
 }
 
 // changes shows the different members of an account; nil if there are none.
-func (w stateWriter) changes(before, after *accountState) *shownAccount {
+func (w stateWriter) changes(before, after *evm.Touch) *shownAccount {
 	var changed shownAccount
-	if before.balance != after.balance {
-		changed.Balance = (*hexutil.Big)(after.balance.Weibar())
+	if before.Balance != after.Balance {
+		changed.Balance = (*hexutil.Big)(after.Balance.Weibar())
 	}
-	if before.nonce != after.nonce {
-		changed.Nonce = &after.nonce
+	if before.Nonce != after.Nonce {
+		changed.Nonce = &after.Nonce
 	}
-	code := !bytes.Equal(before.code, after.code)
+	code := !bytes.Equal(before.Code, after.Code)
 	if code && !w.noCode {
-		changed.Code = present(after.code)
+		changed.Code = present(after.Code)
 	}
 	words := false
-	for slot, value := range after.storage {
-		if value == before.storage[slot] {
+	for slot, value := range after.Storage {
+		if value == before.Storage[slot] {
 			continue
 		}
 		words = true

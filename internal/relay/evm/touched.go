@@ -17,6 +17,7 @@ type Touch struct {
 	Nonce   uint64
 	Code    []byte
 	Storage map[common.Hash]common.Hash // the words that it used; nil: none
+	Gone    bool                        // it was deleted; no message here does that
 }
 
 // TouchTracer collects the accounts that one message has to do with. What belongs to
@@ -42,7 +43,7 @@ func (t *TouchTracer) After() map[common.Address]*Touch {
 	for address, before := range t.Accounts {
 		now := t.now(address)
 		for key := range before.Storage {
-			now.store(key, t.State.Slot(address, key))
+			now.Store(key, t.State.Slot(address, key))
 		}
 		after[address] = now
 	}
@@ -55,7 +56,8 @@ func (t *TouchTracer) now(address common.Address) *Touch {
 	}
 }
 
-func (t *Touch) store(key, word common.Hash) {
+// Store notes a word.
+func (t *Touch) Store(key, word common.Hash) {
 	if t.Storage == nil {
 		t.Storage = make(map[common.Hash]common.Hash)
 	}
@@ -98,7 +100,7 @@ func (t *TouchTracer) opcode(_ uint64, opcode byte, _, _ uint64, scope tracing.O
 		key := common.Hash(top.Bytes32())
 		owner := t.touch(scope.Address())
 		if _, known := owner.Storage[key]; !known {
-			owner.store(key, t.State.Slot(scope.Address(), key))
+			owner.Store(key, t.State.Slot(scope.Address(), key))
 		}
 	case vm.BALANCE, vm.EXTCODESIZE, vm.EXTCODECOPY, vm.EXTCODEHASH, vm.SELFDESTRUCT:
 		t.touch(common.Address(top.Bytes20()))
