@@ -15,12 +15,12 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc/test/bufconn"
 
 	"lockstep/devnet/ledger"
 	"lockstep/devnet/ledger/core"
@@ -61,7 +61,7 @@ func newWiredChain(t *testing.T) *chain {
 type wires struct {
 	*http.Transport
 	mu    sync.Mutex
-	lines []*line // guarded by mu
+	lines []*bufconn.Listener // guarded by mu; of mirror0 and so on
 }
 
 func newWires() *wires {
@@ -69,60 +69,27 @@ func newWires() *wires {
 	w.Transport = &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		for _, l := range w.lines {
-			if l.name+":80" == address {
-				return l.dial(ctx)
-			}
+		var n int
+		if _, err := fmt.Sscanf(address, "mirror%d:80", &n); err != nil {
+			return nil, err
 		}
-		return nil, syscall.ECONNREFUSED
+		return w.lines[n].DialContext(ctx)
 	}}
 	return w
 }
-
-// line is the listener of a server at the other end of wires.
-type line struct {
-	name   string
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-func (l *line) dial(ctx context.Context) (net.Conn, error) {
-	near, far := net.Pipe()
-	select {
-	case l.conns <- far:
-		return near, nil
-	case <-l.closed:
-		return nil, syscall.ECONNREFUSED
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-func (l *line) Accept() (net.Conn, error) {
-	select {
-	case conn := <-l.conns:
-		return conn, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *line) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
-func (l *line) Addr() net.Addr { return new(net.UnixAddr) }
 
 // serve runs a server and returns its URL.
 func (w *wires) serve(t *testing.T, handler http.Handler) (url string) {
 	t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	l := &line{name: fmt.Sprintf("mirror%d", len(w.lines)), conns: make(chan net.Conn, 100), closed: make(chan struct{})}
+	l := bufconn.Listen(64 << 10)
 	w.lines = append(w.lines, l)
 	server := &http.Server{Handler: handler, ErrorLog: log.New(io.Discard, "", 0)} //nolint:forbidigo // net/http takes no other
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
 	t.Cleanup(func() { _ = server.Close(); <-ended })
-	return "http://" + l.name
+	return fmt.Sprintf("http://mirror%d", len(w.lines)-1)
 }
 
 // grow adds blocks, each with one transaction that consensus refused.
