@@ -21,24 +21,6 @@ import (
 	"lockstep/internal/must"
 )
 
-// Blocks may be as far apart as a tool says.
-func TestBlocksApart(t *testing.T) {
-	r := newRig(t, Config{})
-	from, to := dev(t, 0), dev(t, 1)
-	r.SetApart(100)
-	before := r.View().LatestBlock().To.Seconds
-	r.want(r.ethereum(from, dynamic(0, &to.address, 1, 100_000, nil)), okay)
-	r.Mine(2, 0)
-	if got := r.View().LatestBlock().From.Seconds; got != before+300 {
-		t.Errorf("%d seconds later", got-before)
-	}
-	r.SetApart(0)
-	r.want(r.ethereum(from, dynamic(1, &to.address, 1, 100_000, nil)), okay)
-	if got := r.View().LatestBlock().From.Seconds; got < before+300 {
-		t.Errorf("the clock goes on %d seconds later", got-before)
-	}
-}
-
 // Tools move the clock of blocks that are so many seconds apart, too: the next one begins there.
 func TestBlocksApartFollowTheClock(t *testing.T) {
 	for name, cfg := range map[string]Config{"as a tool says": {}, "deterministic": {Deterministic: true}} {
@@ -227,6 +209,7 @@ func TestPace(t *testing.T) {
 				t.Errorf("%s: block %d, want %d", what, head(), number)
 			}
 		}
+		pass(time.Hour)
 		want("at first", 0)
 		r.SetAutomine(false)
 		for n := range uint64(3) {

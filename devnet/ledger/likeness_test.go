@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"bytes"
-	"encoding/hex"
 	"errors"
 	"math/big"
 	"testing"
@@ -59,19 +58,6 @@ func TestBlocksWithoutTransactionsFlow(t *testing.T) {
 	})
 }
 
-// Without a block time there is a block for every transaction and none besides.
-func TestNoBlocksWithoutTransactionsByDefault(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, Config{})
-		must.Run(t, r.Run)
-		<-time.After(time.Hour) // fake time
-		synctest.Wait()
-		if n := r.View().LatestBlock().Number; n != 0 {
-			t.Errorf("block %d", n)
-		}
-	})
-}
-
 // What nobody pays for is refused with a result that has a place in its block, as clients
 // who wait for a receipt expect it.
 func TestPriceOfZeroWithoutAllowance(t *testing.T) {
@@ -88,23 +74,6 @@ func TestPriceOfZeroWithoutAllowance(t *testing.T) {
 		t.Errorf("replayed: %v", err)
 	}
 	r.want(r.relayed(from, free, 3_000_000*price), okay)
-}
-
-// A contract that was made through a file says which.
-func TestContractMadeThroughAFileNamesIt(t *testing.T) {
-	r := newRig(t, Config{})
-	payer := dev(t, 0)
-	init := program.New().ReturnViaCodeCopy(returnTop(program.New().Push(42))).Bytes()
-	file := r.submit(payer.id, core.BodyOf(&hapi.FileCreateTransactionBody{Contents: []byte(hex.EncodeToString(init))}), payer.key)
-	r.want(file, okay)
-	rec := r.submit(payer.id, core.BodyOf(&hapi.ContractCreateTransactionBody{
-		Gas: 1_000_000, AutoRenewPeriod: &hapi.Duration{Seconds: core.GenesisRenewal},
-		InitcodeSource: &hapi.ContractCreateTransactionBody_FileID{FileID: &hapi.FileID{FileNum: file.File.Num}},
-	}), payer.key)
-	r.want(rec, okay)
-	if a, _ := r.View().Account(rec.ContractID); a.Contract == nil || a.Contract.File != file.File {
-		t.Errorf("contract %+v", a.Contract)
-	}
 }
 
 // A value sent to the system from inside a call fails the transaction, not only the call.

@@ -115,15 +115,6 @@ func TestEstimate(t *testing.T) {
 	}
 }
 
-func TestEstimateOfFailure(t *testing.T) {
-	r := newRig(t, Config{})
-	contract := r.deploy(dev(t, 0), 0, program.New().Push(0).Push(0).Op(vm.REVERT).Bytes())
-	_, result, err := r.View().Estimate(t.Context(), evm.CallRequest{To: &contract})
-	if err != nil || result.Status != hapi.ResponseCodeEnum_CONTRACT_REVERT_EXECUTED {
-		t.Errorf("%+v, %v", result, err)
-	}
-}
-
 func TestCall(t *testing.T) {
 	r := newRig(t, Config{})
 	from, stranger := dev(t, 0), fresh(t, 1)

@@ -16,34 +16,6 @@ import (
 	"lockstep/internal/must"
 )
 
-// Transactions given to one node keep their order whatever the jitter does.
-func TestOneNodeKeepsOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		network := newNetwork(t, Config{Latency: time.Second, Jitter: time.Second, Seed: 7})
-		stop := must.Run(t, network.gossip.run)
-		o, p, to := &order{t: t}, dev(t, 0), dev(t, 1)
-		const count = 100
-		for i := range uint64(count) {
-			tx := o.sign(o.body(p, ethereum(t, p, i, &to.at, 21_000)), p.key)
-			if got := submit(t, network.Nodes()[0], tx); got != hapi.ResponseCodeEnum_OK {
-				t.Fatal(got)
-			}
-		}
-		<-time.After(3 * time.Second) // fake time
-		synctest.Wait()
-		log := network.cfg.Ledger.View().ConsensusLog(0, count+1)
-		if len(log) != count {
-			t.Fatalf("%d at consensus, want %d", len(log), count)
-		}
-		for i, e := range log {
-			if e.Nonce != uint64(i) || e.Status != hapi.ResponseCodeEnum_SUCCESS {
-				t.Fatalf("entry %d: %+v", i, e)
-			}
-		}
-		stop()
-	})
-}
-
 // Transactions of one sender given to different nodes overtake each other, and the
 // network refuses those that come out of turn.
 func TestDifferentNodesReorder(t *testing.T) {
