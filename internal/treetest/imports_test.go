@@ -197,7 +197,7 @@ var thirdParty = []struct{ module, allowed, reason string }{
 	{"go.opentelemetry.io/otel", `^internal/relay/telemetry$`, "all others ask telemetry for spans"},
 	{"github.com/yuin/gopher-lua", `^lock/locksim$`, "only the simulated Redis runs Lua"},
 	{"github.com/anishathalye/porcupine", `^lock/locksim$`, "only the simulation judges histories"},
-	{"github.com/caarlos0/env/v11", `^(config|lock)$`, "settings are read in one place; lock only reads the defaults of its own"},
+	{"github.com/caarlos0/env/v11", `^(config|lock|txmgr)$`, "settings are read in one place; lock and txmgr only read the defaults of their own"},
 	{"github.com/aws/aws-sdk-go-v2", `^txmgr/signers$`, "only signers know key services"},
 	{"cloud.google.com/go/kms", `^txmgr/signers$`, "only signers know key services"},
 	{"github.com/danielgtaylor/huma/v2", `^(txmgr|watch)/api$`, "api alone knows the form of REST"},

@@ -23,11 +23,11 @@ type Config struct {
 	// File with that password.
 	BasicPasswordFile secret.String `env:"TXM_BASIC_PASSWORD_FILE,file"`
 	// Maximum of streams of events that are open at once. Tenants share them: one alone gets half.
-	Streams int `env:"TXM_STREAMS" envDefault:"400"`
+	Streams int `env:"TXM_STREAMS" envDefault:"400" min:"1"`
 	// Maximum of transactions in one batch.
-	Batch int `env:"TXM_BATCH" envDefault:"100"`
+	Batch int `env:"TXM_BATCH" envDefault:"100" min:"1"`
 	// Maximum of requests that wait for a transaction or a nonce at once. Tenants share them: one alone gets half.
-	Waits int `env:"TXM_WAITS" envDefault:"4000"`
+	Waits int `env:"TXM_WAITS" envDefault:"4000" min:"1"`
 	clientip.Config
 
 	// How long a stopping process waits for requests that are on their way.
@@ -36,15 +36,12 @@ type Config struct {
 
 // Validate checks the settings.
 func (c Config) Validate() error {
-	errs := []error{c.Config.Validate()}
+	errs := []error{envx.Check(c), c.Config.Validate()}
 	if _, _, err := net.SplitHostPort(c.Address); err != nil {
 		errs = append(errs, fmt.Errorf("TXM_ADDRESS: want host:port: %w", err))
 	}
 	if (c.BasicUser == "") != (c.BasicPassword == "" && c.BasicPasswordFile == "") {
 		errs = append(errs, errors.New("TXM_BASIC_USER and TXM_BASIC_PASSWORD: want both or neither"))
-	}
-	if c.Streams < 1 || c.Batch < 1 || c.Waits < 1 {
-		errs = append(errs, errors.New("TXM_STREAMS, TXM_BATCH and TXM_WAITS: want at least 1"))
 	}
 	return errors.Join(errs...)
 }

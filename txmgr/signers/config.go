@@ -61,7 +61,7 @@ type Config struct {
 	// File with those keys.
 	NEARKeysFile secret.String `env:"TXM_NEAR_KEYS_FILE,file"`
 	// How long one call to a key service may take.
-	Timeout envx.Millis `env:"TXM_SIGN_TIMEOUT_MS" envDefault:"5000"`
+	Timeout envx.Millis `env:"TXM_SIGN_TIMEOUT_MS" envDefault:"5000" min:"1ms"`
 
 	// Numbered are RELAYER_PRIVATE_KEY_0 and so on, as [Numbered] finds them.
 	Numbered map[string]secret.String
@@ -70,10 +70,7 @@ type Config struct {
 // Validate checks what can be checked without a network: it reads the keys that stand in the settings, and no keystore,
 // which takes long. An error names the setting and never the key.
 func (c Config) Validate() error {
-	var errs []error
-	if c.Timeout <= 0 {
-		errs = append(errs, errors.New("TXM_SIGN_TIMEOUT_MS: want more than 0"))
-	}
+	errs := []error{envx.Check(c)}
 	if _, err := c.plain(); err != nil {
 		errs = append(errs, err)
 	}
