@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 
 	"lockstep/internal/access"
 )
@@ -49,8 +50,41 @@ func (a About) To(w http.ResponseWriter, who access.Caller) {
 type Keyed struct {
 	Keys  *access.Keys
 	About About
-	// Knows says whether a caller with a key may use the listener at all; nil: each may.
-	Knows func(access.Caller) bool
+	// Refuses says why a caller with a key may not use the listener at all; nil: each may.
+	Refuses func(access.Caller) error
+}
+
+// Guard finds out who calls before anything else happens. Probes need nobody, and nor do the files of the page. scheme is how to show a key,
+// and refuse answers whoever may not go on.
+func (k Keyed) Guard(next http.Handler, scheme string, refuse func(w http.ResponseWriter, r *http.Request, err error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cache-Control", "no-store")
+		if strings.HasPrefix(r.URL.Path, "/health/") {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if k.Serve(w, r) {
+			return
+		}
+		who, err := k.who(r)
+		if errors.Is(err, access.ErrUnauthorized) {
+			w.Header().Set("WWW-Authenticate", scheme)
+		}
+		if err != nil {
+			refuse(w, r, err)
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(k.Keys.With(r, who)))
+	})
+}
+
+func (k Keyed) who(r *http.Request) (access.Caller, error) {
+	who, err := k.Keys.Who(r)
+	if err == nil && k.Refuses != nil {
+		err = k.Refuses(who)
+	}
+	return who, err
 }
 
 // Serve answers a request for the page itself, and says whether it was one. What the page shows it asks of the listener.
@@ -65,7 +99,7 @@ func (k Keyed) Serve(w http.ResponseWriter, r *http.Request) bool {
 	}
 	var who access.Caller
 	if err == nil && about {
-		if who, err = k.Keys.Who(r); errors.Is(err, access.ErrUnauthorized) || err == nil && k.Knows != nil && !k.Knows(who) {
+		if who, err = k.Keys.Who(r); errors.Is(err, access.ErrUnauthorized) || err == nil && k.Refuses != nil && k.Refuses(who) != nil {
 			who, err = access.Caller{}, nil
 		}
 	}

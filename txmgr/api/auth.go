@@ -15,31 +15,6 @@ import (
 // caller returns who makes the request. The guard has put it there.
 func caller(ctx context.Context) access.Caller { return access.Of(ctx) }
 
-// guard finds out who calls before anything else happens. Probes need nobody, and nor do the files of the page.
-func (s *Server) guard(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		w.Header().Set("Cache-Control", "no-store")
-		if strings.HasPrefix(r.URL.Path, "/health/") {
-			next.ServeHTTP(w, r)
-			return
-		}
-		if s.page.Serve(w, r) {
-			return
-		}
-		who, err := s.Keys.Who(r)
-		if err != nil {
-			p := s.problem(r.Context(), err)
-			if p.Status == http.StatusUnauthorized {
-				w.Header().Set("WWW-Authenticate", `Bearer, Basic realm="txm"`)
-			}
-			p.write(w)
-			return
-		}
-		next.ServeHTTP(w, r.WithContext(s.Keys.With(r, who)))
-	})
-}
-
 // needs is where an operation keeps the role that it wants.
 const needs = "role"
 

@@ -97,7 +97,7 @@ func New(cfg Config, deps Deps) *Server {
 			schema.AdditionalProperties = true
 		}
 	}
-	s.handler = s.guard(mux)
+	s.handler = s.page.Guard(mux, `Bearer, Basic realm="txm"`, func(w http.ResponseWriter, r *http.Request, err error) { s.problem(r.Context(), err).write(w) })
 	return s
 }
 

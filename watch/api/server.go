@@ -47,8 +47,13 @@ type Server struct {
 func New(deps Deps) *Server {
 	s := &Server{Deps: deps, streams: access.NewPlaces(maxStreams), closing: make(chan struct{})}
 	s.page = page.Keyed{
-		Keys:  deps.Keys,
-		Knows: func(who access.Caller) bool { return who.Tenant == "" },
+		Keys: deps.Keys,
+		Refuses: func(who access.Caller) error {
+			if who.Tenant != "" {
+				return errTenant
+			}
+			return nil
+		},
 		About: page.About{Parts: []string{page.PartWatchers}, Needs: "an access key without a tenant, which `lockstep watch key` makes", Version: deps.Version},
 	}
 	mux := http.NewServeMux()
@@ -66,37 +71,8 @@ func New(deps Deps) *Server {
 			schema.AdditionalProperties = true // problems carry a code besides
 		}
 	}
-	s.handler = s.guard(mux)
+	s.handler = s.page.Guard(mux, "Bearer", func(w http.ResponseWriter, r *http.Request, err error) { s.problem(r.Context(), err).write(w) })
 	return s
-}
-
-// guard finds out who calls before anything else happens. Probes need nobody, and nor do the files of the page.
-func (s *Server) guard(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		w.Header().Set("Cache-Control", "no-store")
-		if strings.HasPrefix(r.URL.Path, "/health/") {
-			next.ServeHTTP(w, r)
-			return
-		}
-		if s.page.Serve(w, r) {
-			return
-		}
-		who, err := s.Keys.Who(r)
-		if err == nil && who.Tenant != "" {
-			err = errTenant
-		}
-		if err != nil {
-			p := s.problem(r.Context(), err)
-			if p.Status == http.StatusUnauthorized {
-				w.Header().Set("WWW-Authenticate", "Bearer")
-			}
-			p.write(w)
-			return
-		}
-		r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
-		next.ServeHTTP(w, r.WithContext(s.Keys.With(r, who)))
-	})
 }
 
 // needs is where an operation keeps the role that it wants.
