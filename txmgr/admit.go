@@ -184,10 +184,8 @@ func choose(field string, value *string, allowed []string) error {
 	if *value == "" {
 		*value = allowed[0]
 	}
-	for _, one := range allowed {
-		if one == *value {
-			return nil
-		}
+	if slices.Contains(allowed, *value) {
+		return nil
 	}
 	return invalid(field, fmt.Sprintf("want one of %v", allowed))
 }

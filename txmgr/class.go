@@ -59,8 +59,7 @@ func ClassOf(err error) Class {
 	if err == nil {
 		return ""
 	}
-	var send *SendError
-	if errors.As(err, &send) {
+	if send, ok := errors.AsType[*SendError](err); ok {
 		return send.Class
 	}
 	return ClassAmbiguous

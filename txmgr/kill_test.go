@@ -15,15 +15,8 @@ import (
 func TestKillSwitchOfPool(t *testing.T) {
 	f := newFleet(t, "alice.test")
 	f.change = func(o *txmgr.Options) { o.Pools = map[string][]string{"vip": {"alice.test"}} }
-	open := f.lockKeys()
-	open.Store(true)
-	m := f.begin("one")
 	vip := func(r *txmgr.Request) { r.Pool = "vip" }
-	sent := m.submit(vip)
-	m.reaches(sent, txmgr.StatusBroadcast)
-	open.Store(false)
-	assigned := m.submit(vip)
-	m.reaches(assigned, txmgr.StatusAssigned)
+	m, sent, assigned, open := signedAndAssigned(f, vip)
 	off := func(on bool) {
 		t.Helper()
 		must.Do(t, m.m.Kill(t.Context(), txmgr.PoolScope("pool", "vip"), "test", "a test", on))
@@ -49,15 +42,8 @@ func TestKillSwitchOfPool(t *testing.T) {
 // it has sent is followed to its end.
 func TestKillSwitchOfSigner(t *testing.T) {
 	f := newFleet(t, "alice.test", "bob.test")
-	open := f.lockKeys()
-	open.Store(true)
-	m := f.begin("one")
 	pin := func(r *txmgr.Request) { r.Pin = "alice.test" }
-	sent := m.submit(pin)
-	m.reaches(sent, txmgr.StatusBroadcast)
-	open.Store(false)
-	assigned := m.submit(pin)
-	m.reaches(assigned, txmgr.StatusAssigned)
+	m, sent, assigned, open := signedAndAssigned(f, pin)
 	scope := txmgr.SignerScope("pool", "alice.test")
 	must.Do(t, m.m.Kill(t.Context(), scope, "test", "a test", true))
 	open.Store(true)
@@ -77,16 +63,16 @@ func TestKillSwitchOfSigner(t *testing.T) {
 	m.once(sent, assigned, other)
 }
 
-// signedAndAssigned has one intent that is sent and one with a nonce and no signature; then the keys are open again.
-func signedAndAssigned(f *fleet) (m *member, sent, assigned string, open *atomic.Bool) {
+// signedAndAssigned has one intent that is sent, and one with a nonce and no signature, whose key is locked.
+func signedAndAssigned(f *fleet, change ...func(*txmgr.Request)) (m *member, sent, assigned string, open *atomic.Bool) {
 	f.Helper()
 	open = f.lockKeys()
 	open.Store(true)
 	m = f.begin("one")
-	sent = m.submit()
+	sent = m.submit(change...)
 	m.reaches(sent, txmgr.StatusBroadcast)
 	open.Store(false)
-	assigned = m.submit()
+	assigned = m.submit(change...)
 	m.reaches(assigned, txmgr.StatusAssigned)
 	return m, sent, assigned, open
 }

@@ -56,12 +56,10 @@ func (m *Manager) start(ctx context.Context, c Chain, signer string, l *lease.Le
 		m: m, c: c, signer: signer, lease: l, pace: m.paces[c.ID()], done: make(chan struct{}), offered: map[string]bool{}, spent: new(big.Int),
 		log: m.log.With("chain", c.ID(), "signer", signer, "term", l.Term()),
 	}
-	group.Add(1)
-	go func() {
-		defer group.Done()
+	group.Go(func() {
 		defer close(w.done)
 		w.run(ctx)
-	}()
+	})
 	return w
 }
 

@@ -271,6 +271,6 @@ func (m *Manager) publish(lane *Lane) {
 }
 
 func isRestored(err error) bool {
-	var restored *ledger.RestoredError
-	return errors.As(err, &restored)
+	_, restored := errors.AsType[*ledger.RestoredError](err)
+	return restored
 }

@@ -81,8 +81,7 @@ var errBusy = errors.New("too many requests of this tenant wait, or read streams
 // problem turns an error into what the caller gets. What is nobody's fault outside is
 // logged and told without details.
 func (s *Server) problem(ctx context.Context, err error) *Problem {
-	var made *Problem
-	if errors.As(err, &made) {
+	if made, ok := errors.AsType[*Problem](err); ok {
 		return made
 	}
 	p := &Problem{Code: "INTERNAL"}
@@ -90,8 +89,6 @@ func (s *Server) problem(ctx context.Context, err error) *Problem {
 	var conflict *txmgr.NonceConflict
 	var uncertain *ledger.UncertainError
 	var rate *policy.RateError
-	var field *txmgr.InvalidError
-	var revert *txmgr.RevertError
 	switch {
 	case errors.As(err, &conflict):
 		p.Status, p.Code, p.Detail = http.StatusConflict, "NONCE_CONFLICT", "the nonce is not the one that can be used"
@@ -108,10 +105,10 @@ func (s *Server) problem(ctx context.Context, err error) *Problem {
 	default:
 		s.classify(ctx, err, p)
 	}
-	if errors.As(err, &field) {
+	if field, ok := errors.AsType[*txmgr.InvalidError](err); ok {
 		p.Errors = []*huma.ErrorDetail{{Location: "body." + field.Field, Message: field.Problem}}
 	}
-	if errors.As(err, &revert) {
+	if revert, ok := errors.AsType[*txmgr.RevertError](err); ok {
 		p.Output = revert.Output
 	}
 	p.Title, p.Detail = http.StatusText(p.Status), short(p.Detail)

@@ -189,8 +189,8 @@ func (c *Client) Send(ctx context.Context, intent Intent, o Options) (*Transacti
 
 // lost reports whether the manager's own answer is missing, so that asking again can help.
 func lost(err error) bool {
-	var p *Problem
-	if !errors.As(err, &p) {
+	p, ok := errors.AsType[*Problem](err)
+	if !ok {
 		return !errors.Is(err, context.Canceled)
 	}
 	return p.Code == "UNCERTAIN" || p.Code == "BUSY" || p.Code == "UNAVAILABLE" || p.Status == http.StatusBadGateway || p.Status == http.StatusGatewayTimeout

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 
 	"lockstep/internal/outage"
@@ -43,8 +44,8 @@ func (e *callError) Error() string {
 
 // is reports whether an error is a node's answer with this cause.
 func is(err error, cause string) bool {
-	var answer *callError
-	return errors.As(err, &answer) && answer.Cause.Name == cause
+	answer, ok := errors.AsType[*callError](err)
+	return ok && answer.Cause.Name == cause
 }
 
 // call asks the node and decodes its result.
@@ -113,7 +114,7 @@ func one[T any](ctx context.Context, c *Chain, ask func(context.Context, *endpoi
 		if err == nil {
 			return answer, nil
 		}
-		if said := (*callError)(nil); errors.As(err, &said) {
+		if _, said := errors.AsType[*callError](err); said {
 			return answer, err
 		}
 		if errs = append(errs, err); ctx.Err() != nil {
@@ -182,9 +183,7 @@ var errNoKey = errors.New("the account has no such access key")
 
 func (e *endpoint) accessKey(ctx context.Context, s signer, which object) (k accessKey, err error) {
 	params := object{"request_type": "view_access_key", "account_id": s.account, "public_key": s.key.String()}
-	for name, value := range which {
-		params[name] = value
-	}
+	maps.Copy(params, which)
 	// An answer without a nonce would have that of a key that was never used, and so prove that
 	// a transaction was not executed.
 	shown := struct {

@@ -90,8 +90,8 @@ func classify(name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	var answer *callError
-	if !errors.As(err, &answer) {
+	answer, ok := errors.AsType[*callError](err)
+	if !ok {
 		return &txmgr.SendError{Class: txmgr.ClassTransport, Endpoint: name, Text: err.Error()}
 	}
 	out := &txmgr.SendError{Class: txmgr.ClassAmbiguous, Endpoint: name, Text: answer.Error()}

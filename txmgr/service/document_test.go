@@ -23,8 +23,8 @@ func TestMembersOfTheDocument(t *testing.T) {
 		}
 	}
 	spec := reflect.TypeFor[Spec]()
-	for n := range spec.NumField() {
-		if name := spec.Field(n).Tag.Get("json"); name != "-" && !rows[name] {
+	for field := range spec.Fields() {
+		if name := field.Tag.Get("json"); name != "-" && !rows[name] {
 			t.Errorf("%s has no row", name)
 		} else {
 			delete(rows, name)

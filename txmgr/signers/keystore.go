@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sort"
 	"strings"
 
 	"github.com/ethereum/go-ethereum/accounts/keystore"
@@ -39,6 +38,7 @@ func keystoreSigners(path string, password secret.String) ([]Signer, error) {
 	return list, nil
 }
 
+// keyFiles are a file, or those of a folder, by name.
 func keyFiles(path string) ([]string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -57,7 +57,6 @@ func keyFiles(path string) ([]string, error) {
 			files = append(files, filepath.Join(path, e.Name()))
 		}
 	}
-	sort.Strings(files)
 	return files, nil
 }
 

@@ -1,12 +1,14 @@
 package signers
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sort"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -101,22 +103,13 @@ func Numbered(environ []string) map[string]secret.String {
 
 // numbered reads them in the order of their numbers.
 func numbered(values map[string]secret.String, read func(path string) ([]byte, error)) ([]Signer, error) {
-	names := make([]string, 0, len(values))
-	for name := range values {
-		names = append(names, name)
-	}
 	position := func(name string) uint64 {
 		n, _ := strconv.ParseUint(strings.TrimSuffix(strings.TrimPrefix(name, numberedPrefix), "_FILE"), 10, 16)
 		return n
 	}
-	sort.Slice(names, func(i, j int) bool {
-		if a, b := position(names[i]), position(names[j]); a != b {
-			return a < b
-		}
-		return names[i] < names[j]
-	})
+	byNumber := func(a, b string) int { return cmp.Or(cmp.Compare(position(a), position(b)), cmp.Compare(a, b)) }
 	var list []Signer
-	for _, name := range names {
+	for _, name := range slices.SortedFunc(maps.Keys(values), byNumber) {
 		value := values[name].Reveal()
 		if strings.HasSuffix(name, "_FILE") {
 			content, err := read(value)

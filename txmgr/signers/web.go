@@ -86,8 +86,7 @@ func (w *web) call(ctx context.Context, method string, in any, path ...string) (
 	}
 	response, err := w.client.Do(request)
 	if err != nil {
-		var of *url.Error
-		if errors.As(err, &of) {
+		if of, ok := errors.AsType[*url.Error](err); ok {
 			err = of.Err
 		}
 		return nil, err

@@ -46,15 +46,11 @@ func (s *Store) Assign(ctx context.Context, f lease.Fence, chain, signer string,
 		if killed, err := laneKilled(ctx, tx, lane); err != nil || killed {
 			return err
 		}
-		ids := make([]string, len(list))
-		for n, p := range list {
-			ids[n] = p.Intent
-		}
-		intents, err := intentsByID(ctx, tx, ids)
+		intents, err := intentsByID(ctx, tx, each(list, func(p txmgr.Placing) string { return p.Intent }))
 		if err != nil {
 			return err
 		}
-		free, err := freeSlots(ctx, tx, lane, len(ids), tx.ForUpdate())
+		free, err := freeSlots(ctx, tx, lane, len(list), tx.ForUpdate())
 		if err != nil {
 			return err
 		}
@@ -153,11 +149,11 @@ func (s *Store) Commit(ctx context.Context, f lease.Fence, list []*txmgr.Attempt
 		if err != nil || txmgr.LaneKilled(kills, lane.Chain, lane.Signer) {
 			return err
 		}
-		slots, err := slotsByNonce(ctx, tx, lane, nonces(list))
+		slots, err := slotsByNonce(ctx, tx, lane, each(list, nonceOf))
 		if err != nil {
 			return err
 		}
-		intents, err := intentsByID(ctx, tx, intentIDs(list))
+		intents, err := intentsByID(ctx, tx, each(list, intentOf))
 		if err != nil {
 			return err
 		}
@@ -222,43 +218,31 @@ func fits(a *txmgr.Attempt, slot *txmgr.Slot, i *txmgr.Intent) bool {
 	}
 }
 
-func nonces(list []*txmgr.Attempt) []uint64 {
-	out := make([]uint64, 0, len(list))
-	for _, a := range list {
-		if !slices.Contains(out, a.Nonce) {
-			out = append(out, a.Nonce)
-		}
+// each is one thing of each element.
+func each[T, K any](list []T, of func(T) K) []K {
+	out := make([]K, len(list))
+	for n, one := range list {
+		out[n] = of(one)
 	}
 	return out
 }
 
-func intentIDs(list []*txmgr.Attempt) []string {
-	seen := map[string]bool{"": true}
-	var out []string
-	for _, a := range list {
-		if !seen[a.Intent] {
-			seen[a.Intent] = true
-			out = append(out, a.Intent)
-		}
-	}
-	return out
-}
+func nonceOf(a *txmgr.Attempt) uint64 { return a.Nonce }
+
+func intentOf(a *txmgr.Attempt) string { return a.Intent }
 
 // Answered stores what endpoints said to attempts of one lane.
 func (s *Store) Answered(ctx context.Context, f lease.Fence, list []txmgr.Answer) error {
 	if len(list) == 0 {
 		return nil
 	}
-	attempts := make([]*txmgr.Attempt, len(list))
-	for n, a := range list {
-		attempts[n] = a.Attempt
-	}
+	attempts := each(list, func(a txmgr.Answer) *txmgr.Attempt { return a.Attempt })
 	return s.owned(ctx, f, attempts[0].Chain, attempts[0].Signer, func(tx *ledger.Tx, now int64, lane *txmgr.Lane) error {
-		slots, err := slotsByNonce(ctx, tx, lane, nonces(attempts))
+		slots, err := slotsByNonce(ctx, tx, lane, each(attempts, nonceOf))
 		if err != nil {
 			return err
 		}
-		intents, err := intentsByID(ctx, tx, intentIDs(attempts))
+		intents, err := intentsByID(ctx, tx, each(attempts, intentOf))
 		if err != nil {
 			return err
 		}

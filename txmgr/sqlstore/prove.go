@@ -16,11 +16,7 @@ func (s *Store) Prove(ctx context.Context, f lease.Fence, list []txmgr.Proof) er
 		return nil
 	}
 	return s.owned(ctx, f, list[0].Slot.Chain, list[0].Slot.Signer, func(tx *ledger.Tx, now int64, lane *txmgr.Lane) error {
-		want := make([]uint64, len(list))
-		for n, p := range list {
-			want[n] = p.Slot.Nonce
-		}
-		c, err := casesOf(ctx, tx, lane, want)
+		c, err := casesOf(ctx, tx, lane, each(list, func(p txmgr.Proof) uint64 { return p.Slot.Nonce }))
 		if err != nil {
 			return err
 		}
@@ -255,11 +251,7 @@ func (s *Store) Unmine(ctx context.Context, f lease.Fence, list []txmgr.Slot) er
 		return nil
 	}
 	return s.owned(ctx, f, list[0].Chain, list[0].Signer, func(tx *ledger.Tx, now int64, lane *txmgr.Lane) error {
-		want := make([]uint64, len(list))
-		for n, slot := range list {
-			want[n] = slot.Nonce
-		}
-		c, err := casesOf(ctx, tx, lane, want)
+		c, err := casesOf(ctx, tx, lane, each(list, func(s txmgr.Slot) uint64 { return s.Nonce }))
 		if err != nil {
 			return err
 		}

@@ -123,8 +123,7 @@ func (s *Service) attempt(ctx context.Context, d claimed, now int64) {
 func nextPause(attempts int, err error) time.Duration {
 	pause := backoff[min(max(attempts, 1), len(backoff))-1]
 	pause += time.Duration(rand.Int64N(int64(pause / 5)))
-	var status *webhook.StatusError
-	if errors.As(err, &status) {
+	if status, ok := errors.AsType[*webhook.StatusError](err); ok {
 		pause = max(pause, status.RetryAfter)
 	}
 	return pause
