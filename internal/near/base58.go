@@ -2,12 +2,12 @@ package near
 
 import (
 	"fmt"
-	"slices"
+	"math/big"
 	"strings"
 )
 
-// alphabet is that of Bitcoin: without 0, O, I and l.
-const alphabet = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+// alphabet is that of Bitcoin: without 0, O, I and l. In their place are the digits that package big writes.
+const alphabet, digits = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz", "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUV"
 
 // maxBase58 bounds the work, which grows with the square of the length. The longest text in
 // use is a secret key of secp256k1 with its public key, 96 bytes.
@@ -15,30 +15,11 @@ const maxBase58 = 140
 
 // EncodeBase58 writes bytes in base 58; each leading zero byte is a 1.
 func EncodeBase58(data []byte) string {
-	zeros := 0
-	for zeros < len(data) && data[zeros] == 0 {
-		zeros++
+	text := strings.TrimPrefix(new(big.Int).SetBytes(data).Text(len(alphabet)), "0")
+	for i := 0; i < len(data) && data[i] == 0; i++ {
+		text = "0" + text
 	}
-	var digits []byte // the lowest first
-	for _, b := range data[zeros:] {
-		carry := int(b)
-		for i := range digits {
-			carry += int(digits[i]) << 8
-			digits[i] = byte(carry % 58)
-			carry /= 58
-		}
-		for ; carry > 0; carry /= 58 {
-			digits = append(digits, byte(carry%58))
-		}
-	}
-	out := make([]byte, 0, zeros+len(digits))
-	for range zeros {
-		out = append(out, '1')
-	}
-	for _, digit := range slices.Backward(digits) {
-		out = append(out, alphabet[digit])
-	}
-	return string(out)
+	return translated(text, digits, alphabet)
 }
 
 // DecodeBase58 reads base 58. Its error does not show the text, which may be a secret.
@@ -46,28 +27,15 @@ func DecodeBase58(text string) ([]byte, error) {
 	if len(text) > maxBase58 {
 		return nil, fmt.Errorf("base58: more than %d characters", maxBase58)
 	}
-	zeros := 0
-	for zeros < len(text) && text[zeros] == '1' {
-		zeros++
+	if at := strings.IndexFunc(text, func(r rune) bool { return !strings.ContainsRune(alphabet, r) }); at >= 0 {
+		return nil, fmt.Errorf("base58: character %d is none of the alphabet", at)
 	}
-	var number []byte // the lowest byte first
-	for i := zeros; i < len(text); i++ {
-		carry := strings.IndexByte(alphabet, text[i])
-		if carry < 0 {
-			return nil, fmt.Errorf("base58: character %d is none of the alphabet", i)
-		}
-		for j := range number {
-			carry += int(number[j]) * 58
-			number[j] = byte(carry)
-			carry >>= 8
-		}
-		if carry > 0 {
-			number = append(number, byte(carry))
-		}
-	}
-	out := make([]byte, zeros, zeros+len(number))
-	for _, n := range slices.Backward(number) {
-		out = append(out, n)
-	}
-	return out, nil
+	number, _ := new(big.Int).SetString("0"+translated(text, alphabet, digits), len(alphabet))
+	zeros := len(text) - len(strings.TrimLeft(text, alphabet[:1]))
+	return append(make([]byte, zeros), number.Bytes()...), nil
+}
+
+// translated writes each character of one alphabet as the one in its place in another.
+func translated(text, from, to string) string {
+	return strings.Map(func(r rune) rune { return rune(to[strings.IndexRune(from, r)]) }, text)
 }
