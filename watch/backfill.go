@@ -11,7 +11,6 @@ import (
 	"github.com/google/uuid"
 
 	"lockstep/internal/ledger"
-	"lockstep/watch/source"
 )
 
 // ErrRange means that a backfill's blocks cannot be read again.
@@ -182,35 +181,22 @@ func (w *worker) fillStep(ctx context.Context, f *fill) error {
 	if !f.second { // of blocks by their hashes the transactions were all there
 		longest = w.longest()
 	}
-	s := span{from: f.next, to: min(f.To, f.next+longest-1), units: f.units}
+	s := span{from: f.next, to: min(f.To, f.next+longest-1), units: f.units, logs: f.second}
 	for _, c := range w.contracts {
 		if _, ours := slices.BinarySearch(f.units, c.unit); ours && (f.second || c.watch.Name == f.Watch) && c.discovered <= s.to {
 			s.contracts = append(s.contracts, c)
 		}
 	}
-	q := queryOf(s.contracts, s.from)
-	next := s.to + 1
-	var logs []source.Log
-	if len(s.contracts) > 0 {
-		var last source.Block
-		var err error
-		if logs, last, err = w.source.LogsOfRange(ctx, s.from, s.to, q); err != nil {
-			return err
-		}
-		next = last.Number + 1
+	found, last, err := w.read(ctx, s)
+	if err != nil {
+		return err
 	}
-	if len(logs) > w.perCommit && logs[w.perCommit].BlockNumber > s.from { // the rest is the next step's
-		next = logs[w.perCommit].BlockNumber
+	next := last.Number + 1
+	found, rest := cut(found, w.perCommit)
+	if len(rest) > 0 { // the next step's
+		next = rest[0].blockNumber
 	}
-	logs = slices.DeleteFunc(logs, func(l source.Log) bool { return l.BlockNumber >= next })
-	var calls []*occurrence
-	if !f.second {
-		var err error
-		if calls, err = w.readCalls(ctx, s, next-1); err != nil {
-			return err
-		}
-	}
-	return w.commitFill(ctx, f, w.again(inOrder(w.match(ctx, s.contracts, logs), calls)), next)
+	return w.commitFill(ctx, f, w.again(found), next)
 }
 
 // again are events that a contract may have had before. Those that its unit has still to come to are left to it.
@@ -223,11 +209,9 @@ func (w *worker) again(list []*occurrence) []*occurrence {
 // commitFill writes what a step of a backfill found, and that it was done.
 func (w *worker) commitFill(ctx context.Context, f *fill, all []*occurrence, next uint64) error {
 	var seqs map[contractKey]int64
-	var told map[string]int64
-	hits := 0
-	var found []*occurrence
+	var found, told []*occurrence
 	err := w.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
-		seqs, told = map[contractKey]int64{}, map[string]int64{}
+		seqs = map[contractKey]int64{}
 		if err := w.fence(ctx, tx, f.units); err != nil {
 			return err
 		}
@@ -235,44 +219,38 @@ func (w *worker) commitFill(ctx context.Context, f *fill, all []*occurrence, nex
 		if err != nil {
 			return err
 		}
-		fresh, err := w.insertEvents(ctx, tx, all, now)
-		if err != nil {
-			return fmt.Errorf("events: %w", err)
-		}
-		hits = len(all) - len(fresh)
-		if err := insertContracts(ctx, tx, children(all), now); err != nil {
+		if found, err = w.store(ctx, tx, all, now); err != nil {
 			return err
 		}
-		found = fresh
-		list := fresh
+		told = found
 		if f.Repeat {
-			list = all
+			told = all
 		}
-		list = slices.DeleteFunc(slices.Clone(list), func(o *occurrence) bool { // they are handed on when they are deep enough
+		told = slices.DeleteFunc(slices.Clone(told), func(o *occurrence) bool { // they are handed on when they are deep enough
 			limit, settled := o.contract.watch.settled(state)
 			return !settled || o.blockNumber > limit
 		})
-		if err := w.announce(ctx, tx, list); err != nil {
+		if err := w.announce(ctx, tx, told); err != nil {
 			return err
 		}
-		messages := make([]ledger.Event, len(list))
-		for i, o := range list {
+		count := map[string]int64{} // by unit
+		for _, o := range told {
+			count[o.contract.unit]++
 			if !f.second {
 				o.mark = &Mark{ID: f.ID, Act: f.Act}
 			}
-			messages[i] = o.message(w.chain.ID, nextSeq(seqs, o.contract), false, now)
-			told[o.contract.unit]++
 		}
-		if err := w.writeRows(ctx, tx, fresh); err != nil {
+		messages := w.messages(told, seqs, now)
+		if err := w.writeRows(ctx, tx, found); err != nil {
 			return err
 		}
-		if err := w.writeSeqs(ctx, tx, list); err != nil {
+		if err := w.writeSeqs(ctx, tx, told); err != nil {
 			return err
 		}
 		if err := w.storeSeqs(ctx, tx, seqs, now); err != nil {
 			return err
 		}
-		if err := w.applyFields(ctx, tx, fresh, now); err != nil {
+		if err := w.applyFields(ctx, tx, found, now); err != nil {
 			return err
 		}
 		if f.second {
@@ -282,7 +260,7 @@ func (w *worker) commitFill(ctx context.Context, f *fill, all []*occurrence, nex
 			return tx.Emit(ctx, messages...)
 		}
 		for _, unit := range f.units {
-			if _, err := tx.Exec(ctx, "UPDATE backfills SET next_block = $1, messages = messages + $2, updated_at = $3 WHERE id = $4 AND unit = $5", int64(next), told[unit], now, f.ID, unit); err != nil {
+			if _, err := tx.Exec(ctx, "UPDATE backfills SET next_block = $1, messages = messages + $2, updated_at = $3 WHERE id = $4 AND unit = $5", int64(next), count[unit], now, f.ID, unit); err != nil {
 				return err
 			}
 		}
@@ -301,14 +279,9 @@ func (w *worker) commitFill(ctx context.Context, f *fill, all []*occurrence, nex
 			w.units[name].checked = max(w.units[name].checked, next-1)
 		}
 	} else {
-		w.metrics.deduplicated.Add(float64(hits))
+		w.metrics.deduplicated.Add(float64(len(all) - len(found)))
 	}
-	for key, seq := range seqs {
-		w.contracts[key].seq = seq
-	}
-	if len(told) > 0 {
-		w.changed(sortedKeys(told))
-	}
+	w.handedOn(told, seqs)
 	return nil
 }
 

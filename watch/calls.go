@@ -231,7 +231,7 @@ func (x *caller) find(t *source.Transaction, known bool) (*contract, *decode.Sig
 // readCalls reads the transactions of a span, up to its last block, that are events of contracts which take part in it.
 func (w *worker) readCalls(ctx context.Context, s span, last uint64) ([]*occurrence, error) {
 	callers := w.callers(s.contracts, s.from)
-	if len(callers) == 0 {
+	if len(callers) == 0 || s.logs {
 		return nil, nil
 	}
 	want := func(t *source.Transaction) bool {

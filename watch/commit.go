@@ -23,18 +23,9 @@ func (w *worker) match(ctx context.Context, contracts []*contract, logs []source
 	for _, c := range contracts {
 		byAddress[c.address] = append(byAddress[c.address], c)
 	}
-	type place struct {
-		block common.Hash
-		index uint64
-	}
-	seen := make(map[place]struct{}, len(logs)) // an endpoint may say a log twice
 	var list []*occurrence
 	for i := range logs {
 		l := &logs[i]
-		if _, twice := seen[place{l.BlockHash, l.Index}]; twice {
-			continue
-		}
-		seen[place{l.BlockHash, l.Index}] = struct{}{}
 		for _, c := range byAddress[l.Address] {
 			signature := c.wants(l)
 			if signature == nil || c.watch.over(l.BlockNumber) {
@@ -189,36 +180,24 @@ func (w *worker) until(s span, from, to uint64) span {
 func (w *worker) commit(ctx context.Context, state chainState, s span, list []*occurrence, last source.Block) error {
 	next := last.Number + 1
 	var seqs map[contractKey]int64
-	var found []*occurrence
-	var hits int
-	var told map[string]struct{}
-	err := w.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
-		seqs, hits, told = map[contractKey]int64{}, 0, map[string]struct{}{}
+	var found, told []*occurrence
+	err := w.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) (err error) {
+		seqs = map[contractKey]int64{}
 		if err := w.moveCursors(ctx, tx, s, next, last.Hash.Hex(), state.fork); err != nil {
 			return err
 		}
-		fresh, err := w.insertEvents(ctx, tx, list, now)
-		if err != nil {
-			return fmt.Errorf("events: %w", err)
-		}
-		hits, found = len(list)-len(fresh), fresh
-		if err := insertContracts(ctx, tx, children(list), now); err != nil {
+		if found, err = w.store(ctx, tx, list, now); err != nil {
 			return err
 		}
-		var messages []ledger.Event
-		for _, o := range fresh {
-			if o.contract.watch.Depth == (Depth{}) {
-				messages = append(messages, o.message(w.chain.ID, nextSeq(seqs, o.contract), false, now))
-				told[o.contract.unit] = struct{}{}
-			}
-		}
-		if err := w.writeRows(ctx, tx, fresh); err != nil {
+		told = slices.DeleteFunc(slices.Clone(found), func(o *occurrence) bool { return o.contract.watch.Depth != (Depth{}) })
+		messages := w.messages(told, seqs, now)
+		if err := w.writeRows(ctx, tx, found); err != nil {
 			return err
 		}
 		if err := w.updateContracts(ctx, tx, s, next, seqs, now); err != nil {
 			return err
 		}
-		if err := w.applyFields(ctx, tx, fresh, now); err != nil {
+		if err := w.applyFields(ctx, tx, found, now); err != nil {
 			return err
 		}
 		return tx.Emit(ctx, messages...)
@@ -226,7 +205,7 @@ func (w *worker) commit(ctx context.Context, state chainState, s span, list []*o
 	if err != nil {
 		return err
 	}
-	w.metrics.deduplicated.Add(float64(hits))
+	w.metrics.deduplicated.Add(float64(len(list) - len(found)))
 	w.metrics.undecoded.Add(float64(undecoded(found)))
 	for _, o := range found {
 		w.progress.count(o.contract.watch.Name, 1)
@@ -246,17 +225,49 @@ func (w *worker) commit(ctx context.Context, state chainState, s span, list []*o
 	}
 	for _, c := range s.contracts {
 		c.merged = c.merged || c.next == w.units[c.unit].next
-		if seq, told := seqs[c.key()]; told {
-			c.seq = seq
-		}
 	}
-	if len(told) > 0 {
-		w.changed(sortedKeys(told))
-	}
+	w.handedOn(told, seqs)
 	if w.waits() {
 		_, err = w.mature(ctx, state)
 	}
 	return err
+}
+
+// store writes events and the contracts that they announce, and returns the events that are new, or have come back after a removal.
+func (w *worker) store(ctx context.Context, tx *ledger.Tx, list []*occurrence, now int64) ([]*occurrence, error) {
+	fresh, err := w.insertEvents(ctx, tx, list, now)
+	if err != nil {
+		return nil, fmt.Errorf("events: %w", err)
+	}
+	return fresh, insertContracts(ctx, tx, children(list), now)
+}
+
+// messages makes those that tell of events.
+func (w *worker) messages(list []*occurrence, seqs map[contractKey]int64, now int64) []ledger.Event {
+	messages := make([]ledger.Event, len(list))
+	for i, o := range list {
+		messages[i] = o.message(w.chain.ID, nextSeq(seqs, o.contract), false, now)
+	}
+	return messages
+}
+
+// handedOn notes that messages of events are written, with the numbers of the last ones.
+func (w *worker) handedOn(list []*occurrence, seqs map[contractKey]int64) {
+	for key, seq := range seqs {
+		w.contracts[key].seq = seq
+	}
+	if len(list) > 0 {
+		w.changed(unitsOf(list))
+	}
+}
+
+// unitsOf are the units of events, sorted.
+func unitsOf(list []*occurrence) []string {
+	units := map[string]struct{}{}
+	for _, o := range list {
+		units[o.contract.unit] = struct{}{}
+	}
+	return sortedKeys(units)
 }
 
 // undecoded counts the events that are handed on as they are.

@@ -2,7 +2,6 @@ package watch
 
 import (
 	"errors"
-	"log/slog"
 	"testing"
 	"time"
 
@@ -12,8 +11,6 @@ import (
 	"lockstep/internal/ledger"
 	"lockstep/internal/ledgertest"
 	"lockstep/internal/must"
-	"lockstep/watch/decode"
-	"lockstep/watch/source"
 )
 
 // TestTransactionsFollowTheTimeThatTheyTake: a quick database gets long ones, a slow one short ones.
@@ -31,19 +28,6 @@ func TestTransactionsFollowTheTimeThatTheyTake(t *testing.T) {
 	}
 	if n := pacedCommit(5000, 3, time.Second); n != 5000 {
 		t.Errorf("a short transaction made it %d", n)
-	}
-}
-
-// TestALogThatIsSaidTwiceIsOne: an endpoint may repeat logs in an answer.
-func TestALogThatIsSaidTwiceIsOne(t *testing.T) {
-	s := must.Get(decode.Parse("Approved(address)"))(t)
-	w := &worker{chain: Chain{ID: 1}, log: slog.New(slog.DiscardHandler), metrics: newMetrics()}
-	c := &contract{watch: &Watch{Name: "w", Events: []*decode.Signature{s}}}
-	said := source.Log{Topics: []common.Hash{s.Selector, {}}, BlockHash: common.Hash{1}, Index: 3}
-	other := said
-	other.Index = 4
-	if list := w.match(t.Context(), []*contract{c}, []source.Log{said, other, said}); len(list) != 2 {
-		t.Errorf("two logs are %d events", len(list))
 	}
 }
 

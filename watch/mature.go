@@ -89,7 +89,6 @@ func (w *worker) mature(ctx context.Context, state chainState) (bool, error) {
 
 func (w *worker) matureWatch(ctx context.Context, watch *Watch, limit uint64) (int, error) {
 	var seqs map[contractKey]int64
-	units := map[string]struct{}{}
 	waiting, err := ledger.ReadOf(ctx, w.db, func(tx *ledger.Tx) ([]*occurrence, error) {
 		return queryEvents(ctx, tx, w.contracts, `watch = $1 AND announced = 0 AND removed = 0 AND block_number <= $2
 			AND unit IN (SELECT unit FROM cursors WHERE owner = $3) ORDER BY block_number, log_index LIMIT $4`, []any{watch.Name, int64(limit), w.owner, int64(maturePerStep)})
@@ -98,12 +97,9 @@ func (w *worker) matureWatch(ctx context.Context, watch *Watch, limit uint64) (i
 	if err != nil || len(waiting) == 0 {
 		return 0, err
 	}
-	for _, o := range waiting {
-		units[o.contract.unit] = struct{}{}
-	}
 	err = w.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
 		seqs = map[contractKey]int64{}
-		if err := w.fence(ctx, tx, sortedKeys(units)); err != nil {
+		if err := w.fence(ctx, tx, unitsOf(waiting)); err != nil {
 			return err
 		}
 		n, err := ledger.Values(ctx, tx, `UPDATE chain_events SET announced = 1 FROM (VALUES %s) AS v WHERE chain_events.watch = v.column1 AND chain_events.chain = CAST(v.column2 AS BIGINT)
@@ -115,10 +111,7 @@ func (w *worker) matureWatch(ctx context.Context, watch *Watch, limit uint64) (i
 		if n != int64(len(waiting)) {
 			return errStale
 		}
-		messages := make([]ledger.Event, len(waiting))
-		for i, o := range waiting {
-			messages[i] = o.message(w.chain.ID, nextSeq(seqs, o.contract), false, now)
-		}
+		messages := w.messages(waiting, seqs, now)
 		if err := w.storeSeqs(ctx, tx, seqs, now); err != nil {
 			return err
 		}
@@ -130,10 +123,7 @@ func (w *worker) matureWatch(ctx context.Context, watch *Watch, limit uint64) (i
 	if err != nil {
 		return 0, err
 	}
-	for key, seq := range seqs {
-		w.contracts[key].seq = seq
-	}
-	w.changed(sortedKeys(units))
+	w.handedOn(waiting, seqs)
 	return len(waiting), nil
 }
 

@@ -192,6 +192,7 @@ type span struct {
 	from, to  uint64
 	blocks    []source.Block // the blocks themselves, where they can still be replaced
 	final     bool           // they cannot
+	logs      bool           // nothing but logs is read of them
 	units     []string
 	contracts []*contract
 }
