@@ -48,8 +48,8 @@
 //
 // # Words
 //
-//	RPC endpoint         one URL; it rests for a while after it failed, and the next one is asked. Which one is
-//	                     asked first changes only when it fails or falls behind
+//	RPC endpoint         one URL; it rests for a while after it failed, and the next one is asked. One that
+//	                     falls behind is asked after the others, until it has caught up
 //	reader               how an endpoint is asked, whatever it speaks
 //	head of an endpoint  its newest block
 //	extent               the blocks of a query: one by its hash, or a range

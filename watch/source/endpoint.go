@@ -161,6 +161,13 @@ func (e *endpoint) showed(number uint64) {
 	}
 }
 
+// behind tells whether another endpoint has clearly newer blocks.
+func (e *endpoint) behind(highest uint64) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.head+lagTolerance < highest && !e.headAt.IsZero()
+}
+
 // firstPatience is how many queries an endpoint has to answer near its limit before it is asked for more than that. The number doubles each time
 // that it refuses again: a limit of so many blocks does not change, one of so many logs does.
 const firstPatience = 64

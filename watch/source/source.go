@@ -109,7 +109,7 @@ const (
 	// maxLists is how many such lists are asked of a range of blocks. With more addresses the query names only the events. One block has few
 	// logs of these events, whoever wrote them, so it is asked for fewer lists.
 	maxLists, maxListsOfBlock = 4, 2
-	// lagTolerance is how many blocks the endpoint in use may be behind another one.
+	// lagTolerance is how many blocks an endpoint may be behind another one and is asked in its turn nevertheless.
 	lagTolerance = 2
 	// compareEvery is after how many questions for the head the other endpoints are asked for theirs.
 	compareEvery = 16
@@ -128,10 +128,7 @@ type Pool struct {
 	client    *ethrpc.Client // of those that speak JSON-RPC; nil: none does
 
 	announcers atomic.Int64 // subscriptions that live
-
-	mu    sync.Mutex
-	first int // index of the endpoint that is asked first
-	heads int // questions for the head so far
+	heads      atomic.Int64 // questions for the head so far
 }
 
 // Deps are what a Pool uses.
@@ -194,36 +191,24 @@ func (p *Pool) Close() {
 	}
 }
 
-// inOrder returns the endpoints as they are to be asked: the first one, the others, and last those that rest. Those that want to be left alone are
-// asked if there is no other, and answer without being asked.
+// inOrder returns the endpoints as they are to be asked: as the configuration has them, then those that are behind, and last those that rest. Those that
+// want to be left alone are asked if there is no other, and answer without being asked.
 func (p *Pool) inOrder() []*endpoint {
-	p.mu.Lock()
-	first := p.first
-	p.mu.Unlock()
-	var ready, resting, closed []*endpoint
-	for i := range p.endpoints {
-		e := p.endpoints[(first+i)%len(p.endpoints)]
+	highest, _ := p.Highest()
+	var ready, behind, resting, closed []*endpoint
+	for _, e := range p.endpoints {
 		switch tired, left := e.rests(); {
 		case left:
 			closed = append(closed, e)
 		case tired:
 			resting = append(resting, e)
+		case e.behind(highest):
+			behind = append(behind, e)
 		default:
 			ready = append(ready, e)
 		}
 	}
-	return append(append(ready, resting...), closed...)
-}
-
-// prefer makes an endpoint the first one.
-func (p *Pool) prefer(e *endpoint) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for i := range p.endpoints {
-		if p.endpoints[i] == e {
-			p.first = i
-		}
-	}
+	return slices.Concat(ready, behind, resting, closed)
 }
 
 // said is what one endpoint said to a question.
@@ -273,12 +258,8 @@ func checked[A any](ctx context.Context, p *Pool, e *endpoint, do func(context.C
 
 // Head returns the newest block. It may be older than one returned before, if the endpoint is behind.
 func (p *Pool) Head(ctx context.Context) (Block, error) {
-	p.mu.Lock()
-	p.heads++
-	compare := p.heads%compareEvery == 1 && len(p.endpoints) > 1
-	p.mu.Unlock()
-	if compare {
-		p.preferNewest(ctx)
+	if p.heads.Add(1)%compareEvery == 1 && len(p.endpoints) > 1 {
+		p.compare(ctx)
 	}
 	return ask(ctx, p, func(ctx context.Context, e *endpoint) (Block, error) {
 		b, err := e.block(ctx, "latest")
@@ -302,12 +283,10 @@ func (p *Pool) Highest() (number uint64, at time.Time) {
 	return number, at
 }
 
-// preferNewest makes an endpoint the first one whose head is clearly past that of the present first one.
-func (p *Pool) preferNewest(ctx context.Context) {
-	list := p.inOrder()
-	numbers := make([]uint64, len(list))
+// compare asks all endpoints for their heads, so that those that are behind are asked last.
+func (p *Pool) compare(ctx context.Context) {
 	var all sync.WaitGroup
-	for i, e := range list {
+	for i, e := range p.inOrder() {
 		if resting, _ := e.rests(); resting && i > 0 {
 			continue
 		}
@@ -319,23 +298,10 @@ func (p *Pool) preferNewest(ctx context.Context) {
 				e.failed(s.err)
 				return
 			}
-			numbers[i] = s.answer
 			e.showed(s.answer)
 		})
 	}
 	all.Wait()
-	var best *endpoint
-	present := numbers[0]
-	newest := present
-	for i, e := range list {
-		if numbers[i] > newest {
-			best, newest = e, numbers[i]
-		}
-	}
-	if best != nil && newest > present+lagTolerance {
-		p.log.InfoContext(ctx, "another endpoint is ahead and is asked first from now on", "chain", p.cfg.ChainID, "endpoint", best.name, "head", newest, "behind", present)
-		p.prefer(best)
-	}
 }
 
 // Finalized returns the newest block that the chain calls final. ErrNotFound means that the chain has no such thing.
