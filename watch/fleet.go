@@ -3,8 +3,8 @@ package watch
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -132,7 +132,7 @@ func (f *fleet) balance(ctx context.Context) error {
 		}
 	}
 	f.mu.Unlock()
-	sort.Strings(take)
+	slices.Sort(take)
 	if err := f.give(ctx, give); err != nil {
 		return err
 	}
@@ -300,11 +300,7 @@ func (f *fleet) divide(units map[string]uint64, nodes []string, partitions map[i
 
 // warn tells of partitions that nobody owns, once until that changes.
 func (f *fleet) warn(missing map[int]bool) {
-	list := make([]int, 0, len(missing))
-	for n := range missing {
-		list = append(list, n)
-	}
-	slices.Sort(list)
+	list := slices.Sorted(maps.Keys(missing))
 	text := encode(list)
 	f.mu.Lock()
 	same := f.warned == text

@@ -293,9 +293,7 @@ func (f *headFollower) link(ctx context.Context, latest source.Block, safe uint6
 	}
 	last := fresh[len(fresh)-1]
 	ancestor = max(last.Number, 1) - 1
-	for i, j := 0, len(fresh)-1; i < j; i, j = i+1, j-1 {
-		fresh[i], fresh[j] = fresh[j], fresh[i]
-	}
+	slices.Reverse(fresh)
 	return fresh, ancestor, nil
 }
 

@@ -16,17 +16,12 @@ import (
 // Kinds of sinks.
 const (
 	SinkStdout  = "stdout"
-	SinkWebhook = "webhook"
+	SinkWebhook = body.Webhook // and the other kinds of package body: chats and the like
 	SinkManager = "manager"
 	SinkRedis   = "redis"
 	SinkNATS    = "nats"
 	SinkPubSub  = "pubsub"
 	SinkKafka   = "kafka"
-	// Chats and the like, which are webhooks with a body of their own.
-	SinkSlack     = body.Slack
-	SinkDiscord   = body.Discord
-	SinkTelegram  = body.Telegram
-	SinkPagerDuty = body.PagerDuty
 )
 
 // SinkSpec is an entry of a watch's sinks, taken apart.

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -86,10 +87,7 @@ func (w *worker) removeEvents(ctx context.Context, tx *ledger.Tx, units []string
 		}
 	}
 	slices.SortFunc(gone, func(a, b *occurrence) int {
-		if a.blockNumber != b.blockNumber {
-			return int(int64(b.blockNumber - a.blockNumber))
-		}
-		return int(int64(b.logIndex - a.logIndex))
+		return cmp.Or(cmp.Compare(b.blockNumber, a.blockNumber), cmp.Compare(b.logIndex, a.logIndex))
 	})
 	var messages []ledger.Event
 	touched := map[contractKey]*contract{}
@@ -228,10 +226,7 @@ func (w *worker) recompute(ctx context.Context, tx *ledger.Tx, c *contract, now 
 		}
 	}
 	if len(own) > 0 {
-		args := []any{c.watch.Name, int64(w.chain.ID), c.text}
-		for _, name := range own {
-			args = append(args, name)
-		}
+		args := append([]any{c.watch.Name, int64(w.chain.ID), c.text}, ledger.Args(own)...)
 		err := tx.Query(ctx, "SELECT signature, args FROM chain_events WHERE watch = $1 AND chain = $2 AND address = $3 AND removed = 0 AND event IN "+ledger.List(4, len(own))+
 			" ORDER BY block_number, log_index", args, func(r ledger.Row) error {
 			var signature, text string

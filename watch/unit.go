@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -42,13 +43,7 @@ func assign(units, nodes []string) map[string]string {
 	load := make(map[string]int, len(nodes))
 	ordered := slices.Clone(units)
 	slices.SortFunc(ordered, func(a, b string) int {
-		if x, y := lease.Score(a, ""), lease.Score(b, ""); x != y {
-			if x < y {
-				return -1
-			}
-			return 1
-		}
-		return strings.Compare(a, b)
+		return cmp.Or(cmp.Compare(lease.Score(a, ""), lease.Score(b, "")), strings.Compare(a, b))
 	})
 	for _, unit := range ordered {
 		var best string

@@ -354,12 +354,12 @@ func (w *worker) run(ctx context.Context, wake, reload <-chan struct{}) error {
 		} else {
 			more, err = w.step(ctx)
 		}
-		var uncertain *ledger.UncertainError
+		_, uncertain := errors.AsType[*ledger.UncertainError](err)
 		switch {
 		case errors.Is(err, errDeposed), errors.Is(err, errStale):
 			stale = true
 			continue
-		case errors.As(err, &uncertain):
+		case uncertain:
 			stale = true
 		}
 		pause := idlePoll

@@ -247,12 +247,7 @@ func (r *reader) fields(n *yaml.Node, what string, known map[string]func(*yaml.N
 			read(value)
 			continue
 		}
-		names := make([]string, 0, len(known))
-		for name := range known {
-			names = append(names, name)
-		}
-		slices.Sort(names)
-		r.fail(key, "%s has no setting %q: want one of %s", what, key.Value, strings.Join(names, ", "))
+		r.fail(key, "%s has no setting %q: want one of %s", what, key.Value, strings.Join(sortedKeys(known), ", "))
 	}
 }
 

@@ -113,9 +113,8 @@ func ClassOf(err error) Class {
 	if err == nil {
 		return ""
 	}
-	var answer *Error
-	switch {
-	case !errors.As(err, &answer):
+	switch answer, is := errors.AsType[*Error](err); {
+	case !is:
 		return Unknown
 	case answer == nil: // a Call's Err that is none
 		return ""
@@ -126,6 +125,6 @@ func ClassOf(err error) Class {
 
 // TimedOut reports whether an error is that an endpoint did not answer in time.
 func TimedOut(err error) bool {
-	var answer *Error
-	return errors.As(err, &answer) && answer != nil && answer.silent
+	answer, is := errors.AsType[*Error](err)
+	return is && answer != nil && answer.silent
 }

@@ -228,8 +228,7 @@ func unsent(err error) bool {
 
 // cause is an error's text without the URL that net/http puts before it.
 func cause(err error) string {
-	var withURL *url.Error
-	if errors.As(err, &withURL) {
+	if withURL, is := errors.AsType[*url.Error](err); is {
 		err = withURL.Err
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {

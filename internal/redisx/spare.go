@@ -39,8 +39,8 @@ return redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])`)
 
 // IsShort tells whether a script kept nothing because Redis is short of memory.
 func IsShort(err error) bool {
-	var reply redis.Error
-	return errors.As(err, &reply) && strings.HasPrefix(reply.Error(), shortReply+" ")
+	reply, is := errors.AsType[redis.Error](err)
+	return is && strings.HasPrefix(reply.Error(), shortReply+" ")
 }
 
 // Quota bounds the bytes that a fleet keeps in Redis under keys that expire. It counts

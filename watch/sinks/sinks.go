@@ -30,6 +30,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 
 	"google.golang.org/api/option"
@@ -37,6 +38,7 @@ import (
 	"lockstep/internal/secret"
 	"lockstep/internal/webhook"
 	"lockstep/watch"
+	"lockstep/watch/body"
 )
 
 // Deps are what sinks use.
@@ -64,11 +66,12 @@ func New(spec string, deps Deps) (watch.Sink, error) {
 	if err != nil {
 		return nil, err
 	}
+	if slices.Contains(body.Kinds(), parsed.Kind) {
+		return newWebhook(parsed, deps)
+	}
 	switch parsed.Kind {
 	case watch.SinkStdout:
 		return &stdout{out: deps.Stdout}, nil
-	case watch.SinkWebhook, watch.SinkSlack, watch.SinkDiscord, watch.SinkTelegram, watch.SinkPagerDuty:
-		return newWebhook(parsed, deps)
 	case watch.SinkManager:
 		return newManager(parsed.Target, deps), nil
 	case watch.SinkRedis:

@@ -91,12 +91,10 @@ var errScheme = errors.New("an endpoint's URL is not of the form http://host, ht
 
 // named says of an error which endpoint it is about, without the URL, which may hold a key.
 func (e *endpoint) named(err error) error {
-	var answer *ethrpc.Error
-	if errors.As(err, &answer) && answer.Endpoint != "" {
+	if answer, is := errors.AsType[*ethrpc.Error](err); is && answer.Endpoint != "" {
 		return err // it names it
 	}
-	var withURL *url.Error
-	if errors.As(err, &withURL) {
+	if withURL, is := errors.AsType[*url.Error](err); is {
 		err = withURL.Err
 	}
 	return fmt.Errorf("%s: %w", e.name, err)
