@@ -281,29 +281,22 @@ func TestAlternatingAndSticky(t *testing.T) {
 		if report := mustRun(t, cfg); !report.Clean() {
 			t.Fatalf("not clean: %+v", report)
 		}
-		hosts := make(map[common.Address]map[string]map[uint64]bool)
-		for _, a := range f.arrivals {
-			if hosts[a.sender] == nil {
-				hosts[a.sender] = map[string]map[uint64]bool{}
-			}
-			if hosts[a.sender][a.host] == nil {
-				hosts[a.sender][a.host] = map[uint64]bool{}
-			}
-			hosts[a.sender][a.host][a.nonce%2] = true
+		type stop struct {
+			sender common.Address
+			host   string
 		}
-		for sender, byHost := range hosts {
-			want := 2
-			if sticky {
-				want = 1
-			}
-			if len(byHost) != want {
-				t.Errorf("sticky %v: sender %s used %d hosts, want %d", sticky, sender, len(byHost), want)
-			}
-			for host, parities := range byHost {
-				if !sticky && len(parities) != 1 {
-					t.Errorf("host %s got even and odd nonces of %s", host, sender)
-				}
-			}
+		hosts, turns := map[stop]bool{}, map[any]bool{}
+		for _, a := range f.arrivals {
+			at := stop{a.sender, a.host}
+			hosts[at], turns[[2]any{at, a.nonce % 2}] = true, true
+		}
+		// A sender has one host for all its nonces, or one for the even and one for the odd ones.
+		want := 2 * cfg.Senders
+		if sticky {
+			want = cfg.Senders
+		}
+		if len(hosts) != want || len(turns) != 2*cfg.Senders {
+			t.Errorf("sticky %v: %v", sticky, turns)
 		}
 	}
 }
