@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -371,5 +372,128 @@ func TestVerdictKeepsTheMemory(t *testing.T) {
 	sent.Conclude(t.Context(), Verdict{Reached: true})
 	if left := look.PTTL(t.Context(), memory).Val(); left <= cfg.Memory.Duration() {
 		t.Errorf("it is remembered for %v more", left)
+	}
+}
+
+// L35: another server takes over that lacks the end of a turn: by it, this process still has that turn. The next
+// transaction does not wait until the hold limit.
+func TestEndOfATurnIsLost(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	cfg := arrivalOrder()
+	cfg.HeartbeatInterval = ms(100)
+	svc, c := startedOn(t, server.URL(), cfg), server.Client()
+	lease := mustWait(t, mustEnter(t, svc, bob, 5))
+	before := c.Get(t.Context(), keys(bob)[0]).Val()
+	lease.Release()
+	until(t, "the turn has ended", func() bool { return c.Exists(t.Context(), keys(bob)[0]).Val() == 0 })
+	must.Do(t, c.Set(t.Context(), keys(bob)[0], before, time.Hour).Err())
+	mustWait(t, mustEnter(t, svc, bob, 6)).Release()
+}
+
+// L36: another server takes over that lacks a place, and no call fails. The connection that brings messages broke, which
+// shows it.
+func TestPlaceIsLostWithAConnection(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	cfg := arrivalOrder()
+	cfg.MembershipInterval = ms(hour)
+	a, b, c := startedOn(t, server.URL(), cfg), startedOn(t, server.URL(), cfg), server.Client()
+	lease, other, queued := lineUp(t, c, a, b)
+	c.Del(t.Context(), keys(bob)[1])
+	c.ClientKillByFilter(t.Context(), "TYPE", "pubsub")
+	until(t, "b has a place again", queued)
+	lease.Release()
+	mustWait(t, other).Release()
+}
+
+// lostAnswer loses the answer to one statement.
+type lostAnswer struct {
+	sync  func(context.Context, []string, statement) (view, error)
+	armed atomic.Bool
+	lose  chan struct{} // closed when the caller is to hear that it has failed
+}
+
+func (c *lostAnswer) state(ctx context.Context, keys []string, call statement) (view, error) {
+	v, err := c.sync(ctx, keys, call)
+	if c.armed.CompareAndSwap(true, false) {
+		<-c.lose
+		return view{}, context.DeadlineExceeded
+	}
+	return v, err
+}
+
+// L32: a call fails when nobody uses the lane any more. The heartbeat that answers the doubt must find the lane all the same, or
+// whoever comes next waits for ever.
+func TestIdleLaneInDoubt(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	svc := startedOn(t, server.URL(), arrivalOrder())
+	calls := &lostAnswer{sync: svc.sync, lose: make(chan struct{})}
+	svc.sync = calls.state
+
+	lease := mustWait(t, mustEnter(t, svc, bob, 4))
+	calls.armed.Store(true)
+	lease.Release()
+	c := server.Client()
+	until(t, "the turn has ended", func() bool { return c.Exists(t.Context(), keys(bob)[0]).Val() == 0 })
+	close(calls.lose)
+	until(t, "a heartbeat was answered, and the lane is idle", func() bool { n, _ := svc.reg.sizes(); return n == 0 })
+	next := mustWait(t, mustEnter(t, svc, bob, 6))
+	if next.Turn().Strategy != "redis" {
+		t.Errorf("the turn came by the order %s", next.Turn().Strategy)
+	}
+	next.Release()
+	until(t, "the lane is idle", func() bool { n, _ := svc.reg.sizes(); return n == 0 })
+}
+
+// Where the access list of the server forbids to publish, turns are found by looking.
+func TestPublishingIsForbidden(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	must.Do(t, server.Client().Do(t.Context(), "ACL", "SETUSER", "mute", "on", ">secret", "~*", "&*", "+@all", "-publish").Err())
+	start := func() *Service {
+		cfg := arrivalOrder()
+		client := must.Get(redisx.Open("redis://mute:secret@"+server.Addr(), redisx.Options{Timeout: cfg.RedisTimeout.Duration()}))(t)
+		svc := must.Get(New(cfg, Deps{Redis: client}))(t)
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		go func() { done <- svc.Run(ctx) }()
+		t.Cleanup(func() { cancel(); <-done; _ = client.Close() })
+		until(t, "redis is used", svc.remote.up.Load)
+		return svc
+	}
+	a, b := start(), start()
+	first := mustWait(t, mustEnter(t, a, bob, 5))
+	next := mustEnter(t, b, bob, 6)
+	c := server.Client()
+	until(t, "b waits", func() bool { return c.LLen(t.Context(), keys(bob)[1]).Val() == 1 })
+	first.Release()
+	lease := mustWait(t, next)
+	if lease.Turn().Strategy != "redis" {
+		t.Error("the turn came by the order of the process")
+	}
+	lease.Release()
+}
+
+// Verdicts that arrive while Redis is away hold on to no lane that nobody uses.
+func TestOutageKeepsNoIdleLanes(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	svc := startedOn(t, server.URL(), arrivalOrder())
+	var all []*Submitted
+	for i := range uint64(20) {
+		lease := mustWait(t, mustEnter(t, svc, strangerNo(i), 0))
+		all = append(all, advance(lease))
+		lease.Release()
+	}
+	until(t, "idle", func() bool { n, _ := svc.reg.sizes(); return n == 0 })
+	server.Kill()
+	until(t, "redis is missed", func() bool { return !svc.remote.up.Load() })
+	for _, sent := range all {
+		sent.Conclude(t.Context(), Verdict{Reached: true})
+	}
+	if n, _ := svc.reg.sizes(); n != 0 {
+		t.Errorf("%d lanes are kept for verdicts that Redis cannot be told", n)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/big"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -425,3 +426,12 @@ func expectExecuted(t *testing.T, results <-chan submit.Result, count int) {
 		}
 	}
 }
+
+func TestMain(m *testing.M) {
+	redis.SetLogger(silence{}) // servers that do not answer are what is tested here
+	os.Exit(m.Run())
+}
+
+type silence struct{}
+
+func (silence) Printf(context.Context, string, ...any) {}
