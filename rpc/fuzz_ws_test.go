@@ -2,9 +2,7 @@ package rpc
 
 import (
 	"bufio"
-	"encoding/binary"
 	"errors"
-	"io"
 	"net"
 	"os"
 	"testing"
@@ -43,47 +41,16 @@ func FuzzFrames(f *testing.F) {
 			conn.Write(input) // fails where the server has heard enough
 			conn.(*net.TCPConn).CloseWrite()
 		}()
-		in := bufio.NewReader(conn)
-		for {
-			head, err := in.ReadByte()
-			if err != nil {
-				if errors.Is(err, os.ErrDeadlineExceeded) {
-					t.Fatal("the connection was not ended")
-				}
-				return // closed, or reset because it was not read to the end
-			}
-			if head&0x70 != 0 || head&0x80 == 0 {
-				t.Fatalf("first byte %#x", head)
-			}
-			n, err := frameLength(in)
-			if errors.Is(err, errMasked) {
+		for in := bufio.NewReader(conn); ; {
+			_, _, err := readFrame(in)
+			switch {
+			case errors.Is(err, os.ErrDeadlineExceeded):
+				t.Fatal("the connection was not ended")
+			case errors.Is(err, errBadFrame):
 				t.Fatal(err)
-			}
-			if err != nil {
-				return
-			}
-			if _, err := io.CopyN(io.Discard, in, n); err != nil {
-				return
+			case err != nil:
+				return // closed, or reset because it was not read to the end
 			}
 		}
 	})
-}
-
-var errMasked = errors.New("a masked frame, which a server never sends")
-
-func frameLength(in *bufio.Reader) (int64, error) {
-	b, err := in.ReadByte()
-	if err != nil || b < 126 {
-		return int64(b), err
-	}
-	var wide [8]byte
-	part := wide[6:]
-	if b == 127 {
-		part = wide[:]
-	}
-	if b > 127 {
-		return 0, errMasked
-	}
-	_, err = io.ReadFull(in, part)
-	return int64(binary.BigEndian.Uint64(wide[:])), err
 }

@@ -189,9 +189,6 @@ func TestWebSocketNotify(t *testing.T) {
 	conns := make(chan Notifier, 1)
 	m := subscribing(conns)
 	d := testDispatcher(t, testConfig(), Options{}, m)
-	_, answer := post(t, serveHTTP(t, d, HTTPOptions{}), `{"jsonrpc":"2.0","id":1,"method":"eth_subscribe"}`)
-	compareJSON(t, "over HTTP", answer, `{"error":{"code":-32601,"message":"[Request ID: test] Method eth_subscribe not found"},"jsonrpc":"2.0","id":1}`)
-
 	url, _ := serveWS(t, d)
 	ws := dial(t, url, nil)
 	send(t, ws, `{"jsonrpc":"2.0","id":1,"method":"eth_subscribe"}`)

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -247,11 +248,16 @@ func TestBrokenProtocolIsAnsweredInOrder(t *testing.T) {
 	}
 }
 
+var errBadFrame = errors.New("a frame that a server never sends: masked, in parts, or with reserved bits")
+
 // readFrame reads a frame without a mask.
 func readFrame(r io.Reader) (opcode byte, payload []byte, err error) {
 	var head [8]byte
 	if _, err := io.ReadFull(r, head[:2]); err != nil {
 		return 0, nil, err
+	}
+	if head[0]&0xf0 != 0x80 || head[1]&0x80 != 0 {
+		return 0, nil, errBadFrame
 	}
 	opcode, length := head[0]&0x0f, uint64(head[1])
 	switch length {
