@@ -3,6 +3,8 @@ package txmgr
 import (
 	"encoding/json"
 	"math/big"
+
+	"lockstep/internal/ledger"
 )
 
 // Status is where an intent is.
@@ -300,22 +302,13 @@ type Fees struct {
 type Transaction struct {
 	Intent
 	Attempts []Attempt
-	Timeline []Entry
+	Timeline []Step
 }
 
-// Hashes returns the hashes of all attempts, newest last.
-func (t *Transaction) Hashes() []string {
-	list := make([]string, 0, len(t.Attempts))
-	for _, a := range t.Attempts {
-		list = append(list, a.Hash)
-	}
-	return list
-}
-
-// Entry is one step of an intent's life.
-type Entry struct {
+// Step is one event in an intent's life.
+type Step struct {
 	Cursor int64           `json:"cursor"`
-	At     int64           `json:"at"`
+	At     ledger.Moment   `json:"at" doc:"A time: RFC 3339."`
 	Kind   string          `json:"kind"`
 	Body   json.RawMessage `json:"body"`
 }

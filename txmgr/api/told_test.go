@@ -8,6 +8,7 @@ import (
 
 	"lockstep/internal/outage"
 	"lockstep/internal/pgtest"
+	"lockstep/txmgr"
 	"lockstep/txmgr/api"
 )
 
@@ -119,7 +120,7 @@ func TestEventsKnowTheirCaller(t *testing.T) {
 		`"idempotencyKey":"k-1"`, `"requestId":"r-1"`, `"metadata":{"order":9}`, fmt.Sprintf(`"receipt":{"transactionHash":%q`, tx.Hash), `"gasUsed":21000`,
 		fmt.Sprintf(`"effectiveGasPrice":%q`, tx.Receipt.GasPrice.Int.String()),
 	}
-	var timeline struct{ Timeline []api.Step }
+	var timeline struct{ Timeline []txmgr.Step }
 	full.into(t, &timeline)
 	last := string(timeline.Timeline[len(timeline.Timeline)-1].Body)
 	for _, part := range want {

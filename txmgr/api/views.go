@@ -40,7 +40,7 @@ type Transaction struct {
 	AcceptedAt     *Moment         `json:"acceptedAt,omitempty"`
 	UpdatedAt      *Moment         `json:"updatedAt,omitempty"`
 	Attempts       []Attempt       `json:"attempts,omitempty"`
-	Timeline       []Step          `json:"timeline,omitempty"`
+	Timeline       []txmgr.Step    `json:"timeline,omitempty"`
 }
 
 // Receipt is what the chain says of an executed transaction.
@@ -83,14 +83,6 @@ type Attempt struct {
 	Error                *txmgr.Failure     `json:"error,omitempty"`
 }
 
-// Step is one event in an intent's life.
-type Step struct {
-	Cursor int64           `json:"cursor"`
-	At     *Moment         `json:"at"`
-	Kind   string          `json:"kind"`
-	Body   json.RawMessage `json:"body"`
-}
-
 func viewIntent(i *txmgr.Intent) Transaction {
 	t := Transaction{
 		ID: i.ID, Chain: i.Chain, Status: i.Status, Final: i.Final, Waiting: i.Waiting, Kind: i.Kind, IdempotencyKey: i.IdempotencyKey,
@@ -106,15 +98,13 @@ func viewIntent(i *txmgr.Intent) Transaction {
 
 func viewTransaction(full *txmgr.Transaction) Transaction {
 	t := viewIntent(&full.Intent)
-	t.Hashes = full.Hashes()
+	t.Timeline = full.Timeline
 	for _, a := range full.Attempts {
+		t.Hashes = append(t.Hashes, a.Hash)
 		t.Attempts = append(t.Attempts, Attempt{
 			Hash: a.Hash, Nonce: a.Nonce, Version: a.Version, Purpose: a.Purpose, State: a.State, MaxFeePerGas: quantity(a.Fees.Max),
 			MaxPriorityFeePerGas: quantity(a.Fees.Tip), Gas: a.Gas, SignedAt: moment(a.SignedAt), SentAt: moment(a.SentAt), Offers: a.Offers, Error: a.Told(),
 		})
-	}
-	for _, e := range full.Timeline {
-		t.Timeline = append(t.Timeline, Step{Cursor: e.Cursor, At: moment(e.At), Kind: e.Kind, Body: e.Body})
 	}
 	return t
 }

@@ -145,12 +145,9 @@ type Signer struct {
 
 // Problem is an answer other than success.
 type Problem struct {
-	Status         int     `json:"status"`
-	Code           string  `json:"code"`
-	Detail         string  `json:"detail"`
-	CurrentNonce   *uint64 `json:"currentNonce"`
-	AttemptedNonce *uint64 `json:"attemptedNonce"`
-	ShouldRetry    *bool   `json:"shouldRetry"`
+	Status int    `json:"status"`
+	Code   string `json:"code"`
+	Detail string `json:"detail"`
 }
 
 func (p *Problem) Error() string {

@@ -30,7 +30,7 @@ func (s *Store) Get(ctx context.Context, tenant, id string) (*txmgr.Transaction,
 			t.Attempts = append(t.Attempts, *a)
 		}
 		return tx.Query(ctx, "SELECT seq, at, kind, body FROM outbox WHERE subject = $1 AND topic = $2 ORDER BY id", []any{id, topic}, func(r ledger.Row) error {
-			var e txmgr.Entry
+			var e txmgr.Step
 			var body string
 			err := r.Scan(&e.Cursor, &e.At, &e.Kind, &body)
 			e.Body = json.RawMessage(body)

@@ -566,7 +566,7 @@ export interface SimulatedBody {
 }
 
 export interface Step {
-  /** A time: RFC 3339, or seconds since 1970. */
+  /** A time: RFC 3339. */
   at: string;
   body: unknown;
   cursor: number;
