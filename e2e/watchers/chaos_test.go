@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -146,6 +147,51 @@ func (f *fleet) roll(file string, names []string, block func()) {
 	f.t.Logf("the watch was taken out and put back, process by process, within %v", time.Since(began).Round(time.Millisecond))
 }
 
+// kinds are the ways in which endpoints lie in bad hours.
+var kinds = []string{"empty", "null", "doubled", "of another block", "late", "no block"}
+
+// lies counts the lies of a liar by their kinds.
+type lies [6]atomic.Int64
+
+// liar passes calls on to a node, and lies about one question for logs in so many: with nothing, with null, with each log twice, with logs of
+// another block, or late; and now and then it has no block that is asked for.
+func liar(t *testing.T, node string, odds int, told *lies) string {
+	return watchtest.Proxy(t, node, func(c *watchtest.Call) {
+		c.Ask()
+		if c.Error != nil || rand.IntN(odds) > 0 {
+			return
+		}
+		if strings.HasPrefix(c.Method, "eth_getBlockBy") {
+			c.Say(nil)
+			told[5].Add(1)
+		}
+		var logs []map[string]any
+		if c.Method != "eth_getLogs" || json.Unmarshal(c.Result, &logs) != nil || len(logs) == 0 {
+			return
+		}
+		kind := rand.IntN(5)
+		told[kind].Add(1)
+		switch kind {
+		case 0:
+			logs = []map[string]any{}
+		case 1:
+			logs = nil
+		case 2:
+			logs = append(logs, logs...)
+		case 3:
+			for _, l := range logs {
+				l["blockHash"] = common.Hash{1}
+			}
+		default:
+			select {
+			case <-c.Context.Done():
+			case <-time.After(3 * time.Second):
+			}
+		}
+		c.Say(logs)
+	})
+}
+
 // TestKilledWatchers has three processes follow the contracts of a factory while one after the other is killed or stopped until others have its
 // units, gets another file, or has half-open connections, and one of their endpoints lies. Every event is stored once and handed on in its
 // contract's order.
@@ -265,31 +311,33 @@ func family(chain *watchtest.Chain, children int) {
 // returns how many messages came twice.
 func handedOn(t *testing.T, redis *redistest.Server, want map[string]bool) (repeated int) {
 	t.Helper()
-	var seen map[string]bool
-	watchtest.Until(t, "all events are handed on", func() (bool, error) {
-		events, err := messages(t, redis, "events")
-		if err != nil {
-			return false, err
-		}
-		seen = map[string]bool{}
-		seqs := map[string]int64{}
-		repeated = 0
-		for _, e := range events {
-			if seen[e.Delivery] {
-				repeated++
-				continue
-			}
-			seen[e.Delivery] = true
-			if seqs[e.Address]++; e.Seq != seqs[e.Address] {
-				t.Fatalf("%s: message %d where %d is next", e.Address, e.Seq, seqs[e.Address])
-			}
-		}
-		return len(seen) >= len(want), fmt.Errorf("%d of %d", len(seen), len(want))
+	var events []watch.Event
+	different := 0
+	watchtest.Until(t, "all events are handed on", func() (_ bool, err error) {
+		events, err = messages(t, redis, "events")
+		different = inOrder(t, events)
+		return different >= len(want), errors.Join(fmt.Errorf("%d of %d", different, len(want)), err)
 	})
-	if len(seen) != len(want) {
-		t.Errorf("%d events were handed on, the chain has %d", len(seen), len(want))
+	if different != len(want) {
+		t.Errorf("%d events were handed on, the chain has %d", different, len(want))
 	}
-	return repeated
+	return len(events) - different
+}
+
+// inOrder counts the different events, and fails unless those of each contract came in their order.
+func inOrder(t *testing.T, events []watch.Event) int {
+	t.Helper()
+	seen, seqs := map[string]bool{}, map[string]int64{}
+	for _, e := range events {
+		if seen[e.Delivery] {
+			continue
+		}
+		seen[e.Delivery] = true
+		if seqs[e.Address]++; e.Seq != seqs[e.Address] {
+			t.Fatalf("%s: message %d where %d is next", e.Address, e.Seq, seqs[e.Address])
+		}
+	}
+	return len(seen)
 }
 
 // repeatable is how many messages a process may have handed on without a note of it: who has their units next hands them on again.

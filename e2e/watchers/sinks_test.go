@@ -49,17 +49,7 @@ func (g *target) inOrder(t *testing.T) int {
 	t.Helper()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	seen, seqs := map[string]bool{}, map[string]int64{}
-	for _, e := range g.events {
-		if seen[e.Delivery] {
-			continue
-		}
-		seen[e.Delivery] = true
-		if seqs[e.Address]++; e.Seq != seqs[e.Address] {
-			t.Fatalf("%s: message %d where %d is next", e.Address, e.Seq, seqs[e.Address])
-		}
-	}
-	return len(seen)
+	return inOrder(t, g.events)
 }
 
 func (g *target) setDown(down bool) {
