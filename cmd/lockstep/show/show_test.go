@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -27,34 +26,16 @@ import (
 	"lockstep/devnet/ledger/history"
 	"lockstep/internal/hedera"
 	"lockstep/internal/must"
+	"lockstep/internal/proctest"
 )
-
-// sharedText is a terminal that a test may read.
-type sharedText struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (s *sharedText) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.Write(p)
-}
-
-// take returns what was written since the last time.
-func (s *sharedText) take() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	defer s.text.Reset()
-	return s.text.String()
-}
 
 // TestShow sends transactions and reads what the terminal shows of them.
 func TestShow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := must.Get(ledger.New(ledger.Config{}))(t)
 		var quiet atomic.Bool
-		var terminal sharedText
+		var terminal proctest.Tail
+		read := 0 // of what it has written
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		known := must.Get(NewNames("testdata"))(t)
@@ -79,7 +60,8 @@ func TestShow(t *testing.T) {
 		}
 		wants := func(parts ...string) {
 			t.Helper()
-			got := terminal.take()
+			got := terminal.String()[read:]
+			read += len(got)
 			for _, part := range parts {
 				if !strings.Contains(got, part) {
 					t.Errorf("%q is not in\n%s", part, got)
