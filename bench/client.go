@@ -111,8 +111,7 @@ func worthRetry(err error) bool {
 }
 
 func rateLimited(err error) bool {
-	var verdict *rpcError
-	if errors.As(err, &verdict) {
+	if verdict, ok := errors.AsType[*rpcError](err); ok {
 		return verdict.Code == -32005 || verdict.Code == -32605
 	}
 	var status statusError
@@ -177,8 +176,7 @@ type receipt struct {
 func (c *client) receipt(ctx context.Context, hash common.Hash) (*receipt, error) {
 	var r *receipt
 	err := c.read(ctx, &r, "eth_getTransactionReceipt", hash)
-	var told *rpcError
-	if errors.As(err, &told) && told.Code == codeRejected {
+	if told, ok := errors.AsType[*rpcError](err); ok && told.Code == codeRejected {
 		return nil, nil
 	}
 	return r, err

@@ -142,8 +142,7 @@ func (c *wsConn) read() {
 	for {
 		_, body, err := c.conn.ReadMessage()
 		if err != nil {
-			var closing *websocket.CloseError
-			if errors.As(err, &closing) {
+			if _, closing := errors.AsType[*websocket.CloseError](err); closing {
 				err = errors.Join(err, net.ErrClosed)
 			}
 			c.fail(err)

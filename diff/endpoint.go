@@ -71,8 +71,7 @@ func (p *peer) post(ctx context.Context, body []byte) (answer, error) {
 
 // withoutURL leaves out the URL that net/http puts in front of an error.
 func withoutURL(err error) error {
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		return wrapped.Err
 	}
 	return err

@@ -41,8 +41,7 @@ func runCommand(ctx context.Context, serve func(context.Context) error, ready re
 	c.WaitDelay = stopTime
 	err := c.Run()
 	stop()
-	var ended *exec.ExitError
-	if errors.As(err, &ended) {
+	if ended, ok := errors.AsType[*exec.ExitError](err); ok {
 		err = exit{code: max(ended.ExitCode(), 1), error: fmt.Errorf("%s: %w", command[0], err)}
 	}
 	return errors.Join(err, <-served)

@@ -94,8 +94,7 @@ func (a admin) topLive(ctx context.Context, std streams) error {
 			s.take(state, time.Now())
 			s.trouble = ""
 		case err := <-failed:
-			var refused *refusedError
-			if errors.As(err, &refused) && !refused.passes {
+			if refused, ok := errors.AsType[*refusedError](err); ok && !refused.passes {
 				return err
 			}
 			s.trouble = err.Error()

@@ -93,7 +93,7 @@ func runTxm(ctx context.Context, args []string, std streams) error {
 
 // saysWhereKeysGo adds to a manager's refusal where a command takes its key from.
 func saysWhereKeysGo(err error) error {
-	if p := (*client.Problem)(nil); errors.As(err, &p) && p.Status == http.StatusUnauthorized {
+	if p, ok := errors.AsType[*client.Problem](err); ok && p.Status == http.StatusUnauthorized {
 		return fmt.Errorf("%w; this command takes it from TXM_API_KEY or TXM_API_KEY_FILE", err)
 	}
 	return err

@@ -70,8 +70,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 // handle runs a stream in one of the places that there are.
 func (s *Server) handle(stream grpc.ServerStream, run func(grpc.ServerStream) error) (err error) {
 	defer func() {
-		var failed *facts.UpstreamError
-		if errors.As(err, &failed) {
+		if failed, ok := errors.AsType[*facts.UpstreamError](err); ok {
 			err = status.Error(codes.Unavailable, failed.Error())
 		}
 	}()

@@ -65,7 +65,7 @@ func readCall(r *request) (*callBody, error) {
 		return nil, detailed(http.StatusUnsupportedMediaType, fmt.Sprintf("Content-Type '%.100s' is not supported", media))
 	}
 	raw, err := io.ReadAll(r.Body)
-	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, detailed(http.StatusRequestEntityTooLarge, fmt.Sprintf("The body is over %d bytes", tooLarge.Limit))
 	}
 	if err != nil {

@@ -54,7 +54,7 @@ func TestParseQuery(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := parseQuery(test.raw, testParams, ascending)
 			var got []string
-			if p := (*problem)(nil); errors.As(err, &p) {
+			if p, ok := errors.AsType[*problem](err); ok {
 				for _, m := range p.messages {
 					got = append(got, m.Message)
 				}
@@ -240,7 +240,7 @@ func FuzzParseQuery(f *testing.F) {
 			t.Fatalf("link %q: %v", link, err)
 		}
 		again, err := parseQuery(u.RawQuery, accepted, ascending)
-		if p := (*problem)(nil); errors.As(err, &p) {
+		if p, ok := errors.AsType[*problem](err); ok {
 			if strings.HasPrefix(p.messages[0].Message, "Parameter values count") {
 				return // it already had as many as are allowed
 			}

@@ -139,7 +139,7 @@ func refused(a answer) error {
 
 // failed hides all of the URL but its host: a key may be in it.
 func (m *Mirror) failed(path string, err error) error {
-	if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err
 	}
 	path, _, _ = strings.Cut(path, "?")
