@@ -3,7 +3,6 @@ package ethapi
 import (
 	"context"
 	"encoding/json"
-	"math/big"
 	"unicode/utf8"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -121,7 +120,7 @@ func (a *API) frames() *frames { return &frames{builder: a.builder(), api: a} }
 // also has its end.
 func (f *frames) root(r *mirror.ContractResult, actions []*mirror.Action) *callFrame {
 	root := &callFrame{
-		Type: "CALL", From: r.From, To: frameReceiver{Address: r.To}, Value: (*hexutil.Big)(whole(f.amount(r.Amount))),
+		Type: "CALL", From: r.From, To: frameReceiver{Address: r.To}, Value: eth.Number(f.amount(r.Amount)),
 		Gas: hexutil.Uint64(r.GasLimit), GasUsed: hexutil.Uint64(r.GasUsed), Input: present(r.Input), Output: present(r.Output),
 	}
 	if r.To == nil || r.CreatedContract() {
@@ -338,13 +337,6 @@ func present(data []byte) hexutil.Bytes {
 		return hexutil.Bytes{}
 	}
 	return data
-}
-
-func whole(n *big.Int) *big.Int {
-	if n == nil {
-		return new(big.Int)
-	}
-	return n
 }
 
 // printable tells whether data is text.
