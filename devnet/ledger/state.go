@@ -243,14 +243,19 @@ func (l *Ledger) read(r io.Reader, limit int64) (*loading, error) {
 		return nil, errDamaged(err)
 	}
 	in := &io.LimitedReader{R: unzipped, N: limit}
-	s := &loading{Decoder: codec.NewDecoder(in), world: state.NewWorld(nil), chain: history.NewChain(l.cfg.History, l.cfg.HistoryBytes)}
-	s.Get(&s.header)
-	s.tables()
-	s.blocks()
-	s.End() // the checksum comes last
+	text, err := io.ReadAll(in) // whole, since the checksum comes last: what is damaged may read as anything
 	switch {
 	case in.N == 0:
 		return nil, fmt.Errorf("it is larger than %d bytes", limit)
+	case err != nil:
+		return nil, errDamaged(err)
+	}
+	s := &loading{Decoder: codec.NewDecoder(bytes.NewReader(text)), world: state.NewWorld(nil), chain: history.NewChain(l.cfg.History, l.cfg.HistoryBytes)}
+	s.Get(&s.header)
+	s.tables()
+	s.blocks()
+	s.End()
+	switch {
 	case s.Err() != nil:
 		return nil, errDamaged(s.Err())
 	case s.header.ChainID != l.cfg.ChainID:
