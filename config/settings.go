@@ -7,7 +7,12 @@ import (
 	"slices"
 	"strings"
 
+	"lockstep/consensus"
 	"lockstep/internal/secret"
+	"lockstep/mirror"
+	"lockstep/txmgr/service"
+	"lockstep/txmgr/signers"
+	"lockstep/watch"
 )
 
 // setting is one field of Config that is read from the environment.
@@ -112,4 +117,43 @@ func (c Config) Changed(next Config) (atOnce, restart []string) {
 		}
 	}
 	return atOnce, restart
+}
+
+// Watchers is every setting of `lockstep watch`. It needs none of the relay's.
+type Watchers struct {
+	Watch watch.Settings
+	Log   Log
+	// Misspelt are names that were given, mean nothing, and are near a setting's.
+	Misspelt []Misspelt
+}
+
+// LoadWatchers reads the settings of `lockstep watch` from environ, a list of NAME=value. Its error joins all mistakes.
+func LoadWatchers(environ []string) (Watchers, error) {
+	c := Watchers{Misspelt: misspeltIn(valuesOf(environ))}
+	if err := parse(&c, environ); err != nil {
+		return c, err
+	}
+	return c, c.Watch.Validate()
+}
+
+// Manager is every setting of `lockstep txm`. Of the relay's it needs only those that name
+// Hedera's nodes, mirror node and operator, for chains with the driver hedera.
+type Manager struct {
+	TXM       service.Config
+	Consensus consensus.Config
+	Mirror    mirror.Config
+	Log       Log
+	// Misspelt are names that were given, mean nothing, and are near a setting's.
+	Misspelt []Misspelt
+}
+
+// LoadManager reads the settings of `lockstep txm` from environ, a list of NAME=value.
+// Its error joins all mistakes and shows no secret.
+func LoadManager(environ []string) (Manager, error) {
+	c := Manager{Misspelt: misspeltIn(valuesOf(environ))}
+	if err := parse(&c, environ); err != nil {
+		return c, err
+	}
+	c.TXM.Signers.Numbered = signers.Numbered(environ)
+	return c, c.TXM.Validate()
 }

@@ -5,12 +5,17 @@ import (
 	"context"
 	"maps"
 	"net/http"
+	"net/http/httputil"
+	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
+
+	"lockstep/internal/relay/lifecycle"
 )
 
 // The history is what the charts of the page are made of: sampled every historyEvery for an hour, whether or not a page is open.
@@ -285,4 +290,37 @@ func (c *Console) showHistory(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	http.Error(w, "seconds: want a number from 4 to 3600", http.StatusBadRequest)
+}
+
+// maxSteps is how many steps one answer has; who wants more asks again.
+const maxSteps = 1000
+
+// followed is an answer to GET /ui/steps.
+type followed struct {
+	Steps []lifecycle.Entry `json:"steps"`
+	Next  uint64            `json:"next"` // to go on with
+	Now   int64             `json:"now"`  // milliseconds since the Unix epoch
+}
+
+// steps tells what happened to transactions from a number on: GET /ui/steps?from=17. Every transaction of every sender is in it,
+// so that the page can draw lanes with transactions that have left them.
+func (c *Console) steps(w http.ResponseWriter, r *http.Request) {
+	from, err := strconv.ParseUint(r.FormValue("from"), 10, 64)
+	if err != nil {
+		http.Error(w, "from: want the number of a step, 0 for the oldest one that is kept", http.StatusBadRequest)
+		return
+	}
+	list, next := c.deps.Steps.From(from, maxSteps)
+	respond(w, followed{list, next, time.Now().UnixMilli()})
+}
+
+// mirrorOf answers GET /ui/mirror/{path} with what the development network's mirror node says to
+// GET /api/v1/{path}. The host is always the same, whatever the request says.
+func mirrorOf(node *url.URL) http.Handler {
+	return &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		path := "/api/v1/" + strings.TrimPrefix(r.In.URL.Path, "/ui/mirror/")
+		r.Out.URL = &url.URL{Scheme: node.Scheme, Host: node.Host, Path: path, RawQuery: r.In.URL.RawQuery}
+		r.Out.Host = node.Host
+		r.Out.Header = http.Header{"Accept": {"application/json"}}
+	}}
 }

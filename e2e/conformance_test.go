@@ -17,6 +17,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/ethclient"
 	"github.com/holiman/uint256"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"lockstep/internal/must"
 )
@@ -450,4 +451,40 @@ func validRequests() map[string][]string {
 		"eth_uninstallFilter": {`["0x1"]`},
 		"web3_sha3":           {`["0x"]`, `["0x1234"]`},
 	}
+}
+
+// schemas are those of the relay's document, by name.
+type schemas map[string]any
+
+// check returns what is wrong with a value, whose schema may refer to those of the document.
+func (s schemas) check(schema map[string]any, value any, what string) error {
+	const document = "document.json"
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource(document, map[string]any{"components": map[string]any{"schemas": map[string]any(s)}, "schema": schema}); err != nil {
+		return err
+	}
+	compiled, err := compiler.Compile(document + "#/schema")
+	if err != nil {
+		return err
+	}
+	if err := compiled.Validate(value); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+func show(value any) string {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Sprint(value)
+	}
+	return string(text)
+}
+
+func parse(t *testing.T, text string) (value any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), &value); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return value
 }

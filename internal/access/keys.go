@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -284,3 +285,9 @@ func (k *Keys) forget() {
 	k.seen.Purge()
 	k.open = memory{}
 }
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Schema is the table of keys in the ledger's database.
+var Schema = ledger.Schema{Name: "access", Files: migrations}

@@ -503,3 +503,137 @@ func ErrNoSuchSubscription(name string) *Error {
 
 // ErrSubscriptionNotFound says: the connection has no subscription of that id.
 func ErrSubscriptionNotFound() *Error { return newError(CodeServerError, "subscription not found") }
+
+// ErrWrongNonces says: the network refused so many of the sender's transactions, or may refuse
+// them, that only its next one is taken.
+func ErrWrongNonces() *Error {
+	return newError(CodeServerError, "The network refused too many transactions of this sender, or may refuse them. Send the one with the next nonce, or wait a minute.")
+}
+
+// ErrKeyLimited says: the holder of the API key called too often, or too much.
+func ErrKeyLimited(method string) *Error {
+	return newError(CodeRateLimited, "API key rate limit exceeded on %s", method)
+}
+
+// ErrKeyMissing says: the request has no API key and needs one.
+func ErrKeyMissing() *Error {
+	return newError(CodeUnauthorized, "An API key is needed: Authorization: Bearer, or X-API-Key")
+}
+
+// ErrKeyUnknown says: there is no such API key, or not any more.
+func ErrKeyUnknown() *Error { return newError(CodeUnauthorized, "Unknown API key") }
+
+// ErrKeyMethod says: the API key is not for this method.
+func ErrKeyMethod(method string) *Error {
+	return newError(CodeUnauthorized, "The API key does not allow %s", method)
+}
+
+// CodeLimitExceeded is EIP-1474's code for a request that exceeds a limit of the server.
+const CodeLimitExceeded = -32005
+
+// ErrRequestMemory says: one request, a batch being one, needs more memory than it may have, in bytes.
+func ErrRequestMemory(limit int64) *Error {
+	return newError(CodeLimitExceeded, "The request and its answer take more than %d bytes of memory: ask for less at a time", limit)
+}
+
+// ErrClientMemory says: all requests of one client together hold as much memory as they may, in bytes.
+func ErrClientMemory(limit int64) *Error {
+	return newError(CodeLimitExceeded, "Your requests in progress hold %d bytes of memory: wait for their answers", limit)
+}
+
+// ErrProcessMemory says: the requests of all clients together hold as much memory as there is for them.
+func ErrProcessMemory() *Error {
+	return newError(CodeLimitExceeded, "The relay is busy with large requests: try again")
+}
+
+// ErrRequestTime says: one request, a batch being one, has had as much of the processor as it may, in milliseconds.
+func ErrRequestTime(limit int64) *Error {
+	return newError(CodeLimitExceeded, "The request takes more than %d milliseconds of processor time: ask for less at a time", limit)
+}
+
+// ErrCallsWaiting says: too much work waits already.
+func ErrCallsWaiting() *Error {
+	return newError(CodeLimitExceeded, "Too many calls wait to be run: try again")
+}
+
+// ErrConnections says: too many connections, of all clients or of one address.
+func ErrConnections(limit int) *Error {
+	return newError(CodeLimitExceeded, "Too many connections: the limit is %d", limit)
+}
+
+// What a transaction is told that waited in its sender's line.
+
+// ErrPredecessorMissing says: the transaction before this one was not executed in time, and this
+// one certainly was not executed.
+func ErrPredecessorMissing(nonce uint64) *Error {
+	return newError(CodeServerError, "The transaction before nonce %d was not executed in time. This one was not executed; send it again.", nonce)
+}
+
+// ErrTurnTooLate says: others of the sender were before it for as long as it may wait, and it certainly was
+// not executed.
+func ErrTurnTooLate(nonce uint64) *Error {
+	return newError(CodeServerError, "The turn of nonce %d did not come in time, behind others of this sender. Nothing was submitted; send it again.", nonce)
+}
+
+// ErrTooManyInProgress says: this process has as many transactions in progress, of all senders, as it may.
+func ErrTooManyInProgress(inProgress int) *Error {
+	return &Error{
+		Code:    CodeServerError,
+		Message: fmt.Sprintf("This relay has too many transactions in progress: %d. Nothing was submitted; try again later.", inProgress),
+		Data:    map[string]any{"inProgress": inProgress},
+	}
+}
+
+// ErrQueueFull says: the sender has as many transactions waiting here as it may.
+func ErrQueueFull(waiting int) *Error {
+	return &Error{
+		Code:    CodeServerError,
+		Message: fmt.Sprintf("Too many transactions of this sender are waiting: %d. Nothing was submitted; try again later.", waiting),
+		Data:    map[string]any{"queueLength": waiting},
+	}
+}
+
+// Calls of eth_simulateV1 that could not be in a block; codes and texts are those of
+// go-ethereum.
+
+// ErrSimNonce says: the nonce is not the account's next one.
+func ErrSimNonce(from common.Address, got, want uint64) *Error {
+	code, text := CodeSimNonceTooLow, "low"
+	if got > want {
+		code, text = CodeSimNonceTooHigh, "high"
+	}
+	return newError(code, "nonce too %s: address %s, tx: %d state: %d", text, from.Hex(), got, want)
+}
+
+// ErrSimFee says: less is offered for gas than it costs, both in weibar.
+func ErrSimFee(from common.Address, offered, price *big.Int) *Error {
+	return newError(CodeSimFeeTooLow, "max fee per gas less than block base fee: address %s, maxFeePerGas: %d, baseFee: %d", from.Hex(), offered, price)
+}
+
+// ErrSimIntrinsicGas says: the gas does not cover what the call costs before it runs.
+func ErrSimIntrinsicGas(have, want uint64) *Error {
+	return newError(CodeSimIntrinsicGas, "intrinsic gas too low: have %d, want %d", have, want)
+}
+
+// ErrSimFunds says: the sender cannot pay.
+func ErrSimFunds(from common.Address) *Error {
+	return newError(CodeSimFunds, "insufficient funds for gas * price + value: address %s", from.Hex())
+}
+
+// ErrSimBlockGas says: the block has not so much gas left.
+func ErrSimBlockGas(remaining, required uint64) *Error {
+	return newError(CodeSimBlockGas, "block gas limit reached: remaining: %d, required: %d", remaining, required)
+}
+
+// ErrSimBlockNumber says: the number is not after that of the block before.
+func ErrSimBlockNumber(number, previous uint64) *Error {
+	return newError(CodeSimBlockNumber, "block numbers must be in order: %d <= %d", number, previous)
+}
+
+// ErrSimBlockTime says: the time is not after that of the block before.
+func ErrSimBlockTime(time, previous uint64) *Error {
+	return newError(CodeSimBlockTime, "block timestamps must be in order: %d <= %d", time, previous)
+}
+
+// ErrSimLimit says: more than one request may have simulated.
+func ErrSimLimit(format string, args ...any) *Error { return newError(CodeSimLimit, format, args...) }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"lockstep/internal/ledger"
@@ -133,4 +134,25 @@ func (s *Service) report(ctx context.Context, what string, err error) {
 	if err != nil && ctx.Err() == nil && !ledger.IsDown(err) {
 		s.log.Error("webhooks: an operation on the ledger failed; it is tried again", "operation", what, "err", err)
 	}
+}
+
+type metrics struct {
+	deliveries *prometheus.CounterVec
+}
+
+func newMetrics() *metrics {
+	m := &metrics{deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "txm_webhook_deliveries_total",
+		Help: "Attempts to deliver a webhook: delivered, failed (tried again), refused (a private address; tried again), dead (given up).",
+	}, []string{"result"})}
+	// Each has a series from the start: Prometheus does not see that a counter grew if its series begins with 1.
+	for _, result := range []string{"delivered", "failed", "refused", "dead"} {
+		m.deliveries.WithLabelValues(result)
+	}
+	return m
+}
+
+// Collectors are the metrics of this package, for a registry.
+func (s *Service) Collectors() []prometheus.Collector {
+	return []prometheus.Collector{s.metrics.deliveries}
 }

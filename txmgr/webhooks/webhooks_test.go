@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	standard "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	"golang.org/x/sync/errgroup"
 
@@ -464,5 +465,24 @@ func TestWorkersAreShared(t *testing.T) {
 	}
 	if again, _, err := s.claim(t.Context()); err != nil || len(again) == 0 {
 		t.Errorf("the places that were given back: %d, %v", len(again), err)
+	}
+}
+
+// Every result has a series before the first delivery, so that the first one that is given up is a growth.
+func TestMetricsStartAtZero(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(newMetrics().deliveries)
+	families, err := registry.Gather()
+	if err != nil || len(families) != 1 {
+		t.Fatalf("%v, %v", families, err)
+	}
+	found := map[string]float64{}
+	for _, m := range families[0].GetMetric() {
+		found[m.GetLabel()[0].GetValue()] = m.GetCounter().GetValue()
+	}
+	for _, result := range []string{"delivered", "failed", "refused", "dead"} {
+		if value, ok := found[result]; !ok || value != 0 {
+			t.Errorf("%s: %v (%v)", result, value, ok)
+		}
 	}
 }
