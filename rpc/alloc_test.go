@@ -48,6 +48,31 @@ func TestWaitingRequestMemory(t *testing.T) {
 	runtime.KeepAlive(conns)
 }
 
+// TestWaitingCallMemory: a call that came over WebSocket and waits for its turn costs a maximum of 1,400 bytes. A goroutine would be more than
+// all the rest.
+func TestWaitingCallMemory(t *testing.T) {
+	const n, most = 2000, 1400
+	p := &patient{queued: *newQueued(func() (any, error) { return true, nil }), told: make(chan func(), n)}
+	c, met := testConfig(), NewMetrics()
+	c.WebSocket.MaxInFlight = n
+	url, _ := serveWS(t, testDispatcher(t, c, Options{Metrics: met}, p.method()))
+	conn := rawDial(t, url)
+	before := memory()
+	for range n {
+		must.Get(conn.Write(maskedFrame(queuedCall)))(t)
+	}
+	eventually(t, func() bool { return value(met.inFlight) == n })
+	each := (int64(memory()) - int64(before)) / n
+	t.Logf("%d bytes for each", each)
+	if each > most {
+		t.Errorf("a call that waits costs %d bytes, more than %d", each, most)
+	}
+	for range n {
+		(<-p.told)()
+		<-p.begun
+	}
+}
+
 // memory is what the process uses after a thorough collection, in bytes.
 func memory() uint64 {
 	var m runtime.MemStats
