@@ -253,8 +253,9 @@ func TestKillSwitchAndPolicies(t *testing.T) {
 		t.Errorf("above the policy's value: %d %s", a.status, a.body)
 	}
 	sent := 0
+	const fixed = `,"gasPrice":2000000000}` // or what they cost would fall with the base fee, and with that as fast as blocks come
 	for range 100 {
-		a := w.post("/v1/transactions?wait=confirmed&timeout=50s", pay(1))
+		a := w.post("/v1/transactions?wait=confirmed&timeout=50s", strings.TrimSuffix(pay(1), "}")+fixed)
 		if a.status != 200 {
 			if a.status != 403 || a.code(t) != "BUDGET" {
 				t.Errorf("%d %s", a.status, a.body)
