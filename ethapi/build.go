@@ -60,7 +60,7 @@ func (b *builder) transaction(r *mirror.ContractResult) *eth.Transaction {
 			t.GasPrice = eth.Number(b.paid(r))
 		}
 	}
-	t.AccessList, t.YParity = append(types.AccessList{}, r.AccessList...), t.V
+	t.AccessList, t.YParity = eth.Accesses(r.AccessList), t.V
 	if kind == types.SetCodeTxType {
 		t.Authorizations = append([]types.SetCodeAuthorization{}, r.Authorizations...)
 	}

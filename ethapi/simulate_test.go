@@ -96,6 +96,9 @@ func TestSimulate(t *testing.T) {
 	if len(got) != 8 || got[0].Number != head+1 || got[7].Number != head+8 || len(got[3].Calls) != 0 {
 		t.Fatalf("%d blocks: %+v", len(got), got)
 	}
+	if got[3].Transactions == nil {
+		t.Error("the transactions of an empty block are null")
+	}
 	first, last := got[0], got[7]
 	if fee := first.BaseFeePerGas; fee == nil || fee.ToInt().Sign() != 0 {
 		t.Errorf("base fee without validation: %s", fee)
@@ -120,12 +123,13 @@ func TestSimulate(t *testing.T) {
 		t.Errorf("log: %+v", l[0])
 	}
 	var tx struct {
-		From      common.Address
-		Nonce     hexutil.Uint64
-		Type      hexutil.Uint64
-		BlockHash common.Hash
+		From       common.Address
+		Nonce      hexutil.Uint64
+		Type       hexutil.Uint64
+		BlockHash  common.Hash
+		AccessList types.AccessList
 	}
-	if err := json.Unmarshal(first.Transactions[0], &tx); err != nil || tx.From != common.HexToAddress(alice) || tx.Nonce != 5 || tx.Type != 2 || tx.BlockHash != first.Hash {
+	if err := json.Unmarshal(first.Transactions[0], &tx); err != nil || tx.AccessList == nil || tx.From != common.HexToAddress(alice) || tx.Nonce != 5 || tx.Type != 2 || tx.BlockHash != first.Hash {
 		t.Errorf("transaction: %s %v", first.Transactions[0], err)
 	}
 	// The hash of a simulated block is what BLOCKHASH says of it.

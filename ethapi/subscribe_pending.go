@@ -101,13 +101,15 @@ func pendingTransaction(from common.Address, tx *types.Transaction) *eth.Transac
 	t := &eth.Transaction{
 		Hash: tx.Hash(), Type: hexutil.Uint64(tx.Type()), From: from, To: tx.To(), Nonce: hexutil.Uint64(tx.Nonce()), Value: eth.Number(tx.Value()),
 		Input: tx.Data(), Gas: hexutil.Uint64(tx.Gas()), GasPrice: eth.Number(tx.GasFeeCap()), V: eth.Number(v), R: eth.Number(r), S: eth.Number(s),
-		AccessList: tx.AccessList(), Authorizations: tx.SetCodeAuthorizations(),
 	}
 	if tx.Type() != types.LegacyTxType || tx.Protected() {
 		t.ChainID = eth.Number(tx.ChainId())
 	}
 	if tx.Type() != types.LegacyTxType {
-		t.YParity = t.V
+		t.AccessList, t.YParity = eth.Accesses(tx.AccessList()), t.V
+	}
+	if tx.Type() == types.SetCodeTxType {
+		t.Authorizations = append([]types.SetCodeAuthorization{}, tx.SetCodeAuthorizations()...)
 	}
 	if tx.Type() == types.DynamicFeeTxType || tx.Type() == types.SetCodeTxType {
 		t.MaxFee, t.MaxTip = eth.Number(tx.GasFeeCap()), eth.Number(tx.GasTipCap())

@@ -38,7 +38,7 @@ type Block struct {
 
 // Show lists the transactions themselves, or their hashes.
 func (b *Block) Show(transactions []*Transaction, full bool) {
-	if b.Transactions = transactions; full {
+	if b.Transactions = append([]*Transaction{}, transactions...); full {
 		return
 	}
 	hashes := make([]common.Hash, len(transactions))

@@ -18,6 +18,15 @@ func Number(n *big.Int) *hexutil.Big {
 	return (*hexutil.Big)(n)
 }
 
+// Accesses is an access list without nulls, also where there is none.
+func Accesses(list types.AccessList) types.AccessList {
+	shown := make(types.AccessList, len(list))
+	for i, entry := range list {
+		shown[i] = types.AccessTuple{Address: entry.Address, StorageKeys: append([]common.Hash{}, entry.StorageKeys...)}
+	}
+	return shown
+}
+
 // Transaction is a transaction as clients see it. What its type does not have is nil, and left out.
 type Transaction struct {
 	BlockHash   *common.Hash    `json:"blockHash"` // nil: not in a block, as the next two
