@@ -260,7 +260,7 @@ func TestManagerHelps(t *testing.T) {
 	})
 
 	api(t, "POST", manager+"/v1/signers/31337/"+signer+"/min-balance", `{"minBalance":"11000000000000000000000"}`, nil)
-	b.until("low balance", "Top up")
+	b.until("low_balance: its signer holds less", "Top up")
 	b.do("the treasury fills it up", chromedp.Click(`//button[text()="Top up"]`))
 	var list struct {
 		Transactions []struct{ To, Value, Method string }
