@@ -4,6 +4,7 @@ import (
 	"lockstep/internal/relay/lifecycle"
 	"lockstep/internal/relay/pending"
 	"lockstep/rpc"
+	"lockstep/submit"
 )
 
 // openPool makes the transaction pool and the lifecycle record, which may be off. Subscribers
@@ -13,6 +14,7 @@ func (a *App) openPool() (err error) {
 	if a.cfg.Pool.Enabled {
 		a.pool = pending.New(a.cfg.Pool, pending.Deps{
 			Redis: a.redis, Bodies: a.cfg.RPC.Profile == rpc.ProfileEthereum, Announce: a.accepted,
+			AnsweredEarly: a.cfg.Submit.Async || a.cfg.Submit.Returns == submit.ReturnsAccepted,
 		})
 	}
 	if a.redis != nil && a.cfg.Submit.Async && !a.cfg.Submit.ReadOnly {

@@ -63,8 +63,10 @@
 //
 // No transaction ever waits for Redis. What changes is told at once if nothing was told in the last
 // 10 ms, else with all else that changes in these, in one round trip. What changes
-// twice before it was told is told once. So a transaction that comes by itself costs two round trips to Redis,
-// and one in a burst far less than one.
+// twice before it was told is told once. Two things may take 100 ms: that a transaction was executed while more
+// of its sender are on their way; and that one is on its way where verdicts come within that time, so that it
+// need not be told twice, unless clients are answered before the verdict. So a transaction that comes by itself
+// costs one round trip to Redis on such a network and two on a slower one, and one in a burst far less than one.
 // When Redis fails, each relay knows its own transactions.
 //
 // # Words

@@ -47,11 +47,13 @@ func (t *flusher) run(ctx context.Context, renew func() []*eth.Tx) {
 	writing := context.WithoutCancel(ctx) // every round trip has a deadline of its own
 	ticker := time.NewTicker(t.cfg.renewal())
 	defer ticker.Stop()
+	due := time.NewTimer(0)
+	defer due.Stop()
 	t.tidy(ctx)
 	for {
 		select {
 		case <-ctx.Done():
-			t.flush(writing)
+			t.flush(writing, time.Now().Add(lag))
 			return
 		case <-ticker.C:
 			t.tidy(ctx)
@@ -60,8 +62,9 @@ func (t *flusher) run(ctx context.Context, renew func() []*eth.Tx) {
 			}
 			continue
 		case <-t.news.wake:
+		case <-due.C:
 		}
-		t.flush(writing)
+		due.Reset(t.flush(writing, time.Now()))
 		sleep.For(ctx, pace) // what comes meanwhile shares the next round trip
 	}
 }
@@ -98,9 +101,10 @@ func (t *flusher) tidy(ctx context.Context) {
 	}
 }
 
-// flush writes what changed.
-func (t *flusher) flush(ctx context.Context) {
-	for some := range slices.Chunk(t.news.take(), sendersAtOnce) {
+// flush writes what is due at the given time, and returns for how long nothing else is.
+func (t *flusher) flush(ctx context.Context, at time.Time) (calm time.Duration) {
+	due, calm := t.news.take(at)
+	for some := range slices.Chunk(due, sendersAtOnce) {
 		err := t.asker.Ask(ctx, func(ctx context.Context, c redis.UniversalClient) error {
 			_, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
 				t.write(ctx, p, some)
@@ -115,6 +119,7 @@ func (t *flusher) flush(ctx context.Context) {
 			t.lost(some)
 		}
 	}
+	return calm
 }
 
 // lost counts what could not be written. What still waits is told again in time.

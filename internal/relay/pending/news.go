@@ -1,8 +1,6 @@
 package pending
 
 import (
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -12,8 +10,11 @@ import (
 )
 
 // news is what Redis has not been told yet. A transaction that changes again before that is
-// told of once, as it is then; one that came and went meanwhile is not told of at all. Others
-// learn of a change within pace.
+// told of once, as it is then; one that came and went meanwhile is not told of at all.
+//
+// Others learn of a change within pace, except that a transaction was executed while more of
+// its sender are on their way here: that may take until lag. Its nonce is taken either
+// way, and what follows will prove more.
 type news struct {
 	most int // changes that may wait
 	wake chan struct{}
@@ -23,13 +24,16 @@ type news struct {
 	length  int // changes of all senders
 }
 
-// pace is the least time between two round trips.
-const pace = 10 * time.Millisecond
+const (
+	pace = 10 * time.Millisecond  // least time between two round trips
+	lag  = 100 * time.Millisecond // maximum time that what is not urgent waits
+)
 
 // changes are those of one sender.
 type changes struct {
 	sender common.Address
 	byHash map[common.Hash]change
+	due    time.Time // when they are to be told
 }
 
 // change is what a transaction is by now.
@@ -62,8 +66,8 @@ func newNews(most int) *news {
 	return &news{most: most, wake: make(chan struct{}, 1), senders: map[common.Address]*changes{}}
 }
 
-// put notes a change that is to be told. It returns false if there is no room.
-func (n *news) put(c change) bool {
+// put notes a change that is to be told after a while. It returns false if there is no room.
+func (n *news) put(c change, after time.Duration) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	s := n.senders[c.tx.From()]
@@ -86,6 +90,9 @@ func (n *news) put(c change) bool {
 		delete(n.senders, s.sender)
 		return room
 	}
+	if due := time.Now().Add(after); s.due.IsZero() || due.Before(s.due) {
+		s.due = due
+	}
 	select {
 	case n.wake <- struct{}{}:
 	default:
@@ -93,12 +100,20 @@ func (n *news) put(c change) bool {
 	return room
 }
 
-// take returns the changes.
-func (n *news) take() []*changes {
+// take returns the changes that are due by the given time, and for how long nothing else
+// will be.
+func (n *news) take(now time.Time) (due []*changes, calm time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	all := slices.Collect(maps.Values(n.senders))
-	clear(n.senders)
-	n.length = 0
-	return all
+	calm = time.Hour
+	for sender, s := range n.senders {
+		if left := s.due.Sub(now); left > 0 {
+			calm = min(calm, left)
+			continue
+		}
+		delete(n.senders, sender)
+		n.length -= len(s.byHash)
+		due = append(due, s)
+	}
+	return due, calm
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -25,6 +26,8 @@ type Pool struct {
 	metrics  *metrics
 	announce func(raw []byte)
 	remote   *remote // nil: this process is alone
+	early    bool
+	quick    atomic.Bool // the latest verdict came within lag
 
 	mu    sync.Mutex
 	table *table // guarded by mu
@@ -37,6 +40,9 @@ type Deps struct {
 	// Bodies says that somebody may ask for pending transactions and not only for their
 	// nonces, so that Redis has to keep them whole.
 	Bodies bool
+	// AnsweredEarly says that clients are answered before there is a verdict, and may ask
+	// another relay at once.
+	AnsweredEarly bool
 	// Announce is told of every transaction that a consensus node accepted. It must not
 	// wait. Nil: nobody listens.
 	Announce func(raw []byte)
@@ -50,7 +56,7 @@ type Transaction struct {
 
 // New makes a Pool. It starts nothing.
 func New(cfg Config, deps Deps) *Pool {
-	p := &Pool{cfg: cfg, log: deps.Log, announce: deps.Announce, table: newTable(cfg)}
+	p := &Pool{cfg: cfg, log: deps.Log, announce: deps.Announce, early: deps.AnsweredEarly, table: newTable(cfg)}
 	p.metrics = newMetrics(p)
 	if p.announce == nil {
 		p.announce = func([]byte) {}
@@ -95,9 +101,18 @@ func (p *Pool) Add(tx *eth.Tx) {
 		p.metrics.full.Inc()
 		return
 	case first && p.remote != nil:
-		p.remote.add(tx)
+		p.remote.add(tx, p.delay())
 	}
 	p.metrics.added.Inc()
+}
+
+// delay is how long an arrival may wait before others are told of it: where verdicts come
+// quickly, the verdict will be told with it. Nobody has been told of the transaction by then.
+func (p *Pool) delay() time.Duration {
+	if p.quick.Load() && !p.early {
+		return lag
+	}
+	return 0
 }
 
 // Accepted says that a consensus node has the transaction. It never blocks.
@@ -113,6 +128,9 @@ func (p *Pool) Done(tx *eth.Tx, spent, perhaps bool) {
 	e := p.table.done(tx, spent, perhaps, time.Now())
 	p.mu.Unlock()
 	p.metrics.removed.Inc()
+	if spent && e.fitted {
+		p.quick.Store(e.took < lag)
+	}
 	if p.remote != nil && (e.over || e.spent) {
 		p.remote.end(tx, e)
 	}

@@ -89,23 +89,27 @@ func body(tx *eth.Tx) string {
 	return string(from[:]) + string(tx.Raw())
 }
 
-// add says that a transaction is on its way.
-func (r *remote) add(tx *eth.Tx) { r.put(change{tx: tx, state: waiting}) }
+// add says, after a while, that a transaction is on its way.
+func (r *remote) add(tx *eth.Tx, after time.Duration) { r.put(change{tx: tx, state: waiting}, after) }
 
 // renew says that a transaction is still on its way.
-func (r *remote) renew(tx *eth.Tx) { r.put(change{tx: tx, state: waiting, told: true}) }
+func (r *remote) renew(tx *eth.Tx) { r.put(change{tx: tx, state: waiting, told: true}, 0) }
 
 // end says what became of a transaction.
 func (r *remote) end(tx *eth.Tx, e end) {
 	c := change{tx: tx, state: gone, known: e.known, told: e.fitted}
+	after := time.Duration(0)
 	if e.spent {
 		c.state = executed
+		if e.others {
+			after = lag
+		}
 	}
-	r.put(c)
+	r.put(c, after)
 }
 
-func (r *remote) put(c change) {
-	if !r.news.put(c) {
+func (r *remote) put(c change, after time.Duration) {
+	if !r.news.put(c, after) {
 		r.metrics.failed(c.operation())
 	}
 }

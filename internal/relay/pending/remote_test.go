@@ -229,7 +229,8 @@ func TestRedisBytes(t *testing.T) {
 	}
 }
 
-// A burst shares its commands; one that comes by itself is told of twice; and one that came and
+// A burst shares its commands; one that comes by itself is told of once if its
+// verdict comes soon, and twice if others are to know of it before; and one that came and
 // went before Redis heard of it never. No key but the sender's and the common one is left.
 func TestCost(t *testing.T) {
 	const transactions = 200
@@ -243,9 +244,10 @@ func TestCost(t *testing.T) {
 	for name, c := range map[string]struct {
 		most  float64 // commands per transaction
 		keys  int
+		early bool
 		drive func(*testing.T, *pending.Pool, *redis.Client, []*eth.Tx)
 	}{
-		"burst": {0.4, 2, func(_ *testing.T, p *pending.Pool, _ *redis.Client, txs []*eth.Tx) {
+		"burst": {0.4, 2, false, func(_ *testing.T, p *pending.Pool, _ *redis.Client, txs []*eth.Tx) {
 			for _, tx := range txs {
 				p.Add(tx)
 			}
@@ -253,7 +255,14 @@ func TestCost(t *testing.T) {
 				p.Done(tx, true, false)
 			}
 		}},
-		"one by one": {3.3, 2, func(t *testing.T, p *pending.Pool, look *redis.Client, txs []*eth.Tx) {
+		"one by one": {2.3, 2, false, func(t *testing.T, p *pending.Pool, look *redis.Client, txs []*eth.Tx) {
+			for _, tx := range txs {
+				p.Add(tx)
+				p.Done(tx, true, false)
+				proven(t, look, tx)
+			}
+		}},
+		"one by one, answered early": {3.3, 2, true, func(t *testing.T, p *pending.Pool, look *redis.Client, txs []*eth.Tx) {
 			for i, tx := range txs {
 				p.Add(tx)
 				must.Until(t, "Redis knows it", func() bool { return look.ZCard(t.Context(), "txpool:known").Val() == int64(i+1) })
@@ -261,7 +270,7 @@ func TestCost(t *testing.T) {
 				proven(t, look, tx)
 			}
 		}},
-		"came and went": {0.02, 0, func(_ *testing.T, p *pending.Pool, _ *redis.Client, txs []*eth.Tx) {
+		"came and went": {0.02, 0, false, func(_ *testing.T, p *pending.Pool, _ *redis.Client, txs []*eth.Tx) {
 			for _, tx := range txs {
 				p.Add(tx)
 				p.Done(tx, false, false)
@@ -273,7 +282,7 @@ func TestCost(t *testing.T) {
 			cfg.API, cfg.EntryTTL, cfg.ExecutedTTL = false, ages, ages // nothing is renewed, and nothing expires
 			server := redistest.Start(t)
 			look := server.Client()
-			p := pending.New(cfg, pending.Deps{Redis: server.Client()})
+			p := pending.New(cfg, pending.Deps{Redis: server.Client(), AnsweredEarly: c.early})
 			w := newWallet(t)
 			var txs []*eth.Tx
 			for nonce := range uint64(transactions) {

@@ -25,6 +25,7 @@ type table struct {
 // the monotonic clock: thousands of entries may wait.
 type entry struct {
 	tx       *eth.Tx
+	entered  time.Duration
 	until    time.Duration // when Redis is to be told again; when it is over, how long it is kept
 	attempts int32         // on their way; 0: over
 	spent    bool          // it was executed
@@ -53,7 +54,8 @@ func (t *table) add(tx *eth.Tx, now time.Time) *entry {
 	e := t.hashes[tx.Hash()]
 	if e == nil || e.attempts == 0 {
 		old := e
-		e = &entry{tx: tx, until: now.Sub(t.begun) + t.cfg.renewal()}
+		e = &entry{tx: tx, entered: now.Sub(t.begun)}
+		e.until = e.entered + t.cfg.renewal()
 		if old != nil { // sent again after its end
 			t.drop(old)
 			e.spent, e.known = old.spent, old.known
@@ -105,6 +107,8 @@ type end struct {
 	spent  bool // it was executed
 	known  bool // it was executed, or may have been, and may be asked for
 	fitted bool // there was room for it
+	others bool // more of its sender are on their way
+	took   time.Duration
 }
 
 // done ends an attempt.
@@ -124,7 +128,10 @@ func (t *table) done(tx *eth.Tx, spent, perhaps bool, now time.Time) end {
 	if s.pending[tx.Nonce()]--; s.pending[tx.Nonce()] == 0 {
 		delete(s.pending, tx.Nonce())
 	}
-	what := end{over: e.attempts == 0, spent: e.spent, known: e.known, fitted: true}
+	what := end{
+		over: e.attempts == 0, spent: e.spent, known: e.known, fitted: true, others: len(s.pending) > 0,
+		took: now.Sub(t.begun) - e.entered,
+	}
 	if !what.over {
 		return what
 	}
