@@ -365,6 +365,19 @@ func TestViews(t *testing.T) {
 	b.until("Newest blocks", "Newest transactions", "1 ℏ", "transfer ℏ", "new contract", "reverted", "Transactions in the last minute")
 	b.accessible("home")
 
+	// The list is drawn again while a link in it is being pressed: the link is followed.
+	var at struct{ X, Y float64 }
+	b.do("a link", chromedp.Evaluate(`(() => {
+		const link = document.querySelector('a[href="#/tx/`+outer+`"]');
+		link.scrollIntoView({ block: 'center' });
+		const { left, top, height } = link.getBoundingClientRect();
+		return { x: left + 5, y: top + height / 2 };
+	})()`, &at))
+	b.do("pressing it", chromedp.MouseEvent(input.MousePressed, at.X, at.Y, chromedp.ButtonLeft))
+	b.until(c.send(map[string]any{"from": alice, "to": bob, "value": "0x0"})[:10])
+	b.do("letting it go", chromedp.MouseEvent(input.MouseReleased, at.X, at.Y, chromedp.ButtonLeft))
+	b.until("Timeline", "with nonce 3")
+
 	b.view("tx/" + refused)
 	b.until("reverted", "Error(reason no)", "transfer(to "+strings.ToLower(bob)[:4], "Timeline", "waiting in line", "to consensus", "CALL", "Fee", "Hedera id", "with nonce 2")
 	b.accessible("transaction")

@@ -151,6 +151,15 @@ export const keepFocus = (draw, place) => {
   };
 };
 
+// A browser clicks nothing if what was pressed has been drawn again before the button comes up. A link is followed all the same.
+let pressed = null;
+document.addEventListener('pointerdown', (event) => { pressed = { link: event.target.closest('a[href]'), x: event.x, y: event.y }; });
+document.addEventListener('pointerup', (event) => {
+  const { link, x, y } = pressed ?? {};
+  if (link && !link.isConnected && event.button === 0 && Math.hypot(event.x - x, event.y - y) < 10) link.click();
+  pressed = null;
+});
+
 // bar shows how much of the whole something took.
 export function bar(part, whole, longest) {
   const node = h('span', { class: longest ? 'bar longest' : 'bar' });
