@@ -19,16 +19,8 @@ func TestWaitingRequestMemory(t *testing.T) {
 	p := &patient{queued: *newQueued(func() (any, error) { return true, nil }), told: make(chan func(), n)}
 	met := NewMetrics()
 	address := strings.TrimPrefix(serveHTTP(t, testDispatcher(t, testConfig(), Options{Metrics: met}, p.method()), HTTPOptions{}), "http://")
-	used := func() uint64 {
-		var m runtime.MemStats
-		for range 4 { // a collection halves the stacks that are too large, and frees what the one before has put aside
-			runtime.GC()
-		}
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc + m.StackInuse
-	}
 	var conns []net.Conn
-	before := used()
+	before := memory()
 	for range n {
 		conn := must.Get(net.Dial("tcp", address))(t)
 		defer conn.Close()
@@ -36,7 +28,7 @@ func TestWaitingRequestMemory(t *testing.T) {
 		conns = append(conns, conn)
 	}
 	eventually(t, func() bool { return value(met.inFlight) == n })
-	if each := int(used()-before) / n; each > most {
+	if each := int(memory()-before) / n; each > most {
 		t.Errorf("%d bytes for each of %d connections, want %d at most", each, n, most)
 	} else {
 		t.Logf("%d bytes for each", each)
@@ -76,7 +68,7 @@ func TestWaitingCallMemory(t *testing.T) {
 // memory is what the process uses after a thorough collection, in bytes.
 func memory() uint64 {
 	var m runtime.MemStats
-	for range 3 {
+	for range 4 { // a collection halves the stacks that are too large, and frees what the one before has put aside
 		runtime.GC()
 	}
 	runtime.ReadMemStats(&m)

@@ -1,22 +1,18 @@
 package rpc
 
 import (
-	"bufio"
 	"bytes"
 	"compress/flate"
 	"compress/gzip"
 	"compress/zlib"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -294,47 +290,6 @@ func TestOptionalID(t *testing.T) {
 	}
 }
 
-// TestHTTPDrain: a server that stops lets requests in progress finish.
-func TestHTTPDrain(t *testing.T) {
-	started, release := make(chan struct{}), make(chan struct{})
-	m := Method{Name: "eth_slow", AnyParams: true, Handler: func(ctx context.Context, _ *Params) (any, error) {
-		close(started)
-		<-release
-		return "done", ctx.Err()
-	}}
-	d := testDispatcher(t, testConfig(), Options{}, m)
-	ln := listen(t)
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- NewHTTPServer(d, HTTPOptions{}).Run(ctx, ln) }()
-	url := "http://" + ln.Addr().String()
-	answers := make(chan string, 1)
-	go func() {
-		res, err := http.Post(url, "application/json", strings.NewReader(call1("eth_slow")))
-		if err != nil {
-			answers <- err.Error()
-			return
-		}
-		defer res.Body.Close()
-		body, _ := io.ReadAll(res.Body)
-		answers <- string(body)
-	}()
-	<-started
-	cancel()
-	eventually(t, func() bool {
-		conn, err := net.Dial("tcp", ln.Addr().String())
-		if err == nil {
-			conn.Close()
-		}
-		return err != nil
-	})
-	close(release)
-	compareJSON(t, "answer", <-answers, `{"result":"done","jsonrpc":"2.0","id":1}`)
-	if err := <-done; err != nil {
-		t.Errorf("Run: %v", err)
-	}
-}
-
 // TestHTTPDrainGivesUp: a request that does not finish in time is cancelled, and
 // still answered.
 func TestHTTPDrainGivesUp(t *testing.T) {
@@ -363,56 +318,4 @@ func TestHTTPDrainGivesUp(t *testing.T) {
 	if err := <-done; err == nil {
 		t.Error("Run returned no error although a request was cut off")
 	}
-}
-
-// TestHTTPClientGone: calls of a client that went away are cancelled.
-func TestHTTPClientGone(t *testing.T) {
-	started, cancelled := make(chan struct{}), make(chan error, 1)
-	m := Method{Name: "eth_slow", AnyParams: true, Handler: func(ctx context.Context, _ *Params) (any, error) {
-		close(started)
-		<-ctx.Done()
-		cancelled <- ctx.Err()
-		return nil, ctx.Err()
-	}}
-	url := serveHTTP(t, testDispatcher(t, testConfig(), Options{}, m), HTTPOptions{})
-	ctx, cancel := context.WithCancel(context.Background())
-	req, _ := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(call1("eth_slow")))
-	go func() {
-		<-started
-		cancel()
-	}()
-	res, err := http.DefaultClient.Do(req)
-	if err == nil {
-		res.Body.Close()
-	}
-	if !errors.Is(err, context.Canceled) {
-		t.Fatalf("request: %v", err)
-	}
-	if err := <-cancelled; !errors.Is(err, context.Canceled) {
-		t.Errorf("handler: got %v", err)
-	}
-}
-
-// TestHTTPSlowBody: a client that does not finish its body is not waited for
-// beyond the time-out; announcing a large one costs no memory.
-func TestHTTPSlowBody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := testConfig()
-		c.HTTP.RequestTimeout = envx.Millis(100 * time.Millisecond)
-		s := NewHTTPServer(testDispatcher(t, c, Options{}), HTTPOptions{})
-		server := &http.Server{Handler: s, ReadTimeout: c.HTTP.RequestTimeout.Duration()}
-		ln := newPipes()
-		go server.Serve(ln)
-		defer server.Close()
-		conn := must.Get(ln.dial(t.Context(), "", ""))(t)
-		defer conn.Close()
-		io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n{")
-		conn.SetReadDeadline(time.Now().Add(patience))
-		res := must.Get(http.ReadResponse(bufio.NewReader(conn), nil))(t)
-		if res.StatusCode != http.StatusBadRequest {
-			t.Errorf("status: got %d, want 400", res.StatusCode)
-		}
-		io.Copy(io.Discard, conn) // to the end of the connection
-		res.Body.Close()
-	})
 }

@@ -57,6 +57,8 @@ func (q *tally) Allow(ctx context.Context, ip, method string) bool {
 	return q.Spend(ctx, ip, method, 1, q.limit)
 }
 
+func (*tally) StoreType() string { return "tally" }
+
 func (q *tally) Spend(_ context.Context, holder, what string, amount, limit int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

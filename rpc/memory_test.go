@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"math"
 	"net"
 	"net/http"
@@ -31,9 +30,7 @@ func littleMemory() *capacity.Memory {
 func withLongAnswers(t *testing.T, memory *capacity.Memory) *Dispatcher {
 	t.Helper()
 	long := strings.Repeat("a", megabyte)
-	r := must.Get(NewRegistry(append(testMethods(), Method{Name: "eth_long", AnyParams: true, Handler: func(context.Context, *Params) (any, error) { return long, nil }})...))(t)
-	d := testDispatcher(t, testConfig(), Options{Memory: memory})
-	return must.Get(NewDispatcher(d.config, r, Options{Logger: d.log, Metrics: NewMetrics(), Memory: memory, Heavy: capacity.NewPermits(8, 4)}))(t)
+	return testDispatcher(t, testConfig(), Options{Memory: memory, Heavy: capacity.NewPermits(8, 4)}, append(testMethods(), Method{Name: "eth_long", AnyParams: true, Handler: returns(long)})...)
 }
 
 type answered struct {
@@ -68,53 +65,47 @@ func TestABatchHoldsNoMoreThanARequestMay(t *testing.T) {
 	}
 }
 
-// TestUnfinishedBodiesHoldNoMoreThanAClientMay: over both ways of reading them. The client
-// can do what is small, and others all that they like.
+// TestUnfinishedBodiesHoldNoMoreThanAClientMay: the client can do what is small, and others all that they like.
 func TestUnfinishedBodiesHoldNoMoreThanAClientMay(t *testing.T) {
-	for name, fields := range map[string]string{"plain": "", "through net/http": "Content-Encoding: identity\r\n"} {
-		t.Run(name, func(t *testing.T) {
-			memory := littleMemory()
-			d := withLongAnswers(t, memory)
-			url := serveHTTP(t, d, HTTPOptions{})
-			body := strings.Repeat(" ", megabyte-1)
-			refused := make(chan string, 24)
-			var conns []net.Conn
-			for range 24 {
-				conn := must.Get(net.Dial("tcp", strings.TrimPrefix(url, "http://")))(t)
-				defer conn.Close()
-				conns = append(conns, conn)
-				go func() {
-					response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-					if err != nil {
-						return // it was closed
-					}
-					defer response.Body.Close()
-					text, _ := io.ReadAll(response.Body)
-					refused <- fmt.Sprint(response.StatusCode, response.Header.Get("Retry-After"), string(text))
-				}()
-				go func() {
-					_, _ = fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 9.9.9.9\r\n%sContent-Length: %d\r\n\r\n%s", fields, megabyte, body)
-				}()
+	memory := littleMemory()
+	url := serveHTTP(t, withLongAnswers(t, memory), HTTPOptions{})
+	body := strings.Repeat(" ", megabyte-1)
+	refused := make(chan string, 24)
+	var conns []net.Conn
+	for range 24 {
+		conn := must.Get(net.Dial("tcp", strings.TrimPrefix(url, "http://")))(t)
+		defer conn.Close()
+		conns = append(conns, conn)
+		go func() {
+			response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				return // it was closed
 			}
-			for range 8 {
-				if text := <-refused; !strings.HasPrefix(text, `4291{"error":{"code":-32005,`) {
-					t.Errorf("refused with %s", text)
-				}
-			}
-			if used := memory.Used(); used > 16*megabyte {
-				t.Errorf("%d bytes are held", used)
-			}
-			for ip, method := range map[string]string{"9.9.9.9": "eth_chainId", "8.8.8.8": "eth_long"} {
-				if status, _ := postWith(t, url, strings.NewReader(call1(method)), http.Header{"X-Forwarded-For": {ip}}); status != http.StatusOK {
-					t.Errorf("%s of %s: %d", method, ip, status)
-				}
-			}
-			for _, conn := range conns {
-				_ = conn.Close()
-			}
-			eventually(t, func() bool { return memory.Used() == 0 })
-		})
+			defer response.Body.Close()
+			text, _ := io.ReadAll(response.Body)
+			refused <- fmt.Sprint(response.StatusCode, response.Header.Get("Retry-After"), string(text))
+		}()
+		go func() {
+			_, _ = fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 9.9.9.9\r\nContent-Length: %d\r\n\r\n%s", megabyte, body)
+		}()
 	}
+	for range 8 {
+		if text := <-refused; !strings.HasPrefix(text, `4291{"error":{"code":-32005,`) {
+			t.Errorf("refused with %s", text)
+		}
+	}
+	if used := memory.Used(); used > 16*megabyte {
+		t.Errorf("%d bytes are held", used)
+	}
+	for ip, method := range map[string]string{"9.9.9.9": "eth_chainId", "8.8.8.8": "eth_long"} {
+		if status, _ := postWith(t, url, strings.NewReader(call1(method)), http.Header{"X-Forwarded-For": {ip}}); status != http.StatusOK {
+			t.Errorf("%s of %s: %d", method, ip, status)
+		}
+	}
+	for _, conn := range conns {
+		_ = conn.Close()
+	}
+	eventually(t, func() bool { return memory.Used() == 0 })
 }
 
 // TestWhatWaitsForSlowReadersIsCounted: notifications and answers alike.
@@ -148,10 +139,7 @@ func TestWhatWaitsForSlowReadersIsCounted(t *testing.T) {
 // TestAnAnswerIsCountedBeforeItIsWritten: what there is no memory for is not even made.
 func TestAnAnswerIsCountedBeforeItIsWritten(t *testing.T) {
 	memory := littleMemory()
-	r := must.Get(NewRegistry(Method{Name: "eth_sized", AnyParams: true, Handler: func(context.Context, *Params) (any, error) {
-		return make(hexutil.Bytes, 3*megabyte/2), nil
-	}}))(t)
-	d := must.Get(NewDispatcher(testConfig(), r, Options{Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(), Memory: memory}))(t)
+	d := testDispatcher(t, testConfig(), Options{Memory: memory}, Method{Name: "eth_sized", AnyParams: true, Handler: returns(make(hexutil.Bytes, 3*megabyte/2))})
 	text := exchangeOnce(t.Context(), d, "["+strings.TrimSuffix(strings.Repeat(call1("eth_sized")+",", 10), ",")+"]")
 	if refused := strings.Count(text, `"error"`); refused != 8 || memory.Peak() > 8*megabyte {
 		t.Errorf("of ten answers of 3 MB %d were refused where 8 MB may be held, of which %d were", refused, memory.Peak())
@@ -166,10 +154,9 @@ func TestACallGivesBackWhatItRead(t *testing.T) {
 			memory := littleMemory()
 			c := testConfig()
 			c.Batch.Concurrency = 1
-			r := must.Get(NewRegistry(Method{Name: "eth_reads", AnyParams: true, Weight: weight, Handler: func(ctx context.Context, _ *Params) (any, error) {
+			d := testDispatcher(t, c, Options{Memory: memory, Heavy: capacity.NewPermits(8, 4)}, Method{Name: "eth_reads", AnyParams: true, Weight: weight, Handler: func(ctx context.Context, _ *Params) (any, error) {
 				return true, capacity.FromContext(ctx).Take(megabyte)
-			}}))(t)
-			d := must.Get(NewDispatcher(c, r, Options{Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(), Memory: memory, Heavy: capacity.NewPermits(8, 4)}))(t)
+			}})
 			text := exchangeOnce(t.Context(), d, "["+strings.TrimSuffix(strings.Repeat(call1("eth_reads")+",", 100), ",")+"]")
 			if strings.Contains(text, `"error"`) {
 				t.Errorf("calls were refused: %.200s", text)
@@ -205,9 +192,8 @@ func TestManyBatchesAtOnceAreCounted(t *testing.T) {
 
 // TestALongTextWaitsForAPermit, and a short one does not.
 func TestALongTextWaitsForAPermit(t *testing.T) {
-	r := must.Get(NewRegistry(testMethods()...))(t)
 	processors := capacity.NewPermits(1, 1)
-	d := must.Get(NewDispatcher(testConfig(), r, Options{Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(), Processors: processors}))(t)
+	d := testDispatcher(t, testConfig(), Options{Processors: processors})
 	permit := must.Get(processors.Enter(t.Context(), littleMemory().Open("8.8.8.8"), 1, false))(t)
 	long := strings.Repeat(" ", longText) + call1("eth_chainId")
 	answer := make(chan string, 1)

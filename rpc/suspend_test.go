@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -92,31 +91,6 @@ func TestLoneCallOutlivesItsConnection(t *testing.T) {
 		t.Error("an answer that nobody could get was said to be sent")
 	}
 	eventually(t, func() bool { return value(met.inFlight) == 0 })
-}
-
-// TestLoneCallFails: errors and panics of the second half are answers, and a call that
-// wants no answer gets none.
-func TestLoneCallFails(t *testing.T) {
-	c := testConfig()
-	c.Profile = ProfileEthereum
-	for name, tt := range map[string]struct {
-		result func() (any, error)
-		want   string
-	}{
-		"error": {func() (any, error) { return nil, coldError{} }, `{"error":{"code":-32055,"message":"too cold","data":[1,2]},"jsonrpc":"2.0","id":1}`},
-		"panic": {func() (any, error) { panic(errors.New("x")) }, `{"error":{"code":-32603,"message":"internal error"},"jsonrpc":"2.0","id":1}`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			q := newQueued(tt.result)
-			close(q.release)
-			url, _ := serveWS(t, testDispatcher(t, c, Options{}, q.method()))
-			ws := dial(t, url, nil)
-			send(t, ws, `{"jsonrpc":"2.0","method":"eth_queued"}`)
-			<-q.begun
-			send(t, ws, queuedCall)
-			compareJSON(t, "answer", receive(t, ws), tt.want)
-		})
-	}
 }
 
 // patient is a two-phase method whose turn comes when the test says so.

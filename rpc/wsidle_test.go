@@ -216,23 +216,3 @@ func TestWebSocketStalledClientDelaysNobody(t *testing.T) {
 		t.Errorf("slow clients: got %v, want 1", got)
 	}
 }
-
-// TestWebSocketSlowClientCountsOnce: a client that is ended because it does not keep up is not counted again when
-// a write to it times out.
-func TestWebSocketSlowClientCountsOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		conns := make(chan Notifier, 1)
-		m := subscribing(conns)
-		c, met := testConfig(), NewMetrics()
-		c.WebSocket.WriteTimeout = envx.Millis(time.Second)
-		ws, _ := pipeWS(t, testDispatcher(t, c, Options{Metrics: met}, m))
-		send(t, ws, `{"jsonrpc":"2.0","id":1,"method":"eth_subscribe"}`)
-		conn := <-conns
-		for conn.Notify("0x1", NewEvent(make([]byte, megabyte))) {
-		}
-		eventually(t, func() bool { return value(met.ws.closed) == 1 })
-		if got := value(met.ws.slow); got != 1 {
-			t.Errorf("slow clients: got %v, want 1", got)
-		}
-	})
-}

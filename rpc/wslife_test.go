@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"net"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,22 +16,6 @@ import (
 	"lockstep/internal/must"
 	"lockstep/internal/relay/capacity"
 )
-
-// TestWebSocketOrder: messages of one connection enter in the order in which they
-// arrive, and their answers need not come in it.
-func TestWebSocketOrder(t *testing.T) {
-	const n = 100
-	o := newOrderMethod()
-	url, _ := serveWS(t, testDispatcher(t, testConfig(), Options{}, o.method()))
-	ws := dial(t, url, nil)
-	for i := range n {
-		send(t, ws, o.call(i))
-	}
-	for range n {
-		receive(t, ws)
-	}
-	o.check(t, n)
-}
 
 // TestWebSocketOrderBehindALongText: a message that has to wait before it is taken apart, because it is so
 // long, is overtaken by none that came after it on its connection. Those of other connections need not wait.
@@ -56,40 +39,6 @@ func TestWebSocketOrderBehindALongText(t *testing.T) {
 		receive(t, ws)
 	}
 	o.check(t, n)
-}
-
-// TestWebSocketBackpressure: beyond the limit of messages in progress a
-// connection is not read.
-func TestWebSocketBackpressure(t *testing.T) {
-	c := testConfig()
-	c.WebSocket.MaxInFlight = 3
-	var running, maximum atomic.Int64
-	started := make(chan struct{}, 100)
-	release := make(chan struct{})
-	m := Method{Name: "eth_slow", AnyParams: true, Handler: func(context.Context, *Params) (any, error) {
-		n := running.Add(1)
-		for known := maximum.Load(); n > known && !maximum.CompareAndSwap(known, n); known = maximum.Load() {
-		}
-		started <- struct{}{}
-		<-release
-		running.Add(-1)
-		return "done", nil
-	}}
-	url, _ := serveWS(t, testDispatcher(t, c, Options{}, m))
-	ws := dial(t, url, nil)
-	for range 10 {
-		send(t, ws, `{"jsonrpc":"2.0","id":1,"method":"eth_slow"}`)
-	}
-	for range 3 {
-		<-started
-	}
-	close(release)
-	for range 10 {
-		receive(t, ws)
-	}
-	if maximum.Load() != 3 {
-		t.Errorf("maximum of messages at once: got %d, want 3", maximum.Load())
-	}
 }
 
 // TestWebSocketDrain: a server that stops lets messages in progress finish and
@@ -143,23 +92,6 @@ func TestWebSocketDrainGivesUp(t *testing.T) {
 			t.Error("Run returned no error although a message was cut off")
 		}
 	})
-}
-
-// TestWebSocketClientGone: calls of a client that went away are cancelled.
-func TestWebSocketClientGone(t *testing.T) {
-	started, cancelled := make(chan struct{}), make(chan struct{})
-	m := Method{Name: "eth_slow", AnyParams: true, Handler: func(ctx context.Context, _ *Params) (any, error) {
-		close(started)
-		<-ctx.Done()
-		close(cancelled)
-		return nil, ctx.Err()
-	}}
-	url, _ := serveWS(t, testDispatcher(t, testConfig(), Options{}, m))
-	ws := dial(t, url, nil)
-	send(t, ws, `{"jsonrpc":"2.0","id":1,"method":"eth_slow"}`)
-	<-started
-	ws.Close()
-	<-cancelled
 }
 
 // TestWebSocketSlowClient: a client that takes nothing in is cut off, and its
