@@ -151,7 +151,7 @@ func (l *Ledger) newSaving() *saving {
 	newest := l.chain.Newest()
 	files := slices.SortedFunc(maps.Values(l.store.World.Files), func(a, b *state.File) int { return cmp.Compare(a.ID.Num, b.ID.Num) })
 	return &saving{
-		l: l, encoder: codec.NewEncoder(), mark: Mark{l.Generation().Number, newest.Number},
+		l: l, encoder: new(codec.Encoder), mark: Mark{l.Generation().Number, newest.Number},
 		header: header{
 			ChainID: l.cfg.ChainID, NextNum: l.store.NextNum, LastTime: l.lastTime, Settled: l.settled, NextTime: l.nextTime.Load(), Offset: l.offset.Load(),
 			Running: l.chain.Running, AsOf: newest.To.UnixNano(), Files: files, Order: l.order.Saved(),

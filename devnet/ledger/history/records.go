@@ -19,7 +19,7 @@ type Block struct {
 	Hash     state.Hash48
 	Previous state.Hash48 // zeros for block 0
 	From, To hedera.Timestamp
-	Records  []*Record   `state:"-"`
+	Records  []*Record   `json:"-"`
 	GasUsed  uint64      // sum over top-level EVM results
 	Bloom    types.Bloom // over top-level EVM results
 	Size     int         // bytes of the transactions in it
@@ -58,7 +58,7 @@ type Record struct {
 	Block    int64 // number of its block
 	Position int   // among all records of its block
 	Result   *EVMResult
-	Children []*Record `state:"-"` // in consensus order; nil for a child
+	Children []*Record `json:"-"` // in consensus order; nil for a child
 
 	Seed    state.Hash48 // the randomness it saw
 	Effects *Effects     // nil: none; see [Record.Did]

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
 
 	"lockstep/devnet/ledger/codec"
 	"lockstep/devnet/ledger/facts"
@@ -108,7 +109,7 @@ const Last = math.MaxInt64
 type Tables struct {
 	Entities      table[int64, Entity]
 	addresses     table[common.Address, int64] // of entities, but for long-zero ones
-	keyAliases    table[string, int64]         // serialised keys
+	keyAliases    table[common.Hash, int64]    // hashes of serialised keys
 	Slots         table[SlotKey, common.Hash]
 	Tokens        table[int64, Token]
 	Relations     table[RelationKey, Relation]
@@ -128,7 +129,7 @@ func newTables() Tables {
 	return Tables{
 		Entities:      newTable[int64, Entity](cmp.Compare[int64]),
 		addresses:     newTable[common.Address, int64](common.Address.Cmp),
-		keyAliases:    newTable[string, int64](cmp.Compare[string]),
+		keyAliases:    newTable[common.Hash, int64](common.Hash.Cmp),
 		Slots:         newTable[SlotKey, common.Hash](compareSlots),
 		Tokens:        newTable[int64, Token](cmp.Compare[int64]),
 		Relations:     newTable[RelationKey, Relation](compareRelations),
@@ -176,8 +177,10 @@ func (t *Tables) SetEntity(num int64, e *Entity) {
 	if _, longZero := hedera.FromLongZero(e.Address); !longZero && !isNumber(t.addresses.Get(e.Address), num) {
 		t.addresses.Set(e.Address, &num)
 	}
-	if alias := string(e.Alias); len(alias) > 0 && len(alias) != common.AddressLength && !isNumber(t.keyAliases.Get(alias), num) {
-		t.keyAliases.Set(alias, &num)
+	if len(e.Alias) > 0 && len(e.Alias) != common.AddressLength {
+		if key := crypto.Keccak256Hash(e.Alias); !isNumber(t.keyAliases.Get(key), num) {
+			t.keyAliases.Set(key, &num)
+		}
 	}
 }
 
@@ -243,7 +246,7 @@ func (r *Reader) Find(a common.Address) (int64, versions.Row[Entity]) {
 
 // FindAlias finds an account by a serialised key.
 func (r *Reader) FindAlias(alias []byte) (int64, versions.Row[Entity]) {
-	num := r.Store.World.keyAliases.Read(r, string(alias)).Value
+	num := r.Store.World.keyAliases.Read(r, crypto.Keccak256Hash(alias)).Value
 	if num == nil {
 		return r.ofUpstream(r.Store.Fork.aliased(r.Rehearsal, alias))
 	}
