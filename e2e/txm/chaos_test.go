@@ -47,8 +47,6 @@ type managers struct {
 	names    []string
 	members  map[string]*harness.Process
 	urls     map[string]string
-	said     []*proctest.Tail // by every process that there was
-	gaps     []gap
 }
 
 func (m *managers) start(name string) {
@@ -57,22 +55,17 @@ func (m *managers) start(name string) {
 	cmd.Dir = m.t.TempDir() // no .env file of the developer's
 	cmd.Env = append(append(harness.Environment(), m.settings...), "INSTANCE_ID="+name, "TXM_LOOPBACK_TOKEN=false", "TXM_ADDRESS="+strings.TrimPrefix(m.urls[name], "http://"))
 	m.members[name] = harness.Run(m.t, cmd)
-	m.said = append(m.said, m.members[name].Log)
 }
 
 func startManagers(t testing.TB, s storm, database, redis string, nodes ...*proxy) *managers {
 	t.Helper()
 	spec := map[string]any{"31337": map[string]any{"url": []string{nodes[0].url, nodes[1].url}, "depth": 2}}
 	chains := must.Get(json.Marshal(spec))(t)
-	return newManagers(t, 3, "DATABASE_URL="+database, "TXM_REDIS_URL="+redis, "TXM_CHAINS="+string(chains), "RELAYER_PRIVATE_KEYS="+strings.Join(devKeys, ","),
-		"TXM_IN_FLIGHT=64", "TXM_LEASE="+s.lease.String(), "TXM_SEND_TIMEOUT="+(s.lease/3).String(), "TXM_RESEND_AFTER=2s", "TXM_RECONCILE=5s", "TXM_HEAD_PATIENCE="+s.patience.String(),
-		"TXM_BUMP_AFTER=20s", "PRETTY_LOGS_ENABLED=false")
-}
-
-// newManagers starts processes with the same settings, and waits until all of them are ready.
-func newManagers(t testing.TB, n int, settings ...string) *managers {
-	t.Helper()
-	m := &managers{t: t, names: []string{"a", "b", "c"}[:n], members: map[string]*harness.Process{}, urls: map[string]string{}, settings: settings}
+	m := &managers{t: t, names: []string{"a", "b", "c"}, members: map[string]*harness.Process{}, urls: map[string]string{}, settings: []string{
+		"DATABASE_URL=" + database, "TXM_REDIS_URL=" + redis, "TXM_CHAINS=" + string(chains), "RELAYER_PRIVATE_KEYS=" + strings.Join(devKeys, ","),
+		"TXM_IN_FLIGHT=64", "TXM_LEASE=" + s.lease.String(), "TXM_SEND_TIMEOUT=" + (s.lease / 3).String(), "TXM_RESEND_AFTER=2s", "TXM_RECONCILE=5s", "TXM_HEAD_PATIENCE=" + s.patience.String(),
+		"TXM_BUMP_AFTER=20s", "PRETTY_LOGS_ENABLED=false",
+	}}
 	for _, name := range m.names {
 		m.urls[name] = fmt.Sprintf("http://127.0.0.1:%d", proctest.FreePort(t))
 		m.start(name)
@@ -115,8 +108,6 @@ func TestChaos(t *testing.T) {
 		n.sicken(nil)
 	}
 	flood(chain)
-	m.away("", false)
-	m.away(strings.ToLower(keyOf(devKeys[0]).Account()), false)
 	if n := len(dry); n > 0 {
 		dry[n-1].to = min(dry[n-1].to, chain.now())
 	}
@@ -138,16 +129,12 @@ func TestChaos(t *testing.T) {
 			t.Errorf("process %s ended by itself:\n%s", name, p.Log)
 		}
 	}
-	c.figures(l, kills)
-	m.takeovers(c, kills)
+	t.Logf("%d transactions accepted, %d calls repeated, %d owners killed", len(l.accepted), l.late.Load(), kills)
+	for _, what := range []string{"purpose = 'fill'", "purpose = 'cancel'", "version > 1", "ambiguous"} {
+		t.Logf("%d attempts with %s", c.count(ledger.SQL("SELECT count(*) FROM attempts WHERE "+what)), what)
+	}
 	c.heads(chain, s, dry)
 	t.Log(v)
-}
-
-// killed is an owner's death and the signers it had.
-type killed struct {
-	at      int64
-	signers []string
 }
 
 // spell is a time by the chain's clock, in seconds.
@@ -155,38 +142,35 @@ type spell struct{ from, to uint64 }
 
 // trouble makes it, one at a time, until the storm is over, an owner was killed, Redis was emptied and killed, and a call had to be repeated. dry are
 // the times in which the first key had no money.
-func (m *managers) trouble(c *caller, s storm, chain *anvil, server *pgtest.Server, redis *redistest.Server, nodes []*proxy, l *load) (list []killed, dry []spell) {
+func (m *managers) trouble(c *caller, s storm, chain *anvil, server *pgtest.Server, redis *redistest.Server, nodes []*proxy, l *load) (kills int, dry []spell) {
 	over, limit := time.After(s.lasts), time.After(s.lasts+patience)
 	lasts := true
 	kill, flap, database, waker := time.NewTicker(s.kill), time.NewTicker(s.flap), time.NewTicker(s.database), time.NewTicker(s.redis)
 	emptied, crashed, left := 0, 0, 0 // left: flaps until there is money again
-	kinds, useless, poor := slices.Sorted(maps.Keys(faults)), false, strings.ToLower(keyOf(devKeys[0]).Account())
+	kinds := slices.Sorted(maps.Keys(faults))
 	defer kill.Stop()
 	defer flap.Stop()
 	defer database.Stop()
 	defer waker.Stop()
-	for lasts || len(list) == 0 || crashed == 0 || l.late.Load() == 0 {
+	for lasts || kills == 0 || crashed == 0 || l.late.Load() == 0 {
 		select {
 		case <-over:
 			lasts = false
 		case <-limit:
-			m.t.Fatalf("%d owners were killed, Redis crashed %d times, and %d calls had to be repeated: no trouble", len(list), crashed, l.late.Load())
+			m.t.Fatalf("%d owners were killed, Redis crashed %d times, and %d calls had to be repeated: no trouble", kills, crashed, l.late.Load())
 		case <-kill.C:
 			name, signers := c.anyOwner()
 			if name == "" {
 				continue
 			}
 			m.members[name].Kill()
-			list = append(list, killed{time.Now().UnixMicro(), signers})
+			kills++
 			m.t.Logf("%s is killed, the owner of %d signers", name, len(signers))
 			m.start(name)
 		case <-database.C:
 			m.t.Log("the database crashes")
-			m.away("", false)
-			m.away("", true)
 			server.Kill()
 			server.Restart()
-			m.away("", useless)
 		case <-waker.C:
 			switch {
 			case emptied > crashed && !redis.Running(): // it was away from one tick to the next
@@ -202,10 +186,8 @@ func (m *managers) trouble(c *caller, s storm, chain *anvil, server *pgtest.Serv
 			}
 		case <-flap.C:
 			m.supervise()
-			fallen := make([]bool, len(nodes))
-			for at, n := range nodes {
-				fallen[at] = rand.IntN(3) == 0
-				n.fall(fallen[at])
+			for _, n := range nodes {
+				n.fall(rand.IntN(3) == 0)
 				how := []string{swallow, null}[rand.IntN(2)]
 				method := "eth_sendRawTransaction"
 				if how == null {
@@ -217,25 +199,21 @@ func (m *managers) trouble(c *caller, s storm, chain *anvil, server *pgtest.Serv
 			name := kinds[rand.IntN(len(kinds))]
 			struck := rand.IntN(len(nodes))
 			nodes[struck].sicken(faults[name])
-			useless = (fallen[struck] || !slices.Contains(usable, name)) && fallen[1-struck]
-			m.away("", useless)
 			m.t.Logf("endpoint %d has the fault %q", struck+1, name)
 			switch left--; {
 			case left == 0:
 				flood(chain)
-				m.away(poor, false)
 				dry[len(dry)-1].to = chain.now()
 			case left < 0 && rand.IntN(3) == 0:
 				left = 1 + rand.IntN(4) // most droughts outlast the patience
 				dry = append(dry, spell{from: chain.now(), to: math.MaxUint64})
 				drain(chain)
-				m.away(poor, true)
 				m.t.Logf("a key runs dry for %v", time.Duration(left)*s.flap)
 			}
 		}
 	}
 	m.t.Logf("Redis was emptied %d times and crashed %d times", emptied, crashed)
-	return list, dry
+	return kills, dry
 }
 
 // now is the time of the newest block.
@@ -295,105 +273,11 @@ func (c *caller) heads(chain *anvil, s storm, dry []spell) {
 	slices.SortStableFunc(heads, func(a, b head) int { return cmp.Compare(b.took, a.took) })
 	longest := heads[0].took
 	for _, h := range heads[:min(len(heads), 8)] {
-		c.t.Logf("the head of a line for %d s, until %s: nonce %d of %s; the patience is %v:%s", h.took, time.Unix(int64(mined(h.block)), 0).UTC().Format(time.TimeOnly), h.nonce, h.signer, s.patience, c.story(h.signer, h.nonce))
+		c.t.Logf("the head of a line for %d s, until %s: nonce %d of %s; the patience is %v", h.took, time.Unix(int64(mined(h.block)), 0).UTC().Format(time.TimeOnly), h.nonce, h.signer, s.patience)
 	}
 	c.t.Logf("%d intents gave way for want of money", c.count("SELECT count(*) FROM intents WHERE status = 'failed' AND error_class = 'funds'"))
 	if limit := s.patience + 2*s.lease + 3*s.flap; os.Getenv("LOCKSTEP_CHAOS_TIME") != "" && longest > uint64(limit/time.Second) {
 		c.t.Errorf("a head of a line was in the way for %d s, the limit is %v", longest, limit)
-	}
-}
-
-// story is what the ledger tells of the attempts of a nonce.
-func (c *caller) story(signer string, nonce uint64) string {
-	c.t.Helper()
-	var text strings.Builder
-	ctx := context.WithoutCancel(c.t.Context())
-	must.Do(c.t, c.db.Read(ctx, func(tx *ledger.Tx) error {
-		return tx.Query(ctx, `SELECT purpose, state, offers, term, error_class, error, (signed_at / 1000000), (sent_at / 1000000) FROM attempts
-			WHERE signer = $1 AND nonce = $2 ORDER BY version`, []any{signer, nonce}, func(r ledger.Row) error {
-			var purpose, state, class, words string
-			var offers, term, signed, sent int64
-			err := r.Scan(&purpose, &state, &offers, &term, &class, &words, &signed, &sent)
-			clock := func(at int64) string { return time.Unix(at, 0).UTC().Format(time.TimeOnly) }
-			fmt.Fprintf(&text, "\n\t%s: %s, offered %d times, in term %d; signed %s, last offered %s; %s %.200q", purpose, state, offers, term, clock(signed), clock(sent), class, words)
-			return err
-		})
-	}))
-	return text.String()
-}
-
-// gap is a time, in microseconds, in which nothing could be sent: no endpoint was of use, the database was away, or a signer had no money.
-type gap struct {
-	from, to int64
-	signer   string // "": all
-}
-
-// usable are the faults with which an endpoint still takes transactions and tells nonces.
-var usable = []string{"batches of 3", "no batches", "absurd fees", "no receipts"}
-
-// away begins a gap, or ends it.
-func (m *managers) away(signer string, begins bool) {
-	now := time.Now().UnixMicro()
-	at := slices.IndexFunc(m.gaps, func(g gap) bool { return g.signer == signer && g.to == math.MaxInt64 })
-	switch {
-	case begins && at < 0:
-		m.gaps = append(m.gaps, gap{now, math.MaxInt64, signer})
-	case !begins && at >= 0:
-		m.gaps[at].to = now
-	}
-}
-
-// without is how long a time was, without the gaps of a signer in it.
-func (m *managers) without(signer string, from, to int64) (rest time.Duration) {
-	for ; from < to; from += 1000 {
-		if !slices.ContainsFunc(m.gaps, func(g gap) bool { return g.from <= from && from < g.to && (g.signer == "" || g.signer == signer) }) {
-			rest += time.Millisecond
-		}
-	}
-	return rest
-}
-
-// takeovers logs what came between each owner's death and its signers' next sends, the longest first. Where the next owner died as well, it is told
-// of that one.
-func (m *managers) takeovers(c *caller, kills []killed) {
-	type owner struct {
-		Time        time.Time
-		Msg, Signer string
-	}
-	var owners []owner
-	for _, one := range m.said {
-		for line := range strings.Lines(one.String()) {
-			var o owner
-			if json.Unmarshal([]byte(line), &o) == nil && o.Msg == "owner of a signer" {
-				owners = append(owners, o)
-			}
-		}
-	}
-	type taken struct {
-		took time.Duration
-		text string
-	}
-	var list []taken
-	for n, k := range kills {
-		for _, signer := range k.signers {
-			sent := int64(c.count("SELECT coalesce(min(sent_at), 0) FROM slots WHERE signer = $1 AND sent_at > $2", signer, k.at))
-			if sent == 0 || slices.ContainsFunc(kills[n+1:], func(later killed) bool { return later.at < sent && slices.Contains(later.signers, signer) }) {
-				continue
-			}
-			took := m.without(signer, k.at, sent)
-			text := fmt.Sprintf("%v after an owner's death at %s %s sends, %v of which something could be sent; its new owners came after",
-				time.Duration(sent-k.at)*time.Microsecond, time.UnixMicro(k.at).UTC().Format(time.TimeOnly), signer, took)
-			for _, o := range owners {
-				if at := o.Time.UnixMicro(); o.Signer == signer && k.at < at && at < sent {
-					text += fmt.Sprintf(" %v", time.Duration(at-k.at)*time.Microsecond)
-				}
-			}
-			list = append(list, taken{took, text})
-		}
-	}
-	slices.SortFunc(list, func(a, b taken) int { return cmp.Compare(b.took, a.took) })
-	for _, one := range list[:min(len(list), 8)] {
-		c.t.Log(one.text)
 	}
 }
 
@@ -445,22 +329,4 @@ func (c *caller) oneEachKey(l *load) {
 	if n := c.count("SELECT count(*) FROM intents WHERE status NOT IN ('confirmed', 'cancelled') AND NOT (status = 'failed' AND error_class = 'funds')"); n != 0 {
 		c.t.Errorf("%d intents were not executed, and nobody cancelled them", n)
 	}
-}
-
-// figures logs what was measured.
-func (c *caller) figures(l *load, kills []killed) {
-	c.t.Helper()
-	var takeover int64
-	for _, k := range kills {
-		for _, signer := range k.signers {
-			first := c.count("SELECT coalesce(min(sent_at), 0) FROM slots WHERE signer = $1 AND sent_at > $2", signer, k.at)
-			takeover = max(takeover, int64(first)-k.at)
-		}
-	}
-	c.t.Logf("%d transactions accepted, %d calls repeated, %d owners killed; longest time from an owner's death to its signer's next send %v",
-		len(l.accepted), l.late.Load(), len(kills), time.Duration(takeover)*time.Microsecond)
-	c.t.Logf("%d attempts, %d fills, %d cancels, %d bumps, %d uncertain answers",
-		c.count("SELECT count(*) FROM attempts"), c.count("SELECT count(*) FROM attempts WHERE purpose = 'fill'"),
-		c.count("SELECT count(*) FROM attempts WHERE purpose = 'cancel'"), c.count("SELECT count(*) FROM attempts WHERE version > 1"),
-		c.count("SELECT count(*) FROM attempts WHERE ambiguous"))
 }

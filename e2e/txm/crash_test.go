@@ -1,7 +1,6 @@
 package txm_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -74,37 +73,4 @@ func crash(t *testing.T, n txmNode, point string, audit func(*caller)) {
 	c.settled()
 	audit(c)
 	c.sameBytes()
-}
-
-// TestLostAnswers puts a proxy before the chain that forwards a transaction and then breaks the connection, or
-// delays the answer past every time-out. No intent gets a
-// second nonce, and each has its true fate. An answer that is late by a minute meets the time-outs that are the defaults.
-func TestLostAnswers(t *testing.T) {
-	t.Parallel()
-	for _, how := range []string{swallow, delay, late} {
-		t.Run(how, func(t *testing.T) {
-			chain := startAnvil(t)
-			proxy := startProxy(t, chain.url)
-			n := txmNode{
-				Ledger: fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir()), Chain: 31337, URLs: []string{proxy.url}, Keys: devKeys[:1],
-				Instance: "node", Timeout: time.Second, Lease: 4 * time.Second,
-			}
-			if how == late {
-				n.Timeout, n.Lease = 0, 0
-			}
-			c := newCaller(t, n)
-			n.start(t)
-			c.many(3)
-			c.settled()
-			proxy.spoil("eth_sendRawTransaction", how, 1)
-			c.many(20)
-			until(t, "an answer is lost", func() bool { return proxy.left() == 0 })
-			c.settled()
-			c.audit(chain.url)
-			c.sameBytes()
-			if c.count("SELECT count(*) FROM attempts WHERE ambiguous") == 0 {
-				t.Error("no attempt was ever unknown: the proxy lost nothing that mattered")
-			}
-		})
-	}
 }

@@ -4,12 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"math/big"
 	"net/http"
-	"slices"
-	"testing"
-	"time"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
@@ -97,44 +92,5 @@ func (p *proxy) sicken(f fault) {
 	p.sick, p.frozen = f, head
 	if head == "" {
 		p.sick = nil
-	}
-}
-
-// TestFaultsOfOneEndpoint has each class of fault strike one of two endpoints in the middle of a burst: whichever it is, everything is executed once,
-// nobody is told that a transaction would fail, and nothing is paid for a lie.
-func TestFaultsOfOneEndpoint(t *testing.T) {
-	t.Parallel()
-	chain := startAnvil(t, "--block-time", "1")
-	nodes := []*proxy{startProxy(t, chain.url), startProxy(t, chain.url)}
-	n := txmNode{
-		Ledger: fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir()), Chain: 31337, URLs: []string{nodes[0].url, nodes[1].url}, Keys: devKeys[:2], Instance: "node",
-		Timeout: 2 * time.Second, Lease: 6 * time.Second, Resend: time.Second, Reconcile: time.Second, Depth: 1,
-	}
-	c := newCaller(t, n)
-	n.start(t)
-	c.many(4)
-	c.settled()
-	for turn, name := range slices.Sorted(maps.Keys(faults)) {
-		struck := nodes[turn%2]
-		began := time.Now()
-		c.many(8)
-		struck.sicken(faults[name])
-		c.many(12)
-		c.settled()
-		struck.sicken(nil)
-		t.Logf("%s at endpoint %d: settled after %v", name, turn%2+1, time.Since(began).Round(100*time.Millisecond))
-	}
-	c.audit(chain.url)
-	c.sameBytes()
-	if n := c.count("SELECT count(*) FROM intents WHERE status NOT IN ('confirmed', 'mined')"); n != 0 {
-		t.Errorf("%d intents have another end than their execution:\n%s", n, c.open())
-	}
-	limit := new(big.Int).SetUint64(1_000_000_000_000)
-	for id := range c.ids {
-		for _, a := range c.get(id).Attempts {
-			if a.Fees.Max.Cmp(limit) > 0 {
-				t.Errorf("%s was offered for %v wei", id, a.Fees.Max)
-			}
-		}
 	}
 }

@@ -218,6 +218,7 @@ func TestHederaUnderFaults(t *testing.T) {
 		h.spoil(
 			node.Fault{}, node.Fault{DropAfter: true}, node.Fault{}, busy, node.Fault{}, node.Fault{DropBefore: true}, node.Fault{}, busy, busy, node.Fault{},
 			node.Fault{DropAfter: true}, node.Fault{Status: hapi.ResponseCodeEnum_PLATFORM_NOT_ACTIVE}, node.Fault{}, node.Fault{DropAfter: true, Delay: 300 * time.Millisecond},
+			node.Fault{Delay: 1500 * time.Millisecond}, // longer than it is waited for
 		)
 	}
 	c.n.start(t)
@@ -239,141 +240,67 @@ func TestHederaUnderFaults(t *testing.T) {
 	h.logged(map[string]int{"SUCCESS": intents})
 }
 
-// TestHederaLostAnswers loses the answer to a transaction that a node took: swallowed for longer
-// than it is waited for, late, or the connection reset. The same id is asked for, and nothing is
-// executed twice.
-func TestHederaLostAnswers(t *testing.T) {
-	t.Parallel()
-	for name, lost := range map[string]node.Fault{
-		"reset after":  {DropAfter: true},
-		"reset before": {DropBefore: true},
-		"late":         {Delay: 1500 * time.Millisecond},
-		"swallowed":    {Delay: 3 * time.Second, DropAfter: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			h := startHedera(t, devnet.Config{ConsensusLatency: 200 * time.Millisecond, Nodes: 2})
-			c := h.caller(func(n *txmNode) { n.InFlight = 8 }) // so that there is something behind the lost one
-			h.spoil(node.Fault{}, node.Fault{}, lost, node.Fault{}, lost)
-			c.n.start(t)
-			c.many(20)
-			c.settled()
-			h.audit(c)
-			c.sameBytes()
-			if c.count("SELECT count(*) FROM attempts WHERE offers > 1 OR error_class = 'known'") == 0 && h.left() != 0 {
-				t.Error("no answer was lost")
-			}
-			h.logged(map[string]int{"SUCCESS": 20})
-		})
-	}
-}
-
-// TestHederaRefusedAtConsensus has the network refuse a transaction that a node had accepted: it
-// is sent again at the same nonce under a new id, with the same bytes, and what was behind it
-// follows. By default nothing was on its way behind it, so that no nonce is wrong.
+// TestHederaRefusedAtConsensus has the network refuse at consensus what a node had accepted. What another time may be taken is sent again at the
+// same nonce under a new id, with the same bytes; what somebody cannot pay for ends with the network's words. What the network runs and calls
+// INVALID_SOLIDITY_ADDRESS, as it calls others that it never runs, is reverted, also where the mirror node shows it seconds later. What is behind
+// goes on, and by default nothing is on its way behind, so that no nonce is wrong. The longest call data that is accepted goes as a jumbo
+// transaction; a byte more is refused before anything is stored.
 func TestHederaRefusedAtConsensus(t *testing.T) {
 	t.Parallel()
-	h := startHedera(t, devnet.Config{ConsensusLatency: 100 * time.Millisecond, Nodes: 2})
-	c := h.caller(nil)
-	h.spoil(node.Fault{}, node.Fault{Outcome: hapi.ResponseCodeEnum_CONSENSUS_GAS_EXHAUSTED})
-	c.n.start(t)
-	c.many(5)
-	c.settled()
-	h.audit(c)
-	h.logged(map[string]int{"SUCCESS": 5, "CONSENSUS_GAS_EXHAUSTED": 1})
-	h.twoIDs(c)
-}
-
-// TestHederaStatusOfARun has transactions whose contract destroys itself to nobody: the network runs them, uses their nonces and
-// charges their gas, and calls the result INVALID_SOLIDITY_ADDRESS, as it calls others that it never runs. The mirror node
-// shows them seconds later. Each intent ends as reverted, and no nonce is offered again.
-func TestHederaStatusOfARun(t *testing.T) {
-	t.Parallel()
-	const destroyer = "0x52000000000000000000000000000000000c0de2"
+	const destroyer, most = "0x52000000000000000000000000000000000c0de2", 131_072
 	h := startHedera(t, devnet.Config{ConsensusLatency: 100 * time.Millisecond, MirrorLag: 2 * time.Second, Nodes: 2})
 	code := program.New().Selfdestruct(common.HexToAddress("0xabcdef0000000000000000000000000000000001")).Bytes()
 	must.Do(t, h.Ledger().Edit(ledger.Edit{Address: common.HexToAddress(destroyer), Code: &code}))
 	c := h.caller(nil)
+	h.spoil(
+		node.Fault{}, node.Fault{Outcome: hapi.ResponseCodeEnum_CONSENSUS_GAS_EXHAUSTED}, node.Fault{},
+		node.Fault{Outcome: hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE},
+	)
 	c.n.start(t)
-	var ran []string
-	for range 3 {
-		ran = append(ran, c.must(func(r *txmgr.Request) { r.To = destroyer }).ID)
+	long := func(size int) func(*txmgr.Request) {
+		return func(r *txmgr.Request) { r.Data, r.Gas = append(r.Data, make([]byte, size-len(r.Data))...), 10_000_000 }
+	}
+	c.must()
+	again, poor, ran, jumbo := c.must().ID, c.must().ID, c.must(func(r *txmgr.Request) { r.To = destroyer }).ID, c.must(long(most)).ID
+	c.ids[jumbo] = c.ids[jumbo][:32] // its event has the first word alone
+	var invalid *txmgr.InvalidError
+	if _, err := c.submit(long(most + 1)); !errors.As(err, &invalid) || invalid.Field != "data" {
+		t.Errorf("a byte too many: %v", err)
 	}
 	c.many(2)
 	c.settled()
 	h.audit(c)
-	for _, id := range ran {
-		if i := c.get(id); i.Status != txmgr.StatusReverted || !strings.Contains(i.Message, "INVALID_SOLIDITY_ADDRESS") {
-			t.Errorf("intent %s is %s: %+v", id, i.Status, i.Failure)
-		}
+	if list := c.get(again).Attempts; len(list) != 2 || list[0].Hash != list[1].Hash || list[0].Tag == list[1].Tag {
+		t.Errorf("what was refused has the attempts %+v", list)
 	}
-	h.logged(map[string]int{"SUCCESS": 2, "INVALID_SOLIDITY_ADDRESS": 3})
+	if i := c.get(poor); i.Status != txmgr.StatusFailed || i.Class != txmgr.ClassFunds || !strings.Contains(i.Message, "INSUFFICIENT_PAYER_BALANCE") {
+		t.Errorf("what nobody could pay for is %s: %+v", i.Status, i.Failure)
+	}
+	if i := c.get(ran); i.Status != txmgr.StatusReverted || !strings.Contains(i.Message, "INVALID_SOLIDITY_ADDRESS") {
+		t.Errorf("what ran is %s: %+v", i.Status, i.Failure)
+	}
+	h.logged(map[string]int{"SUCCESS": 5, "CONSENSUS_GAS_EXHAUSTED": 1, "INSUFFICIENT_PAYER_BALANCE": 1, "INVALID_SOLIDITY_ADDRESS": 1})
 }
 
-// TestHederaPayerBalance: what the network refuses at consensus since somebody cannot pay ends with its words. What
-// is behind it goes on.
-func TestHederaPayerBalance(t *testing.T) {
-	t.Parallel()
-	h := startHedera(t, devnet.Config{ConsensusLatency: 100 * time.Millisecond, Nodes: 2})
-	c := h.caller(nil)
-	h.spoil(node.Fault{Outcome: hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE})
-	c.n.start(t)
-	poor := c.must()
-	c.many(3)
-	c.settled()
-	h.audit(c)
-	if i := c.get(poor.ID); i.Status != txmgr.StatusFailed || i.Class != txmgr.ClassFunds || !strings.Contains(i.Message, "INSUFFICIENT_PAYER_BALANCE") {
-		t.Errorf("the intent is %s: %+v", i.Status, i.Failure)
-	}
-	h.logged(map[string]int{"SUCCESS": 3, "INSUFFICIENT_PAYER_BALANCE": 1})
-}
-
-// TestHederaVanished has a node accept a transaction that never reaches consensus, and say for as
-// long as it is asked that it has it. Only when consensus time is past its validity is it sent
-// again: with the same nonce, the same bytes, and a new id. By default nothing was on its way behind
-// it, so that no nonce is wrong.
-func TestHederaVanished(t *testing.T) {
+// TestHederaLostHead has a node accept the first of many transactions that are on their way at once, say for as long as it is asked that it has it,
+// and never bring it to consensus. Those behind it are refused there, no more of them than may be in flight. When consensus time is past its validity it
+// is sent again, and everything is executed once with the nonce and the bytes that it had.
+func TestHederaLostHead(t *testing.T) {
 	t.Parallel() // it waits for two minutes
-	h := startHedera(t, devnet.Config{ConsensusLatency: 100 * time.Millisecond, Nodes: 2, BlockTime: 500 * time.Millisecond})
-	c := h.caller(nil)
+	const inFlight = 8
+	h := startHedera(t, devnet.Config{ConsensusLatency: 300 * time.Millisecond, Nodes: 2, BlockTime: 500 * time.Millisecond})
+	c := h.caller(func(n *txmNode) { n.InFlight = inFlight })
 	h.spoil(node.Fault{}, node.Fault{Vanish: true})
 	c.n.start(t)
-	c.many(4)
+	c.many(12)
 	c.settledWithin(20 * time.Minute)
 	h.audit(c)
-	h.logged(map[string]int{"SUCCESS": 4})
-	h.twoIDs(c)
-}
-
-// TestHederaCallData sends the longest call data that is accepted, which the network takes as a
-// jumbo transaction. A byte more is refused before anything is stored.
-func TestHederaCallData(t *testing.T) {
-	t.Parallel()
-	const most = 131_072
-	h := startHedera(t, devnet.Config{ConsensusLatency: 100 * time.Millisecond, Nodes: 2})
-	c := h.caller(nil)
-	c.n.start(t)
-	data := func(size int) func(*txmgr.Request) {
-		return func(r *txmgr.Request) { r.Data, r.Gas = append(r.Data, make([]byte, size-len(r.Data))...), 10_000_000 }
+	got := h.statuses()
+	if got["SUCCESS"] != 12 || got["WRONG_NONCE"] >= 2*inFlight || len(got) > 2 {
+		t.Errorf("the consensus log has %v", got)
 	}
-	var invalid *txmgr.InvalidError
-	if _, err := c.submit(data(most + 1)); !errors.As(err, &invalid) || invalid.Field != "data" {
-		t.Errorf("a byte too many: %v", err)
-	}
-	id := c.must(data(most)).ID
-	c.ids[id] = c.ids[id][:32] // its event has the first word alone
-	c.reaches(id, txmgr.StatusConfirmed)
-	c.settled()
-	h.audit(c)
-	h.logged(map[string]int{"SUCCESS": 1})
-}
-
-// twoIDs checks that one transaction was given a second id, and no other one.
-func (h *hederanet) twoIDs(c *caller) {
-	h.t.Helper()
-	if n := c.count("SELECT count(*) FROM (SELECT hash FROM attempts GROUP BY hash HAVING count(*) = 2 AND count(DISTINCT tag) = 2) AS twice"); n != 1 {
-		h.t.Errorf("%d transactions have two ids, want 1", n)
-	}
-	if n := c.count("SELECT count(DISTINCT hash) FROM attempts"); n != len(c.ids) {
-		h.t.Errorf("%d payloads were signed for %d intents", n, len(c.ids))
+	t.Logf("the consensus log has %v", got)
+	if n := c.count("SELECT count(DISTINCT hash) FROM attempts"); n != 12 {
+		t.Errorf("%d payloads were signed for 12 intents", n)
 	}
 }

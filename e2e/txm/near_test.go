@@ -1,17 +1,12 @@
 package txm_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/hex"
 	"fmt"
-	"io"
-	"math/big"
-	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,7 +15,6 @@ import (
 	"lockstep/internal/near"
 	"lockstep/internal/secret"
 	"lockstep/txmgr"
-	"lockstep/txmgr/nearchain"
 	"lockstep/txmgr/signers"
 )
 
@@ -128,125 +122,25 @@ func (n *nearnet) audit(c *caller) {
 func TestNEARUnderFaults(t *testing.T) {
 	t.Parallel()
 	const intents = 200
-	for name, faults := range map[string][]devnear.Fault{
-		"lost replies":  {devnear.LostReply},
-		"lost requests": {devnear.LostRequest},
-		"congestion":    {devnear.Congested},
-		"late":          {devnear.Late},
-		"everything":    {devnear.LostReply, devnear.Congested, devnear.LostRequest, devnear.Late},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			n := startNEAR(t)
-			c := newCaller(t, n.node(fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir())))
-			for _, method := range []string{"send_tx", "tx", "query", "block"} {
-				for _, fault := range faults {
-					if fault == devnear.Congested && method != "send_tx" {
-						continue
-					}
-					n.chain.Faults().Next(method, fault, 10)
-				}
-			}
-			c.n.start(t)
-			for range intents / 20 {
-				c.many(20)
-			}
-			c.settledWithin(20 * time.Minute)
-			n.audit(c)
-			c.sameBytes()
-			if left := n.chain.Faults().Left(); left != 0 {
-				t.Errorf("%d faults were never met", left)
-			}
-			if got := c.count("SELECT count(*) FROM intents WHERE status = 'confirmed'"); got != intents {
-				t.Errorf("%d of %d intents are confirmed", got, intents)
-			}
-		})
-	}
-}
-
-// cut is a way to a node on which nothing that is sent arrives while it is closed, and nothing at all while it is down.
-type cut struct {
-	closed, down atomic.Bool
-	url          string
-}
-
-func startCut(t *testing.T, to http.Handler) *cut {
-	c := new(cut)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil || c.down.Load() || c.closed.Load() && bytes.Contains(body, []byte(`"send_tx"`)) {
-			panic(http.ErrAbortHandler) // the connection ends
-		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		to.ServeHTTP(w, r)
-	}))
-	t.Cleanup(server.Close)
-	c.url = server.URL
-	return c
-}
-
-// TestNEAROvertaken: while an offer is on its way to nowhere, somebody else uses the key with a higher nonce. When that is
-// final the bytes are dead: the intent is signed at another nonce, and executed once.
-func TestNEAROvertaken(t *testing.T) {
-	t.Parallel()
 	n := startNEAR(t)
-	way := startCut(t, n.chain)
-	node := n.node(fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir()))
-	node.URLs = []string{way.url}
-	c := newCaller(t, node)
-	node.start(t)
-	c.many(3)
-	c.settled()
-	way.closed.Store(true)
-	c.many(5)
-	until(t, "bytes have left and nobody knows where they are", func() bool { return c.count("SELECT count(*) FROM attempts WHERE ambiguous") > 0 })
-	key := accessKeyOf(n.key)
-	driver := must.Get(nearchain.New(nearchain.Config{ID: fmt.Sprint(nearID), URLs: []string{n.url}}))(t)
-	defer driver.Close()
-	nonces := must.Get(driver.Nonces(t.Context(), key.Account()))(t)
-	unsigned := must.Get(driver.Prepare(t.Context(), txmgr.Draft{Signer: key.Account(), Nonce: nonces.Latest + 50, Call: txmgr.Call{To: "bob.test", Value: big.NewInt(1)}}))(t)
-	signature := must.Get(key.Sign(t.Context(), unsigned.Bytes))(t)
-	foreign := must.Get(driver.Seal(unsigned, signature))(t)
-	must.Do(t, driver.Send(t.Context(), []txmgr.Signed{foreign})[0])
-	until(t, "the foreign transaction is final", func() bool {
-		_, found, err := driver.Receipts(t.Context(), []txmgr.Signed{foreign})
-		return err == nil && found[0].Receipt != nil
-	})
-	way.closed.Store(false)
-	c.settled()
-	runs, highest := map[string]int{}, uint64(0)
-	for _, tx := range n.chain.Executed() {
-		data := must.Get(near.EncodeActions(tx.Actions))(t)
-		runs["0x"+hex.EncodeToString(data)]++
-		highest = max(highest, tx.Nonce)
-	}
-	for id, data := range c.ids {
-		if tx := c.get(id); tx.Status != txmgr.StatusConfirmed || runs["0x"+hex.EncodeToString(data)] != 1 {
-			t.Errorf("intent %s is %s and was executed %d times", id, tx.Status, runs["0x"+hex.EncodeToString(data)])
+	c := newCaller(t, n.node(fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir())))
+	n.chain.Faults().Next("send_tx", devnear.Congested, 10)
+	for _, method := range []string{"send_tx", "tx", "query", "block"} {
+		for _, fault := range []devnear.Fault{devnear.LostReply, devnear.LostRequest, devnear.Late} {
+			n.chain.Faults().Next(method, fault, 10)
 		}
 	}
-	if got := c.count("SELECT count(DISTINCT nonce) FROM attempts WHERE intent IN (SELECT intent FROM attempts GROUP BY intent HAVING count(DISTINCT nonce) > 1)"); got < 2 {
-		t.Error("no intent was signed at another nonce")
+	c.n.start(t)
+	for range intents / 20 {
+		c.many(20)
 	}
-	if highest < nonces.Latest+50+5 {
-		t.Errorf("the highest nonce is %d, want five above the foreign one, %d", highest, nonces.Latest+50)
-	}
-}
-
-// TestNEAREndpoints has two nodes, of which the first goes and comes back while intents are handed over.
-func TestNEAREndpoints(t *testing.T) {
-	t.Parallel()
-	n := startNEAR(t)
-	way := startCut(t, n.chain)
-	node := n.node(fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir()))
-	node.URLs = []string{way.url, n.url}
-	c := newCaller(t, node)
-	node.start(t)
-	for _, down := range []bool{false, true, false, true, false} {
-		way.down.Store(down)
-		c.many(5)
-		c.settled()
-	}
+	c.settledWithin(20 * time.Minute)
 	n.audit(c)
 	c.sameBytes()
+	if left := n.chain.Faults().Left(); left != 0 {
+		t.Errorf("%d faults were never met", left)
+	}
+	if got := c.count("SELECT count(*) FROM intents WHERE status = 'confirmed'"); got != intents {
+		t.Errorf("%d of %d intents are confirmed", got, intents)
+	}
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/ethereum/go-ethereum/crypto"
 
@@ -23,7 +22,6 @@ const (
 	swallow = "swallow" // the connection breaks
 	delay   = "delay"   // the answer does not come before the asker gives up
 	null    = "null"    // the node is said to have nothing
-	late    = "late"    // the answer comes after a minute
 	held    = "held"    // the question reaches the node when release is called
 )
 
@@ -129,11 +127,6 @@ func (p *proxy) answer(c *watchtest.Call) {
 		panic(http.ErrAbortHandler)
 	case delay:
 		p.lost(c)
-	case late:
-		select {
-		case <-p.end:
-		case <-time.After(time.Minute):
-		}
 	case null:
 		c.Say(nil)
 	}

@@ -3,12 +3,16 @@ package txm_test
 import (
 	"fmt"
 	"math/big"
-	"strings"
 	"testing"
 	"time"
 
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/types"
+
 	"lockstep/internal/must"
 	"lockstep/txmgr"
+	"lockstep/watch/watchtest"
 )
 
 // alone is one node on SQLite and a chain, with a caller.
@@ -41,15 +45,29 @@ func (c *caller) reaches(id string, want txmgr.Status) *txmgr.Transaction {
 
 func (a *anvil) mine(blocks int) { a.call("anvil_mine", nil, fmt.Sprintf("0x%x", blocks)) }
 
-// TestBump sticks the head of the line by its fees: the same nonce is signed again for more,
-// and one of both is mined.
+// TestBump sticks the head of the line by its fees, on go-ethereum's own pool, which takes a replacement only if both fields rise by a tenth; anvil
+// takes any. The same nonce is signed again for an eighth more, again and again, and one of all is mined.
 func TestBump(t *testing.T) {
 	t.Parallel()
-	c, chain := alone(t, func(n *txmNode) { n.Bump, n.Cancel = time.Second, time.Hour }, "--no-mining")
-	cheap := func(r *txmgr.Request) { r.MaxTip = big.NewInt(1); r.MaxFee = new(big.Int).SetUint64(20_000_000_000) }
-	i := c.must(cheap)
-	c.reaches(i.ID, txmgr.StatusBroadcast)
-	until(t, "the head is bumped", func() bool { return len(c.get(i.ID).Attempts) > 1 })
+	backend, host := watchtest.Node(t, types.GenesisAlloc{
+		common.HexToAddress(keyOf(devKeys[0]).Account()): {Balance: new(big.Int).Lsh(big.NewInt(1), 80)},
+		common.HexToAddress(counter):                     {Code: hexutil.MustDecode(counterCode), Balance: new(big.Int)},
+	})
+	url := "http://" + host
+	backend.Commit()
+	n := txmNode{
+		Ledger: fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir()), Chain: 1337, URLs: []string{url}, Keys: devKeys[:1],
+		Instance: "node", Bump: time.Second, Cancel: time.Hour,
+	}
+	c := newCaller(t, n)
+	n.start(t)
+	i := c.must(func(r *txmgr.Request) { r.MaxTip = big.NewInt(1); r.MaxFee = new(big.Int).SetUint64(50_000_000_000) })
+	until(t, "geth has taken three attempts", func() bool {
+		return c.count("SELECT count(*) FROM attempts WHERE state = 'sent'") >= 3
+	})
+	if refused := c.count("SELECT count(*) FROM attempts WHERE error_class = 'slot_taken'"); refused != 0 {
+		t.Errorf("geth refused %d replacements as underpriced", refused)
+	}
 	list := c.get(i.ID).Attempts
 	for n := 1; n < len(list); n++ {
 		for _, pair := range [][2]*big.Int{{list[n-1].Fees.Max, list[n].Fees.Max}, {list[n-1].Fees.Tip, list[n].Fees.Tip}} {
@@ -62,50 +80,12 @@ func TestBump(t *testing.T) {
 			t.Errorf("a replacement has nonce %d, not %d", list[n].Nonce, list[0].Nonce)
 		}
 	}
-	chain.mine(1)
-	c.settled()
-	c.audit(chain.url)
-}
-
-// TestForeignReorged lets somebody else's transaction take a nonce that we have signed for, and takes its
-// block away before it is final: the intent keeps its nonce and is executed once with it.
-func TestForeignReorged(t *testing.T) {
-	t.Parallel()
-	var line *proxy // between the manager and the chain
-	c, chain := alone(t, func(n *txmNode) {
-		line = startProxy(t, n.URLs[0])
-		n.Depth, n.Resend, n.URLs = 3, 5*time.Second, []string{line.url}
-	}, "--no-mining")
-	chain.mine(1)
-	id := c.must().ID
-	hash := c.reaches(id, txmgr.StatusBroadcast).Hash
-	line.fall(true) // what is offered again would take the place of what somebody else sends
-	chain.call("anvil_dropAllTransactions", nil)
-	from := keyOf(devKeys[0]).Account()
-	foreign := map[string]any{"from": from, "to": from, "value": "0x1", "nonce": "0x0", "gas": "0x5208", "gasPrice": "0x2540be400"}
-	chain.call("eth_sendTransaction", nil, foreign)
-	chain.mine(1)
-	line.fall(false)
-	until(t, "the foreign transaction is seen", func() bool { return strings.HasPrefix(c.get(id).Waiting, "foreign") })
-	line.fall(true)
-	chain.call("anvil_reorg", nil, 1, []any{})
-	chain.call("anvil_dropAllTransactions", nil) // what the block held may wait again
-	line.fall(false)
-	until(t, "the intent is mined", func() bool {
-		chain.mine(1)
-		return c.get(id).Status.Rank() >= txmgr.StatusMined.Rank()
+	until(t, "it is mined", func() bool {
+		backend.Commit()
+		return c.get(i.ID).Status == txmgr.StatusConfirmed
 	})
-	chain.mine(3)
 	c.settled()
-	got := c.get(id)
-	if got.Status != txmgr.StatusConfirmed || got.Nonce != 0 || got.Hash != hash || len(got.Attempts) != 1 {
-		t.Errorf("it is %s with nonce %d as %s after %d attempts, want %s", got.Status, got.Nonce, got.Hash, len(got.Attempts), hash)
-	}
-	if n := c.count("SELECT count(*) FROM slots"); n != 1 {
-		t.Errorf("%d nonces were given away", n)
-	}
-	c.audit(chain.url)
-	c.sameBytes()
+	c.audit(url)
 }
 
 // TestReorg takes three blocks away: what was mined in them is sent again, as the same bytes.
