@@ -180,6 +180,15 @@ func TestChildrenOfAFactory(t *testing.T) {
 	if is, err := ledgertest.One[string](t, db, "SELECT status || ' ' || amount FROM escrow_registry WHERE address = $1", watchtest.Emitter(1).Hex()); err != nil || is != "released 100" {
 		t.Fatalf("%q, %v", is, err)
 	}
+	for _, view := range []ledger.SQL{ // of the older service
+		"processed_events WHERE event_type = 'Released' AND processed_by_instance = 'a' AND processed_at > 0 AND event_id LIKE '0x%:%'",
+		"escrow_records WHERE status = 'released' AND amount = '100' AND created_at <= updated_at",
+		"relayer_instances WHERE instance_id = 'a' AND status = 'active' AND partition_number = 0 AND total_partitions = 1 AND last_heartbeat > 0",
+	} {
+		if n, err := ledgertest.One[int](t, db, "SELECT COUNT(*) FROM "+view); err != nil || n != 1 {
+			t.Errorf("%d rows of %s, %v", n, view, err)
+		}
+	}
 }
 
 // TestChildrenFoundWhileOthersAreReadAhead: what is read ahead names the contracts that were known then. A child that is found

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/big"
 	"math/rand/v2"
 	"net/http"
@@ -250,4 +251,18 @@ func transactions(t *testing.T, url string) ([]sent, error) {
 	}
 	var page struct{ Transactions []sent }
 	return page.Transactions, json.Unmarshal(text, &page)
+}
+
+// get reads what a listener answers.
+func get(t *testing.T, url string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	return io.ReadAll(answer.Body)
 }
