@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"context"
 	"net/http"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -37,4 +39,21 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	case <-time.After(4 * time.Minute):
 		t.Error("the process goes on after the second signal")
 	}
+}
+
+// command runs the program to its end and gives its output and exit code.
+func command(t *testing.T, env []string, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), clientLimit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, harness.Program(t), args...)
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(harness.Environment(), env...)
+	cmd.WaitDelay = time.Minute
+	var out, log strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &log
+	if err := cmd.Run(); cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return out.String(), log.String(), cmd.ProcessState.ExitCode()
 }

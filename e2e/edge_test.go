@@ -268,65 +268,6 @@ func TestEdgeWorkersWithObjects(t *testing.T) {
 	askAll(false) // from what is kept
 }
 
-// TestEdgeWorkersOnNEAR has isolates that all register the same accounts, each in one transaction of several actions.
-// The model of the chain has each account once.
-func TestEdgeWorkersOnNEAR(t *testing.T) {
-	var chain struct {
-		NEAR struct {
-			RPC      string
-			Accounts []struct{ ID, SecretKey string }
-		}
-	}
-	start(t, nil, "dev", "--json", "--near", "--near-address", "127.0.0.1:0", "--http", "127.0.0.1:0", "--ws", "127.0.0.1:0", "--mirror", "127.0.0.1:0", "--consensus", "127.0.0.1:0").ReadReady(&chain)
-	keys := map[string][]string{}
-	for _, a := range chain.NEAR.Accounts {
-		keys[a.ID] = []string{a.SecretKey}
-	}
-	relayer := must.Get(json.Marshal(map[string][]string{"relayer.test": keys["relayer.test"]}))(t)
-	manager := start(t, []string{
-		"TXM_LOOPBACK_TOKEN=false", "TXM_ADDRESS=127.0.0.1:0", "PRETTY_LOGS_ENABLED=false", "DATABASE_URL=memory:", "TXM_NEAR_KEYS=" + string(relayer), "TXM_RESEND_AFTER=2s",
-		fmt.Sprintf(`TXM_CHAINS={"near":{"driver":"near","url":[%q]}}`, chain.NEAR.RPC),
-	}, "txm").URL("transaction manager is ready")
-	w := &edgeWorld{T: t, manager: manager, ports: runWorkers(t, strings.TrimPrefix(manager, "http://"), "near")}
-	const accounts = 5
-	hashes := make([]map[string]bool, accounts)
-	var mu sync.Mutex
-	var all sync.WaitGroup
-	for n := range accounts {
-		hashes[n] = map[string]bool{}
-		body := fmt.Sprintf(`{"account":"user-%d","key":"main","action":"create","to":"user-%d.relayer.test","actions":["CreateAccount",{"Transfer":{"deposit":"7"}},`+
-			`{"AddKey":{"public_key":"ed25519:6E8sCci9badyRkXb3JoRpBj5p8C6Tw41ELDZoiihKEtp","access_key":{"permission":"FullAccess"}}}]}`, n, n)
-		for isolate := range isolates {
-			all.Go(func() {
-				status, r := w.ask(isolate, body)
-				mu.Lock()
-				defer mu.Unlock()
-				if status != http.StatusOK || r.Status != "done" || r.TxHash == "" {
-					t.Errorf("account %d at isolate %d: %d %+v", n, isolate, status, r)
-				}
-				hashes[n][r.TxHash] = true
-			})
-		}
-	}
-	all.Wait()
-	for n, of := range hashes {
-		if len(of) != 1 {
-			t.Errorf("account %d has results %v", n, of)
-		}
-		query := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"query","params":{"request_type":"view_account","finality":"final","account_id":"user-%d.relayer.test"}}`, n)
-		response := must.Get(http.Post(chain.NEAR.RPC, "application/json", strings.NewReader(query)))(t)
-		content, _ := io.ReadAll(response.Body)
-		response.Body.Close()
-		if !bytes.Contains(content, []byte(`"amount":"7"`)) {
-			t.Errorf("account %d: %s", n, content)
-		}
-	}
-	// The same action asks for another account: refused, and the isolate passes that on.
-	if status, _ := w.ask(0, `{"account":"user-0","key":"main","action":"create","to":"other.relayer.test","actions":["CreateAccount"]}`); status != http.StatusUnprocessableEntity {
-		t.Errorf("another intent under the key: %d", status)
-	}
-}
-
 // ordered checks the transactions of each account by the manager's list, which is newest
 // first in the order of acceptance.
 func (w *edgeWorld) ordered(accounts []string, actions int) {

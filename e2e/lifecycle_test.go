@@ -18,7 +18,9 @@ func TestStop(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			n := startDev(t, nil)
-			checkAlive(t, n)
+			if got := call(t, n.RPC, "eth_chainId", `[]`); string(got.Result) != `"0x12a"` {
+				t.Fatalf("eth_chainId gave %s, %v", got.Result, got.Error)
+			}
 			n.process.Signal(signal)
 			if code := n.process.Exit(); code != 0 {
 				t.Errorf("exit code %d\n%s", code, n.process.Log)

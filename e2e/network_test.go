@@ -2,15 +2,19 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"crypto/ecdsa"
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/big"
 	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/ethereum/go-ethereum"
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/ethclient"
 
@@ -219,4 +223,55 @@ func parseReply(t *testing.T, body []byte) reply {
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	harness.Until(t, harness.StartLimit, what, holds)
+}
+
+// start runs the program, which SIGTERM ends with the test.
+func start(t *testing.T, env []string, args ...string) *harness.Process {
+	t.Helper()
+	env = append(harness.Patient(), env...)
+	return harness.Command{Name: strings.Join(args, " "), Settings: env, Args: args, Shown: 64 << 10}.Start(t)
+}
+
+// dialect is a response profile of the relay.
+type dialect struct{ profile string }
+
+var dialects = []dialect{{"ethereum"}, {"hiero"}}
+
+// blockTelling is code that returns the number of its block and its time.
+const blockTelling = "0x436000524260205260406000f3"
+
+// mined is a transaction with its receipt.
+type mined struct {
+	nonce   uint64
+	receipt *types.Receipt
+}
+
+// mine estimates, signs, sends and waits, and fails unless it was executed.
+func mine(t *testing.T, ctx context.Context, client *ethclient.Client, sender account, to *common.Address, data []byte) mined {
+	t.Helper()
+	nonce := must.Get(client.PendingNonceAt(ctx, sender.address()))(t)
+	gas := must.Get(client.EstimateGas(ctx, ethereum.CallMsg{From: sender.address(), To: to, Data: data}))(t)
+	price := must.Get(client.SuggestGasPrice(ctx))(t)
+	signer := types.LatestSignerForChainID(big.NewInt(chainID))
+	transaction := must.Get(types.SignNewTx(sender.key(t), signer, &types.DynamicFeeTx{
+		ChainID: big.NewInt(chainID), Nonce: nonce, GasTipCap: new(big.Int), GasFeeCap: price, Gas: gas, To: to, Data: data,
+	}))(t)
+	must.Do(t, client.SendTransaction(ctx, transaction))
+	receipt := receiptOf(t, ctx, client, transaction.Hash())
+	if receipt.Status != types.ReceiptStatusSuccessful {
+		t.Fatalf("transaction %s failed", transaction.Hash())
+	}
+	return mined{nonce, receipt}
+}
+
+// receiptOf waits for a receipt.
+func receiptOf(t *testing.T, ctx context.Context, client *ethclient.Client, hash common.Hash) *types.Receipt {
+	t.Helper()
+	var receipt *types.Receipt
+	until(t, "receipt of "+hash.Hex(), func() bool {
+		var err error
+		receipt, err = client.TransactionReceipt(ctx, hash)
+		return err == nil
+	})
+	return receipt
 }

@@ -3,19 +3,12 @@ package e2e
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
-	"math/big"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/ethereum/go-ethereum"
-	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/google/go-cmp/cmp"
-	"github.com/gorilla/websocket"
 
 	"lockstep/e2e/harness"
 	"lockstep/internal/must"
@@ -82,40 +75,6 @@ func checkLive(t *testing.T, got liveReport, count int) {
 	}
 }
 
-// TestLiveGoEthereum: headers and logs as go-ethereum's client decodes them.
-func TestLiveGoEthereum(t *testing.T) {
-	t.Parallel()
-	const count = 5
-	n := startDev(t, nil)
-	client := dial(t, n.WS)
-	journal := contract(t, "Journal")
-	parsed, sender := journal.parsed(t), n.Accounts[0]
-	created := mine(t, t.Context(), client, sender, nil, journal.code()).receipt
-	address := created.ContractAddress
-	headers, logs := make(chan *types.Header, 100), make(chan types.Log, 100)
-	heads := must.Get(client.SubscribeNewHead(t.Context(), headers))(t)
-	defer heads.Unsubscribe()
-	events := must.Get(client.SubscribeFilterLogs(t.Context(), ethereum.FilterQuery{
-		Addresses: []common.Address{address}, Topics: [][]common.Hash{{parsed.Events["Entry"].ID}, nil, {common.BytesToHash(sender.address().Bytes())}},
-	}, logs))(t)
-	defer events.Unsubscribe()
-	for i := range count {
-		write := must.Get(parsed.Pack("write", big.NewInt(int64(i))))(t)
-		receipt := mine(t, t.Context(), client, sender, &address, write).receipt
-		header := next(t, headers)
-		for header.Number.Cmp(created.BlockNumber) <= 0 { // the relay hears of blocks later than we of receipts
-			header = next(t, headers)
-		}
-		if header.Number.Cmp(receipt.BlockNumber) != 0 || header.GasUsed != receipt.GasUsed || header.Bloom != receipt.Bloom {
-			t.Errorf("header %d with %d gas, receipt in %d with %d", header.Number, header.GasUsed, receipt.BlockNumber, receipt.GasUsed)
-		}
-		l := next(t, logs)
-		if diff := cmp.Diff(*receipt.Logs[0], l); diff != "" {
-			t.Errorf("log of the receipt and of the subscription (-want +got):\n%s", diff)
-		}
-	}
-}
-
 // next waits for a value, within reason.
 func next[T any](t *testing.T, values <-chan T) (value T) {
 	t.Helper()
@@ -162,30 +121,4 @@ func TestLiveCast(t *testing.T) {
 	}
 	stop()
 	_ = cmd.Wait() // it was told to end
-}
-
-// TestLiveStop: a relay that stops says goodbye to subscribers with 1001.
-func TestLiveStop(t *testing.T) {
-	t.Parallel()
-	n := startDev(t, nil)
-	ws, res, err := websocket.DefaultDialer.DialContext(t.Context(), n.WS, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	res.Body.Close()
-	defer ws.Close()
-	ws.SetReadDeadline(time.Now().Add(harness.StartLimit))
-	must.Do(t, ws.WriteMessage(websocket.TextMessage, []byte(`{"jsonrpc":"2.0","id":1,"method":"eth_subscribe","params":["newHeads"]}`)))
-	if _, answer, err := ws.ReadMessage(); err != nil || !strings.Contains(string(answer), `"result":"0x`) {
-		t.Fatalf("subscribe: %s %v", answer, err)
-	}
-	n.process.Signal(syscall.SIGTERM)
-	_, _, err = ws.ReadMessage()
-	var closed *websocket.CloseError
-	if !errors.As(err, &closed) || closed.Code != websocket.CloseGoingAway {
-		t.Errorf("got %v, want close code 1001", err)
-	}
-	if code := n.process.Exit(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
 }
