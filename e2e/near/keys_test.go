@@ -4,10 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	devnear "lockstep/devnet/near"
@@ -98,80 +95,4 @@ func TestMissingKey(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	harness.Until(t, limit, "the log says which key is missing", func() bool { return p.Log.Has(public.String() + " does not exist") })
-}
-
-// TestManyKeys has the same load on one key, on five and on twenty of one account. Each key may have two transactions on
-// their way. More keys take fewer blocks, until the machine is the limit.
-func TestManyKeys(t *testing.T) {
-	t.Parallel()
-	const intents, most = 200, 20
-	n := startNetwork(t, devnear.Config{})
-	n.run(t)
-	keys, actions := make([]string, most), make([]string, most)
-	for i := range most {
-		secret, public := moreKey(t, 100+i)
-		keys[i] = secret
-		actions[i] = fmt.Sprintf(`{"AddKey":{"public_key":%q,"access_key":{"permission":"FullAccess"}}}`, public)
-	}
-	owner := n.manager(t, "owner", "memory:")
-	if fate := send(t, owner, "add", client.Intent{Chain: "near", To: "relayer.test", Actions: json.RawMessage("[" + strings.Join(actions, ",") + "]")}); fate != "confirmed" {
-		t.Fatalf("the keys are not added: %s", fate)
-	}
-	var blocks []uint64
-	for round, count := range []int{1, 5, most} {
-		_, c := n.signing(t, fmt.Sprint("with ", count), "memory:", `,"inFlight":2`, keys[:count]...)
-		before := len(n.chain.Executed())
-		first := n.height(t)
-		signers := map[string]int{}
-		var mu sync.Mutex
-		var all sync.WaitGroup
-		for i := range intents {
-			all.Go(func() {
-				key, intent := fmt.Sprintf("%d/%d", count, i), client.Intent{Chain: "near", To: "bob.test", Value: fmt.Sprint(1_000_000*(round+1) + i)}
-				if fate := send(t, c, key, intent); fate != "confirmed" {
-					t.Errorf("%s: %s", key, fate)
-				}
-				tx, err := c.Send(t.Context(), intent, client.Options{Key: key})
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				signers[tx.Signer]++
-			})
-		}
-		all.Wait()
-		blocks = append(blocks, n.height(t)-first)
-		if got := len(n.chain.Executed()) - before; got != intents {
-			t.Errorf("%d keys: the chain has executed %d of %d", count, got, intents)
-		}
-		if len(signers) != count {
-			t.Errorf("%d of %d keys were used", len(signers), count)
-		}
-	}
-	t.Logf("%d intents took %d blocks with one key, %d with five and %d with twenty", intents, blocks[0], blocks[1], blocks[2])
-	// Five keys and twenty are not compared: on a busy machine both are as fast as the manager finds time for them.
-	if blocks[1] > blocks[0]/2 || blocks[2] > blocks[0]/2 {
-		t.Errorf("more keys are not faster: %v", blocks)
-	}
-	if refusals := n.chain.Refusals(); len(refusals) != 0 {
-		t.Errorf("the chain has refused %v", refusals)
-	}
-	amounts := map[uint64]int{}
-	for _, tx := range n.chain.Executed() {
-		if give, ok := tx.Actions[0].(near.Transfer); ok {
-			amounts[give.Deposit.Uint64()]++
-		}
-	}
-	if most := slices.Max(slices.Collect(maps.Values(amounts))); len(amounts) != 3*intents || most != 1 {
-		t.Errorf("%d amounts were given, each once, want %d", len(amounts), 3*intents)
-	}
-}
-
-// height is the newest block's.
-func (n *network) height(t *testing.T) uint64 {
-	t.Helper()
-	head := must.Get(n.driver(t, n.url).Head(t.Context()))(t)
-	return head.Number
 }
