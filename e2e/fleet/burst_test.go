@@ -152,18 +152,3 @@ func (b *burst) all() []answer {
 	defer b.mu.Unlock()
 	return slices.Clone(b.answers)
 }
-
-// about waits for an answer to tx, and returns the first.
-func (b *burst) about(tx *transaction) answer {
-	b.net.t.Helper()
-	var found answer
-	until(b.net.t, normal, "an answer to "+tx.String(), func() bool {
-		all := b.all()
-		i := slices.IndexFunc(all, func(a answer) bool { return a.tx == tx })
-		if i >= 0 {
-			found = all[i]
-		}
-		return i >= 0
-	})
-	return found
-}

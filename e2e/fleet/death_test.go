@@ -6,17 +6,6 @@ import (
 	"time"
 )
 
-// takesOver waits until the relay has got a turn that it had to wait for.
-func (r *relay) takesOver(before float64) {
-	r.net.t.Helper()
-	until(r.net.t, normal, "relay "+r.name+" gets the next turn", func() bool { return r.turns() > before })
-}
-
-// turns counts the turns that a relay has had.
-func (r *relay) turns() float64 {
-	return r.metric("rpc_relay_lock_hold_duration_seconds_count") + r.metric("rpc_relay_lock_active_count")
-}
-
 func at(name string) func(answer) bool { return func(a answer) bool { return a.relay == name } }
 
 // TestKilledInBurst kills one of two relays in the middle of a burst. The client
@@ -86,35 +75,6 @@ func TestRollOut(t *testing.T) {
 			t.Errorf("relay %s ended with code %d", r.name, code)
 		}
 	}
-	n.checkTidy()
-}
-
-// TestTerminatedHolder: a relay that has to stop before its turn is over hands the
-// turn on. Nobody waits for its heartbeat to expire, which would take minutes here (L10).
-func TestTerminatedHolder(t *testing.T) {
-	t.Parallel()
-	n := newNetwork(t, "SERVER_DRAIN_TIMEOUT_MS=300", "SHUTDOWN_DRAIN_TIMEOUT_MS=300")
-	relays := n.startRelays(2)
-	a, b := relays[0], relays[1]
-	alice := n.newSender()
-	txs := alice.pay(4)
-	a.nodes.mute()
-	doomed, other := newBurst(n), newBurst(n)
-	doomed.post(a, alice.rival(txs[0]))
-	n.queued(alice, 0)
-	doomed.post(a, alice.rival(txs[1]))
-	n.queued(alice, 1)
-	for i, tx := range txs {
-		other.post(b, tx)
-		n.queued(alice, i+2)
-	}
-	before := b.turns()
-	a.process.Signal(syscall.SIGTERM)
-	a.process.Exit()
-	b.takesOver(before)
-	answers := append(other.wait(), doomed.wait()...)
-	n.check(answers, allowance{lost: at("A"), refused: func(got answer) bool { return got.relay == "A" }})
-	n.executed(txs...)
 	n.checkTidy()
 }
 

@@ -136,41 +136,10 @@ func startPrometheus(t *testing.T, relays []*relay) *prometheusServer {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "prometheus.yml")
 	must.Do(t, os.WriteFile(file, config, 0o600))
-	for range 5 { // another process may take a port between its choice and its use
-		p := &prometheusServer{t: t, url: fmt.Sprintf("http://127.0.0.1:%d", proctest.FreePort(t))}
-		cmd := exec.CommandContext(t.Context(), program, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+strings.TrimPrefix(p.url, "http://"))
-		var log strings.Builder
-		cmd.Stderr = &log
-		must.Do(t, cmd.Start())
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			_ = cmd.Wait()
-		}()
-		ready := false
-		until(t, normal, "Prometheus is ready", func() bool {
-			select {
-			case <-ended:
-				return true
-			default:
-			}
-			ready = p.get("/-/ready", nil) == nil
-			return ready
-		})
-		if ready {
-			t.Cleanup(func() {
-				_ = cmd.Process.Kill()
-				<-ended
-				if t.Failed() {
-					t.Log(log.String())
-				}
-			})
-			return p
-		}
-		t.Log(log.String())
-	}
-	t.Fatal("Prometheus does not start")
-	return nil
+	p := &prometheusServer{t: t, url: fmt.Sprintf("http://127.0.0.1:%d", proctest.FreePort(t))}
+	run := harness.Run(t, exec.Command(program, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+strings.TrimPrefix(p.url, "http://"))) //nolint:noctx // ended with the test
+	must.Do(t, run.Until(t.Context(), normal, func() error { return p.get("/-/ready", nil) }))
+	return p
 }
 
 // get reads what a path answers; into is nil for a text that does not matter.

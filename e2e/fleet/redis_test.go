@@ -7,29 +7,6 @@ import (
 	"lockstep/internal/redistest"
 )
 
-// moreTroubles are those that only TestRedisTrouble has.
-func moreTroubles() []fault {
-	return []fault{
-		{name: "Redis: client pause", begin: func(s *storm) { s.each("CLIENT", "PAUSE", 900, "ALL") }}, // it ends by itself
-		{name: "Redis: evicting", during: func(s *storm) { evict(s.net) }},
-		command("Redis: read-only", []any{"REPLICAOF", "127.0.0.1", "1"}, []any{"REPLICAOF", "NO", "ONE"}),
-		lineFault("line to Redis: narrow", unnoticed, func(l *link) { l.spoil("bandwidth", "upstream", `"rate":1`) }),
-		lineFault("line to Redis: crumbling", unnoticed, func(l *link) { l.spoil("slicer", "upstream", `"average_size":20,"size_variation":10,"delay":50`) }),
-	}
-}
-
-// evict removes everything that the locks keep but signs of life.
-func evict(n *network) {
-	n.t.Helper()
-	keys, err := n.store.Keys(n.t.Context(), "lock:*{*").Result()
-	if err == nil && len(keys) > 0 {
-		err = n.store.Del(n.t.Context(), keys...).Err()
-	}
-	if err != nil {
-		n.t.Fatal(err)
-	}
-}
-
 // TestRedisTrouble sends from several senders while Redis is in trouble. Nobody waits
 // for Redis and nothing fails because of it. Senders whose transactions arrive at
 // one relay keep their order throughout, without a window; one who goes from relay to
@@ -37,7 +14,7 @@ func evict(n *network) {
 // has missed. When the trouble is over, the order between relays holds again by itself.
 func TestRedisTrouble(t *testing.T) {
 	t.Parallel()
-	for _, f := range append(troubles(), moreTroubles()...) {
+	for _, f := range troubles() {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
 			n := newNetwork(t, alert()...)
@@ -109,29 +86,6 @@ func (s *storm) notice(f fault, before float64) {
 	})
 }
 
-// TestRedisAbsentAtStart: a relay that starts without Redis serves at once, in its own
-// order, and shares the order when Redis appears, without a restart.
-func TestRedisAbsentAtStart(t *testing.T) {
-	t.Parallel()
-	n := newNetwork(t, alert()...)
-	n.redis.Kill()
-	a, b := n.launch("A"), n.launch("B")
-	alice := n.newSender()
-	early := newBurst(n)
-	socket := early.dial(a)
-	for range 20 {
-		socket.send(alice.pay(1)...)
-	}
-	n.check(early.wait(), allowance{})
-	n.redis.Restart()
-	a.sharesOrder()
-	b.sharesOrder()
-	after := newBurst(n)
-	n.lineUp(after, n.newSender(), n.relays, 12)
-	n.check(after.wait(), allowance{})
-	n.checkTidy()
-}
-
 // TestFailover kills the master that the relays found through a Sentinel (L11).
 func TestFailover(t *testing.T) {
 	t.Parallel()
@@ -147,34 +101,17 @@ func TestFailover(t *testing.T) {
 	n.checkTidy()
 }
 
-// TestCluster runs the relays on a cluster of three servers: an order of arrival
-// over both relays, for senders whose keys are on different servers; then one server
-// dies and comes back.
+// TestCluster runs the relays on a cluster of three servers, one of which dies and comes back: the others go on with the senders whose keys
+// they have, and the order of arrival over both relays holds again afterwards.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	n := newNetwork(t, append(alert(), "REDIS_URL="+cluster.URL())...)
 	n.store = redistest.Dial(t, cluster.URL())
-	relays := n.startRelays(2)
-	b := newBurst(n)
-	for _, s := range n.newSenders(3) {
-		n.lineUp(b, s, relays, 10)
-		n.check(b.wait(), allowance{})
-	}
-
-	faithful := newBurst(n)
-	senders := n.newSenders(4)
-	sockets := make([]*socket, len(senders))
-	for i := range senders {
-		sockets[i] = faithful.dial(relays[i%2])
-	}
-	pace(20*time.Millisecond, 60, func(i int) {
-		if i == 15 {
-			cluster.Nodes[1].Kill()
-		}
-		for j, s := range senders {
-			sockets[j].send(s.pay(1)...)
-		}
+	n.startRelays(2)
+	n.sufferAndRecover(fault{
+		begin:     func(*storm) { cluster.Nodes[1].Kill() },
+		end:       func(*storm) { cluster.Nodes[1].Restart() },
+		unnoticed: true,
 	})
-	n.check(faithful.wait(), allowance{})
 }
