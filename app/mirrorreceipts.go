@@ -27,11 +27,8 @@ func mirrorReceipts(m *mirror.Client) consensus.ReceiptSource {
 				continue
 			}
 			receipt := &consensus.Receipt{TransactionID: id, Status: status}
-			switch t.Name {
-			case "FILECREATE":
+			if t.Name == "FILECREATE" {
 				receipt.File = t.Entity
-			case "ETHEREUMTRANSACTION":
-				receipt.Contract = t.Entity
 			}
 			return receipt, nil
 		}

@@ -41,73 +41,54 @@ func (c *Client) ReceiptAt(ctx context.Context, id hedera.TransactionID, at hede
 	}
 }
 
-// Record is what the network did with a transaction.
-type Record struct {
-	Receipt
-	Consensus hedera.Timestamp // when
-	Fee       hedera.Tinybar   // that its payer was charged, gas included
-	// Ethereum is the hash of the Ethereum transaction; zero if none was run.
-	Ethereum common.Hash
-	// Hash is the SHA-384 of the signed HAPI transaction. It tells which node's copy was run.
-	Hash []byte
-}
-
-// RecordAt asks one node for the record of a transaction, once. The operator pays the node for it,
-// by a transaction of its own. Without a record the error is ErrUnknownID, also while the transaction
-// is in progress, or, when the node gave no usable answer, another one.
-func (c *Client) RecordAt(ctx context.Context, id hedera.TransactionID, at hedera.ID) (Record, error) {
-	answer, err := askPaid(ctx, c, at, hapi.MethodGetTxRecordByTxID, func(h *hapi.QueryHeader) *hapi.Query {
-		return &hapi.Query{Query: &hapi.Query_TransactionGetRecord{TransactionGetRecord: &hapi.TransactionGetRecordQuery{
-			Header: h, TransactionID: transactionID(id),
-		}}}
-	}, (*hapi.Response).GetTransactionGetRecord)
-	if err != nil {
-		return Record{}, fmt.Errorf("record of transaction %s: %w", id, err)
+// NonceAt asks one node for the next nonce of the account at an EVM address, once, without the delay of a mirror node. The operator pays
+// the node for it, by a transaction of its own. The error is ErrNoAccount if there is no account.
+func (c *Client) NonceAt(ctx context.Context, address common.Address, at hedera.ID) (uint64, error) {
+	n, payer := c.nodes.find(at), c.operators.main()
+	if n == nil {
+		return 0, fmt.Errorf("node %s: %w", at, errNotListed)
 	}
-	record := answer.GetTransactionRecord()
-	if record.GetReceipt() == nil {
-		return Record{}, fmt.Errorf("node %s: the answer has no record", at)
+	if payer == nil {
+		return 0, ErrNoOperator
 	}
-	found := Record{
-		Receipt:   *newReceipt(record.GetReceipt()),
-		Consensus: hedera.TimestampIn(record.GetConsensusTimestamp()),
-		Fee:       hedera.Tinybar(record.GetTransactionFee()), Hash: record.GetTransactionHash(),
-		Ethereum: common.BytesToHash(record.GetEthereumHash()),
+	ctx, cancel := context.WithTimeout(ctx, c.attemptTimeout)
+	defer cancel()
+	account := &hapi.AccountID{ShardNum: &payer.ID.Shard, RealmNum: &payer.ID.Realm, Account: &hapi.AccountID_Alias{Alias: address[:]}}
+	if id, ok := hedera.FromLongZero(address); ok {
+		account.Account = &hapi.AccountID_AccountNum{AccountNum: id.Num}
 	}
-	found.TransactionID, found.Node = id, at
-	return found, nil
-}
-
-// Account is an account as a node knows it, without the delay of a mirror node.
-type Account struct {
-	ID      hedera.ID
-	Nonce   uint64 // of its Ethereum transactions: the next one's
-	Balance hedera.Tinybar
-}
-
-// AccountAt asks one node for the account at an EVM address, once. The operator pays the node for
-// it, by a transaction of its own. The error is ErrNoAccount if there is no account.
-func (c *Client) AccountAt(ctx context.Context, address common.Address, at hedera.ID) (Account, error) {
-	answer, err := askPaid(ctx, c, at, hapi.MethodGetAccountInfo, func(h *hapi.QueryHeader) *hapi.Query {
-		payer := c.operators.main().ID
-		account := &hapi.AccountID{ShardNum: &payer.Shard, RealmNum: &payer.Realm, Account: &hapi.AccountID_Alias{Alias: address[:]}}
-		if id, ok := hedera.FromLongZero(address); ok {
-			account.Account = &hapi.AccountID_AccountNum{AccountNum: id.Num}
+	put := func(kind hapi.ResponseType, fee hedera.Tinybar) (*hapi.CryptoGetInfoResponse, error) {
+		id, _ := c.ids.next(payer.ID, time.Now())
+		payment := draft{operation: transfer(payer.ID, n.id, fee), id: id, maxFee: maxQueryFee, signer: payer}
+		signed, err := payment.sign(n.id)
+		if err != nil {
+			return nil, err
 		}
-		return &hapi.Query{Query: &hapi.Query_CryptoGetInfo{CryptoGetInfo: &hapi.CryptoGetInfoQuery{Header: h, AccountID: account}}}
-	}, (*hapi.Response).GetCryptoGetInfo)
+		header := &hapi.QueryHeader{Payment: signed, ResponseType: &kind}
+		query := &hapi.Query{Query: &hapi.Query_CryptoGetInfo{CryptoGetInfo: &hapi.CryptoGetInfoQuery{Header: header, AccountID: account}}}
+		found, err := ask(ctx, c, n, hapi.MethodGetAccountInfo, query, (*hapi.Response).GetCryptoGetInfo)
+		if err != nil {
+			return nil, fmt.Errorf("account %s: %w", address, err)
+		}
+		return found, nil
+	}
+	price, err := put(hapi.ResponseType_COST_ANSWER, 0)
 	if err != nil {
-		return Account{}, fmt.Errorf("account %s: %w", address, err)
+		return 0, err
 	}
-	info := answer.GetAccountInfo()
+	cost := hedera.Tinybar(price.GetHeader().GetCost())
+	if cost < 0 || cost > maxQueryFee {
+		return 0, fmt.Errorf("node %s wants %d tinybar for an answer", n.id, cost)
+	}
+	found, err := put(hapi.ResponseType_ANSWER_ONLY, cost+cost/10) // a tenth more, because the price may have risen meanwhile
+	if err != nil {
+		return 0, err
+	}
+	info := found.GetAccountInfo()
 	if info == nil || info.GetEthereumNonce() < 0 {
-		return Account{}, fmt.Errorf("node %s: the answer has no account", at)
+		return 0, fmt.Errorf("node %s: the answer has no account", at)
 	}
-	id := info.GetAccountID()
-	return Account{
-		ID:    hedera.IDOf(id, id.GetAccountNum()),
-		Nonce: uint64(info.GetEthereumNonce()), Balance: hedera.Tinybar(info.GetBalance()),
-	}, nil
+	return uint64(info.GetEthereumNonce()), nil
 }
 
 // BalanceAt asks one node for the balance of an account, once. It costs nothing and proves no key. The error is
@@ -134,36 +115,6 @@ func (c *Client) BalanceAt(ctx context.Context, account, at hedera.ID) (hedera.T
 // answer is the part of a response that answers the query.
 type answer interface{ GetHeader() *hapi.ResponseHeader }
 
-// askPaid asks a node what an answer costs, and then for the answer, which the operator pays it for.
-func askPaid[T answer](ctx context.Context, c *Client, at hedera.ID, method string, query func(*hapi.QueryHeader) *hapi.Query, read func(*hapi.Response) T) (found T, err error) {
-	n, payer := c.nodes.find(at), c.operators.main()
-	if n == nil {
-		return found, fmt.Errorf("node %s: %w", at, errNotListed)
-	}
-	if payer == nil {
-		return found, ErrNoOperator
-	}
-	ctx, cancel := context.WithTimeout(ctx, c.attemptTimeout)
-	defer cancel()
-	put := func(kind hapi.ResponseType, fee hedera.Tinybar) (T, error) {
-		id, _ := c.ids.next(payer.ID, time.Now())
-		payment := draft{operation: transfer(payer.ID, n.id, fee), id: id, maxFee: maxQueryFee, signer: payer}
-		signed, err := payment.sign(n.id)
-		if err != nil {
-			return found, err
-		}
-		return ask(ctx, c, n, method, query(&hapi.QueryHeader{Payment: signed, ResponseType: &kind}), read)
-	}
-	if found, err = put(hapi.ResponseType_COST_ANSWER, 0); err != nil {
-		return found, err
-	}
-	cost := hedera.Tinybar(found.GetHeader().GetCost())
-	if cost < 0 || cost > maxQueryFee {
-		return found, fmt.Errorf("node %s wants %d tinybar for an answer", n.id, cost)
-	}
-	return put(hapi.ResponseType_ANSWER_ONLY, cost+cost/10) // a tenth more, because the price may have risen meanwhile
-}
-
 // ask makes one query, and reads its answer.
 func ask[T answer](ctx context.Context, c *Client, n *node, method string, query *hapi.Query, read func(*hapi.Response) T) (found T, err error) {
 	response, err := c.put(ctx, n, method, query)
@@ -177,8 +128,6 @@ func ask[T answer](ctx context.Context, c *Client, n *node, method string, query
 			return found, fmt.Errorf("node %s: what it answers was not asked", n.id)
 		}
 		return found, nil
-	case hapi.ResponseCodeEnum_RECORD_NOT_FOUND:
-		return found, fmt.Errorf("node %s: %w", n.id, ErrUnknownID)
 	case hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID, hapi.ResponseCodeEnum_ACCOUNT_ID_DOES_NOT_EXIST, hapi.ResponseCodeEnum_ACCOUNT_DELETED:
 		return found, fmt.Errorf("node %s: %w", n.id, ErrNoAccount)
 	default:

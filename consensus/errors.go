@@ -40,7 +40,6 @@ type StatusError struct {
 	Status        hedera.Status
 	Node          hedera.ID
 	TransactionID hedera.TransactionID
-	Cost          hedera.Tinybar // the fee the node wants, with INSUFFICIENT_TX_FEE
 }
 
 // Error implements error.

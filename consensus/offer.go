@@ -75,7 +75,7 @@ func (c *Client) offerOnce(ctx context.Context, s Submission) (*Pending, error) 
 	if skew, fresh := c.ids.drawnNow(s.ID, time.Now()); fresh {
 		d.skew, d.drawn = skew, time.Now()
 	}
-	status, cost, err := d.offer(ctx, n)
+	status, err := d.offer(ctx, n)
 	next := d.judge(n, status, err)
 	d.trace(ctx, n, status, err)
 	pending := d.accept(n)
@@ -92,7 +92,7 @@ func (c *Client) offerOnce(ctx context.Context, s Submission) (*Pending, error) 
 	case status == hapi.ResponseCodeEnum_DUPLICATE_TRANSACTION:
 		return nil, &DuplicateError{Pending: pending}
 	default:
-		return nil, &StatusError{Status: status, Node: n.id, TransactionID: s.ID, Cost: cost}
+		return nil, &StatusError{Status: status, Node: n.id, TransactionID: s.ID}
 	}
 }
 

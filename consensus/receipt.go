@@ -35,11 +35,7 @@ type Receipt struct {
 	TransactionID hedera.TransactionID
 	Status        hedera.Status
 	Node          hedera.ID // which node told
-	Account       hedera.ID // created by the transaction, or zero
-	Contract      hedera.ID // created or called, or zero
 	File          hedera.ID // created, or zero
-	// Tinybars per US cent are HbarEquivalent·10⁸/CentEquivalent; zero if not told.
-	HbarEquivalent, CentEquivalent int32
 }
 
 // Pending is a transaction that a node has accepted, or, within a SentError, that
@@ -77,9 +73,6 @@ func (p *Pending) ID() hedera.TransactionID { return p.id }
 
 // Node returns the node that has the transaction.
 func (p *Pending) Node() hedera.ID { return p.node.id }
-
-// Since returns when the node accepted the transaction, or when the handle was made.
-func (p *Pending) Since() time.Time { return p.since }
 
 // Receipt waits for consensus and returns the verdict. It asks the node that took
 // the transaction, first in quick succession and then every half second, and other
@@ -258,7 +251,8 @@ func readReceipt(response *hapi.Response) (*Receipt, idState, error) {
 		case hapi.ResponseCodeEnum_UNKNOWN, hapi.ResponseCodeEnum_RECEIPT_NOT_FOUND:
 			status = inner
 		default:
-			return newReceipt(answer.GetReceipt()), idKnown, nil
+			file := answer.GetReceipt().GetFileID()
+			return &Receipt{Status: inner, File: hedera.IDOf(file, file.GetFileNum())}, idKnown, nil
 		}
 	}
 	switch status {
@@ -268,19 +262,6 @@ func readReceipt(response *hapi.Response) (*Receipt, idState, error) {
 		return nil, idUnknown, nil
 	default:
 		return nil, idUnclear, fmt.Errorf("receipt query: %s", status)
-	}
-}
-
-func newReceipt(r *hapi.TransactionReceipt) *Receipt {
-	rate := r.GetExchangeRate().GetCurrentRate()
-	account, contract, file := r.GetAccountID(), r.GetContractID(), r.GetFileID()
-	return &Receipt{
-		Status:         r.GetStatus(),
-		Account:        hedera.IDOf(account, account.GetAccountNum()),
-		Contract:       hedera.IDOf(contract, contract.GetContractNum()),
-		File:           hedera.IDOf(file, file.GetFileNum()),
-		HbarEquivalent: rate.GetHbarEquiv(),
-		CentEquivalent: rate.GetCentEquiv(),
 	}
 }
 

@@ -193,9 +193,7 @@ func (s *scriptedNode) handleReceipt(stream grpc.ServerStream) (proto.Message, e
 	}
 	answer := &hapi.TransactionGetReceiptResponse{Header: &hapi.ResponseHeader{NodeTransactionPrecheckCode: header}}
 	if header == hapi.ResponseCodeEnum_OK {
-		answer.Receipt = &hapi.TransactionReceipt{Status: receipt, ContractID: &hapi.ContractID{
-			ShardNum: proto.Int64(0), RealmNum: proto.Int64(0), Contract: &hapi.ContractID_ContractNum{ContractNum: 4711},
-		}}
+		answer.Receipt = &hapi.TransactionReceipt{Status: receipt}
 	}
 	return &hapi.Response{Response: &hapi.Response_TransactionGetReceipt{TransactionGetReceipt: answer}}, err
 }

@@ -165,10 +165,10 @@ func (d *delivery) run(ctx context.Context) (*Pending, error) {
 		if err != nil {
 			return nil, d.fail(join(err, last))
 		}
-		status, cost, err := d.offer(ctx, n)
+		status, err := d.offer(ctx, n)
 		next := d.judge(n, status, err)
 		if err == nil && next != accept {
-			err = &StatusError{Status: status, Node: n.id, TransactionID: d.ID, Cost: cost}
+			err = &StatusError{Status: status, Node: n.id, TransactionID: d.ID}
 		}
 		d.trace(ctx, n, status, err)
 		switch next {
@@ -354,7 +354,7 @@ const (
 )
 
 // offer gives the transaction to one node. A nil error comes with the node's answer.
-func (d *delivery) offer(ctx context.Context, n *node) (answer hedera.Status, cost hedera.Tinybar, err error) {
+func (d *delivery) offer(ctx context.Context, n *node) (answer hedera.Status, err error) {
 	ctx, span := telemetry.StartCall(ctx, "offer")
 	defer func() {
 		if span.Recorded() {
@@ -370,14 +370,14 @@ func (d *delivery) offer(ctx context.Context, n *node) (answer hedera.Status, co
 	draft := draft{operation: d.op, id: d.ID, maxFee: d.MaxFee, signer: d.Payer}
 	request, err := draft.sign(n.id)
 	if err != nil {
-		return 0, 0, &unsentError{&localError{err}}
+		return 0, &unsentError{&localError{err}}
 	}
 	conn, err := n.connected(waiting, forTransactions, d.client.pace)
 	if err != nil {
-		return 0, 0, &unsentError{err}
+		return 0, &unsentError{err}
 	}
 	if err := d.awaitPredecessor(waiting, n); err != nil {
-		return 0, 0, &unsentError{err}
+		return 0, &unsentError{err}
 	}
 	// Once the message has left, the caller's end changes nothing but what is known of
 	// it: the answer is awaited for the attempt's own time.
@@ -400,9 +400,9 @@ func (d *delivery) offer(ctx context.Context, n *node) (answer hedera.Status, co
 	}
 	var response hapi.TransactionResponse
 	if err := call(calling, conn, d.op.method, request, leaving, &response); err != nil {
-		return 0, 0, fmt.Errorf("node %s: %w", n.id, err)
+		return 0, fmt.Errorf("node %s: %w", n.id, err)
 	}
-	return response.GetNodeTransactionPrecheckCode(), hedera.Tinybar(response.GetCost()), nil
+	return response.GetNodeTransactionPrecheckCode(), nil
 }
 
 // awaitPredecessor waits while the node has lost the transaction before this one, which it had accepted. Whoever handed

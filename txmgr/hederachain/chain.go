@@ -162,12 +162,12 @@ func (c *Chain) HighestPending(ctx context.Context, account string) (uint64, err
 	address := common.HexToAddress(account)
 	var errs []error
 	for _, node := range firstOf(c.nodes.NodesFor(address), maxAsked) {
-		a, err := c.nodes.AccountAt(ctx, address, node)
+		nonce, err := c.nodes.NonceAt(ctx, address, node)
 		if errors.Is(err, consensus.ErrNoAccount) {
 			return 0, nil
 		}
 		if err == nil {
-			return a.Nonce, nil
+			return nonce, nil
 		}
 		errs = append(errs, err)
 	}

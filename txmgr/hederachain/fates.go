@@ -59,12 +59,12 @@ func (o *offer) fate(ctx context.Context, s txmgr.Signed) (out txmgr.Lookup) {
 			return out
 		case err == nil && never[receipt.Status]:
 			// The name alone proves nothing: the same one may end a run. What was not run has left the nonce where it was.
-			account, err := o.nodes.AccountAt(ctx, o.tx.From(), o.node)
+			next, err := o.nodes.NonceAt(ctx, o.tx.From(), o.node)
 			switch {
 			case err != nil && !errors.Is(err, consensus.ErrNoAccount):
 				out.Err = fmt.Errorf("the account's nonce: %w", err)
 				return out
-			case err != nil || account.Nonce <= o.tx.Nonce():
+			case err != nil || next <= o.tx.Nonce():
 				said = refusal(receipt.Status)
 			}
 		}
