@@ -37,6 +37,23 @@ func (c *Call) Answer() (found bool, err error) {
 	return !empty(c.result), nil
 }
 
+// Found is Answer of what an endpoint may lack: that is no error.
+func (c *Call) Found() (bool, error) {
+	if c.err != nil && c.err.Class == Missing {
+		return false, nil
+	}
+	return c.Answer()
+}
+
+// Need is Answer of what has to be there.
+func (c *Call) Need() error {
+	found, err := c.Answer()
+	if err == nil && !found {
+		err = fmt.Errorf("%s: the endpoint has no answer", c.Method)
+	}
+	return err
+}
+
 // Raw is the result as it came.
 func (c *Call) Raw() json.RawMessage { return c.result }
 

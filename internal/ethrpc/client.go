@@ -28,6 +28,9 @@ type Config struct {
 	Log *slog.Logger
 	// Calls is told how many calls are about to be sent; may be nil.
 	Calls func(n int)
+	// Others are URLs, by their place in the list, that speak something else, for whoever asks them: they have a place in the order for
+	// their head, and this is how it is asked for.
+	Others map[int]func(context.Context) (uint64, error)
 
 	transport func(u *url.URL) http.RoundTripper // in tests
 }
@@ -72,7 +75,8 @@ func New(cfg Config) (*Client, error) {
 	}
 	c := &Client{cfg: cfg}
 	for n, raw := range cfg.URLs {
-		if err := CheckURL(raw); err != nil {
+		other := cfg.Others[n]
+		if err := CheckURL(raw); err != nil && other == nil {
 			return nil, err
 		}
 		u, err := url.Parse(raw)
@@ -81,7 +85,7 @@ func New(cfg Config) (*Client, error) {
 		}
 		name := fmt.Sprintf("endpoint %d (%s) of chain %d", n+1, u.Host, cfg.ChainID)
 		e := &Endpoint{
-			cfg: &c.cfg, name: name, url: u, cap: maxBatch, tooMany: maxBatch + 1,
+			cfg: &c.cfg, name: name, url: u, other: other, cap: maxBatch, tooMany: maxBatch + 1,
 			log: outage.Log{Logger: cfg.Log, Upstream: "endpoint", Name: name, Consequence: "others of the chain are asked, if there are any", Level: slog.LevelWarn},
 		}
 		e.alone = func() bool { return !c.servedWithout(e) }
@@ -103,10 +107,22 @@ func (c *Client) All() []*Endpoint { return c.endpoints }
 // Order returns the endpoints as they should be asked: those that are well, those that lag, and those that rest. Those that are not to be
 // asked at all now are left out.
 func (c *Client) Order() []*Endpoint {
+	list, _ := c.order()
+	return list
+}
+
+// Everyone returns the endpoints in their order, with those that are not to be asked at all at the end: they say why, and are sent nothing.
+func (c *Client) Everyone() []*Endpoint {
+	list, left := c.order()
+	return append(list, left...)
+}
+
+func (c *Client) order() (list, left []*Endpoint) {
 	var well, behind, tired []*Endpoint
 	for _, e := range c.endpoints {
 		switch resting, closed := e.Rests(); {
 		case closed:
+			left = append(left, e)
 		case resting:
 			tired = append(tired, e)
 		case c.behind(e):
@@ -115,7 +131,7 @@ func (c *Client) Order() []*Endpoint {
 			well = append(well, e)
 		}
 	}
-	return append(append(well, behind...), tired...)
+	return slices.Concat(well, behind, tired), left
 }
 
 // servedWithout reports whether an endpoint other than the given one is of use: it answered last, or was not asked yet, and does not lag.
@@ -135,7 +151,9 @@ func (c *Client) servedWithout(e *Endpoint) bool {
 // An answer about which another endpoint may know better (a block that this one lacks, a text that nobody knows) counts when no other endpoint
 // gives a better one. While an endpoint is silent the next one is asked too, of all calls, unless one of them may be a transaction.
 func (c *Client) Do(ctx context.Context, calls ...*Call) (*Endpoint, error) {
-	c.compare(ctx, calls)
+	if asksHead(calls) {
+		c.Compare(ctx)
+	}
 	var failures []error
 	var second []*Call
 	var by *Endpoint
@@ -147,7 +165,7 @@ func (c *Client) Do(ctx context.Context, calls ...*Call) (*Endpoint, error) {
 	if !onlyReads(calls) {
 		quiet = never
 	}
-	for e, o := range InTurn(ctx, c.Order(), quiet, func(ctx context.Context, e *Endpoint) outcome {
+	for e, o := range InTurn(ctx, c.Everyone(), quiet, func(ctx context.Context, e *Endpoint) outcome {
 		own := again(blank) // calls may have an answer by now
 		return outcome{own, e.Do(ctx, own...)}
 	}) {
@@ -171,25 +189,7 @@ func (c *Client) Do(ctx context.Context, calls ...*Call) (*Endpoint, error) {
 		take(calls, second)
 		return by, nil
 	}
-	if len(failures) == 0 {
-		failures = c.closed(calls)
-	}
 	return nil, errors.Join(failures...)
-}
-
-// closed gives calls the reason why no endpoint may be asked now.
-func (c *Client) closed(calls []*Call) (failures []error) {
-	for _, e := range c.endpoints {
-		if _, last := e.Down(); last != nil {
-			rest := atRest(last)
-			failures = append(failures, rest)
-			for _, q := range calls {
-				q.clear()
-				q.err = rest
-			}
-		}
-	}
-	return failures
 }
 
 func doubtful(calls []*Call) bool {
@@ -210,10 +210,10 @@ func asksHead(calls []*Call) bool {
 	return false
 }
 
-// compare asks all endpoints for their heads, now and then when a head is asked for. An endpoint that is stuck would be asked for ever
+// Compare asks all endpoints for their heads, now and then when a head is asked for. An endpoint that is stuck would be asked for ever
 // otherwise: it answers.
-func (c *Client) compare(ctx context.Context, calls []*Call) {
-	if len(c.endpoints) == 1 || !asksHead(calls) {
+func (c *Client) Compare(ctx context.Context) {
+	if len(c.endpoints) == 1 {
 		return
 	}
 	now, last := time.Now().UnixNano(), c.compared.Load()
@@ -225,7 +225,7 @@ func (c *Client) compare(ctx context.Context, calls []*Call) {
 	var all sync.WaitGroup
 	for _, e := range c.endpoints {
 		if resting, _ := e.Rests(); !resting {
-			all.Go(func() { _ = e.Do(ctx, Ask(nil, "eth_blockNumber")) }) // a failure makes it rest
+			all.Go(func() { e.askHead(ctx) })
 		}
 	}
 	all.Wait()

@@ -37,7 +37,7 @@
 //
 // # Heads
 //
-// Every few seconds the heads of all endpoints are compared. One that does not have what another showed three seconds ago lags: it is asked
+// Every few seconds the heads of all endpoints are compared, those that speak something else (Config.Others) among them. One that does not have what another showed three seconds ago lags: it is asked
 // last, and its word counts only when nobody else answers.
 //
 // # Bounds

@@ -20,7 +20,8 @@ type Endpoint struct {
 	name  string
 	url   *url.URL
 	log   outage.Log
-	alone func() bool // reports whether no other endpoint is of use
+	alone func() bool                           // reports whether no other endpoint is of use
+	other func(context.Context) (uint64, error) // asks for its head, if it speaks something else
 
 	mu       sync.Mutex // guards what follows; no question is asked under it
 	client   *rpc.Client

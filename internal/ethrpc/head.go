@@ -1,7 +1,9 @@
 package ethrpc
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -80,11 +82,31 @@ func headOf(c *Call) (number uint64, asked, said bool) {
 func (e *Endpoint) learnHead(calls []*Call) {
 	for _, c := range calls {
 		if number, _, said := headOf(c); said {
-			e.mu.Lock()
-			e.head.show(number, time.Now())
-			e.mu.Unlock()
+			e.Showed(number)
 		}
 	}
+}
+
+// askHead has the endpoint show its head. A failure makes it rest.
+func (e *Endpoint) askHead(ctx context.Context) {
+	if e.other == nil {
+		_ = e.Do(ctx, Ask(nil, "eth_blockNumber"))
+		return
+	}
+	switch number, err := e.other(ctx); {
+	case err == nil:
+		e.well(ctx)
+		e.Showed(number)
+	case !errors.Is(ctx.Err(), context.Canceled):
+		e.failed(ctx, lost(e.name, err))
+	}
+}
+
+// Showed notes the endpoint's newest block.
+func (e *Endpoint) Showed(number uint64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.head.show(number, time.Now())
 }
 
 // Head returns the newest block that the endpoint has shown, and when it showed it first; a zero time if it has shown none.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -21,8 +20,6 @@ import (
 type reader interface {
 	// check refuses an endpoint of another chain.
 	check(ctx context.Context) error
-	// number is that of the newest block.
-	number(ctx context.Context) (uint64, error)
 	// block reads the block of a tag: latest, finalized, or a number such as 0x1f.
 	block(ctx context.Context, tag string) (Block, error)
 	blockByHash(ctx context.Context, hash common.Hash) (Block, error)
@@ -35,20 +32,17 @@ type reader interface {
 // endpoint is one URL and what is known of it.
 type endpoint struct {
 	reader
-	name string // host, for people: the rest of the URL may hold a key
+	*ethrpc.Endpoint // its name, its head, and, if it speaks JSON-RPC, whether it rests or is silent
 
 	mu        sync.Mutex
-	span      uint64    // blocks that one query may cover
-	proven    uint64    // longest span that was answered
-	tooLong   uint64    // shortest span that was refused; 0: none was
-	answered  int       // in a row, at the longest span that is below that
-	patience  int       // how many those have to be until a longer one is tried
-	bloomless bool      // it was told that its blocks have no filter
-	head      uint64    // the newest block that it has shown
-	headAt    time.Time // when it showed it first
+	span      uint64 // blocks that one query may cover
+	proven    uint64 // longest span that was answered
+	tooLong   uint64 // shortest span that was refused; 0: none was
+	answered  int    // in a row, at the longest span that is below that
+	patience  int    // how many those have to be until a longer one is tried
+	bloomless bool   // it was told that its blocks have no filter
 
-	// The rest after an answer that proves nothing. A client of JSON-RPC has a rest of its own besides.
-	outage.Rest
+	outage.Rest // after an answer that proves nothing
 }
 
 // mirrorScheme begins the URL of a mirror node's REST interface.
@@ -56,56 +50,21 @@ const mirrorScheme = "mirror+"
 
 // CheckURL tells whether an endpoint can have a URL.
 func CheckURL(raw string) error {
-	_, err := parse(raw)
-	return err
-}
-
-func parse(raw string) (*url.URL, error) {
-	u, err := url.Parse(raw)
-	if err != nil || u.Host == "" {
-		return nil, errScheme
+	url, isMirror := strings.CutPrefix(raw, mirrorScheme)
+	if ethrpc.CheckURL(url) != nil || isMirror && !strings.HasPrefix(url, "http") {
+		return errScheme
 	}
-	switch u.Scheme {
-	case "http", "https", "ws", "wss", mirrorScheme + "http", mirrorScheme + "https":
-		return u, nil
-	default:
-		return nil, errScheme
-	}
-}
-
-func newEndpoint(raw string, cfg Config, calls func(int)) (*endpoint, error) {
-	u, err := parse(raw)
-	if err != nil {
-		return nil, err
-	}
-	e := &endpoint{name: u.Host, span: min(cfg.MaxSpan, firstSpan)}
-	if strings.HasPrefix(u.Scheme, mirrorScheme) {
-		if e.reader, err = newMirrorNode(strings.TrimPrefix(raw, mirrorScheme), cfg, calls); err != nil {
-			return nil, fmt.Errorf("endpoint %s: %w", u.Host, err)
-		}
-	}
-	return e, nil // the reader of JSON-RPC comes from a client of all such URLs
+	return nil
 }
 
 var errScheme = errors.New("an endpoint's URL is not of the form http://host, https://host, ws://host, wss://host, or mirror+https://host for a Hedera mirror node")
 
-// named says of an error which endpoint it is about, without the URL, which may hold a key.
+// named says of an error which endpoint it is about.
 func (e *endpoint) named(err error) error {
 	if answer, is := errors.AsType[*ethrpc.Error](err); is && answer.Endpoint != "" {
-		return err // it names it
+		return err
 	}
-	if withURL, is := errors.AsType[*url.Error](err); is {
-		err = withURL.Err
-	}
-	return fmt.Errorf("%s: %w", e.name, err)
-}
-
-// rests tells whether an endpoint is to be asked last, and whether it wants not to be asked at all.
-func (e *endpoint) rests() (resting, closed bool) {
-	if j, ok := e.reader.(jsonRPC); ok {
-		resting, closed = j.Rests()
-	}
-	return resting || e.Resting(), closed
+	return fmt.Errorf("%s: %w", e.Name(), err)
 }
 
 // failures are those of several endpoints. One that was asked twice has one.
@@ -135,35 +94,14 @@ func (e *endpoint) quiet() time.Time {
 	if e == nil {
 		return time.Time{}
 	}
-	if j, ok := e.reader.(jsonRPC); ok {
-		return j.Quiet()
-	}
-	return time.Time{}
+	return e.Quiet()
 }
 
 // failed has the endpoint rest, longer with each failure in a row, unless its client has seen to that.
 func (e *endpoint) failed(err error) {
-	if class := ethrpc.ClassOf(err); !class.AboutEndpoint() {
+	if _, speaks := e.reader.(jsonRPC); !speaks || !ethrpc.ClassOf(err).AboutEndpoint() {
 		e.Failed()
 	}
-}
-
-func (e *endpoint) succeeded() { e.Well() }
-
-// showed notes the newest block that an endpoint has shown.
-func (e *endpoint) showed(number uint64) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.headAt.IsZero() || e.head != number {
-		e.head, e.headAt = number, time.Now()
-	}
-}
-
-// behind tells whether another endpoint has clearly newer blocks.
-func (e *endpoint) behind(highest uint64) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.head+lagTolerance < highest && !e.headAt.IsZero()
 }
 
 // firstPatience is how many queries an endpoint has to answer near its limit before it is asked for more than that. The number doubles each time

@@ -30,20 +30,7 @@ func (j jsonRPC) one(ctx context.Context, into any, method string, args ...any) 
 	if err := j.Do(ctx, q); err != nil {
 		return false, err
 	}
-	found, err = q.Answer()
-	if ethrpc.ClassOf(err) == ethrpc.Missing {
-		return false, nil
-	}
-	return found, err
-}
-
-func (j jsonRPC) number(ctx context.Context) (uint64, error) {
-	var number hexutil.Uint64
-	found, err := j.one(ctx, &number, "eth_blockNumber")
-	if err == nil && !found {
-		err = ErrNotFound
-	}
-	return uint64(number), err
+	return q.Found()
 }
 
 func (j jsonRPC) block(ctx context.Context, tag string) (Block, error) {

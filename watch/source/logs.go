@@ -105,7 +105,7 @@ func (p *Pool) confirmed(ctx context.Context, q Query, do asking) (answer, error
 			failed.add(e, s.err)
 			continue
 		}
-		e.succeeded()
+		e.Well()
 		a, first := s.answer, best.Load()
 		if first != nil && first.by == e && len(a.logs) == 0 {
 			continue // it was asked once more
@@ -158,7 +158,7 @@ func (p *Pool) again(ctx context.Context, q Query, first *answer, do asking) (an
 		return answer{}, fmt.Errorf("%w: %w", ErrUnavailable, first.by.named(s.err))
 	}
 	if len(a.logs) > 0 {
-		p.log.WarnContext(ctx, "an endpoint named no logs of a range, and some when it was asked again", "chain", p.cfg.ChainID, "endpoint", first.by.name, "logs", len(a.logs))
+		p.log.WarnContext(ctx, "an endpoint named no logs of a range, and some when it was asked again", "chain", p.cfg.ChainID, "endpoint", first.by.Name(), "logs", len(a.logs))
 		return a, nil
 	}
 	if j, ok := first.by.reader.(jsonRPC); ok {
@@ -246,7 +246,7 @@ func (p *Pool) tellBloomless(ctx context.Context, e *endpoint) {
 	e.bloomless = true
 	e.mu.Unlock()
 	if !told {
-		p.log.InfoContext(ctx, "blocks of this endpoint may have no bloom filter; where it names no logs, another endpoint is asked, if there is one", "chain", p.cfg.ChainID, "endpoint", e.name)
+		p.log.InfoContext(ctx, "blocks of this endpoint may have no bloom filter; where it names no logs, another endpoint is asked, if there is one", "chain", p.cfg.ChainID, "endpoint", e.Name())
 	}
 }
 

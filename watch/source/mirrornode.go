@@ -96,7 +96,11 @@ func (m *mirrorNode) chainID(ctx context.Context) (id uint64, said bool, err err
 	return 0, false, nil
 }
 
-func (m *mirrorNode) number(ctx context.Context) (uint64, error) {
+// head is the number of the newest block, if it is one of this chain.
+func (m *mirrorNode) head(ctx context.Context) (uint64, error) {
+	if err := m.check(ctx); err != nil {
+		return 0, err
+	}
 	b, err := m.block(ctx, "latest")
 	return b.Number, err
 }

@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"sync"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/internal/ethrpc"
+	"lockstep/internal/outage"
 )
 
 var (
@@ -109,14 +110,8 @@ const (
 	// maxLists is how many such lists are asked of a range of blocks. With more addresses the query names only the events. One block has few
 	// logs of these events, whoever wrote them, so it is asked for fewer lists.
 	maxLists, maxListsOfBlock = 4, 2
-	// lagTolerance is how many blocks an endpoint may be behind another one and is asked in its turn nevertheless.
-	lagTolerance = 2
-	// compareEvery is after how many questions for the head the other endpoints are asked for theirs.
-	compareEvery = 16
 	// firstRest and longestRest bound the pause between two subscriptions.
 	firstRest, longestRest = 250 * time.Millisecond, 10 * time.Second
-	// compareWait bounds one such question.
-	compareWait = 2 * time.Second
 )
 
 // Pool is a chain behind several endpoints. It is safe for concurrent use.
@@ -124,11 +119,10 @@ type Pool struct {
 	cfg       Config
 	log       *slog.Logger
 	endpoints []*endpoint
-	calls     func(n int)    // counts items sent
-	client    *ethrpc.Client // of those that speak JSON-RPC; nil: none does
+	calls     func(n int) // counts items sent
+	client    *ethrpc.Client
 
 	announcers atomic.Int64 // subscriptions that live
-	heads      atomic.Int64 // questions for the head so far
 }
 
 // Deps are what a Pool uses.
@@ -156,59 +150,46 @@ func New(cfg Config, deps Deps) (*Pool, error) {
 	if p.calls == nil {
 		p.calls = func(int) {}
 	}
-	var urls []string
-	for _, url := range cfg.URLs {
-		e, err := newEndpoint(url, cfg, p.calls)
-		if err != nil {
+	others := map[int]func(context.Context) (uint64, error){}
+	for i, url := range cfg.URLs {
+		if err := CheckURL(url); err != nil {
 			return nil, err
 		}
-		p.endpoints = append(p.endpoints, e)
-		if e.reader == nil {
-			urls = append(urls, url)
+		e := &endpoint{span: min(cfg.MaxSpan, firstSpan)}
+		if there, isMirror := strings.CutPrefix(url, mirrorScheme); isMirror {
+			m, err := newMirrorNode(there, cfg, p.calls)
+			if err != nil {
+				return nil, err
+			}
+			e.reader, others[i] = m, m.head
 		}
-	}
-	if len(urls) == 0 {
-		return p, nil
+		p.endpoints = append(p.endpoints, e)
 	}
 	var err error
-	p.client, err = ethrpc.New(ethrpc.Config{ChainID: cfg.ChainID, URLs: urls, Timeout: cfg.Timeout, MaxResponse: cfg.MaxResponse, Log: p.log, Calls: p.calls})
+	p.client, err = ethrpc.New(ethrpc.Config{
+		ChainID: cfg.ChainID, URLs: cfg.URLs, Others: others, Timeout: cfg.Timeout, MaxResponse: cfg.MaxResponse, Log: p.log, Calls: p.calls,
+	})
 	if err != nil {
 		return nil, err
 	}
-	asked := p.client.All()
-	for _, e := range p.endpoints {
-		if e.reader == nil {
-			e.reader, asked = jsonRPC{asked[0]}, asked[1:]
+	for i, e := range p.endpoints {
+		if e.Endpoint = p.client.All()[i]; e.reader == nil {
+			e.reader = jsonRPC{e.Endpoint}
 		}
 	}
 	return p, nil
 }
 
 // Close ends the connections.
-func (p *Pool) Close() {
-	if p.client != nil {
-		p.client.Close()
-	}
-}
+func (p *Pool) Close() { p.client.Close() }
 
-// inOrder returns the endpoints as they are to be asked: as the configuration has them, then those that are behind, and last those that rest. Those that
-// want to be left alone are asked if there is no other, and answer without being asked.
+// inOrder returns the endpoints as they are to be asked: those whose answers proved nothing last.
 func (p *Pool) inOrder() []*endpoint {
-	highest, _ := p.Highest()
-	var ready, behind, resting, closed []*endpoint
-	for _, e := range p.endpoints {
-		switch tired, left := e.rests(); {
-		case left:
-			closed = append(closed, e)
-		case tired:
-			resting = append(resting, e)
-		case e.behind(highest):
-			behind = append(behind, e)
-		default:
-			ready = append(ready, e)
-		}
+	var list []*endpoint
+	for _, e := range p.client.Everyone() {
+		list = append(list, p.endpoints[slices.Index(p.client.All(), e)])
 	}
-	return slices.Concat(ready, behind, resting, closed)
+	return outage.Order(list)
 }
 
 // said is what one endpoint said to a question.
@@ -224,7 +205,7 @@ func ask[A any](ctx context.Context, p *Pool, do func(context.Context, *endpoint
 	for e, s := range ethrpc.InTurn(ctx, p.inOrder(), (*endpoint).quiet, func(ctx context.Context, e *endpoint) said[A] { return checked(ctx, p, e, do) }) {
 		switch {
 		case s.err == nil:
-			e.succeeded()
+			e.Well()
 			return s.answer, nil
 		case ctx.Err() != nil:
 			return none, ctx.Err()
@@ -258,13 +239,11 @@ func checked[A any](ctx context.Context, p *Pool, e *endpoint, do func(context.C
 
 // Head returns the newest block. It may be older than one returned before, if the endpoint is behind.
 func (p *Pool) Head(ctx context.Context) (Block, error) {
-	if p.heads.Add(1)%compareEvery == 1 && len(p.endpoints) > 1 {
-		p.compare(ctx)
-	}
+	p.client.Compare(ctx)
 	return ask(ctx, p, func(ctx context.Context, e *endpoint) (Block, error) {
 		b, err := e.block(ctx, "latest")
 		if err == nil {
-			e.showed(b.Number)
+			e.Showed(b.Number)
 		}
 		return b, err
 	})
@@ -272,37 +251,7 @@ func (p *Pool) Head(ctx context.Context) (Block, error) {
 
 // Highest returns the highest head that any endpoint has shown, and when it was shown first; a zero time if none was. The one in use may be
 // behind it, or all may stand still.
-func (p *Pool) Highest() (number uint64, at time.Time) {
-	for _, e := range p.endpoints {
-		e.mu.Lock()
-		if !e.headAt.IsZero() && (at.IsZero() || e.head > number) {
-			number, at = e.head, e.headAt
-		}
-		e.mu.Unlock()
-	}
-	return number, at
-}
-
-// compare asks all endpoints for their heads, so that those that are behind are asked last.
-func (p *Pool) compare(ctx context.Context) {
-	var all sync.WaitGroup
-	for i, e := range p.inOrder() {
-		if resting, _ := e.rests(); resting && i > 0 {
-			continue
-		}
-		all.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, compareWait)
-			defer cancel()
-			s := checked(ctx, p, e, func(ctx context.Context, e *endpoint) (uint64, error) { return e.number(ctx) })
-			if s.err != nil {
-				e.failed(s.err)
-				return
-			}
-			e.showed(s.answer)
-		})
-	}
-	all.Wait()
-}
+func (p *Pool) Highest() (number uint64, at time.Time) { return p.client.Highest() }
 
 // Finalized returns the newest block that the chain calls final. ErrNotFound means that the chain has no such thing.
 func (p *Pool) Finalized(ctx context.Context) (Block, error) {

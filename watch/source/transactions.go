@@ -191,8 +191,8 @@ func (j jsonRPC) answers(ctx context.Context, calls []*ethrpc.Call) error {
 		return err
 	}
 	for _, c := range calls {
-		switch found, err := c.Answer(); {
-		case ethrpc.ClassOf(err) == ethrpc.Missing, err == nil && !found:
+		switch found, err := c.Found(); {
+		case err == nil && !found:
 			return ErrNotFound
 		case err != nil:
 			return fmt.Errorf("%w: %s: %w", errRefused, c.Method, err)
