@@ -38,7 +38,6 @@ type Config struct {
 // Chain is a txmgr.Chain of Ethereum JSON-RPC endpoints.
 type Chain struct {
 	ethtx.Form
-	id       uint64
 	name     string
 	traits   txmgr.Traits
 	added    uint64
@@ -97,7 +96,7 @@ func New(c Config) (*Chain, error) {
 		return nil, err
 	}
 	return &Chain{
-		Form: ethtx.Form{ChainID: c.ID}, id: c.ID, name: strconv.FormatUint(c.ID, 10), added: uint64(added), gasCap: c.GasCap, minTip: c.MinTip, price: c.GasPrice, traits: traits, client: client, patience: patience,
+		Form: ethtx.Form{ChainID: c.ID}, name: strconv.FormatUint(c.ID, 10), added: uint64(added), gasCap: c.GasCap, minTip: c.MinTip, price: c.GasPrice, traits: traits, client: client, patience: patience,
 		waiting: map[string]time.Time{},
 	}, nil
 }
@@ -124,10 +123,7 @@ func (c *Chain) Identity(ctx context.Context) (string, error) {
 	if _, err := which.Answer(); err != nil {
 		return "", err
 	}
-	found, err := first.Answer()
-	if ethrpc.ClassOf(err) == ethrpc.Missing {
-		found, err = false, nil
-	}
+	found, err := first.Found()
 	if err != nil {
 		return "", err
 	}
@@ -161,19 +157,7 @@ func one[T any](ctx context.Context, c *Chain, method string, params ...any) (va
 	if _, err := c.client.Do(ctx, q); err != nil {
 		return value, err
 	}
-	found, err := q.Answer()
-	if err == nil && !found {
-		err = fmt.Errorf("%s: the endpoint has no answer", method)
-	}
-	return value, err
-}
-
-func headOf(q *ethrpc.Call, block header) (txmgr.Head, error) {
-	found, err := q.Answer()
-	if err == nil && !found {
-		err = errors.New("the endpoint has no newest block")
-	}
-	return block.head(), err
+	return value, q.Need()
 }
 
 // BlockHash returns the hash of the block at a height.
@@ -183,11 +167,7 @@ func (c *Chain) BlockHash(ctx context.Context, number uint64) (string, error) {
 	if _, err := c.client.Do(ctx, q); err != nil {
 		return "", err
 	}
-	found, err := q.Answer()
-	if ethrpc.ClassOf(err) == ethrpc.Missing {
-		return "", nil
-	}
-	if err != nil || !found {
+	if found, err := q.Found(); err != nil || !found {
 		return "", err
 	}
 	return block.Hash.Hex(), nil
@@ -202,15 +182,10 @@ func (c *Chain) Nonces(ctx context.Context, account string) (txmgr.Nonces, error
 	if _, err := c.client.Do(ctx, head, latest); err != nil {
 		return txmgr.Nonces{}, err
 	}
-	at, err := headOf(head, block)
-	if err != nil {
+	if err := errors.Join(head.Need(), latest.Need()); err != nil {
 		return txmgr.Nonces{}, err
 	}
-	found, err := latest.Answer()
-	if err == nil && !found {
-		err = errors.New("the endpoint names no nonce")
-	}
-	return txmgr.Nonces{Latest: uint64(next), Head: at}, err
+	return txmgr.Nonces{Latest: uint64(next), Head: block.head()}, nil
 }
 
 // patience is how long a new signer waits for an endpoint that does not answer: it may know of transactions that nobody else does.

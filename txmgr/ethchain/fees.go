@@ -124,7 +124,7 @@ func ask(do func(...*ethrpc.Call) error) (quote, error) {
 	if err := do(newest, past, now, tip); err != nil {
 		return quote{}, err
 	}
-	if _, err := headOf(newest, block); err != nil {
+	if err := newest.Need(); err != nil {
 		return quote{}, err
 	}
 	priced, priceErr := now.Answer()

@@ -3,6 +3,7 @@ package ethchain
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
@@ -69,7 +70,7 @@ func (c *Chain) seen(ctx context.Context, s txmgr.Signed) error {
 	if err != nil {
 		return &txmgr.SendError{Class: txmgr.ClassNotSent, Text: "whether it was executed is not known: " + err.Error()}
 	}
-	if found, err := next.Answer(); err != nil || !found {
+	if next.Need() != nil {
 		return &txmgr.SendError{Class: txmgr.ClassNotSent, Endpoint: e.Name(), Text: "the account's nonce is not known"}
 	}
 	if uint64(nonce) <= tx.Nonce {
@@ -94,10 +95,8 @@ func (c *Chain) spent(ctx context.Context, e *ethrpc.Endpoint, s txmgr.Signed, b
 	if err := e.Do(ctx, before, after); err != nil {
 		return false, err
 	}
-	for _, q := range []*ethrpc.Call{before, after} {
-		if found, err := q.Answer(); err != nil || !found {
-			return false, errors.Join(errors.New("the account's nonce in a block is not known"), err)
-		}
+	if err := errors.Join(before.Need(), after.Need()); err != nil {
+		return false, fmt.Errorf("the account's nonce in a block is not known: %w", err)
 	}
 	return uint64(was) <= tx.Nonce && tx.Nonce < uint64(is), nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math/big"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 
 	"lockstep/internal/must"
 	"lockstep/txmgr"
+	"lockstep/watch/watchtest"
 )
 
 var errLost = errors.New("the answer is lost")
@@ -22,48 +22,24 @@ var errLost = errors.New("the answer is lost")
 // errLost, for which it breaks the connection.
 func scripted(t *testing.T, say func(method string, params []any) (any, error)) string {
 	t.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var raw json.RawMessage
-		if json.NewDecoder(r.Body).Decode(&raw) != nil {
+	return watchtest.Proxy(t, "", func(c *watchtest.Call) {
+		result, err := any("0x5"), error(nil)
+		if c.Method != "eth_chainId" {
+			params := make([]any, len(c.Params))
+			for n := range params {
+				must.Do(t, json.Unmarshal(c.Params[n], &params[n]))
+			}
+			result, err = say(c.Method, params)
+		}
+		switch {
+		case errors.Is(err, errLost):
 			panic(http.ErrAbortHandler)
+		case err != nil:
+			c.Error = must.Get(json.Marshal(map[string]any{"code": -32000, "message": err.Error()}))(t)
+		default:
+			c.Say(result)
 		}
-		type request struct {
-			ID     int    `json:"id"`
-			Method string `json:"method"`
-			Params []any  `json:"params"`
-		}
-		var list []request
-		single := json.Unmarshal(raw, &list) != nil
-		if single {
-			list = make([]request, 1)
-			if json.Unmarshal(raw, &list[0]) != nil {
-				panic(http.ErrAbortHandler)
-			}
-		}
-		replies := make([]map[string]any, len(list))
-		for n, q := range list {
-			result, err := any("0x5"), error(nil)
-			if q.Method != "eth_chainId" {
-				result, err = say(q.Method, q.Params)
-			}
-			replies[n] = map[string]any{"jsonrpc": "2.0", "id": q.ID}
-			switch {
-			case errors.Is(err, errLost):
-				panic(http.ErrAbortHandler)
-			case err != nil:
-				replies[n]["error"] = map[string]any{"code": -32000, "message": err.Error()}
-			default:
-				replies[n]["result"] = result
-			}
-		}
-		var answer any = replies
-		if single {
-			answer = replies[0]
-		}
-		_ = json.NewEncoder(w).Encode(answer)
-	}))
-	t.Cleanup(server.Close)
-	return server.URL
+	})
 }
 
 func inLine(t *testing.T, urls ...string) *Chain {

@@ -78,8 +78,7 @@ func (q *inquiry) lowestMissing(list []txmgr.Lookup) string {
 
 // found reads an endpoint's answers.
 func (c *Chain) found(ctx context.Context, e *ethrpc.Endpoint, q *inquiry) (txmgr.Head, []txmgr.Lookup, error) {
-	head, err := headOf(q.calls[0], q.head)
-	if err != nil {
+	if err := q.calls[0].Need(); err != nil {
 		return txmgr.Head{}, nil, err
 	}
 	out := make([]txmgr.Lookup, len(q.list))
@@ -92,7 +91,7 @@ func (c *Chain) found(ctx context.Context, e *ethrpc.Endpoint, q *inquiry) (txmg
 			out[n] = txmgr.Lookup{Hash: one.Hash, Err: err}
 		}
 	}
-	return head, out, nil
+	return q.head.head(), out, nil
 }
 
 // A transaction is looked for at other endpoints when it has had no receipt for this long, and then as often.
@@ -163,21 +162,17 @@ func (c *Chain) Consumer(ctx context.Context, account string, nonce uint64) (*tx
 	if err != nil {
 		return nil, err
 	}
-	head, err := headOf(latest, newest)
-	if err != nil {
+	if err := latest.Need(); err != nil {
 		return nil, err
 	}
+	head := newest.head()
 	used := func(block uint64) (bool, error) {
 		var count hexutil.Uint64
 		q := ethrpc.Ask(&count, "eth_getTransactionCount", account, hexutil.Uint64(block))
 		if err := e.Do(ctx, q); err != nil {
 			return false, err
 		}
-		found, err := q.Answer()
-		if err == nil && !found {
-			err = errors.New("the endpoint names no nonce in a block")
-		}
-		return uint64(count) > nonce, err
+		return uint64(count) > nonce, q.Need()
 	}
 	if past, err := used(head.Number); err != nil || !past {
 		return nil, err
