@@ -9,7 +9,7 @@
 // which asks the API that its process has for programs, too. app.js asks /ui/about and shows the views.
 //
 // The files hold no secret, so no token is asked for them. The listener says who may have the rest, and whether without any token only
-// a loopback address gets anything. For listeners with access keys, Keyed answers both.
+// a loopback address gets anything. For listeners with access keys, package rest answers both.
 //
 // # Words
 //

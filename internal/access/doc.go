@@ -15,5 +15,5 @@
 // Check remembers answers for a few seconds, so that a request costs no query. A key that
 // was revoked through another process is therefore refused after that time at the latest.
 //
-// Listener and Stream are what both listeners have in common: one port with its limits, and one way to write events.
+// Stream is the one way to write events.
 package access

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"lockstep/console/rest"
 	"lockstep/internal/access"
 	"lockstep/txmgr"
 	"lockstep/txmgr/policy"
@@ -56,9 +57,9 @@ type IDPath struct {
 
 // accessRoutes serves keys and policies. Both are an operator's, of no tenant.
 func (s *Server) accessRoutes() {
-	create := operation(access.RoleAdmin, http.MethodPost, "/v1/api-keys", "createKey", "Make an API key; its token is shown this once")
+	create := s.Operation(access.RoleAdmin, http.MethodPost, "/v1/api-keys", "createKey", "Make an API key; its token is shown this once")
 	create.DefaultStatus = http.StatusCreated
-	register(s, create, func(ctx context.Context, in *struct {
+	rest.Register(s.Server, create, func(ctx context.Context, in *struct {
 		Body struct {
 			Tenant   string      `json:"tenant,omitempty" maxLength:"64" doc:"Whose transactions it sees; none: all tenants'."`
 			Role     access.Role `json:"role" enum:"read,send,admin"`
@@ -66,42 +67,42 @@ func (s *Server) accessRoutes() {
 			Networks []string    `json:"networks,omitempty" maxItems:"100" doc:"From where it may be used: networks such as 203.0.113.0/24, and addresses. None: from everywhere."`
 		}
 	},
-	) (*out[access.Key], error) {
+	) (*rest.Out[access.Key], error) {
 		key, token, err := s.Keys.Create(ctx, in.Body.Tenant, in.Body.Role, in.Body.Label, in.Body.Networks...)
 		key.Token = token.Reveal()
-		return answered(key, err)
+		return rest.Answered(key, err)
 	})
-	register(s, operation(access.RoleAdmin, http.MethodGet, "/v1/api-keys", "keys", "The API keys, without their tokens"), func(ctx context.Context, _ *struct{}) (*keysOut, error) {
+	rest.Register(s.Server, s.Operation(access.RoleAdmin, http.MethodGet, "/v1/api-keys", "keys", "The API keys, without their tokens"), func(ctx context.Context, _ *struct{}) (*keysOut, error) {
 		list, err := s.Keys.List(ctx)
 		out := &keysOut{}
 		out.Body.Keys = full(list)
 		return out, err
 	})
-	revoke := operation(access.RoleAdmin, http.MethodDelete, "/v1/api-keys/{id}", "revokeKey", "End an API key", 404)
-	register(s, revoke, func(ctx context.Context, in *IDPath) (*struct{}, error) {
+	revoke := s.Operation(access.RoleAdmin, http.MethodDelete, "/v1/api-keys/{id}", "revokeKey", "End an API key", 404)
+	rest.Register(s.Server, revoke, func(ctx context.Context, in *IDPath) (*struct{}, error) {
 		return nil, s.Keys.Revoke(ctx, in.ID)
 	})
 
-	made := operation(access.RoleAdmin, http.MethodPost, "/v1/policies", "createPolicy", "Make a policy")
+	made := s.Operation(access.RoleAdmin, http.MethodPost, "/v1/policies", "createPolicy", "Make a policy")
 	made.DefaultStatus = http.StatusCreated
-	register(s, made, func(ctx context.Context, in *struct{ Body policy.Policy }) (*out[policy.Policy], error) {
+	rest.Register(s.Server, made, func(ctx context.Context, in *struct{ Body policy.Policy }) (*rest.Out[policy.Policy], error) {
 		return s.putPolicy(ctx, "", in.Body)
 	})
-	register(s, operation(access.RoleAdmin, http.MethodPut, "/v1/policies/{id}", "putPolicy", "Change a policy", 404), func(ctx context.Context, in *struct {
+	rest.Register(s.Server, s.Operation(access.RoleAdmin, http.MethodPut, "/v1/policies/{id}", "putPolicy", "Change a policy", 404), func(ctx context.Context, in *struct {
 		IDPath
 		Body policy.Policy
 	},
-	) (*out[policy.Policy], error) {
+	) (*rest.Out[policy.Policy], error) {
 		return s.putPolicy(ctx, in.ID, in.Body)
 	})
-	register(s, operation(access.RoleRead, http.MethodGet, "/v1/policies", "policies", "The policies that the caller is under"), func(ctx context.Context, _ *struct{}) (*policiesOut, error) {
+	rest.Register(s.Server, s.Operation(access.RoleRead, http.MethodGet, "/v1/policies", "policies", "The policies that the caller is under"), func(ctx context.Context, _ *struct{}) (*policiesOut, error) {
 		list, err := s.Policies.List(ctx)
 		out := &policiesOut{}
 		tenant := caller(ctx).Tenant
 		out.Body.Policies = full(slices.DeleteFunc(list, func(p policy.Policy) bool { return tenant != "" && p.Tenant != "" && p.Tenant != tenant }))
 		return out, err
 	})
-	register(s, operation(access.RoleRead, http.MethodGet, "/v1/budgets", "budgets", "What is left of today's budgets"), func(ctx context.Context, _ *struct{}) (*budgetsOut, error) {
+	rest.Register(s.Server, s.Operation(access.RoleRead, http.MethodGet, "/v1/budgets", "budgets", "What is left of today's budgets"), func(ctx context.Context, _ *struct{}) (*budgetsOut, error) {
 		day, list, err := s.Policies.Budgets(ctx, caller(ctx).Tenant)
 		out := &budgetsOut{}
 		out.Body.Day, out.Body.Budgets = day, make([]Budget, 0, len(list))
@@ -110,17 +111,17 @@ func (s *Server) accessRoutes() {
 		}
 		return out, err
 	})
-	register(s, operation(access.RoleAdmin, http.MethodDelete, "/v1/policies/{id}", "deletePolicy", "Remove a policy", 404), func(ctx context.Context, in *IDPath) (*struct{}, error) {
+	rest.Register(s.Server, s.Operation(access.RoleAdmin, http.MethodDelete, "/v1/policies/{id}", "deletePolicy", "Remove a policy", 404), func(ctx context.Context, in *IDPath) (*struct{}, error) {
 		return nil, s.Policies.Delete(ctx, in.ID)
 	})
 }
 
-func (s *Server) putPolicy(ctx context.Context, id string, body policy.Policy) (*out[policy.Policy], error) {
+func (s *Server) putPolicy(ctx context.Context, id string, body policy.Policy) (*rest.Out[policy.Policy], error) {
 	if err := s.exist(body.Rules); err != nil {
 		return nil, err
 	}
 	body.ID = id
-	return answered(s.Policies.Put(ctx, body))
+	return rest.Answered(s.Policies.Put(ctx, body))
 }
 
 // exist refuses rules that name a chain or an account that there is not: such a rule protects nobody, or stops everybody. Tenants are

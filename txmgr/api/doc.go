@@ -10,9 +10,8 @@
 //	GET  /ui/                        the page, for operators; see console/page
 //	GET  /health/readiness           200 when the ledger and at least one chain can be used
 //
-// Errors are application/problem+json (RFC 9457). Those of the manager itself have a member "code" that programs
-// branch on; those of a request's form have none. The older spelling answers its own bodies instead. Nothing here signs a message
-// or a digest.
+// What the listener has in common with the watchers' is in package rest: who gets in, what an error looks like, streams. The older spelling
+// answers its own bodies instead. Nothing here signs a message or a digest.
 //
 // # Who may call
 //
@@ -28,6 +27,5 @@
 //
 // # Words
 //
-//	problem         an error as callers get it: application/problem+json, with a code
 //	older spelling  the paths below /evm/, with the bodies that their callers know
 package api

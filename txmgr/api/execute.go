@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"lockstep/console/rest"
 	"lockstep/internal/access"
 	"lockstep/txmgr"
 )
@@ -68,8 +69,8 @@ type executeInput struct {
 const followDefault = "25s"
 
 func (s *Server) execute() {
-	op := operation(access.RoleSend, http.MethodPost, "/internal/execute", "execute", "For short-lived runtimes: the stored result of a key, or that of the running one", 410, 429)
-	register(s, op, func(ctx context.Context, in *executeInput) (*struct{ Body Record }, error) {
+	op := s.Operation(access.RoleSend, http.MethodPost, "/internal/execute", "execute", "For short-lived runtimes: the stored result of a key, or that of the running one", 410, 429)
+	rest.Register(s.Server, op, func(ctx context.Context, in *executeInput) (*struct{ Body Record }, error) {
 		w := Waiting{Wait: in.Body.Until, Timeout: in.Body.Timeout}
 		if w.Wait == "" {
 			w.Wait = string(txmgr.StatusMined)

@@ -34,25 +34,6 @@ func FuzzQuantity(f *testing.F) {
 	})
 }
 
-// Whatever comes as a body of the older spelling is read or refused, and amounts stay in range.
-func FuzzOlder(f *testing.F) {
-	for _, seed := range []string{
-		`{"address":"0x05FbA803Be258049A27B820088bab1cAD2058871","networkId":298,"nonce":7}`, `{"from":"0x1","to":"0x2","value":"0x10","gasLimit":21000,"networkId":"0x12a"}`,
-		`{"rawTx":"0x02f8","networkId":1e2}`, `[]`, `{"nonce":-1}`, `{"networkId":null}`,
-	} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		if in, err := decodeOlder[olderAccount](strings.NewReader(string(raw))); err == nil && len(in.NetworkID) > 64+16 {
-			t.Fatalf("a chain's id of %d bytes", len(in.NetworkID))
-		}
-		if in, err := decodeOlder[olderSend](strings.NewReader(string(raw))); err == nil && in.Value != nil && in.Value.Int != nil && (in.Value.Int.Sign() < 0 || in.Value.Int.BitLen() > 256) {
-			t.Fatalf("a value of %s", in.Value.Int)
-		}
-		_, _ = decodeOlder[olderRaw](strings.NewReader(string(raw)))
-	})
-}
-
 // An intent that is read can be written into a request, and its parts are in range.
 func FuzzIntent(f *testing.F) {
 	for _, seed := range []string{

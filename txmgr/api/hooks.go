@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"lockstep/console/rest"
 	"lockstep/internal/access"
 	"lockstep/txmgr"
 	"lockstep/txmgr/webhooks"
@@ -23,37 +24,37 @@ type deliveriesOut struct {
 }
 
 // shown is the answer to who has just made a secret.
-func shown(h *webhooks.Webhook, err error) (*out[*webhooks.Webhook], error) {
+func shown(h *webhooks.Webhook, err error) (*rest.Out[*webhooks.Webhook], error) {
 	if err == nil {
 		h.Shown = h.Secret.Reveal()
 	}
-	return answered(h, err)
+	return rest.Answered(h, err)
 }
 
 // hooks serves webhooks. They belong to the caller's tenant; an administrator of no tenant
 // sees all.
 func (s *Server) hooks() {
-	create := operation(access.RoleSend, http.MethodPost, "/v1/webhooks", "createWebhook", "Register a URL; its secret is shown this once")
+	create := s.Operation(access.RoleSend, http.MethodPost, "/v1/webhooks", "createWebhook", "Register a URL; its secret is shown this once")
 	create.DefaultStatus = http.StatusCreated
-	register(s, create, func(ctx context.Context, in *struct {
+	rest.Register(s.Server, create, func(ctx context.Context, in *struct {
 		Body struct {
 			URL    string   `json:"url" maxLength:"2048"`
 			Events []string `json:"events,omitempty" maxItems:"50"`
 		}
 	},
-	) (*out[*webhooks.Webhook], error) {
+	) (*rest.Out[*webhooks.Webhook], error) {
 		return shown(s.Webhooks.Create(ctx, caller(ctx).Tenant, in.Body.URL, in.Body.Events))
 	})
-	register(s, operation(access.RoleRead, http.MethodGet, "/v1/webhooks", "webhooks", "The webhooks"), func(ctx context.Context, _ *struct{}) (*hooksOut, error) {
+	rest.Register(s.Server, s.Operation(access.RoleRead, http.MethodGet, "/v1/webhooks", "webhooks", "The webhooks"), func(ctx context.Context, _ *struct{}) (*hooksOut, error) {
 		list, err := s.Webhooks.List(ctx, caller(ctx).Tenant)
 		out := &hooksOut{}
 		out.Body.Webhooks = full(list)
 		return out, err
 	})
-	register(s, operation(access.RoleRead, http.MethodGet, "/v1/webhooks/{id}", "webhook", "One webhook", 404), func(ctx context.Context, in *IDPath) (*out[*webhooks.Webhook], error) {
-		return answered(s.Webhooks.Get(ctx, caller(ctx).Tenant, in.ID))
+	rest.Register(s.Server, s.Operation(access.RoleRead, http.MethodGet, "/v1/webhooks/{id}", "webhook", "One webhook", 404), func(ctx context.Context, in *IDPath) (*rest.Out[*webhooks.Webhook], error) {
+		return rest.Answered(s.Webhooks.Get(ctx, caller(ctx).Tenant, in.ID))
 	})
-	register(s, operation(access.RoleSend, http.MethodPatch, "/v1/webhooks/{id}", "updateWebhook", "Change a webhook", 404), func(ctx context.Context, in *struct {
+	rest.Register(s.Server, s.Operation(access.RoleSend, http.MethodPatch, "/v1/webhooks/{id}", "updateWebhook", "Change a webhook", 404), func(ctx context.Context, in *struct {
 		IDPath
 		Body struct {
 			URL     *string   `json:"url,omitempty" maxLength:"2048"`
@@ -61,16 +62,16 @@ func (s *Server) hooks() {
 			Enabled *bool     `json:"enabled,omitempty"`
 		}
 	},
-	) (*out[*webhooks.Webhook], error) {
-		return answered(s.Webhooks.Update(ctx, caller(ctx).Tenant, in.ID, webhooks.Change{URL: in.Body.URL, Events: in.Body.Events, Enabled: in.Body.Enabled}))
+	) (*rest.Out[*webhooks.Webhook], error) {
+		return rest.Answered(s.Webhooks.Update(ctx, caller(ctx).Tenant, in.ID, webhooks.Change{URL: in.Body.URL, Events: in.Body.Events, Enabled: in.Body.Enabled}))
 	})
-	register(s, operation(access.RoleSend, http.MethodPost, "/v1/webhooks/{id}/rotate", "rotateWebhook", "Make a new secret; for some time the old one signs as well", 404), func(ctx context.Context, in *struct {
+	rest.Register(s.Server, s.Operation(access.RoleSend, http.MethodPost, "/v1/webhooks/{id}/rotate", "rotateWebhook", "Make a new secret; for some time the old one signs as well", 404), func(ctx context.Context, in *struct {
 		IDPath
 		Body *struct {
 			Overlap string `json:"overlap,omitempty" doc:"How long the old secret signs as well; 24h if not given." examples:"24h"`
 		} `required:"false"`
 	},
-	) (*out[*webhooks.Webhook], error) {
+	) (*rest.Out[*webhooks.Webhook], error) {
 		overlap := 24 * time.Hour
 		if in.Body != nil && in.Body.Overlap != "" {
 			var err error
@@ -80,10 +81,10 @@ func (s *Server) hooks() {
 		}
 		return shown(s.Webhooks.Rotate(ctx, caller(ctx).Tenant, in.ID, overlap))
 	})
-	register(s, operation(access.RoleSend, http.MethodDelete, "/v1/webhooks/{id}", "deleteWebhook", "Remove a webhook with its deliveries", 404), func(ctx context.Context, in *IDPath) (*struct{}, error) {
+	rest.Register(s.Server, s.Operation(access.RoleSend, http.MethodDelete, "/v1/webhooks/{id}", "deleteWebhook", "Remove a webhook with its deliveries", 404), func(ctx context.Context, in *IDPath) (*struct{}, error) {
 		return nil, s.Webhooks.Delete(ctx, caller(ctx).Tenant, in.ID)
 	})
-	register(s, operation(access.RoleRead, http.MethodGet, "/v1/webhooks/{id}/deliveries", "deliveries", "Deliveries of a webhook, newest first", 404), func(ctx context.Context, in *struct {
+	rest.Register(s.Server, s.Operation(access.RoleRead, http.MethodGet, "/v1/webhooks/{id}/deliveries", "deliveries", "Deliveries of a webhook, newest first", 404), func(ctx context.Context, in *struct {
 		IDPath
 		Status string `query:"status" enum:"pending,delivered,dead"`
 		Cursor string `query:"cursor" maxLength:"80" doc:"The id of the last delivery of the page before."`
@@ -95,11 +96,11 @@ func (s *Server) hooks() {
 		out.Body.Deliveries = full(found)
 		return out, err
 	})
-	register(s, operation(access.RoleSend, http.MethodPost, "/v1/webhooks/{id}/deliveries/{delivery}/redeliver", "redeliver", "Send a delivery again that ended", 404), func(ctx context.Context, in *struct {
+	rest.Register(s.Server, s.Operation(access.RoleSend, http.MethodPost, "/v1/webhooks/{id}/deliveries/{delivery}/redeliver", "redeliver", "Send a delivery again that ended", 404), func(ctx context.Context, in *struct {
 		IDPath
 		Delivery string `path:"delivery" maxLength:"120"`
 	},
-	) (*out[*webhooks.Delivery], error) {
-		return answered(s.Webhooks.Redeliver(ctx, caller(ctx).Tenant, in.ID, in.Delivery))
+	) (*rest.Out[*webhooks.Delivery], error) {
+		return rest.Answered(s.Webhooks.Redeliver(ctx, caller(ctx).Tenant, in.ID, in.Delivery))
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"lockstep/console/rest"
 	"lockstep/internal/access"
 	"lockstep/txmgr"
 )
@@ -20,11 +21,11 @@ type Reservation struct {
 	LockID    string  `json:"lockId,omitempty"`
 }
 
-func viewReservation(r *txmgr.Reservation, err error) (*out[Reservation], error) {
+func viewReservation(r *txmgr.Reservation, err error) (*rest.Out[Reservation], error) {
 	if err != nil {
 		return nil, err
 	}
-	return &out[Reservation]{Reservation{ID: r.ID, Chain: r.Chain, Address: r.Signer, Nonce: r.Nonce, Status: r.Status, ExpiresAt: moment(r.Expires), LockID: r.LockID}}, nil
+	return &rest.Out[Reservation]{Body: Reservation{ID: r.ID, Chain: r.Chain, Address: r.Signer, Nonce: r.Nonce, Status: r.Status, ExpiresAt: moment(r.Expires), LockID: r.LockID}}, nil
 }
 
 // Account names an account of a chain in a body.
@@ -83,7 +84,7 @@ func inTurn[Of, T any](ctx context.Context, s *Server, ask func(ctx context.Cont
 	giveBack := s.waits.Take(tenant)
 	if giveBack == nil {
 		var none Of
-		return view(none, errBusy)
+		return view(none, rest.ErrBusy)
 	}
 	defer giveBack()
 	ctx, cancel := context.WithTimeout(ctx, reserveWait)
@@ -92,48 +93,48 @@ func inTurn[Of, T any](ctx context.Context, s *Server, ask func(ctx context.Cont
 }
 
 func (s *Server) nonces() {
-	reserve := operation(access.RoleSend, http.MethodPost, "/v1/nonces", "reserve", "Reserve the next nonce of an account", 423, 429)
+	reserve := s.Operation(access.RoleSend, http.MethodPost, "/v1/nonces", "reserve", "Reserve the next nonce of an account", 423, 429)
 	reserve.Description += " While somebody has the account alone, the answer is 423."
-	register(s, reserve, func(ctx context.Context, in *struct{ Body struct{ Account } }) (*out[Reservation], error) {
+	rest.Register(s.Server, reserve, func(ctx context.Context, in *struct{ Body struct{ Account } }) (*rest.Out[Reservation], error) {
 		return inTurn(ctx, s, s.Manager.Acquire, string(in.Body.Chain), in.Body.Address, viewReservation)
 	})
 	type byID struct {
 		ID string `path:"id" maxLength:"64"`
 	}
-	register(s, operation(access.RoleSend, http.MethodPost, "/v1/nonces/{id}/renew", "renewReservation", "Give a reservation its full time again", 409), func(ctx context.Context, in *byID) (*out[Reservation], error) {
+	rest.Register(s.Server, s.Operation(access.RoleSend, http.MethodPost, "/v1/nonces/{id}/renew", "renewReservation", "Give a reservation its full time again", 409), func(ctx context.Context, in *byID) (*rest.Out[Reservation], error) {
 		return viewReservation(s.Manager.RenewReservation(ctx, caller(ctx).Tenant, in.ID))
 	})
-	register(s, operation(access.RoleSend, http.MethodPost, "/v1/nonces/{id}/recycle", "recycle", "Give a reservation back that was not used", 409), func(ctx context.Context, in *byID) (*out[recycled], error) {
+	rest.Register(s.Server, s.Operation(access.RoleSend, http.MethodPost, "/v1/nonces/{id}/recycle", "recycle", "Give a reservation back that was not used", 409), func(ctx context.Context, in *byID) (*rest.Out[recycled], error) {
 		done, err := s.Manager.Recycle(ctx, caller(ctx).Tenant, in.ID)
-		return answered(recycled{done}, err)
+		return rest.Answered(recycled{done}, err)
 	})
-	lock := operation(access.RoleSend, http.MethodPost, "/v1/nonces/lock", "lock", "Have an account alone, with its next nonce", 423, 429)
+	lock := s.Operation(access.RoleSend, http.MethodPost, "/v1/nonces/lock", "lock", "Have an account alone, with its next nonce", 423, 429)
 	lock.Description += " Until the lock is ended, or its time has passed (`expiresAt`), nobody gets another nonce of the account: a reservation, a second lock and a transaction" +
 		" without a reservation get 423, and intents wait. What has its nonce already goes on. The nonce of the lock is a reservation, which counts for the tenant's maximum; its id is the lock's."
-	register(s, lock, func(ctx context.Context, in *struct {
+	rest.Register(s.Server, lock, func(ctx context.Context, in *struct {
 		Body struct {
 			Account
 			RequestID string `json:"requestId,omitempty" maxLength:"256"`
 		}
 	},
-	) (*out[Reservation], error) {
+	) (*rest.Out[Reservation], error) {
 		return inTurn(ctx, s, s.Manager.Lock, string(in.Body.Chain), in.Body.Address, viewReservation)
 	})
-	register(s, operation(access.RoleSend, http.MethodPost, "/v1/nonces/unlock", "unlock", "End a lock"), func(ctx context.Context, in *struct {
+	rest.Register(s.Server, s.Operation(access.RoleSend, http.MethodPost, "/v1/nonces/unlock", "unlock", "End a lock"), func(ctx context.Context, in *struct {
 		Body struct {
 			Account
 			LockID string `json:"lockId" maxLength:"80"`
 		}
 	},
-	) (*out[unlocked], error) {
+	) (*rest.Out[unlocked], error) {
 		done, err := s.Manager.Unlock(ctx, caller(ctx).Tenant, string(in.Body.Chain), in.Body.Address, in.Body.LockID)
-		return answered(unlocked{done}, err)
+		return rest.Answered(unlocked{done}, err)
 	})
-	register(s, operation(access.RoleRead, http.MethodGet, "/v1/nonces/health", "nonceHealth", "What an account's nonces look like", 429), func(ctx context.Context, in *struct {
+	rest.Register(s.Server, s.Operation(access.RoleRead, http.MethodGet, "/v1/nonces/health", "nonceHealth", "What an account's nonces look like", 429), func(ctx context.Context, in *struct {
 		Chain   string `query:"chain" required:"true" maxLength:"64"`
 		Address string `query:"address" required:"true" maxLength:"80"`
 	},
-	) (*out[Health], error) {
-		return inTurn(ctx, s, s.nonceHealth, chainName(in.Chain), in.Address, answered[Health])
+	) (*rest.Out[Health], error) {
+		return inTurn(ctx, s, s.nonceHealth, chainName(in.Chain), in.Address, rest.Answered[Health])
 	})
 }

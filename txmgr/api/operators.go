@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 
+	"lockstep/console/rest"
 	"lockstep/internal/access"
 	"lockstep/txmgr"
 )
@@ -128,7 +129,7 @@ type killsOut struct {
 }
 
 func (s *Server) operators() {
-	register(s, operation(access.RoleRead, http.MethodGet, "/v1/signers", "signers", "The signers and how they are"), func(ctx context.Context, in *ChainQuery) (*signersOut, error) {
+	rest.Register(s.Server, s.Operation(access.RoleRead, http.MethodGet, "/v1/signers", "signers", "The signers and how they are"), func(ctx context.Context, in *ChainQuery) (*signersOut, error) {
 		lanes, err := s.Manager.Signers(ctx, in.chain())
 		if err != nil {
 			return nil, err
@@ -147,12 +148,12 @@ func (s *Server) operators() {
 		}
 		return out, nil
 	})
-	add := operation(access.RoleAdmin, http.MethodPost, "/v1/signers", "addSigner", "Make an account a signer of a chain")
+	add := s.Operation(access.RoleAdmin, http.MethodPost, "/v1/signers", "addSigner", "Make an account a signer of a chain")
 	add.Description = "A request never contains a key. If this process has the account's key, the manager signs for it on the chain and in the pools. Otherwise callers sign themselves."
-	register(s, add, func(ctx context.Context, in *addSignerInput) (*out[Signer], error) {
+	rest.Register(s.Server, add, func(ctx context.Context, in *addSignerInput) (*rest.Out[Signer], error) {
 		return s.changed(ctx)(s.Manager.AddAccount(ctx, string(in.Body.Chain), in.Body.Address, caller(ctx).Name, in.Body.Pools...))
 	})
-	operate := func(ctx context.Context, p SignerPath, o txmgr.Operation) (*out[Signer], error) {
+	operate := func(ctx context.Context, p SignerPath, o txmgr.Operation) (*rest.Out[Signer], error) {
 		return s.changed(ctx)(s.Manager.Operate(ctx, p.chain(), p.Address, caller(ctx).Name, o))
 	}
 	for _, verb := range []struct {
@@ -162,60 +163,60 @@ func (s *Server) operators() {
 		{"resume", "Enable a signer again, and end a drain", txmgr.Operation{Enabled: new(true), Draining: new(false)}},
 		{"drain", "Assign nothing more to a signer and let it finish", txmgr.Operation{Draining: new(true)}},
 	} {
-		register(s, operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/"+verb.name, verb.name, verb.summary), func(ctx context.Context, in *SignerPath) (*out[Signer], error) {
+		rest.Register(s.Server, s.Operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/"+verb.name, verb.name, verb.summary), func(ctx context.Context, in *SignerPath) (*rest.Out[Signer], error) {
 			return operate(ctx, *in, verb.do)
 		})
 	}
-	register(s, operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/pause", "pause", "Give a signer nothing new"), func(ctx context.Context, in *pauseInput) (*out[Signer], error) {
+	rest.Register(s.Server, s.Operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/pause", "pause", "Give a signer nothing new"), func(ctx context.Context, in *pauseInput) (*rest.Out[Signer], error) {
 		reason := "by an operator"
 		if in.Body != nil && in.Body.Reason != "" {
 			reason = in.Body.Reason
 		}
 		return operate(ctx, in.SignerPath, txmgr.Operation{Enabled: new(false), Reason: reason})
 	})
-	register(s, operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/reconcile", "reconcile", "End a signer's halt after its cause was found"), func(ctx context.Context, in *reconcileInput) (*out[Signer], error) {
+	rest.Register(s.Server, s.Operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/reconcile", "reconcile", "End a signer's halt after its cause was found"), func(ctx context.Context, in *reconcileInput) (*rest.Out[Signer], error) {
 		var o txmgr.ReconcileOptions
 		if in.Body != nil {
 			o = txmgr.ReconcileOptions{Adopt: in.Body.Adopt, Reset: in.Body.Reset}
 		}
 		return s.changed(ctx)(s.Manager.Reconcile(ctx, in.chain(), in.Address, caller(ctx).Name, o))
 	})
-	register(s, operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/min-balance", "setMinBalance", "Set the balance below which a signer gets nothing new"), func(ctx context.Context, in *struct {
+	rest.Register(s.Server, s.Operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/min-balance", "setMinBalance", "Set the balance below which a signer gets nothing new"), func(ctx context.Context, in *struct {
 		SignerPath
 		Body struct {
 			MinBalance Quantity `json:"minBalance"`
 		}
 	},
-	) (*out[Signer], error) {
+	) (*rest.Out[Signer], error) {
 		return operate(ctx, in.SignerPath, txmgr.Operation{MinBalance: in.Body.MinBalance.Int})
 	})
-	topUp := operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/top-up", "topUp", "Fill a signer up from the treasury", 409)
+	topUp := s.Operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/top-up", "topUp", "Fill a signer up from the treasury", 409)
 	topUp.DefaultStatus = http.StatusAccepted
-	register(s, topUp, s.topUp)
+	rest.Register(s.Server, topUp, s.topUp)
 	s.twoAnswers(topUp.Path, "The signer has enough: nothing is sent, and the members of the transaction are empty.", "The intent that fills the signer up.")
-	register(s, operation(access.RoleRead, http.MethodGet, "/v1/pools", "pools", "The pools of signers"), s.pools)
-	register(s, operation(access.RoleRead, http.MethodGet, "/v1/fees", "fees", "What fees cost now"), s.fees)
-	reload := operation(access.RoleAdmin, http.MethodPost, "/v1/reload", "reload", "Read the keys and pools of the settings again", 409)
+	rest.Register(s.Server, s.Operation(access.RoleRead, http.MethodGet, "/v1/pools", "pools", "The pools of signers"), s.pools)
+	rest.Register(s.Server, s.Operation(access.RoleRead, http.MethodGet, "/v1/fees", "fees", "What fees cost now"), s.fees)
+	reload := s.Operation(access.RoleAdmin, http.MethodPost, "/v1/reload", "reload", "Read the keys and pools of the settings again", 409)
 	reload.Description = "A signer whose key left the settings gets nothing new; what it has signed is followed."
-	register(s, reload, func(ctx context.Context, _ *struct{}) (*struct{}, error) {
+	rest.Register(s.Server, reload, func(ctx context.Context, _ *struct{}) (*struct{}, error) {
 		if s.Reload == nil {
 			return nil, txmgr.ErrNotPossible
 		}
 		return nil, s.Reload(ctx)
 	})
-	kill := operation(access.RoleAdmin, http.MethodPost, "/v1/kill-switch", "kill", "Stop everything, a chain, a pool or a signer; the manager still follows what is signed")
-	register(s, kill, func(ctx context.Context, in *killInput) (*killsOut, error) {
+	kill := s.Operation(access.RoleAdmin, http.MethodPost, "/v1/kill-switch", "kill", "Stop everything, a chain, a pool or a signer; the manager still follows what is signed")
+	rest.Register(s.Server, kill, func(ctx context.Context, in *killInput) (*killsOut, error) {
 		if err := s.Manager.Kill(ctx, in.Body.Scope, caller(ctx).Name, in.Body.Reason, in.Body.On); err != nil {
 			return nil, err
 		}
 		return s.switches(ctx)
 	})
-	register(s, operation(access.RoleRead, http.MethodGet, "/v1/kill-switch", "kills", "The switches that are on"), func(ctx context.Context, _ *struct{}) (*killsOut, error) { return s.switches(ctx) })
+	rest.Register(s.Server, s.Operation(access.RoleRead, http.MethodGet, "/v1/kill-switch", "kills", "The switches that are on"), func(ctx context.Context, _ *struct{}) (*killsOut, error) { return s.switches(ctx) })
 }
 
 // changed makes the answer to a change: the signer as it is afterwards.
-func (s *Server) changed(ctx context.Context) func(*txmgr.Lane, error) (*out[Signer], error) {
-	return func(l *txmgr.Lane, err error) (*out[Signer], error) {
+func (s *Server) changed(ctx context.Context) func(*txmgr.Lane, error) (*rest.Out[Signer], error) {
+	return func(l *txmgr.Lane, err error) (*rest.Out[Signer], error) {
 		if err != nil {
 			return nil, err
 		}
@@ -223,7 +224,7 @@ func (s *Server) changed(ctx context.Context) func(*txmgr.Lane, error) (*out[Sig
 		if err != nil {
 			return nil, err
 		}
-		return &out[Signer]{s.viewSigner(l, kills)}, nil
+		return &rest.Out[Signer]{Body: s.viewSigner(l, kills)}, nil
 	}
 }
 

@@ -2,7 +2,6 @@ package api_test
 
 import (
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -10,10 +9,7 @@ import (
 	"testing"
 
 	"lockstep/internal/access"
-	"lockstep/internal/must"
-	"lockstep/internal/secret"
 	"lockstep/txmgr/api"
-	"lockstep/txmgr/service"
 	"lockstep/txmgr/webhooks"
 )
 
@@ -164,99 +160,6 @@ func TestTenantsAreApart(t *testing.T) {
 	}
 }
 
-// Without keys only this machine's own programs are served: not a page of another site, and
-// not a name that was bound to loopback.
-func TestWithoutKeysBrowsersAreRefused(t *testing.T) {
-	w := start(t, nil)
-	for name, headers := range map[string][]string{
-		"another site":          {"Origin", "https://evil.example"},
-		"a rebound name":        {"Host", "evil.example:7550"},
-		"a cross-site fetch":    {"Sec-Fetch-Site", "cross-site"},
-		"a sandboxed page":      {"Origin", "null"},
-		"a page of this host":   {"Origin", "http://127.0.0.1:3000"},
-		"its own name, rebound": {"Origin", "http://evil.example:7550", "Host", "evil.example:7550"},
-		"through a proxy":       {"X-Forwarded-For", "203.0.113.9"},
-	} {
-		if a := w.post("/v1/transactions", pay(1), headers...); a.status != 403 {
-			t.Errorf("%s: %d %s", name, a.status, a.body)
-		}
-		if a := w.post("/evm/transaction/send", `{"to":"`+receiver+`","value":"1","networkId":1337}`, headers...); a.status != 403 {
-			t.Errorf("%s, older spelling: %d %s", name, a.status, a.body)
-		}
-	}
-	for _, headers := range [][]string{nil, {"Host", "localhost:7550"}, {"Host", "[::1]:7550"}, {"Sec-Fetch-Site", "none"}, {"X-Forwarded-For", "127.0.0.1"}} {
-		if a := w.get("/v1/transactions", headers...); a.status != 200 {
-			t.Errorf("%v: %d %s", headers, a.status, a.body)
-		}
-	}
-	if n := len(w.chain.executed(t, signer)); n != 0 {
-		t.Errorf("%d transactions were sent", n)
-	}
-	// The listener's own page is no other site.
-	if a := w.post("/v1/kill-switch", `{"scope":"all","on":true}`, "Origin", w.url, "Sec-Fetch-Site", "same-origin"); a.status != 200 {
-		t.Errorf("the page's own request: %d %s", a.status, a.body)
-	}
-}
-
-// The page is there for whoever may reach the listener. What it shows needs a key, and what the process is it tells a
-// stranger only as far as the page needs it to ask for one.
-func TestPage(t *testing.T) {
-	w := start(t, func(c *service.Config) { c.API.BasicUser, c.API.BasicPassword = "core", "sesame" })
-	var admin, acme access.Key
-	basic := []string{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte("core:sesame"))}
-	_, token := must.Get2(w.Keys.Create(t.Context(), "", access.RoleAdmin, ""))(t)
-	admin.Token = token.Reveal()
-	w.post("/v1/api-keys", `{"role":"read","tenant":"acme"}`, "Authorization", "Bearer "+admin.Token).into(t, &acme)
-	for _, path := range []string{"/ui/", "/ui/app.js", "/ui/manager.js"} {
-		if a := w.get(path); a.status != 200 || !strings.Contains(a.header.Get("Content-Security-Policy"), "default-src 'none'") {
-			t.Errorf("%s: %d %v", path, a.status, a.header)
-		}
-	}
-	if a := w.get("/ui/else.js"); a.status != 401 {
-		t.Errorf("what the page has not: %d", a.status)
-	}
-	for name, c := range map[string]struct {
-		header       []string
-		role, tenant string
-	}{
-		"a stranger":       {nil, "", ""},
-		"with a bad key":   {[]string{"Authorization", "Bearer lsk_x"}, "", ""},
-		"a password":       {basic, "send", ""},
-		"an administrator": {[]string{"Authorization", "Bearer " + admin.Token}, "admin", ""},
-		"a tenant":         {[]string{"Authorization", "Bearer " + acme.Token}, "read", "acme"},
-	} {
-		var about struct {
-			Parts                        []string
-			Needs, Version, Role, Tenant string
-		}
-		w.get("/ui/about", c.header...).into(t, &about)
-		if len(about.Parts) != 1 || about.Parts[0] != "manager" || about.Needs == "" || about.Role != c.role || about.Tenant != c.tenant || (about.Version == "test") != (c.role != "") {
-			t.Errorf("%s: %+v", name, about)
-		}
-	}
-	if a := w.get("/ui/about", "Origin", "https://evil.example", "Authorization", "Bearer "+admin.Token); a.status != 403 {
-		t.Errorf("another origin: %d", a.status)
-	}
-}
-
-// Without keys the page is this machine's alone.
-func TestPageWithoutKeys(t *testing.T) {
-	w := start(t, nil)
-	for _, path := range []string{"/ui/", "/ui/about"} {
-		if a := w.get(path); a.status != 200 {
-			t.Errorf("%s: %d %s", path, a.status, a.body)
-		}
-		for _, header := range [][]string{{"Host", "evil.example:7550"}, {"X-Forwarded-For", "203.0.113.9"}} {
-			if a := w.get(path, header...); a.status != 403 {
-				t.Errorf("%s, %v: %d", path, header, a.status)
-			}
-		}
-	}
-	if a := w.get("/ui/about"); !strings.Contains(a.body, `"role":"admin"`) {
-		t.Errorf("about: %s", a.body)
-	}
-}
-
 // A tenant sees what is used of its own budgets, an operator that of all.
 func TestBudgets(t *testing.T) {
 	w := start(t, nil)
@@ -290,39 +193,6 @@ func TestBudgets(t *testing.T) {
 	if body.Budgets[0].Tenant != "a_me" {
 		t.Errorf("another tenant's budget: %+v", body)
 	}
-}
-
-// Without a key the port is on loopback.
-func TestListensWideOnlyWithKeys(t *testing.T) {
-	w := start(t, nil)
-	w.stop()
-	for password, want := range map[secret.String]error{"": api.ErrLoopback, "sesame": nil} {
-		s := w.build(func(c *service.Config) {
-			c.API.Address = "0.0.0.0:0"
-			if c.API.BasicPassword = password; password != "" {
-				c.API.BasicUser = "core"
-			}
-		})
-		if err := s.Listen(t.Context()); !errors.Is(err, want) {
-			t.Errorf("password %q: %v", password.Reveal(), err)
-		}
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-	cfg := func(c *service.Config) { c.API.BasicUser, c.API.BasicPassword = "core", "sesame" }
-	w.run(cfg)
-	basic := "Basic " + base64.StdEncoding.EncodeToString([]byte("core:sesame"))
-	if a := w.post("/evm/getCurrentFee", `{"networkId":1337}`, "Authorization", basic); a.status != 200 {
-		t.Errorf("with the password: %d %s", a.status, a.body)
-	}
-	if a := w.get("/v1/api-keys", "Authorization", basic); a.status != 403 {
-		t.Errorf("an internal caller sees the keys: %d", a.status)
-	}
-	if a := w.get("/v1/transactions"); a.status != 401 {
-		t.Errorf("without the password: %d", a.status)
-	}
-	w.until("a probe is answered", func() bool { return w.get("/health/readiness").status == 200 })
 }
 
 // The signer's key, API keys and webhooks' secrets are in no answer, log line, metric or

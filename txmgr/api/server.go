@@ -3,15 +3,12 @@ package api
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
 
-	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humago"
-
 	"lockstep/console/page"
+	"lockstep/console/rest"
 	"lockstep/internal/access"
 	"lockstep/internal/outage"
 	"lockstep/internal/secret"
@@ -41,18 +38,12 @@ type Deps struct {
 
 // Server is the surface. New starts nothing.
 type Server struct {
+	*rest.Server
 	Deps
 	cfg     Config
 	log     *slog.Logger
-	api     huma.API
-	handler http.Handler
-	page    page.Keyed
-	streams *access.Places // of open streams
 	waits   *access.Places // of requests that wait
-	closing chan struct{}  // closed when the process stops, so that streams end
 	unready outage.Log     // of readiness, as probes are told it
-
-	listener *access.Listener
 }
 
 // Password returns the password of internal callers, "" for none.
@@ -65,23 +56,15 @@ func (c Config) Password() secret.String {
 
 // New makes the surface.
 func New(cfg Config, deps Deps) *Server {
-	s := &Server{
-		Deps: deps, cfg: cfg, log: deps.Log, streams: access.NewPlaces(cfg.Streams), waits: access.NewPlaces(cfg.Waits), closing: make(chan struct{}),
-	}
-	s.page = page.Keyed{Keys: deps.Keys, About: page.About{
-		Parts: []string{page.PartManager}, Needs: "an access key of the transaction manager, which `lockstep txm key` makes", Beside: deps.Beside, Version: deps.Version,
-	}}
-	mux := http.NewServeMux()
-	config := huma.DefaultConfig("Lockstep transaction manager", deps.Version)
-	config.Info.Description = "Sends transactions that the server signs, each exactly once, with a definite outcome."
-	config.DocsPath, config.SchemasPath, config.CreateHooks = "", "", nil
-	config.Transformers = append(config.Transformers, formProblem)
-	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
-		"key":   {Type: "http", Scheme: "bearer", Description: "A key that POST /v1/api-keys made."},
-		"basic": {Type: "http", Scheme: "basic", Description: "Internal callers."},
-	}
-	s.api = humago.New(mux, config)
-	s.api.UseMiddleware(s.authorise)
+	s := &Server{Deps: deps, cfg: cfg, log: deps.Log, waits: access.NewPlaces(cfg.Waits)}
+	s.unready = outage.Log{Logger: s.log, Upstream: "manager", Name: "readiness", Level: slog.LevelWarn, Consequence: "probes are told that this process is not ready"}
+	s.Server = rest.New(rest.Options{
+		Of: "transaction manager", Description: "Sends transactions that the server signs, each exactly once, with a definite outcome.",
+		Keys: deps.Keys, MadeBy: "POST /v1/api-keys", Basic: "txm", Known: known, Judge: s.judge, Ready: s.ready, Metrics: deps.Metrics, Streams: cfg.Streams, Drain: cfg.Drain.Duration(), Log: deps.Log,
+		About: page.About{
+			Parts: []string{page.PartManager}, Needs: "an access key of the transaction manager, which `lockstep txm key` makes", Beside: deps.Beside, Version: deps.Version,
+		},
+	})
 	s.transactions()
 	s.stream()
 	s.nonces()
@@ -89,16 +72,36 @@ func New(cfg Config, deps Deps) *Server {
 	s.accessRoutes()
 	s.hooks()
 	s.execute()
-	s.older(mux)
-	s.health(mux)
-	// Problems carry more members than the model that other errors use.
-	for _, schema := range s.api.OpenAPI().Components.Schemas.Map() {
-		if schema.Properties["detail"] != nil && schema.Properties["title"] != nil {
-			schema.AdditionalProperties = true
-		}
-	}
-	s.handler = s.page.Guard(mux, `Bearer, Basic realm="txm"`, func(w http.ResponseWriter, r *http.Request, err error) { s.problem(r.Context(), err).write(w) })
+	s.older()
 	return s
+}
+
+// caller returns who makes the request. The listener has put it there.
+func caller(ctx context.Context) access.Caller { return access.Of(ctx) }
+
+// twoAnswers documents the status 200 beside 202, which a call answers in the same form.
+func (s *Server) twoAnswers(path, ok, accepted string) {
+	responses := s.API.OpenAPI().Paths[path].Post.Responses
+	done := *responses["202"]
+	done.Description = ok
+	responses["200"] = &done
+	responses["202"].Description = accepted
+}
+
+// readiness is what a probe is told. Who asks needs no key, so reasons have no secrets.
+type readiness struct {
+	Status  string         `json:"status"`
+	Reasons []txmgr.Reason `json:"reasons,omitempty"`
+}
+
+func (s *Server) ready(ctx context.Context) (any, bool) {
+	reasons, err := s.Manager.Ready(ctx)
+	if err != nil {
+		s.unready.Down(ctx, err)
+		return readiness{"not ready", reasons}, false
+	}
+	s.unready.Up(ctx)
+	return readiness{"ready", reasons}, true
 }
 
 // ErrLoopback means that the address is not on loopback and nobody would need a key.
@@ -106,21 +109,5 @@ var ErrLoopback = errors.New("without a key the transaction manager listens on l
 
 // Listen opens the port.
 func (s *Server) Listen(ctx context.Context) error {
-	var err error
-	s.listener, err = s.Keys.Listen(ctx, "TXM_ADDRESS", s.cfg.Address, s.cfg.LoopbackToken, ErrLoopback)
-	return err
-}
-
-// Addr is where it listens.
-func (s *Server) Addr() string { return s.listener.Addr() }
-
-// Close closes the port of a server that is not going to run.
-func (s *Server) Close() { s.listener.Close() }
-
-// Run serves until ctx ends, and then lets requests end that are on their way.
-func (s *Server) Run(ctx context.Context) error {
-	if err := s.listener.Serve(ctx, s.handler, s.log, s.closing, s.cfg.Drain.Duration()); err != nil {
-		return fmt.Errorf("the transaction manager's listener: %w", err)
-	}
-	return nil
+	return s.Open(ctx, "TXM_ADDRESS", s.cfg.Address, s.cfg.LoopbackToken, ErrLoopback)
 }

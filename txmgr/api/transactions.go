@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"lockstep/console/rest"
 	"lockstep/internal/access"
 	"lockstep/txmgr"
 )
@@ -107,25 +108,33 @@ type simulated struct {
 	}
 }
 
+// The two answers of what can wait.
+const (
+	waited  = "With `wait`: the transaction has come as far as that, or is final."
+	waiting = "Accepted. With `wait`: it did not come as far as that in time."
+)
+
 func (s *Server) transactions() {
-	send := operation(access.RoleSend, http.MethodPost, "/v1/transactions", "send", "Hand over an intent", 409, 410, 429)
+	send := s.Operation(access.RoleSend, http.MethodPost, "/v1/transactions", "send", "Hand over an intent", 409, 410, 429)
 	send.DefaultStatus = http.StatusAccepted
-	register(s, send, s.send)
-	batch := operation(access.RoleSend, http.MethodPost, "/v1/transactions/batch", "sendBatch", "Hand over several intents; all or none are accepted", 409, 410, 429)
+	rest.Register(s.Server, send, s.send)
+	s.twoAnswers(send.Path, waited, waiting)
+	batch := s.Operation(access.RoleSend, http.MethodPost, "/v1/transactions/batch", "sendBatch", "Hand over several intents; all or none are accepted", 409, 410, 429)
 	batch.DefaultStatus, batch.MaxBodyBytes = http.StatusAccepted, 8<<20
-	register(s, batch, s.batch)
-	register(s, operation(access.RoleSend, http.MethodPost, "/v1/transactions/simulate", "simulate", "What would happen, and the maximum cost"), s.simulate)
-	raw := operation(access.RoleSend, http.MethodPost, "/v1/transactions/raw", "sendRaw", "Hand over a transaction that the caller signed", 409, 410, 423, 429)
+	rest.Register(s.Server, batch, s.batch)
+	rest.Register(s.Server, s.Operation(access.RoleSend, http.MethodPost, "/v1/transactions/simulate", "simulate", "What would happen, and the maximum cost"), s.simulate)
+	raw := s.Operation(access.RoleSend, http.MethodPost, "/v1/transactions/raw", "sendRaw", "Hand over a transaction that the caller signed", 409, 410, 423, 429)
 	raw.DefaultStatus = http.StatusAccepted
-	register(s, raw, s.raw)
-	register(s, operation(access.RoleRead, http.MethodGet, "/v1/transactions/{id}", "transaction", "What became of an intent", 404, 429), s.see)
-	register(s, operation(access.RoleRead, http.MethodGet, "/v1/transactions", "find", "Find intents, newest first"), s.find)
-	cancel := operation(access.RoleSend, http.MethodPost, "/v1/transactions/{id}/cancel", "cancel", "Cancel an intent", 404, 409)
+	rest.Register(s.Server, raw, s.raw)
+	s.twoAnswers(raw.Path, waited, waiting)
+	rest.Register(s.Server, s.Operation(access.RoleRead, http.MethodGet, "/v1/transactions/{id}", "transaction", "What became of an intent", 404, 429), s.see)
+	rest.Register(s.Server, s.Operation(access.RoleRead, http.MethodGet, "/v1/transactions", "find", "Find intents, newest first"), s.find)
+	cancel := s.Operation(access.RoleSend, http.MethodPost, "/v1/transactions/{id}/cancel", "cancel", "Cancel an intent", 404, 409)
 	cancel.DefaultStatus = http.StatusAccepted
-	register(s, cancel, s.cancel)
-	replace := operation(access.RoleSend, http.MethodPost, "/v1/transactions/{id}/replace", "replace", "Put another payload in the place of an intent", 404, 409)
+	rest.Register(s.Server, cancel, s.cancel)
+	replace := s.Operation(access.RoleSend, http.MethodPost, "/v1/transactions/{id}/replace", "replace", "Put another payload in the place of an intent", 404, 409)
 	replace.DefaultStatus = http.StatusAccepted
-	register(s, replace, s.replace)
+	rest.Register(s.Server, replace, s.replace)
 }
 
 func (s *Server) send(ctx context.Context, in *sendInput) (*one, error) {
@@ -177,12 +186,12 @@ func (s *Server) await(ctx context.Context, id string, until txmgr.Status, limit
 	tenant := caller(ctx).Tenant
 	giveBack := s.waits.Take(tenant)
 	if giveBack == nil {
-		return nil, errBusy
+		return nil, rest.ErrBusy
 	}
 	defer giveBack()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	stop := context.AfterFunc(s.stopping(ctx), cancel)
+	stop := context.AfterFunc(s.Stopping(ctx), cancel)
 	defer stop()
 	return s.Manager.Wait(ctx, tenant, id, until)
 }
@@ -203,19 +212,6 @@ func (s *Server) see(ctx context.Context, in *byID) (*one, error) {
 		return nil, err
 	}
 	return &one{Status: http.StatusOK, Body: viewTransaction(full)}, nil
-}
-
-// stopping is a context that ends when the process stops, or the given one does.
-func (s *Server) stopping(ctx context.Context) context.Context {
-	ctx, cancel := context.WithCancel(ctx)
-	go func() {
-		defer cancel()
-		select {
-		case <-s.closing:
-		case <-ctx.Done():
-		}
-	}()
-	return ctx
 }
 
 func (s *Server) batch(ctx context.Context, in *batchInput) (*list, error) {
@@ -267,7 +263,7 @@ func (s *Server) duplicate(ctx context.Context, earlier *txmgr.Intent, err error
 	if !errors.Is(err, txmgr.ErrDuplicate) || earlier == nil {
 		return err
 	}
-	p := s.problem(ctx, err)
+	p := s.Problem(ctx, err)
 	if who := caller(ctx); who.Tenant == "" || who.Tenant == earlier.Tenant {
 		p.ID = earlier.ID
 	}

@@ -24,7 +24,7 @@ const typesFile = "../../clients/typescript/src/openapi.ts"
 
 // TestTypeScript makes the types of the TypeScript client from the OpenAPI document, and compares them with the file.
 func TestTypeScript(t *testing.T) {
-	source := must.Get(os.ReadFile("problem.go"))(t)
+	source := append(must.Get(os.ReadFile("problem.go"))(t), must.Get(os.ReadFile("../../console/rest/problem.go"))(t)...)
 	want := newForms(api.Document()).write(source)
 	if *update {
 		must.Do(t, os.WriteFile(typesFile, want, 0o644))

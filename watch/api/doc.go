@@ -13,8 +13,8 @@
 //	GET  /health/readiness                   200, or 503 with reasons
 //	GET  /metrics                            for Prometheus
 //
-// Any process answers for the fleet: it reads the database. Errors are application/problem+json (RFC 9457). Those of the watchers themselves have a
-// member "code" that programs branch on; those of a request's form have none.
+// Any process answers for the fleet: it reads the database. What the listener has in common with the transaction manager's is in
+// package rest.
 //
 // # Who may call
 //

@@ -2,13 +2,14 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"reflect"
 	"strconv"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"lockstep/console/rest"
 	"lockstep/internal/access"
 	"lockstep/watch"
 )
@@ -47,6 +48,12 @@ type eventsOut struct {
 		Events []watch.Told `json:"events"`
 		Cursor string       `json:"cursor" doc:"Of the next page. While it does not change there is nothing new."`
 	}
+}
+
+type streamIn struct {
+	rest.Place
+	Watch   string `query:"watch" maxLength:"64"`
+	Address string `query:"address" maxLength:"42"`
 }
 
 type nodesOut struct {
@@ -93,8 +100,6 @@ func (maybeBlock) Schema(r huma.Registry) *huma.Schema {
 	return huma.SchemaFromType(r, reflect.TypeFor[uint64]())
 }
 
-type backfillOut struct{ Body watch.Backfill }
-
 type backfillsOut struct {
 	Body struct {
 		Backfills []watch.Backfill `json:"backfills"`
@@ -102,20 +107,20 @@ type backfillsOut struct {
 }
 
 func (s *Server) routes() {
-	register(s, operation(access.RoleRead, http.MethodGet, "/v1/watches", "watches", "What is followed, and how far it is"), func(ctx context.Context, _ *struct{}) (*watchesOut, error) {
+	rest.Register(s.Server, s.Operation(access.RoleRead, http.MethodGet, "/v1/watches", "watches", "What is followed, and how far it is"), func(ctx context.Context, _ *struct{}) (*watchesOut, error) {
 		out := &watchesOut{}
 		var err error
 		out.Body.Watches, err = s.Watchers.States(ctx)
 		return out, err
 	})
-	register(s, operation(access.RoleRead, http.MethodGet, "/v1/contracts", "contracts", "The contracts that are followed"), func(ctx context.Context, in *contractsIn) (*contractsOut, error) {
+	rest.Register(s.Server, s.Operation(access.RoleRead, http.MethodGet, "/v1/contracts", "contracts", "The contracts that are followed"), func(ctx context.Context, in *contractsIn) (*contractsOut, error) {
 		out := &contractsOut{}
 		var err error
 		out.Body.Contracts, out.Body.Cursor, err = s.Watchers.Contracts(ctx, in.Watch, in.Status, in.Cursor, in.Limit)
 		return out, err
 	})
-	register(s, operation(access.RoleRead, http.MethodGet, "/v1/events", "events", "What was handed on, in an order that never changes"), func(ctx context.Context, in *eventsIn) (*eventsOut, error) {
-		after, err := place(in.Cursor)
+	rest.Register(s.Server, s.Operation(access.RoleRead, http.MethodGet, "/v1/events", "events", "What was handed on, in an order that never changes"), func(ctx context.Context, in *eventsIn) (*eventsOut, error) {
+		after, err := rest.Cursor(in.Cursor)
 		if err != nil {
 			return nil, err
 		}
@@ -133,13 +138,13 @@ func (s *Server) routes() {
 		out.Body.Events, out.Body.Cursor = list, strconv.FormatInt(next, 10)
 		return out, err
 	})
-	register(s, operation(access.RoleRead, http.MethodGet, "/v1/nodes", "nodes", "The processes of the fleet"), func(ctx context.Context, _ *struct{}) (*nodesOut, error) {
+	rest.Register(s.Server, s.Operation(access.RoleRead, http.MethodGet, "/v1/nodes", "nodes", "The processes of the fleet"), func(ctx context.Context, _ *struct{}) (*nodesOut, error) {
 		out := &nodesOut{}
 		var err error
 		out.Body.Nodes, err = s.Watchers.Nodes(ctx)
 		return out, err
 	})
-	register(s, operation(access.RoleRead, http.MethodGet, "/v1/sinks", "sinks", "How far the sinks are"), func(ctx context.Context, _ *struct{}) (*sinksOut, error) {
+	rest.Register(s.Server, s.Operation(access.RoleRead, http.MethodGet, "/v1/sinks", "sinks", "How far the sinks are"), func(ctx context.Context, _ *struct{}) (*sinksOut, error) {
 		out := &sinksOut{}
 		var err error
 		out.Body.Sinks, err = s.Watchers.Sinks(ctx)
@@ -150,16 +155,16 @@ func (s *Server) routes() {
 		}
 		return out, err
 	})
-	start := operation(access.RoleAdmin, http.MethodPost, "/v1/watches/{id}/backfill", "backfill", "Read blocks again, and hand on what was missed", http.StatusNotFound)
+	start := s.Operation(access.RoleAdmin, http.MethodPost, "/v1/watches/{id}/backfill", "backfill", "Read blocks again, and hand on what was missed", http.StatusNotFound)
 	start.DefaultStatus = http.StatusAccepted
-	register(s, start, func(ctx context.Context, in *backfillIn) (*backfillOut, error) {
+	rest.Register(s.Server, start, func(ctx context.Context, in *backfillIn) (*rest.Out[watch.Backfill], error) {
 		b, err := s.Watchers.StartBackfill(ctx, watch.Backfill{Watch: in.ID, From: in.From, Repeat: in.Repeat, Act: in.Act}, in.To.number())
 		if err == nil {
 			s.Log.InfoContext(ctx, "a backfill begins", "watch", in.ID, "from", b.From, "to", b.To, "by", access.Of(ctx).Name)
 		}
-		return &backfillOut{b}, err
+		return rest.Answered(b, err)
 	})
-	register(s, operation(access.RoleRead, http.MethodGet, "/v1/watches/{id}/backfills", "backfills", "The newest backfills, and how far they are"), func(ctx context.Context, in *struct {
+	rest.Register(s.Server, s.Operation(access.RoleRead, http.MethodGet, "/v1/watches/{id}/backfills", "backfills", "The newest backfills, and how far they are"), func(ctx context.Context, in *struct {
 		ID string `path:"id" maxLength:"64"`
 	},
 	) (*backfillsOut, error) {
@@ -168,48 +173,13 @@ func (s *Server) routes() {
 		out.Body.Backfills, err = s.Watchers.Backfills(ctx, in.ID)
 		return out, err
 	})
-}
-
-// place reads a cursor of the messages.
-func place(text string) (int64, error) {
-	if text == "" {
-		return 0, nil
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 0 {
-		return 0, watch.ErrCursor
-	}
-	return n, nil
-}
-
-func (s *Server) health(mux *http.ServeMux) {
-	answer := func(w http.ResponseWriter, status int, body any) {
-		text, _ := json.Marshal(body) // plain fields
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(status)
-		_, _ = w.Write(text) // who is gone needs no answer
-	}
-	mux.HandleFunc("GET /health/liveness", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, http.StatusOK, map[string]string{"status": "alive"})
-	})
-	mux.HandleFunc("GET /health/readiness", func(w http.ResponseWriter, r *http.Request) {
-		c := s.Watchers.Condition(r.Context())
-		status := http.StatusOK
-		if !c.Ready {
-			status = http.StatusServiceUnavailable
-		}
-		answer(w, status, c)
-	})
-	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
-		if err := access.Allowed(r.Context(), access.RoleRead); err != nil {
-			s.problem(r.Context(), err).write(w)
-			return
-		}
-		s.Metrics.ServeHTTP(w, r)
-	})
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		p := &Problem{Code: "NOT_FOUND"}
-		p.Status, p.Title, p.Detail = http.StatusNotFound, http.StatusText(http.StatusNotFound), "there is no "+r.Method+" of this path"
-		p.write(w)
-	})
+	rest.Stream(s.Server, s.Operation(access.RoleRead, http.MethodGet, "/v1/events/stream", "stream", "What is handed on, as server-sent events"), "event the watch, data an event as JSON.", s.Watchers.Newest,
+		func(ctx context.Context, in *streamIn, after int64) (string, int64, error) {
+			list, next, err := s.Watchers.Stream(ctx, after, in.Watch, in.Address, streamPage)
+			var text strings.Builder
+			for _, m := range list {
+				text.WriteString(rest.Event(m.Cursor, m.Watch, m.Event))
+			}
+			return text.String(), next, err
+		})
 }

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"testing"
 
-	"lockstep/internal/access"
 	"lockstep/internal/ledger"
 	"lockstep/internal/must"
 	"lockstep/watch"
@@ -65,39 +64,5 @@ func TestStreamTellsEveryReader(t *testing.T) {
 		if len(got[i]) != deployments || !slices.Equal(got[i], got[0]) {
 			t.Errorf("reader %d got %v, the first one %v", i, got[i], got[0])
 		}
-	}
-}
-
-// TestStreamsOfOneKey: a key that opens streams without end is refused some day, and leaves room for others.
-func TestStreamsOfOneKey(t *testing.T) {
-	w := newWorld(t)
-	var tokens []string
-	for range 2 {
-		_, token := must.Get2(w.keys.Create(t.Context(), "", access.RoleAdmin, ""))(t)
-		tokens = append(tokens, token.Reveal())
-	}
-	w.run(approved)
-	client := &http.Client{Transport: &http.Transport{}}
-	open := func(token string) int {
-		request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, w.url+"/v1/events/stream", nil))(t)
-		request.Header.Set("Authorization", "Bearer "+token)
-		answer := must.Get(client.Do(request))(t)
-		t.Cleanup(func() { _ = answer.Body.Close() })
-		return answer.StatusCode
-	}
-	n := 0
-	for ; n < 1000; n++ {
-		if status := open(tokens[0]); status != http.StatusOK {
-			if status != http.StatusServiceUnavailable {
-				t.Errorf("stream %d: status %d", n, status)
-			}
-			break
-		}
-	}
-	if n == 0 || n == 1000 {
-		t.Errorf("one key has %d streams", n)
-	}
-	if status := open(tokens[1]); status != http.StatusOK {
-		t.Errorf("another key, beside %d streams of the first one: status %d", n, status)
 	}
 }

@@ -122,22 +122,6 @@ export interface ErrorDetail {
   value?: unknown;
 }
 
-export interface ErrorModel {
-  /** A human-readable explanation specific to this occurrence of the problem. */
-  detail?: string;
-  /** Optional list of individual error details */
-  errors?: ErrorDetail[] | null;
-  /** A URI reference that identifies the specific occurrence of the problem. */
-  instance?: string;
-  /** HTTP status code */
-  status?: number;
-  /** A short, human-readable summary of the problem type. This value should not change between occurrences of the error. */
-  title?: string;
-  /** A URI reference to human-readable documentation for the error. */
-  type?: string;
-  [more: string]: unknown;
-}
-
 export interface ExecuteInputBody {
   idempotencyKey: string;
   intent: IntentBody;
@@ -296,7 +280,6 @@ export interface NonceState {
   pendingCount: number;
   /** The next nonce that will be given out. */
   trackedNonce: number;
-  [more: string]: unknown;
 }
 
 export interface OlderAccount {
@@ -330,18 +313,15 @@ export interface OlderFee {
   gasPrice: string | null;
   maxFeePerGas: string | null;
   maxPriorityFeePerGas: string | null;
-  [more: string]: unknown;
 }
 
 export interface OlderHash {
   txHash: string;
-  [more: string]: unknown;
 }
 
 export interface OlderLock {
   lockId: string;
   nonce: number;
-  [more: string]: unknown;
 }
 
 export interface OlderNetwork {
@@ -352,7 +332,6 @@ export interface OlderNetwork {
 
 export interface OlderNonce {
   nonce: number;
-  [more: string]: unknown;
 }
 
 export interface OlderRaw {
@@ -382,7 +361,6 @@ export interface OlderSend {
 export interface OlderSent {
   id: string;
   txHash: string | null;
-  [more: string]: unknown;
 }
 
 export interface Outcome {
@@ -422,6 +400,33 @@ export interface Pool {
 
 export interface PoolsOutBody {
   pools: Pool[] | null;
+}
+
+export interface Problem {
+  /** Of NONCE_CONFLICT. */
+  attemptedNonce?: number;
+  /** What programs branch on. */
+  code: string;
+  /** Of NONCE_CONFLICT. */
+  currentNonce?: number;
+  /** A human-readable explanation specific to this occurrence of the problem. */
+  detail?: string;
+  /** Optional list of individual error details */
+  errors?: ErrorDetail[] | null;
+  /** Of DUPLICATE: the transaction that has these bytes. */
+  id?: string;
+  /** A URI reference that identifies the specific occurrence of the problem. */
+  instance?: string;
+  /** Of WOULD_REVERT: what the call returned, as 0x text. */
+  output?: string;
+  /** Of NONCE_CONFLICT. */
+  shouldRetry?: boolean;
+  /** HTTP status code */
+  status?: number;
+  /** A short, human-readable summary of the problem type. This value should not change between occurrences of the error. */
+  title?: string;
+  /** A URI reference to human-readable documentation for the error. */
+  type?: string;
 }
 
 export interface RawInputBody {
@@ -469,7 +474,6 @@ export interface Record {
 
 export interface Recycled {
   recycled: boolean;
-  [more: string]: unknown;
 }
 
 export interface Reservation {
@@ -623,7 +627,6 @@ export interface UnlockRequest {
 
 export interface Unlocked {
   unlocked: boolean;
-  [more: string]: unknown;
 }
 
 export interface UpdateWebhookRequest {

@@ -1,4 +1,4 @@
-package access
+package rest
 
 import (
 	"bufio"
@@ -16,6 +16,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"lockstep/internal/access"
+	"lockstep/internal/httpserve"
 	"lockstep/internal/must"
 )
 
@@ -43,12 +45,13 @@ func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
 	return near, nil
 }
 
-// served runs a test against a Listener with a handler, with time of its own.
+// served runs a test against a listener with a handler, with time of its own.
 func served(t *testing.T, handler http.Handler, run func(t *testing.T, port *pipes)) {
 	synctest.Test(t, func(t *testing.T) {
 		port := &pipes{make(chan net.Conn), make(chan struct{})}
 		must.Run(t, func(ctx context.Context) error {
-			return (&Listener{port}).Serve(ctx, handler, slog.New(slog.DiscardHandler), make(chan struct{}), time.Second)
+			s := &Server{Options: Options{Log: slog.New(slog.DiscardHandler)}, closing: make(chan struct{})}
+			return httpserve.Until(ctx, s.server(handler), port, time.Second)
 		})
 		run(t, port)
 	})
@@ -83,7 +86,7 @@ func surface() http.Handler {
 		fmt.Fprint(w, waits(r.Context()))
 	})
 	mux.HandleFunc("/stream", func(w http.ResponseWriter, r *http.Request) {
-		_ = Stream(r.Context(), w, 0, func(ctx context.Context, after int64) (string, int64, error) {
+		_ = access.Stream(r.Context(), w, 0, func(ctx context.Context, after int64) (string, int64, error) {
 			<-ctx.Done()
 			return "", after, nil
 		})
