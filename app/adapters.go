@@ -43,7 +43,7 @@ func (c chain) GasPrice(ctx context.Context) (*big.Int, error) {
 	fees, err := c.mirror.Fees(mirror.ForSend(ctx))
 	switch {
 	case errors.Is(err, mirror.ErrNotFound), err == nil && fees.EthereumTransaction <= 0:
-		return nil, eth.ErrNoGasPrice()
+		return nil, eth.ErrNoGasPrice
 	case err != nil:
 		return nil, upstreamError(err)
 	}

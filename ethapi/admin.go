@@ -16,7 +16,7 @@ import (
 func (a *API) adminMethods() []rpc.Method {
 	row := func(name string, offered bool, handler rpc.Handler, params ...rpc.Param) rpc.Method {
 		if !offered || a.deps.NoAdmin {
-			handler = func(context.Context, *rpc.Params) (any, error) { return nil, eth.ErrUnsupportedMethod() }
+			handler = func(context.Context, *rpc.Params) (any, error) { return nil, eth.ErrUnsupportedMethod }
 		}
 		return rpc.Method{Name: name, Params: params, AnyParams: len(params) == 0, Handler: translated(handler)}
 	}

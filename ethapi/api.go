@@ -106,7 +106,7 @@ func (a *API) chainID() *big.Int { return new(big.Int).SetUint64(a.deps.ChainID)
 func (a *API) head(ctx context.Context) (*mirror.Block, error) {
 	head, err := a.mirror.LatestBlock(ctx)
 	if errors.Is(err, mirror.ErrNotFound) {
-		return nil, eth.ErrNoLatestBlock()
+		return nil, eth.ErrNoLatestBlock
 	}
 	return head, err
 }
@@ -163,7 +163,7 @@ func (a *API) state(ctx context.Context, ref eth.BlockRef) (*mirror.Block, error
 	}
 	if number, ok := ref.Number(); ok && number >= head.Number {
 		if number > head.Number+a.cfg.MaxBlockRange {
-			return nil, eth.ErrUnknownBlock()
+			return nil, eth.ErrUnknownBlock
 		}
 		return nil, nil
 	}
@@ -172,7 +172,7 @@ func (a *API) state(ctx context.Context, ref eth.BlockRef) (*mirror.Block, error
 	case err != nil:
 		return nil, err
 	case block == nil:
-		return nil, eth.ErrUnknownBlock()
+		return nil, eth.ErrUnknownBlock
 	case block.Number >= head.Number:
 		return nil, nil
 	}

@@ -24,7 +24,7 @@ func constant(name string, result json.RawMessage, params ...rpc.Param) rpc.Meth
 func unsupported(name string) rpc.Method {
 	return rpc.Method{
 		Name: name, AnyParams: true, Inline: true,
-		Handler: func(context.Context, *rpc.Params) (any, error) { return nil, eth.ErrUnsupportedMethod() },
+		Handler: func(context.Context, *rpc.Params) (any, error) { return nil, eth.ErrUnsupportedMethod },
 	}
 }
 

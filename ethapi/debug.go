@@ -41,7 +41,7 @@ func (a *API) debugging(h rpc.Handler) rpc.Handler {
 	if a.cfg.Debug.Enabled {
 		return h
 	}
-	return func(context.Context, *rpc.Params) (any, error) { return nil, eth.ErrUnsupportedMethod() }
+	return func(context.Context, *rpc.Params) (any, error) { return nil, eth.ErrUnsupportedMethod }
 }
 
 // Names of the tracers.

@@ -188,13 +188,6 @@ func unknownHash(d *deviant) {
 		d.says([3]string{method, `["` + senderText() + `","` + common.MaxHash.Hex() + `"]`, "-39012 Unknown block"})
 	}
 	d.says([3]string{"eth_getStorageAt", `["` + senderText() + `","0x0","` + common.MaxHash.Hex() + `"]`, "-32001 Requested resource not found. block '" + common.MaxHash.Hex() + "'."})
-	status := http.StatusOK
-	if d.api.hiero() {
-		status = http.StatusBadRequest
-	}
-	if got := d.call("eth_getBalance", `["`+senderText()+`","`+common.MaxHash.Hex()+`"]`); got.status != status {
-		d.t.Errorf("HTTP status %d, want %d", got.status, status)
-	}
 }
 
 func failedLookUp(d *deviant) {

@@ -34,7 +34,7 @@ func clientError(err error) error {
 	case errors.As(err, &pages):
 		return eth.ErrPages(pages.Limit)
 	case errors.Is(err, mirror.ErrImmature):
-		return eth.ErrImmatureRecords()
+		return eth.ErrImmatureRecords
 	}
 	return err
 }
@@ -52,7 +52,7 @@ func (a *API) callError(err error) error {
 	case e.Message == statusFailInvalid:
 		return eth.ErrReverted(statusFailInvalid, a.revertData(e))
 	case e.Status == 404:
-		return eth.ErrUnknownBlock()
+		return eth.ErrUnknownBlock
 	case e.Status == 400:
 		return notSimulated(e)
 	}

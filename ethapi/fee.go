@@ -34,7 +34,7 @@ func (a *API) currentPrice(ctx context.Context) (*big.Int, error) {
 	if missing, err := notFound(err); err != nil {
 		return nil, err
 	} else if missing || fees.EthereumTransaction <= 0 {
-		return nil, eth.ErrNoGasPrice()
+		return nil, eth.ErrNoGasPrice
 	}
 	return a.buffered(fees.EthereumTransaction), nil
 }
@@ -132,7 +132,7 @@ func (a *API) number(ctx context.Context, ref eth.BlockRef, head *mirror.Block) 
 		return 0, err
 	}
 	if block == nil {
-		return 0, eth.ErrUnknownBlock()
+		return 0, eth.ErrUnknownBlock
 	}
 	return block.Number, nil
 }

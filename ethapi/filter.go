@@ -13,7 +13,7 @@ import (
 // newFilter is eth_newFilter.
 func (a *API) newFilter(ctx context.Context, p *rpc.Params) (any, error) {
 	if !a.cfg.Filters {
-		return nil, eth.ErrUnsupportedMethod()
+		return nil, eth.ErrUnsupportedMethod
 	}
 	q, err := a.readLogQuery(p.At(0))
 	if err != nil {
@@ -57,9 +57,9 @@ func (a *API) firstOf(ctx context.Context, q *logQuery, head *mirror.Block) (uin
 	switch {
 	case first <= last:
 	case a.hiero():
-		return 0, eth.ErrBlockRange()
+		return 0, eth.ErrBlockRange
 	default:
-		return 0, eth.ErrReversedRange()
+		return 0, eth.ErrReversedRange
 	}
 	to := eth.NumberRef(last)
 	q.to = &to
@@ -69,7 +69,7 @@ func (a *API) firstOf(ctx context.Context, q *logQuery, head *mirror.Block) (uin
 // newBlockFilter is eth_newBlockFilter.
 func (a *API) newBlockFilter(ctx context.Context, _ *rpc.Params) (any, error) {
 	if !a.cfg.Filters {
-		return nil, eth.ErrUnsupportedMethod()
+		return nil, eth.ErrUnsupportedMethod
 	}
 	head, err := a.head(ctx)
 	if err != nil {
@@ -81,7 +81,7 @@ func (a *API) newBlockFilter(ctx context.Context, _ *rpc.Params) (any, error) {
 // uninstallFilter is eth_uninstallFilter.
 func (a *API) uninstallFilter(ctx context.Context, p *rpc.Params) (any, error) {
 	if !a.cfg.Filters {
-		return nil, eth.ErrUnsupportedMethod()
+		return nil, eth.ErrUnsupportedMethod
 	}
 	existed, err := a.filters.Delete(ctx, filterID(p.Text(0)))
 	if err != nil {
@@ -93,14 +93,14 @@ func (a *API) uninstallFilter(ctx context.Context, p *rpc.Params) (any, error) {
 // getFilterLogs is eth_getFilterLogs: everything that matches, seen or not.
 func (a *API) getFilterLogs(ctx context.Context, p *rpc.Params) (any, error) {
 	if !a.cfg.Filters {
-		return nil, eth.ErrUnsupportedMethod()
+		return nil, eth.ErrUnsupportedMethod
 	}
 	f, err := a.useFilter(ctx, p.Text(0))
 	if err != nil {
 		return nil, err
 	}
 	if f.query == nil {
-		return nil, eth.ErrFilterNotFound()
+		return nil, eth.ErrFilterNotFound
 	}
 	return a.logs(ctx, *f.query)
 }
@@ -108,7 +108,7 @@ func (a *API) getFilterLogs(ctx context.Context, p *rpc.Params) (any, error) {
 // getFilterChanges is eth_getFilterChanges: what is new since the last poll.
 func (a *API) getFilterChanges(ctx context.Context, p *rpc.Params) (any, error) {
 	if !a.cfg.Filters {
-		return nil, eth.ErrUnsupportedMethod()
+		return nil, eth.ErrUnsupportedMethod
 	}
 	f, err := a.useFilter(ctx, p.Text(0))
 	switch {

@@ -243,7 +243,7 @@ func (a *API) useFilter(ctx context.Context, id string) (*filter, error) {
 	case err != nil:
 		return nil, a.filtersError(ctx, err)
 	case !ok:
-		return nil, eth.ErrFilterNotFound()
+		return nil, eth.ErrFilterNotFound
 	}
 	var k storedFilter
 	if err := json.Unmarshal(text, &k); err != nil {
@@ -268,7 +268,7 @@ func (a *API) filtersError(ctx context.Context, err error) error {
 		return ctx.Err()
 	}
 	a.deps.Log.WarnContext(ctx, "the store of filters does not answer", "error", err)
-	return eth.ErrFiltersUnavailable()
+	return eth.ErrFiltersUnavailable
 }
 
 // filterID is an id without leading zeros, as clients may write the number.

@@ -145,7 +145,7 @@ func (a *API) getLogs(ctx context.Context, p *rpc.Params) (any, error) {
 	case err != nil:
 		return nil, err
 	case block == nil:
-		return nil, eth.ErrUnknownBlock()
+		return nil, eth.ErrUnknownBlock
 	default:
 		return a.blockLogs(ctx, block, q)
 	}
@@ -173,7 +173,7 @@ func (a *API) logs(ctx context.Context, q logQuery) ([]*eth.Log, error) {
 	case last > head.Number+a.cfg.MaxBlockRange, first > head.Number:
 		return []*eth.Log{}, nil // the TypeScript relay finds no such block
 	case first > last:
-		err = eth.ErrBlockRange()
+		err = eth.ErrBlockRange
 	}
 	if err != nil {
 		return nil, err
@@ -191,7 +191,7 @@ func judgeRange(q *logQuery, first, last, head uint64) error {
 	}
 	switch newest := max(first, last); {
 	case first > last && (closed || newest <= head):
-		return eth.ErrReversedRange()
+		return eth.ErrReversedRange
 	case newest > head:
 		return eth.ErrRangeBeyondHead(newest, head)
 	}
@@ -209,7 +209,7 @@ func (a *API) bounds(ctx context.Context, q logQuery, head *mirror.Block) (first
 	if q.from != nil {
 		first, err = a.number(ctx, *q.from, head)
 	} else if last != head.Number && a.hiero() {
-		err = eth.ErrMissingFromBlock()
+		err = eth.ErrMissingFromBlock
 	}
 	return first, last, err
 }

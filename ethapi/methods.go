@@ -97,9 +97,9 @@ func UnknownMethod(name string, t rpc.Transport, served bool) *eth.Error {
 	switch {
 	case namespace == "engine",
 		served && t == rpc.TransportWebSocket && (name == "eth_subscribe" || name == "eth_unsubscribe"):
-		return eth.ErrUnsupportedMethod()
+		return eth.ErrUnsupportedMethod
 	case served && t == rpc.TransportHTTP && (namespace == "trace" || namespace == "debug"):
-		return eth.ErrNotYetImplemented()
+		return eth.ErrNotYetImplemented
 	}
 	return eth.ErrMethodNotFound(name)
 }

@@ -17,7 +17,7 @@ func TestHashOrError(t *testing.T) {
 			t.Errorf("%s: %s, %v", outcome, got, err)
 		}
 	}
-	refusal := eth.ErrNoNode()
+	refusal := eth.ErrNoNode
 	if got, err := hashOrError(submit.Result{Outcome: submit.NotSent, Hash: hash, Err: refusal}); got != (common.Hash{}) || err != refusal { //nolint:errorlint // the very same
 		t.Errorf("%s, %v", got, err)
 	}

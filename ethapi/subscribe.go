@@ -64,18 +64,18 @@ func (s *Subscriptions) hiero() bool { return s.api.deps.Profile == rpc.ProfileH
 // subscribe is eth_subscribe.
 func (s *Subscriptions) subscribe(ctx context.Context, p *rpc.Params) (any, error) {
 	if !s.cfg.Enabled {
-		return nil, eth.ErrSubscriptionsOff()
+		return nil, eth.ErrSubscriptionsOff
 	}
 	request, _ := rpc.FromContext(ctx)
 	if request.Conn == nil {
-		return nil, eth.ErrUnsupportedMethod()
+		return nil, eth.ErrUnsupportedMethod
 	}
 	event, err := s.event(p)
 	if err != nil {
 		return nil, err
 	}
 	if s.hub.crowded(request.Conn) {
-		return nil, eth.ErrTooManySubscriptions()
+		return nil, eth.ErrTooManySubscriptions
 	}
 	w := interest{event: event}
 	switch event {
@@ -105,9 +105,9 @@ func (s *Subscriptions) event(p *rpc.Params) (string, error) {
 	}
 	switch {
 	case s.hiero():
-		return "", eth.ErrUnsupportedMethod()
+		return "", eth.ErrUnsupportedMethod
 	case !name.IsString():
-		return "", eth.ErrNoSubscriptionName()
+		return "", eth.ErrNoSubscriptionName
 	}
 	const longest = 128
 	text := name.Text()
@@ -169,9 +169,9 @@ func (s *Subscriptions) unsubscribe(ctx context.Context, p *rpc.Params) (any, er
 	id := p.At(0)
 	switch {
 	case !s.cfg.Enabled:
-		return nil, eth.ErrSubscriptionsOff()
+		return nil, eth.ErrSubscriptionsOff
 	case request.Conn == nil:
-		return nil, eth.ErrUnsupportedMethod()
+		return nil, eth.ErrUnsupportedMethod
 	case !id.Given():
 		return nil, eth.ErrMissingParam(0)
 	case !id.IsString():
@@ -179,7 +179,7 @@ func (s *Subscriptions) unsubscribe(ctx context.Context, p *rpc.Params) (any, er
 	}
 	ended := s.hub.cancel(request.Conn, id.Text())
 	if !ended && !s.hiero() {
-		return nil, eth.ErrSubscriptionNotFound()
+		return nil, eth.ErrSubscriptionNotFound
 	}
 	return ended, nil
 }

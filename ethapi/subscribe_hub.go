@@ -176,7 +176,7 @@ func (h *hub) add(conn rpc.Notifier, w interest, baseline *uint64) (sub *subscri
 			return sub, true, nil
 		}
 		if len(c.subscriptions) >= h.limit {
-			return nil, true, eth.ErrTooManySubscriptions()
+			return nil, true, eth.ErrTooManySubscriptions
 		}
 	}
 	if w.chain() && !h.position.active {

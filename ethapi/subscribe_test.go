@@ -172,7 +172,7 @@ func TestSubscribeSameEvent(t *testing.T) {
 			t.Error("got two ids for the same blocks")
 		}
 		_, err := l.try(conn, l.Subscriptions.subscribe, `["newHeads",{"includeTransactions":true}]`)
-		if want := eth.ErrTooManySubscriptions(); !cmp.Equal(err, error(want)) {
+		if want := eth.ErrTooManySubscriptions; !cmp.Equal(err, error(want)) {
 			t.Errorf("third subscription: got %v, want %v", err, want)
 		}
 		chain.mine(1)
@@ -224,7 +224,7 @@ func TestSubscribeLimit(t *testing.T) {
 		last = l.subscribe(conn, `["logs",{}]`)
 	}
 	_, err := l.try(conn, l.Subscriptions.subscribe, `["logs",{}]`)
-	if want := eth.ErrTooManySubscriptions(); !cmp.Equal(err, error(want)) {
+	if want := eth.ErrTooManySubscriptions; !cmp.Equal(err, error(want)) {
 		t.Errorf("got %v, want %v", err, want)
 	}
 	l.subscribe(newFakeConn(), `["logs",{}]`)

@@ -20,7 +20,7 @@ func (a *API) traceCall(ctx context.Context, p *rpc.Params) (any, error) {
 	options := p.At(2)
 	o := readTraceOptions(options, tracerOpcodes)
 	if o.tracer == tracerOpcodes && !a.cfg.Debug.OpcodeLogger {
-		return nil, eth.ErrUnsupportedMethod()
+		return nil, eth.ErrUnsupportedMethod
 	}
 	if options.Field("txIndex").Given() {
 		return nil, eth.ErrInvalidArguments("txIndex is not supported: the state is that of the end of the block")

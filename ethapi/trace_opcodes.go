@@ -21,7 +21,7 @@ import (
 // does not know them.
 func (a *API) traceOpcodes(ctx context.Context, s subject, o traceOptions) (any, error) {
 	if !a.cfg.Debug.OpcodeLogger {
-		return nil, eth.ErrUnsupportedMethod()
+		return nil, eth.ErrUnsupportedMethod
 	}
 	trace := &opcodeTrace{options: o, hiero: a.hiero(), most: a.cfg.Debug.MaxBytes, Opcodes: new(mirror.Opcodes)}
 	if s.result == nil {

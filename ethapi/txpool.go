@@ -17,7 +17,7 @@ import (
 func (a *API) poolMethods() []rpc.Method {
 	row := func(name string, handler rpc.Handler, params ...rpc.Param) rpc.Method {
 		if !a.offersPool() {
-			handler = func(context.Context, *rpc.Params) (any, error) { return nil, eth.ErrUnsupportedMethod() }
+			handler = func(context.Context, *rpc.Params) (any, error) { return nil, eth.ErrUnsupportedMethod }
 		}
 		return rpc.Method{Name: name, Params: params, Handler: translated(handler)}
 	}

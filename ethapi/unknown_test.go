@@ -15,13 +15,13 @@ func TestUnknownMethod(t *testing.T) {
 		want   *eth.Error
 	}{
 		{"eth_nope", rpc.TransportHTTP, true, eth.ErrMethodNotFound("eth_nope")},
-		{"engine_newPayloadV1", rpc.TransportHTTP, true, eth.ErrUnsupportedMethod()},
-		{"engine_newPayloadV1", rpc.TransportWebSocket, false, eth.ErrUnsupportedMethod()},
-		{"trace_block", rpc.TransportHTTP, true, eth.ErrNotYetImplemented()},
-		{"debug_nope", rpc.TransportHTTP, true, eth.ErrNotYetImplemented()},
+		{"engine_newPayloadV1", rpc.TransportHTTP, true, eth.ErrUnsupportedMethod},
+		{"engine_newPayloadV1", rpc.TransportWebSocket, false, eth.ErrUnsupportedMethod},
+		{"trace_block", rpc.TransportHTTP, true, eth.ErrNotYetImplemented},
+		{"debug_nope", rpc.TransportHTTP, true, eth.ErrNotYetImplemented},
 		{"debug_nope", rpc.TransportHTTP, false, eth.ErrMethodNotFound("debug_nope")},
 		{"trace_block", rpc.TransportWebSocket, true, eth.ErrMethodNotFound("trace_block")},
-		{"eth_subscribe", rpc.TransportWebSocket, true, eth.ErrUnsupportedMethod()},
+		{"eth_subscribe", rpc.TransportWebSocket, true, eth.ErrUnsupportedMethod},
 		{"eth_subscribe", rpc.TransportWebSocket, false, eth.ErrMethodNotFound("eth_subscribe")},
 		{"eth_subscribe", rpc.TransportHTTP, true, eth.ErrMethodNotFound("eth_subscribe")},
 	} {

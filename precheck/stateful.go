@@ -38,13 +38,13 @@ func Nonce(tx *eth.Tx, expected uint64, sure bool) error {
 // Stateful checks balance, gas price and receiver, in this order.
 func Stateful(tx *eth.Tx, rules Rules, facts Facts) error {
 	if facts.Balance.Weibar().Cmp(tx.Cost()) < 0 {
-		return eth.ErrInsufficientFunds()
+		return eth.ErrInsufficientFunds
 	}
 	if !pricePasses(tx, rules, facts) {
 		return eth.ErrGasPriceTooLow(tx.GasPrice(), facts.GasPrice)
 	}
 	if facts.ReceiverMustSign {
-		return eth.ErrReceiverSignature()
+		return eth.ErrReceiverSignature
 	}
 	return nil
 }

@@ -118,7 +118,7 @@ func chainID(tx *eth.Tx, rules Rules) *eth.Error {
 
 func value(tx *eth.Tx, _ Rules) *eth.Error {
 	if v := tx.Value(); v.Sign() != 0 && v.Cmp(oneTinybar) < 0 {
-		return eth.ErrValueTooLow()
+		return eth.ErrValueTooLow
 	}
 	return nil
 }

@@ -179,7 +179,7 @@ func (d *Dispatcher) awaitPermit(ctx context.Context, r *Request, body []byte) (
 // limit, the table, the parameters. If it returns a fault, that is the answer.
 func (d *Dispatcher) admit(ctx context.Context, ex *exchange, c *call) (f fault, ok bool) {
 	if !d.admitEnvelope(c) {
-		return known(eth.ErrInvalidRequest()), false
+		return known(eth.ErrInvalidRequest), false
 	}
 	e := d.methods[string(c.method)]
 	c.route = e

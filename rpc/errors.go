@@ -44,7 +44,7 @@ func (p Profile) translate(err error) (f fault, unexpected bool) {
 		return f, false
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		return known(eth.ErrRequestTimeout()), false
+		return known(eth.ErrRequestTimeout), false
 	}
 	if p == ProfileEthereum {
 		// An unforeseen text may name upstream hosts.
@@ -68,10 +68,10 @@ func overCapacity(e *capacity.Exceeded) (f fault) {
 		f = known(eth.ErrClientMemory(e.Limit))
 		f.status = http.StatusTooManyRequests
 	case capacity.ScopeProcess:
-		f = known(eth.ErrProcessMemory())
+		f = known(eth.ErrProcessMemory)
 		f.status = http.StatusServiceUnavailable
 	case capacity.ScopeQueue:
-		f = known(eth.ErrCallsWaiting())
+		f = known(eth.ErrCallsWaiting)
 		f.status = http.StatusServiceUnavailable
 	}
 	return f
@@ -154,13 +154,13 @@ func (ex *exchange) parseFault() fault {
 	if ex.endpoint.transport == TransportWebSocket && ex.d.config.Profile == ProfileHiero {
 		return fault{code: eth.CodeInvalidRequest, message: "Invalid request"}
 	}
-	return known(eth.ErrParse())
+	return known(eth.ErrParse)
 }
 
 // scalarFault answers a body that is JSON, but not a call or a batch.
 func (ex *exchange) scalarFault() fault {
 	if ex.endpoint.transport == TransportHTTP && ex.d.config.Profile == ProfileHiero {
-		return known(eth.ErrParse())
+		return known(eth.ErrParse)
 	}
-	return known(eth.ErrInvalidRequest())
+	return known(eth.ErrInvalidRequest)
 }

@@ -87,7 +87,7 @@ func (d *Dispatcher) begin(ctx context.Context, t Transport, r *Request, body []
 func (ex *exchange) beginBatch(ctx context.Context, count int) {
 	switch {
 	case count == 0 && ex.d.config.Profile == ProfileEthereum:
-		ex.refuse(known(eth.ErrInvalidRequest()))
+		ex.refuse(known(eth.ErrInvalidRequest))
 	case !ex.endpoint.batchEnabled && ex.endpoint.transport == TransportHTTP:
 		ex.refuse(ex.endpoint.batchDisabled)
 	case !ex.endpoint.batchEnabled:
@@ -476,7 +476,7 @@ func (ex *exchange) collect() {
 		c := &ex.calls[i]
 		if c.mode != inline && c.own == nil {
 			ex.d.metrics.abandoned.WithLabelValues(c.name()).Inc()
-			ex.answerFault(c, known(eth.ErrRequestTimeout()))
+			ex.answerFault(c, known(eth.ErrRequestTimeout))
 		}
 		if c.notification {
 			c.own = nil

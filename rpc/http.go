@@ -166,7 +166,7 @@ func (s *HTTPServer) write(w http.ResponseWriter, answer []byte) {
 
 // refuseBody answers a body that could not be read.
 func (s *HTTPServer) refuseBody(req *httpRequest, err error) {
-	status, f := http.StatusBadRequest, known(eth.ErrParse())
+	status, f := http.StatusBadRequest, known(eth.ErrParse)
 	switch exceeded := (*capacity.Exceeded)(nil); {
 	case errors.As(err, &exceeded):
 		f = overCapacity(exceeded)

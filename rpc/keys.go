@@ -66,7 +66,7 @@ func (d *Dispatcher) identify(h http.Header) (holder *apikey.Holder, f fault, ok
 		why, refusal = apikey.Missing, eth.ErrKeyMissing
 	}
 	d.keys.Refused(why)
-	f = known(refusal())
+	f = known(refusal)
 	f.status = http.StatusUnauthorized
 	return nil, f, false
 }

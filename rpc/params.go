@@ -122,5 +122,5 @@ func (p *Params) notAnArray(m *Method) *eth.Error {
 	if p.raw.IsObject() && len(m.Params) > 0 && m.Params[0].Required {
 		return eth.ErrMissingParam(0)
 	}
-	return eth.ErrInvalidParams()
+	return eth.ErrInvalidParams
 }

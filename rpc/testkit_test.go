@@ -125,7 +125,7 @@ func testMethods() []Method {
 		{Name: "eth_hashrate", AnyParams: true, Handler: returns(explosive{})},
 		{Name: "eth_newFilter", AnyParams: true, Handler: returns("0x1")},
 		{Name: "eth_getFilterLogs", AnyParams: true, Handler: returns(selfWriting{7})},
-		{Name: "eth_protocolVersion", Inline: true, AnyParams: true, Handler: fails(eth.ErrUnsupportedMethod())},
+		{Name: "eth_protocolVersion", Inline: true, AnyParams: true, Handler: fails(eth.ErrUnsupportedMethod)},
 		{Name: "net_peerCount", AnyParams: true, Handler: returns(make(chan int))},
 		{
 			Name: "web3_sha3", Params: []Param{Required(hexRule("Expected 0x prefixed hexadecimal value with even length", 0))}, Inline: true,
@@ -140,14 +140,14 @@ func testMethods() []Method {
 // and on whether that serves the namespace.
 func testUnknown(name string, t Transport, served bool) *eth.Error {
 	if served && t == TransportWebSocket && (name == "eth_subscribe" || name == "eth_unsubscribe") {
-		return eth.ErrUnsupportedMethod()
+		return eth.ErrUnsupportedMethod
 	}
 	switch Namespace(name) {
 	case "engine":
-		return eth.ErrUnsupportedMethod()
+		return eth.ErrUnsupportedMethod
 	case "trace", "debug":
 		if served && t == TransportHTTP {
-			return eth.ErrNotYetImplemented()
+			return eth.ErrNotYetImplemented
 		}
 	}
 	return eth.ErrMethodNotFound(name)

@@ -97,7 +97,7 @@ func tooRisky(mine, expected uint64) error {
 	if mine > expected {
 		return eth.ErrNonceTooHigh(mine, expected)
 	}
-	return eth.ErrWrongNonces()
+	return eth.ErrWrongNonces
 }
 
 // settleRisk applies the verdict: the risk is given back, unless the operator paid for a refusal that its sender
@@ -297,7 +297,7 @@ func (e *Entry) setAside(ctx context.Context, amount hedera.Tinybar) (*limit.Res
 		Sender: e.tx.From(), IP: e.asker.IP, Method: "eth_sendRawTransaction", Amount: amount,
 	})
 	if !ok {
-		return nil, eth.ErrHbarLimited()
+		return nil, eth.ErrHbarLimited
 	}
 	return reservation, nil
 }

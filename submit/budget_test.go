@@ -332,7 +332,7 @@ func TestFilesAreNotPaidForInVain(t *testing.T) {
 					t.Errorf("%v without an error", r.Outcome)
 				case strings.Contains(r.Err.Error(), test.refusal):
 					told = true
-				case !strings.Contains(r.Err.Error(), eth.ErrWrongNonces().Message) && !strings.Contains(r.Err.Error(), "Nonce too high"):
+				case !strings.Contains(r.Err.Error(), eth.ErrWrongNonces.Message) && !strings.Contains(r.Err.Error(), "Nonce too high"):
 					t.Error(r.Err)
 				}
 			}

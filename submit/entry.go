@@ -84,7 +84,7 @@ const (
 // It never blocks. The error is an *eth.Error.
 func (s *Submitter) Enter(raw []byte) (*Entry, error) {
 	if s.cfg.ReadOnly {
-		return nil, eth.ErrReadOnly()
+		return nil, eth.ErrReadOnly
 	}
 	tx, err := eth.DecodeTx(raw)
 	if err != nil {
@@ -140,7 +140,7 @@ func (e *Entry) Begin(ctx context.Context) error {
 	}
 	if !e.stage.CompareAndSwap(entered, begun) {
 		s.tasks.end(len(e.tx.Raw()))
-		return eth.ErrRequestTimeout() // it has left
+		return eth.ErrRequestTimeout // it has left
 	}
 	defer e.afterPanic()
 	e.trace(lifecycle.Step{Name: lifecycle.Received, At: e.arrived})

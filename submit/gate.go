@@ -382,6 +382,6 @@ func fileError(err error) error {
 	case errors.Is(err, consensus.ErrNoOperator), errors.Is(err, consensus.ErrClosed):
 		return clientError(err)
 	default:
-		return eth.ErrNoNode()
+		return eth.ErrNoNode
 	}
 }

@@ -106,13 +106,13 @@ func clientError(err error) error {
 	case errors.As(err, &full):
 		return eth.ErrQueueFull(full.Length)
 	case errors.Is(err, lock.ErrLost):
-		return eth.ErrTurnLost()
+		return eth.ErrTurnLost
 	case errors.Is(err, lock.ErrClosed), errors.Is(err, consensus.ErrClosed):
-		return eth.ErrShuttingDown()
+		return eth.ErrShuttingDown
 	case errors.Is(err, consensus.ErrNoOperator):
-		return eth.ErrReadOnly()
+		return eth.ErrReadOnly
 	case errors.Is(err, lock.ErrLeft), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return eth.ErrRequestTimeout() // the caller gave up waiting
+		return eth.ErrRequestTimeout // the caller gave up waiting
 	default:
 		return eth.ErrInternal("looking up the sender failed")
 	}
@@ -134,7 +134,7 @@ func (s *Submitter) submissionError(err error) Result {
 	case errors.Is(err, consensus.ErrNoOperator), errors.Is(err, consensus.ErrClosed):
 		return notSent(err)
 	default:
-		return Result{Outcome: NotSent, Err: eth.ErrNoNode(), passing: true}
+		return Result{Outcome: NotSent, Err: eth.ErrNoNode, passing: true}
 	}
 }
 

@@ -217,7 +217,7 @@ func (t *tasks) begin(bytes int) error {
 	defer t.mu.Unlock()
 	switch {
 	case t.closed:
-		return eth.ErrShuttingDown()
+		return eth.ErrShuttingDown
 	case t.n >= t.limit, t.bytes+bytes > bytesInProgress:
 		return eth.ErrTooManyInProgress(t.n)
 	}

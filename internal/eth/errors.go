@@ -93,31 +93,26 @@ func ErrPassedOn(code int, message string, data any) *Error {
 
 // Requests and parameters.
 
-// ErrParse says: the body is not JSON, or is over the size limit.
-func ErrParse() *Error { return newError(CodeParse, "Parse error").ethereum("parse error") }
-
-// ErrInvalidRequest says: JSON, but not a JSON-RPC 2.0 call.
-func ErrInvalidRequest() *Error {
-	return newError(CodeInvalidRequest, "Invalid Request").ethereum("invalid request")
-}
+var (
+	// ErrParse says: the body is not JSON, or is over the size limit.
+	ErrParse = newError(CodeParse, "Parse error").ethereum("parse error")
+	// ErrInvalidRequest says: JSON, but not a JSON-RPC 2.0 call.
+	ErrInvalidRequest = newError(CodeInvalidRequest, "Invalid Request").ethereum("invalid request")
+)
 
 // ErrMethodNotFound says: no such method here.
 func ErrMethodNotFound(method string) *Error {
 	return newError(CodeMethodNotFound, "Method %s not found", method).ethereum("the method %s does not exist/is not available", method)
 }
 
-// ErrUnsupportedMethod says: known to Ethereum, impossible or switched off here.
-func ErrUnsupportedMethod() *Error {
-	return newError(CodeMethodNotFound, "Unsupported JSON-RPC method")
-}
-
-// ErrNotYetImplemented says: a tracing method without a counterpart here.
-func ErrNotYetImplemented() *Error { return newError(CodeMethodNotFound, "Not yet implemented") }
-
-// ErrInvalidParams says: the parameters are no array.
-func ErrInvalidParams() *Error {
-	return newError(CodeInvalidParams, "Invalid params").ethereum("non-array args")
-}
+var (
+	// ErrUnsupportedMethod says: known to Ethereum, impossible or switched off here.
+	ErrUnsupportedMethod = newError(CodeMethodNotFound, "Unsupported JSON-RPC method")
+	// ErrNotYetImplemented says: a tracing method without a counterpart here.
+	ErrNotYetImplemented = newError(CodeMethodNotFound, "Not yet implemented")
+	// ErrInvalidParams says: the parameters are no array.
+	ErrInvalidParams = newError(CodeInvalidParams, "Invalid params").ethereum("non-array args")
+)
 
 // ErrTooManyParams says: more parameters than the method has.
 func ErrTooManyParams(most int) *Error {
@@ -151,7 +146,7 @@ func ErrRateLimited(method string) *Error {
 }
 
 // ErrHbarLimited says: what the operator is willing to pay for is spent for now.
-func ErrHbarLimited() *Error { return newError(CodeHbarLimited, "HBAR Rate limit exceeded") }
+var ErrHbarLimited = newError(CodeHbarLimited, "HBAR Rate limit exceeded")
 
 // ErrManaged refuses a transaction of an account whose nonces the transaction manager gives out.
 func ErrManaged(a common.Address) *Error {
@@ -159,9 +154,7 @@ func ErrManaged(a common.Address) *Error {
 }
 
 // ErrReadOnly says: the relay takes no transactions.
-func ErrReadOnly() *Error {
-	return newError(CodeUnsupportedAction, "Unsupported operation. Relay is in read-only mode")
-}
+var ErrReadOnly = newError(CodeUnsupportedAction, "Unsupported operation. Relay is in read-only mode")
 
 // Prechecks of a raw transaction.
 
@@ -208,9 +201,7 @@ func ErrChainID(got *big.Int, want uint64) *Error {
 }
 
 // ErrValueTooLow says: a value that the network would round down to nothing.
-func ErrValueTooLow() *Error {
-	return newError(CodeInvalidParams, "Value can't be non-zero and less than 10_000_000_000 wei which is 1 tinybar")
-}
+var ErrValueTooLow = newError(CodeInvalidParams, "Value can't be non-zero and less than 10_000_000_000 wei which is 1 tinybar")
 
 // ErrNonceTooLow says: the nonce is spent.
 func ErrNonceTooLow(got, want uint64) *Error {
@@ -225,9 +216,7 @@ func ErrNonceTooHigh(got, want uint64) *Error {
 }
 
 // ErrInsufficientFunds says: the balance does not cover value plus the gas limit's cost.
-func ErrInsufficientFunds() *Error {
-	return newError(CodeServerError, "Insufficient funds for transfer").ethereum("insufficient funds for gas * price + value")
-}
+var ErrInsufficientFunds = newError(CodeServerError, "Insufficient funds for transfer").ethereum("insufficient funds for gas * price + value")
 
 // ErrGasPriceTooLow says: the offered price is below the network's, both in weibar.
 func ErrGasPriceTooLow(offered, minimum *big.Int) *Error {
@@ -235,13 +224,12 @@ func ErrGasPriceTooLow(offered, minimum *big.Int) *Error {
 		ethereum("max fee per gas less than block base fee: maxFeePerGas: %d, baseFee: %d", offered, minimum)
 }
 
-// ErrNoGasPrice says: the mirror node does not tell what gas costs.
-func ErrNoGasPrice() *Error { return ErrInternal("Failed to retrieve gas price from network fees") }
-
-// ErrReceiverSignature says: the receiver must sign, which an Ethereum transaction cannot give.
-func ErrReceiverSignature() *Error {
-	return newError(CodeServerError, "Operation is not supported when receiver's signature is enabled.")
-}
+var (
+	// ErrNoGasPrice says: the mirror node does not tell what gas costs.
+	ErrNoGasPrice = ErrInternal("Failed to retrieve gas price from network fees")
+	// ErrReceiverSignature says: the receiver must sign, which an Ethereum transaction cannot give.
+	ErrReceiverSignature = newError(CodeServerError, "Operation is not supported when receiver's signature is enabled.")
+)
 
 // ErrBalanceUnknown says: the mirror node knows the sender and not what it has.
 func ErrBalanceUnknown(a common.Address) *Error {
@@ -334,25 +322,16 @@ func ErrSyncTimeout(hash common.Hash, waited time.Duration) *Error {
 	}
 }
 
-// ErrRequestTimeout says: time ran out and nothing was sent.
-func ErrRequestTimeout() *Error {
-	return newError(CodeRequestTimeout, "Request timeout. Please try again.")
-}
-
-// ErrNoNode says: no consensus node could be reached, and nothing was sent.
-func ErrNoNode() *Error {
-	return newError(CodeServerError, "No consensus node could be reached. Nothing was submitted; send it again.")
-}
-
-// ErrTurnLost says: the sender's turn ended before the transaction was handed over.
-func ErrTurnLost() *Error {
-	return newError(CodeServerError, "The transaction was not submitted in its turn and was given up. Nothing was submitted; send it again.")
-}
-
-// ErrShuttingDown says: the relay stops and took nothing.
-func ErrShuttingDown() *Error {
-	return newError(CodeServerError, "The relay is shutting down. Nothing was submitted; send it again.")
-}
+var (
+	// ErrRequestTimeout says: time ran out and nothing was sent.
+	ErrRequestTimeout = newError(CodeRequestTimeout, "Request timeout. Please try again.")
+	// ErrNoNode says: no consensus node could be reached, and nothing was sent.
+	ErrNoNode = newError(CodeServerError, "No consensus node could be reached. Nothing was submitted; send it again.")
+	// ErrTurnLost says: the sender's turn ended before the transaction was handed over.
+	ErrTurnLost = newError(CodeServerError, "The transaction was not submitted in its turn and was given up. Nothing was submitted; send it again.")
+	// ErrShuttingDown says: the relay stops and took nothing.
+	ErrShuttingDown = newError(CodeServerError, "The relay is shutting down. Nothing was submitted; send it again.")
+)
 
 // Reading.
 
@@ -386,9 +365,7 @@ func ErrNotFound(format string, args ...any) *Error {
 }
 
 // ErrUnknownBlock says: no block by that number or hash.
-func ErrUnknownBlock() *Error {
-	return newError(CodeUnknownBlock, "Unknown block").ethereum("header not found")
-}
+var ErrUnknownBlock = newError(CodeUnknownBlock, "Unknown block").ethereum("header not found")
 
 // ErrNoBlockOfStorage says: no block by that number or hash, to one who asks for storage.
 func ErrNoBlockOfStorage(block string) *Error {
@@ -396,9 +373,7 @@ func ErrNoBlockOfStorage(block string) *Error {
 }
 
 // ErrNoLatestBlock says: the mirror node has no block at all.
-func ErrNoLatestBlock() *Error {
-	return newError(CodeNoLatestBlock, "Error encountered retrieving latest block")
-}
+var ErrNoLatestBlock = newError(CodeNoLatestBlock, "Error encountered retrieving latest block")
 
 // ErrBeyondHead says: a block number past the newest block.
 func ErrBeyondHead(requested, head uint64) *Error {
@@ -412,9 +387,7 @@ func ErrPercentileOrder(index int, before, percentile float64) *Error {
 }
 
 // ErrImmatureRecords says: the mirror node's records did not become complete in time.
-func ErrImmatureRecords() *Error {
-	return newError(CodeImmatureRecords, "Dependent service returned immature records")
-}
+var ErrImmatureRecords = newError(CodeImmatureRecords, "Dependent service returned immature records")
 
 // ErrUpstream says: the mirror node failed. The message names no address.
 func ErrUpstream(status int, message string) *Error {
@@ -430,18 +403,14 @@ func ErrPages(limit int) *Error {
 	return newError(CodeRangeOrPages, "Exceeded maximum mirror node pagination count: %d", limit)
 }
 
-// ErrMissingFromBlock says: toBlock without fromBlock.
-func ErrMissingFromBlock() *Error {
-	return newError(CodeRangeOrPages, "Provided toBlock parameter without specifying fromBlock")
-}
-
-// ErrBlockRange says: from is after to, as the TypeScript relay has it.
-func ErrBlockRange() *Error {
-	return newError(CodeInvalidBlockRange, "Invalid block range")
-}
-
-// ErrReversedRange says the same as execution-apis has it.
-func ErrReversedRange() *Error { return newError(CodeInvalidParams, "invalid block range params") }
+var (
+	// ErrMissingFromBlock says: toBlock without fromBlock.
+	ErrMissingFromBlock = newError(CodeRangeOrPages, "Provided toBlock parameter without specifying fromBlock")
+	// ErrBlockRange says: from is after to, as the TypeScript relay has it.
+	ErrBlockRange = newError(CodeInvalidBlockRange, "Invalid block range")
+	// ErrReversedRange says the same as execution-apis has it.
+	ErrReversedRange = newError(CodeInvalidParams, "invalid block range params")
+)
 
 // ErrRangeBeyondHead says: a range of logs that is not all on the chain yet.
 func ErrRangeBeyondHead(requested, head uint64) *Error {
@@ -468,60 +437,49 @@ func ErrTraceTooLarge(limit int64) *Error {
 	return newError(CodeServerError, "The trace exceeds the limit of %d bytes: leave out stack, storage and memory, or use callTracer", limit)
 }
 
-// ErrFilterNotFound says: no such filter, or it expired.
-func ErrFilterNotFound() *Error {
-	return newError(CodeNotFound, "Filter not found").ethereum("filter not found")
-}
-
-// ErrFiltersUnavailable says: filters are kept for a fleet, and the store of them does
-// not answer.
-func ErrFiltersUnavailable() *Error {
-	return newError(CodeServerError, "Filters cannot be reached at the moment. Try again.")
-}
+var (
+	// ErrFilterNotFound says: no such filter, or it expired.
+	ErrFilterNotFound = newError(CodeNotFound, "Filter not found").ethereum("filter not found")
+	// ErrFiltersUnavailable says: filters are kept for a fleet, and the store of them does
+	// not answer.
+	ErrFiltersUnavailable = newError(CodeServerError, "Filters cannot be reached at the moment. Try again.")
+)
 
 // Subscriptions.
 
-// ErrSubscriptionsOff says: the settings offer no subscriptions.
-func ErrSubscriptionsOff() *Error {
-	return newError(CodeWSSubscriptionsOff, "WS Subscriptions are disabled")
-}
-
-// ErrTooManySubscriptions says: the connection has as many as it may.
-func ErrTooManySubscriptions() *Error {
-	return newError(CodeTooManySubscription, "Exceeded maximum allowed subscriptions")
-}
-
-// ErrNoSubscriptionName says: the first parameter does not name an event.
-func ErrNoSubscriptionName() *Error {
-	return newError(CodeInvalidParams, "expected subscription name as first argument")
-}
+var (
+	// ErrSubscriptionsOff says: the settings offer no subscriptions.
+	ErrSubscriptionsOff = newError(CodeWSSubscriptionsOff, "WS Subscriptions are disabled")
+	// ErrTooManySubscriptions says: the connection has as many as it may.
+	ErrTooManySubscriptions = newError(CodeTooManySubscription, "Exceeded maximum allowed subscriptions")
+	// ErrNoSubscriptionName says: the first parameter does not name an event.
+	ErrNoSubscriptionName = newError(CodeInvalidParams, "expected subscription name as first argument")
+)
 
 // ErrNoSuchSubscription says: there is no event of that name.
 func ErrNoSuchSubscription(name string) *Error {
 	return newError(CodeMethodNotFound, "no %q subscription in eth namespace", name)
 }
 
-// ErrSubscriptionNotFound says: the connection has no subscription of that id.
-func ErrSubscriptionNotFound() *Error { return newError(CodeServerError, "subscription not found") }
-
-// ErrWrongNonces says: the network refused so many of the sender's transactions, or may refuse
-// them, that only its next one is taken.
-func ErrWrongNonces() *Error {
-	return newError(CodeServerError, "The network refused too many transactions of this sender, or may refuse them. Send the one with the next nonce, or wait a minute.")
-}
+var (
+	// ErrSubscriptionNotFound says: the connection has no subscription of that id.
+	ErrSubscriptionNotFound = newError(CodeServerError, "subscription not found")
+	// ErrWrongNonces says: the network refused so many of the sender's transactions, or may refuse
+	// them, that only its next one is taken.
+	ErrWrongNonces = newError(CodeServerError, "The network refused too many transactions of this sender, or may refuse them. Send the one with the next nonce, or wait a minute.")
+)
 
 // ErrKeyLimited says: the holder of the API key called too often, or too much.
 func ErrKeyLimited(method string) *Error {
 	return newError(CodeRateLimited, "API key rate limit exceeded on %s", method)
 }
 
-// ErrKeyMissing says: the request has no API key and needs one.
-func ErrKeyMissing() *Error {
-	return newError(CodeUnauthorized, "An API key is needed: Authorization: Bearer, or X-API-Key")
-}
-
-// ErrKeyUnknown says: there is no such API key, or not any more.
-func ErrKeyUnknown() *Error { return newError(CodeUnauthorized, "Unknown API key") }
+var (
+	// ErrKeyMissing says: the request has no API key and needs one.
+	ErrKeyMissing = newError(CodeUnauthorized, "An API key is needed: Authorization: Bearer, or X-API-Key")
+	// ErrKeyUnknown says: there is no such API key, or not any more.
+	ErrKeyUnknown = newError(CodeUnauthorized, "Unknown API key")
+)
 
 // ErrKeyMethod says: the API key is not for this method.
 func ErrKeyMethod(method string) *Error {
@@ -542,9 +500,7 @@ func ErrClientMemory(limit int64) *Error {
 }
 
 // ErrProcessMemory says: the requests of all clients together hold as much memory as there is for them.
-func ErrProcessMemory() *Error {
-	return newError(CodeLimitExceeded, "The relay is busy with large requests: try again")
-}
+var ErrProcessMemory = newError(CodeLimitExceeded, "The relay is busy with large requests: try again")
 
 // ErrRequestTime says: one request, a batch being one, has had as much of the processor as it may, in milliseconds.
 func ErrRequestTime(limit int64) *Error {
@@ -552,9 +508,7 @@ func ErrRequestTime(limit int64) *Error {
 }
 
 // ErrCallsWaiting says: too much work waits already.
-func ErrCallsWaiting() *Error {
-	return newError(CodeLimitExceeded, "Too many calls wait to be run: try again")
-}
+var ErrCallsWaiting = newError(CodeLimitExceeded, "Too many calls wait to be run: try again")
 
 // ErrConnections says: too many connections, of all clients or of one address.
 func ErrConnections(limit int) *Error {

@@ -115,7 +115,7 @@ func (d *Developer) unproven(ctx context.Context, args jsonx.Value, from common.
 			return nil, eth.ErrInvalidParam(0, "value is no number")
 		}
 		if tinybars, ok := hedera.TinybarOf(fields.Value); ok && tinybars == 0 && fields.Value.Sign() > 0 {
-			return nil, eth.ErrValueTooLow()
+			return nil, eth.ErrValueTooLow
 		}
 	}
 	if nonce := args.Field("nonce"); nonce.Given() {
