@@ -18,8 +18,8 @@ import (
 	"lockstep/submit"
 )
 
-// costs finds out what transactions cost, for the metrics. Nobody waits for it. What does not
-// fit in its queue, or is not known in time, is counted as missed. In a burst many transactions are
+// costs finds out what transactions cost, for the metrics and for the budget. Nobody waits for it. What does not
+// fit in its queue, or is not known in time, is missed. In a burst many transactions are
 // looked for with one request.
 type costs struct {
 	source costSource
@@ -45,6 +45,7 @@ type charged struct {
 	id    hedera.TransactionID
 	due   time.Time
 	looks int
+	told  func(fee hedera.Tinybar, known bool) // nil: the metrics are told
 }
 
 const (
@@ -110,10 +111,23 @@ func (c *costs) add(_ common.Hash, ids ...hedera.TransactionID) {
 	}
 }
 
+// tell finds out what a transaction cost, and tells it, or that it is missed.
+func (c *costs) tell(id hedera.TransactionID, told func(fee hedera.Tinybar, known bool)) {
+	c.enqueue(charged{id: id, due: time.Now().Add(costDelay), told: told})
+}
+
 func (c *costs) enqueue(one charged) {
 	select {
 	case c.queue <- one:
 	default:
+		c.miss(one)
+	}
+}
+
+func (c *costs) miss(one charged) {
+	if one.told != nil {
+		one.told(0, false)
+	} else {
 		c.missed.Inc()
 	}
 }
@@ -167,30 +181,37 @@ func (one charged) together(other charged) bool {
 
 // askCosts waits until all of some transactions are due and asks for their costs.
 func (c *costs) askCosts(ctx context.Context, batch []charged) {
-	ids := make([]hedera.TransactionID, 0, len(batch))
+	wanted := make(map[hedera.TransactionID]bool, len(batch))
 	for _, one := range batch {
 		if !sleep.For(ctx, time.Until(one.due)) {
 			return
 		}
-		ids = append(ids, one.id)
+		wanted[one.id] = true
 	}
-	if len(ids) == 0 {
+	if len(wanted) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, costTimeout)
 	defer cancel()
+	ids := slices.Collect(maps.Keys(wanted))
 	known, err := c.source.charges(ctx, ids, c.from(ids, batch[0].looks))
 	if err != nil {
 		known = nil
 	}
+	c.learn(known)
+	counted := make(map[hedera.TransactionID]charge, len(known))
 	for _, one := range batch {
-		if _, ok := known[one.id]; !ok {
+		switch found, ok := known[one.id]; {
+		case !ok:
 			c.later(one)
+		case one.told != nil:
+			one.told(found.fee, true)
+		default:
+			counted[one.id] = found
 		}
 	}
-	c.learn(known)
-	gas := c.source.gasUsed(ctx, known)
-	for id, one := range known {
+	gas := c.source.gasUsed(ctx, counted)
+	for id, one := range counted {
 		kind := typeOf(one.own.Name)
 		c.cost.WithLabelValues(modeTransaction, kind, one.own.Result).Observe(float64(one.fee))
 		if used, ok := gas[id]; ok {
@@ -223,7 +244,7 @@ func (c *costs) learn(known map[hedera.TransactionID]charge) {
 // later queues a transaction again that the mirror node does not show yet.
 func (c *costs) later(one charged) {
 	if one.looks++; one.looks == costLooks {
-		c.missed.Inc()
+		c.miss(one)
 		return
 	}
 	one.due = time.Now().Add(costDelay << one.looks)

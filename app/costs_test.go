@@ -54,8 +54,28 @@ func TestCostsThatAreMissed(t *testing.T) {
 		if asked[never] != costLooks || asked[late] != costLooks {
 			t.Errorf("asked %v", asked)
 		}
+		// Who asked for one hears of it, and the metrics do not.
+		fees := map[hedera.TransactionID]hedera.Tinybar{}
+		for _, id := range []hedera.TransactionID{never, late} {
+			asked[id] = 0
+			c.tell(id, func(fee hedera.Tinybar, known bool) {
+				if fees[id] = fee; known != (id == late) {
+					t.Errorf("the cost of %v is known: %v", id, known)
+				}
+			})
+			for len(c.queue) > 0 {
+				c.askCosts(t.Context(), c.gather(t.Context()))
+			}
+		}
+		if len(fees) != 2 || fees[late] != 7 {
+			t.Errorf("told: %v", fees)
+		}
 		for range maxCharged + 3 { // more than the queue holds
 			c.enqueue(charged{due: time.Now()})
+		}
+		refused := false
+		if c.tell(never, func(_ hedera.Tinybar, known bool) { refused = !known }); !refused {
+			t.Error("who asks for too many does not hear of it")
 		}
 		if err := c.missed.Write(&missed); err != nil || missed.GetCounter().GetValue() != 4 {
 			t.Errorf("missed, with those that did not fit: %v, %v", &missed, err)

@@ -58,15 +58,8 @@ func (a *App) asker(ctx context.Context) submit.Asker {
 	return submit.Asker{ID: request.ID, IP: request.IP, Client: a.cfg.RPC.ClientForLog(request.IP)}
 }
 
-// fee asks the mirror node what a transaction, with all that it caused, took from the
-// account that paid for it. Gas that an Ethereum sender paid is not part of it, and what
-// the payer moved as a sender itself is no fee.
-func (a *App) fee(ctx context.Context, id hedera.TransactionID) (fee hedera.Tinybar, known bool, err error) {
-	c, err := a.charge(ctx, id)
-	return c.fee, c.own != nil, err
-}
-
-// charge is what a transaction took from its payer.
+// charge is what a transaction, with all that it caused, took from the account that paid for it. Gas that an Ethereum
+// sender paid is not part of it, and what the payer moved as a sender itself is no fee.
 type charge struct {
 	fee hedera.Tinybar
 	own *mirror.Transaction // the record of what was submitted; nil: not known yet
@@ -83,7 +76,7 @@ func (c *charge) add(id hedera.TransactionID, r *mirror.Transaction) {
 	}
 }
 
-// charge is fee, with the record.
+// charge asks the mirror node for the charge of one transaction.
 func (a *App) charge(ctx context.Context, id hedera.TransactionID) (charge, error) {
 	records, err := a.mirror.Transactions(ctx, id)
 	if errors.Is(err, mirror.ErrNotFound) {

@@ -39,11 +39,11 @@ func newBudget(t *testing.T, total, perIP hedera.Tinybar) (b *limit.Budget, aske
 	var mu sync.Mutex
 	var ids []hedera.TransactionID
 	b = must.Get(limit.New(limit.Config{Total: total, Basic: total, PerIP: perIP, Window: envx.Millis(24 * time.Hour), Plans: "[]"}, limit.Deps{
-		Fee: func(_ context.Context, id hedera.TransactionID) (hedera.Tinybar, bool, error) {
+		Fees: func(id hedera.TransactionID, told func(hedera.Tinybar, bool)) {
 			mu.Lock()
 			defer mu.Unlock()
 			ids = append(ids, id)
-			return fee, true, nil
+			time.AfterFunc(time.Second, func() { told(fee, true) }) // as the mirror node does
 		},
 		Log: slog.New(slog.DiscardHandler),
 	}))(t)

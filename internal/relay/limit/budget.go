@@ -2,11 +2,10 @@ package limit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
-	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,17 +15,6 @@ import (
 
 	"lockstep/internal/hedera"
 	"lockstep/internal/relay/capacity"
-	"lockstep/internal/sleep"
-)
-
-// Looking for a fee: the mirror node shows it some seconds after consensus.
-const (
-	firstLook = time.Second
-	looks     = 6 // each wait is twice the one before: a minute in all
-
-	maxLookers  = 16_384 // reservations whose fees are looked for
-	looksAtOnce = 16
-	lookTimeout = 30 * time.Second
 )
 
 // Budget decides what may be spent. Its methods are safe for concurrent use.
@@ -34,15 +22,12 @@ type Budget struct {
 	cfg     Config
 	plans   *plans
 	ledger  *ledger
-	fee     func(context.Context, hedera.TransactionID) (hedera.Tinybar, bool, error)
+	fees    func(hedera.TransactionID, func(hedera.Tinybar, bool))
 	log     *slog.Logger
 	metrics *metrics
-	rates   rates
 
-	begun   chan struct{}   // closed by Run
-	running context.Context // of Run, once it has begun
-	places  chan struct{}   // has a token for each look that is being made
-	lookers atomic.Int64
+	askRate func(context.Context) (cents, hbars int64, err error) // nil: nobody knows
+	rate    atomic.Pointer[rate]                                  // that was told last; nil: none
 }
 
 // Deps are what a Budget works with.
@@ -50,8 +35,8 @@ type Deps struct {
 	Redis redis.UniversalClient // nil: each process has a budget of its own
 	// Scope tells the budgets of several networks apart that share one Redis.
 	Scope string
-	// Fee asks what a transaction cost its payer. known is false while nobody can say.
-	Fee func(ctx context.Context, id hedera.TransactionID) (fee hedera.Tinybar, known bool, err error)
+	// Fees finds out what a transaction cost its payer, and tells it once, or that nobody can say. It does not wait.
+	Fees func(id hedera.TransactionID, told func(fee hedera.Tinybar, known bool))
 	// Rate asks what ℏ are worth: hbars of them are worth cents. nil, or 0: 12 cents for
 	// one, as long as nothing else is known.
 	Rate func(ctx context.Context) (cents, hbars int64, err error)
@@ -61,35 +46,25 @@ type Deps struct {
 // New makes a budget and reads the plans. With HBAR_RATE_LIMIT_TINYBAR=0 it reads
 // nothing and limits nothing.
 func New(cfg Config, deps Deps) (*Budget, error) {
-	b := &Budget{cfg: cfg, plans: &plans{}, fee: deps.Fee, log: deps.Log, begun: make(chan struct{}), places: make(chan struct{}, looksAtOnce)}
+	b := &Budget{cfg: cfg, plans: &plans{}, fees: deps.Fees, askRate: deps.Rate, log: deps.Log}
 	b.metrics = newMetrics(b)
-	b.rates.ask = deps.Rate
 	b.ledger = newLedger(deps.Redis, deps.Scope, uuid.NewString(), cfg.RedisTimeout.Duration(), deps.Log, b.metrics.redisFailures.Inc)
 	if !b.On() {
 		return b, nil
 	}
 	var err error
-	if b.plans, err = loadPlans(cfg.Plans); err != nil {
-		return nil, err
-	}
-	if deps.Fee == nil || deps.Log == nil {
-		return nil, errors.New("a budget needs to know fees and where to log")
-	}
-	return b, nil
+	b.plans, err = loadPlans(cfg.Plans)
+	return b, err
 }
 
 // On tells whether anything is limited.
 func (b *Budget) On() bool { return b != nil && b.cfg.Total > 0 }
 
-// Run settles what was reserved, in the background, until ctx ends. Reservations that
-// are open then keep their estimates.
+// Run tells Redis what was settled, until ctx ends. Reservations that are open then keep their estimates.
 func (b *Budget) Run(ctx context.Context) error {
-	if !b.On() {
-		return nil
+	if b.On() {
+		b.ledger.run(ctx)
 	}
-	b.running = ctx
-	close(b.begun)
-	b.ledger.run(ctx)
 	return nil
 }
 
@@ -168,57 +143,45 @@ func (r *Reservation) Release() {
 }
 
 // Settle replaces the amount by what the transactions cost, as soon as that is known. If
-// it does not become known within a minute or so, and for no transactions, the reserved
-// amount counts as spent; so it does when too many are looked for.
+// it does not become known, and for no transactions, the reserved amount counts as spent.
 func (r *Reservation) Settle(ids ...hedera.TransactionID) {
-	if !r.end() || len(ids) == 0 {
+	if !r.end() {
 		return
 	}
-	if r.budget.lookers.Add(1) > maxLookers {
-		r.budget.lookers.Add(-1)
-		return
+	s := &settlement{budget: r.budget, grant: r.grant, left: len(ids)}
+	for _, id := range ids {
+		r.budget.fees(id, func(fee hedera.Tinybar, known bool) { s.add(id, fee, known) })
 	}
-	go func() {
-		defer r.budget.lookers.Add(-1)
-		r.budget.lookFor(r.grant, slices.Clone(ids))
-	}()
 }
 
 func (r *Reservation) end() bool { return r != nil && r.ended.CompareAndSwap(false, true) }
 
-// lookFor settles a reservation once all of its fees are known, or will not be.
-func (b *Budget) lookFor(g grant, ids []hedera.TransactionID) {
-	<-b.begun
-	var spent int64
-	for look := 0; len(ids) > 0 && look < looks; look++ {
-		if !sleep.For(b.running, firstLook<<look) {
-			return // the process stops
-		}
-		ids = slices.DeleteFunc(ids, func(id hedera.TransactionID) bool {
-			fee, known := b.askFee(id)
-			spent += int64(min(max(fee, 0), greatest/4))
-			return known
-		})
-	}
-	if len(ids) > 0 {
-		b.log.Warn("the cost of a transaction stayed unknown; the estimate counts as spent", "transaction", ids[0].String())
-		spent = max(spent, g.amount)
-	}
-	b.ledger.settle(g, spent)
+// settlement is a reservation of whose transactions some have costs that are not known yet.
+type settlement struct {
+	budget *Budget
+	grant  grant
+
+	mu      sync.Mutex // guards all below
+	left    int
+	spent   int64
+	unknown bool // the cost of one stays unknown
 }
 
-// askFee asks once what a transaction cost, and whether that is known.
-func (b *Budget) askFee(id hedera.TransactionID) (hedera.Tinybar, bool) {
-	b.places <- struct{}{}
-	defer func() { <-b.places }()
-	ctx, cancel := context.WithTimeout(b.running, lookTimeout)
-	defer cancel()
-	fee, known, err := b.fee(ctx, id)
-	if err != nil {
-		b.log.Debug("asking for the fee of a transaction failed", "transaction", id.String(), "error", err)
+// add counts a transaction. With the last one the reservation is settled.
+func (s *settlement) add(id hedera.TransactionID, fee hedera.Tinybar, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left--
+	s.spent += int64(min(max(fee, 0), greatest/4))
+	s.unknown = s.unknown || !known
+	if !known {
+		s.budget.log.Warn("the cost of a transaction stayed unknown; the estimate counts as spent", "transaction", id.String())
 	}
-	if err != nil || !known {
-		return 0, false
+	if s.left > 0 {
+		return
 	}
-	return fee, true
+	if s.unknown {
+		s.spent = max(s.spent, s.grant.amount)
+	}
+	s.budget.ledger.settle(s.grant, s.spent)
 }

@@ -2,12 +2,9 @@ package limit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"math/big"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -37,14 +34,9 @@ func testConfig() Config {
 	}
 }
 
-type feeFunc func(context.Context, hedera.TransactionID) (hedera.Tinybar, bool, error)
-
-func newBudget(t *testing.T, cfg Config, fee feeFunc) *Budget {
+func newBudget(t *testing.T, cfg Config) *Budget {
 	t.Helper()
-	if fee == nil {
-		fee = func(context.Context, hedera.TransactionID) (hedera.Tinybar, bool, error) { return 0, true, nil }
-	}
-	return must.Get(New(cfg, Deps{Fee: fee, Log: slog.New(slog.DiscardHandler)}))(t)
+	return must.Get(New(cfg, Deps{Log: slog.New(slog.DiscardHandler)}))(t)
 }
 
 func (b *Budget) ask(sender common.Address, ip string, amount hedera.Tinybar) (*Reservation, bool) {
@@ -52,7 +44,7 @@ func (b *Budget) ask(sender common.Address, ip string, amount hedera.Tinybar) (*
 }
 
 func TestWhoseBudget(t *testing.T) {
-	b := newBudget(t, testConfig(), nil)
+	b := newBudget(t, testConfig())
 	total := book{name: "total", limit: 10_000}
 	exchange, dapp := book{name: "plan:p1", limit: 300}, book{name: "plan:p2", limit: 200}
 	alone := book{name: "address:0x00000000000000000000000000000000000000cc", limit: 100, common: "address:others"}
@@ -82,61 +74,13 @@ func TestWhoseBudget(t *testing.T) {
 	}
 	cfg := testConfig()
 	cfg.PerIP = 0
-	if got := newBudget(t, cfg, nil).books(Spending{Sender: stranger, IP: "192.0.2.8"}); len(got) != 2 {
+	if got := newBudget(t, cfg).books(Spending{Sender: stranger, IP: "192.0.2.8"}); len(got) != 2 {
 		t.Errorf("without a limit per address: %v", got)
 	}
 }
 
-// The peers' weakness: whoever makes up a sender has a plan for it, so there is no limit
-// but the total. Here the client's address has one.
-func TestFreshSendersShareTheirAddress(t *testing.T) {
-	b := newBudget(t, testConfig(), nil)
-	spend := func(ip func(i int) string) (spent int) {
-		for i := range 100 {
-			if _, ok := b.ask(common.BigToAddress(big.NewInt(int64(1000+i))), ip(i), 50); ok {
-				spent += 50
-			}
-		}
-		return spent
-	}
-	if spent := spend(func(int) string { return "192.0.2.9" }); spent != 500 {
-		t.Errorf("one address spent %d with fresh senders, want its 500", spent)
-	}
-	if spent := spend(func(i int) string { return fmt.Sprintf("2001:db8:5:6::%x", i) }); spent != 500 {
-		t.Errorf("one IPv6 network spent %d, want its 500", spent)
-	}
-}
-
-// The peers' weakness: without a plan for the operator, the total is kept in the plan of the
-// caller's IP address. Here it has a book of its own: who spends from an address with a plan,
-// and has one himself, takes nothing from that address.
-func TestTotalIsNobodysPlan(t *testing.T) {
-	cfg := testConfig()
-	cfg.Plans = `[
-		{"id": "p1", "name": "exchange", "subscriptionTier": "PRIVILEGED", "evmAddresses": ["0x00000000000000000000000000000000000000aA"]},
-		{"id": "p2", "name": "dapp", "subscriptionTier": "EXTENDED", "ipAddresses": ["192.0.2.7"]}
-	]`
-	cfg.Total = 350
-	b := newBudget(t, cfg, nil)
-	for _, step := range []struct {
-		sender common.Address
-		amount hedera.Tinybar
-		ok     bool
-	}{
-		{planned, 150, true},
-		{stranger, 200, true}, // all that the address has
-		{stranger, 1, false},  // and no more
-		{planned, 1, false},   // and the total counts both
-		{operators, 1, false}, // for everybody
-	} {
-		if _, ok := b.ask(step.sender, "192.0.2.7", step.amount); ok != step.ok {
-			t.Errorf("%s spends %d: %v, want %v", step.sender, step.amount, ok, step.ok)
-		}
-	}
-}
-
 func TestTiers(t *testing.T) {
-	b := newBudget(t, testConfig(), nil)
+	b := newBudget(t, testConfig())
 	for _, test := range []struct {
 		sender common.Address
 		ip     string
@@ -207,103 +151,46 @@ func TestOff(t *testing.T) {
 
 func (b *Budget) left(t *testing.T) float64 { return gather(t, b)["rpc_relay_hbar_rate_remaining"] }
 
-// What a reservation comes to, and when.
+// What a reservation comes to once the last of its costs is told, and not before.
 func TestSettlement(t *testing.T) {
 	first, second := hedera.TransactionID{Payer: hedera.Entity(2)}, hedera.TransactionID{Payer: hedera.Entity(3)}
-	knownAfter := func(delay time.Duration, fee hedera.Tinybar) func(time.Duration) (hedera.Tinybar, bool) {
-		return func(since time.Duration) (hedera.Tinybar, bool) { return fee, since >= delay }
-	}
 	for name, test := range map[string]struct {
-		fees map[hedera.TransactionID]func(time.Duration) (hedera.Tinybar, bool)
+		fees map[hedera.TransactionID]hedera.Tinybar // that become known
 		end  func(*Reservation)
 		want float64 // spent, of 60 reserved
-		in   time.Duration
 	}{
-		"released":             {end: (*Reservation).Release, want: 0, in: time.Millisecond},
-		"of no transaction":    {end: func(r *Reservation) { r.Settle() }, want: 60, in: time.Millisecond},
-		"both":                 {end: func(r *Reservation) { r.Release(); r.Settle() }, want: 0, in: time.Millisecond},
-		"fee is known at once": {fees: map[hedera.TransactionID]func(time.Duration) (hedera.Tinybar, bool){first: knownAfter(0, 7)}, end: func(r *Reservation) { r.Settle(first) }, want: 7, in: 2 * time.Second},
-		"fee is known later":   {fees: map[hedera.TransactionID]func(time.Duration) (hedera.Tinybar, bool){first: knownAfter(10*time.Second, 80)}, end: func(r *Reservation) { r.Settle(first) }, want: 80, in: 20 * time.Second},
-		"fee stays unknown":    {end: func(r *Reservation) { r.Settle(first) }, want: 60, in: 2 * time.Minute},
-		"one of two is known":  {fees: map[hedera.TransactionID]func(time.Duration) (hedera.Tinybar, bool){second: knownAfter(0, 90)}, end: func(r *Reservation) { r.Settle(first, second) }, want: 90, in: 2 * time.Minute},
-		"two are known": {fees: map[hedera.TransactionID]func(time.Duration) (hedera.Tinybar, bool){
-			first: knownAfter(0, 5), second: knownAfter(3*time.Second, 6),
-		}, end: func(r *Reservation) { r.Settle(first, second) }, want: 11, in: 10 * time.Second},
+		"released":            {end: (*Reservation).Release, want: 0},
+		"of no transaction":   {end: func(r *Reservation) { r.Settle() }, want: 60},
+		"both":                {end: func(r *Reservation) { r.Release(); r.Settle(first) }, want: 0},
+		"less than expected":  {fees: map[hedera.TransactionID]hedera.Tinybar{first: 7}, end: func(r *Reservation) { r.Settle(first) }, want: 7},
+		"more than expected":  {fees: map[hedera.TransactionID]hedera.Tinybar{first: 80}, end: func(r *Reservation) { r.Settle(first) }, want: 80},
+		"fee stays unknown":   {end: func(r *Reservation) { r.Settle(first) }, want: 60},
+		"one of two is known": {fees: map[hedera.TransactionID]hedera.Tinybar{second: 90}, end: func(r *Reservation) { r.Settle(first, second) }, want: 90},
+		"two are known":       {fees: map[hedera.TransactionID]hedera.Tinybar{first: 5, second: 6}, end: func(r *Reservation) { r.Settle(first, second) }, want: 11},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				start := time.Now()
-				b := newBudget(t, testConfig(), func(_ context.Context, id hedera.TransactionID) (hedera.Tinybar, bool, error) {
-					fee := test.fees[id]
-					if fee == nil {
-						return 0, true, errors.New("the mirror node does not answer")
-					}
-					amount, known := fee(time.Since(start))
-					return amount, known, nil
-				})
-				stop := must.Run(t, b.Run)
-				r, ok := b.ask(stranger, "", 60)
-				if !ok {
-					t.Fatal("refused")
-				}
+			b := newBudget(t, testConfig())
+			var later []func()
+			b.fees = func(id hedera.TransactionID, told func(hedera.Tinybar, bool)) {
+				fee, known := test.fees[id]
+				later = append(later, func() { told(fee, known) })
+			}
+			r, ok := b.ask(stranger, "", 60)
+			if !ok {
+				t.Fatal("refused")
+			}
+			test.end(r)
+			for _, tell := range later {
 				if left := b.left(t); left != 10_000-60 {
-					t.Errorf("%v is left before anything is known", left)
+					t.Errorf("%v is left before all is known", left)
 				}
-				test.end(r)
-				time.Sleep(test.in) //nolint:forbidigo // the bubble's clock, which does not run by itself
-				synctest.Wait()
-				if left := b.left(t); left != 10_000-test.want {
-					t.Errorf("%v is left, want %v", left, 10_000-test.want)
-				}
-				stop()
-			})
+				tell()
+			}
+			if left := b.left(t); left != 10_000-test.want {
+				t.Errorf("%v is left, want %v", left, 10_000-test.want)
+			}
 		})
 	}
-}
-
-// A process that stops charges the estimates of what it could not find out, and gives
-// back what was not sent.
-func TestStop(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBudget(t, testConfig(), func(ctx context.Context, _ hedera.TransactionID) (hedera.Tinybar, bool, error) {
-			<-ctx.Done()
-			return 0, false, ctx.Err()
-		})
-		stop := must.Run(t, b.Run)
-		for range 3 {
-			r, _ := b.ask(stranger, "", 10)
-			r.Settle(hedera.TransactionID{Payer: hedera.Entity(2)})
-		}
-		time.Sleep(firstLook + time.Millisecond) //nolint:forbidigo // the bubble's clock
-		late, _ := b.ask(stranger, "", 10)
-		late.Settle(hedera.TransactionID{Payer: hedera.Entity(2)})
-		unsent, _ := b.ask(stranger, "", 10)
-		unsent.Release()
-		stop()
-		if left := b.left(t); left != 10_000-40 {
-			t.Errorf("%v is left", left)
-		}
-	})
-}
-
-// When more is to be settled than there is room for, estimates count as spent at once.
-func TestSettlementsAreBounded(t *testing.T) {
-	cfg := testConfig()
-	cfg.Total, cfg.Basic = 1_000_000, 1_000_000
-	b := newBudget(t, cfg, nil) // does not run
-	for range maxLookers + 1 {
-		r, _ := b.ask(stranger, "", 1)
-		r.Settle(hedera.TransactionID{Payer: hedera.Entity(2)})
-	}
-	unsent, _ := b.ask(stranger, "", 100)
-	unsent.Release()
-	if left := b.left(t); left != 1_000_000-maxLookers-1 {
-		t.Errorf("%v is left", left)
-	}
-	if n := b.lookers.Load(); n != maxLookers {
-		t.Errorf("%d settlements wait", n)
-	}
-	must.Run(t, b.Run)()
 }
 
 func TestConfig(t *testing.T) {

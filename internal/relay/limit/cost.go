@@ -3,8 +3,6 @@ package limit
 import (
 	"context"
 	"math"
-	"sync"
-	"time"
 
 	"lockstep/internal/hedera"
 )
@@ -58,42 +56,18 @@ type rate struct{ cents, hbars int64 }
 // firstRate is used until there is another: what the network began with.
 var firstRate = rate{cents: 12, hbars: 1}
 
-// rateLife is how long a rate is used. The network's changes every hour, a little.
-const rateLife = 15 * time.Minute
-
-// rates remembers the rate.
-type rates struct {
-	ask func(context.Context) (cents, hbars int64, err error)
-
-	mu    sync.Mutex
-	rate  rate      // guarded by mu
-	until time.Time // guarded by mu
-}
-
-// get returns the rate, an old one if no new one can be had.
-func (r *rates) get(ctx context.Context) rate {
-	r.mu.Lock()
-	known, fresh := r.rate, time.Now().Before(r.until)
-	r.mu.Unlock()
-	if known == (rate{}) {
-		known = firstRate
-	}
-	if fresh || r.ask == nil {
-		return known
-	}
-	cents, hbars, err := r.ask(ctx)
-	if err != nil || cents <= 0 || hbars <= 0 {
-		return known
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.rate, r.until = rate{cents, hbars}, time.Now().Add(rateLife)
-	return r.rate
-}
-
 // FileCost is what it is expected to cost to put call data of some length, in hexadecimal
-// digits, into a file in pieces of chunk digits. It may ask for the exchange rate.
+// digits, into a file in pieces of chunk digits. It asks for the exchange rate, and takes an old one if none can be had.
 func (b *Budget) FileCost(ctx context.Context, digits, chunk int) hedera.Tinybar {
-	r := b.rates.get(ctx)
-	return fileCost(digits, chunk, r.cents, r.hbars)
+	known := b.rate.Load()
+	if known == nil {
+		known = &firstRate
+	}
+	if b.askRate != nil {
+		if cents, hbars, err := b.askRate(ctx); err == nil && cents > 0 && hbars > 0 {
+			known = &rate{cents, hbars}
+			b.rate.Store(known)
+		}
+	}
+	return fileCost(digits, chunk, known.cents, known.hbars)
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"lockstep/internal/hedera"
 )
@@ -55,30 +53,20 @@ func TestFileCost(t *testing.T) {
 	}
 }
 
-// The exchange rate is asked for now and then, and an old one is better than none.
+// An old exchange rate is better than none.
 func TestRates(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBudget(t, testConfig(), nil)
-		asked, cents, failure := 0, int64(24), errors.New("down")
-		b.rates.ask = func(context.Context) (int64, int64, error) {
-			asked++
-			return cents, 1, failure
+	b := newBudget(t, testConfig())
+	var cents int64
+	var failure error
+	b.askRate = func(context.Context) (int64, int64, error) { return cents, 1, failure }
+	for i, step := range []struct {
+		cents   int64
+		failure error
+		want    int64 // cents
+	}{{24, errors.New("down"), 12}, {24, nil, 24}, {0, nil, 24}, {6, nil, 6}, {5, errors.New("down"), 6}} {
+		cents, failure = step.cents, step.failure
+		if got := b.FileCost(t.Context(), 10_240, 5_120); got != fileCost(10_240, 5_120, step.want, 1) {
+			t.Errorf("step %d: a file costs %d", i, got)
 		}
-		want := func(hundredths, times int64) {
-			t.Helper()
-			if got := b.FileCost(t.Context(), 10_240, 5_120); got != fileCost(10_240, 5_120, hundredths, 1) || int64(asked) != times {
-				t.Errorf("a file costs %d after %d questions", got, asked)
-			}
-		}
-		want(12, 1)
-		failure = nil
-		want(24, 2)
-		cents = 6
-		want(24, 2)
-		time.Sleep(rateLife) //nolint:forbidigo // fake time
-		want(6, 3)
-		time.Sleep(rateLife) //nolint:forbidigo // fake time
-		cents = 0
-		want(6, 4)
-	})
+	}
 }

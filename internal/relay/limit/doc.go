@@ -18,7 +18,7 @@
 // by an estimate of their own (FileCost). So however many transactions are under way, in
 // however many processes, together they never reserve more than there is. What the network
 // charges above the estimate is charged to the budget, too, and may overdraw it by that
-// much. If the fee cannot be found within a minute, the estimate counts as spent. Fees
+// much. If the fee cannot be found within a minute and a half, the estimate counts as spent. Fees
 // are asked of the mirror node alone: a record from a consensus node, which other relays can
 // be told to ask for (GET_RECORD_DEFAULT_TO_CONSENSUS_NODE), would cost a fee itself.
 //

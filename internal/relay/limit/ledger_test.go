@@ -165,39 +165,6 @@ func TestNoOverspendUnderConcurrency(t *testing.T) {
 	})
 }
 
-// The peers' weakness: what several processes charge to a plan at the same time, for the
-// first time in a window, overwrites each other. Here the first entries of a book add up.
-func TestFirstEntriesAddUp(t *testing.T) {
-	onEverySite(t, func(t *testing.T, s site) {
-		const processes, rounds = 8, 20
-		process := s(t, 1000)
-		members := make([]*ledger, processes)
-		for i := range members {
-			members[i] = process()
-		}
-		w := today()
-		for round := range rounds {
-			plan := fixed(fmt.Sprint("plan:", round), 1000) // nobody has written in it
-			var wait sync.WaitGroup
-			begin := make(chan struct{})
-			for _, l := range members {
-				wait.Go(func() {
-					<-begin
-					g, a := reserve(t, l, w, 5, plan)
-					if a.refused != granted {
-						t.Errorf("a claim in an empty book: %v", a)
-					}
-					settle(t, l, g, 3)
-				})
-			}
-			close(begin)
-			wait.Wait()
-			_, a := reserve(t, members[0], w, 0, plan)
-			compare(t, "after the first entries", a, answer{granted, []sum{{plan.name, 3 * processes}}})
-		}
-	})
-}
-
 // The peers' weakness: every process wipes the counters at its own first request of a
 // new window. Here a window has books of its own, and nothing is wiped at all.
 func TestWindows(t *testing.T) {
@@ -345,26 +312,6 @@ func TestWithoutRedisNothingIsFree(t *testing.T) {
 	look := far(redistest.Dial(t, server.URL()), t.Name())
 	must.Until(t, "Redis knows what was spent without it", func() bool { g, _ := spend(t, look, w, 0); return len(g.books) > 0 && look.seen(w) == 10+35+25+20 })
 	must.Until(t, "the other process knows", func() bool { _, ok := spend(t, a, w, 11); return !ok && a.seen(w) == 90 })
-}
-
-// A process keeps off a Redis that does not answer: no call of it after the first.
-func TestNobodyWaitsForADeadRedis(t *testing.T) {
-	server := redistest.Start(t)
-	failures := 0
-	l := newLedger(redistest.Dial(t, server.URL()), t.Name(), "a", 100*time.Millisecond, slog.New(slog.DiscardHandler), func() { failures++ })
-	server.Pause()
-	defer server.Resume()
-	w := today()
-	for range 1000 {
-		g, a := reserve(t, l, w, 1, fixed("total", 1<<40))
-		if a.refused != granted {
-			t.Fatal("refused for want of Redis")
-		}
-		l.settle(g, 1)
-	}
-	if failures != 1 {
-		t.Errorf("%d calls of Redis failed, want the first alone", failures)
-	}
 }
 
 // A message that had to be sent twice counts once. Another process's with its number is another one.
