@@ -52,10 +52,10 @@ func networkName(setting string, nodes int) string {
 // describeChain compares the chain id with the one that the network's EVM shows.
 func (a *App) describeChain(ctx context.Context) string {
 	own := a.cfg.Server.ChainID.Hex()
-	switch network, fits, err := a.compareChain(ctx); {
+	switch network, err := a.compareChain(ctx); {
 	case err != nil:
 		return own + " (not checked: " + err.Error() + ")"
-	case !fits:
+	case a.verdicts.chain == wrong:
 		return fmt.Sprintf("%s (wrong: the network has 0x%x)", own, network)
 	default:
 		return own
@@ -67,7 +67,7 @@ func (a *App) describeChain(ctx context.Context) string {
 func (a *App) describeOperator(ctx context.Context) string {
 	f, ok := operator.Look(ctx, a.consensus, a.mirror, announceTimeout)
 	if !ok {
-		a.operatorFound = operatorRight
+		a.verdicts.operator = right
 		return "none: read only"
 	}
 	a.noteOperator(f)
@@ -108,43 +108,27 @@ func (a *App) operatorAgain(ctx context.Context) {
 	if !ok {
 		return
 	}
-	before := a.operatorFound
-	a.noteOperator(f)
-	if a.operatorFound == before {
+	if !a.noteOperator(f) {
 		return
 	}
-	if a.operatorFound == operatorWrong {
+	if a.verdicts.operator == wrong {
 		_ = a.tellOfOperator(f) // the banner is written already
 		return
 	}
 	a.log.Info("the operator exists and has the key of the settings", "operator", f.ID.String())
 }
 
-// operatorState is what is known of the operator.
-type operatorState int
-
-const (
-	_             operatorState = iota // nothing
-	operatorRight                      // it exists and has the key, or there is none
-	operatorWrong
-)
-
-// noteOperator keeps what was found, also as the metric and for readiness. A finding that tells nothing changes nothing.
-func (a *App) noteOperator(f operator.Finding) {
-	switch fits, known := f.Fits(); {
-	case fits:
-		a.operatorFound = operatorRight
-		a.operatorFits.WithLabelValues().Set(1)
-		a.operatorTrouble.Store(nil)
-	case known:
-		t := trouble{Upstream: upstreamOperator, Since: time.Now().UTC(), Fatal: a.failsWithout(upstreamOperator), Cause: f.Trouble()}
-		if before := a.operatorTrouble.Load(); before != nil {
-			t.Since = before.Since
-		}
-		a.operatorFound = operatorWrong
-		a.operatorFits.WithLabelValues().Set(0)
-		a.operatorTrouble.Store(&t)
+// noteOperator keeps what was found, and returns whether it is news. A finding that tells nothing changes nothing.
+func (a *App) noteOperator(f operator.Finding) (news bool) {
+	fits, known := f.Fits()
+	if !known {
+		return false
 	}
+	var cause error
+	if !fits {
+		cause = plain(f.Trouble())
+	}
+	return a.judge(&a.verdicts.operator, upstreamOperator, a.operatorFits, cause)
 }
 
 // operatorFindings tells the operator's balance, and what could not be checked.

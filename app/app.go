@@ -73,11 +73,7 @@ type App struct {
 
 	stopping  atomic.Pointer[time.Time] // when Run was asked to end; nil before
 	upstreams upstreams
-
-	chainID chainComparison
-
-	operatorFound   operatorState           // Announce and then CheckAgain alone use it
-	operatorTrouble atomic.Pointer[trouble] // nil while nothing is known to be wrong
+	verdicts  verdicts
 
 	operatorFits, chainFits *prometheus.GaugeVec // without labels; they have no value before one is known
 }

@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-	"sync"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"lockstep/mirror"
 )
@@ -14,11 +15,35 @@ import (
 // checkAgain is how long the relay waits before it compares CHAIN_ID and the operator with the network again. Tests shorten it.
 var checkAgain = time.Minute
 
-// chainComparison is what comparing CHAIN_ID with the network has shown.
-type chainComparison struct {
-	mu    sync.Mutex
-	right bool     // guarded by mu: the two are known to be the same
-	wrong *trouble // guarded by mu: nil while the two are not known to differ
+// verdict is what is known of a setting that contradicts the network or does not.
+type verdict int
+
+const (
+	_     verdict = iota // nothing
+	right                // also: there is nothing to be wrong
+	wrong
+)
+
+// verdicts are those on CHAIN_ID and on the operator. Announce and then CheckAgain alone use them.
+type verdicts struct{ chain, operator verdict }
+
+// plain is the cause of a trouble in words that anybody may read.
+type plain string
+
+func (p plain) Error() string { return string(p) }
+
+// judge keeps a verdict, also as the metric and for readiness. cause is nil if nothing is wrong. It returns whether that is news.
+func (a *App) judge(v *verdict, name string, fits *prometheus.GaugeVec, cause error) (news bool) {
+	before := *v
+	*v = right
+	if cause != nil {
+		*v = wrong
+	}
+	fits.WithLabelValues().Set(map[verdict]float64{right: 1}[*v])
+	a.upstreams.mu.Lock()
+	defer a.upstreams.mu.Unlock()
+	a.note(name, cause)
+	return *v != before
 }
 
 // chainIDCode is init code that returns the chain id. What follows the return is there for
@@ -41,34 +66,24 @@ func (a *App) networkChainID(ctx context.Context) (*big.Int, error) {
 	return new(big.Int).SetBytes(output), nil
 }
 
-// compareChain compares CHAIN_ID with the network and notes the result for readiness and metrics. An error says that
-// nobody told the network's, and then what was known before stays.
-func (a *App) compareChain(ctx context.Context) (network *big.Int, fits bool, err error) {
+// compareChain compares CHAIN_ID with the network. An error says that nobody told the network's, and then what was known
+// before stays.
+func (a *App) compareChain(ctx context.Context) (network *big.Int, err error) {
 	if network, err = a.networkChainID(ctx); err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	own := a.cfg.Server.ChainID
-	fits = network.IsUint64() && network.Uint64() == uint64(own)
-	c := &a.chainID
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.right = fits
-	switch {
-	case fits:
-		if c.wrong != nil {
-			a.log.Info("CHAIN_ID is that of the network now", "setting", own.Hex())
-		}
-		c.wrong = nil
-		a.chainFits.WithLabelValues().Set(1)
-	case c.wrong == nil:
+	own, before := a.cfg.Server.ChainID, a.verdicts.chain
+	var cause error
+	if !network.IsUint64() || network.Uint64() != uint64(own) {
+		cause = plain(fmt.Sprintf("CHAIN_ID is %s and the network has 0x%x: the relay refuses what wallets sign for the network", own.Hex(), network))
+	}
+	switch news := a.judge(&a.verdicts.chain, upstreamChain, a.chainFits, cause); {
+	case news && cause != nil:
 		a.log.Error("CHAIN_ID is not that of the network: the relay refuses what wallets sign for the network", "setting", own.Hex(), "network", fmt.Sprintf("0x%x", network))
-		a.chainFits.WithLabelValues().Set(0)
-		c.wrong = &trouble{
-			Upstream: upstreamChain, Since: time.Now().UTC(), Fatal: a.failsWithout(upstreamChain),
-			Cause: fmt.Sprintf("CHAIN_ID is %s and the network has 0x%x: the relay refuses what wallets sign for the network", own.Hex(), network),
-		}
+	case news && before == wrong:
+		a.log.Info("CHAIN_ID is that of the network now", "setting", own.Hex())
 	}
-	return network, fits, nil
+	return network, nil
 }
 
 // CheckAgain compares CHAIN_ID and the operator with the network now and then, after Announce, until both are right or ctx
@@ -76,35 +91,17 @@ func (a *App) compareChain(ctx context.Context) (network *big.Int, fits bool, er
 func (a *App) CheckAgain(ctx context.Context) {
 	ticker := time.NewTicker(checkAgain)
 	defer ticker.Stop()
-	for !a.chainIsRight() || a.operatorFound != operatorRight {
+	for v := &a.verdicts; v.chain != right || v.operator != right; {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
 			return
 		}
-		if !a.chainIsRight() {
-			_, _, _ = a.compareChain(ctx) // without an answer it is asked again
+		if v.chain != right {
+			_, _ = a.compareChain(ctx) // without an answer it is asked again
 		}
-		if a.operatorFound != operatorRight {
+		if v.operator != right {
 			a.operatorAgain(ctx)
 		}
 	}
-}
-
-func (a *App) chainIsRight() bool {
-	c := &a.chainID
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.right
-}
-
-// chainTrouble is the reason that a wrong CHAIN_ID gives readiness.
-func (a *App) chainTrouble() (trouble, bool) {
-	c := &a.chainID
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.wrong == nil {
-		return trouble{}, false
-	}
-	return *c.wrong, true
 }

@@ -53,7 +53,7 @@ type readyReport struct {
 	Reasons []trouble `json:"reasons"`
 }
 
-// upstreams remembers since when an upstream has not answered.
+// upstreams remembers since when an upstream has not answered, or a setting is known to be wrong.
 type upstreams struct {
 	mu     sync.Mutex
 	looked time.Time          // guarded by mu: when the last look ended
@@ -88,16 +88,10 @@ func (a *App) ready(ctx context.Context) readyReport {
 	defer u.mu.Unlock()
 	a.checkAgain(ctx)
 	report := readyReport{Status: "OK", Reasons: []trouble{}}
-	for _, name := range []string{upstreamMirror, upstreamNodes, upstreamRedis, upstreamLockRedis} {
+	for _, name := range []string{upstreamMirror, upstreamNodes, upstreamRedis, upstreamLockRedis, upstreamChain, upstreamOperator} {
 		if t, out := u.out[name]; out {
 			report.add(t)
 		}
-	}
-	if t, wrong := a.chainTrouble(); wrong {
-		report.add(t)
-	}
-	if t := a.operatorTrouble.Load(); t != nil {
-		report.add(*t)
 	}
 	return report
 }
@@ -133,10 +127,8 @@ func (a *App) checkAgain(ctx context.Context) {
 		name string
 		err  error
 	}
-	for name := range u.out { // ordering was switched off: its Redis is of no account now
-		if _, looked := checks[name]; !looked {
-			delete(u.out, name)
-		}
+	if !a.usesLockRedis() { // ordering was switched off: its Redis is of no account now
+		delete(u.out, upstreamLockRedis)
 	}
 	found := make(chan finding, len(checks))
 	for name, check := range checks {
@@ -193,7 +185,7 @@ func (c upstreamsUp) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// note keeps what a look has found.
+// note keeps what a look has found; nil: nothing is wrong. It is called with the lock held.
 func (a *App) note(name string, err error) {
 	u := &a.upstreams
 	t, wasOut := u.out[name]
@@ -222,6 +214,7 @@ func (a *App) note(name string, err error) {
 // the whole error.
 func publicCause(err error) string {
 	var (
+		words  plain
 		answer *mirror.Error
 		name   *net.DNSError
 		number syscall.Errno
@@ -229,6 +222,8 @@ func publicCause(err error) string {
 		reply  redis.Error
 	)
 	switch {
+	case errors.As(err, &words):
+		return words.Error()
 	case errors.As(err, &answer):
 		return answer.Error() // it names no host
 	case errors.As(err, &name) && name.IsNotFound:
