@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"lockstep/ethapi"
 	"lockstep/internal/hedera"
 	"lockstep/internal/relay/apikey"
@@ -15,9 +13,8 @@ import (
 	"lockstep/submit"
 )
 
-// limiter returns what limits the calls of each address, and its
-// metrics. Both transports share it.
-func (a *App) limiter() (rpc.Limiter, []prometheus.Collector) {
+// calls are what limits the calls of each address. Both transports share it.
+func (a *App) calls() *limit.Calls {
 	cfg := a.cfg.RPC.RateLimit
 	a.callLimits.Store(&cfg)
 	limits := func(method string) int { return a.callLimits.Load().MethodLimit(method, ethapi.Tier(method)) }
@@ -25,11 +22,7 @@ func (a *App) limiter() (rpc.Limiter, []prometheus.Collector) {
 	if a.cfg.Limit.CallStore == limit.StoreLocal {
 		client = nil
 	}
-	calls := limit.NewCalls(client, a.cfg.Limit.RedisTimeout.Duration(), cfg.Window.Duration(), limits)
-	if cfg.Disabled {
-		return rpc.Unlimited(), calls.Collectors()
-	}
-	return calls, calls.Collectors()
+	return limit.NewCalls(client, a.cfg.Limit.RedisTimeout.Duration(), cfg.Window.Duration(), limits)
 }
 
 // warnOfIdle names the methods in a file of API keys that are not served.

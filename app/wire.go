@@ -114,11 +114,15 @@ func (a *App) wire() (err error) {
 		return err
 	}
 	metrics := rpc.NewMetrics()
-	limiter, collectors := a.limiter()
+	calls := a.calls()
+	allow := calls.Allow
+	if cfg.RPC.RateLimit.Disabled {
+		allow = nil
+	}
 	a.keys = apikey.NewRing(cfg.RPC.Keys.APIKeys)
 	quotas := limit.NewQuotas(a.redis, cfg.Limit.RedisTimeout.Duration())
 	a.dispatcher, err = rpc.NewDispatcher(cfg.RPC, methods, rpc.Options{
-		Logger: a.log, Metrics: metrics, Limiter: limiter, Keys: a.keys, Quotas: quotas, Unknown: ethapi.UnknownMethod,
+		Logger: a.log, Metrics: metrics, Allow: allow, StoreType: calls.StoreType(), Keys: a.keys, Spend: quotas.Spend, Unknown: ethapi.UnknownMethod,
 		NotInBatches: cfg.API.NotInBatches, Notification: ethapi.Notification,
 		Memory: a.memory, Heavy: capacity.NewHeavyReads(cfg.Capacity), Processors: processors, Tracer: a.tracer,
 	})
@@ -129,7 +133,7 @@ func (a *App) wire() (err error) {
 	a.warnOfIdleLimits(cfg.RPC.RateLimit.Methods)
 	a.ws = rpc.NewWSServer(a.dispatcher)
 	a.http = rpc.NewHTTPServer(a.dispatcher, a.httpOptions(api))
-	return a.register(metrics.Collectors(), collectors, a.keys.Collectors(), quotas.Collectors(), a.budget.Collectors(), a.nonces.Collectors(), a.locks.Collectors(), a.mirror.Collectors(), a.cache.Collectors(), a.consensus.Collectors(), a.submitter.Collectors(), a.subscriptions.Collectors(), a.pool.Collectors(), a.promises.Collectors(), a.trace.Collectors(), api.Collectors(), a.memory.Collectors(), a.costs.collectors(), a.tracer.Collectors(), a.processCollectors())
+	return a.register(metrics.Collectors(), calls.Collectors(), a.keys.Collectors(), quotas.Collectors(), a.budget.Collectors(), a.nonces.Collectors(), a.locks.Collectors(), a.mirror.Collectors(), a.cache.Collectors(), a.consensus.Collectors(), a.submitter.Collectors(), a.subscriptions.Collectors(), a.pool.Collectors(), a.promises.Collectors(), a.trace.Collectors(), api.Collectors(), a.memory.Collectors(), a.costs.collectors(), a.tracer.Collectors(), a.processCollectors())
 }
 
 // accepted tells subscribers of a transaction that a node has accepted.

@@ -28,9 +28,15 @@ const answerGrace = time.Second
 type Options struct {
 	Logger  *slog.Logger // required
 	Metrics *Metrics     // required
-	Limiter Limiter      // nil: Unlimited
 	Keys    *apikey.Ring // nil: keys mean nothing
-	Quotas  Quotas       // nil: keys have no limit
+	// Allow decides whether an address may call a method now; nil: always. Of IPv6 it is asked for a whole /64, as capacity.ClientOf
+	// writes it. It must answer quickly, and allow the call rather than fail.
+	Allow func(ctx context.Context, ip, method string) bool
+	// StoreType is the label of where calls are counted.
+	StoreType string
+	// Spend adds an amount to what the holder of an API key has used of something in this minute, unless that would be more than
+	// the limit; then it adds nothing and returns false. It must answer quickly, too. nil: keys have no limit.
+	Spend func(ctx context.Context, holder, what string, amount, limit int) bool
 	// Unknown is the answer to a method that is not in the table, or not on this transport;
 	// served says whether the transport serves its namespace. nil: method not found.
 	Unknown func(name string, t Transport, served bool) *eth.Error
@@ -56,9 +62,9 @@ type Dispatcher struct {
 	endpoints [2]endpoint // by Transport
 	log       *slog.Logger
 	metrics   *Metrics
-	limiter   Limiter
+	allow     func(ctx context.Context, ip, method string) bool
 	keys      *apikey.Ring
-	quotas    Quotas
+	quota     func(ctx context.Context, holder, what string, amount, limit int) bool
 	unknown   func(name string, t Transport, served bool) *eth.Error
 	memory    *capacity.Memory
 	heavy     *capacity.Permits
@@ -68,7 +74,7 @@ type Dispatcher struct {
 	proxies    clientip.Networks
 	admission  *admission
 	notice     string // what begins each notification
-	storeType  string // label of the limiter's counts
+	storeType  string
 
 	httpInFlight, wsInFlight prometheus.Gauge
 }
@@ -99,9 +105,9 @@ func NewDispatcher(c Config, r *Registry, o Options) (*Dispatcher, error) {
 		methods: make(map[string]*route, len(r.methods)),
 		log:     o.Logger,
 		metrics: o.Metrics,
-		limiter: o.Limiter,
+		allow:   o.Allow,
 		keys:    o.Keys,
-		quotas:  o.Quotas,
+		quota:   o.Spend,
 		unknown: o.Unknown,
 		memory:  o.Memory,
 		heavy:   o.Heavy, processors: o.Processors,
@@ -109,22 +115,16 @@ func NewDispatcher(c Config, r *Registry, o Options) (*Dispatcher, error) {
 		proxies:   c.Proxies(),
 		admission: newAdmission(&c, o.Metrics),
 		notice:    noticeHead(o.Notification),
-		storeType: "LruRateLimit",
+		storeType: o.StoreType,
 
 		httpInFlight: o.Metrics.inFlight.WithLabelValues(TransportHTTP.String()),
 		wsInFlight:   o.Metrics.inFlight.WithLabelValues(TransportWebSocket.String()),
-	}
-	if d.limiter == nil {
-		d.limiter = Unlimited()
 	}
 	if d.tracer == nil {
 		d.tracer = telemetry.Disabled()
 	}
 	if d.unknown == nil {
 		d.unknown = func(name string, _ Transport, _ bool) *eth.Error { return eth.ErrMethodNotFound(name) }
-	}
-	if s, ok := o.Limiter.(interface{ StoreType() string }); ok {
-		d.storeType = s.StoreType()
 	}
 	d.endpoints = [2]endpoint{
 		{TransportHTTP, apis(c.HTTP.APIs), c.Batch.Enabled, c.Batch.MaxSize, batchDisabled()},
@@ -257,7 +257,7 @@ func (d *Dispatcher) limitCaller(ctx context.Context, ex *exchange, e *route) (f
 
 // allowed counts a call of a client. Whoever has one address of IPv6 has all of its /64, so these count together.
 func (d *Dispatcher) allowed(ctx context.Context, ex *exchange, method string) bool {
-	if d.limiter.Allow(ctx, capacity.ClientOf(ex.request.IP), method) {
+	if d.allow == nil || d.allow(ctx, capacity.ClientOf(ex.request.IP), method) {
 		return true
 	}
 	d.metrics.rateLimited.WithLabelValues(method, d.storeType).Inc()

@@ -248,7 +248,7 @@ func TestMethodsRefusedInBatches(t *testing.T) {
 func TestRateLimit(t *testing.T) {
 	l := newTally(2)
 	m := NewMetrics()
-	d := testDispatcher(t, testConfig(), Options{Limiter: l, Metrics: m})
+	d := testDispatcher(t, testConfig(), Options{Allow: l.Allow, StoreType: "tally", Metrics: m})
 	item := func(method string) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%q,"method":%q}`, method, method)
 	}
@@ -279,7 +279,7 @@ func TestRateLimit(t *testing.T) {
 
 // Whoever has one address of IPv6 has all of its /64, and so has no more calls than one address.
 func TestRateLimitCountsIPv6ByNetwork(t *testing.T) {
-	d := testDispatcher(t, testConfig(), Options{Limiter: newTally(2)})
+	d := testDispatcher(t, testConfig(), Options{Allow: newTally(2).Allow})
 	for _, call := range []struct {
 		from string
 		want int
@@ -419,7 +419,7 @@ func TestTranslate(t *testing.T) {
 func TestTooManyRequestsSayWhenToTryAgain(t *testing.T) {
 	c := testConfig()
 	c.RateLimit.Disabled = false
-	url := serveHTTP(t, testDispatcher(t, c, Options{Limiter: newTally(1)}), HTTPOptions{})
+	url := serveHTTP(t, testDispatcher(t, c, Options{Allow: newTally(1).Allow}), HTTPOptions{})
 	for i, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
 		response := must.Get(http.Post(url, jsonType, strings.NewReader(chainIDCall)))(t)
 		_ = response.Body.Close()

@@ -23,13 +23,6 @@ type KeysConfig struct {
 	KeyRequired bool `env:"API_KEYS_REQUIRED" envDefault:"false"`
 }
 
-// Quotas counts what the holders of API keys use. It must answer quickly, and allow the call rather than fail.
-type Quotas interface {
-	// Spend adds an amount to what a holder has used of something in this minute, unless that would be more than the
-	// limit; then it adds nothing and returns false.
-	Spend(ctx context.Context, holder, what string, amount, limit int) bool
-}
-
 // keyWindow is the time that the limits of a key are for.
 const keyWindow = time.Minute
 
@@ -102,7 +95,7 @@ func (d *Dispatcher) spend(ctx context.Context, h *apikey.Holder, method string,
 }
 
 func (d *Dispatcher) within(ctx context.Context, h *apikey.Holder, what string, amount, limit int) bool {
-	return limit == 0 || d.quotas == nil || d.quotas.Spend(ctx, h.Name, what, amount, limit)
+	return limit == 0 || d.quota == nil || d.quota(ctx, h.Name, what, amount, limit)
 }
 
 // Idle returns the methods that keys name and that are not in the table, with a holder of each. The operator is told

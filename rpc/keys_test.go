@@ -57,8 +57,6 @@ func (q *tally) Allow(ctx context.Context, ip, method string) bool {
 	return q.Spend(ctx, ip, method, 1, q.limit)
 }
 
-func (*tally) StoreType() string { return "tally" }
-
 func (q *tally) Spend(_ context.Context, holder, what string, amount, limit int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -158,7 +156,7 @@ func TestAKeyHasItsLimits(t *testing.T) {
 	f, tokens := keyFile(t, map[string]string{"few": "calls=3", "light": "weight=9", "other": ""})
 	c.Keys.APIKeys = f
 	methods := append(testMethods(), Method{Name: "eth_heavy", AnyParams: true, Weight: 4, Handler: returns(true)})
-	d := testDispatcher(t, c, Options{Keys: apikey.NewRing(f), Quotas: newTally(0), Limiter: newTally(1)}, methods...)
+	d := testDispatcher(t, c, Options{Keys: apikey.NewRing(f), Spend: newTally(0).Spend, Allow: newTally(1).Allow}, methods...)
 	url := serveHTTP(t, d, HTTPOptions{})
 	call := func(key, method, from string) int {
 		header := http.Header{"X-Forwarded-For": {from}}

@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -98,19 +97,6 @@ func withoutMethods[M ~map[string]V, V any](d *Dispatcher, patterns M) M {
 	}
 	return patterns
 }
-
-// Limiter decides whether an address may call a method now. Of IPv6 it is asked for a whole /64, as capacity.ClientOf
-// writes it. It must answer quickly, and allow the call rather than fail.
-type Limiter interface {
-	Allow(ctx context.Context, ip, method string) bool
-}
-
-// Unlimited returns a Limiter that allows every call.
-func Unlimited() Limiter { return unlimited{} }
-
-type unlimited struct{}
-
-func (unlimited) Allow(context.Context, string, string) bool { return true }
 
 // TierLimit returns how many calls of a method of the tier one address may make per window. Tier 0 has the
 // methods that no other tier has.

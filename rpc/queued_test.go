@@ -20,7 +20,7 @@ func TestHTTPClientIP(t *testing.T) {
 		c := testConfig()
 		c.TrustProxyHeaders = trust
 		calls := newTally(2)
-		url := serveHTTP(t, testDispatcher(t, c, Options{Limiter: calls}), HTTPOptions{})
+		url := serveHTTP(t, testDispatcher(t, c, Options{Allow: calls.Allow}), HTTPOptions{})
 		postWith(t, url, strings.NewReader(chainIDCall), http.Header{"X-Forwarded-For": {"1.1.1.1, 9.9.9.9, 127.0.0.2"}})
 		post(t, url, chainIDCall)
 		if diff := cmp.Diff(want, calls.used); diff != "" {
