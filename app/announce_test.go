@@ -118,16 +118,3 @@ func TestAnnounce(t *testing.T) {
 		})
 	}
 }
-
-// What a relay signs with the key of another account is refused with a status that the alerts look for.
-func TestTransactionsWithAWrongOperatorKey(t *testing.T) {
-	w := newWorld(t)
-	r := w.relay(t, "OPERATOR_ID_MAIN=0.0.1002")
-	sender := w.account(t)
-	if got := r.send(sender.sign(sender.pay(0))); got.Error == nil || !strings.Contains(got.Error.Message, "INVALID_SIGNATURE") {
-		t.Errorf("%+v", got)
-	}
-	if n := r.scrape()[`rpc_relay_tx_outcomes_total{outcome="rejected",status="INVALID_SIGNATURE"}`]; n != 1 {
-		t.Errorf("%v rejected", n)
-	}
-}

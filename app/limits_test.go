@@ -2,7 +2,6 @@ package app_test
 
 import (
 	"encoding/json"
-	"math/big"
 	"net/http"
 	"slices"
 	"strconv"
@@ -99,27 +98,4 @@ func operatorBalance(t *testing.T, network *devnet.Network) int64 {
 // budgetSince is how many rejections WRONG_NONCE_BUDGET, which is for a minute, has allowed since then.
 func budgetSince(began time.Time, budget int64) int64 {
 	return budget * (1 + int64(time.Since(began)/time.Minute))
-}
-
-// Gas that the operator gives counts to the tinybar, and is set aside beforehand: what one
-// transaction may take is not given twice.
-func TestBudgetOfGivenGas(t *testing.T) {
-	w := newWorld(t)
-	const gift = 21_000 * 71
-	r, alice := w.costly(t, "HBAR_RATE_LIMIT_TINYBAR="+strconv.Itoa(2*gift), oneWindow,
-		"PAYMASTER_ENABLED=true", `PAYMASTER_WHITELIST=["*"]`, "MAX_GAS_ALLOWANCE_HBAR=1"), w.account(t)
-	poor := func(data *types.DynamicFeeTx) { data.GasFeeCap = new(big.Int) }
-	if code := r.code(alice, 0, 2*ordinary, poor); code != overBudget {
-		t.Errorf("gas for more than there is: %d", code)
-	}
-	if code := r.code(alice, 0, ordinary, poor); code != fine {
-		t.Fatalf("gas within the budget: %d", code)
-	}
-	must.Until(t, "the gift is charged", func() bool { return r.scrape()["rpc_relay_hbar_rate_remaining"] == gift })
-	if spent := r.scrape()["average_spending_plan_amount_spent_gauge_basic"]; spent != gift {
-		t.Errorf("the sender's plan is charged %v", spent)
-	}
-	if code := r.code(alice, 1, ordinary, poor); code != overBudget { // the envelope's cost is set aside, too
-		t.Errorf("gas for all that is left: %d", code)
-	}
 }

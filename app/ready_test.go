@@ -143,10 +143,11 @@ func TestReadinessBySetting(t *testing.T) {
 	}
 }
 
-// The Redis of the locks is shown by its own name wherever upstreams are shown, and no more when ordering is switched off.
-func TestTheRedisOfTheLocksIsShown(t *testing.T) {
-	w, rest, locks := newWorld(t), redistest.Start(t), redistest.Start(t)
-	r := w.relay(t, "REDIS_ENABLED=true", "REDIS_URL="+rest.URL(), "LOCK_REDIS_URL="+locks.URL(), "ENABLE_NONCE_ORDERING=true", "ADMIN_ADDRESS=127.0.0.1:0", "ADMIN_LOOPBACK_TOKEN=false")
+// The locks may have a Redis of their own: then nothing else is there, and nothing of theirs is where the rest is. It is shown by its own
+// name wherever upstreams are shown, and no more when ordering is switched off.
+func TestTheRedisOfTheLocks(t *testing.T) {
+	w, rest, locks := newWorld(t), redistest.Start(t, "--maxmemory", "1"), redistest.Start(t)
+	r, alice := w.relay(t, "TX_STATUS_TRACING=true", "REDIS_ENABLED=true", "REDIS_URL="+rest.URL(), "LOCK_REDIS_URL="+locks.URL(), "ENABLE_NONCE_ORDERING=true", "ADMIN_ADDRESS=127.0.0.1:0", "ADMIN_LOOPBACK_TOKEN=false"), w.account(t)
 	const series = `lockstep_upstream_up{upstream="lock_redis"}`
 	r.becomes("OK")
 	if up := r.scrape()[series]; up != 1 {
@@ -155,6 +156,19 @@ func TestTheRedisOfTheLocksIsShown(t *testing.T) {
 	r.app.Announce(t.Context())
 	if lines := r.log.with("redis=\"single " + rest.Addr() + "; of the locks: single " + locks.Addr() + "\""); len(lines) != 1 {
 		t.Errorf("%s", r.log.with("what this relay is"))
+	}
+	if got := r.send(alice.sign(alice.pay(0))); got.Error != nil {
+		t.Errorf("with a full Redis beside that of the locks: %s", got)
+	}
+	keys := func(s *redistest.Server) []string { return s.Client().Keys(t.Context(), "*").Val() }
+	ofLocks := keys(locks)
+	if len(ofLocks) == 0 {
+		t.Error("the locks have nothing in their Redis")
+	}
+	for i, key := range slices.Concat(ofLocks, keys(rest)) {
+		if strings.HasPrefix(key, "lock:") != (i < len(ofLocks)) {
+			t.Errorf("%s is in the wrong Redis", key)
+		}
 	}
 	locks.Kill()
 	r.becomes("DEGRADED", "lock_redis")

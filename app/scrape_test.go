@@ -8,13 +8,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/google/go-cmp/cmp"
 
-	"lockstep/devnet/mirrorrest"
 	"lockstep/devnet/node"
 	"lockstep/internal/hapi"
 	"lockstep/internal/must"
@@ -172,38 +170,6 @@ func TestEveryMetricTellsWhatHappened(t *testing.T) {
 		t.Errorf("transactions cost %v tinybars; the operator has %v less", spent, want)
 	}
 	if told, want := got[`rpc_relay_consensusnode_gasfee_sum{mode="TRANSACTION",status="SUCCESS",type="EthereumTransaction"}`], r.gasUsed(sender, 3); told != want || want == 0 {
-		t.Errorf("gas %v, by the receipts %v", told, want)
-	}
-}
-
-// The costs of a burst need few requests, and are those of its transactions.
-func TestCostsOfABurst(t *testing.T) {
-	w := newWorld(t)
-	var requests atomic.Int64
-	w.spoilMirror(t, func(r *http.Request) mirrorrest.Fault {
-		if strings.Contains(r.URL.Path, "/transactions") || strings.Contains(r.URL.Path, "/contracts/results") {
-			requests.Add(1)
-		}
-		return mirrorrest.Fault{}
-	})
-	r := w.relay(t, ofOperator[0], ofOperator[1], ofOperator[2], "USE_ASYNC_TX_PROCESSING=true", "ENABLE_NONCE_ORDERING=true", aBurst)
-	sender, before := w.account(t), operatorBalance(t, w.net)
-	const transactions = 40
-	for nonce := range uint64(transactions) {
-		if got := r.send(sender.sign(sender.pay(nonce))); got.Error != nil {
-			t.Fatal(got)
-		}
-	}
-	const series = `{mode="TRANSACTION",status="SUCCESS",type="EthereumTransaction"}`
-	must.Until(t, "the costs are known", func() bool { return r.scrape()["rpc_relay_consensusnode_gasfee_count"+series] == transactions })
-	n, got := requests.Load(), r.scrape()
-	if n > transactions {
-		t.Errorf("%d requests for the costs of %d transactions", n, transactions)
-	}
-	if spent, want := got["rpc_relay_consensusnode_response_sum"+series], float64(before-operatorBalance(t, w.net)); spent != want {
-		t.Errorf("transactions cost %v tinybars; the operator has %v less", spent, want)
-	}
-	if told, want := got["rpc_relay_consensusnode_gasfee_sum"+series], r.gasUsed(sender, transactions); told != want || want == 0 {
 		t.Errorf("gas %v, by the receipts %v", told, want)
 	}
 }

@@ -19,7 +19,6 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials"
@@ -151,13 +150,11 @@ func TestMetrics(t *testing.T) {
 	a := startNode(t, 3)
 	a.submit = answers(statusOK, statusDuplicate)
 	c := quick(t, a)
-	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(c.Collectors()...)
 	for range 2 {
 		_, _ = c.Submit(t.Context(), Submission{Ethereum: []byte{1}})
 	}
 	c.probe(c.nodes.all()[0], time.Now())
-	want := map[string]float64{
+	want := must.Metrics{
 		`rpc_relay_consensus_attempts_total accepted`:                 1,
 		`rpc_relay_consensus_attempts_total refused`:                  1,
 		`rpc_relay_consensus_node_errors_total DUPLICATE_TRANSACTION`: 1,
@@ -165,26 +162,9 @@ func TestMetrics(t *testing.T) {
 		`rpc_relay_consensus_submit_seconds accepted`:                 1,
 		`rpc_relay_consensus_submit_seconds refused`:                  1,
 	}
-	if diff := cmp.Diff(want, gather(t, registry)); diff != "" {
+	if diff := cmp.Diff(want, must.Measure(t, c.Collectors()...)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-}
-
-// gather returns the registry's values by name and labels; a histogram's is its count.
-func gather(t *testing.T, registry *prometheus.Registry) map[string]float64 {
-	t.Helper()
-	families := must.Get(registry.Gather())(t)
-	values := make(map[string]float64)
-	for _, family := range families {
-		for _, metric := range family.GetMetric() {
-			name := family.GetName()
-			for _, label := range metric.GetLabel() {
-				name += " " + label.GetValue()
-			}
-			values[name] = metric.GetCounter().GetValue() + metric.GetGauge().GetValue() + float64(metric.GetHistogram().GetSampleCount())
-		}
-	}
-	return values
 }
 
 // nodeFor returns the node that a sender's transactions go to now.

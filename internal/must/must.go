@@ -1,5 +1,5 @@
-// Package must ends a test where something fails that the test is not about, runs what a test needs for as long as it lasts, and waits
-// for what others bring about.
+// Package must ends a test where something fails that the test is not about, runs what a test needs for as long as it lasts, waits
+// for what others bring about, and reads metrics.
 //
 //	db := must.Get(ledger.Open(t.Context(), url))(t)
 //	stop := must.Run(t, service.Run)

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
+	"github.com/google/go-cmp/cmp"
 
 	"lockstep/internal/must"
 	"lockstep/internal/secret"
@@ -110,30 +110,16 @@ func TestMetricsHaveNamesAndNoKeys(t *testing.T) {
 	h.Used(1)
 	h.Refused(ByLimit)
 	ring.Refused(Unknown)
-	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(ring.Collectors()...)
-	gathered := func() string {
-		families := must.Get(registry.Gather())(t)
-		var b strings.Builder
-		for _, family := range families {
-			for _, m := range family.GetMetric() {
-				fmt.Fprintf(&b, "%s", family.GetName())
-				for _, label := range m.GetLabel() {
-					fmt.Fprintf(&b, " %s", label.GetValue())
-				}
-				fmt.Fprintf(&b, " %v\n", m.GetCounter().GetValue())
-			}
-		}
-		return b.String()
-	}
-	const want = "lockstep_api_key_calls_total shop 2\nlockstep_api_key_refused_calls_total shop limit 1\n" +
-		"lockstep_api_key_refused_requests_total unknown 1\nlockstep_api_key_weight_total shop 5\n"
-	if got := gathered(); got != want {
-		t.Errorf("metrics:\n%s", got)
+	counted := func() must.Metrics { return must.Measure(t, ring.Collectors()...) }
+	if diff := cmp.Diff(must.Metrics{
+		"lockstep_api_key_calls_total shop": 2, "lockstep_api_key_refused_calls_total shop limit": 1,
+		"lockstep_api_key_refused_requests_total unknown": 1, "lockstep_api_key_weight_total shop": 5,
+	}, counted()); diff != "" {
+		t.Errorf("metrics (-want +got):\n%s", diff)
 	}
 	ring.Replace(File{})
-	if got := gathered(); got != "lockstep_api_key_refused_requests_total unknown 1\n" {
-		t.Errorf("when the key is gone:\n%s", got)
+	if diff := cmp.Diff(must.Metrics{"lockstep_api_key_refused_requests_total unknown": 1}, counted()); diff != "" {
+		t.Errorf("when the key is gone (-want +got):\n%s", diff)
 	}
 }
 

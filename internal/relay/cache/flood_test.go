@@ -1,19 +1,16 @@
-package cache_test
+package cache
 
 import (
 	"bytes"
 	"fmt"
-	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"lockstep/internal/envx"
 	"lockstep/internal/must"
 	"lockstep/internal/redistest"
 	"lockstep/internal/redisx"
-	"lockstep/internal/relay/cache"
 )
 
 // locksCanWrite tells whether Redis still takes what a lock writes. The locks' scripts say
@@ -33,7 +30,7 @@ func TestClientsCannotFillRedis(t *testing.T) {
 	t.Run("filters", func(t *testing.T) {
 		server := redistest.Start(t, "--maxmemory", memory)
 		client := server.Client()
-		filters := cache.NewFilters(client, cache.FilterBounds{Count: 10_000, Bytes: 1 << 30, TTL: time.Hour, Timeout: eventually})
+		filters := NewFilters(client, FilterBounds{Count: 10_000, Bytes: 1 << 30, TTL: time.Hour, Timeout: eventually})
 		refused := 0
 		for i := range 2000 {
 			err := filters.Add(t.Context(), "192.0.2.1", fmt.Sprintf("0x%x", i), bytes.Repeat([]byte{'f'}, 74_000), 1)
@@ -64,10 +61,10 @@ func TestClientsCannotFillRedis(t *testing.T) {
 		for i := range 200 {
 			store.Put(fmt.Sprint(i), make([]byte, 200_000))
 			must.Until(t, "the writes", func() bool {
-				return store.Count("put", "done")+store.Count("put", "error")+store.Count("put", "skipped") == float64(i+1)
+				return count(t, store, "put", "done")+count(t, store, "put", "error")+count(t, store, "put", "skipped") == float64(i+1)
 			})
 		}
-		if store.Count("put", "error") == 0 {
+		if count(t, store, "put", "error") == 0 {
 			t.Error("40 MB of values are kept in 24 MB")
 		}
 		locksCanWrite(t, client)
@@ -77,8 +74,8 @@ func TestClientsCannotFillRedis(t *testing.T) {
 // The filters of a fleet have their bytes, whichever relay takes them; the longest goes.
 func TestFilterBytes(t *testing.T) {
 	server := redistest.Start(t)
-	bounds := cache.FilterBounds{Count: 10_000, Bytes: 100_000, TTL: time.Hour, Timeout: eventually}
-	one, other := cache.NewFilters(server.Client(), bounds), cache.NewFilters(server.Client(), bounds)
+	bounds := FilterBounds{Count: 10_000, Bytes: 100_000, TTL: time.Hour, Timeout: eventually}
+	one, other := NewFilters(server.Client(), bounds), NewFilters(server.Client(), bounds)
 	must.Do(t, one.Add(t.Context(), "192.0.2.1", "0xa", []byte("small"), 1))
 	for i := range 200 {
 		store := one
@@ -100,27 +97,5 @@ func TestFilterBytes(t *testing.T) {
 	}
 	if _, _, ok, err := other.Use(t.Context(), "0xa"); !ok || err != nil {
 		t.Errorf("a small filter gave way to large ones: %v %v", ok, err)
-	}
-}
-
-// The relays of a fleet have their bytes together.
-func TestCacheBytes(t *testing.T) {
-	server := redistest.Start(t)
-	c := config
-	c.MaxValue, c.MaxBytes = 100_000, 4_000_000
-	c.TTL = envx.Millis(50 * 365 * 24 * time.Hour) // a window of the quota does not end while this runs
-	written := 0.0
-	for relay := range 3 {
-		store := cache.New(c, redistest.Dial(t, server.URL()), slog.New(slog.DiscardHandler))
-		must.Run(t, store.Run)
-		for i := range 40 {
-			store.Put(fmt.Sprint(relay, i), make([]byte, 90_000))
-			must.Until(t, "the write", func() bool { return store.Count("put", "done")+store.Count("put", "full") == float64(i+1) })
-		}
-		written += store.Count("put", "done")
-	}
-	// Half of the bytes belong to the window, and each relay may keep 256 KiB to itself.
-	if bytes := written * 90_000; bytes > 2_000_000+3*(262_144+90_000) || bytes < 1_000_000 {
-		t.Errorf("%v values are written, %v bytes", written, bytes)
 	}
 }

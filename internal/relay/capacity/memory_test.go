@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
-
 	"lockstep/internal/envx"
 	"lockstep/internal/must"
 )
@@ -44,23 +42,13 @@ func TestEachLimitOfBytesHolds(t *testing.T) {
 		t.Errorf("a small request was refused in a full process: %v", err)
 	}
 	for _, scope := range []Scope{ScopeRequest, ScopeClient, ScopeProcess} {
-		var counted dto.Metric
-		if err := m.metrics.refused.WithLabelValues(string(scope)).Write(&counted); err != nil || counted.GetCounter().GetValue() != 1 {
-			t.Errorf("refusals by the limit of %s: %v, %v", scope, &counted, err)
+		if counted := must.Measure(t, m.Collectors()...)["rpc_relay_budget_refusals_total "+string(scope)]; counted != 1 {
+			t.Errorf("%v refusals by the limit of %s", counted, scope)
 		}
 	}
 	first.Close()
 	if err := m.Open("c").Take(8 * megabyte); err != nil {
 		t.Errorf("what was given back cannot be taken: %v", err)
-	}
-}
-
-func TestWhatIsRefusedIsNotHeld(t *testing.T) {
-	m := NewMemory(small())
-	a := m.Open("a")
-	exceeded(t, a.Take(9*megabyte), ScopeRequest)
-	if a.Held() != 0 || m.Used() != 0 {
-		t.Errorf("held %d of %d after a refusal", a.Held(), m.Used())
 	}
 }
 

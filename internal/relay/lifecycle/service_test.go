@@ -12,7 +12,6 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
 	"lockstep/internal/envx"
@@ -270,7 +269,9 @@ func TestRedisBytes(t *testing.T) {
 			for i := range byte(90) {
 				s.Record(common.Hash{i}, lifecycle.Step{Name: lifecycle.Submitted, Error: strings.Repeat("x", 1000)})
 			}
-			must.Until(t, "those that did not fit are counted", func() bool { return redisErrors(t, s) > 0 })
+			must.Until(t, "those that did not fit are counted", func() bool {
+				return must.Measure(t, s.Collectors()...).Of("lockstep_tx_tracing_redis_errors_total") > 0
+			})
 			if got := count(server.Client()); got > 20 {
 				t.Errorf("%d records are in Redis", got)
 			}
@@ -279,19 +280,6 @@ func TestRedisBytes(t *testing.T) {
 			}
 		})
 	}
-}
-
-func redisErrors(t *testing.T, s *lifecycle.Service) (n float64) {
-	t.Helper()
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(s.Collectors()...)
-	families := must.Get(registry.Gather())(t)
-	for _, f := range families {
-		for _, m := range f.Metric {
-			n += m.GetCounter().GetValue()
-		}
-	}
-	return n
 }
 
 // In Redis a record expires, or, if the operator wants that, does not; and one that an
@@ -329,28 +317,6 @@ func TestInRedis(t *testing.T) {
 	if _, ok := s.Get(t.Context(), common.Hash{8}); ok {
 		t.Error("a record came from nothing")
 	}
-}
-
-// A Redis that is away holds nobody up, and takes nothing from what this process knows.
-func TestRedisAway(t *testing.T) {
-	server := redistest.Start(t)
-	cfg := settings()
-	cfg.RedisTimeout = envx.Millis(time.Second)
-	s := start(t, cfg, redistest.Dial(t, server.URL()))
-	server.Pause()
-	for i := range byte(50) {
-		s.Record(common.Hash{i}, step(lifecycle.Received))
-	}
-	if got, ok := s.Get(t.Context(), common.Hash{9}); !ok || got.Status != "pending" {
-		t.Errorf("its own record: %+v", got)
-	}
-	server.Resume()
-	other := start(t, settings(), redistest.Dial(t, server.URL()))
-	must.Until(t, "Redis is used again", func() bool {
-		s.Record(common.Hash{60}, step(lifecycle.Received))
-		_, ok := other.Get(t.Context(), common.Hash{60})
-		return ok
-	})
 }
 
 // TestDisabled: a service that is off takes everything and keeps nothing.

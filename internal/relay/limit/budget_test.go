@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"lockstep/internal/envx"
 	"lockstep/internal/hedera"
@@ -99,7 +99,7 @@ func TestTiers(t *testing.T) {
 	if _, ok := b.ask(common.HexToAddress("0xdd"), "", 1); ok {
 		t.Error("the total was exceeded")
 	}
-	samples := gather(t, b)
+	samples := must.Measure(t, b.Collectors()...)
 	for name, want := range map[string]float64{
 		"rpc_relay_hbar_rate_limit": 4, "rpc_relay_hbar_rate_total_limit": 10_000, "rpc_relay_hbar_rate_remaining": 0,
 		"unique_spending_plans_counter_basic": 1, "average_spending_plan_amount_spent_gauge_basic": 100,
@@ -107,25 +107,10 @@ func TestTiers(t *testing.T) {
 		"unique_spending_plans_counter_privileged": 1, "average_spending_plan_amount_spent_gauge_privileged": 300,
 		"unique_spending_plans_counter_operator": 1, "average_spending_plan_amount_spent_gauge_operator": 10_000,
 	} {
-		if got, ok := samples[name]; !ok || got != want {
+		if got := samples.Of(name); got != want {
 			t.Errorf("%s is %v, want %v", name, got, want)
 		}
 	}
-}
-
-// gather reads the budget's metrics; those with labels are added up.
-func gather(t *testing.T, b *Budget) map[string]float64 {
-	t.Helper()
-	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(b.Collectors()...)
-	families := must.Get(registry.Gather())(t)
-	samples := map[string]float64{}
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			samples[f.GetName()] += m.GetCounter().GetValue() + m.GetGauge().GetValue()
-		}
-	}
-	return samples
 }
 
 func TestOff(t *testing.T) {
@@ -149,7 +134,9 @@ func TestOff(t *testing.T) {
 	}
 }
 
-func (b *Budget) left(t *testing.T) float64 { return gather(t, b)["rpc_relay_hbar_rate_remaining"] }
+func (b *Budget) left(t *testing.T) float64 {
+	return must.Measure(t, b.Collectors()...)["rpc_relay_hbar_rate_remaining"]
+}
 
 // What a reservation comes to once the last of its costs is told, and not before.
 func TestSettlement(t *testing.T) {
@@ -201,7 +188,7 @@ func TestConfig(t *testing.T) {
 		c := testConfig()
 		must.Do(t, c.Validate())
 		change(&c)
-		if err := c.Validate(); err == nil || !containsWord(err.Error(), name) {
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

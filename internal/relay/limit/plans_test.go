@@ -9,8 +9,6 @@ import (
 	"lockstep/internal/must"
 )
 
-func containsWord(text, word string) bool { return strings.Contains(text, word) }
-
 func TestPlansThatAreWrong(t *testing.T) {
 	for name, text := range map[string]string{
 		"not JSON":          `[{`,
@@ -38,20 +36,6 @@ func TestPlansThatAreWrong(t *testing.T) {
 }
 
 // A file of plans is read from the working directory, and not from those above it.
-func TestPlansFileOfAnotherFolderIsNotRead(t *testing.T) {
-	root := t.TempDir()
-	below := filepath.Join(root, "a", "b")
-	must.Do(t, os.MkdirAll(below, 0o700))
-	const name = "plans-of-a-test.json"
-	must.Do(t, os.WriteFile(filepath.Join(root, name), []byte(testPlans), 0o600))
-	for dir, want := range map[string]int{root: 3, filepath.Dir(below): 0, below: 0} {
-		t.Chdir(dir)
-		if p, err := loadPlans(name); err != nil || len(p.tiers) != want {
-			t.Errorf("in %s: %v, %v", dir, p, err)
-		}
-	}
-}
-
 func TestPlansFile(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const name = "plans-of-a-test.json"
@@ -77,6 +61,11 @@ func TestPlansFile(t *testing.T) {
 	}
 	if _, err := loadPlans(filepath.Dir(path)); err == nil {
 		t.Error("a directory was read")
+	}
+	must.Do(t, os.Mkdir("below", 0o700))
+	t.Chdir("below")
+	if p, err := loadPlans(name); err != nil || len(p.tiers) != 0 {
+		t.Errorf("the file of the folder above: %v, %v", p, err)
 	}
 }
 

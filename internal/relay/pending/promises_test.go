@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
 	"lockstep/internal/eth"
@@ -132,21 +131,6 @@ func TestPromisesOfTheLivingAreTheirOwn(t *testing.T) {
 	}
 }
 
-// counted reads a counter of promises.
-func counted(t *testing.T, h *heir, name string) float64 {
-	t.Helper()
-	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(h.Collectors()...)
-	families := must.Get(registry.Gather())(t)
-	for _, f := range families {
-		if f.GetName() == name {
-			return f.GetMetric()[0].GetCounter().GetValue()
-		}
-	}
-	t.Fatalf("there is no %s", name)
-	return 0
-}
-
 // What does not fit is kept by its relay alone, and nobody waits for it.
 func TestPromisesAreBounded(t *testing.T) {
 	t.Parallel()
@@ -162,7 +146,7 @@ func TestPromisesAreBounded(t *testing.T) {
 	if n := redistest.Dial(t, url).HLen(t.Context(), keys[0]).Val(); n != 2 {
 		t.Errorf("Redis has %d promises, want 2", n)
 	}
-	if n := counted(t, h, "lockstep_promises_alone_total"); n != 1 {
+	if n := metric(t, h, "lockstep_promises_alone_total"); n != 1 {
 		t.Errorf("%v are counted as kept by their relay alone", n)
 	}
 }

@@ -18,19 +18,9 @@ import (
 )
 
 // metric adds up the series of a metric.
-func metric(t *testing.T, p *pending.Pool, name string) (sum float64) {
+func metric(t *testing.T, of interface{ Collectors() []prometheus.Collector }, name string) float64 {
 	t.Helper()
-	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(p.Collectors()...)
-	families := must.Get(registry.Gather())(t)
-	for _, f := range families {
-		if f.GetName() == name {
-			for _, m := range f.GetMetric() {
-				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
-			}
-		}
-	}
-	return sum
+	return must.Measure(t, of.Collectors()...).Of(name)
 }
 
 // P8, P6: what a process that was killed left in Redis expires entry by entry, while

@@ -61,24 +61,6 @@ func TestP2SlowMirrorNodeFreesNoNonce(t *testing.T) {
 	})
 }
 
-// P7: without any ordering the pending nonce does not go back while the mirror node lags.
-func TestP7PendingDoesNotGoBack(t *testing.T) {
-	w, p := newWallet(t), alone(settings())
-	var seen []uint64
-	look := func() { seen = append(seen, p.Next(t.Context(), w.address, 5)) }
-	tx := w.tx(5)
-	look()
-	p.Add(tx)
-	look()
-	p.Accepted(tx)
-	look()
-	p.Done(tx, true, false)
-	look()
-	if want := []uint64{5, 6, 6, 6}; !slices.Equal(seen, want) {
-		t.Errorf("pending nonces %v, want %v", seen, want)
-	}
-}
-
 // A full pool forgets what is over, oldest first, and then takes nothing more; what it
 // did not take is submitted all the same, and what was executed is proven.
 func TestFullPool(t *testing.T) {
@@ -150,25 +132,10 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// What a node accepted is announced, with the whole transaction.
-func TestAnnounce(t *testing.T) {
-	var announced [][]byte
-	p := pending.New(settings(), pending.Deps{Announce: func(raw []byte) { announced = append(announced, raw) }})
-	tx := newWallet(t).tx(0)
-	p.Add(tx)
-	if len(announced) != 0 {
-		t.Error("announced before a node had it")
-	}
-	p.Accepted(tx)
-	if len(announced) != 1 || !slices.Equal(announced[0], tx.Raw()) {
-		t.Errorf("announced %x", announced)
-	}
-}
-
 // TestDisabled: a pool that is off knows nothing, objects to nothing, and announces all the same.
 func TestDisabled(t *testing.T) {
-	announced := 0
-	p := pending.Disabled(func([]byte) { announced++ })
+	var announced []byte
+	p := pending.Disabled(func(raw []byte) { announced = append(announced, raw...) })
 	w := newWallet(t)
 	tx := w.tx(5)
 	p.Add(tx)
@@ -176,8 +143,8 @@ func TestDisabled(t *testing.T) {
 	p.Done(tx, true, false)
 	p.Forget()
 	ctx := t.Context()
-	if p.Enabled() || len(p.Collectors()) > 0 || announced != 1 {
-		t.Errorf("enabled %v, %d collectors, announced %d times", p.Enabled(), len(p.Collectors()), announced)
+	if p.Enabled() || len(p.Collectors()) > 0 || !slices.Equal(announced, tx.Raw()) {
+		t.Errorf("enabled %v, %d collectors, announced %x", p.Enabled(), len(p.Collectors()), announced)
 	}
 	if next, latest, proven := p.Next(ctx, tx.From(), 3), p.Latest(ctx, tx.From(), 3), p.Proven(tx.From()); next != 3 || latest != 3 || proven != 0 {
 		t.Errorf("next %d, latest %d, proven %d", next, latest, proven)

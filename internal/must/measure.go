@@ -1,0 +1,39 @@
+package must
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics are values by the metric's name and the values of its labels, such as "reads_total cache hit". Of a histogram it is the count.
+type Metrics map[string]float64
+
+// Measure reads what collectors have counted, as a scraper does.
+func Measure(t testing.TB, collectors ...prometheus.Collector) Metrics {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(collectors...)
+	all := Metrics{}
+	for _, family := range Get(registry.Gather())(t) {
+		for _, m := range family.GetMetric() {
+			name := family.GetName()
+			for _, label := range m.GetLabel() {
+				name += " " + label.GetValue()
+			}
+			all[name] = m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+		}
+	}
+	return all
+}
+
+// Of adds up the values of one metric.
+func (m Metrics) Of(metric string) (sum float64) {
+	for name, value := range m {
+		if first, _, _ := strings.Cut(name, " "); first == metric {
+			sum += value
+		}
+	}
+	return sum
+}
