@@ -37,31 +37,35 @@ func (v *View) At(t hedera.Timestamp) *View {
 // Time returns the consensus time the view stands at.
 func (v *View) Time() hedera.Timestamp { return hedera.FromNanos(v.reader.AsOf) }
 
+// read looks at the history under the store's lock.
+func read[V any](v *View, look func(*history.Chain) V) V {
+	v.l.store.RLock()
+	defer v.l.store.RUnlock()
+	return look(v.l.chain)
+}
+
 // LatestBlock returns the newest block. There is always one: block 0 is made
 // with the ledger.
 func (v *View) LatestBlock() *history.Block {
-	v.l.store.RLock()
-	defer v.l.store.RUnlock()
-	return v.l.chain.Latest(v.reader.AsOf)
+	return read(v, func(c *history.Chain) *history.Block { return c.Latest(v.reader.AsOf) })
 }
 
 // OldestBlock returns the oldest block that is still kept.
-func (v *View) OldestBlock() *history.Block {
-	v.l.store.RLock()
-	defer v.l.store.RUnlock()
-	return v.l.chain.Oldest()
+func (v *View) OldestBlock() *history.Block { return read(v, (*history.Chain).Oldest) }
+
+// block is one that the view has.
+func (v *View) block(look func(*history.Chain) *history.Block) (*history.Block, bool) {
+	b := read(v, look)
+	if b == nil || b.To.UnixNano() > v.reader.AsOf {
+		return nil, false
+	}
+	return b, true
 }
 
 // BlockByNumber returns a closed block, and false when it does not exist (yet) or
 // is no longer kept.
 func (v *View) BlockByNumber(number int64) (*history.Block, bool) {
-	v.l.store.RLock()
-	defer v.l.store.RUnlock()
-	b := v.l.chain.Number(number)
-	if b == nil || b.To.UnixNano() > v.reader.AsOf {
-		return nil, false
-	}
-	return b, true
+	return v.block(func(c *history.Chain) *history.Block { return c.Number(number) })
 }
 
 // BlockByHash finds a block by its 48-byte hash or the first 32 bytes of it.
@@ -69,20 +73,12 @@ func (v *View) BlockByHash(hash []byte) (*history.Block, bool) {
 	if len(hash) != 32 && len(hash) != 48 {
 		return nil, false
 	}
-	v.l.store.RLock()
-	defer v.l.store.RUnlock()
-	b := v.l.chain.BlockHashed(hash)
-	if b == nil || b.To.UnixNano() > v.reader.AsOf {
-		return nil, false
-	}
-	return b, true
+	return v.block(func(c *history.Chain) *history.Block { return c.BlockHashed(hash) })
 }
 
 // BlockAt returns the newest block whose first timestamp is not after t.
 func (v *View) BlockAt(t hedera.Timestamp) (*history.Block, bool) {
-	v.l.store.RLock()
-	defer v.l.store.RUnlock()
-	blocks := v.l.chain.UpTo(v.reader.AsOf)
+	blocks := v.Blocks()
 	i := sort.Search(len(blocks), func(i int) bool { return blocks[i].From.Compare(t) > 0 })
 	if i == 0 {
 		return nil, false
@@ -92,9 +88,7 @@ func (v *View) BlockAt(t hedera.Timestamp) (*history.Block, bool) {
 
 // Blocks returns the kept blocks of the view, oldest first. The slice is shared.
 func (v *View) Blocks() []*history.Block {
-	v.l.store.RLock()
-	defer v.l.store.RUnlock()
-	return v.l.chain.UpTo(v.reader.AsOf)
+	return read(v, func(c *history.Chain) []*history.Block { return c.UpTo(v.reader.AsOf) })
 }
 
 // Records yields the records with low ≤ consensus time ≤ high, children included,
@@ -139,9 +133,7 @@ func (v *View) RecordAt(t hedera.Timestamp) (*history.Record, bool) {
 // duplicates reached consensus) and their children, in consensus order.
 func (v *View) RecordsByID(id hedera.TransactionID) []*history.Record {
 	id.Nonce = 0
-	v.l.store.RLock()
-	defer v.l.store.RUnlock()
-	return v.withChildren(v.l.chain.Named(id))
+	return v.withChildren(read(v, func(c *history.Chain) []*history.Record { return c.Named(id) }))
 }
 
 // RecordsByHash finds records by the 48-byte hash of the HAPI transaction, or its
@@ -150,9 +142,7 @@ func (v *View) RecordsByHash(hash []byte) []*history.Record {
 	if len(hash) != 32 && len(hash) != 48 {
 		return nil
 	}
-	v.l.store.RLock()
-	defer v.l.store.RUnlock()
-	r := v.l.chain.RecordHashed(hash)
+	r := read(v, func(c *history.Chain) *history.Record { return c.RecordHashed(hash) })
 	if r == nil {
 		return nil
 	}
@@ -163,9 +153,7 @@ func (v *View) RecordsByHash(hash []byte) []*history.Record {
 // consensus order, without children. Most have one; a resubmission after a wrong
 // nonce has more.
 func (v *View) RecordsByEthereumHash(hash common.Hash) []*history.Record {
-	v.l.store.RLock()
-	defer v.l.store.RUnlock()
-	return slices.DeleteFunc(slices.Clone(v.l.chain.Attempts(hash)), v.hidden)
+	return slices.DeleteFunc(read(v, func(c *history.Chain) []*history.Record { return c.Attempts(hash) }), v.hidden)
 }
 
 func (v *View) hidden(r *history.Record) bool { return r.Consensus.UnixNano() > v.reader.AsOf }
@@ -268,9 +256,7 @@ func (v *View) File(id hedera.ID) (state.File, bool) {
 // sequence number on, oldest first, with a maximum of limit. It is not delayed by
 // blocks or by the time of the view. Entries that were dropped are left out.
 func (v *View) ConsensusLog(since int64, limit int) []history.ConsensusEntry {
-	v.l.store.RLock()
-	defer v.l.store.RUnlock()
-	return v.l.order.Since(since, limit)
+	return read(v, func(*history.Chain) []history.ConsensusEntry { return v.l.order.Since(since, limit) })
 }
 
 // ChainID returns the EVM chain id.
@@ -284,9 +270,7 @@ func (v *View) ExchangeRate() core.ExchangeRate { return v.l.net.Rate }
 
 // Nodes returns the consensus nodes, by node id.
 func (v *View) Nodes() []NodeInfo {
-	v.l.store.RLock()
-	defer v.l.store.RUnlock()
-	return v.l.nodes
+	return read(v, func(*history.Chain) []NodeInfo { return v.l.nodes })
 }
 
 // Supply returns the total and the released supply. The treasury and the reward
@@ -433,9 +417,7 @@ func (v *View) nextEnv() evm.BlockEnv {
 
 // env is the block that a call runs in: the newest of the view.
 func (v *View) env() evm.BlockEnv {
-	v.l.store.RLock()
-	defer v.l.store.RUnlock()
-	b := v.l.chain.Latest(v.reader.AsOf)
+	b := v.LatestBlock()
 	return evm.BlockEnv{
 		Number: b.Number, Time: b.From.Seconds, Seed: b.Hash, Hashes: v.hashes(b.Number),
 	}
@@ -447,9 +429,7 @@ func (v *View) hashes(current int64) func(uint64) common.Hash {
 		if hash, ok := v.l.store.Fork.BlockHash(current, n); ok {
 			return hash
 		}
-		v.l.store.RLock()
-		defer v.l.store.RUnlock()
-		return v.l.chain.Hash(current, n)
+		return read(v, func(c *history.Chain) common.Hash { return c.Hash(current, n) })
 	}
 }
 
@@ -461,16 +441,9 @@ func (v *View) Opcodes(ctx context.Context, r *history.Record, with evm.OpcodeOp
 
 // envOf is the block a transaction ran in.
 func (v *View) envOf(r *history.Record) evm.BlockEnv {
-	env := evm.BlockEnv{Number: r.Block, Time: r.Consensus.Seconds, Seed: r.Seed}
-	v.l.store.RLock()
-	defer v.l.store.RUnlock()
-	if b := v.l.chain.Number(r.Block); b != nil {
+	env := evm.BlockEnv{Number: r.Block, Time: r.Consensus.Seconds, Seed: r.Seed, Hashes: v.hashes(r.Block)}
+	if b := read(v, func(c *history.Chain) *history.Block { return c.Number(r.Block) }); b != nil {
 		env.Time = b.From.Seconds
-	}
-	env.Hashes = func(n uint64) common.Hash {
-		v.l.store.RLock()
-		defer v.l.store.RUnlock()
-		return v.l.chain.Hash(r.Block, n)
 	}
 	return env
 }

@@ -30,26 +30,20 @@ func (q *asked) rates() *hapi.ExchangeRateSet {
 	return &hapi.ExchangeRateSet{CurrentRate: rate, NextRate: rate}
 }
 
+// given is an id as a message; nil for none.
+func given[M any](id hedera.ID, message func(hedera.ID) *M) *M {
+	if id.IsZero() {
+		return nil
+	}
+	return message(id)
+}
+
 func (q *asked) receiptOf(r *history.Record) *hapi.TransactionReceipt {
-	receipt := &hapi.TransactionReceipt{Status: r.Status, ExchangeRate: q.rates()}
-	if !r.Account.IsZero() {
-		receipt.AccountID = r.Account.AccountID()
-	}
-	if !r.File.IsZero() {
-		receipt.FileID = r.File.FileID()
-	}
-	if !r.ContractID.IsZero() {
-		receipt.ContractID = r.ContractID.ContractID()
-	}
 	did := r.Did()
-	if !did.Token.IsZero() {
-		receipt.TokenID = did.Token.TokenID()
-	}
-	if !did.Topic.IsZero() {
-		receipt.TopicID = did.Topic.TopicID()
-	}
-	if !did.Schedule.IsZero() {
-		receipt.ScheduleID = did.Schedule.ScheduleID()
+	receipt := &hapi.TransactionReceipt{
+		Status: r.Status, ExchangeRate: q.rates(), AccountID: given(r.Account, hedera.ID.AccountID), FileID: given(r.File, hedera.ID.FileID),
+		ContractID: given(r.ContractID, hedera.ID.ContractID), TokenID: given(did.Token, hedera.ID.TokenID), TopicID: given(did.Topic, hedera.ID.TopicID),
+		ScheduleID: given(did.Schedule, hedera.ID.ScheduleID), NewTotalSupply: uint64(did.TokenSupply), SerialNumbers: did.Serials,
 	}
 	if !did.Scheduled.IsZero() {
 		receipt.ScheduledTransactionID = transactionIDOf(did.Scheduled)
@@ -57,7 +51,6 @@ func (q *asked) receiptOf(r *history.Record) *hapi.TransactionReceipt {
 	if m := did.Message; m != nil {
 		receipt.TopicSequenceNumber, receipt.TopicRunningHash, receipt.TopicRunningHashVersion = uint64(m.Sequence), m.RunningHash[:], 3
 	}
-	receipt.NewTotalSupply, receipt.SerialNumbers = uint64(did.TokenSupply), did.Serials
 	return receipt
 }
 
@@ -66,15 +59,12 @@ func (q *asked) recordOf(r *history.Record) *hapi.TransactionRecord {
 		Receipt: q.receiptOf(r), TransactionHash: r.Hash[:], ConsensusTimestamp: r.Consensus.Message(),
 		TransactionID: transactionIDOf(r.ID),
 		Memo:          r.Memo, TransactionFee: uint64(r.Fee), TransferList: &hapi.TransferList{},
-		Alias: r.Alias, EvmAddress: r.EVMAddress,
+		Alias: r.Alias, EvmAddress: r.EVMAddress, ScheduleRef: given(r.Did().ScheduleRef, hedera.ID.ScheduleID),
 	}
 	for _, t := range r.Transfers {
 		record.TransferList.AccountAmounts = append(record.TransferList.AccountAmounts, &hapi.AccountAmount{
 			AccountID: t.Account.AccountID(), Amount: int64(t.Amount), IsApproval: &t.Approval,
 		})
-	}
-	if ref := r.Did().ScheduleRef; !ref.IsZero() {
-		record.ScheduleRef = ref.ScheduleID()
 	}
 	describeTokens(record, r.Did())
 	switch n := r.Did().Number; {
@@ -113,12 +103,7 @@ func functionResult(r *history.Record) *hapi.ContractFunctionResult {
 	result := &hapi.ContractFunctionResult{
 		ContractCallResult: e.Output, ErrorMessage: e.ErrorMessage, GasUsed: e.GasUsed,
 		Gas: int64(e.GasLimit), Amount: int64(e.Amount), FunctionParameters: e.Input,
-	}
-	if !e.Target.IsZero() {
-		result.ContractID = e.Target.ContractID()
-	}
-	if !e.From.IsZero() {
-		result.SenderId = e.From.AccountID()
+		ContractID: given(e.Target, hedera.ID.ContractID), SenderId: given(e.From, hedera.ID.AccountID),
 	}
 	if e.SignerNonce >= 0 {
 		result.SignerNonce = wrapperspb.Int64(e.SignerNonce)
@@ -187,17 +172,13 @@ func keyAlias(alias []byte) []byte {
 }
 
 func contractInfo(a state.Account, slots int) *hapi.ContractGetInfoResponse_ContractInfo {
-	info := &hapi.ContractGetInfoResponse_ContractInfo{
+	return &hapi.ContractGetInfoResponse_ContractInfo{
 		ContractID: a.ID.ContractID(), AccountID: a.ID.AccountID(), ContractAccountID: bareHex(a.Address),
 		AdminKey: a.Key, ExpirationTime: a.Expires.Message(),
 		AutoRenewPeriod: &hapi.Duration{Seconds: a.AutoRenewPeriod}, Storage: int64(slots) * 64,
 		Memo: a.Memo, Balance: uint64(a.Balance), Deleted: a.Deleted, LedgerId: []byte{ledgerID},
-		MaxAutomaticTokenAssociations: a.MaxAutoAssociations, StakingInfo: staking(a),
+		MaxAutomaticTokenAssociations: a.MaxAutoAssociations, StakingInfo: staking(a), AutoRenewAccountId: given(a.AutoRenewAccount, hedera.ID.AccountID),
 	}
-	if !a.AutoRenewAccount.IsZero() {
-		info.AutoRenewAccountId = a.AutoRenewAccount.AccountID()
-	}
-	return info
 }
 
 func tokenOf(id *hapi.TokenID) hedera.ID { return hedera.IDOf(id, id.GetTokenNum()) }
@@ -217,7 +198,8 @@ func tokenInfo(t *state.Token) *hapi.TokenInfo {
 		Treasury: t.Treasury.AccountID(), AdminKey: t.Keys.Admin, KycKey: t.Keys.KYC, FreezeKey: t.Keys.Freeze,
 		WipeKey: t.Keys.Wipe, SupplyKey: t.Keys.Supply, FeeScheduleKey: t.Keys.FeeSchedule, PauseKey: t.Keys.Pause,
 		MetadataKey: t.Keys.Metadata, Deleted: t.Deleted, Expiry: t.Expires.Message(), Memo: t.Memo, Metadata: t.Metadata,
-		MaxSupply: t.MaxSupply, CustomFees: t.Fees, LedgerId: []byte{ledgerID},
+		MaxSupply: t.MaxSupply, CustomFees: t.Fees, LedgerId: []byte{ledgerID}, AutoRenewAccount: given(t.AutoRenewAccount, hedera.ID.AccountID),
+		DefaultFreezeStatus: freezeStatus(t, t.FreezeDefault), DefaultKycStatus: kycStatus(t, false),
 	}
 	if t.NonFungible {
 		info.TokenType = hapi.TokenType_NON_FUNGIBLE_UNIQUE
@@ -225,14 +207,9 @@ func tokenInfo(t *state.Token) *hapi.TokenInfo {
 	if t.MaxSupply > 0 {
 		info.SupplyType = hapi.TokenSupplyType_FINITE
 	}
-	if !t.AutoRenewAccount.IsZero() {
-		info.AutoRenewAccount = t.AutoRenewAccount.AccountID()
-	}
 	if t.AutoRenewPeriod > 0 {
 		info.AutoRenewPeriod = &hapi.Duration{Seconds: t.AutoRenewPeriod}
 	}
-	info.DefaultFreezeStatus = freezeStatus(t, t.FreezeDefault)
-	info.DefaultKycStatus = kycStatus(t, false)
 	if t.Keys.Pause != nil {
 		info.PauseStatus = hapi.TokenPauseStatus_Unpaused
 		if t.Paused {
@@ -275,10 +252,7 @@ func (q *asked) nftInfo(query *hapi.TokenGetNftInfoQuery, answer *hapi.TokenGetN
 	}
 	answer.Nft = &hapi.TokenNftInfo{
 		NftID: &hapi.NftID{Token_ID: nft.Token.TokenID(), SerialNumber: nft.Serial}, AccountID: nft.Owner.AccountID(),
-		CreationTime: nft.Created.Message(), Metadata: nft.Metadata, LedgerId: []byte{ledgerID},
-	}
-	if !nft.Spender.IsZero() {
-		answer.Nft.SpenderId = nft.Spender.AccountID()
+		CreationTime: nft.Created.Message(), Metadata: nft.Metadata, LedgerId: []byte{ledgerID}, SpenderId: given(nft.Spender, hedera.ID.AccountID),
 	}
 	return done
 }
@@ -335,10 +309,7 @@ func describeTokens(record *hapi.TransactionRecord, did *history.Effects) {
 		})
 	}
 	for _, f := range did.Fees {
-		fee := &hapi.AssessedCustomFee{Amount: f.Amount, FeeCollectorAccountId: f.Collector.AccountID()}
-		if !f.Token.IsZero() {
-			fee.TokenId = f.Token.TokenID()
-		}
+		fee := &hapi.AssessedCustomFee{Amount: f.Amount, FeeCollectorAccountId: f.Collector.AccountID(), TokenId: given(f.Token, hedera.ID.TokenID)}
 		for _, payer := range f.Payers {
 			fee.EffectivePayerAccountId = append(fee.EffectivePayerAccountId, payer.AccountID())
 		}

@@ -331,9 +331,7 @@ func (q *asked) topicInfo(query *hapi.ConsensusGetTopicInfoQuery, answer *hapi.C
 		Memo: t.Memo, RunningHash: t.RunningHash[:], SequenceNumber: uint64(t.Sequence), ExpirationTime: t.Expires.Message(),
 		AdminKey: t.AdminKey, SubmitKey: t.SubmitKey, AutoRenewPeriod: &hapi.Duration{Seconds: t.AutoRenewPeriod},
 		LedgerId: []byte{ledgerID}, FeeScheduleKey: t.FeeScheduleKey, FeeExemptKeyList: t.ExemptKeys, CustomFees: t.Fees,
-	}
-	if !t.AutoRenewAccount.IsZero() {
-		answer.TopicInfo.AutoRenewAccount = t.AutoRenewAccount.AccountID()
+		AutoRenewAccount: given(t.AutoRenewAccount, hedera.ID.AccountID),
 	}
 	return done
 }

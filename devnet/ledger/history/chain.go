@@ -25,10 +25,9 @@ type Chain struct {
 	weight      int64 // bytes of the closed blocks
 
 	// Records of the open block are in these too; views filter by time.
-	byHash    map[[32]byte]int64
-	byID      map[hedera.TransactionID][]*Record
-	byTxHash  map[[32]byte]*Record
-	byEthHash map[common.Hash][]*Record
+	byHash map[common.Hash]int64 // blocks
+	byID   map[hedera.TransactionID][]*Record
+	byTx   map[common.Hash][]*Record // by the first 32 bytes of their hash, and by that of the Ethereum transaction
 
 	// touched lists, per closed block, what got a new version in it, so that the
 	// versions can go when the block goes.
@@ -43,10 +42,7 @@ type Chain struct {
 func NewChain(limit int, weightLimit int64) *Chain {
 	return &Chain{
 		limit: limit, weightLimit: weightLimit,
-		byHash:    map[[32]byte]int64{},
-		byID:      map[hedera.TransactionID][]*Record{},
-		byTxHash:  map[[32]byte]*Record{},
-		byEthHash: map[common.Hash][]*Record{},
+		byHash: map[common.Hash]int64{}, byID: map[hedera.TransactionID][]*Record{}, byTx: map[common.Hash][]*Record{},
 	}
 }
 
@@ -87,7 +83,7 @@ func (c *Chain) UpTo(ns int64) []*Block {
 
 // BlockHashed finds a closed block by its 48-byte hash or the first 32 bytes of it; nil for none.
 func (c *Chain) BlockHashed(hash []byte) *Block {
-	number, ok := c.byHash[[32]byte(hash[:32])]
+	number, ok := c.byHash[common.Hash(hash[:32])]
 	if !ok {
 		return nil
 	}
@@ -100,16 +96,20 @@ func (c *Chain) BlockHashed(hash []byte) *Block {
 // Named returns the submitted transactions with an id, oldest first.
 func (c *Chain) Named(id hedera.TransactionID) []*Record { return c.byID[id] }
 
-// RecordHashed finds a submitted transaction by its 48-byte hash or the first 32 bytes of it; nil for none.
+// RecordHashed finds a submitted transaction by its 48-byte hash or the first 32 bytes of it, the newest of duplicates; nil for none.
 func (c *Chain) RecordHashed(hash []byte) *Record {
-	if r := c.byTxHash[[32]byte(hash[:32])]; r != nil && bytes.Equal(r.Hash[:len(hash)], hash) {
-		return r
+	for _, r := range slices.Backward(c.byTx[common.Hash(hash[:32])]) {
+		if bytes.Equal(r.Hash[:len(hash)], hash) {
+			return r
+		}
 	}
 	return nil
 }
 
 // Attempts returns the records of an Ethereum transaction, oldest first.
-func (c *Chain) Attempts(hash common.Hash) []*Record { return c.byEthHash[hash] }
+func (c *Chain) Attempts(hash common.Hash) []*Record {
+	return slices.DeleteFunc(slices.Clone(c.byTx[hash]), func(r *Record) bool { return r.EthereumHash != hash })
+}
 
 // NextNumber is the number of the open block or, without one, of the next.
 func (c *Chain) NextNumber() int64 {
@@ -155,10 +155,18 @@ func (c *Chain) find(r *Record) {
 		return
 	}
 	c.byID[r.ID] = append(c.byID[r.ID], r)
-	c.byTxHash[[32]byte(r.Hash[:32])] = r
-	if r.EthereumHash != (common.Hash{}) {
-		c.byEthHash[r.EthereumHash] = append(c.byEthHash[r.EthereumHash], r)
+	for _, hash := range r.hashes() {
+		c.byTx[hash] = append(c.byTx[hash], r)
 	}
+}
+
+// hashes are those by which a record is found.
+func (r *Record) hashes() []common.Hash {
+	hashes := []common.Hash{common.Hash(r.Hash[:32])}
+	if r.EthereumHash != (common.Hash{}) {
+		hashes = append(hashes, r.EthereumHash)
+	}
+	return hashes
 }
 
 // count adds a record to what the block knows of its records.
@@ -231,7 +239,7 @@ func (c *Chain) CloseOpen() *Block {
 	c.blocks = append(c.blocks, b)
 	c.weight += b.weight
 	c.touched = append(c.touched, c.OpenTouched)
-	c.byHash[[32]byte(b.Hash[:32])] = b.Number
+	c.byHash[common.Hash(b.Hash[:32])] = b.Number
 	c.Open, c.OpenTouched, c.Chosen = nil, nil, nil
 	return b
 }
@@ -241,7 +249,7 @@ func (c *Chain) Adopt(b *Block) *Block {
 	b.weight = c.newBlock(b.From).weight
 	c.blocks, c.touched = append(c.blocks, b), append(c.touched, nil)
 	c.weight += b.weight
-	c.byHash[[32]byte(b.Hash[:32])] = b.Number
+	c.byHash[common.Hash(b.Hash[:32])] = b.Number
 	return b
 }
 
@@ -273,7 +281,7 @@ func (c *Chain) Forget() {
 		c.weight -= c.blocks[0].weight
 		b, touched := c.blocks[0], c.touched[0]
 		c.blocks, c.touched = c.blocks[1:], c.touched[1:]
-		delete(c.byHash, [32]byte(b.Hash[:32]))
+		delete(c.byHash, common.Hash(b.Hash[:32]))
 		for _, r := range b.Records {
 			c.forgetRecord(r)
 		}
@@ -288,11 +296,8 @@ func (c *Chain) forgetRecord(r *Record) {
 		return
 	}
 	dropFirst(c.byID, r.ID)
-	if key := [32]byte(r.Hash[:32]); c.byTxHash[key] == r {
-		delete(c.byTxHash, key)
-	}
-	if r.EthereumHash != (common.Hash{}) {
-		dropFirst(c.byEthHash, r.EthereumHash)
+	for _, hash := range r.hashes() {
+		dropFirst(c.byTx, hash)
 	}
 }
 
@@ -346,7 +351,7 @@ func (c *Chain) Rewind(to *Block, running [4]state.Hash48) {
 	keep := int(to.Number - c.blocks[0].Number + 1)
 	for i := len(c.blocks) - 1; i >= keep; i-- {
 		c.drop(c.blocks[i])
-		delete(c.byHash, [32]byte(c.blocks[i].Hash[:32]))
+		delete(c.byHash, common.Hash(c.blocks[i].Hash[:32]))
 		c.weight -= c.blocks[i].weight
 		rewind(c.touched[i], at)
 	}
@@ -371,14 +376,8 @@ func (c *Chain) drop(b *Block) {
 			continue
 		}
 		dropLast(c.byID, r.ID)
-		if key := [32]byte(r.Hash[:32]); c.byTxHash[key] == r {
-			delete(c.byTxHash, key)
-			if earlier := c.byID[r.ID]; len(earlier) > 0 && earlier[len(earlier)-1].Hash == r.Hash {
-				c.byTxHash[key] = earlier[len(earlier)-1] // a duplicate of it was dropped
-			}
-		}
-		if r.EthereumHash != (common.Hash{}) {
-			dropLast(c.byEthHash, r.EthereumHash)
+		for _, hash := range r.hashes() {
+			dropLast(c.byTx, hash)
 		}
 	}
 }
@@ -426,7 +425,7 @@ func (c *Chain) Restore(in *SavedBlock) bool {
 	}
 	c.blocks = append(c.blocks, b)
 	c.weight += b.weight
-	c.byHash[[32]byte(b.Hash[:32])] = b.Number
+	c.byHash[common.Hash(b.Hash[:32])] = b.Number
 	return true
 }
 

@@ -20,7 +20,7 @@ func TestIndexesAreBounded(t *testing.T) {
 	}
 	for name, n := range map[string]int{
 		"blocks": len(c.blocks), "touched": len(c.touched), "hashes of blocks": len(c.byHash), "ids": len(c.byID),
-		"hashes": len(c.byTxHash), "Ethereum hashes": len(c.byEthHash),
+		"hashes, of which each has two": len(c.byTx) / 2,
 	} {
 		if n != kept {
 			t.Errorf("%s: %d are kept", name, n)
