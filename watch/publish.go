@@ -23,32 +23,15 @@ type Message struct {
 
 // Sink is where events go. Implementations are in package sinks.
 type Sink interface {
-	// Publish hands messages on in their order and returns how many of them the other side has certainly taken, from the
-	// first one on. What it did not take for certain is published again: where messages behind a refused one were taken, the error is a
-	// *Partly that says which. An error that is ErrSettled is about a message that can never be taken: it is noted and passed over. The
-	// context ends before the right to publish does.
-	Publish(ctx context.Context, batch []Message) (taken int, err error)
+	// Publish hands messages on in their order and returns what became of each: nil for one that the other side has certainly taken. What it did
+	// not take for certain is published again. An error that is ErrSettled is about a message that can never be taken: it is noted and
+	// passed over. The context ends before the right to publish does.
+	Publish(ctx context.Context, batch []Message) []error
 	Close()
 }
 
 // ErrSettled says that a sink can never take a message, however often it is sent: it is too long, say.
 var ErrSettled = errors.New("it can never be taken")
-
-// Partly says what became of each message of a batch; nil means that it was taken.
-type Partly struct{ Errs []error }
-
-// Error is the first failure.
-func (p *Partly) Error() string { return p.Unwrap().Error() }
-
-// Unwrap returns the first failure.
-func (p *Partly) Unwrap() error {
-	for _, err := range p.Errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 const (
 	// maxUnacknowledged is how many messages of one sink a process has on their way: a kill repeats no more.
@@ -238,34 +221,16 @@ func (v verdict) text() string {
 // trouble is what is said of a sink that does not take messages.
 func (p *publisher) trouble() string { return "the sink " + p.id + " does not take messages" }
 
-var errUnsaid = errors.New("it took a part of what it was offered")
-
 // send publishes messages under a deadline that ends before the leases do, and returns what became of each.
 func (p *publisher) send(ctx context.Context, messages []Message) []error {
-	outcomes := make([]error, len(messages))
 	if len(messages) == 0 {
 		return nil
 	}
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, p.s.sendDeadline())
 	defer cancel()
-	taken, err := p.sink.Publish(ctx, messages)
+	outcomes := p.sink.Publish(ctx, messages)
 	p.s.metrics.sinks.WithLabelValues(p.label).Observe(time.Since(began).Seconds())
-	var partly *Partly
-	switch {
-	case errors.As(err, &partly) && len(partly.Errs) == len(messages):
-		copy(outcomes, partly.Errs)
-	case taken < len(messages):
-		if err == nil {
-			err = errUnsaid
-		}
-		outcomes[taken] = err
-		for i := taken + 1; i < len(messages); i++ {
-			if outcomes[i] = err; errors.Is(err, ErrSettled) {
-				outcomes[i] = errUnsaid
-			}
-		}
-	}
 	for _, err := range outcomes {
 		if err == nil {
 			p.s.metrics.published.Inc()

@@ -19,11 +19,10 @@ type picky struct {
 	got   map[string]int
 }
 
-func (p *picky) Publish(_ context.Context, batch []watch.Message) (int, error) {
+func (p *picky) Publish(_ context.Context, batch []watch.Message) []error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	errs := make([]error, len(batch))
-	taken := len(batch)
 	for i, m := range batch {
 		switch {
 		case m.Watch == "later" && p.times > 0:
@@ -33,14 +32,9 @@ func (p *picky) Publish(_ context.Context, batch []watch.Message) (int, error) {
 			errs[i] = fmt.Errorf("%w: it is \x00 too long", watch.ErrSettled)
 		default:
 			p.got[m.Watch]++
-			continue
 		}
-		taken = min(taken, i)
 	}
-	if taken == len(batch) {
-		return taken, nil
-	}
-	return taken, &watch.Partly{Errs: errs}
+	return errs
 }
 
 func (p *picky) Close() {}

@@ -45,7 +45,7 @@ type book struct {
 	bodies   map[string]string // by contract and number
 }
 
-func (b *book) Publish(_ context.Context, batch []watch.Message) (int, error) {
+func (b *book) Publish(_ context.Context, batch []watch.Message) []error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.bodies == nil {
@@ -62,7 +62,7 @@ func (b *book) Publish(_ context.Context, batch []watch.Message) (int, error) {
 			b.messages = append(b.messages, m)
 		}
 	}
-	return len(batch), nil
+	return make([]error, len(batch))
 }
 
 func (b *book) Close() {}

@@ -73,8 +73,15 @@ func (w *world) key(tenant string, role access.Role) string {
 	return "Bearer " + token.Reveal()
 }
 
+// reply is one whose body is read until the test ends.
+type reply struct {
+	StatusCode int
+	Header     http.Header
+	Body       io.Reader
+}
+
 // open makes a request, whose headers are pairs.
-func (w *world) open(method, path, body string, headers ...string) *http.Response {
+func (w *world) open(method, path, body string, headers ...string) reply {
 	w.t.Helper()
 	request := must.Get(http.NewRequestWithContext(w.t.Context(), method, w.url+path, strings.NewReader(body)))(w.t)
 	for i := 0; i < len(headers); i += 2 {
@@ -85,7 +92,7 @@ func (w *world) open(method, path, body string, headers ...string) *http.Respons
 	}
 	response := must.Get(http.DefaultClient.Do(request))(w.t)
 	w.t.Cleanup(func() { _ = response.Body.Close() })
-	return response
+	return reply{response.StatusCode, response.Header, response.Body}
 }
 
 func (w *world) ask(method, path, body string, headers ...string) (status int, text string) {
@@ -232,7 +239,7 @@ func TestStreams(t *testing.T) {
 	w := start(t, "", "")
 	w.key("", access.RoleAdmin)
 	one, other := w.key("", access.RoleRead), w.key("", access.RoleRead)
-	read := func(want string, r *http.Response) {
+	read := func(want string, r reply) {
 		t.Helper()
 		text := make([]byte, len(want))
 		if _, err := io.ReadFull(r.Body, text); err != nil || string(text) != want || r.StatusCode != http.StatusOK {

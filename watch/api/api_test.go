@@ -49,16 +49,16 @@ type book struct {
 	asked, refused int // batches
 }
 
-func (b *book) Publish(_ context.Context, batch []watch.Message) (int, error) {
+func (b *book) Publish(_ context.Context, batch []watch.Message) []error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.asked++
 	if b.full {
 		b.refused++
-		return 0, errors.New("the book is full")
+		return slices.Repeat([]error{errors.New("the book is full")}, len(batch))
 	}
 	b.messages = append(b.messages, batch...)
-	return len(batch), nil
+	return make([]error, len(batch))
 }
 
 func (b *book) Close() {}

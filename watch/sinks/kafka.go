@@ -67,7 +67,7 @@ func newKafka(spec watch.SinkSpec, deps Deps) (*kafkaTopic, error) {
 }
 
 // Publish implements watch.Sink.
-func (t *kafkaTopic) Publish(ctx context.Context, batch []watch.Message) (int, error) {
+func (t *kafkaTopic) Publish(ctx context.Context, batch []watch.Message) []error {
 	return perContract(batch, posters, func(i int) error {
 		m := &batch[i]
 		err := t.produce(ctx, m, t.alone.RLocker())

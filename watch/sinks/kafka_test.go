@@ -162,12 +162,7 @@ func TestKafkaRefuses(t *testing.T) {
 		noise[i] = byte(i*i>>7 ^ i*31 ^ i>>3)
 	}
 	batch[3].Body = []byte(strconv.QuoteToASCII(string(noise)))
-	_, err = sink.Publish(t.Context(), batch)
-	var partly *watch.Partly
-	if !errors.As(err, &partly) {
-		t.Fatal(err)
-	}
-	for i, err := range partly.Errs {
+	for i, err := range sink.Publish(t.Context(), batch) {
 		if (i == 3) != errors.Is(err, watch.ErrSettled) || i != 3 && err != nil {
 			t.Errorf("message %d: %v", i, err)
 		}
@@ -189,7 +184,7 @@ func TestKafkaLogsIn(t *testing.T) {
 		publish(t, "kafka://us%3Aer@"+host, d, messages(1, 1))
 		sink := must.Get(sinks.New("kafka://us%3Aer:hunter2@"+host, d))(t)
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-		n, err := sink.Publish(ctx, messages(1, 1))
+		n, err := offer(ctx, sink, messages(1, 1))
 		cancel()
 		if n != 0 || err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s with a wrong password: %d, %v", way, n, err)

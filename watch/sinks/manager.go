@@ -23,7 +23,7 @@ func newManager(url string, deps Deps) *manager {
 }
 
 // Publish implements watch.Sink.
-func (m *manager) Publish(ctx context.Context, batch []watch.Message) (int, error) {
+func (m *manager) Publish(ctx context.Context, batch []watch.Message) []error {
 	return perContract(batch, posters, func(i int) error { return m.act(ctx, &batch[i].Event) })
 }
 

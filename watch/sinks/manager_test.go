@@ -61,7 +61,7 @@ func TestManagerSink(t *testing.T) {
 	asked := event("Asked", `{"who":"`+who+`","amount":"16"}`)
 	removed, old, wanted := event("Told", `{"amount":"1"}`), event("Told", `{"amount":"1"}`), event("Told", `{"amount":"1"}`)
 	removed.Removed, old.Backfill, wanted.Backfill = true, &watch.Mark{ID: "b"}, &watch.Mark{ID: "b", Act: true}
-	if n, err := sink.Publish(t.Context(), []watch.Message{asked, event("Quiet", "{}"), removed, old, wanted}); n != 5 || err != nil {
+	if n, err := offer(t.Context(), sink, []watch.Message{asked, event("Quiet", "{}"), removed, old, wanted}); n != 5 || err != nil {
 		t.Fatal(n, err)
 	}
 	want := []string{
@@ -89,7 +89,7 @@ func TestManagerSink(t *testing.T) {
 		mu.Lock()
 		answer, code = test.status, test.code
 		mu.Unlock()
-		n, err := sink.Publish(t.Context(), []watch.Message{asked})
+		n, err := offer(t.Context(), sink, []watch.Message{asked})
 		if n != test.taken || (err == nil) != (n == 1) || errors.Is(err, watch.ErrSettled) != (test.status == 410 || test.code == "WOULD_REVERT") {
 			t.Errorf("%d %s: %d taken, %v", test.status, test.code, n, err)
 		}

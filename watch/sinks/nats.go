@@ -46,20 +46,22 @@ func (s *subject) connected() (jetstream.JetStream, error) {
 
 // Publish implements watch.Sink. Each message waits for the confirmation of the one before. The server drops
 // messages whose id it has seen within its window of duplicates.
-func (s *subject) Publish(ctx context.Context, batch []watch.Message) (int, error) {
+func (s *subject) Publish(ctx context.Context, batch []watch.Message) []error {
 	stream, err := s.connected()
 	if err != nil {
-		return 0, err
+		return all(batch, err)
 	}
-	for i, m := range batch {
-		if _, err := stream.Publish(ctx, s.name, m.Body, jetstream.WithMsgID(m.Delivery)); err != nil {
-			if errors.Is(err, nats.ErrMaxPayload) {
-				err = fmt.Errorf("%w: %w", watch.ErrSettled, err)
-			}
-			return i, fmt.Errorf("JetStream subject %s: %w", s.name, err)
+	return perContract(batch, 1, func(i int) error {
+		_, err := stream.Publish(ctx, s.name, batch[i].Body, jetstream.WithMsgID(batch[i].Delivery))
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, nats.ErrMaxPayload):
+			return fmt.Errorf("%w: JetStream subject %s: %w", watch.ErrSettled, s.name, err)
+		default:
+			return fmt.Errorf("JetStream subject %s: %w", s.name, err)
 		}
-	}
-	return len(batch), nil
+	})
 }
 
 // Close implements watch.Sink.

@@ -43,10 +43,10 @@ func (t *cloudTopic) connected(ctx context.Context) (*pubsub.Publisher, error) {
 
 // Publish implements watch.Sink. After a failure the client holds the later messages of that contract back, so that their
 // order stays; they are sent again from the one that failed.
-func (t *cloudTopic) Publish(ctx context.Context, batch []watch.Message) (int, error) {
+func (t *cloudTopic) Publish(ctx context.Context, batch []watch.Message) []error {
 	publisher, err := t.connected(ctx)
 	if err != nil {
-		return 0, err
+		return all(batch, err)
 	}
 	results := make([]*pubsub.PublishResult, len(batch))
 	for i, m := range batch {
@@ -55,7 +55,7 @@ func (t *cloudTopic) Publish(ctx context.Context, batch []watch.Message) (int, e
 		})
 	}
 	publisher.Flush()
-	taken, errs := len(batch), make([]error, len(batch))
+	errs := make([]error, len(batch))
 	for i, r := range results {
 		_, err := r.Get(ctx)
 		if err == nil {
@@ -64,15 +64,10 @@ func (t *cloudTopic) Publish(ctx context.Context, batch []watch.Message) (int, e
 		if errors.Is(err, pubsub.ErrOversizedMessage) {
 			err = fmt.Errorf("%w: %w", watch.ErrSettled, err)
 		}
-		taken, errs[i] = min(taken, i), fmt.Errorf("Pub/Sub topic %s: %w", t.name, err)
+		errs[i] = fmt.Errorf("Pub/Sub topic %s: %w", t.name, err)
+		defer publisher.ResumePublish(batch[i].Address)
 	}
-	if taken == len(batch) {
-		return taken, nil
-	}
-	for _, m := range batch {
-		publisher.ResumePublish(m.Address)
-	}
-	return taken, &watch.Partly{Errs: errs}
+	return errs
 }
 
 // Close implements watch.Sink.

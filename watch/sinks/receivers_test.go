@@ -289,7 +289,7 @@ func TestReceiversRefuse(t *testing.T) {
 		}))
 		sink := mustBe(sinks.New(c.kind+":"+service.URL+c.path, deps(t)))
 		watchtest.Until(t, "the receiver answers", func() (bool, error) {
-			_, err := sink.Publish(t.Context(), messages(1, 1))
+			_, err := offer(t.Context(), sink, messages(1, 1))
 			if !strings.Contains(fmt.Sprint(err), fmt.Sprint("answered ", c.status)) {
 				return false, err
 			}
@@ -340,7 +340,7 @@ func TestTemplate(t *testing.T) {
 		t.Errorf("%v", last)
 	}
 	sink := mustBe(sinks.New("webhook+wrong:"+service.URL, d))
-	if _, err := sink.Publish(t.Context(), []watch.Message{m}); !errors.Is(err, watch.ErrSettled) {
+	if _, err := offer(t.Context(), sink, []watch.Message{m}); !errors.Is(err, watch.ErrSettled) {
 		t.Errorf("what is no JSON: %v", err)
 	}
 	d.WebhookSecrets = []secret.String{}

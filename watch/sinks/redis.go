@@ -25,7 +25,7 @@ func newStream(url, name string) (*stream, error) {
 }
 
 // Publish implements watch.Sink. A batch is one transaction: all of it is appended, or nothing.
-func (s *stream) Publish(ctx context.Context, batch []watch.Message) (int, error) {
+func (s *stream) Publish(ctx context.Context, batch []watch.Message) []error {
 	_, err := s.client.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		for _, m := range batch {
 			p.XAdd(ctx, &redis.XAddArgs{Stream: s.name, Values: []any{"id", m.Delivery, "event", m.Body}})
@@ -33,9 +33,9 @@ func (s *stream) Publish(ctx context.Context, batch []watch.Message) (int, error
 		return nil
 	})
 	if err != nil {
-		return 0, fmt.Errorf("stream %s of Redis: %w", s.name, err)
+		err = fmt.Errorf("stream %s of Redis: %w", s.name, err)
 	}
-	return len(batch), nil
+	return all(batch, err)
 }
 
 // Close implements watch.Sink.

@@ -93,7 +93,7 @@ type stdout struct {
 }
 
 // Publish implements watch.Sink.
-func (s *stdout) Publish(_ context.Context, batch []watch.Message) (int, error) {
+func (s *stdout) Publish(_ context.Context, batch []watch.Message) []error {
 	var text bytes.Buffer
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,11 +105,14 @@ func (s *stdout) Publish(_ context.Context, batch []watch.Message) (int, error) 
 		text.WriteByte('\n')
 	}
 	if _, err := s.out.Write(text.Bytes()); err != nil {
-		return 0, fmt.Errorf("standard output: %w", err)
+		return all(batch, fmt.Errorf("standard output: %w", err))
 	}
 	s.begun = true
-	return len(batch), nil
+	return all(batch, nil)
 }
+
+// all is what became of a batch of which all is taken, or nothing.
+func all(batch []watch.Message, err error) []error { return slices.Repeat([]error{err}, len(batch)) }
 
 // Close implements watch.Sink.
 func (s *stdout) Close() {}

@@ -74,7 +74,7 @@ func withSetting(err error) error {
 }
 
 // Publish implements watch.Sink.
-func (h *hook) Publish(ctx context.Context, batch []watch.Message) (int, error) {
+func (h *hook) Publish(ctx context.Context, batch []watch.Message) []error {
 	return perContract(batch, h.slots, func(i int) error { return h.post(ctx, &batch[i]) })
 }
 
@@ -115,9 +115,9 @@ func (h *hook) post(ctx context.Context, m *watch.Message) error {
 	return err
 }
 
-// perContract hands messages on one by one: those of one contract one after the other, those of some contracts at the same time. It returns how many
-// were taken from the first one on, and if that is not all, what became of each.
-func perContract(batch []watch.Message, most int, send func(i int) error) (int, error) {
+// perContract hands messages on one by one: those of one contract one after the other, those of some contracts at the same time. It returns what
+// became of each.
+func perContract(batch []watch.Message, most int, send func(i int) error) []error {
 	queues, order := map[string][]int{}, []string{}
 	for i, m := range batch {
 		if queues[m.Address] == nil {
@@ -136,12 +136,7 @@ func perContract(batch []watch.Message, most int, send func(i int) error) (int, 
 		})
 	}
 	group.Wait()
-	for i, err := range errs {
-		if err != nil {
-			return i, &watch.Partly{Errs: errs}
-		}
-	}
-	return len(batch), nil
+	return errs
 }
 
 // errBehind marks messages that were not sent because one before them was not taken.
