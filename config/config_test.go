@@ -39,29 +39,7 @@ func TestLoadDefaultsAndValues(t *testing.T) {
 	}
 }
 
-// All mistakes come at once, each with the name of its setting.
-func TestLoadReportsEveryMistake(t *testing.T) {
-	_, err := Load([]string{"CHAIN_ID=mainnet", "SERVER_PORT=http", "LOCK_MAX_HOLD_MS=soon"})
-	if err == nil {
-		t.Fatal("nonsense was accepted")
-	}
-	for _, name := range []string{"CHAIN_ID", "SERVER_PORT", "LOCK_MAX_HOLD_MS"} {
-		if !strings.Contains(err.Error(), name+": ") {
-			t.Errorf("%s is not named in:\n%v", name, err)
-		}
-	}
-	_, err = Load([]string{"RPC_HTTP_ENABLED=false", "SERVER_PORT=70000", "LOCK_MAX_QUEUE_PER_SENDER=-1", "SEND_RAW_TRANSACTION_RETURNS=never"})
-	if err == nil {
-		t.Fatal("nonsense was accepted")
-	}
-	for _, name := range []string{"RPC_HTTP_ENABLED", "SERVER_PORT", "LOCK_MAX_QUEUE_PER_SENDER", "SEND_RAW_TRANSACTION_RETURNS", "OPERATOR_ID_MAIN", "HEDERA_NETWORK", "MIRROR_NODE_URL"} {
-		if !strings.Contains(err.Error(), name) {
-			t.Errorf("%s is not named in:\n%v", name, err)
-		}
-	}
-}
-
-// What cannot be read does not hide what makes no sense.
+// All mistakes come at once: what cannot be read does not hide what makes no sense.
 func TestLoadReportsFormAndSenseTogether(t *testing.T) {
 	c, err := Load([]string{"SERVER_PORT=http", "WEB_SOCKET_PORT=70000", "LOG_LEVEL=loud", "CHAIN_ID=0x12a", "ADMIN_TOKEN_FILE=/no/such/file"})
 	if err == nil {
@@ -125,25 +103,19 @@ func TestMisspelt(t *testing.T) {
 	}
 }
 
-// The manager is told of misspelt names, too, also when its settings are wrong. Numbered keys are
+// The manager and the watchers are told of misspelt names, too, also when their settings are wrong. Numbered keys are
 // none, though they are near the name of the list.
-func TestMisspeltForTheManager(t *testing.T) {
+func TestMisspeltForOthers(t *testing.T) {
+	watchers, _ := LoadWatchers([]string{"PRETTY_LOGS_ENABLED=perhaps", "WATCH_FIEL=watch.yaml", "PATH=/bin"})
+	if want := []Misspelt{{Name: "WATCH_FIEL", Near: "WATCH_FILE"}}; !slices.Equal(watchers.Misspelt, want) {
+		t.Errorf("%v, want %v", watchers.Misspelt, want)
+	}
 	for _, chains := range []string{"TXM_CHAINS=31337=http://127.0.0.1:1", "TXM_CHAINS="} {
 		c, _ := LoadManager([]string{
 			chains, "TXM_IN_FLIHGT=3", "RELAYER_PRIVATE_KEY_0=" + strings.Repeat("1", 64), "RELAYER_PRIVATE_KEY_17_FILE=/nowhere", "PATH=/bin",
 		})
 		if want := []Misspelt{{Name: "TXM_IN_FLIHGT", Near: "TXM_IN_FLIGHT"}}; !slices.Equal(c.Misspelt, want) {
 			t.Errorf("%s: %v, want %v", chains, c.Misspelt, want)
-		}
-	}
-}
-
-// So are the watchers.
-func TestMisspeltForTheWatchers(t *testing.T) {
-	for _, patience := range []string{"LOG_LEVEL=info", "PRETTY_LOGS_ENABLED=perhaps"} {
-		c, _ := LoadWatchers([]string{patience, "WATCH_FIEL=watch.yaml", "PATH=/bin"})
-		if want := []Misspelt{{Name: "WATCH_FIEL", Near: "WATCH_FILE"}}; !slices.Equal(c.Misspelt, want) {
-			t.Errorf("%s: %v, want %v", patience, c.Misspelt, want)
 		}
 	}
 }
@@ -188,22 +160,6 @@ func TestSecretsAreMasked(t *testing.T) {
 	_, err = Load(append(enough(), "OPERATOR_KEY_MAIN="+operatorKey+"zz"))
 	if err == nil || strings.Contains(err.Error(), operatorKey) {
 		t.Errorf("error of a broken key: %v", err)
-	}
-}
-
-func TestEffectiveListsEverySettingOnce(t *testing.T) {
-	c := must.Get(Load(enough()))(t)
-	seen := map[string]string{}
-	for _, s := range c.Effective() {
-		if _, twice := seen[s.Name]; twice {
-			t.Errorf("%s is listed twice", s.Name)
-		}
-		seen[s.Name] = s.Value
-	}
-	for name, want := range map[string]string{"CHAIN_ID": "0x12a", "OPERATOR_KEY_MAIN": "**********", "OPERATOR_ID_MAIN": "0.0.1002", "LOCK_HEARTBEAT_MISSED_COUNT": "5"} {
-		if seen[name] != want {
-			t.Errorf("%s = %q, want %q", name, seen[name], want)
-		}
 	}
 }
 

@@ -64,8 +64,7 @@ type Setting struct {
 	Name, Value string
 }
 
-// Effective returns every setting with its value. A setting that several parts of
-// the program read is listed once.
+// Effective returns every setting with its value; one that several parts of the program read is there for each.
 func (c Config) Effective() []Setting { return effective(c) }
 
 // Effective returns the settings of `lockstep txm` with their values.
@@ -73,12 +72,7 @@ func (c Manager) Effective() []Setting { return effective(c) }
 
 func effective(c any) []Setting {
 	var list []Setting
-	seen := map[string]bool{}
 	for _, s := range collect(reflect.ValueOf(c), "") {
-		if seen[s.name] {
-			continue
-		}
-		seen[s.name] = true
 		list = append(list, Setting{Name: s.name, Value: text(s.value.Interface())})
 	}
 	return list

@@ -32,12 +32,7 @@ func runConfig(ctx context.Context, args []string, std streams) error {
 		return err
 	}
 	cfg, wrong := loadConfig(std)
-	for _, m := range cfg.Misspelt {
-		fmt.Fprintln(std.err, m)
-	}
-	for _, d := range cfg.Doubts {
-		fmt.Fprintln(std.err, d)
-	}
+	tellOf(std, cfg.Misspelt, cfg.Doubts)
 	if wrong != nil {
 		fmt.Fprintf(std.err, "%v\n", wrong)
 	}
@@ -86,12 +81,7 @@ func checkConfig(ctx context.Context, args []string, std streams) error {
 		fmt.Fprintf(std.err, "%s: unexpected argument %q\n", flags.Name(), words[len(words)-1])
 		return errUsage
 	}
-	for _, m := range misspelt {
-		fmt.Fprintln(std.err, m)
-	}
-	for _, d := range doubts {
-		fmt.Fprintln(std.err, d)
-	}
+	tellOf(std, misspelt, doubts)
 	switch {
 	case err != nil:
 		return fmt.Errorf("configuration:\n%w", err)
@@ -104,10 +94,20 @@ func checkConfig(ctx context.Context, args []string, std streams) error {
 	return err
 }
 
+// tellOf names what may be misspelt or not be meant so.
+func tellOf(std streams, misspelt []config.Misspelt, doubts []string) {
+	for _, m := range misspelt {
+		fmt.Fprintln(std.err, m)
+	}
+	for _, d := range doubts {
+		fmt.Fprintln(std.err, d)
+	}
+}
+
 func printConfig(w io.Writer, settings []config.Setting) error {
 	seen := map[string]bool{}
 	for _, s := range settings {
-		if seen[s.Name] { // both read it
+		if seen[s.Name] { // several parts read it
 			continue
 		}
 		seen[s.Name] = true

@@ -122,17 +122,6 @@ func TestConfigWhileSomethingIsWrong(t *testing.T) {
 	}
 }
 
-func TestConfigMasksSecrets(t *testing.T) {
-	const key = "105d050185ccb907fba04dd92d8de9e32c18305e097ab41dadda21489a211524"
-	code, out, errs := lockstep(t, []string{
-		`HEDERA_NETWORK={"127.0.0.1:50211":"0.0.3"}`, "MIRROR_NODE_URL=http://127.0.0.1:5551",
-		"OPERATOR_ID_MAIN=0.0.1002", "OPERATOR_KEY_FORMAT=HEX_ECDSA", "OPERATOR_KEY_MAIN=" + key,
-	}, "config")
-	if code != 0 || !strings.Contains(out, "OPERATOR_KEY_MAIN=**********\n") || strings.Contains(out+errs, key) {
-		t.Errorf("exit code %d\n%s%s", code, out, errs)
-	}
-}
-
 func TestHealth(t *testing.T) {
 	ready := true
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

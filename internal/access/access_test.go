@@ -14,13 +14,7 @@ import (
 	"lockstep/internal/clientip"
 	"lockstep/internal/ledger"
 	"lockstep/internal/must"
-	"lockstep/internal/secret"
 )
-
-func keys(t *testing.T, db *ledger.DB, user string, password secret.String) *Keys {
-	t.Helper()
-	return New(db, user, password)
-}
 
 func open(t *testing.T) *ledger.DB {
 	t.Helper()
@@ -32,7 +26,7 @@ func open(t *testing.T) *ledger.DB {
 
 func TestKeysHaveRoleAndTenant(t *testing.T) {
 	db := open(t)
-	k := keys(t, db, "", "")
+	k := New(db, "", "")
 	if open, err := k.Open(t.Context()); err != nil || !open {
 		t.Fatalf("open %v, %v", open, err)
 	}
@@ -112,7 +106,7 @@ func TestRoles(t *testing.T) {
 
 func TestBasic(t *testing.T) {
 	db := open(t)
-	k := keys(t, db, "core", "sesame")
+	k := New(db, "core", "sesame")
 	if open, err := k.Open(t.Context()); err != nil || open {
 		t.Errorf("open with a password: %v, %v", open, err)
 	}
@@ -124,7 +118,7 @@ func TestBasic(t *testing.T) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
-	if _, err := keys(t, db, "", "").Basic("", ""); !errors.Is(err, ErrUnauthorized) {
+	if _, err := New(db, "", "").Basic("", ""); !errors.Is(err, ErrUnauthorized) {
 		t.Errorf("without a password: %v", err)
 	}
 }
@@ -157,7 +151,7 @@ func TestRevocationByAnotherProcess(t *testing.T) {
 
 // A key that leaked is of no use elsewhere: where a request comes from is judged as limits per address judge it.
 func TestNetworks(t *testing.T) {
-	k := keys(t, open(t), "", "")
+	k := New(open(t), "", "")
 	if _, _, err := k.Create(t.Context(), "", RoleAdmin, "ops"); err != nil {
 		t.Fatal(err)
 	}

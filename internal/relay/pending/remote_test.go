@@ -164,20 +164,9 @@ func TestRedisTrouble(t *testing.T) {
 // ages is a life of keys so long that no window of the quota ends while a test runs.
 const ages = envx.Millis(50 * 365 * 24 * time.Hour)
 
-// wholeBytes wants half of 20,000 bytes of whole transactions in Redis, which belong to one window.
-func wholeBytes(t *testing.T, look *redis.Client) {
-	t.Helper()
-	bytes := 0
-	for _, key := range look.Keys(t.Context(), "txpool:tx:*").Val() {
-		bytes += int(look.StrLen(t.Context(), key).Val())
-	}
-	if bytes > 10_000 || bytes < 5000 {
-		t.Errorf("%d bytes of transactions are in Redis; want half of 20,000", bytes)
-	}
-}
-
-// What did not fit at first is not kept either when Redis is told that it is still on its way.
-func TestRenewalsKeepWithinTheBytes(t *testing.T) {
+// Transactions are kept whole within the fleet's quota; those that do not fit are counted, and are known by their nonces. They are not kept
+// either when Redis is told that they are still on their way.
+func TestRedisBytes(t *testing.T) {
 	cfg := settings()
 	cfg.RedisMaxBytes, cfg.ExecutedTTL, cfg.EntryTTL = 20_000, ages, envx.Millis(900*time.Millisecond)
 	server := redistest.Start(t)
@@ -197,23 +186,17 @@ func TestRenewalsKeepWithinTheBytes(t *testing.T) {
 	var once float64
 	must.Until(t, "all are told of", func() bool { _, once = ends(); return once > 0 })
 	must.Until(t, "all are told of again", func() bool { first, _ := ends(); return first > once })
-	wholeBytes(t, look)
-}
-
-// Transactions are kept whole within the fleet's quota; those that do not fit are known by
-// their nonces.
-func TestRedisBytes(t *testing.T) {
-	cfg := settings()
-	cfg.RedisMaxBytes, cfg.ExecutedTTL = 20_000, ages
-	server := redistest.Start(t)
-	told, _ := start(t, cfg, redistest.Dial(t, server.URL()))
-	asked, _ := start(t, cfg, redistest.Dial(t, server.URL()))
-	w := newWallet(t)
-	for nonce := range uint64(500) {
-		told.Add(w.tx(nonce))
+	bytes := 0
+	for _, key := range look.Keys(t.Context(), "txpool:tx:*").Val() {
+		bytes += int(look.StrLen(t.Context(), key).Val())
 	}
-	must.Until(t, "others know the nonces", func() bool { return asked.Next(t.Context(), w.address, 0) == 500 })
-	wholeBytes(t, server.Client())
+	if bytes > 10_000 || bytes < 5000 {
+		t.Errorf("%d bytes of transactions are in Redis; want the half of 20,000 that belongs to one window", bytes)
+	}
+	asked, _ := start(t, cfg, redistest.Dial(t, server.URL()))
+	if next := asked.Next(t.Context(), w.address, 0); next != transactions {
+		t.Errorf("others know %d nonces", next)
+	}
 	if metric(t, told, "rpc_relay_txpool_storage_errors_total") == 0 {
 		t.Error("those that did not fit are not counted")
 	}
