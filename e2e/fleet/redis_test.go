@@ -86,6 +86,29 @@ func (s *storm) notice(f fault, before float64) {
 	})
 }
 
+// TestRedisAbsentAtStart: a relay that starts without Redis serves at once, in its own
+// order, and shares the order when Redis appears, without a restart.
+func TestRedisAbsentAtStart(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, alert()...)
+	n.redis.Kill()
+	a, b := n.launch("A"), n.launch("B")
+	alice := n.newSender()
+	early := newBurst(n)
+	socket := early.dial(a)
+	for range 20 {
+		socket.send(alice.pay(1)...)
+	}
+	n.check(early.wait(), allowance{})
+	n.redis.Restart()
+	a.sharesOrder()
+	b.sharesOrder()
+	after := newBurst(n)
+	n.lineUp(after, n.newSender(), n.relays, 12)
+	n.check(after.wait(), allowance{})
+	n.checkTidy()
+}
+
 // TestFailover kills the master that the relays found through a Sentinel (L11).
 func TestFailover(t *testing.T) {
 	t.Parallel()
