@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ethereum/go-ethereum/common"
+
 	"lockstep/internal/access"
 	"lockstep/txmgr/api"
 	"lockstep/txmgr/webhooks"
@@ -222,8 +224,10 @@ func TestSecretsAreNowhere(t *testing.T) {
 		t.Fatalf("the ledger has %d bytes, or another form", len(stored))
 	}
 	decimal := "34390819888240390953" // how the key begins in decimal
+	raw := common.FromHex(signerKey)
 	for what, part := range map[string]string{
-		"the signer's key": signerKey[:24], "the signer's key in capitals": strings.ToUpper(signerKey[:24]), "the signer's key in decimal": decimal,
+		"the signer's key": signerKey[:24], "the signer's key in capitals": strings.ToUpper(signerKey[:24]), "the signer's key in decimal": decimal, "the signer's key as bytes": string(raw[:16]),
+		"the signer's key in base64": base64.StdEncoding.EncodeToString(raw)[:30], "the signer's key as a list of numbers": strings.Trim(fmt.Sprintf("%d", raw[:12]), "[]"),
 		"the API key": admin.Token[4:], "the webhook's secret": hook.Shown[6:],
 	} {
 		if strings.Contains(seen, part) {
