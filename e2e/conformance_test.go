@@ -14,9 +14,6 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
-	"github.com/ethereum/go-ethereum/crypto"
-	"github.com/ethereum/go-ethereum/ethclient"
-	"github.com/holiman/uint256"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"lockstep/internal/must"
@@ -92,13 +89,6 @@ type conformance struct {
 	filter string
 }
 
-// A contract that leaves an event of one topic and calls the zero address, and the code
-// that creates it; and code that fails.
-const (
-	eventful = "602a60006000a1" + "6000600060006000600060006000f150" + "602a60005560206000f3"
-	failing  = "60006000fd"
-)
-
 // prepare makes the transactions.
 func (c *conformance) prepare() {
 	t := c.t
@@ -106,60 +96,34 @@ func (c *conformance) prepare() {
 	defer cancel()
 	c.sender = c.network.Accounts[0]
 	client := dial(t, c.network.RPC)
-	price := must.Get(client.SuggestGasPrice(ctx))(t)
-	nonce := uint64(0)
-	next := func() uint64 { nonce++; return nonce - 1 }
-	chain := big.NewInt(chainID)
-	code := common.FromHex(eventful)
-	create := append([]byte{0x60, byte(len(code)), 0x60, 0x0c, 0x60, 0x00, 0x39, 0x60, byte(len(code)), 0x60, 0x00, 0xf3}, code...)
-
-	c.contract = crypto.CreateAddress(c.sender.address(), nonce)
-	other := common.HexToAddress("0x00000000000000000000000000000000000c0de1")
-	other[0] = 0x77
-	access := types.AccessList{{Address: c.contract, StorageKeys: []common.Hash{{31: 1}}}}
-	dynamic := func(to *common.Address, data []byte) *types.DynamicFeeTx {
-		return &types.DynamicFeeTx{ChainID: chain, Nonce: next(), GasTipCap: new(big.Int), GasFeeCap: price, Gas: 200_000, To: to, Data: data}
+	var txs []*types.Transaction
+	txs, c.contract = everyType(t, ctx, c.network)
+	for _, tx := range txs {
+		hash := c.text("eth_sendRawTransaction", `["`+raw(t, tx)+`"]`)
+		receiptOf(t, ctx, client, common.HexToHash(hash))
+		c.hashes = append(c.hashes, hash)
 	}
-	authority := c.network.Accounts[1]
-	authorization, err := types.SignSetCode(authority.key(t), types.SetCodeAuthorization{ChainID: *uint256.NewInt(chainID), Address: c.contract})
-	if err != nil {
-		t.Fatal(err)
-	}
-	creation := c.send(ctx, client, dynamic(nil, create))
-	c.hashes = []string{
-		c.send(ctx, client, dynamic(&c.contract, nil)),
-		creation,
-		c.send(ctx, client, &types.LegacyTx{Nonce: next(), GasPrice: price, Gas: 800_000, To: &other, Value: big.NewInt(1e18)}),
-		c.send(ctx, client, &types.AccessListTx{ChainID: chain, Nonce: next(), GasPrice: price, Gas: 200_000, To: &c.contract, AccessList: access}),
-		c.send(ctx, client, dynamic(nil, common.FromHex(failing))),
-		c.send(ctx, client, &types.SetCodeTx{
-			ChainID: uint256.NewInt(chainID), Nonce: next(), GasTipCap: new(uint256.Int), GasFeeCap: uint256.MustFromBig(price), Gas: 200_000,
-			To: authority.address(), AuthList: []types.SetCodeAuthorization{authorization},
-		}),
-	}
+	slices.Reverse(c.hashes[:2]) // the one with events first
 	receipt := receiptOf(t, ctx, client, common.HexToHash(c.hashes[0]))
 	if len(receipt.Logs) != 1 {
 		t.Fatalf("%d logs, want 1", len(receipt.Logs))
 	}
-	if c.block, err = client.HeaderByNumber(ctx, receipt.BlockNumber); err != nil {
-		t.Fatal(err)
+	c.block = must.Get(client.HeaderByNumber(ctx, receipt.BlockNumber))(t)
+	price := must.Get(client.SuggestGasPrice(ctx))(t)
+	fresh := common.HexToAddress("0x7700000000000000000000000000000000c0de1")
+	for i := range uint64(2) {
+		tx := must.Get(types.SignNewTx(c.sender.key(t), types.LatestSignerForChainID(big.NewInt(chainID)), &types.DynamicFeeTx{
+			ChainID: big.NewInt(chainID), Nonce: uint64(len(txs)) + i, GasTipCap: new(big.Int), GasFeeCap: price, Gas: 800_000, To: &fresh, Value: big.NewInt(1e18),
+		}))(t)
+		c.raw = append(c.raw, raw(t, tx))
 	}
-	c.raw = []string{c.sign(dynamic(&other, nil)), c.sign(dynamic(&other, nil))}
 	c.filter = c.text("eth_newFilter", `[{"fromBlock":"earliest"}]`)
 }
 
-func (c *conformance) sign(data types.TxData) string {
-	c.t.Helper()
-	tx := must.Get(types.SignNewTx(c.sender.key(c.t), types.LatestSignerForChainID(big.NewInt(chainID)), data))(c.t)
-	raw := must.Get(tx.MarshalBinary())(c.t)
-	return hexutil.Encode(raw)
-}
-
-func (c *conformance) send(ctx context.Context, client *ethclient.Client, data types.TxData) string {
-	c.t.Helper()
-	hash := c.text("eth_sendRawTransaction", `["`+c.sign(data)+`"]`)
-	receiptOf(c.t, ctx, client, common.HexToHash(hash))
-	return hash
+// raw is what eth_sendRawTransaction takes.
+func raw(t *testing.T, tx *types.Transaction) string {
+	t.Helper()
+	return hexutil.Encode(must.Get(tx.MarshalBinary())(t))
 }
 
 // text is the result of a call whose result is a string.

@@ -53,29 +53,15 @@ func TestObjects(t *testing.T) {
 func objects(t *testing.T, n *network, d dialect) {
 	ctx, cancel := context.WithTimeout(t.Context(), clientLimit)
 	defer cancel()
-	client, sender := dial(t, n.RPC), n.Accounts[0]
-	loud := crypto.CreateAddress(sender.address(), 0)
-	price := must.Get(client.SuggestGasPrice(ctx))(t)
-	code := common.FromHex(eventful)
-	creation := append([]byte{0x60, byte(len(code)), 0x60, 0x0c, 0x60, 0x00, 0x39, 0x60, byte(len(code)), 0x60, 0x00, 0xf3}, code...)
-	chain, tip := big.NewInt(chainID), new(big.Int)
-	access := types.AccessList{{Address: loud, StorageKeys: []common.Hash{{31: 1}}}}
-	authority := n.Accounts[2]
-	authorization := must.Get(types.SignSetCode(authority.key(t), types.SetCodeAuthorization{ChainID: *uint256.NewInt(chainID), Address: loud}))(t)
-	delegate, called := authority.address(), objectReport{To: &loud, Status: 1, Logs: 1}
+	client := dial(t, n.RPC)
+	txs, loud := everyType(t, ctx, n)
+	authority := n.Accounts[1].address()
+	called := objectReport{To: &loud, Status: 1, Logs: 1}
 	listing := called
-	listing.Listed = len(access)
-	want := []objectReport{{Status: 1, Created: &loud}, called, listing, called, {}, {To: &delegate, Status: 1, Logs: 1, Authorized: &loud}}
+	listing.Listed = 1
+	want := []objectReport{{Status: 1, Created: &loud}, called, listing, called, {}, {To: &authority, Status: 1, Logs: 1, Authorized: &loud}}
 	var hashes []string
-	for i, data := range []types.TxData{
-		&types.DynamicFeeTx{ChainID: chain, Nonce: 0, GasTipCap: tip, GasFeeCap: price, Gas: 500_000, Data: creation},
-		&types.LegacyTx{Nonce: 1, GasPrice: price, Gas: 200_000, To: &loud},
-		&types.AccessListTx{ChainID: chain, Nonce: 2, GasPrice: price, Gas: 200_000, To: &loud, AccessList: access},
-		&types.DynamicFeeTx{ChainID: chain, Nonce: 3, GasTipCap: tip, GasFeeCap: price, Gas: 200_000, To: &loud},
-		&types.DynamicFeeTx{ChainID: chain, Nonce: 4, GasTipCap: tip, GasFeeCap: price, Gas: 200_000, Data: common.FromHex(failing)},
-		&types.SetCodeTx{ChainID: uint256.NewInt(chainID), Nonce: 5, GasTipCap: new(uint256.Int), GasFeeCap: uint256.MustFromBig(price), Gas: 200_000, To: delegate, AuthList: []types.SetCodeAuthorization{authorization}},
-	} {
-		tx := must.Get(types.SignNewTx(sender.key(t), types.LatestSignerForChainID(chain), data))(t)
+	for i, tx := range txs {
 		receipt, err := client.SendTransactionSync(ctx, tx, nil)
 		if err != nil || receipt.TxHash != tx.Hash() || receipt.Status != want[i].Status {
 			t.Fatalf("%d: %+v %v", i, receipt, err)
@@ -100,7 +86,42 @@ func objects(t *testing.T, n *network, d dialect) {
 		})
 	}
 	everyReading(t, ctx, n, loud)
-	t.Run("trace of a call", func(t *testing.T) { callTrace(t, ctx, client, sender, loud) })
+	t.Run("trace of a call", func(t *testing.T) { callTrace(t, ctx, client, n.Accounts[0], loud) })
+}
+
+// A contract that leaves an event of one topic and calls the zero address, and the code
+// that creates it; and code that fails.
+const (
+	eventful = "602a60006000a1" + "6000600060006000600060006000f150" + "602a60005560206000f3"
+	failing  = "60006000fd"
+)
+
+// everyType makes the first account's first transactions, one of every type at least: they create a contract that leaves an event, call it three times,
+// fail, and let the second account run its code.
+func everyType(t *testing.T, ctx context.Context, n *network) (txs []*types.Transaction, loud common.Address) {
+	t.Helper()
+	sender, authority := n.Accounts[0], n.Accounts[1]
+	loud = crypto.CreateAddress(sender.address(), 0)
+	price := must.Get(dial(t, n.RPC).SuggestGasPrice(ctx))(t)
+	code := common.FromHex(eventful)
+	creation := append([]byte{0x60, byte(len(code)), 0x60, 0x0c, 0x60, 0x00, 0x39, 0x60, byte(len(code)), 0x60, 0x00, 0xf3}, code...)
+	chain, tip := big.NewInt(chainID), new(big.Int)
+	access := types.AccessList{{Address: loud, StorageKeys: []common.Hash{{31: 1}}}}
+	authorization := must.Get(types.SignSetCode(authority.key(t), types.SetCodeAuthorization{ChainID: *uint256.NewInt(chainID), Address: loud}))(t)
+	for _, data := range []types.TxData{
+		&types.DynamicFeeTx{ChainID: chain, Nonce: 0, GasTipCap: tip, GasFeeCap: price, Gas: 500_000, Data: creation},
+		&types.LegacyTx{Nonce: 1, GasPrice: price, Gas: 200_000, To: &loud},
+		&types.AccessListTx{ChainID: chain, Nonce: 2, GasPrice: price, Gas: 200_000, To: &loud, AccessList: access},
+		&types.DynamicFeeTx{ChainID: chain, Nonce: 3, GasTipCap: tip, GasFeeCap: price, Gas: 200_000, To: &loud},
+		&types.DynamicFeeTx{ChainID: chain, Nonce: 4, GasTipCap: tip, GasFeeCap: price, Gas: 200_000, Data: common.FromHex(failing)},
+		&types.SetCodeTx{
+			ChainID: uint256.NewInt(chainID), Nonce: 5, GasTipCap: new(uint256.Int), GasFeeCap: uint256.MustFromBig(price), Gas: 200_000, To: authority.address(),
+			AuthList: []types.SetCodeAuthorization{authorization},
+		},
+	} {
+		txs = append(txs, must.Get(types.SignNewTx(sender.key(t), types.LatestSignerForChainID(chain), data))(t))
+	}
+	return txs, loud
 }
 
 func scriptObjects(t *testing.T, n *network, client string, hashes []string) (got []objectReport) {

@@ -90,8 +90,7 @@ func everyReading(t *testing.T, ctx context.Context, n *network, contract common
 			tx := must.Get(types.SignNewTx(sender.key(t), types.LatestSignerForChainID(big.NewInt(chainID)), &types.DynamicFeeTx{
 				ChainID: big.NewInt(chainID), GasTipCap: new(big.Int), GasFeeCap: price, Gas: 200_000, To: &contract,
 			}))(t)
-			raw := must.Get(tx.MarshalBinary())(t)
-			r := reading{hexutil.Encode(raw), tx.Hash(), sender.address(), contract}
+			r := reading{raw(t, tx), tx.Hash(), sender.address(), contract}
 			var got map[string]string
 			if name == "go-ethereum" {
 				got = r.goEthereum(t, ctx, n, tx)
