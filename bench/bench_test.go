@@ -121,32 +121,10 @@ func TestCounts(t *testing.T) {
 			knobs:    func(f *fakeChain) { f.garble = only(4) },
 			receipts: outcome{Sent: 36, Accepted: 33, Unanswered: 3, Executed: 36, Unconfirmed: 3, Nonce: 36},
 		},
-		"reached consensus twice": {
-			knobs:    func(f *fakeChain) { f.duplicate = only(4) },
-			log:      &outcome{Sent: 36, Accepted: 36, Executed: 36, Duplicated: 3, WrongNonceAtConsensus: 3, Nonce: 36},
-			receipts: all, // a refused repetition leaves no trace in blocks
-		},
 		"in two blocks": {
 			knobs:    func(f *fakeChain) { f.repeat = only(11) },
 			log:      &all,
 			receipts: outcome{Sent: 36, Accepted: 36, Executed: 36, Duplicated: 3, Nonce: 36},
-		},
-		// Nonce 10 arrives after 11, which is refused; 10 is executed.
-		"two swapped, refused": {
-			knobs: func(f *fakeChain) { f.unordered = true; f.swap = only(10) },
-			log: &outcome{
-				Sent: 36, Accepted: 33, Refused: 3, Executed: 33, OutOfOrder: 3, WrongNonce: 3,
-				WrongNonceAtConsensus: 3, Nonce: 33,
-			},
-			receipts: outcome{Sent: 36, Accepted: 33, Refused: 3, Executed: 33, WrongNonce: 3, Nonce: 33},
-		},
-		"two swapped, answered with hashes": {
-			knobs: func(f *fakeChain) { f.optimistic = true; f.swap = only(10) },
-			log: &outcome{
-				Sent: 36, Accepted: 36, Executed: 33, OutOfOrder: 3, WrongNonce: 3,
-				WrongNonceAtConsensus: 3, Lost: 3, Nonce: 33,
-			},
-			receipts: outcome{Sent: 36, Accepted: 36, Executed: 33, Lost: 3, Nonce: 33},
 		},
 		"two swapped, the refused have receipts": {
 			knobs: func(f *fakeChain) { f.optimistic = true; f.receiptAll = true; f.swap = only(10) },
@@ -196,25 +174,6 @@ func TestCounts(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-func TestErrorClassesOfARun(t *testing.T) {
-	t.Parallel()
-	f := newFakeChain(t)
-	f.unordered = true
-	f.swap = only(8) // 8 comes after 9; 10 and 11 find 9 missing
-	cfg := base(f)
-	run := mustRun(t, cfg)
-	want := []ErrorClass{{Code: -32000, Message: "Nonce too high. Provided nonce: #, current nonce: #", Count: run.Refused}}
-	if diff := cmp.Diff(want, run.Errors); diff != "" || run.Refused == 0 {
-		t.Errorf("errors of %d refused (-want +got):\n%s", run.Refused, diff)
-	}
-	if got := run.RefusalLatency.Count(); int(got) != run.Refused {
-		t.Errorf("refusal latency has %d records for %d refusals", got, run.Refused)
-	}
-	if got := run.Latency.Count(); int(got) != run.Accepted {
-		t.Errorf("latency has %d records for %d acceptances", got, run.Accepted)
 	}
 }
 

@@ -36,7 +36,6 @@ type fakeChain struct {
 	receiptErr bool                    // what has no receipt gets an error, as established relays answer for refused ones
 	swap       func(nonce uint64) bool // arrives only after the next nonce did
 	lose       func(nonce uint64) bool // answered with its hash, then forgotten; a perfect relay waits for it
-	duplicate  func(nonce uint64) bool // reaches consensus twice
 	repeat     func(nonce uint64) bool // stands in two blocks
 	regret     func(nonce uint64) bool // executed, but answered with an error
 	mute       func(nonce uint64) bool // never answered, never executed
@@ -326,9 +325,6 @@ func (f *fakeChain) consensus(tx *types.Transaction, from common.Address, load b
 	f.record(tx, from, "SUCCESS")
 	f.receipts[tx.Hash()] = f.place(tx.Hash(), 1)
 	if load {
-		if is(f.duplicate, nonce) {
-			f.record(tx, from, wrongNonceStatus)
-		}
 		if is(f.repeat, nonce) {
 			f.blocks = append(f.blocks, []common.Hash{tx.Hash()})
 		}
