@@ -22,6 +22,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/mirrorrest"
@@ -56,14 +57,14 @@ func newWorld(t *testing.T, seed uint64, fees bool) *world {
 	w.coin = w.makeToken(&hapi.TokenCreateTransactionBody{Name: "Coin", Symbol: "C", InitialSupply: 1_000_000})
 	w.art = w.makeToken(&hapi.TokenCreateTransactionBody{Name: "Art", Symbol: "A", TokenType: hapi.TokenType_NON_FUNGIBLE_UNIQUE})
 	for i := range w.parties[1:3] { // the last one knows no token
-		w.must(w.submit(i+1, &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenAssociate{TokenAssociate: &hapi.TokenAssociateTransactionBody{
-			Account: w.account(i + 1), Tokens: []*hapi.TokenID{w.token(w.coin), w.token(w.art)},
-		}}}))
-		w.must(w.submit(0, &hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoTransfer{CryptoTransfer: &hapi.CryptoTransferTransactionBody{
-			TokenTransfers: []*hapi.TokenTransferList{{Token: w.token(w.coin), Transfers: []*hapi.AccountAmount{
+		w.must(w.submit(i+1, core.BodyOf(&hapi.TokenAssociateTransactionBody{
+			Account: w.account(i + 1), Tokens: []*hapi.TokenID{w.coin.TokenID(), w.art.TokenID()},
+		})))
+		w.must(w.submit(0, core.BodyOf(&hapi.CryptoTransferTransactionBody{
+			TokenTransfers: []*hapi.TokenTransferList{{Token: w.coin.TokenID(), Transfers: []*hapi.AccountAmount{
 				{AccountID: w.account(0), Amount: -100_000}, {AccountID: w.account(i + 1), Amount: 100_000},
 			}}},
-		}}}))
+		})))
 	}
 	return w
 }
@@ -82,7 +83,7 @@ func (w *world) makeToken(body *hapi.TokenCreateTransactionBody) hedera.ID {
 	w.t.Helper()
 	key := &hapi.Key{Key: &hapi.Key_ECDSASecp256K1{ECDSASecp256K1: w.parties[0].PublicKey}}
 	body.Treasury, body.SupplyKey, body.WipeKey, body.AdminKey = w.account(0), key, key, key
-	rec := w.submit(0, &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenCreation{TokenCreation: body}})
+	rec := w.submit(0, core.BodyOf(body))
 	w.must(rec)
 	return rec.Did().Token
 }
@@ -94,11 +95,7 @@ func (w *world) must(rec *history.Record) {
 	}
 }
 
-func (w *world) account(i int) *hapi.AccountID {
-	return &hapi.AccountID{Account: &hapi.AccountID_AccountNum{AccountNum: w.parties[i].ID.Num}}
-}
-
-func (w *world) token(id hedera.ID) *hapi.TokenID { return &hapi.TokenID{TokenNum: id.Num} }
+func (w *world) account(i int) *hapi.AccountID { return w.parties[i].ID.AccountID() }
 
 func (w *world) key(i int) *ecdsa.PrivateKey {
 	w.t.Helper()
@@ -131,7 +128,7 @@ func (w *world) sign(payer int, to int64, body *hapi.TransactionBody) ([]byte, h
 	body.TransactionID = &hapi.TransactionID{
 		AccountID: w.account(payer), TransactionValidStart: &hapi.Timestamp{Seconds: start, Nanos: w.starts},
 	}
-	body.NodeAccountID = &hapi.AccountID{Account: &hapi.AccountID_AccountNum{AccountNum: to}}
+	body.NodeAccountID = hedera.Entity(to).AccountID()
 	body.TransactionFee, body.TransactionValidDuration = 1_000_000_000, &hapi.Duration{Seconds: 120}
 	raw := must.Get(proto.Marshal(body))(w.t)
 	signed := &hapi.SignedTransaction{BodyBytes: raw, SigMap: &hapi.SignatureMap{}}
@@ -154,9 +151,7 @@ func (w *world) call(from int, to common.Address, value hedera.Tinybar, data []b
 		GasFeeCap: (2 * ledger.DefaultGasPrice).Weibar(), GasTipCap: new(big.Int),
 	}))(w.t)
 	raw := must.Get(tx.MarshalBinary())(w.t)
-	return w.submit(from, &hapi.TransactionBody{Data: &hapi.TransactionBody_EthereumTransaction{
-		EthereumTransaction: &hapi.EthereumTransactionBody{EthereumData: raw},
-	}})
+	return w.submit(from, core.BodyOf(&hapi.EthereumTransactionBody{EthereumData: raw}))
 }
 
 func words(selector string, values ...*big.Int) []byte {
@@ -175,9 +170,7 @@ func (w *world) step() {
 	from, to, n := w.random.IntN(3), w.random.IntN(3), int64(w.random.IntN(5_000))
 	serial := int64(1 + w.random.IntN(12))
 	transfer := func(list *hapi.TokenTransferList) *hapi.TransactionBody {
-		return &hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoTransfer{
-			CryptoTransfer: &hapi.CryptoTransferTransactionBody{TokenTransfers: []*hapi.TokenTransferList{list}},
-		}}
+		return core.BodyOf(&hapi.CryptoTransferTransactionBody{TokenTransfers: []*hapi.TokenTransferList{list}})
 	}
 	entries := []*hapi.AccountAmount{{AccountID: w.account(from), Amount: -n}, {AccountID: w.account(to), Amount: n}}
 	if from == to {
@@ -190,29 +183,27 @@ func (w *world) step() {
 			return
 		}
 	case 0:
-		rec = w.submit(from, &hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoTransfer{
-			CryptoTransfer: &hapi.CryptoTransferTransactionBody{Transfers: &hapi.TransferList{AccountAmounts: entries}},
-		}})
+		rec = w.submit(from, core.BodyOf(&hapi.CryptoTransferTransactionBody{Transfers: &hapi.TransferList{AccountAmounts: entries}}))
 	case 1:
-		rec = w.submit(0, &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenMint{TokenMint: &hapi.TokenMintTransactionBody{Token: w.token(w.art), Metadata: [][]byte{{1}}}}})
+		rec = w.submit(0, core.BodyOf(&hapi.TokenMintTransactionBody{Token: w.art.TokenID(), Metadata: [][]byte{{1}}}))
 	case 2:
-		rec = w.submit(0, &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenBurn{TokenBurn: &hapi.TokenBurnTransactionBody{Token: w.token(w.coin), Amount: uint64(n)}}})
+		rec = w.submit(0, core.BodyOf(&hapi.TokenBurnTransactionBody{Token: w.coin.TokenID(), Amount: uint64(n)}))
 	case 3:
-		rec = w.submit(0, &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenWipe{TokenWipe: &hapi.TokenWipeAccountTransactionBody{
-			Token: w.token(w.coin), Account: w.account(to), Amount: uint64(n),
-		}}})
+		rec = w.submit(0, core.BodyOf(&hapi.TokenWipeAccountTransactionBody{
+			Token: w.coin.TokenID(), Account: w.account(to), Amount: uint64(n),
+		}))
 	case 4:
 		if from == to {
 			return
 		}
-		rec = w.submit(from, transfer(&hapi.TokenTransferList{Token: w.token(w.art), NftTransfers: []*hapi.NftTransfer{{
+		rec = w.submit(from, transfer(&hapi.TokenTransferList{Token: w.art.TokenID(), NftTransfers: []*hapi.NftTransfer{{
 			SenderAccountID: w.account(from), ReceiverAccountID: w.account(to), SerialNumber: serial,
 		}}}))
 	case 5:
 		if entries == nil {
 			return
 		}
-		rec = w.submit(from, transfer(&hapi.TokenTransferList{Token: w.token(w.coin), Transfers: entries}))
+		rec = w.submit(from, transfer(&hapi.TokenTransferList{Token: w.coin.TokenID(), Transfers: entries}))
 	case 6:
 		rec = w.call(from, w.address(to), hedera.Tinybar(n), nil)
 	case 7: // transferFrom(address,address,uint256)
@@ -234,22 +225,18 @@ func (w *world) give(from int, n, serial int64) *history.Record {
 	w.t.Helper()
 	to := (from + 1 + w.random.IntN(3)) % 4
 	coins := func(n int64) *hapi.TokenTransferList {
-		return &hapi.TokenTransferList{Token: w.token(w.coin), Transfers: []*hapi.AccountAmount{
+		return &hapi.TokenTransferList{Token: w.coin.TokenID(), Transfers: []*hapi.AccountAmount{
 			{AccountID: w.account(from), Amount: -n - 1}, {AccountID: w.account(to), Amount: n + 1},
 		}}
 	}
-	nft := &hapi.TokenTransferList{Token: w.token(w.art), NftTransfers: []*hapi.NftTransfer{{
+	nft := &hapi.TokenTransferList{Token: w.art.TokenID(), NftTransfers: []*hapi.NftTransfer{{
 		SenderAccountID: w.account(from), ReceiverAccountID: w.account(to), SerialNumber: serial,
 	}}}
 	switch w.random.IntN(6) {
 	case 0:
-		return w.submit(from, &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenAirdrop{
-			TokenAirdrop: &hapi.TokenAirdropTransactionBody{TokenTransfers: []*hapi.TokenTransferList{coins(n)}},
-		}})
+		return w.submit(from, core.BodyOf(&hapi.TokenAirdropTransactionBody{TokenTransfers: []*hapi.TokenTransferList{coins(n)}}))
 	case 1:
-		return w.submit(from, &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenAirdrop{
-			TokenAirdrop: &hapi.TokenAirdropTransactionBody{TokenTransfers: []*hapi.TokenTransferList{nft}},
-		}})
+		return w.submit(from, core.BodyOf(&hapi.TokenAirdropTransactionBody{TokenTransfers: []*hapi.TokenTransferList{nft}}))
 	case 2:
 		for i := range w.parties {
 			if rec := w.endAirdrop((from + i) % len(w.parties)); rec != nil {
@@ -260,15 +247,15 @@ func (w *world) give(from int, n, serial int64) *history.Record {
 	case 3: // rejectTokenFT()
 		return w.call(3, w.coin.LongZero(), 0, words("0x76c6b391"))
 	case 4:
-		refs := []*hapi.TokenReference{{TokenIdentifier: &hapi.TokenReference_FungibleToken{FungibleToken: w.token(w.coin)}}}
+		refs := []*hapi.TokenReference{{TokenIdentifier: &hapi.TokenReference_FungibleToken{FungibleToken: w.coin.TokenID()}}}
 		if nft, _ := w.ledger.Handled().NFT(w.art, serial); nft.Owner == w.parties[to].ID {
-			refs = append(refs, &hapi.TokenReference{TokenIdentifier: &hapi.TokenReference_Nft{Nft: &hapi.NftID{Token_ID: w.token(w.art), SerialNumber: serial}}})
+			refs = append(refs, &hapi.TokenReference{TokenIdentifier: &hapi.TokenReference_Nft{Nft: &hapi.NftID{Token_ID: w.art.TokenID(), SerialNumber: serial}}})
 		}
-		return w.submit(to, &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenReject{TokenReject: &hapi.TokenRejectTransactionBody{Rejections: refs}}})
+		return w.submit(to, core.BodyOf(&hapi.TokenRejectTransactionBody{Rejections: refs}))
 	default:
-		return w.submit(from, &hapi.TransactionBody{Data: &hapi.TransactionBody_AtomicBatch{AtomicBatch: &hapi.AtomicBatchTransactionBody{
+		return w.submit(from, core.BodyOf(&hapi.AtomicBatchTransactionBody{
 			Transactions: [][]byte{w.inner(from, coins(n)), w.inner(from, coins(n*int64(w.random.IntN(30))))},
-		}}})
+		}))
 	}
 }
 
@@ -289,20 +276,16 @@ func (w *world) endAirdrop(from int) *history.Record {
 	w.t.Helper()
 	for a := range w.ledger.Handled().Airdrops(w.parties[from].ID, false, w.random.IntN(2) == 0) {
 		id := &hapi.PendingAirdropId{
-			SenderId: w.account(from), ReceiverId: &hapi.AccountID{Account: &hapi.AccountID_AccountNum{AccountNum: a.Receiver.Num}},
-			TokenReference: &hapi.PendingAirdropId_FungibleTokenType{FungibleTokenType: w.token(a.Token)},
+			SenderId: w.account(from), ReceiverId: a.Receiver.AccountID(),
+			TokenReference: &hapi.PendingAirdropId_FungibleTokenType{FungibleTokenType: a.Token.TokenID()},
 		}
 		if a.Serial != 0 {
-			id.TokenReference = &hapi.PendingAirdropId_NonFungibleToken{NonFungibleToken: &hapi.NftID{Token_ID: w.token(a.Token), SerialNumber: a.Serial}}
+			id.TokenReference = &hapi.PendingAirdropId_NonFungibleToken{NonFungibleToken: &hapi.NftID{Token_ID: a.Token.TokenID(), SerialNumber: a.Serial}}
 		}
 		if w.random.IntN(4) == 0 {
-			return w.submit(from, &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenCancelAirdrop{
-				TokenCancelAirdrop: &hapi.TokenCancelAirdropTransactionBody{PendingAirdrops: []*hapi.PendingAirdropId{id}},
-			}})
+			return w.submit(from, core.BodyOf(&hapi.TokenCancelAirdropTransactionBody{PendingAirdrops: []*hapi.PendingAirdropId{id}}))
 		}
-		return w.submit(from, &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenClaimAirdrop{
-			TokenClaimAirdrop: &hapi.TokenClaimAirdropTransactionBody{PendingAirdrops: []*hapi.PendingAirdropId{id}},
-		}})
+		return w.submit(from, core.BodyOf(&hapi.TokenClaimAirdropTransactionBody{PendingAirdrops: []*hapi.PendingAirdropId{id}}))
 	}
 	return nil
 }
@@ -424,7 +407,7 @@ func (w *world) back(to moment) {
 	if diff := cmp.Diff(to.told, w.agree(), cmp.AllowUnexported(told{})); diff != "" {
 		w.t.Fatalf("after a revert (-want +got)\n%s", diff)
 	}
-	rec := w.submit(0, &hapi.TransactionBody{Data: &hapi.TransactionBody_UtilPrng{UtilPrng: &hapi.UtilPrngTransactionBody{}}})
+	rec := w.submit(0, core.BodyOf(&hapi.UtilPrngTransactionBody{}))
 	w.must(rec)
 	want, got := to.told, w.agree()
 	if rec.Fee > 0 { // balances have changed after all

@@ -137,7 +137,7 @@ func transfer(t *testing.T, n *Network) {
 	t.Helper()
 	key := must.Get(hedera.ParsePrivateKey(OperatorKey(), hedera.FormatHexECDSA))(t)
 	account := func(num int64) *hapi.AccountID {
-		return &hapi.AccountID{Account: &hapi.AccountID_AccountNum{AccountNum: num}}
+		return hedera.Entity(num).AccountID()
 	}
 	body := marshal(t, &hapi.TransactionBody{
 		TransactionID: &hapi.TransactionID{

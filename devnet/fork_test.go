@@ -1,6 +1,7 @@
 package devnet
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/big"
@@ -15,6 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"lockstep/devnet/ledger/core"
+	"lockstep/devnet/ledger/evm"
 	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/upstream"
 	"lockstep/internal/hapi"
@@ -66,10 +69,10 @@ func origin(t *testing.T) *forked {
 // deploy makes a contract from its init code.
 func (w *world) deploy(initcode string) *history.Record {
 	w.t.Helper()
-	rec := w.submit(0, &hapi.TransactionBody{Data: &hapi.TransactionBody_ContractCreateInstance{ContractCreateInstance: &hapi.ContractCreateTransactionBody{
+	rec := w.submit(0, core.BodyOf(&hapi.ContractCreateTransactionBody{
 		InitcodeSource: &hapi.ContractCreateTransactionBody_Initcode{Initcode: common.FromHex(initcode)}, Gas: 300_000,
 		AutoRenewPeriod: &hapi.Duration{Seconds: 7_776_000},
-	}}})
+	}))
 	w.must(rec)
 	return rec
 }
@@ -108,13 +111,13 @@ func (w *world) get(path string) (status int, body string) {
 // TestForkGoesOn: what the first network has is there in the second one, where it changes; the first one does not.
 func TestForkGoesOn(t *testing.T) {
 	first := origin(t)
-	first.must(first.submit(0, &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenMint{TokenMint: &hapi.TokenMintTransactionBody{
-		Token: first.token(first.art), Metadata: [][]byte{{1}, {2}},
-	}}}))
-	first.must(first.submit(0, &hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoApproveAllowance{CryptoApproveAllowance: &hapi.CryptoApproveAllowanceTransactionBody{
-		TokenAllowances: []*hapi.TokenAllowance{{TokenId: first.token(first.coin), Owner: first.account(0), Spender: first.account(2), Amount: 77}},
-		NftAllowances:   []*hapi.NftAllowance{{TokenId: first.token(first.art), Owner: first.account(0), Spender: first.account(2), ApprovedForAll: wrapperspb.Bool(true)}},
-	}}}))
+	first.must(first.submit(0, core.BodyOf(&hapi.TokenMintTransactionBody{
+		Token: first.art.TokenID(), Metadata: [][]byte{{1}, {2}},
+	})))
+	first.must(first.submit(0, core.BodyOf(&hapi.CryptoApproveAllowanceTransactionBody{
+		TokenAllowances: []*hapi.TokenAllowance{{TokenId: first.coin.TokenID(), Owner: first.account(0), Spender: first.account(2), Amount: 77}},
+		NftAllowances:   []*hapi.NftAllowance{{TokenId: first.art.TokenID(), Owner: first.account(0), Spender: first.account(2), ApprovedForAll: wrapperspb.Bool(true)}},
+	})))
 	created := first.deploy(adder)
 	contract := created.Result.Address
 	first.add(contract, 12)
@@ -152,7 +155,7 @@ func TestForkGoesOn(t *testing.T) {
 	}
 	second.must(second.call(0, second.coin.LongZero(), 0, words("0xa9059cbb", second.address(1).Big(), big.NewInt(500))))
 	second.must(second.call(2, second.art.LongZero(), 0, words("0x23b872dd", owner, second.address(1).Big(), big.NewInt(2)))) // transferFrom
-	second.must(second.submit(0, &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenMint{TokenMint: &hapi.TokenMintTransactionBody{Token: second.token(second.art), Metadata: [][]byte{{3}}}}}))
+	second.must(second.submit(0, core.BodyOf(&hapi.TokenMintTransactionBody{Token: second.art.TokenID(), Metadata: [][]byte{{3}}})))
 	made := second.deploy(adder)
 	if made.ContractID.Num < 1_000_000 || made.Result.Address == contract {
 		t.Errorf("a new contract is %s at %s", made.ContractID, made.Result.Address)
@@ -260,12 +263,19 @@ func TestForkReadsHistoryThrough(t *testing.T) {
 	if status, _ := second.get("contracts/results/" + recent.EthereumHash.Hex()); status != http.StatusOK {
 		t.Errorf("a result of the fork: %d", status)
 	}
+	// A contract sees the hash of a block of before the fork, when it runs and when it is traced.
+	hasher := second.deploy("600c600c600039600c6000f3" + "60003540600052" + "60206000f3").Result.Address
+	asked := second.call(0, hasher, 0, words("", big.NewInt(number-1)))
+	trace, err := second.ledger.View().Opcodes(t.Context(), asked, evm.OpcodeOptions{})
+	if want := hashOf(first.world, number-1); err != nil || !bytes.Equal(asked.Result.Output, want) || !bytes.Equal(trace.ReturnValue, want) {
+		t.Errorf("hash %x, traced %+v, %v, want %x", asked.Result.Output, trace, err, want)
+	}
 	for list, c := range map[string]struct {
 		field    string
 		old, new int // rows of either side
 	}{
-		"blocks":                 {"number", int(number) + 1, 2},
-		"contracts/results":      {"timestamp", 3, 2},
+		"blocks":                 {"number", int(number) + 1, 4},
+		"contracts/results":      {"timestamp", 3, 4},
 		"contracts/results/logs": {"timestamp", len(rowsOf(t, first.world, "contracts/results/logs", "logs", "timestamp", "timestamp=lte:"+old.Consensus.String()+"&timestamp=gte:1")), 1},
 	} {
 		member := list[strings.LastIndex(list, "/")+1:]
@@ -345,9 +355,9 @@ func TestForkWithoutUpstream(t *testing.T) {
 					t.Errorf("%s: %d %s", path, status, body)
 				}
 			}
-			outer, id := second.sign(0, 3, &hapi.TransactionBody{Data: &hapi.TransactionBody_ContractCall{ContractCall: &hapi.ContractCallTransactionBody{
+			outer, id := second.sign(0, 3, core.BodyOf(&hapi.ContractCallTransactionBody{
 				ContractID: &hapi.ContractID{Contract: &hapi.ContractID_EvmAddress{EvmAddress: unknown[:]}}, Gas: 100_000,
-			}}})
+			}))
 			response, err := second.node.Submit(t.Context(), &hapi.Transaction{SignedTransactionBytes: outer})
 			if err != nil || response.GetNodeTransactionPrecheckCode() != hapi.ResponseCodeEnum_BUSY {
 				t.Errorf("%v, %v", response, err)

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"lockstep/devnet/ledger/core"
 	"lockstep/internal/hapi"
 	"lockstep/internal/must"
 )
@@ -20,16 +21,16 @@ func TestSubscription(t *testing.T) {
 	must.Run(t, n.Run)
 	w := newWorld(t, 1, false)
 	w.use(n)
-	created := w.submit(0, &hapi.TransactionBody{Data: &hapi.TransactionBody_ConsensusCreateTopic{ConsensusCreateTopic: &hapi.ConsensusCreateTopicTransactionBody{
+	created := w.submit(0, core.BodyOf(&hapi.ConsensusCreateTopicTransactionBody{
 		AutoRenewPeriod: &hapi.Duration{Seconds: 7_776_000},
-	}}})
+	}))
 	w.must(created)
 	topic := &hapi.TopicID{TopicNum: created.Did().Topic.Num}
 	say := func(text string) {
 		t.Helper()
-		w.must(w.submit(0, &hapi.TransactionBody{Data: &hapi.TransactionBody_ConsensusSubmitMessage{ConsensusSubmitMessage: &hapi.ConsensusSubmitMessageTransactionBody{
+		w.must(w.submit(0, core.BodyOf(&hapi.ConsensusSubmitMessageTransactionBody{
 			TopicID: topic, Message: []byte(text),
-		}}}))
+		})))
 	}
 	conn := must.Get(grpc.NewClient(n.MirrorGRPC(), grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	defer func() {

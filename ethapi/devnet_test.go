@@ -87,9 +87,7 @@ func (n *network) sendFor(signer types.Signer, data types.TxData) *types.Transac
 	tx := types.MustSignNewTx(n.key, signer, data)
 	raw := must.Get(tx.MarshalBinary())(n.t)
 	decoded := must.Get(eth.DecodeTx(raw))(n.t)
-	n.handle(&hapi.TransactionBody{
-		Data: &hapi.TransactionBody_EthereumTransaction{EthereumTransaction: &hapi.EthereumTransactionBody{EthereumData: raw, MaxGasAllowance: 100_000_000}},
-	}, decoded)
+	n.handle(core.BodyOf(&hapi.EthereumTransactionBody{EthereumData: raw, MaxGasAllowance: 100_000_000}), decoded)
 	return tx
 }
 
@@ -98,13 +96,10 @@ func (n *network) handle(body *hapi.TransactionBody, tx *eth.Tx) *history.Record
 	n.t.Helper()
 	n.starts++
 	start := hedera.FromNanos(time.Now().Add(-time.Minute).UnixNano() + n.starts)
-	account := func(num int64) *hapi.AccountID {
-		return &hapi.AccountID{Account: &hapi.AccountID_AccountNum{AccountNum: num}}
-	}
 	body.TransactionID = &hapi.TransactionID{
-		AccountID: account(2), TransactionValidStart: &hapi.Timestamp{Seconds: start.Seconds, Nanos: start.Nanos},
+		AccountID: hedera.Entity(2).AccountID(), TransactionValidStart: start.Message(),
 	}
-	body.NodeAccountID, body.TransactionFee, body.TransactionValidDuration = account(3), 1_000_000_000, &hapi.Duration{Seconds: 120}
+	body.NodeAccountID, body.TransactionFee, body.TransactionValidDuration = hedera.Entity(3).AccountID(), 1_000_000_000, &hapi.Duration{Seconds: 120}
 	signed := must.Get(proto.Marshal(body))(n.t)
 	operator := must.Get(hedera.ParsePrivateKey(devaccounts.OperatorKey, hedera.FormatHexEd25519))(n.t)
 	signature := must.Get(operator.Sign(signed))(n.t)

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/core"
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
 	"lockstep/internal/must"
@@ -109,9 +110,9 @@ func TestNegativeAmountOfAContractCall(t *testing.T) {
 				-100:                   `"0xffffff172b5af000"`,
 				-1_000_000_000_000_000: `"0xe9ebfeb7b6000000"`, // below -2^64 in weibar
 			} {
-				rec := n.handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_ContractCall{ContractCall: &hapi.ContractCallTransactionBody{
+				rec := n.handle(core.BodyOf(&hapi.ContractCallTransactionBody{
 					ContractID: &hapi.ContractID{Contract: &hapi.ContractID_EvmAddress{EvmAddress: contract[:]}}, Gas: 500_000, Amount: amount,
-				}}}, nil)
+				}), nil)
 				want := map[string]string{"ethereum": `"0x0"`, "hiero": inTwosComplement}[name]
 				hash, block := hexutil.Encode(rec.Hash[:32]), hexutil.EncodeUint64(uint64(rec.Block))
 				shown := []string{`"` + hash + `"`, `"` + lower(contract) + `"`, want, `"0x7a120"`}

@@ -18,14 +18,10 @@ import (
 )
 
 var (
-	ethereum = node.Call{Submission: &core.Submission{Body: &hapi.TransactionBody{
-		Data: &hapi.TransactionBody_EthereumTransaction{EthereumTransaction: &hapi.EthereumTransactionBody{}},
-	}}}
-	transfer = node.Call{Node: 1, Submission: &core.Submission{Body: &hapi.TransactionBody{
-		Data: &hapi.TransactionBody_CryptoTransfer{CryptoTransfer: &hapi.CryptoTransferTransactionBody{}},
-	}}}
-	receipt = node.Call{Query: &hapi.Query{Query: &hapi.Query_TransactionGetReceipt{TransactionGetReceipt: &hapi.TransactionGetReceiptQuery{}}}}
-	balance = node.Call{Query: &hapi.Query{Query: &hapi.Query_CryptogetAccountBalance{CryptogetAccountBalance: &hapi.CryptoGetAccountBalanceQuery{}}}}
+	ethereum = node.Call{Submission: &core.Submission{Body: core.BodyOf(&hapi.EthereumTransactionBody{})}}
+	transfer = node.Call{Node: 1, Submission: &core.Submission{Body: core.BodyOf(&hapi.CryptoTransferTransactionBody{})}}
+	receipt  = node.Call{Query: &hapi.Query{Query: &hapi.Query_TransactionGetReceipt{TransactionGetReceipt: &hapi.TransactionGetReceiptQuery{}}}}
+	balance  = node.Call{Query: &hapi.Query{Query: &hapi.Query_CryptogetAccountBalance{CryptogetAccountBalance: &hapi.CryptoGetAccountBalanceQuery{}}}}
 )
 
 func TestWhichCallsAreSpoiled(t *testing.T) {

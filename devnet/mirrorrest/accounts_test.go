@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/history"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -65,13 +66,13 @@ func TestStakes(t *testing.T) {
 	const period = 7_776_000
 	yes := wrapperspb.Bool(true)
 
-	account := handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoCreateAccount{CryptoCreateAccount: &hapi.CryptoCreateTransactionBody{
+	account := handle(core.BodyOf(&hapi.CryptoCreateTransactionBody{
 		Key: operatorKey(n), AutoRenewPeriod: &hapi.Duration{Seconds: period}, StakedId: &hapi.CryptoCreateTransactionBody_StakedNodeId{},
-	}}}).Account
+	})).Account
 	expect("an account made with a node", account, node)
-	plain := handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoCreateAccount{CryptoCreateAccount: &hapi.CryptoCreateTransactionBody{
+	plain := handle(core.BodyOf(&hapi.CryptoCreateTransactionBody{
 		Key: operatorKey(n), AutoRenewPeriod: &hapi.Duration{Seconds: period}, DeclineReward: true, StakedId: &hapi.CryptoCreateTransactionBody_StakedAccountId{StakedAccountId: accountID(2)},
-	}}}).Account
+	})).Account
 	expect("an account made with another", plain, treasury)
 	for _, step := range []struct {
 		what string
@@ -84,18 +85,18 @@ func TestStakes(t *testing.T) {
 		{"it ends its stake", &hapi.CryptoUpdateTransactionBody{DeclineReward: wrapperspb.Bool(false), StakedId: &hapi.CryptoUpdateTransactionBody_StakedNodeId{StakedNodeId: -1}}, none},
 	} {
 		step.body.AccountIDToUpdate = accountID(account.Num)
-		handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoUpdateAccount{CryptoUpdateAccount: step.body}})
+		handle(core.BodyOf(step.body))
 		expect(step.what, account, step.want)
 	}
 
-	contract := handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_ContractCreateInstance{ContractCreateInstance: &hapi.ContractCreateTransactionBody{
+	contract := handle(core.BodyOf(&hapi.ContractCreateTransactionBody{
 		Gas: 1_000_000, AutoRenewPeriod: &hapi.Duration{Seconds: period}, AdminKey: operatorKey(n), DeclineReward: true,
 		InitcodeSource: &hapi.ContractCreateTransactionBody_Initcode{Initcode: initCode(counterCode())}, StakedId: &hapi.ContractCreateTransactionBody_StakedNodeId{},
-	}}}).ContractID
+	})).ContractID
 	expect("a contract made with a node", contract, declines)
-	handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_ContractUpdateInstance{ContractUpdateInstance: &hapi.ContractUpdateTransactionBody{
+	handle(core.BodyOf(&hapi.ContractUpdateTransactionBody{
 		ContractID: &hapi.ContractID{Contract: &hapi.ContractID_ContractNum{ContractNum: contract.Num}}, StakedId: &hapi.ContractUpdateTransactionBody_StakedAccountId{StakedAccountId: accountID(2)},
-	}}})
+	}))
 	expect("the contract turns to an account", contract, treasury)
 }
 

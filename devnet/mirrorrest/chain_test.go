@@ -13,6 +13,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/google/go-cmp/cmp"
 
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/history"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -46,15 +47,11 @@ func TestContract(t *testing.T) {
 // A contract that was made through a file says which.
 func TestContractMadeThroughAFile(t *testing.T) {
 	s := newScene(t)
-	file := s.mustSucceed(s.handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_FileCreate{
-		FileCreate: &hapi.FileCreateTransactionBody{ExpirationTime: &hapi.Timestamp{Seconds: 4_000_000_000}, Contents: []byte(hex.EncodeToString(initCode(counterCode())))},
-	}}, nil))
-	made := s.mustSucceed(s.handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_ContractCreateInstance{
-		ContractCreateInstance: &hapi.ContractCreateTransactionBody{
-			Gas: 1_000_000, AutoRenewPeriod: &hapi.Duration{Seconds: 7_776_000},
-			InitcodeSource: &hapi.ContractCreateTransactionBody_FileID{FileID: &hapi.FileID{FileNum: file.File.Num}},
-		},
-	}}, nil))
+	file := s.mustSucceed(s.handle(core.BodyOf(&hapi.FileCreateTransactionBody{ExpirationTime: &hapi.Timestamp{Seconds: 4_000_000_000}, Contents: []byte(hex.EncodeToString(initCode(counterCode())))}), nil))
+	made := s.mustSucceed(s.handle(core.BodyOf(&hapi.ContractCreateTransactionBody{
+		Gas: 1_000_000, AutoRenewPeriod: &hapi.Duration{Seconds: 7_776_000},
+		InitcodeSource: &hapi.ContractCreateTransactionBody_FileID{FileID: &hapi.FileID{FileNum: file.File.Num}},
+	}), nil))
 	if got := s.get("contracts/"+made.ContractID.String(), http.StatusOK); text(got["file_id"]) != text(file.File.String()) {
 		t.Errorf("a contract that was made through file %s: file_id is %s", file.File, text(got["file_id"]))
 	}

@@ -116,29 +116,23 @@ func (n *network) signFor(signer types.Signer, i int, fields types.TxData) *hist
 	tx := must.Get(types.SignNewTx(key, signer, fields))(n.t)
 	raw := must.Get(tx.MarshalBinary())(n.t)
 	decoded := must.Get(eth.DecodeTx(raw))(n.t)
-	return n.handle(&hapi.TransactionBody{
-		Data: &hapi.TransactionBody_EthereumTransaction{EthereumTransaction: &hapi.EthereumTransactionBody{
-			EthereumData: raw, MaxGasAllowance: 100_000_000,
-		}},
-	}, decoded)
+	return n.handle(core.BodyOf(&hapi.EthereumTransactionBody{
+		EthereumData: raw, MaxGasAllowance: 100_000_000,
+	}), decoded)
 }
 
 // transfer moves tinybar between accounts by a native transaction of the treasury.
 func (n *network) transfer(to *hapi.AccountID, amount int64) *history.Record {
 	n.t.Helper()
-	return n.handle(&hapi.TransactionBody{
-		Data: &hapi.TransactionBody_CryptoTransfer{CryptoTransfer: &hapi.CryptoTransferTransactionBody{
-			Transfers: &hapi.TransferList{AccountAmounts: []*hapi.AccountAmount{
-				{AccountID: accountID(2), Amount: -amount},
-				{AccountID: to, Amount: amount},
-			}},
+	return n.handle(core.BodyOf(&hapi.CryptoTransferTransactionBody{
+		Transfers: &hapi.TransferList{AccountAmounts: []*hapi.AccountAmount{
+			{AccountID: accountID(2), Amount: -amount},
+			{AccountID: to, Amount: amount},
 		}},
-	}, nil)
+	}), nil)
 }
 
-func accountID(num int64) *hapi.AccountID {
-	return &hapi.AccountID{Account: &hapi.AccountID_AccountNum{AccountNum: num}}
-}
+func accountID(num int64) *hapi.AccountID { return hedera.Entity(num).AccountID() }
 
 // handle gives a transaction paid by the treasury to the ledger.
 func (n *network) handle(body *hapi.TransactionBody, ethereum *eth.Tx) *history.Record {
@@ -147,7 +141,7 @@ func (n *network) handle(body *hapi.TransactionBody, ethereum *eth.Tx) *history.
 	start := hedera.FromNanos(n.genesis.UnixNano() - int64(time.Minute) + n.starts)
 	body.TransactionID = &hapi.TransactionID{
 		AccountID:             accountID(2),
-		TransactionValidStart: &hapi.Timestamp{Seconds: start.Seconds, Nanos: start.Nanos},
+		TransactionValidStart: start.Message(),
 	}
 	body.NodeAccountID = accountID(3)
 	body.TransactionFee = 1_000_000_000

@@ -9,13 +9,12 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/history"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 	"lockstep/internal/must"
 )
-
-func tokenID(id hedera.ID) *hapi.TokenID { return &hapi.TokenID{TokenNum: id.Num} }
 
 // operatorKey is the treasury's.
 func operatorKey(n *network) *hapi.Key {
@@ -26,23 +25,21 @@ func operatorKey(n *network) *hapi.Key {
 func (n *network) createToken(body *hapi.TokenCreateTransactionBody) hedera.ID {
 	n.t.Helper()
 	body.Treasury, body.AdminKey, body.SupplyKey = accountID(2), operatorKey(n), operatorKey(n)
-	rec := n.mustSucceed(n.handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenCreation{TokenCreation: body}}, nil))
+	rec := n.mustSucceed(n.handle(core.BodyOf(body), nil))
 	return rec.Did().Token
 }
 
 func (n *network) mint(token hedera.ID, metadata ...[]byte) {
 	n.t.Helper()
-	n.mustSucceed(n.handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenMint{
-		TokenMint: &hapi.TokenMintTransactionBody{Token: tokenID(token), Metadata: metadata},
-	}}, nil))
+	n.mustSucceed(n.handle(core.BodyOf(&hapi.TokenMintTransactionBody{Token: token.TokenID(), Metadata: metadata}), nil))
 }
 
 // sendTokens has the treasury send units of a token, or an NFT, to a new account.
 func (n *network) sendTokens(list *hapi.TokenTransferList, hbar ...*hapi.AccountAmount) *history.Record {
 	n.t.Helper()
-	rec := n.mustSucceed(n.handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoTransfer{CryptoTransfer: &hapi.CryptoTransferTransactionBody{
+	rec := n.mustSucceed(n.handle(core.BodyOf(&hapi.CryptoTransferTransactionBody{
 		Transfers: &hapi.TransferList{AccountAmounts: hbar}, TokenTransfers: []*hapi.TokenTransferList{list},
-	}}}, nil))
+	}), nil))
 	return rec
 }
 
@@ -80,21 +77,21 @@ func (s *scene) makeTokens() {
 	s.mint(s.art, []byte("one"), []byte("two"), []byte("three"))
 	s.mint(plain, []byte("p"), []byte("q"))
 	// By a second account, which the operator's key controls.
-	holder := s.mustSucceed(s.handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoCreateAccount{CryptoCreateAccount: &hapi.CryptoCreateTransactionBody{
+	holder := s.mustSucceed(s.handle(core.BodyOf(&hapi.CryptoCreateTransactionBody{
 		Key: key, InitialBalance: 1000, AutoRenewPeriod: &hapi.Duration{Seconds: 7_776_000}, MaxAutomaticTokenAssociations: -1,
-	}}}, nil))
+	}), nil))
 	to := accountID(holder.Account.Num)
-	s.sendTokens(&hapi.TokenTransferList{Token: tokenID(s.coin), Transfers: []*hapi.AccountAmount{
+	s.sendTokens(&hapi.TokenTransferList{Token: s.coin.TokenID(), Transfers: []*hapi.AccountAmount{
 		{AccountID: accountID(2), Amount: -10}, {AccountID: to, Amount: 10},
 	}})
-	s.royalty = s.sendTokens(&hapi.TokenTransferList{Token: tokenID(s.coin), Transfers: []*hapi.AccountAmount{
+	s.royalty = s.sendTokens(&hapi.TokenTransferList{Token: s.coin.TokenID(), Transfers: []*hapi.AccountAmount{
 		{AccountID: to, Amount: -3}, {AccountID: accountID(2), Amount: 3},
 	}})
 	s.associate(to, s.art)
-	s.mustSucceed(s.handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenGrantKyc{TokenGrantKyc: &hapi.TokenGrantKycTransactionBody{
-		Token: tokenID(s.art), Account: to,
-	}}}, nil))
-	s.sendTokens(&hapi.TokenTransferList{Token: tokenID(s.art), NftTransfers: []*hapi.NftTransfer{
+	s.mustSucceed(s.handle(core.BodyOf(&hapi.TokenGrantKycTransactionBody{
+		Token: s.art.TokenID(), Account: to,
+	}), nil))
+	s.sendTokens(&hapi.TokenTransferList{Token: s.art.TokenID(), NftTransfers: []*hapi.NftTransfer{
 		{SenderAccountID: accountID(2), ReceiverAccountID: to, SerialNumber: 1},
 	}})
 	s.approveAll(other, plain)
@@ -102,9 +99,9 @@ func (s *scene) makeTokens() {
 
 func (n *network) associate(account *hapi.AccountID, token hedera.ID) {
 	n.t.Helper()
-	n.mustSucceed(n.handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenAssociate{TokenAssociate: &hapi.TokenAssociateTransactionBody{
-		Account: account, Tokens: []*hapi.TokenID{tokenID(token)},
-	}}}, nil))
+	n.mustSucceed(n.handle(core.BodyOf(&hapi.TokenAssociateTransactionBody{
+		Account: account, Tokens: []*hapi.TokenID{token.TokenID()},
+	}), nil))
 }
 
 // approveAll has the treasury approve two spenders for hbar, tokens and NFTs.
@@ -115,15 +112,15 @@ func (s *scene) approveAll(other, plain hedera.ID) {
 		spender := accountID(account(i).ID.Num)
 		body.CryptoAllowances = append(body.CryptoAllowances, &hapi.CryptoAllowance{Spender: spender, Amount: 5})
 		for _, token := range []hedera.ID{s.coin, other} {
-			body.TokenAllowances = append(body.TokenAllowances, &hapi.TokenAllowance{TokenId: tokenID(token), Spender: spender, Amount: 6})
+			body.TokenAllowances = append(body.TokenAllowances, &hapi.TokenAllowance{TokenId: token.TokenID(), Spender: spender, Amount: 6})
 		}
 		for _, token := range []hedera.ID{s.art, plain} {
 			body.NftAllowances = append(body.NftAllowances, &hapi.NftAllowance{
-				TokenId: tokenID(token), Spender: spender, ApprovedForAll: wrapperspb.Bool(true),
+				TokenId: token.TokenID(), Spender: spender, ApprovedForAll: wrapperspb.Bool(true),
 			})
 		}
 	}
-	s.mustSucceed(s.handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoApproveAllowance{CryptoApproveAllowance: body}}, nil))
+	s.mustSucceed(s.handle(core.BodyOf(body), nil))
 }
 
 // airdropScene has the treasury send coins to two accounts and NFTs to one, none of which
@@ -134,21 +131,21 @@ func airdropScene(t *testing.T) (n *network, coin, art hedera.ID, to []string) {
 	key := operatorKey(n)
 	var receivers []*hapi.AccountID
 	for range 2 {
-		rec := n.mustSucceed(n.handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoCreateAccount{CryptoCreateAccount: &hapi.CryptoCreateTransactionBody{
+		rec := n.mustSucceed(n.handle(core.BodyOf(&hapi.CryptoCreateTransactionBody{
 			Key: key, AutoRenewPeriod: &hapi.Duration{Seconds: 7_776_000},
-		}}}, nil))
+		}), nil))
 		receivers, to = append(receivers, accountID(rec.Account.Num)), append(to, rec.Account.String())
 	}
 	coin = n.createToken(&hapi.TokenCreateTransactionBody{Name: "Coin", Symbol: "C", InitialSupply: 100})
 	art = n.createToken(&hapi.TokenCreateTransactionBody{Name: "Art", Symbol: "A", TokenType: hapi.TokenType_NON_FUNGIBLE_UNIQUE})
 	n.mint(art, []byte("one"), []byte("two"), []byte("three"))
-	drop := []*hapi.TokenTransferList{{Token: tokenID(coin), Transfers: []*hapi.AccountAmount{
+	drop := []*hapi.TokenTransferList{{Token: coin.TokenID(), Transfers: []*hapi.AccountAmount{
 		{AccountID: accountID(2), Amount: -9}, {AccountID: receivers[0], Amount: 4}, {AccountID: receivers[1], Amount: 5},
-	}}, {Token: tokenID(art)}}
+	}}, {Token: art.TokenID()}}
 	for serial := int64(1); serial <= 3; serial++ {
 		drop[1].NftTransfers = append(drop[1].NftTransfers, &hapi.NftTransfer{SenderAccountID: accountID(2), ReceiverAccountID: receivers[0], SerialNumber: serial})
 	}
-	n.mustSucceed(n.handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenAirdrop{TokenAirdrop: &hapi.TokenAirdropTransactionBody{TokenTransfers: drop}}}, nil))
+	n.mustSucceed(n.handle(core.BodyOf(&hapi.TokenAirdropTransactionBody{TokenTransfers: drop}), nil))
 	return n, coin, art, to
 }
 
@@ -206,12 +203,12 @@ func TestAirdrops(t *testing.T) {
 	}
 	// A claim ends one.
 	receiver := must.Get(hedera.ParseID(to[1]))(t)
-	n.mustSucceed(n.handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenClaimAirdrop{TokenClaimAirdrop: &hapi.TokenClaimAirdropTransactionBody{
+	n.mustSucceed(n.handle(core.BodyOf(&hapi.TokenClaimAirdropTransactionBody{
 		PendingAirdrops: []*hapi.PendingAirdropId{{
 			SenderId: accountID(2), ReceiverId: accountID(receiver.Num),
-			TokenReference: &hapi.PendingAirdropId_FungibleTokenType{FungibleTokenType: tokenID(coin)},
+			TokenReference: &hapi.PendingAirdropId_FungibleTokenType{FungibleTokenType: coin.TokenID()},
 		}},
-	}}}, nil))
+	}), nil))
 	if got := ask(sent); !slices.Equal(got, all[:4]) {
 		t.Errorf("after a claim %q", got)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/history"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
@@ -16,11 +17,11 @@ import (
 func (s *scene) makeTopic() {
 	s.t.Helper()
 	key := operatorKey(s.network)
-	rec := s.mustSucceed(s.handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_ConsensusCreateTopic{ConsensusCreateTopic: &hapi.ConsensusCreateTopicTransactionBody{
+	rec := s.mustSucceed(s.handle(core.BodyOf(&hapi.ConsensusCreateTopicTransactionBody{
 		Memo: "a topic", AdminKey: key, SubmitKey: key, FeeScheduleKey: key, AutoRenewPeriod: &hapi.Duration{Seconds: 7_776_000},
 		AutoRenewAccount: accountID(2), FeeExemptKeyList: []*hapi.Key{key},
 		CustomFees: []*hapi.FixedCustomFee{{FixedFee: &hapi.FixedFee{Amount: 3}, FeeCollectorAccountId: accountID(account(0).ID.Num)}},
-	}}}, nil))
+	}), nil))
 	s.topic = rec.Did().Topic
 	for i, text := range []string{"one", "two", "\xff three"} {
 		s.message = s.submitMessage(text, i > 0)
@@ -41,7 +42,7 @@ func (s *scene) submitMessage(text string, chunked bool) *history.Record {
 			},
 		}
 	}
-	rec := s.mustSucceed(s.handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_ConsensusSubmitMessage{ConsensusSubmitMessage: body}}, nil))
+	rec := s.mustSucceed(s.handle(core.BodyOf(body), nil))
 	return rec
 }
 
@@ -67,7 +68,7 @@ func (s *scene) scheduleTransfer(from, to int64, expiry bool) *history.Record {
 	if expiry {
 		body.ExpirationTime = &hapi.Timestamp{Seconds: s.ledger.Now().Unix() + 3600}
 	}
-	rec := s.mustSucceed(s.handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_ScheduleCreate{ScheduleCreate: body}}, nil))
+	rec := s.mustSucceed(s.handle(core.BodyOf(body), nil))
 	return rec
 }
 

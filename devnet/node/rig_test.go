@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/ledger/state"
 	"lockstep/internal/hapi"
@@ -99,11 +100,9 @@ func (o *order) envelope(raw []byte, keys ...*hedera.PrivateKey) *hapi.Transacti
 }
 
 func transfer(from, to *hapi.AccountID, amount int64) *hapi.TransactionBody {
-	return &hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoTransfer{
-		CryptoTransfer: &hapi.CryptoTransferTransactionBody{Transfers: &hapi.TransferList{
-			AccountAmounts: []*hapi.AccountAmount{{AccountID: from, Amount: -amount}, {AccountID: to, Amount: amount}},
-		}},
-	}}
+	return core.BodyOf(&hapi.CryptoTransferTransactionBody{Transfers: &hapi.TransferList{
+		AccountAmounts: []*hapi.AccountAmount{{AccountID: from, Amount: -amount}, {AccountID: to, Amount: amount}},
+	}})
 }
 
 func alias(a common.Address) *hapi.AccountID {
@@ -116,9 +115,7 @@ func ethereum(t testing.TB, from payer, nonce uint64, to *common.Address, gas ui
 		ChainID: big.NewInt(298), Nonce: nonce, To: to, Gas: gas, Value: hedera.Tinybar(1).Weibar(),
 		GasFeeCap: hedera.Tinybar(100).Weibar(), GasTipCap: new(big.Int),
 	})
-	return &hapi.TransactionBody{Data: &hapi.TransactionBody_EthereumTransaction{
-		EthereumTransaction: &hapi.EthereumTransactionBody{EthereumData: must.Get(tx.MarshalBinary())(t)},
-	}}
+	return core.BodyOf(&hapi.EthereumTransactionBody{EthereumData: must.Get(tx.MarshalBinary())(t)})
 }
 
 func submit(t testing.TB, n *Node, tx *hapi.Transaction) hedera.Status {
