@@ -3,14 +3,17 @@ package consensus
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
@@ -269,6 +272,23 @@ const (
 // patience is for a machine that stands still at times; what passes, passes at once.
 const patience = 2 * time.Minute
 
+// Patience is that of tests with a network around the client.
+const Patience = patience
+
+// TestMain fails when a test leaves a goroutine behind: Close and Run end all they began.
+func TestMain(m *testing.M) {
+	connectMinTimeout = patience
+	code := m.Run()
+	leak := goleak.Find()
+	for end := time.Now().Add(patience); leak != nil && time.Now().Before(end); leak = goleak.Find() { // machines are slow
+	}
+	if code == 0 && leak != nil {
+		fmt.Fprintln(os.Stderr, leak)
+		code = 1
+	}
+	os.Exit(code)
+}
+
 // longEnough tries with more time until that was enough for a slow machine.
 func longEnough(t *testing.T, first time.Duration, try func(time.Duration) (inTime bool)) {
 	t.Helper()
@@ -314,9 +334,6 @@ func quickNetwork(t *testing.T, network string) *Client {
 	})
 	return c
 }
-
-// ConnectPatiently is called before there is any client.
-func ConnectPatiently() { connectMinTimeout = patience }
 
 // BePatient makes a client that waits for as long as a slow machine needs.
 func (c *Client) BePatient() {
