@@ -14,12 +14,9 @@ import (
 	"lockstep/internal/hedera"
 )
 
-// Fees are the prices of gas in tinybar, by kind of transaction.
+// Fees are the prices of gas in tinybar.
 type Fees struct {
 	EthereumTransaction hedera.Tinybar
-	ContractCall        hedera.Tinybar
-	ContractCreate      hedera.Tinybar
-	At                  hedera.Timestamp
 }
 
 // UnmarshalJSONFrom implements json.UnmarshalerFrom.
@@ -29,18 +26,11 @@ func (f *Fees) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 			Kind string         `json:"transaction_type"`
 			Gas  hedera.Tinybar `json:"gas"`
 		} `json:"fees"`
-		Timestamp hedera.Timestamp `json:"timestamp"`
 	}
 	err := json.UnmarshalDecode(d, &v)
-	f.At = v.Timestamp
 	for _, fee := range v.Fees {
-		switch fee.Kind {
-		case "EthereumTransaction":
+		if fee.Kind == "EthereumTransaction" {
 			f.EthereumTransaction = fee.Gas
-		case "ContractCall":
-			f.ContractCall = fee.Gas
-		case "ContractCreate":
-			f.ContractCreate = fee.Gas
 		}
 	}
 	return err

@@ -274,7 +274,7 @@ func TestBreaker(t *testing.T) {
 		before = first.asked.Load()
 		must.Until(t, "the first one is used again", func() bool {
 			must.Get(client.BlockByNumber(t.Context(), 1))(t)
-			return client.Upstreams()[0].Open && first.asked.Load() > before
+			return client.Upstreams()[0].Err == nil && first.asked.Load() > before
 		})
 	})
 }
@@ -297,7 +297,7 @@ func throttle(t *testing.T, c *Client, f *face, wait time.Duration) <-chan error
 		_, err := c.LatestBlock(t.Context())
 		result <- err
 	}()
-	must.Until(t, "the mirror node throttles", func() bool { return !c.Upstreams()[0].Open })
+	must.Until(t, "the mirror node throttles", func() bool { return c.Upstreams()[0].Err != nil })
 	return result
 }
 

@@ -50,17 +50,6 @@ func (c Class) AboutEndpoint() bool {
 	}
 }
 
-// Untouched reports whether the endpoint has certainly not acted on the call: a transaction that came with it is not taken.
-// What a broken endpoint did before it broke nobody knows.
-func (c Class) Untouched() bool {
-	switch c {
-	case Limited, Denied, WrongChain, Unsent, Unsupported, Policy, Malformed, SlotTaken, Gap, FeeTooLow, Funds, Fatal, TooMuch:
-		return true
-	default:
-		return false
-	}
-}
-
 // doubtful reports whether another endpoint may have a better answer, although this one is not in trouble.
 func (c Class) doubtful() bool {
 	switch c {

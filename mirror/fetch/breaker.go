@@ -134,8 +134,7 @@ func (b *breaker) state(now time.Time) breakerState {
 type UpstreamStatus struct {
 	Name string // host and port
 	Head uint64 // the highest block that it named; 0: none yet
-	Open bool   // all its addresses take requests
-	Err  error  // why one of them does not; nil otherwise
+	Err  error  // why one of its addresses takes no requests; nil if all do
 }
 
 // Upstreams returns the state of each mirror node, in the order of MIRROR_NODE_URL.
@@ -143,10 +142,10 @@ func (f *Fetcher) Upstreams() []UpstreamStatus {
 	now := time.Now()
 	all := make([]UpstreamStatus, len(f.upstreams))
 	for i, u := range f.upstreams {
-		all[i] = UpstreamStatus{Name: u.name, Head: u.head.Load(), Open: true}
+		all[i] = UpstreamStatus{Name: u.name, Head: u.head.Load()}
 		for _, d := range []*address{u.rest, u.web3} {
 			if err := d.trouble(now); err != nil {
-				all[i].Open, all[i].Err = false, err
+				all[i].Err = err
 			}
 		}
 	}

@@ -176,7 +176,7 @@ func TestThrottledReadsThatCannotWait(t *testing.T) {
 				first := make(chan error, 1)
 				go func() { first <- do() }()
 				synctest.Wait()
-				if f.Upstreams()[0].Open {
+				if f.Upstreams()[0].Err == nil {
 					t.Fatal("the mirror node does not throttle")
 				}
 				err := do()
@@ -342,7 +342,7 @@ func recovery(t *testing.T, urls string, fail func(*http.Request) (*http.Respons
 	ask := func() {
 		running.Go(func() { _, _ = f.Do(ctx, Request{Label: "x", Path: "x"}, ignored) })
 	}
-	for slices.ContainsFunc(f.Upstreams(), func(u UpstreamStatus) bool { return u.Open }) { // until all are left alone
+	for slices.ContainsFunc(f.Upstreams(), func(u UpstreamStatus) bool { return u.Err == nil }) { // until all are left alone
 		ask()
 		<-time.After(100 * time.Millisecond)
 	}

@@ -10,7 +10,7 @@ import (
 // TestReceiptsTellTheWholeTruth: a transaction is a failure if any of its receipts is, with the reason in nearcore's names;
 // one that no node knows has no receipt, and is not an error.
 func TestReceiptsTellTheWholeTruth(t *testing.T) {
-	_, one := transaction(t)
+	one := transaction(t)
 	whole := func(status string, receipts ...string) string {
 		for i, r := range receipts {
 			receipts[i] = `{"id":"r","block_hash":"11111111111111111111111111111111","outcome":{"gas_burnt":1,"tokens_burnt":"1","status":` + r + `}}`

@@ -32,7 +32,7 @@ func (p *Pool) announce(ctx context.Context, e *endpoint, j jsonRPC, wake func()
 	pause := firstRest
 	for ctx.Err() == nil {
 		began := time.Now()
-		err := p.subscribed(ctx, e, j, wake)
+		err := p.subscribed(ctx, j, wake)
 		if ctx.Err() != nil {
 			return
 		}
@@ -46,7 +46,7 @@ func (p *Pool) announce(ctx context.Context, e *endpoint, j jsonRPC, wake func()
 }
 
 // subscribed holds one subscription until it ends.
-func (p *Pool) subscribed(ctx context.Context, e *endpoint, j jsonRPC, wake func()) error {
+func (p *Pool) subscribed(ctx context.Context, j jsonRPC, wake func()) error {
 	heads := make(chan struct {
 		Number string `json:"number"`
 	}, 16)

@@ -25,12 +25,13 @@ type jsonRPC struct{ *ethrpc.Endpoint }
 func (j jsonRPC) check(context.Context) error { return nil }
 
 // one asks one question. What it says of the call, or of a block that it lacks, is an error too.
-func (j jsonRPC) one(ctx context.Context, into any, method string, args ...any) (found bool, err error) {
+func (j jsonRPC) one(ctx context.Context, into any, method string, args ...any) error {
 	q := ethrpc.Ask(into, method, args...)
 	if err := j.Do(ctx, q); err != nil {
-		return false, err
+		return err
 	}
-	return q.Found()
+	_, err := q.Found()
+	return err
 }
 
 func (j jsonRPC) block(ctx context.Context, tag string) (Block, error) {
@@ -43,7 +44,7 @@ func (j jsonRPC) blockByHash(ctx context.Context, hash common.Hash) (Block, erro
 
 func (j jsonRPC) header(ctx context.Context, method string, which any) (Block, error) {
 	var h header
-	_, err := j.one(ctx, &h, method, which, false)
+	err := j.one(ctx, &h, method, which, false)
 	switch class := ethrpc.ClassOf(err); {
 	case which == "finalized" && (class == ethrpc.Malformed || class == ethrpc.Unsupported):
 		return Block{}, ErrNotFound // the chain has no such thing
@@ -243,7 +244,7 @@ func (j jsonRPC) headers(ctx context.Context, numbers []uint64) ([]header, error
 
 // everything asks for all logs of a block, of whatever contract.
 func (j jsonRPC) everything(ctx context.Context, block common.Hash) (page []rawLog, err error) {
-	_, err = j.one(ctx, &page, "eth_getLogs", map[string]any{"blockHash": block})
+	err = j.one(ctx, &page, "eth_getLogs", map[string]any{"blockHash": block})
 	return page, err
 }
 
