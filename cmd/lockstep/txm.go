@@ -18,6 +18,7 @@ import (
 	"lockstep/config"
 	"lockstep/internal/access"
 	"lockstep/internal/envx"
+	"lockstep/internal/ledger"
 	"lockstep/internal/redisx"
 	"lockstep/internal/secret"
 	"lockstep/txmgr/client"
@@ -78,7 +79,11 @@ func runTxm(ctx context.Context, args []string, std streams) error {
 	case len(words) == 0:
 		return serveTxm(ctx, std)
 	case len(words) == 1 && words[0] == "key":
-		return makeKey(ctx, f, std)
+		cfg, _, err := loadManager(std)
+		if err != nil {
+			return err
+		}
+		return makeKey(ctx, cfg.TXM.Ledger.DatabaseURL(), cfg.TXM.API.BasicUser, cfg.TXM.API.Password(), f, std)
 	case len(words) > 1 && words[0] == "send":
 		return saysWhereKeysGo(sendIntent(ctx, f, words[1:], std))
 	case len(words) == 1 && words[0] == "signers":
@@ -164,20 +169,20 @@ func closeAfter(manager *service.Service, err error) error {
 	return err
 }
 
-// makeKey writes into the ledger itself, so that the first key can be made before anyone
-// listens.
-func makeKey(ctx context.Context, f txmFlags, std streams) error {
-	cfg, _, err := loadManager(std)
-	if err != nil {
+// makeKey writes into the database itself, so that the first key can be made before anyone listens.
+func makeKey(ctx context.Context, databaseURL string, user string, password secret.String, f txmFlags, std streams) error {
+	return onLedger(ctx, databaseURL, func(db *ledger.DB) error {
+		if err := db.Migrate(ctx, access.Schema); err != nil {
+			return err
+		}
+		key, token, err := access.New(db, user, password).Create(ctx, f.tenant, access.Role(f.role), f.label, f.networks...)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(std.err, "key %s, role %s; it is shown this once:\n", key.ID, key.Role)
+		_, err = fmt.Fprintln(std.out, token.Reveal())
 		return err
-	}
-	key, token, err := service.CreateKey(ctx, cfg.TXM, f.tenant, access.Role(f.role), f.label, f.networks...)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(std.err, "key %s, role %s; it is shown this once:\n", key.ID, key.Role)
-	_, err = fmt.Fprintln(std.out, token.Reveal())
-	return err
+	})
 }
 
 // usualManager is where a manager listens without a setting.

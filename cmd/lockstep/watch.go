@@ -122,34 +122,22 @@ func serveWatch(ctx context.Context, settings watch.Settings, service *watch.Ser
 	return group.Wait()
 }
 
-// makeWatchKey writes into the database itself, so that the first key can be made before anyone listens.
 func makeWatchKey(ctx context.Context, args []string, std streams) error {
 	flags := newFlags("watch key", "Makes an API key for the listener of the watchers, and of a transaction manager on the same database.", std)
-	role := flags.String("role", string(access.RoleAdmin), "read, send or admin")
-	label := flags.String("label", "", "a note for people")
-	var networks envx.Strings
-	flags.TextVar(&networks, "networks", envx.Strings{}, "from where it may be used, such as 203.0.113.0/24,198.51.100.7; none for everywhere")
+	var f txmFlags
+	flags.StringVar(&f.role, "role", string(access.RoleAdmin), "read, send or admin")
+	flags.StringVar(&f.label, "label", "", "a note for people")
+	flags.TextVar(&f.networks, "networks", envx.Strings{}, "from where it may be used, such as 203.0.113.0/24,198.51.100.7; none for everywhere")
 	settings, _, err := watchSettings(flags, std, args, 0)
 	if err != nil {
 		return err
 	}
-	return onLedger(ctx, settings, func(db *ledger.DB) error {
-		if err := db.Migrate(ctx, access.Schema); err != nil {
-			return err
-		}
-		key, token, err := access.New(db, "", "").Create(ctx, "", access.Role(*role), *label, networks...)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(std.err, "key %s, role %s; it is shown this once:\n", key.ID, key.Role)
-		_, err = fmt.Fprintln(std.out, token.Reveal())
-		return err
-	})
+	return makeKey(ctx, settings.DatabaseURL(), "", "", f, std)
 }
 
-// onLedger opens the watchers' database for as long as do takes.
-func onLedger(ctx context.Context, settings watch.Settings, do func(*ledger.DB) error) error {
-	db, err := ledger.Open(ctx, settings.DatabaseURL())
+// onLedger opens a database for as long as do takes.
+func onLedger(ctx context.Context, databaseURL string, do func(*ledger.DB) error) error {
+	db, err := ledger.Open(ctx, databaseURL)
 	if err != nil {
 		return err
 	}
@@ -242,7 +230,7 @@ func runWatchReset(ctx context.Context, args []string, std streams) error {
 		flags.Usage()
 		return errUsage
 	}
-	if err := onLedger(ctx, settings, func(db *ledger.DB) error { return watch.Reset(ctx, db, *chain) }); err != nil {
+	if err := onLedger(ctx, settings.DatabaseURL(), func(db *ledger.DB) error { return watch.Reset(ctx, db, *chain) }); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(std.out, "chain %d is read from the beginning by the next process that starts\n", *chain)
@@ -261,7 +249,7 @@ func runWatchPlan(ctx context.Context, args []string, std streams) error {
 		return err
 	}
 	var changes []watch.Change
-	if err := onLedger(ctx, settings, func(db *ledger.DB) (err error) { changes, err = plan.Changes(ctx, db); return err }); err != nil {
+	if err := onLedger(ctx, settings.DatabaseURL(), func(db *ledger.DB) (err error) { changes, err = plan.Changes(ctx, db); return err }); err != nil {
 		return err
 	}
 	refused := 0

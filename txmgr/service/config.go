@@ -199,10 +199,11 @@ func (c Config) Validate() error {
 	_, chains := c.Chains.Parse()
 	_, pools := c.Chains.pools()
 	_, _, treasury := c.Treasury.amounts()
-	return errors.Join(chains, pools, treasury, ledger.CheckURL(c.Ledger.url()), c.Waker.validate(), c.Manager.Validate(), c.Signers.Validate(), c.API.Validate(), c.Webhooks.Validate())
+	return errors.Join(chains, pools, treasury, ledger.CheckURL(c.Ledger.DatabaseURL()), c.Waker.validate(), c.Manager.Validate(), c.Signers.Validate(), c.API.Validate(), c.Webhooks.Validate())
 }
 
-func (l Ledger) url() string { return secret.OfFile(l.URLFile, l.URL.Reveal()) }
+// DatabaseURL is where the ledger is.
+func (l Ledger) DatabaseURL() string { return secret.OfFile(l.URLFile, l.URL.Reveal()) }
 
 func (w Waker) url() string { return secret.OfFile(w.RedisURLFile, w.RedisURL.Reveal()) }
 

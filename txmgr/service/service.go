@@ -18,7 +18,6 @@ import (
 	"lockstep/internal/lease"
 	"lockstep/internal/ledger"
 	"lockstep/internal/redisx"
-	"lockstep/internal/secret"
 	"lockstep/txmgr"
 	"lockstep/txmgr/api"
 	"lockstep/txmgr/policy"
@@ -68,7 +67,7 @@ type Service struct {
 // New puts a manager together. It opens the ledger, for which it waits while the database is down, and asks every key for a
 // signature; it opens no port and starts nothing.
 func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
-	db, err := ledger.OpenWhenUp(ctx, cfg.Ledger.url(), deps.Log, "nothing is accepted and nothing is signed until it answers")
+	db, err := ledger.OpenWhenUp(ctx, cfg.Ledger.DatabaseURL(), deps.Log, "nothing is accepted and nothing is signed until it answers")
 	if err != nil {
 		return nil, err
 	}
@@ -321,17 +320,4 @@ func (s *Service) Run(ctx context.Context) error {
 	stop()
 	err = errors.Join(err, group.Wait())
 	return errors.Join(err, s.closeParts())
-}
-
-// CreateKey makes an API key in the ledger of the settings, whether a manager runs or not.
-func CreateKey(ctx context.Context, cfg Config, tenant string, role access.Role, label string, networks ...string) (access.Key, secret.String, error) {
-	db, err := ledger.Open(ctx, cfg.Ledger.url())
-	if err != nil {
-		return access.Key{}, "", err
-	}
-	if err := db.Migrate(ctx, access.Schema); err != nil {
-		return access.Key{}, "", errors.Join(err, db.Close())
-	}
-	key, token, err := access.New(db, cfg.API.BasicUser, cfg.API.Password()).Create(ctx, tenant, role, label, networks...)
-	return key, token, errors.Join(err, db.Close())
 }
