@@ -6,7 +6,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -19,24 +18,10 @@ import (
 	"lockstep/internal/redistest"
 )
 
-// scrape reads /metrics as Prometheus does: the value of each series. Of histograms it keeps the
-// counts, and the sums by the name with _sum.
 func (r *relay) scrape() map[string]float64 {
 	r.Helper()
 	_, page := ask(r.T, http.MethodGet, r.url+"/metrics", "")
-	series := map[string]float64{}
-	for line := range strings.SplitSeq(page, "\n") {
-		end := strings.LastIndexByte(line, ' ')
-		if strings.HasPrefix(line, "#") || end < 0 || strings.Contains(line, "_bucket{") {
-			continue
-		}
-		value, err := strconv.ParseFloat(line[end+1:], 64)
-		if err != nil {
-			r.Fatalf("%q: %v", line, err)
-		}
-		series[line[:end]] = value
-	}
-	return series
+	return must.Scrape(r, page)
 }
 
 // happened is what TestEveryMetricTellsWhatHappened expects of series, by their names with labels.

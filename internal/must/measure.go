@@ -1,6 +1,7 @@
 package must
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -36,4 +37,19 @@ func (m Metrics) Of(metric string) (sum float64) {
 		}
 	}
 	return sum
+}
+
+// Scrape reads the text of /metrics as Prometheus does: the value of each series, by its name with labels. Of histograms it keeps counts and
+// sums.
+func Scrape(t testing.TB, page string) map[string]float64 {
+	t.Helper()
+	series := map[string]float64{}
+	for line := range strings.SplitSeq(page, "\n") {
+		end := strings.LastIndexByte(line, ' ')
+		if strings.HasPrefix(line, "#") || end < 0 || strings.Contains(line, "_bucket{") {
+			continue
+		}
+		series[line[:end]] = Get(strconv.ParseFloat(line[end+1:], 64))(t)
+	}
+	return series
 }

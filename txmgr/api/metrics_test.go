@@ -9,7 +9,6 @@ import (
 	"os"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -18,23 +17,7 @@ import (
 	"lockstep/internal/must"
 )
 
-// scrape reads /metrics as Prometheus does: the value of each series. Of histograms it keeps counts and sums.
-func (w *world) scrape() map[string]float64 {
-	w.t.Helper()
-	series := map[string]float64{}
-	for line := range strings.SplitSeq(w.get("/metrics").body, "\n") {
-		end := strings.LastIndexByte(line, ' ')
-		if strings.HasPrefix(line, "#") || end < 0 || strings.Contains(line, "_bucket{") {
-			continue
-		}
-		value, err := strconv.ParseFloat(line[end+1:], 64)
-		if err != nil {
-			w.t.Fatalf("%q: %v", line, err)
-		}
-		series[line[:end]] = value
-	}
-	return series
-}
+func (w *world) scrape() map[string]float64 { return must.Scrape(w.t, w.get("/metrics").body) }
 
 // A scraper sees what happened to the manager's transactions, in every metric that docs/METRICS.md has of it.
 func TestEveryMetricTellsWhatHappened(t *testing.T) {

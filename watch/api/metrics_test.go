@@ -8,7 +8,6 @@ import (
 	"os"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -19,31 +18,12 @@ import (
 	"lockstep/watch/watchtest"
 )
 
-// scrape reads the metrics of a process as Prometheus does: the value of each series. Of histograms it keeps counts and sums.
+// scrape reads the metrics of a process.
 func (w *world) scrape(url string) map[string]float64 {
 	w.t.Helper()
-	answer, err := http.Get(url + "/metrics") //nolint:noctx // the process is stopped before the test ends
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	page, err := io.ReadAll(answer.Body)
-	_ = answer.Body.Close()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	series := map[string]float64{}
-	for line := range strings.SplitSeq(string(page), "\n") {
-		end := strings.LastIndexByte(line, ' ')
-		if strings.HasPrefix(line, "#") || end < 0 || strings.Contains(line, "_bucket{") {
-			continue
-		}
-		value, err := strconv.ParseFloat(line[end+1:], 64)
-		if err != nil {
-			w.t.Fatalf("%q: %v", line, err)
-		}
-		series[line[:end]] = value
-	}
-	return series
+	answer := must.Get(http.Get(url + "/metrics"))(w.t) //nolint:noctx // the process is stopped before the test ends
+	defer func() { _ = answer.Body.Close() }()
+	return must.Scrape(w.t, string(must.Get(io.ReadAll(answer.Body))(w.t)))
 }
 
 // gate is an endpoint that counts the JSON-RPC calls that it is sent. It hands them to a node, if it has one that it
