@@ -19,12 +19,16 @@ type Rest struct {
 	until    time.Time
 }
 
-// Failed begins a rest.
+// Failed begins a rest. Failures meanwhile are those of questions that were under way with the first, and count as one.
 func (r *Rest) Failed() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	now := time.Now()
+	if now.Before(r.until) {
+		return
+	}
 	r.failures++
-	r.until = time.Now().Add(min(firstRest<<min(r.failures-1, 10), maxRest))
+	r.until = now.Add(min(firstRest<<min(r.failures-1, 10), maxRest))
 }
 
 // Well ends the rest.

@@ -161,13 +161,21 @@ func TestThrottledReadsThatCannotWait(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				node := &throttling{wait: test.wait}
+				var asked atomic.Int64
+				throttling := transport(func(r *http.Request) (*http.Response, error) {
+					if asked.Add(1) > 1 {
+						return saying(r, http.StatusOK), nil
+					}
+					answer := saying(r, http.StatusTooManyRequests)
+					answer.Header.Set("Retry-After", test.wait)
+					return answer, nil
+				})
 				config := defaults(t)
 				config.URL, config.HedgeDelay = "http://mirror.example", 0
 				if test.change != nil {
 					test.change(&config)
 				}
-				f := newFetcher(t, config, Deps{Transport: node})
+				f := newFetcher(t, config, Deps{Transport: throttling})
 				f.waiting.Store(test.crowd)
 				do := func() error {
 					_, err := f.Do(t.Context(), Request{Label: "x", Path: "x"}, ignored)
@@ -194,19 +202,15 @@ func TestThrottledReadsThatCannotWait(t *testing.T) {
 	}
 }
 
-// throttling is a mirror node that refuses the first request.
-type throttling struct {
-	wait  string // seconds
-	asked atomic.Int64
-}
+// transport is a mirror node in the process.
+type transport func(*http.Request) (*http.Response, error)
 
-func (n *throttling) RoundTrip(r *http.Request) (*http.Response, error) {
-	answer := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody, Request: r}
-	if n.asked.Add(1) == 1 {
-		answer.StatusCode = http.StatusTooManyRequests
-		answer.Header.Set("Retry-After", n.wait)
-	}
-	return answer, nil
+// RoundTrip implements http.RoundTripper.
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// saying is an answer with a status.
+func saying(r *http.Request, status int) *http.Response {
+	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("{}")), Request: r}
 }
 
 // slow is a mirror node that answers after a time.
@@ -226,7 +230,7 @@ func (s *slow) RoundTrip(r *http.Request) (*http.Response, error) {
 	case <-r.Context().Done():
 		return nil, r.Context().Err()
 	}
-	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("{}")), Request: r}, nil
+	return saying(r, http.StatusOK), nil
 }
 
 // hedge makes a request that is answered after a time, and returns when it was made
@@ -287,28 +291,13 @@ func TestHedgeFollowsLatency(t *testing.T) {
 	})
 }
 
-// broken is a mirror node that fails in some way until it is well.
-type broken struct {
-	fail  func(*http.Request) (*http.Response, error)
-	well  atomic.Bool
-	asked atomic.Int64
-}
-
-func (b *broken) RoundTrip(r *http.Request) (*http.Response, error) {
-	b.asked.Add(1)
-	if !b.well.Load() {
-		return b.fail(r)
-	}
-	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("{}")), Request: r}, nil
-}
-
 // A mirror node that is well again is noticed within a second, whatever was wrong with it, for however long, and
 // whenever it ended: no request is refused from memory for longer than that.
 func TestRecoveryIsNoticedWithinASecond(t *testing.T) {
 	failures := map[string]func(*http.Request) (*http.Response, error){
 		"refuses connections": func(*http.Request) (*http.Response, error) { return nil, errors.New("connection refused") },
 		"answers 503": func(r *http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+			return saying(r, http.StatusServiceUnavailable), nil
 		},
 		"hangs": func(r *http.Request) (*http.Response, error) { // also what it was asked before it is well
 			<-r.Context().Done()
@@ -331,7 +320,13 @@ func TestRecoveryIsNoticedWithinASecond(t *testing.T) {
 func recovery(t *testing.T, urls string, fail func(*http.Request) (*http.Response, error), outage time.Duration) {
 	config := defaults(t)
 	config.URL = secret.URL(urls)
-	node := &broken{fail: fail}
+	var isWell atomic.Bool
+	node := transport(func(r *http.Request) (*http.Response, error) {
+		if isWell.Load() {
+			return saying(r, http.StatusOK), nil
+		}
+		return fail(r)
+	})
 	f := newFetcher(t, config, Deps{Transport: node, Newest: ignored})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
@@ -350,7 +345,7 @@ func recovery(t *testing.T, urls string, fail func(*http.Request) (*http.Respons
 		ask()
 		<-time.After(min(250*time.Millisecond, time.Until(end)))
 	}
-	node.well.Store(true)
+	isWell.Store(true)
 	well := time.Now()
 	<-time.After(time.Second)
 	for range 200 {
