@@ -6,6 +6,8 @@ import (
 	"sort"
 	"time"
 
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
 	"lockstep/devnet/ledger/history"
 	"lockstep/internal/hedera"
 )
@@ -25,11 +27,11 @@ func blockOf(b *history.Block) any {
 		"count":         len(b.Records),
 		"gas_used":      b.GasUsed,
 		"hapi_version":  hapiVersion,
-		"hash":          hexText(b.Hash[:]),
-		"logs_bloom":    hexText(b.Bloom[:]),
+		"hash":          hexutil.Encode(b.Hash[:]),
+		"logs_bloom":    hexutil.Encode(b.Bloom[:]),
 		"name":          recordFileName(b.From),
 		"number":        b.Number,
-		"previous_hash": hexText(b.Previous[:]),
+		"previous_hash": hexutil.Encode(b.Previous[:]),
 		"size":          b.Size,
 		"timestamp":     rangeJSON{From: b.From.String(), To: new(b.To.String())},
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"lockstep/devnet/ledger"
 	"lockstep/devnet/ledger/evm"
@@ -56,7 +57,7 @@ func callContract(r *request) (any, error) {
 	if err != nil {
 		return nil, callError(err)
 	}
-	return callAnswer(result, hexText(result.Output))
+	return callAnswer(result, hexutil.Encode(result.Output))
 }
 
 // readCall decodes the body of the request.
@@ -133,7 +134,7 @@ func callAnswer(result evm.CallResult, success string) (any, error) {
 		reason := revertReason(result.RevertData)
 		return nil, &problem{
 			status:   http.StatusBadRequest,
-			messages: []message{fullMessage(result.Status.String(), reason, hexText(result.RevertData))},
+			messages: []message{fullMessage(result.Status.String(), reason, hexutil.Encode(result.RevertData))},
 		}
 	default:
 		return nil, &problem{

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"lockstep/devnet/ledger"
 	"lockstep/devnet/ledger/state"
@@ -38,9 +39,9 @@ func getContract(r *request, q *query, num int64) (any, error) {
 		return nil, notFound()
 	}
 	out := contractOf(a)
-	out["bytecode"], out["runtime_bytecode"] = nil, hexText(a.Contract.Runtime)
+	out["bytecode"], out["runtime_bytecode"] = nil, hexutil.Encode(a.Contract.Runtime)
 	if a.Contract.Initcode != nil {
-		out["bytecode"] = hexText(a.Contract.Initcode)
+		out["bytecode"] = hexutil.Encode(a.Contract.Initcode)
 	}
 	return out, nil
 }
@@ -79,12 +80,12 @@ func listState(r *request, q *query) (any, error) {
 			"address":     addressText(contract.Address),
 			"contract_id": contract.ID.String(),
 			"timestamp":   s.Modified.String(),
-			"slot":        hexText(s.Slot[:]),
-			"value":       hexText(s.Value[:]),
+			"slot":        hexutil.Encode(s.Slot[:]),
+			"value":       hexutil.Encode(s.Value[:]),
 		})
 		if len(state) == q.limit {
 			if !filter.ends(s.Slot, q.desc) {
-				next = q.next(r.self(), []cursor{{name: "slot", value: hexText(s.Slot[:])}})
+				next = q.next(r.self(), []cursor{{name: "slot", value: hexutil.Encode(s.Slot[:])}})
 			}
 			break
 		}

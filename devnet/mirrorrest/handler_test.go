@@ -152,7 +152,7 @@ func TestLag(t *testing.T) {
 // Readers of everything while transactions are handled: for the race detector, and
 // for lists that must be whole at any moment.
 func TestReadingWhileWriting(t *testing.T) {
-	n := newNetwork(t, ledger.Config{History: 24})
+	n := newNetwork(t, ledger.Config{History: 90}) // a reader that rests for so many blocks finds nothing, and rightly so
 	contract, _ := n.deploy(0, counterCode())
 	done := make(chan struct{})
 	var readers sync.WaitGroup

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"lockstep/devnet/ledger/history"
 	"lockstep/internal/hedera"
@@ -100,9 +101,9 @@ func resultLogOf(l *history.Log) object {
 	bloom := l.Bloom()
 	return object{
 		"address":     addressText(l.Address),
-		"bloom":       hexText(bloom[:]),
+		"bloom":       hexutil.Encode(bloom[:]),
 		"contract_id": idText(l.Contract),
-		"data":        hexText(l.Data),
+		"data":        hexutil.Encode(l.Data),
 		"index":       l.Index,
 		"topics":      words(l.Topics),
 	}
@@ -111,8 +112,8 @@ func resultLogOf(l *history.Log) object {
 // logOf writes an event on its own, with the transaction and block it came from.
 func logOf(l placedLog) any {
 	out := resultLogOf(l.Log)
-	out["block_hash"], out["block_number"] = hexText(l.block.Hash[:]), l.block.Number
-	out["timestamp"], out["transaction_hash"] = l.rec.Consensus.String(), hexText(transactionHash(l.rec))
+	out["block_hash"], out["block_number"] = hexutil.Encode(l.block.Hash[:]), l.block.Number
+	out["timestamp"], out["transaction_hash"] = l.rec.Consensus.String(), hexutil.Encode(transactionHash(l.rec))
 	out["transaction_index"] = nil
 	switch {
 	case l.rec.Result == nil: // of a token, without a contract

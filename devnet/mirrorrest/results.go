@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 
 	"lockstep/devnet/ledger"
@@ -263,7 +264,7 @@ func (m money) ofTinybar(v hedera.Tinybar) *big.Int {
 	return v.Weibar()
 }
 
-var emptyBloom = hexText(make([]byte, types.BloomByteLength))
+var emptyBloom = hexutil.Encode(make([]byte, types.BloomByteLength))
 
 // resultOf writes a record that has an EVM result, of whatever kind of transaction it came.
 func resultOf(rec *history.Record, block *history.Block, chainID *big.Int, unit money) object {
@@ -273,7 +274,7 @@ func resultOf(rec *history.Record, block *history.Block, chainID *big.Int, unit 
 		"address":                  nil,
 		"amount":                   json.Number(unit.ofTinybar(res.Amount).String()),
 		"block_gas_used":           block.GasUsed,
-		"block_hash":               hexText(block.Hash[:]),
+		"block_hash":               hexutil.Encode(block.Hash[:]),
 		"block_number":             block.Number,
 		"bloom":                    bloomText(res),
 		"call_result":              nil,
@@ -283,12 +284,12 @@ func resultOf(rec *history.Record, block *history.Block, chainID *big.Int, unit 
 		"error_message":            errorMessage(rec),
 		"failed_initcode":          nil,
 		"from":                     nil,
-		"function_parameters":      hexText(res.Input),
+		"function_parameters":      hexutil.Encode(res.Input),
 		"gas_consumed":             res.GasConsumed,
 		"gas_limit":                res.GasLimit,
 		"gas_price":                quantityText(big.NewInt(int64(res.GasPrice))),
 		"gas_used":                 res.GasUsed,
-		"hash":                     hexText(transactionHash(rec)),
+		"hash":                     hexutil.Encode(transactionHash(rec)),
 		"max_fee_per_gas":          nil,
 		"max_priority_fee_per_gas": nil,
 		"nonce":                    nil,
@@ -311,12 +312,12 @@ func resultOf(rec *history.Record, block *history.Block, chainID *big.Int, unit 
 	}
 	switch {
 	case len(res.To) > 0:
-		out["to"] = hexText(res.To)
+		out["to"] = hexutil.Encode(res.To)
 	case res.Create && !res.Target.IsZero():
 		out["to"] = addressText(res.Target.LongZero()) // which tells clients what was created
 	}
 	if res.HasResult {
-		out["call_result"] = hexText(res.Output)
+		out["call_result"] = hexutil.Encode(res.Output)
 	}
 	if rec.Executed() {
 		out["transaction_index"] = res.Index
@@ -324,7 +325,7 @@ func resultOf(rec *history.Record, block *history.Block, chainID *big.Int, unit 
 	if hedera.Succeeded(rec.Status) {
 		out["status"] = "0x1"
 	} else if len(res.Input) > 0 {
-		out["failed_initcode"] = hexText(res.Input)
+		out["failed_initcode"] = hexutil.Encode(res.Input)
 	}
 	if res.Raw != nil {
 		addEthereum(out, res.Raw, unit)
@@ -343,7 +344,7 @@ func addEthereum(out object, raw []byte, unit money) {
 	out["chain_id"] = "0x"
 	out["gas_price"], out["max_fee_per_gas"], out["max_priority_fee_per_gas"] = "0x", "0x", "0x"
 	out["nonce"], out["type"] = tx.Nonce(), tx.Type()
-	out["r"], out["s"], out["v"] = hexText(r.Bytes()), hexText(s.Bytes()), v.Uint64()
+	out["r"], out["s"], out["v"] = hexutil.Encode(r.Bytes()), hexutil.Encode(s.Bytes()), v.Uint64()
 	if tx.ChainId().Sign() > 0 { // else it is signed for any chain
 		out["chain_id"] = quantityText(tx.ChainId())
 	}
@@ -357,7 +358,7 @@ func addEthereum(out object, raw []byte, unit money) {
 		out["authorization_list"] = each(list, func(a types.SetCodeAuthorization) object {
 			return object{
 				"address": addressText(a.Address), "chain_id": quantityText(a.ChainID.ToBig()), "nonce": a.Nonce,
-				"r": hexText(a.R.PaddedBytes(32)), "s": hexText(a.S.PaddedBytes(32)), "y_parity": quantityText(big.NewInt(int64(a.V))),
+				"r": hexutil.Encode(a.R.PaddedBytes(32)), "s": hexutil.Encode(a.S.PaddedBytes(32)), "y_parity": quantityText(big.NewInt(int64(a.V))),
 			}
 		})
 	}
@@ -374,12 +375,12 @@ func detailedResultOf(rec *history.Record, block *history.Block, chainID *big.In
 		change := object{
 			"address":       addressText(c.Address),
 			"contract_id":   idText(c.Contract),
-			"slot":          hexText(c.Slot[:]),
-			"value_read":    hexText(c.Read[:]),
+			"slot":          hexutil.Encode(c.Slot[:]),
+			"value_read":    hexutil.Encode(c.Read[:]),
 			"value_written": nil,
 		}
 		if c.Written != nil {
-			change["value_written"] = hexText(c.Written[:])
+			change["value_written"] = hexutil.Encode(c.Written[:])
 		}
 		return change
 	})
@@ -389,7 +390,7 @@ func detailedResultOf(rec *history.Record, block *history.Block, chainID *big.In
 func bloomText(res *history.EVMResult) string {
 	switch {
 	case res.Bloom != nil:
-		return hexText(res.Bloom[:])
+		return hexutil.Encode(res.Bloom[:])
 	case res.HasResult:
 		return emptyBloom
 	default:

@@ -86,49 +86,48 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-func TestAccessList(t *testing.T) {
+// What a result says of transactions of some kinds.
+func TestResultsOfKinds(t *testing.T) {
 	n := newNetwork(t, ledger.Config{})
-	to := account(1).EVMAddress()
-	slot := common.HexToHash("0x81")
-	rec := n.mustSucceed(n.signAndHandle(0, &types.AccessListTx{
-		ChainID: big.NewInt(298), To: &to, Gas: 100_000, GasPrice: big.NewInt(710_000_000_000),
-		AccessList: types.AccessList{{Address: to, StorageKeys: []common.Hash{slot}}, {Address: to}},
-	}))
-	got := n.get("contracts/results/"+rec.EthereumHash.Hex(), http.StatusOK)
+	to, slot, price := account(1).EVMAddress(), common.HexToHash("0x81"), big.NewInt(710_000_000_000)
 	low := strings.ToLower(to.Hex())
-	want := `[{"address":"` + low + `","storage_keys":["` + slot.Hex() + `"]},{"address":"` + low + `","storage_keys":[]}]`
-	if text(got["access_list"]) != want {
-		t.Errorf("access list %s, want %s", text(got["access_list"]), want)
-	}
-}
-
-func TestCreationResult(t *testing.T) {
-	n := newNetwork(t, ledger.Config{})
-	rec := n.mustSucceed(n.call(0, &types.DynamicFeeTx{Data: initCode(counterCode())}))
-	got := n.get("contracts/results/"+rec.EthereumHash.Hex(), http.StatusOK)
-	n.fields("a creation", got, map[string]string{
-		"address":              text(hexOf(rec.Result.Address[:])),
-		"contract_id":          text(rec.Result.Target.String()),
-		"created_contract_ids": text([]string{rec.Result.Target.String()}),
-		"to":                   text(hexOf(rec.Result.Target.LongZero().Bytes())),
-		"function_parameters":  text(hexOf(initCode(counterCode()))),
-		"call_result":          text(hexOf(counterCode())),
-		"failed_initcode":      "null",
-	})
-}
-
-func TestRevertedResult(t *testing.T) {
-	n := newNetwork(t, ledger.Config{})
-	contract, id := n.deploy(0, counterCode())
-	rec := n.call(0, &types.DynamicFeeTx{To: &contract, Data: []byte{callRevert}})
-	got := n.get("contracts/results/"+rec.EthereumHash.Hex(), http.StatusOK)
-	n.fields("reverted", got, map[string]string{
-		"status": `"0x0"`, "result": `"CONTRACT_REVERT_EXECUTED"`, "call_result": `"0x"`,
-		"contract_id": text(id.String()), "created_contract_ids": "[]", "logs": "[]",
-		"failed_initcode": `"0x01"`, "transaction_index": "0",
-	})
-	if message := got["error_message"].(string); !strings.HasPrefix(message, "0x08c379a0") {
-		t.Errorf("error message %s", message)
+	contract, id := n.deploy(1, counterCode())
+	created := n.mustSucceed(n.call(0, &types.DynamicFeeTx{Data: initCode(counterCode())}))
+	for name, test := range map[string]struct {
+		rec  *history.Record
+		want map[string]string
+	}{
+		"with an access list": {
+			n.mustSucceed(n.signAndHandle(0, &types.AccessListTx{
+				ChainID: big.NewInt(298), Nonce: 1, To: &to, Gas: 100_000, GasPrice: price,
+				AccessList: types.AccessList{{Address: to, StorageKeys: []common.Hash{slot}}, {Address: to}},
+			})),
+			map[string]string{"access_list": `[{"address":"` + low + `","storage_keys":["` + slot.Hex() + `"]},{"address":"` + low + `","storage_keys":[]}]`},
+		},
+		"signed for any chain, and so without a chain id": {
+			n.mustSucceed(n.signFor(eth.AnyChain{}, 0, &types.AccessListTx{Nonce: 2, To: &to, Gas: 100_000, GasPrice: price})),
+			map[string]string{"chain_id": `"0x"`},
+		},
+		"a creation": {created, map[string]string{
+			"address":              text(hexOf(created.Result.Address[:])),
+			"contract_id":          text(created.Result.Target.String()),
+			"created_contract_ids": text([]string{created.Result.Target.String()}),
+			"to":                   text(hexOf(created.Result.Target.LongZero().Bytes())),
+			"function_parameters":  text(hexOf(initCode(counterCode()))),
+			"call_result":          text(hexOf(counterCode())),
+			"failed_initcode":      "null",
+		}},
+		"a creation that failed made nothing that it could name": {
+			n.call(0, &types.DynamicFeeTx{Data: []byte{0x01, 0x12, 0x12, 0x12}}), map[string]string{"to": "null", "contract_id": "null"},
+		},
+		"reverted": {n.call(0, &types.DynamicFeeTx{To: &contract, Data: []byte{callRevert}}), map[string]string{
+			"status": `"0x0"`, "result": `"CONTRACT_REVERT_EXECUTED"`, "call_result": `"0x"`,
+			"contract_id": text(id.String()), "created_contract_ids": "[]", "logs": "[]",
+			"failed_initcode": `"0x01"`, "transaction_index": "0",
+			"error_message": `"0x08c379a0` + zeros(62) + `20` + zeros(63) + `7` + `6e6f206d6f7265` + zeros(50) + `"`,
+		}},
+	} {
+		n.fields(name, n.get("contracts/results/"+test.rec.EthereumHash.Hex(), http.StatusOK), test.want)
 	}
 }
 
@@ -369,25 +368,5 @@ func TestOpcodes(t *testing.T) {
 		if r.status != http.StatusNotFound {
 			t.Errorf("%s: status %d", hash, r.status)
 		}
-	}
-}
-
-// A creation that failed made nothing that its result could name.
-func TestResultOfAFailedCreationHasNoReceiver(t *testing.T) {
-	n := newNetwork(t, ledger.Config{})
-	rec := n.call(0, &types.DynamicFeeTx{Data: []byte{0x01, 0x12, 0x12, 0x12}})
-	got := n.get("contracts/results/"+rec.EthereumHash.Hex(), http.StatusOK)
-	if text(got["to"]) != "null" || text(got["contract_id"]) != "null" {
-		t.Errorf("to %s, contract %s", text(got["to"]), text(got["contract_id"]))
-	}
-}
-
-// What was signed for any chain has no chain id.
-func TestChainIDOfWhatIsSignedForAnyChain(t *testing.T) {
-	n := newNetwork(t, ledger.Config{})
-	to := account(1).EVMAddress()
-	rec := n.mustSucceed(n.signFor(eth.AnyChain{}, 0, &types.AccessListTx{To: &to, Gas: 100_000, GasPrice: big.NewInt(710_000_000_000)}))
-	if got := n.get("contracts/results/"+rec.EthereumHash.Hex(), http.StatusOK); text(got["chain_id"]) != `"0x"` {
-		t.Errorf("chain id %s", text(got["chain_id"]))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"lockstep/devnet/ledger/evm"
 	"lockstep/devnet/ledger/history"
@@ -55,10 +56,10 @@ func actionOf(index int, a *history.Action, at hedera.Timestamp) object {
 		"gas":                 a.Gas,
 		"gas_used":            a.GasUsed,
 		"index":               index,
-		"input":               hexText(a.Input),
+		"input":               hexutil.Encode(a.Input),
 		"recipient":           idText(a.Recipient),
 		"recipient_type":      nil,
-		"result_data":         hexText(a.Result),
+		"result_data":         hexutil.Encode(a.Result),
 		"result_data_type":    a.ResultType,
 		"timestamp":           at.String(),
 		"to":                  nil,
@@ -130,7 +131,7 @@ func listOpcodes(r *request, q *query) (any, error) {
 		"failed":       trace.Failed,
 		"gas":          trace.GasUsed,
 		"opcodes":      steps,
-		"return_value": hexText(trace.ReturnValue),
+		"return_value": hexutil.Encode(trace.ReturnValue),
 	}, nil
 }
 
@@ -145,15 +146,15 @@ func opcodeOf(s *evm.Opcode, with evm.OpcodeOptions) opcodeJSON {
 	if with.Storage {
 		out.Storage = make(map[string]string, len(s.Storage))
 		for slot, value := range s.Storage {
-			out.Storage[hexText(slot[:])] = hexText(value[:])
+			out.Storage[hexutil.Encode(slot[:])] = hexutil.Encode(value[:])
 		}
 	}
 	if len(s.Reason) > 0 {
-		out.Reason = new(hexText(s.Reason))
+		out.Reason = new(hexutil.Encode(s.Reason))
 	}
 	return out
 }
 
 func words(list []common.Hash) []string {
-	return each(list, func(w common.Hash) string { return hexText(w[:]) })
+	return each(list, func(w common.Hash) string { return hexutil.Encode(w[:]) })
 }

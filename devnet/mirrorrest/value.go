@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"google.golang.org/protobuf/proto"
 
 	"lockstep/internal/hapi"
@@ -18,23 +19,15 @@ import (
 
 // The forms in which the API writes values.
 
-// hexText writes bytes as 0x and lower-case hex; no bytes give "0x".
-func hexText(b []byte) string {
-	out := make([]byte, 2+2*len(b))
-	out[0], out[1] = '0', 'x'
-	hex.Encode(out[2:], b)
-	return string(out)
-}
-
 // addressText writes an address in lower case, without a checksum.
-func addressText(a common.Address) string { return hexText(a[:]) }
+func addressText(a common.Address) string { return hexutil.Encode(a[:]) }
 
 // quantityText writes a number as hex without leading zeros, and nil as "0x".
 func quantityText(n *big.Int) string {
 	if n == nil {
 		return "0x"
 	}
-	return "0x" + n.Text(16)
+	return hexutil.EncodeBig(n)
 }
 
 // idText writes an entity id, and null for the one that names nothing.

@@ -2,13 +2,13 @@ package evm
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"math"
 	"math/big"
 	"strings"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/tracing"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/core/vm"
@@ -314,7 +314,7 @@ func (x *execution) classify(out *outcome, err error) {
 	}
 	if errors.Is(err, vm.ErrExecutionReverted) {
 		out.revert, out.output = out.output, nil
-		out.status, out.message = revertStatus(out.revert), hexBytes(out.revert)
+		out.status, out.message = revertStatus(out.revert), hexutil.Encode(out.revert)
 		return
 	}
 	out.output = nil
@@ -375,12 +375,9 @@ func haltStatus(err error) (hedera.Status, string) {
 	}
 }
 
-// hexBytes is 0x and lower-case digits.
-func hexBytes(b []byte) string { return "0x" + hex.EncodeToString(b) }
-
 // hexStatus is the error message of what was refused before it ran: the status
 // name as hexadecimal of its letters.
-func hexStatus(s hedera.Status) string { return hexBytes([]byte(s.String())) }
+func hexStatus(s hedera.Status) string { return hexutil.Encode([]byte(s.String())) }
 
 // Services are the transactions that are handled here.
 func (e *Engine) Services() core.Services {
