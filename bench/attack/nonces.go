@@ -17,6 +17,7 @@ import (
 
 // The accounts of the network that attacks send from.
 const (
+	logSender      = 2
 	farAheadSender = 3
 	orderedSender  = 4
 	filesSender    = 5
@@ -29,7 +30,7 @@ const wrongNonceBudget = 10
 func signFarAhead(_ context.Context, t *target) error {
 	const count = 500
 	for i := range uint64(count) {
-		raw, err := t.sign(farAheadSender, 1000+3*i)
+		raw, err := t.sign(farAheadSender, 1000+3*i, nil)
 		if err != nil {
 			return err
 		}
@@ -45,7 +46,7 @@ func signLong(_ context.Context, t *target) error {
 	data := bytes.Repeat([]byte{1}, 20_000)
 	for i := range uint64(count) {
 		for _, nonce := range []uint64{5 + i, 0} {
-			raw, err := t.signWith(filesSender, nonce, append(data, byte(i)))
+			raw, err := t.sign(filesSender, nonce, append(data, byte(i)))
 			if err != nil {
 				return err
 			}
@@ -73,23 +74,23 @@ func countFiles(ctx context.Context, t *target) error {
 }
 
 // sign signs a transfer of a tinybar.
-func (t *target) sign(account int, nonce uint64) (raw string, err error) {
-	return t.signWith(account, nonce, nil)
+func (t *target) sign(account int, nonce uint64, data []byte) (raw string, err error) {
+	to := common.HexToAddress("0x00000000000000000000000000000000000003ea")
+	return t.signAny(account, &types.LegacyTx{Nonce: nonce, Gas: 1_000_000, To: &to, Value: big.NewInt(10_000_000_000), Data: data})
 }
 
-func (t *target) signWith(account int, nonce uint64, data []byte) (raw string, err error) {
+// signAny signs any transaction at the price of all.
+func (t *target) signAny(account int, tx *types.LegacyTx) (raw string, err error) {
 	key, err := crypto.HexToECDSA(strings.TrimPrefix(t.ready.Accounts[account].PrivateKey, "0x"))
 	if err != nil {
 		return "", err
 	}
-	to := common.HexToAddress("0x00000000000000000000000000000000000003ea")
-	tx, err := types.SignNewTx(key, types.LatestSignerForChainID(chainID), &types.LegacyTx{
-		Nonce: nonce, GasPrice: price, Gas: 1_000_000, To: &to, Value: big.NewInt(10_000_000_000), Data: data,
-	})
+	tx.GasPrice = price
+	signed, err := types.SignNewTx(key, types.LatestSignerForChainID(chainID), tx)
 	if err != nil {
 		return "", err
 	}
-	encoded, err := tx.MarshalBinary()
+	encoded, err := signed.MarshalBinary()
 	return fmt.Sprintf("0x%x", encoded), err
 }
 
@@ -130,7 +131,7 @@ func countPaid(ctx context.Context, t *target) error {
 
 // sendNext sends the first transaction of an account.
 func (t *target) sendNext(ctx context.Context, account int) error {
-	raw, err := t.sign(account, 0)
+	raw, err := t.sign(account, 0, nil)
 	if err != nil {
 		return err
 	}

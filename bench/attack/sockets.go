@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/core/types"
-	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/gorilla/websocket"
 
 	"lockstep/internal/sleep"
@@ -85,12 +84,8 @@ func leaveLogs(ctx context.Context, t *target) error {
 	// A constructor that leaves a log of 4 KB two hundred times.
 	code := []byte{0x60, 200, 0x5b, 0x61, 0x10, 0x00, 0x60, 0x00, 0xa0, 0x60, 0x01, 0x90, 0x03, 0x80, 0x60, 0x02, 0x57, 0x00}
 	const creations, logs = 8, 8 * 200
-	key, err := crypto.HexToECDSA(strings.TrimPrefix(t.ready.Accounts[2].PrivateKey, "0x"))
-	if err != nil {
-		return err
-	}
 	c := client{target: t, url: t.url, number: honestNumber, http: http.DefaultClient}
-	answer, err := c.send(ctx, call("eth_getTransactionCount", fmt.Sprintf("%q", crypto.PubkeyToAddress(key.PublicKey).Hex()), `"latest"`))
+	answer, err := c.send(ctx, call("eth_getTransactionCount", fmt.Sprintf("%q", t.ready.Accounts[logSender].Address), `"latest"`))
 	if err != nil {
 		return err
 	}
@@ -99,17 +94,11 @@ func leaveLogs(ctx context.Context, t *target) error {
 		return fmt.Errorf("nonce: %w: %s", err, answer)
 	}
 	for nonce := sent; nonce < creations; nonce++ {
-		tx, err := types.SignNewTx(key, types.LatestSignerForChainID(chainID), &types.LegacyTx{
-			Nonce: nonce, GasPrice: price, Gas: 10_000_000, Data: code,
-		})
+		raw, err := t.signAny(logSender, &types.LegacyTx{Nonce: nonce, Gas: 10_000_000, Data: code})
 		if err != nil {
 			return err
 		}
-		raw, err := tx.MarshalBinary()
-		if err != nil {
-			return err
-		}
-		if answer, err := c.send(ctx, call("eth_sendRawTransaction", fmt.Sprintf(`"0x%x"`, raw))); err != nil || !strings.Contains(string(answer), "result") {
+		if answer, err := c.send(ctx, call("eth_sendRawTransaction", fmt.Sprintf("%q", raw))); err != nil || !strings.Contains(string(answer), "result") {
 			return fmt.Errorf("send: %w: %s", err, answer)
 		}
 	}

@@ -160,12 +160,6 @@ var commands = map[string]struct {
 		s.publish(a[0], a[1])
 		return int64(1), nil
 	}},
-	"TYPE": {1, false, func(s *store, a []string) (any, error) {
-		if v := s.get(a[0]); v != nil {
-			return status(v.kind), nil
-		}
-		return status("none"), nil
-	}},
 	"EXISTS": {1, false, func(s *store, a []string) (any, error) {
 		return s.count(a, func(k string) bool { return s.get(k) != nil }), nil
 	}},
@@ -208,7 +202,7 @@ var commands = map[string]struct {
 
 // reads are the commands that write nothing.
 var reads = map[string]bool{
-	"TIME": true, "PUBLISH": true, "TYPE": true, "EXISTS": true, "GET": true, "MGET": true, "PTTL": true, "LRANGE": true, "HGETALL": true,
+	"TIME": true, "PUBLISH": true, "EXISTS": true, "GET": true, "MGET": true, "PTTL": true, "LRANGE": true, "HGETALL": true,
 }
 
 // do runs one command.

@@ -193,11 +193,6 @@ func fill(c redis.Cmder, reply any) error {
 			c.SetVal(v)
 			return nil
 		}
-	case *redis.StatusCmd:
-		if v, ok := reply.(status); ok {
-			c.SetVal(string(v))
-			return nil
-		}
 	case *redis.SliceCmd:
 		if v, ok := reply.([]any); ok {
 			c.SetVal(v)
