@@ -228,18 +228,7 @@ func dissolve(h *core.Handling, t *state.Token, account int64, r *state.Relation
 
 // tokenFreeze sets whether an account's balance may change. What is frozen can only be thawed.
 func tokenFreeze(h *core.Handling, of holding, frozen bool) hedera.Status {
-	t, status := keyedToken(h, of.GetToken(), func(k *state.TokenKeys) *hapi.Key { return k.Freeze }, hapi.ResponseCodeEnum_TOKEN_HAS_NO_FREEZE_KEY)
-	if status != okay {
-		return status
-	}
-	r, status := supervised(h, t, of.GetAccount(), frozen)
-	if status != okay {
-		return status
-	}
-	changed := *r
-	changed.Frozen = frozen
-	h.State.SetRelation(r.Account.Num, t.ID.Num, &changed)
-	return okay
+	return supervise(h, of, func(k *state.TokenKeys) *hapi.Key { return k.Freeze }, hapi.ResponseCodeEnum_TOKEN_HAS_NO_FREEZE_KEY, frozen, func(r *state.Relation) { r.Frozen = frozen })
 }
 
 // tokenKYC grants or revokes what a token with a KYC key asks of holders.
@@ -247,35 +236,31 @@ func tokenKYC(h *core.Handling, of holding, granted bool) hedera.Status {
 	if t := h.State.Tokens.Get(TokenNum(of.GetToken())); t != nil && t.Keys.KYC == nil {
 		return hapi.ResponseCodeEnum_TOKEN_HAS_NO_KYC_KEY // of a token that is paused or deleted, too
 	}
-	t, status := keyedToken(h, of.GetToken(), func(k *state.TokenKeys) *hapi.Key { return k.KYC }, hapi.ResponseCodeEnum_TOKEN_HAS_NO_KYC_KEY)
-	if status != okay {
-		return status
-	}
-	r, status := supervised(h, t, of.GetAccount(), true)
-	if status != okay {
-		return status
-	}
-	changed := *r
-	changed.KYC = granted
-	h.State.SetRelation(r.Account.Num, t.ID.Num, &changed)
-	return okay
+	return supervise(h, of, func(k *state.TokenKeys) *hapi.Key { return k.KYC }, hapi.ResponseCodeEnum_TOKEN_HAS_NO_KYC_KEY, true, func(r *state.Relation) { r.KYC = granted })
 }
 
-// supervised finds the relation that a key of the token decides about.
-func supervised(h *core.Handling, t *state.Token, account *hapi.AccountID, thawed bool) (*state.Relation, hedera.Status) {
-	a, status := h.Party(account)
+// supervise changes a relation that a key of the token decides about; thawed asks that it is not frozen.
+func supervise(h *core.Handling, of holding, role func(*state.TokenKeys) *hapi.Key, none hedera.Status, thawed bool, change func(*state.Relation)) hedera.Status {
+	t, status := keyedToken(h, of.GetToken(), role, none)
 	if status != okay {
-		return nil, status
+		return status
+	}
+	a, status := h.Party(of.GetAccount())
+	if status != okay {
+		return status
 	}
 	r := Relation(h, a.Num, t.ID.Num)
 	switch {
 	case r == nil:
-		return nil, hapi.ResponseCodeEnum_TOKEN_NOT_ASSOCIATED_TO_ACCOUNT
+		return hapi.ResponseCodeEnum_TOKEN_NOT_ASSOCIATED_TO_ACCOUNT
 	case thawed && r.Frozen && t.Keys.Freeze != nil:
-		return nil, hapi.ResponseCodeEnum_ACCOUNT_FROZEN_FOR_TOKEN
+		return hapi.ResponseCodeEnum_ACCOUNT_FROZEN_FOR_TOKEN
 	}
+	changed := *r
+	change(&changed)
+	h.State.SetRelation(a.Num, t.ID.Num, &changed)
 	h.Record.Entity = t.ID
-	return r, okay
+	return okay
 }
 
 // IsTreasury tells whether an account is the treasury of a token.
