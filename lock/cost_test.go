@@ -211,11 +211,11 @@ func TestCommandsDoNotGrowWithTheQueue(t *testing.T) {
 				// The first release is counted besides those of the n that waited.
 				turns := float64(n)
 				t.Logf("%.2f commands per transaction, of which %.2f sent by the client", float64(all)/turns, float64(scripts)/turns)
-				if limit := 18*n + 18; all > limit {
+				if limit := 10*n + 30; all > limit {
 					t.Errorf("%d commands for %d transactions", all, n)
 				}
-				// Two claims, the release, and for each a look at the turn that came and its end.
-				if scripts > 2*n+3 {
+				// Two claims, the release, and each one's end: a message brings the turn, unless it comes while its process is asking.
+				if scripts > n+n/10+3 {
 					t.Errorf("%d scripts for %d transactions and one release", scripts, n)
 				}
 			})
@@ -251,7 +251,7 @@ func TestCommandsAfterTheWindows(t *testing.T) {
 	holder.Release()
 	drain(t, tickets, func(l *lock.Lease, nonce uint64) { advance(l, nonce) })
 	drained(t, one, two)
-	if _, scripts := commands(t, c); scripts != 2*n+1 {
+	if _, scripts := commands(t, c); scripts > n+n/10+1 {
 		t.Errorf("%d scripts for %d turns that change the process, and one release", scripts, n)
 	}
 }
@@ -316,7 +316,7 @@ func TestCommandsOfThoseThatComeTooEarly(t *testing.T) {
 	}
 	all, scripts := commands(t, c)
 	t.Logf("%.2f commands per transaction, of which %.2f sent by the client", float64(all)/(2*pairs), float64(scripts)/(2*pairs))
-	if all > 18*2*pairs || scripts != 5*pairs { // two claims, two ends, and one look at what a message says
+	if all > 13*2*pairs || scripts > 4*pairs+pairs/4 { // two claims, two ends
 		t.Errorf("%d commands for %d transactions, %d of them scripts", all, 2*pairs, scripts)
 	}
 }

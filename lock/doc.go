@@ -90,8 +90,8 @@
 //
 // A call that fails pauses its lane until the next heartbeat, sent at once, whose verdict holds for all. A lane whose calls fail
 // although heartbeats succeed is kept off Redis alone for a second. Another server may take over so fast that no call fails: if the
-// connection of Pub/Sub breaks, everything is stated again. A message says "look at this lane", and nothing else; lost ones are found by
-// the watch, a heartbeat later. A call that Redis executes late can cost a turn, which is given back, and never an order.
+// connection of Pub/Sub breaks, everything is stated again. A message says "look at this lane", or shows this process its turn, which saves the
+// look if it was given after all that is known here; lost ones are found by the watch, a heartbeat later. A call that Redis executes late can cost a turn, which is given back, and never an order.
 //
 // In Redis each sender has lock:{0xaddress} (owner and state of the lane, with the hold limit as TTL), lock:queue:{…} (list: one claim for each
 // process) and lock:memory:{…} (the state while nobody owns it); each

@@ -17,6 +17,42 @@ import (
 	"lockstep/lock"
 )
 
+// A message that shows a process its turn counts only if the turn was given after all that the process has heard, and for the claim that it
+// has there: messages may be late, and from a server that has been replaced.
+func TestMessageOfATurn(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	c := server.Client()
+	cfg := calm()
+	cfg.MaxHold = envx.Millis(time.Hour)
+	a, _ := onRedis(t, server.URL(), cfg, lock.Deps{})
+	b, _ := onRedis(t, server.URL(), cfg, lock.Deps{})
+	first := wait(t, enter(t, a, 5))
+	behind := enter(t, b, 6)
+	eventually(t, "b waits", func() bool { return queued(t.Context(), c, alice, b) == 1 })
+	claim := strings.Split(must.Get(c.LIndex(t.Context(), queueKey(alice), 0).Result())(t), "|")
+	tell := func(session string, fence uint64) {
+		key := "lock:{" + strings.ToLower(alice.Hex()) + "}"
+		must.Do(t, c.Publish(t.Context(), "lock:grants:"+b.Instance(), fmt.Sprintf("%s %s|%s|%d||||||", key, session, b.Instance(), fence)).Err())
+	}
+	future := uint64(time.Now().Add(time.Hour).UnixMicro())
+	for _, m := range []struct {
+		session string
+		fence   uint64
+	}{{claim[1], first.Turn().Fence}, {claim[1], first.Turn().Fence + 1}, {"another", future}} {
+		resetStats(t, c)
+		tell(m.session, m.fence)
+		eventually(t, "b asks", func() bool { _, scripts := commands(t, c); return scripts == 1 })
+		if svcHolds(b, 6) {
+			t.Errorf("b believes a message with session %q and fence %d", m.session, m.fence)
+		}
+	}
+	tell(claim[1], future)
+	if wait(t, behind).Turn().Fence != future {
+		t.Error("b has another turn than that of the message")
+	}
+}
+
 // L6, L11: the same with Redis back while many still wait: they join again in ticket order
 // and the turn in progress is adopted.
 func TestRedisRestartsMidBurst(t *testing.T) {

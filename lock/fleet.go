@@ -10,7 +10,8 @@ import (
 )
 
 // What a lane and Redis tell each other. A lane has one claim in Redis, however many of its tickets wait. Each call states
-// everything that is to be true there, so it may be repeated, lost or late; a message says "look", and nothing else.
+// everything that is to be true there, so it may be repeated, lost or late; a message says "look", or
+// that the turn is this process's.
 
 // claim is what a process says of its tickets that wait.
 type claim struct {
@@ -51,6 +52,7 @@ type view struct {
 	lost    bool          // the claim was not there
 	cleared int           // how many values of somebody else were in the lane's keys, and are removed
 	removed int           // how many turns and claims were taken from the instance that the statement named
+	before  uint64        // turns that are given later have higher fences
 	claimed time.Duration // since when somebody waited here, by the claim that it answers
 }
 
@@ -68,7 +70,8 @@ type link struct {
 	deadFence uint64          // … and its last turn in this lane
 	lookAt    time.Duration   // when to state everything again; 0 = not planned
 	owner     lockValue       // whose turn it was when last heard
-	heardAt   time.Duration   // when that was: everything had been stated
+	statedAt  time.Duration   // when everything was stated, for that answer
+	before    uint64          // turns that were given after it have higher fences
 
 	here     bool          // Redis is there, as far as the lane has followed it
 	failures int           // in a row, although heartbeats succeeded
@@ -324,7 +327,7 @@ func wake(waiters []chan struct{}) {
 // applyView applies what Redis said about whose turn it is.
 func (l *lane) applyView(v view, s statement, now time.Duration) {
 	f, o, t := &l.link, v.owner, l.holder
-	f.owner, f.heardAt = o, now
+	f.owner, f.statedAt, f.before = o, s.at, v.before
 	if v.wait >= 0 {
 		l.planLook(now + max(v.wait, time.Millisecond))
 	}
@@ -361,6 +364,20 @@ func (l *lane) applyView(v view, s statement, now time.Duration) {
 	if !ours && l.holder == nil && o.chain.known {
 		l.chain.observe(o.chain.expected)
 	}
+}
+
+// heard acts on a message: if it shows that Redis gave this process the turn, for the claim that was stated last and after the answer to
+// that, nothing need be asked. Otherwise everything is stated again: the message may be old, or of a server that has been replaced.
+func (l *lane) heard(o lockValue) {
+	f, now, limit := &l.link, l.svc.now(), l.svc.cfg.MaxHold.Duration()
+	given := o.session != "" && o.session == f.stated.session && o.fence > f.before
+	// The turn began some time after the statement. It must not lose much of its time to that.
+	if given && !f.sending && !f.dirty && now-f.statedAt < limit/16 {
+		l.applyView(view{owner: o, left: limit, wait: -1, before: o.fence, claimed: f.stated.since}, statement{claim: f.stated, at: f.statedAt}, now)
+	} else {
+		f.dirty = true
+	}
+	l.dispatch(now)
 }
 
 // take gives the turn that Redis gave to this process to one of its tickets: the order in this process decides which.
@@ -507,7 +524,7 @@ func (l *lane) planLook(at time.Duration) {
 // verifyInTime states everything again from time to time: when the lane has waited long for a turn, and to renew the time to
 // live of its queue.
 func (l *lane) verifyInTime(now time.Duration) {
-	if len(l.queue) > 0 && now-l.link.heardAt > l.svc.cfg.MembershipInterval.Duration() {
+	if len(l.queue) > 0 && now-l.link.statedAt > l.svc.cfg.MembershipInterval.Duration() {
 		l.link.dirty = true
 		l.dispatch(now)
 	}
@@ -516,7 +533,7 @@ func (l *lane) verifyInTime(now time.Duration) {
 // wantsLook tells whether the watch is to look at the lane: nothing was heard of it for a while, and tickets of this process wait
 // in it, or this process should still have the turn.
 func (l *lane) wantsLook(now, quiet time.Duration) bool {
-	if now-l.link.heardAt < quiet {
+	if now-l.link.statedAt < quiet {
 		return false
 	}
 	h := l.holder

@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -550,23 +551,24 @@ func (r *remote) verifyAll() {
 	})
 }
 
-// received acts on one message: an echo, or the key of a lane to look at. It drops what it cannot read: the watch asks for the
-// lanes anyway.
+// received acts on one message: an echo, or the key of a lane to look at, perhaps with its owner. It drops what it cannot read: the watch
+// asks for the lanes anyway.
 func (r *remote) received(payload string) {
 	if payload == "echo" {
 		r.pushed.Store(true)
 		return
 	}
-	sender, err := parseKey(payload)
-	if err != nil {
+	key, text, _ := strings.Cut(payload, " ")
+	sender, err := parseKey(key)
+	owner, unreadable := parseLockValue(text)
+	if err = cmp.Or(err, unreadable); err != nil {
 		r.svc.logFailure("a message was dropped", opAcquire, err)
 		return
 	}
 	l := r.svc.lane(sender)
 	defer l.unlock()
 	if r.svc.governs(l) {
-		l.link.dirty = true
-		l.dispatch(r.svc.now())
+		l.heard(owner)
 	}
 }
 

@@ -105,9 +105,9 @@ func flag(b bool) string {
 	return "0"
 }
 
-// parseView reads owner, ms left, ms to wait, refused, lost, cleared, removed.
+// parseView reads owner, ms left, ms to wait, refused, lost, cleared, removed, what later fences exceed.
 func parseView(reply []any) (v view, err error) {
-	if len(reply) != 7 {
+	if len(reply) != 8 {
 		return view{}, errReply
 	}
 	text, ok := reply[0].(string)
@@ -117,14 +117,14 @@ func parseView(reply []any) (v view, err error) {
 	if v.owner, err = parseLockValue(text); err != nil {
 		return view{}, fmt.Errorf("%w: %w", errReply, err)
 	}
-	var n [6]int64
+	var n [7]int64
 	for i := range n {
 		if n[i], ok = reply[i+1].(int64); !ok {
 			return view{}, errReply
 		}
 	}
 	v.left, v.wait, v.refused, v.lost = milliseconds(n[0]), milliseconds(n[1]), n[2] == 1, n[3] == 1
-	v.cleared, v.removed = int(n[4]), int(n[5])
+	v.cleared, v.removed, v.before = int(n[4]), int(n[5]), uint64(max(n[6], 0))
 	return v, nil
 }
 

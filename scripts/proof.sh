@@ -122,6 +122,7 @@ row sync-loss holds - -DT=3 -DLOSSES=1
 row sync-expiry holds - -DT=2 -DEXPIRIES=1 -DKILLS=1
 row sync-kill holds - -DT=3 -DKILLS=1
 row sync-stall holds - -DT=3 -DSTALLS=1
+row sync-message holds - -DT=3 -DSTALLS=1 -DWHO=1
 row sync-stall-loss holds - -DT=2 -DSTALLS=1 -DLOSSES=1
 row sync-outage holds - -DT=3 -DCUTS=1
 row sync-failover holds - -DT=3 -DFAILOVERS=2
@@ -150,6 +151,7 @@ row sync-youngest-first order - -DT=3 -DM_YOUNGEST_FIRST
 row sync-no-reclaim answered answered -DT=2 -DKILLS=1 -DM_RECLAIM
 row sync-no-watch answered answered -DT=2 -DLOSSES=1 -DM_WATCH
 row sync-no-nudge answered answered -DT=2 -DFAILOVERS=2 -DM_NUDGE
+row sync-no-message-fence fence - -DT=3 -DSTALLS=1 -DWHO=1 -DM_MESSAGE
 row sync-no-return clean clean -DT=2 -DLEAVES=1 -DM_RETURN
 [ "$rows" -gt 0 ] || die "no row has the name $*"
 exit $failed

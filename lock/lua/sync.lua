@@ -9,7 +9,8 @@
 -- since, until: when its oldest began to wait, and the first window ends, in µs by this clock; until is 0 without a window
 --
 -- Returns the owner's value, ms left of it if it is the caller's and news, ms until somebody may go (or -1), 1 if the turn was
--- refused, 1 if the claim was lost, how many values of somebody else were removed, and how many turns and claims of the other relay.
+-- refused, 1 if the claim was lost, how many values of somebody else were removed, how many turns and claims of the other relay, and, if
+-- there is a claim, what the fence of every turn exceeds that is given after this, by whichever server.
 
 local me, hold, memory, life, -- the caller's instance; in ms the hold limit, how long an idle lane is remembered, and an untouched queue kept
   claimed, lowest, age, window, known, -- its claim: session (empty = nobody waits there), lowest nonce, µs that its oldest has waited and its first window still
@@ -70,8 +71,8 @@ if broken and clear(KEYS[2]) then claims, broken = {}, nil end
 
 local function state() return int(fence) .. '|' .. expected .. '|' .. base .. '|' .. sure .. '|' .. last end
 
--- hint asks an instance to look at the lane. Where that is not permitted, those who wait find out by looking.
-local function hint(instance) redis.pcall('PUBLISH', 'lock:grants:' .. instance, KEYS[1]) end
+-- hint asks an instance to look at the lane, or shows it that it has the turn. Where that is not permitted, those who wait find out by looking.
+local function hint(instance, value) redis.pcall('PUBLISH', 'lock:grants:' .. instance, KEYS[1] .. (value and ' ' .. value or '')) end
 
 local function own(its, instance, px)
   session, owner = its, instance
@@ -80,7 +81,7 @@ local function own(its, instance, px)
   if not set and clear(KEYS[1]) then set = redis.call('SET', KEYS[1], value, how, 'PX', px) end -- another kind of value
   if set and remembered then redis.call('DEL', KEYS[3]) end
   locked, remembered, changed = set, false, false
-  return set
+  return set and value
 end
 
 -- free takes the claim of an instance out of the queue.
@@ -179,9 +180,10 @@ end
 if best then
   fence = math.max(now(), fence + 1)
   if expected ~= '' and base == '' then base = int(fence) end
-  if not own(best.session, best.instance, hold) then return not_ours() end
+  local value = own(best.session, best.instance, hold)
+  if not value then return not_ours() end
   if best.stored then redis.call('LREM', KEYS[2], 1, best.text) end
-  if best.instance ~= me then hint(best.instance) end
+  if best.instance ~= me then hint(best.instance, value) end
 elseif owner and changed then
   redis.call('SET', KEYS[1], session .. '|' .. owner .. '|' .. state(), 'XX', 'KEEPTTL')
 elseif not owner then
@@ -198,4 +200,4 @@ end
 
 local news = -1
 if owner == me then news = best and tonumber(hold) or not turn and redis.call('PTTL', KEYS[1]) or -1 end
-return { owner and session .. '|' .. owner .. '|' .. state() or '', news, wait, refused, lost, cleared, removed }
+return { owner and session .. '|' .. owner .. '|' .. state() or '', news, wait, refused, lost, cleared, removed, claimed ~= '' and math.max(now(), fence) or 0 }

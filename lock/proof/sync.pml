@@ -3,7 +3,8 @@
  *
  * Each relay has one claim in a sender's line, whatever waits there, and one script, sync, says all that the relay wants
  * to be true, each time: whether anybody waits, which turn it has, up to which turn all of its own have ended. So a call may be repeated,
- * lost or late. A message says "look", and nothing else. After any trouble a relay states everything again.
+ * lost or late. A message says "look", or shows a relay the turn that it was given; that one counts if it is later than all that the
+ * relay has heard. After any trouble a relay states everything again.
  *
  * Two relays share one Redis. sync and drop are atomic steps; between a call and its answer anything may happen. Time is counted in
  * heartbeats: a process that is neither stopped nor cut off sends one in each tick, and everything else takes any time.
@@ -85,6 +86,9 @@ bool expired[R];       /* the hold limit has passed, by the monotonic clock */
 byte ended[R];         /* all turns up to this fence are over */
 bool dirty[R];         /* something has changed, or may have: sync */
 bool asked[R];         /* a call is on its way, and the relay has known Redis to be there since */
+bool stated[R];        /* its claim was there, by the last answer */
+byte heard[R];         /* turns that were given after that answer have higher fences */
+byte told[R];          /* a message with this turn of it is on its way; 0 = none */
 byte missing[R];       /* the owner's heartbeat was missing: 1 = in this tick, 2 = before */
 byte missed[R];        /* the fence of that owner's turn */
 byte removes[R] = NB;  /* a relay that is taken for dead: drop is on its way */
@@ -136,7 +140,11 @@ inline give(i) {
 		claim[own] = false;
 		if :: clock_ > fence -> clock_++ :: else -> clock_ = fence + 1 fi;
 		fence = clock_;
-		if :: own != i -> hint(own) :: else fi
+		if
+		:: own != i && losses > 0 -> losses--
+		:: own != i -> told[own] = fence
+		:: else
+		fi
 	:: else
 	fi
 }
@@ -179,7 +187,8 @@ inline sync(i, waits, f, e, watch) {
 #ifndef M_NUDGE
 	if :: watch && own != NB && own != i && waits -> hint(own) :: else fi;
 #endif
-	seen = own; seenFence = fence
+	seen = own; seenFence = fence;
+	if :: clock_ > fence -> before = clock_ :: else -> before = fence fi
 }
 
 /* A relay that is taken for dead loses its claim and its turn, unless that is a later turn than the one that was looked at. */
@@ -211,6 +220,18 @@ inline endTurn(i) {
 inline lose(i) {
 	state[holder[i]] = WAITING;
 	endTurn(i)
+}
+
+/* A turn f that Redis gave. */
+inline take(i, f) {
+	if
+	:: trust[i] == 0 -> dirty[i] = true /* no news counts before the next heartbeat */
+	:: trust[i] > 0 && HEAD(i) -> grant(i, f, true)
+	:: else ->
+#ifndef M_RETURN
+		ended[i] = f; dirty[i] = true
+#endif
+	fi
 }
 
 /* The first ticket of the relay's own line gets the turn. */
@@ -264,7 +285,7 @@ proctype Client(byte t) {
 
 /* The relay's calls, one after the other. */
 proctype Worker(byte i) {
-	byte k_, when, f, e, seen, seenFence;
+	byte k_, when, f, e, seen, seenFence, before;
 	bool waits, watch, refused, failed;
 	do
 	:: atomic { LIVES(i) && mode[i] == SHARED && !cut[i] && (dirty[i] || WATCHES(i)) ->
@@ -288,23 +309,37 @@ proctype Worker(byte i) {
 			:: else ->
 				if
 				:: seen == i && holder[i] != NB && !expired[i] && seenFence >= turn[i] -> known[i] = true; turn[i] = seenFence
-				:: seen == i && holder[i] == NB && seenFence > ended[i] ->
-					if
-					:: trust[i] == 0 -> dirty[i] = true /* no news counts before the next heartbeat */
-					:: trust[i] > 0 && HEAD(i) -> grant(i, seenFence, true)
-					:: else ->
-#ifndef M_RETURN
-						ended[i] = seenFence; dirty[i] = true
-#endif
-					fi
+				:: seen == i && holder[i] == NB && seenFence > ended[i] -> take(i, seenFence)
 				:: refused && holder[i] != NB && turn[i] == f -> lose(i)
 				:: else
 				fi;
+				stated[i] = waits && seen != i; heard[i] = before;
 				if :: when == era && (holder[i] == NB || known[i]) -> doubt[i] = false :: else fi
 			fi;
-			asked[i] = false; when = 0; f = 0; e = 0; seen = 0; seenFence = 0;
+			asked[i] = false; when = 0; f = 0; e = 0; seen = 0; seenFence = 0; before = 0;
 			waits = false; watch = false; refused = false; failed = false
 		}
+	od
+}
+
+/* What messages show, at any time after they were sent. */
+proctype Hearer(byte i) {
+	byte k_;
+	do
+	:: atomic { LIVES(i) && told[i] != 0 ->
+		if
+#ifdef M_MESSAGE
+		:: mode[i] == SHARED && !asked[i] && !dirty[i] && stated[i] ->
+#else
+		:: mode[i] == SHARED && !asked[i] && !dirty[i] && stated[i] && told[i] > heard[i] ->
+#endif
+			assert(holder[i] == NB);
+			stated[i] = false; heard[i] = told[i];
+			take(i, told[i])
+		:: else -> dirty[i] = true
+		fi;
+		told[i] = 0 }
+	:: atomic { dead[i] && told[i] != 0 -> told[i] = 0 }
 	od
 }
 
@@ -391,7 +426,7 @@ proctype Time() {
 }
 
 proctype Faults() {
-	byte k_, seen, seenFence;
+	byte k_, seen, seenFence, before;
 	bool refused;
 	do
 	:: atomic { stalls > 0 && LIVES(WHO) -> stalls--; stopped[WHO] = true }
@@ -408,7 +443,7 @@ proctype Faults() {
 		}
 	:: atomic { cut[WHO] -> cut[WHO] = false }
 	:: atomic { cut[1 - WHO] -> cut[1 - WHO] = false }
-	:: atomic { late != NB -> sync(late, lateClaim, lateTurn, lateEnded, false); late = NB; lateClaim = false; lateTurn = 0; lateEnded = 0; seen = 0; seenFence = 0; refused = false }
+	:: atomic { late != NB -> sync(late, lateClaim, lateTurn, lateEnded, false); late = NB; lateClaim = false; lateTurn = 0; lateEnded = 0; seen = 0; seenFence = 0; before = 0; refused = false }
 	:: atomic { wipes > 0 ->
 		wipes--;
 		own = NB; fence = 0; claim[0] = false; claim[1] = false; hb[0] = 0; hb[1] = 0;
@@ -435,7 +470,7 @@ init {
 	byte k_;
 	atomic {
 		for (k_ : 0 .. R - 1) { hb[k_] = H }
-		for (k_ : 0 .. R - 1) { run Worker(k_); run Looker(k_); run Beater(k_); run Local(k_) }
+		for (k_ : 0 .. R - 1) { run Worker(k_); run Hearer(k_); run Looker(k_); run Beater(k_); run Local(k_) }
 		for (k_ : 0 .. T - 1) { run Client(k_) }
 		run Time(); run Faults()
 	}
