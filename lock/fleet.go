@@ -53,7 +53,7 @@ type view struct {
 	cleared int           // how many values of somebody else were in the lane's keys, and are removed
 	removed int           // how many turns and claims were taken from the instance that the statement named
 	before  uint64        // turns that are given later have higher fences
-	claimed time.Duration // since when somebody waited here, by the claim that it answers
+	claimed time.Duration // since when somebody waited here, by the claim that the turn was given to; 0 = not known
 }
 
 // link is a lane's side of Redis. One worker at a time sends for a lane. Guarded by lane.mu.
@@ -294,10 +294,12 @@ func (l *lane) answered(epoch uint64, s statement, v view, err error) (wait bool
 	if f.observed != nil && s.observed == strconv.FormatUint(*f.observed, 10) {
 		f.observed = nil
 	}
-	v.claimed = s.claim.since
-	if f.stated.session == v.owner.session {
-		v.claimed = min(v.claimed, f.stated.since) // the turn may be what the claim before this one got
-	}
+	switch v.owner.session {
+	case f.stated.session: // the turn may be what the claim before this one got
+		v.claimed = min(s.claim.since, f.stated.since)
+	case s.claim.session:
+		v.claimed = s.claim.since
+	} // else it is for a claim whose answer was lost: nobody knows how old that was
 	f.stated = s.claim
 	if v.cleared > 0 {
 		l.note(func() {
