@@ -87,8 +87,8 @@ func (f *link) rest() {
 	}
 }
 
-// busy tells whether the lane still has something to tell Redis. So it is found when Redis returns.
-func (f *link) busy() bool { return f.sending || f.dirty || f.bad != 0 }
+// busy tells whether the lane still has something to tell Redis, or a claim there that nobody here stands behind. So it is found when Redis returns.
+func (f *link) busy() bool { return f.sending || f.dirty || f.bad != 0 || f.stated.session != "" }
 
 // followRemote makes the lane follow Redis, whose coming and going reaches it through here alone, and ends the time during which the
 // lane was kept off it. All of a change is one step under the lane's mutex, whoever is first to touch the lane: no window ends that
