@@ -1,6 +1,18 @@
 package clip
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
+
+func TestReadAll(t *testing.T) {
+	if got, err := ReadAll(strings.NewReader("four"), 4); string(got) != "four" || err != nil {
+		t.Errorf("four bytes of four: %q, %v", got, err)
+	}
+	if got, err := ReadAll(strings.NewReader("fives"), 4); got != nil || err == nil {
+		t.Errorf("five bytes of four: %q, %v", got, err)
+	}
+}
 
 func TestText(t *testing.T) {
 	for _, row := range []struct {
