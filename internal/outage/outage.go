@@ -6,9 +6,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"lockstep/internal/clip"
 )
 
 // The lines of the log.
@@ -38,13 +42,16 @@ type Log struct {
 
 	mu     sync.Mutex // guards all below
 	since  time.Time  // of this loss
-	told   bool       // this loss has its line
+	told   []string   // the causes for which this loss has a line
 	last   time.Time  // when a loss was told of last
 	untold int        // losses without a line since then
 }
 
-// Down reports a failure by which the upstream is not usable. Only the first one of a loss
-// changes anything, and one that comes when a line that was held back is due.
+// maxCauses bounds the lines about one loss.
+const maxCauses = 4
+
+// Down reports a failure by which the upstream is not usable. The first one of a loss has a line, and so has another cause, which may be
+// what keeps the upstream away by now; an Interval lies between two lines.
 func (l *Log) Down(ctx context.Context, cause error) {
 	if l.Logger == nil {
 		return
@@ -52,9 +59,9 @@ func (l *Log) Down(ctx context.Context, cause error) {
 	now := time.Now()
 	l.mu.Lock()
 	if !l.out.Swap(true) {
-		l.since, l.told = now, false
+		l.since, l.told = now, nil
 	}
-	if l.told || !l.last.IsZero() && now.Sub(l.last) < Interval {
+	if len(l.told) == maxCauses || !l.last.IsZero() && now.Sub(l.last) < Interval || slices.Contains(l.told, kindOf(cause)) {
 		l.mu.Unlock()
 		return
 	}
@@ -62,7 +69,7 @@ func (l *Log) Down(ctx context.Context, cause error) {
 	if l.untold > 0 {
 		attrs = append(attrs, slog.Int("further_losses", l.untold))
 	}
-	l.told, l.last, l.untold = true, now, 0
+	l.told, l.last, l.untold = append(l.told, kindOf(cause)), now, 0
 	l.mu.Unlock()
 	l.Logger.LogAttrs(ctx, l.Level, Lost, attrs...)
 }
@@ -77,7 +84,7 @@ func (l *Log) Up(ctx context.Context) (ended bool) {
 		l.mu.Unlock()
 		return false
 	}
-	told, since := l.told, l.since
+	told, since := len(l.told) > 0, l.since
 	if !told {
 		l.untold++
 	}
@@ -88,10 +95,23 @@ func (l *Log) Up(ctx context.Context) (ended bool) {
 	return true
 }
 
-// named says in words what io.EOF means: an operator who reads it alone learns nothing.
+// kindOf is a cause without what differs from one failure to the next, such as a port.
+func kindOf(cause error) string {
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return -1
+		}
+		return r
+	}, clip.Text(fmt.Sprint(cause), 256))
+}
+
+// named says in words what io.EOF and a deadline mean: an operator who reads them alone learns nothing.
 func named(cause error) error {
-	if errors.Is(cause, io.EOF) {
+	switch {
+	case errors.Is(cause, io.EOF):
 		return fmt.Errorf("the connection was closed by the other end: %w", cause)
+	case errors.Is(cause, context.DeadlineExceeded):
+		return fmt.Errorf("no answer in time: %w", cause)
 	}
 	return cause
 }

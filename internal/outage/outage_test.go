@@ -2,6 +2,7 @@ package outage
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -51,6 +52,36 @@ func TestEachChangeIsSaidOnceAndThrottled(t *testing.T) {
 	})
 }
 
+// Who refuses connections while it starts may want a password afterwards. What changes with each failure makes no other cause.
+func TestAnotherCauseIsSaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var text bytes.Buffer
+		l := &Log{Logger: slog.New(slog.NewTextHandler(&text, nil)), Upstream: "redis", Name: "locks"}
+		for _, step := range []struct {
+			after time.Duration
+			cause string
+			said  bool
+		}{
+			{0, "port 4001: refused", true},
+			{time.Second, "NOAUTH", false},
+			{Interval, "port 4002: refused", false},
+			{0, "NOAUTH", true},
+			{time.Minute, "NOAUTH", false},
+			{0, "port 4003: refused", false},
+			{0, "a", true},
+			{time.Minute, "b", true},
+			{time.Minute, "c", false},
+		} {
+			text.Reset()
+			time.Sleep(step.after) //nolint:forbidigo // fake time
+			l.Down(t.Context(), errors.New(step.cause))
+			if said := strings.Contains(text.String(), step.cause); said != step.said || !said && text.Len() > 0 {
+				t.Errorf("%s, %v later: %q", step.cause, step.after, text.String())
+			}
+		}
+	})
+}
+
 func withoutTime(_ []string, a slog.Attr) slog.Attr {
 	if a.Key == slog.TimeKey {
 		return slog.Attr{}
@@ -65,12 +96,17 @@ func TestWithoutALogger(t *testing.T) {
 	l.Up(t.Context())
 }
 
-// A connection that ended is called that: io.EOF alone tells an operator nothing.
-func TestAnEndedConnectionIsNamed(t *testing.T) {
-	var text bytes.Buffer
-	l := Log{Logger: slog.New(slog.NewTextHandler(&text, nil)), Upstream: "redis", Name: "locks"}
-	l.Down(t.Context(), fmt.Errorf("heartbeat: %w", io.EOF))
-	if !strings.Contains(text.String(), `error="the connection was closed by the other end: heartbeat: EOF"`) {
-		t.Error(text.String())
+// What io.EOF and a deadline mean is said: the words of the libraries tell an operator nothing.
+func TestCausesAreNamed(t *testing.T) {
+	for want, cause := range map[string]error{
+		"the connection was closed by the other end: heartbeat: EOF": fmt.Errorf("heartbeat: %w", io.EOF),
+		"no answer in time: blocks: context deadline exceeded":       fmt.Errorf("blocks: %w", context.DeadlineExceeded),
+	} {
+		var text bytes.Buffer
+		l := Log{Logger: slog.New(slog.NewTextHandler(&text, nil)), Upstream: "redis", Name: "locks"}
+		l.Down(t.Context(), cause)
+		if !strings.Contains(text.String(), `error="`+want+`"`) {
+			t.Error(text.String())
+		}
 	}
 }
