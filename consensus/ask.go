@@ -26,8 +26,6 @@ func (c *Client) ReceiptAt(ctx context.Context, id hedera.TransactionID, at hede
 	if n == nil {
 		return Receipt{}, fmt.Errorf("node %s: %w", at, errNotListed)
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.pace.query)
-	defer cancel()
 	receipt, answer, err := c.query(ctx, n, id)
 	switch {
 	case receipt != nil:
@@ -110,6 +108,25 @@ func (c *Client) BalanceAt(ctx context.Context, account, at hedera.ID) (hedera.T
 		return 0, fmt.Errorf("balance of account %s: %w", account, err)
 	}
 	return hedera.Tinybar(answer.GetBalance()), nil
+}
+
+// Active asks one node, at no cost, whether it takes anything at all now: OK, or why not, such as PLATFORM_NOT_ACTIVE, which a node answers to
+// queries as it does to transactions. A node that is busy is active. An error says that it gave no answer.
+func (c *Client) Active(ctx context.Context, at hedera.ID) (hedera.Status, error) {
+	n := c.nodes.find(at)
+	if n == nil {
+		return hapi.ResponseCodeEnum_UNKNOWN, fmt.Errorf("node %s: %w", at, errNotListed)
+	}
+	// Any id will do: what became of it is not of interest.
+	id := hedera.TransactionID{Payer: at, ValidStart: hedera.TimestampOf(time.Now())}
+	response, err := c.put(ctx, n, hapi.MethodGetTransactionReceipts, receiptQuery(id))
+	if err != nil {
+		return hapi.ResponseCodeEnum_UNKNOWN, err
+	}
+	if status := response.GetTransactionGetReceipt().GetHeader().GetNodeTransactionPrecheckCode(); notANode(status) {
+		return status, nil
+	}
+	return hapi.ResponseCodeEnum_OK, nil
 }
 
 // answer is the part of a response that answers the query.

@@ -128,7 +128,8 @@
 // then any node will do.
 //
 // A node that cannot be reached, or answers that it is not active, is passed over
-// for a time that grows from 250 ms to a minute. When no node is healthy the one
+// for a time that grows from 250 ms to a minute. After that, while there is another node, it is
+// asked for a receipt before it gets a transaction, since it might swallow that. When no node is healthy the one
 // that is due first is tried all the same.
 //
 // SetNodes replaces the list of nodes without disturbing what is under way. Follow has Run do

@@ -90,8 +90,7 @@ func (c *Client) StoreFile(ctx context.Context, sender common.Address, contents 
 func (f *File) Remove(ctx context.Context) error {
 	receipt, err := f.client.perform(ctx, f.sender, f.owner, fileDeletion(f.id), maxDeleteFee)
 	f.pay(receipt)
-	var failed *ReceiptError
-	if errors.As(err, &failed) && failed.Status == hapi.ResponseCodeEnum_FILE_DELETED {
+	if failed, ok := errors.AsType[*ReceiptError](err); ok && failed.Status == hapi.ResponseCodeEnum_FILE_DELETED {
 		return nil
 	}
 	if err != nil {

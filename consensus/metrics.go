@@ -7,11 +7,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"lockstep/internal/hedera"
+	"lockstep/internal/metric"
 	"lockstep/internal/relay/telemetry"
 )
 
 // metrics are the client's own; Client.Collectors hands them out for registration.
 type metrics struct {
+	metric.Set
 	errors   *prometheus.CounterVec
 	attempts *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
@@ -20,30 +22,16 @@ type metrics struct {
 }
 
 func newMetrics() *metrics {
-	return &metrics{
-		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "rpc_relay_consensus_node_errors_total",
-			Help: "Submissions that ended in an error, by HAPI status; UNKNOWN where there is none.",
-		}, []string{"status_name"}),
-		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "rpc_relay_consensus_attempts_total",
-			Help: "Offers of a transaction to a node, by result: accepted, refused, unsent, unclear.",
-		}, []string{"result"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "rpc_relay_consensus_submit_seconds",
-			Help:    "Time from the start of a submission to its end over all attempts.",
-			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
-		}, []string{"result"}),
-		receipts: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "rpc_relay_consensus_receipt_seconds",
-			Help:    "Time from a node's acceptance to the receipt.",
-			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2, 3, 4, 5, 7.5, 10, 20, 30, 60, 120},
-		}, []string{"result"}),
-		healthy: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "rpc_relay_consensus_node_healthy",
-			Help: "1 for a node that is chosen freely, 0 for one that is not used because it failed. Only a transaction shows that: without transactions it stays 1, and in a relay lockstep_upstream_up tells whether any node takes a connection.",
-		}, []string{"node"}),
-	}
+	m := &metrics{}
+	m.errors = m.Counters("rpc_relay_consensus_node_errors_total", "Submissions that ended in an error, by HAPI status; UNKNOWN where there is none.", "status_name")
+	m.attempts = m.Counters("rpc_relay_consensus_attempts_total", "Offers of a transaction to a node, by result: accepted, refused, unsent, unclear.", "result")
+	m.seconds = m.Histograms("rpc_relay_consensus_submit_seconds", "Time from the start of a submission to its end over all attempts.",
+		[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}, "result")
+	m.receipts = m.Histograms("rpc_relay_consensus_receipt_seconds", "Time from a node's acceptance to the receipt.",
+		[]float64{.005, .01, .025, .05, .1, .25, .5, 1, 2, 3, 4, 5, 7.5, 10, 20, 30, 60, 120}, "result")
+	m.healthy = m.Gauges("rpc_relay_consensus_node_healthy",
+		"1 for a node that is chosen freely, 0 for one that is not used because it failed. Only a transaction shows that: without transactions it stays 1, and in a relay lockstep_upstream_up tells whether any node takes a connection and is active.", "node")
+	return m
 }
 
 // The values of the result labels.
@@ -64,7 +52,4 @@ func (m *metrics) submitted(ctx context.Context, result string, status hedera.St
 }
 
 // Collectors returns the client's metrics, registered nowhere.
-func (c *Client) Collectors() []prometheus.Collector {
-	m := c.metrics
-	return []prometheus.Collector{m.errors, m.attempts, m.seconds, m.receipts, m.healthy}
-}
+func (c *Client) Collectors() []prometheus.Collector { return c.metrics.Collectors() }

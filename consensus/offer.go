@@ -99,8 +99,6 @@ func (c *Client) offerOnce(ctx context.Context, s Submission) (*Pending, error) 
 // Ask asks the node of the transaction once for its receipt. found is false where the node has
 // none, or none yet. An error says nothing about the transaction.
 func (p *Pending) Ask(ctx context.Context) (found bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, p.client.pace.query)
-	defer cancel()
 	receipt, _, err := p.client.query(ctx, p.node, p.id)
 	return receipt != nil, err
 }

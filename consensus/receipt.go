@@ -138,8 +138,6 @@ type watch struct {
 
 // ask makes one query, and moves on to another node when this one keeps failing.
 func (w *watch) ask(ctx context.Context) *Receipt {
-	ctx, cancel := context.WithTimeout(ctx, w.client.pace.query)
-	defer cancel()
 	if w.away && w.node.healthy(time.Now()) {
 		w.at, w.away = w.node, false
 	}
@@ -182,9 +180,7 @@ func (w *watch) askOthers(ctx context.Context) *Receipt {
 			return nil
 		}
 		asked = append(asked, n)
-		ctx, cancel := context.WithTimeout(ctx, w.client.pace.query)
 		receipt, _, err := w.client.query(ctx, n, w.id)
-		cancel()
 		if receipt != nil {
 			return receipt
 		}
@@ -210,17 +206,18 @@ const (
 
 // stateAt asks one node about a transaction id, briefly.
 func (c *Client) stateAt(ctx context.Context, n *node, id hedera.TransactionID) idState {
-	ctx, cancel := context.WithTimeout(ctx, c.pace.query)
-	defer cancel()
 	_, answer, _ := c.query(ctx, n, id)
 	return answer
 }
 
-// query asks one node for a receipt once. The receipt is nil while there is none.
-func (c *Client) query(ctx context.Context, n *node, id hedera.TransactionID) (*Receipt, idState, error) {
+// query asks one node for a receipt once, briefly. The receipt is nil while there is none. That the caller has no more time is not
+// the node's fault.
+func (c *Client) query(caller context.Context, n *node, id hedera.TransactionID) (*Receipt, idState, error) {
+	ctx, cancel := context.WithTimeout(caller, c.pace.query)
+	defer cancel()
 	response, err := c.put(ctx, n, hapi.MethodGetTransactionReceipts, receiptQuery(id))
 	if err != nil {
-		if !endedByCaller(err) && provablyUnsent(err) {
+		if caller.Err() == nil && provablyUnsent(err) {
 			n.failed(err, true)
 		}
 		return nil, idUnclear, err

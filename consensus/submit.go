@@ -270,7 +270,8 @@ func (d *delivery) fail(err error) error {
 	}
 }
 
-// route chooses the next node. It pauses when every node there is has been asked.
+// route chooses the next node. It pauses when every node there is has been asked. A node that failed last time might swallow the
+// transaction: while another one is left, a query shows first whether it answers again.
 func (d *delivery) route(ctx context.Context) (*node, error) {
 	if n := d.next; n != nil {
 		d.next = nil
@@ -294,6 +295,13 @@ func (d *delivery) route(ctx context.Context) (*node, error) {
 		n = d.client.nodes.best(d.Sender, nil)
 	}
 	d.tried = append(d.tried, n)
+	if n.retryAt.Load() != 0 && d.client.nodes.best(d.Sender, d.tried) != nil && d.client.stateAt(ctx, n, d.ID) == idUnclear {
+		if ctx.Err() != nil {
+			return nil, ended(ctx)
+		}
+		n.failed(errNoAnswer, n.lost.Load())
+		return d.route(ctx)
+	}
 	return n, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ethereum/go-ethereum/common"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/keepalive"
@@ -751,6 +752,53 @@ func endpoint(t *testing.T, blackHole bool) string {
 	must.Do(t, syscall.Bind(socket, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
 	at := must.Get(syscall.Getsockname(socket))(t)
 	return fmt.Sprintf("127.0.0.1:%d", at.(*syscall.SockaddrInet4).Port)
+}
+
+// A node that failed last time is asked, once its pause is over, whether it answers again, before it is given a transaction that it might
+// swallow: every sender of a node that stands still had one of an unknown outcome.
+func TestANodeThatFailedIsAskedFirst(t *testing.T) {
+	for name, test := range map[string]struct {
+		receipts receiptScript
+		alone    bool
+		at       int64
+	}{
+		"silent still":            {cutQueries, false, 4},
+		"back":                    {knows(statusNotFound, 0), false, 3},
+		"silent, and no other is": {cutQueries, true, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := startNode(t, 3)
+			a.receipt = test.receipts
+			nodes := []*scriptedNode{a}
+			if !test.alone {
+				nodes = append(nodes, startNode(t, 4))
+			}
+			c := quick(t, nodes...)
+			home := c.nodes.find(a.id)
+			sender := common.Address{}
+			for c.nodes.best(sender, nil) != home {
+				sender[0]++
+			}
+			home.failed(errNoAnswer, false)
+			home.retryAt.Store(1) // its pause is over
+			pending, err := c.Submit(t.Context(), Submission{Ethereum: []byte{1}, Sender: sender})
+			if err != nil || pending.Node() != hedera.Entity(test.at) {
+				t.Errorf("%v: %v", pending, err)
+			}
+		})
+	}
+}
+
+// That a caller has no more time for a query is not a node's fault.
+func TestNoTimeIsNoFault(t *testing.T) {
+	c := quick(t, startNode(t, 3))
+	n := c.nodes.all()[0]
+	ctx, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	if state := c.stateAt(ctx, n, hedera.TransactionID{}); state != idUnclear || n.retryAt.Load() != 0 {
+		t.Errorf("state %d, and the node is out because of %v", state, n.lastErr)
+	}
 }
 
 // TestOutage: when no node can take a transaction, its submission ends when its time is up, not after
