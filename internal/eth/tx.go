@@ -3,13 +3,16 @@ package eth
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math"
 	"math/big"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/rlp"
+	"github.com/holiman/uint256"
 )
 
 // Tx is a signed raw transaction: its bytes as received, its fields, its hash and
@@ -269,4 +272,219 @@ func setCodeError(raw []byte) *Error {
 		return ErrInvalidParam("to", "type 4 transaction cannot be used to create contract")
 	}
 	return nil
+}
+
+// Gas rules that hold before a transaction runs.
+const (
+	TxGas                = 21_000
+	createGas            = 32_000
+	initcodeWordGas      = 2
+	tokenGas             = 4  // a zero byte is one token, any other four
+	floorTokenGas        = 10 // EIP-7623
+	accessAddressGas     = 2_400
+	accessStorageKeyGas  = 1_900
+	tokensPerNonZeroByte = 4
+)
+
+// AuthorizationGas is what each authorization of a type 4 transaction needs (EIP-7702).
+const AuthorizationGas = 25_000
+
+// MaxInitcodeSize is the EIP-3860 limit on the init code of a creation, in bytes.
+const MaxInitcodeSize = 49_152
+
+// DataGas returns the gas that call data or init code costs before anything runs, that of the transaction itself
+// included, and the least that a transaction with it is charged, however little it does (EIP-7623). Access lists and
+// authorizations are not part of either.
+func DataGas(data []byte, creation bool) (standard, floor uint64) {
+	zeros := uint64(bytes.Count(data, []byte{0}))
+	tokens := zeros + tokensPerNonZeroByte*(uint64(len(data))-zeros)
+	standard = TxGas + tokenGas*tokens
+	if creation {
+		standard += createGas + initcodeWordGas*((uint64(len(data))+31)/32)
+	}
+	return standard, TxGas + floorTokenGas*tokens
+}
+
+// IntrinsicGas returns the gas that a transaction needs before it runs: the
+// larger of the classic intrinsic cost and the call data floor of EIP-7623.
+func IntrinsicGas(t *Tx) uint64 {
+	standard, floor := DataGas(t.Data(), t.To() == nil)
+	standard += accessAddressGas*uint64(t.accesses) + accessStorageKeyGas*uint64(t.storageKeys)
+	standard += AuthorizationGas * uint64(t.authorizations)
+	return max(standard, floor)
+}
+
+// WithoutData encodes the transaction again with its data field empty and all else, the
+// signature included, as it was. This is the form in which the network takes a
+// transaction whose call data is in a file. The hash stays that of the whole
+// transaction: the network puts the data back before it looks at either.
+//
+// Types 0 to 2 without an access list have such a form; the others give an error.
+func (t *Tx) WithoutData() ([]byte, error) {
+	if t.accesses > 0 {
+		return nil, fmt.Errorf("transaction %s has an access list and cannot keep its data elsewhere", t.hash)
+	}
+	f := t.Fields()
+	v, r, s := f.RawSignatureValues()
+	var bare types.TxData
+	switch f.Type() {
+	case types.LegacyTxType:
+		bare = &types.LegacyTx{Nonce: f.Nonce(), GasPrice: f.GasPrice(), Gas: f.Gas(), To: f.To(), Value: f.Value(), V: v, R: r, S: s}
+	case types.AccessListTxType:
+		bare = &types.AccessListTx{
+			ChainID: f.ChainId(), Nonce: f.Nonce(), GasPrice: f.GasPrice(), Gas: f.Gas(), To: f.To(), Value: f.Value(), V: v, R: r, S: s,
+		}
+	case types.DynamicFeeTxType:
+		bare = &types.DynamicFeeTx{
+			ChainID: f.ChainId(), Nonce: f.Nonce(), GasTipCap: f.GasTipCap(), GasFeeCap: f.GasFeeCap(), Gas: f.Gas(), To: f.To(),
+			Value: f.Value(), V: v, R: r, S: s,
+		}
+	default:
+		return nil, fmt.Errorf("transaction type %d cannot keep its data elsewhere", f.Type())
+	}
+	raw, err := types.NewTx(bare).MarshalBinary()
+	if err != nil {
+		return nil, fmt.Errorf("encode transaction %s without its data: %w", t.hash, err)
+	}
+	return raw, nil
+}
+
+// Unproven makes a transaction of a sender that nobody has proved, for networks of
+// development, which run such. Its signature is none, and its hash, over the sender too, is
+// not that of its bytes: nobody can take it for one that was signed.
+func Unproven(unsigned *types.Transaction, from common.Address) (*Tx, error) {
+	var fields types.TxData
+	v, r, s := new(big.Int), new(big.Int).SetBytes(from[:]), big.NewInt(1)
+	switch unsigned.Type() {
+	case types.LegacyTxType:
+		fields = &types.LegacyTx{
+			Nonce: unsigned.Nonce(), GasPrice: unsigned.GasPrice(), Gas: unsigned.Gas(), To: unsigned.To(), Value: unsigned.Value(), Data: unsigned.Data(),
+			V: big.NewInt(27), R: r, S: s,
+		}
+	case types.DynamicFeeTxType:
+		fields = &types.DynamicFeeTx{
+			ChainID: unsigned.ChainId(), Nonce: unsigned.Nonce(), GasTipCap: unsigned.GasTipCap(), GasFeeCap: unsigned.GasFeeCap(), Gas: unsigned.Gas(),
+			To: unsigned.To(), Value: unsigned.Value(), Data: unsigned.Data(), AccessList: unsigned.AccessList(), V: v, R: r, S: s,
+		}
+	default:
+		return nil, ErrTransactionType(unsigned.Type())
+	}
+	signed := types.NewTx(fields)
+	raw, err := signed.MarshalBinary()
+	if err != nil {
+		return nil, ErrInvalidArguments("%s", err)
+	}
+	tx := txOf(raw, signed, from)
+	tx.hash = crypto.Keccak256Hash([]byte("unproven"), from[:], raw)
+	return tx, nil
+}
+
+// SignerOf returns the signer that a transaction was signed with, as its fields tell.
+func SignerOf(tx *types.Transaction) (types.Signer, error) {
+	switch {
+	case tx.Type() == types.LegacyTxType && !tx.Protected():
+		return types.HomesteadSigner{}, nil
+	case tx.ChainId().Sign() > 0:
+		return types.LatestSignerForChainID(tx.ChainId()), nil
+	case tx.Type() == types.LegacyTxType:
+		return nil, errors.New("the signature covers chain id 0, which no chain has")
+	}
+	return AnyChain{}, nil
+}
+
+// AnyChain signs transactions of all types but legacy with chain id 0. The network takes
+// them on any chain, as it does unprotected legacy ones; ethers makes them when it is
+// given a gas price and no chain id. go-ethereum's signers know no chain 0.
+type AnyChain struct{}
+
+// ChainID returns 0.
+func (AnyChain) ChainID() *big.Int { return new(big.Int) }
+
+// Equal tells whether the other signer is of the same kind.
+func (AnyChain) Equal(other types.Signer) bool {
+	_, same := other.(AnyChain)
+	return same
+}
+
+// Hash returns what is signed: the type and the fields with chain id 0.
+func (AnyChain) Hash(tx *types.Transaction) common.Hash {
+	fields := []any{new(big.Int), tx.Nonce()}
+	if tx.Type() == types.AccessListTxType {
+		fields = append(fields, tx.GasPrice())
+	} else {
+		fields = append(fields, tx.GasTipCap(), tx.GasFeeCap())
+	}
+	fields = append(fields, tx.Gas(), tx.To(), tx.Value(), tx.Data(), tx.AccessList())
+	if tx.Type() == types.SetCodeTxType {
+		fields = append(fields, tx.SetCodeAuthorizations())
+	}
+	body, err := rlp.EncodeToBytes(fields)
+	if err != nil {
+		panic("fields that were decoded do not encode: " + err.Error())
+	}
+	return crypto.Keccak256Hash([]byte{tx.Type()}, body)
+}
+
+// SignatureValues splits a signature of 65 bytes.
+func (AnyChain) SignatureValues(_ *types.Transaction, signature []byte) (r, s, v *big.Int, err error) {
+	if len(signature) != crypto.SignatureLength {
+		return nil, nil, nil, types.ErrInvalidSig
+	}
+	number := func(b []byte) *big.Int { return new(big.Int).SetBytes(b) }
+	return number(signature[:32]), number(signature[32:64]), number(signature[64:]), nil
+}
+
+// Sender recovers who signed.
+func (AnyChain) Sender(tx *types.Transaction) (common.Address, error) { return recoverSender(tx) }
+
+// Signed returns the transaction in go-ethereum's form. Its hash is the
+// transaction's own unless the network kept less than was sent, such as a value's
+// part below one tinybar.
+func (t *Transaction) Signed() (*types.Transaction, error) {
+	switch t.Type {
+	case types.LegacyTxType:
+		return types.NewTx(&types.LegacyTx{
+			Nonce: uint64(t.Nonce), GasPrice: whole(t.GasPrice), Gas: uint64(t.Gas), To: t.To, Value: whole(t.Value), Data: t.Input,
+			V: whole(t.V), R: whole(t.R), S: whole(t.S),
+		}), nil
+	case types.AccessListTxType:
+		return types.NewTx(&types.AccessListTx{
+			ChainID: whole(t.signedChain()), Nonce: uint64(t.Nonce), GasPrice: whole(t.GasPrice), Gas: uint64(t.Gas), To: t.To, Value: whole(t.Value), Data: t.Input,
+			AccessList: t.AccessList, V: whole(t.V), R: whole(t.R), S: whole(t.S),
+		}), nil
+	case types.DynamicFeeTxType:
+		return types.NewTx(&types.DynamicFeeTx{
+			ChainID: whole(t.signedChain()), Nonce: uint64(t.Nonce), GasTipCap: whole(t.MaxTip), GasFeeCap: whole(t.MaxFee), Gas: uint64(t.Gas), To: t.To,
+			Value: whole(t.Value), Data: t.Input, AccessList: t.AccessList, V: whole(t.V), R: whole(t.R), S: whole(t.S),
+		}), nil
+	case types.SetCodeTxType:
+		return t.setCode()
+	}
+	return nil, fmt.Errorf("transaction type %d", t.Type)
+}
+
+func (t *Transaction) setCode() (*types.Transaction, error) {
+	if t.To == nil {
+		return nil, fmt.Errorf("transaction type %d without a receiver", t.Type)
+	}
+	return types.NewTx(&types.SetCodeTx{
+		ChainID: word(t.signedChain()), Nonce: uint64(t.Nonce), GasTipCap: word(t.MaxTip), GasFeeCap: word(t.MaxFee), Gas: uint64(t.Gas), To: *t.To,
+		Value: word(t.Value), Data: t.Input, AccessList: t.AccessList, AuthList: t.Authorizations, V: word(t.V), R: word(t.R), S: word(t.S),
+	}), nil
+}
+
+// signedChain is the chain id that the signature of a transaction with a type covers.
+func (t *Transaction) signedChain() *hexutil.Big {
+	if t.AnyChain {
+		return nil
+	}
+	return t.ChainID
+}
+
+func whole(n *hexutil.Big) *big.Int { return Number(n.ToInt()).ToInt() }
+
+// word cuts a number to 256 bits; none of these fields has more.
+func word(n *hexutil.Big) *uint256.Int {
+	w, _ := uint256.FromBig(whole(n))
+	return w
 }

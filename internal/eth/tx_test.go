@@ -183,3 +183,96 @@ func FuzzDecodeTx(f *testing.F) {
 		tx.Cost()
 	})
 }
+
+// A typed transaction that names chain id 0 is signed for any chain.
+func TestTypedTransactionForChainZero(t *testing.T) {
+	for name, data := range everyType() {
+		if name == "legacy" {
+			continue
+		}
+		raw := must.Get(types.MustSignNewTx(testKey, AnyChain{}, data).MarshalBinary())(t)
+		tx, err := DecodeTx(raw)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if tx.From() != testFrom || tx.Protected() || tx.ChainID().Sign() != 0 || tx.Hash() != crypto.Keccak256Hash(raw) {
+			t.Errorf("%s: from %s, protected %v, chain %d, hash %s", name, tx.From(), tx.Protected(), tx.ChainID(), tx.Hash())
+		}
+		if sender, err := (AnyChain{}).Sender(tx.Fields()); err != nil || sender != testFrom {
+			t.Errorf("%s: %s, %v", name, sender, err)
+		}
+	}
+}
+
+// What ethers 6.17 makes of the key of these tests and no chain id.
+const (
+	accessListFromEthers = "01f89f800285a54f4c3c008275309405fba803be258049a27b820088bab1cad20588718080f838f79405fba803be258049a27b820088bab1cad2058871e1a0010101010101010101010101010101010101010101010101010101010101010180a01f8c071867ac95cba18dfbd9e52a4eeb009eb445735139aea6d667dcfa8431daa073ff66f4aa2f7d7cd25f201444384fd3993238faca5088a87e7192924c9dc2c5"
+	dynamicFeeFromEthers = "02f87180038502540be40085a54f4c3c008252089405fba803be258049a27b820088bab1cad20588718502540be40080c080a062184722057b9262278fd755e670074ea1cc03dd6d8e75fdfa4e666fb0f142e5a024a078ab4792864337f913dc8e5d46121ff31185d5dbf0d7e629d61914d6109d"
+)
+
+func TestSenderForChainZeroIsTheSignerInEthers(t *testing.T) {
+	for kind, signed := range map[uint8]string{
+		types.AccessListTxType: accessListFromEthers,
+		types.DynamicFeeTxType: dynamicFeeFromEthers,
+	} {
+		tx, err := DecodeTx(common.FromHex(signed))
+		if err != nil || tx.Type() != kind || tx.From() != testFrom || tx.Protected() {
+			t.Errorf("type %d: %+v, %v", kind, tx, err)
+		}
+	}
+}
+
+func TestSignersAreTold(t *testing.T) {
+	if !(AnyChain{}).Equal(AnyChain{}) || (AnyChain{}).Equal(types.HomesteadSigner{}) {
+		t.Error("equality")
+	}
+	if _, _, _, err := (AnyChain{}).SignatureValues(nil, make([]byte, 64)); err == nil {
+		t.Error("a short signature")
+	}
+	setCode := types.NewTx(&types.SetCodeTx{ChainID: new(uint256.Int), Value: new(uint256.Int)})
+	if signer, err := SignerOf(setCode); err != nil || signer.ChainID().Sign() != 0 {
+		t.Errorf("%v, %v", signer, err)
+	}
+	if signer, err := SignerOf(types.NewTx(&types.DynamicFeeTx{ChainID: big.NewInt(298)})); err != nil || signer.ChainID().Int64() != 298 {
+		t.Errorf("%v, %v", signer, err)
+	}
+}
+
+// What makes a type 4 transaction undecodable is told in the words for it.
+func TestSetCodeErrors(t *testing.T) {
+	large := new(big.Int).Lsh(common.Big1, 64)
+	larger := new(big.Int).Lsh(common.Big1, 256)
+	const limit = "115792089237316195423570985008687907853269984665640564039457584007913129639935"
+	for name, test := range map[string]struct {
+		change func(*looseSetCode)
+		code   int
+		want   string // a prefix
+	}{
+		"nonce":    {func(tx *looseSetCode) { tx.Authorizations[1].Nonce = large }, CodeInvalidParams, "Invalid parameter authorizationList: authorization nonce '18446744073709551616' exceeds uint64 maximum of 18446744073709551615"},
+		"chain id": {func(tx *looseSetCode) { tx.Authorizations[1].ChainID = larger }, CodeInvalidParams, "Invalid parameter authorizationList: authorization chainId '" + larger.String() + "' exceeds uint256 maximum of " + limit},
+		"nonce comes first": {func(tx *looseSetCode) {
+			tx.Authorizations[0].Nonce, tx.Authorizations[0].ChainID, tx.To = large, larger, nil
+		}, CodeInvalidParams, "Invalid parameter authorizationList: authorization nonce"},
+		"creation":             {func(tx *looseSetCode) { tx.To = nil }, CodeInvalidParams, "Invalid parameter to: type 4 transaction cannot be used to create contract"},
+		"receiver of 19 bytes": {func(tx *looseSetCode) { tx.To = tx.To[1:] }, CodeServerError, "Invalid arguments: invalid transaction encoding"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			zero := new(big.Int)
+			tx := looseSetCode{ChainID: chain, Tip: zero, FeeCap: zero, To: testTo[:], Value: zero, V: zero, R: common.Big1, S: common.Big1}
+			for range 2 {
+				tx.Authorizations = append(tx.Authorizations, looseAuthorization{ChainID: chain, Nonce: zero, V: zero, R: common.Big1, S: common.Big1})
+			}
+			test.change(&tx)
+			body, err := rlp.EncodeToBytes(&tx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = DecodeTx(append([]byte{4}, body...))
+			var client *Error
+			if !errors.As(err, &client) || client.Code != test.code || !strings.HasPrefix(client.Message, test.want) {
+				t.Errorf("%v, want %d %s", err, test.code, test.want)
+			}
+		})
+	}
+}
