@@ -134,8 +134,23 @@ func (a *API) contents(ctx context.Context, block *mirror.Block) (*contents, err
 	if err := t.wait(); err != nil {
 		return nil, err
 	}
+	if !block.Settled() && lacksLogs(results, logs) {
+		return nil, mirror.ErrImmature
+	}
 	c.fill(results, logs)
 	return c, nil
+}
+
+// lacksLogs tells whether there is a result whose bloom shows logs, and none of them: a part of the logs came from one of several
+// mirror nodes behind an address, which lags.
+func lacksLogs(results []*mirror.ContractResult, logs []*mirror.Log) bool {
+	have := make(map[common.Hash]bool, len(results))
+	for _, l := range logs {
+		have[l.TxHash] = true
+	}
+	return slices.ContainsFunc(results, func(r *mirror.ContractResult) bool {
+		return !have[r.Hash] && slices.ContainsFunc(r.Bloom, func(bits byte) bool { return bits != 0 })
+	})
 }
 
 // fill makes the entries: one for each result, and one for each transaction of which

@@ -2,20 +2,18 @@
 // reads from the mirror node, builds Ethereum's objects out of what it finds, and answers with an object, null or
 // an *eth.Error.
 //
-//	methods.go   the table: name, parameter rules, handler
-//	send.go      raw transactions; send_sync.go waits for the receipt. app adds them to the table
+//	methods.go   the table: name, parameter rules, handler; what each method costs, what is the same for every caller, and
+//	             what cannot be had. openrpc.json describes them all
+//	send.go      raw transactions. app adds them to the table
 //	state.go     balances, nonces, code and storage at a block
 //	block.go     blocks and what is counted in them
-//	tx.go        transactions; receipt.go their receipts; build.go how both are made; aliases.go who a sender is
-//	call.go      simulation: eth_call and eth_estimateGas
+//	tx.go        transactions and their receipts; build.go how both are made, and who a sender is
+//	call.go      eth_call, eth_estimateGas, and what else takes a transaction object
+//	simulate.go  what runs in this process, and eth_simulateV1
 //	fee.go       gas prices
-//	debug.go     traces of transactions: trace_*.go; raw.go their encodings
-//	logs.go      event queries; filter.go the stateful ones, filter_store.go where they are kept
-//	local.go     what runs in this process: call_local.go, trace_local.go, accesslist.go, simulate.go
-//	subscribe.go live subscriptions over WebSocket; subscribe_blocks.go how new blocks get there
-//	tier.go      what each method costs
-//	openrpc.go   what tells clients of the methods: openrpc.json describes them all
-//	constant.go  what is the same for every caller, and what cannot be had
+//	debug.go     traces of transactions, which trace.go and trace_opcodes.go make, and raw encodings
+//	logs.go      event queries; filter.go the stateful ones
+//	subscribe.go live subscriptions over WebSocket; subscribe_follow.go how new blocks get there
 //	errors.go    the one place that turns failures below into errors for clients
 //
 // # Where Hedera differs from Ethereum

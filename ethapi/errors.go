@@ -1,10 +1,13 @@
 package ethapi
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
+	"unicode/utf8"
 
+	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"lockstep/internal/eth"
@@ -53,7 +56,7 @@ func (a *API) callError(err error) error {
 		return eth.ErrReverted(statusFailInvalid, a.revertData(e))
 	case e.Status == 404:
 		return eth.ErrUnknownBlock
-	case e.Status == 400:
+	case e.Status == 400 && e.Told: // a gateway's is about the request, not about the call
 		return notSimulated(e)
 	}
 	return clientError(err)
@@ -135,4 +138,30 @@ func translated(h rpc.Handler) rpc.Handler {
 		}
 		return result, nil
 	}
+}
+
+// What revert data begins with that Solidity itself has made.
+const (
+	errorSelector = "\x08\xc3\x79\xa0" // Error(string)
+	panicSelector = "\x4e\x48\x7b\x71" // Panic(uint256)
+)
+
+// revertReason decodes revert data made by Solidity itself. The data of other errors has no reason.
+func revertReason(data []byte) (reason string, ok bool) {
+	if code, panicked := bytes.CutPrefix(data, []byte(panicSelector)); panicked && (len(code) != 32 || strings.Trim(string(code[:28]), "\x00") != "") {
+		return "", false // no panic of Solidity's has such a code
+	}
+	reason, err := abi.UnpackRevert(data)
+	if err != nil || !utf8.ValidString(reason) {
+		return "", false
+	}
+	return reason, true
+}
+
+// revertText is revertReason of Error(string) alone.
+func revertText(data []byte) (text string, ok bool) {
+	if !bytes.HasPrefix(data, []byte(errorSelector)) {
+		return "", false
+	}
+	return revertReason(data)
 }

@@ -152,12 +152,17 @@ func (a *API) fixedHistory(ctx context.Context, h *feeHistory, count int) error 
 // unless the newest is the head.
 func (a *API) readHistory(ctx context.Context, h *feeHistory, last uint64, head *mirror.Block) error {
 	var blocks []*mirror.Block
-	for block, err := range a.mirror.Blocks(ctx, uint64(h.Oldest), min(last+1, head.Number)) {
+	newest := min(last+1, head.Number)
+	for block, err := range a.mirror.Blocks(ctx, uint64(h.Oldest), newest) {
 		if err != nil {
 			return err
 		}
 		blocks = append(blocks, block)
 	}
+	if n := len(blocks); n == 0 || blocks[n-1].Number != newest {
+		return mirror.ErrImmature // what is missing would shift the others
+	}
+	h.Oldest = hexutil.Uint64(blocks[0].Number) // a mirror node may begin later
 	h.Fees = make([]*hexutil.Big, len(blocks))
 	err := each(ctx, a.cfg.Concurrency, blocks, func(ctx context.Context, i int, b *mirror.Block) error {
 		fee, err := a.priceAt(ctx, b.To)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/types"
 
 	"lockstep/internal/eth"
 	"lockstep/internal/jsonx"
@@ -245,25 +246,85 @@ func (a *API) rangeLogs(ctx context.Context, q logQuery, first, last uint64, hea
 	switch {
 	case err != nil:
 		return nil, err
-	case from == nil || to == nil:
+	case to == nil:
 		return []*eth.Log{}, nil // before the mirror node's first block
+	case from == nil:
+		if from, err = a.mirror.EarliestBlock(ctx); err != nil {
+			return nil, err
+		}
+	}
+	switch {
 	case from == to:
 		return a.blockLogs(ctx, from, q)
 	case to.From.Seconds-from.From.Seconds > maxLogsSeconds:
 		return nil, eth.ErrTimestampRange(hexutil.EncodeUint64(first), from.From.String(), hexutil.EncodeUint64(last), to.From.String())
 	}
 	period := mirror.Period{From: from.From, To: to.To}
-	return a.perAddress(ctx, q, func(ctx context.Context, part mirror.LogsQuery) ([]*mirror.Log, error) {
+	logs, err := a.perAddress(ctx, q, func(ctx context.Context, part mirror.LogsQuery) ([]*mirror.Log, error) {
 		part.Period, part.FirstBlock = period, first
 		return a.mirror.Logs(ctx, part)
 	})
+	if err != nil {
+		return nil, err
+	}
+	for number := last; ; number-- {
+		block, ok := a.mirror.CachedBlock(number)
+		if !ok || block.Settled() {
+			return logs, nil
+		}
+		if logs, err = a.complete(ctx, q, block, logs); err != nil || number == first {
+			return logs, err
+		}
+	}
+}
+
+// complete adds to an answer what it lacks of a recent block. If the block's bloom matches the query and there is no
+// log of it in the answer, either the bloom matches by chance, or the answer came from a mirror node that lags behind the
+// one that told of the block. All logs of the block say which, and are kept for the next query.
+func (a *API) complete(ctx context.Context, q logQuery, block *mirror.Block, logs []*eth.Log) ([]*eth.Log, error) {
+	if !q.mayMatch(block) || slices.ContainsFunc(logs, func(l *eth.Log) bool { return uint64(l.BlockNumber) == block.Number }) {
+		return logs, nil
+	}
+	all, err := a.mirror.BlockLogs(ctx, block, mirror.LogsQuery{})
+	if err != nil {
+		return nil, err
+	}
+	wanted := newLogFilter(q.addresses, nil, q.topics)
+	lacking := slices.DeleteFunc(buildLogs(all), func(l *eth.Log) bool { return !wanted.matches(l) })
+	if len(all) == 0 || len(lacking) > 0 && !block.HasAll(all) {
+		return nil, mirror.ErrImmature
+	}
+	logs = append(logs, lacking...)
+	slices.SortStableFunc(logs, byPlace)
+	return logs, nil
+}
+
+// mayMatch tells whether the query can have a log in a block, as far as the block's bloom says.
+func (q *logQuery) mayMatch(block *mirror.Block) bool {
+	if !block.HasLogs() || len(block.Bloom) != types.BloomByteLength {
+		return false
+	}
+	bloom := types.BytesToBloom(block.Bloom)
+	if len(q.addresses) > 0 && !slices.ContainsFunc(q.addresses, func(a common.Address) bool { return bloom.Test(a[:]) }) {
+		return false
+	}
+	for _, topics := range q.topics.at {
+		if len(topics) > 0 && !slices.ContainsFunc(topics, func(t common.Hash) bool { return bloom.Test(t[:]) }) {
+			return false
+		}
+	}
+	return true
 }
 
 // blockLogs reads the logs of one block.
 func (a *API) blockLogs(ctx context.Context, block *mirror.Block, q logQuery) ([]*eth.Log, error) {
-	return a.perAddress(ctx, q, func(ctx context.Context, part mirror.LogsQuery) ([]*mirror.Log, error) {
+	logs, err := a.perAddress(ctx, q, func(ctx context.Context, part mirror.LogsQuery) ([]*mirror.Log, error) {
 		return a.mirror.BlockLogs(ctx, block, part)
 	})
+	if err == nil && !block.Settled() {
+		logs, err = a.complete(ctx, q, block, logs)
+	}
+	return logs, err
 }
 
 // perAddress reads logs once for each address of a query, or once for any address, and sorts them.

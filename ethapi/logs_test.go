@@ -3,13 +3,26 @@ package ethapi
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/google/go-cmp/cmp"
 
+	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/devaccounts"
+	"lockstep/devnet/mirrorrest"
 	"lockstep/internal/must"
 )
 
@@ -64,8 +77,9 @@ func TestLogs(t *testing.T) {
 		`{"fromBlock":"0xa","topics":[["` + transferID + `",` + five + `],null,` + zero + `]}`: {"0x11:0x0"},
 		// A null among alternatives matches anything.
 		`{"fromBlock":"0xa","topics":[["` + transferID + `",null]]}`: all,
-		// Before the mirror node's first block.
-		`{"fromBlock":"0x1","toBlock":"0x11"}`: {},
+		// Before the mirror node's first block there is nothing.
+		`{"fromBlock":"0x1","toBlock":"0x11"}`: all,
+		`{"fromBlock":"0x1","toBlock":"0x9"}`:  {},
 		// One block.
 		`{}`:                                {"0x11:0x0", "0x11:0x1"},
 		`{"blockHash":"` + blockHash + `"}`: {"0x11:0x0", "0x11:0x1"},
@@ -246,5 +260,201 @@ func TestFiltersCanBeOff(t *testing.T) {
 		"eth_newFilter": `[{}]`, "eth_newBlockFilter": `[]`, "eth_getFilterLogs": `["0x1"]`, "eth_getFilterChanges": `["0x1"]`, "eth_uninstallFilter": `["0x1"]`,
 	} {
 		relay.expect([3]string{method, params, "-32601 Unsupported JSON-RPC method"})
+	}
+}
+
+// A contract that leaves a hundred logs, the numbers from 100 down to 1.
+const hundredLogs = "6064" + "5b" + "80600052" + "60206000a0" + "6001900380" + "600257" + "00"
+
+// More than ten thousand logs come whole, once and in order, over more than a hundred
+// pages of the mirror node; where they are more than may be read, the error says so.
+func TestManyLogs(t *testing.T) {
+	n := newNetwork(t, 0)
+	loud := n.receipt(n.dynamic(0, nil, 0, 500_000, initCode(hundredLogs))).ContractAddress
+	const calls = 102
+	var last *types.Transaction
+	for i := range uint64(calls) {
+		last = n.dynamic(i+1, &loud, 0, 500_000, nil)
+	}
+	n.receipt(last)
+	for name, filter := range map[string]string{
+		"any address":                           `{"fromBlock":"earliest"}`,
+		"one address":                           fmt.Sprintf(`{"fromBlock":"earliest","address":"%s"}`, loud),
+		"two addresses, of which one is silent": fmt.Sprintf(`{"fromBlock":"earliest","address":["%s","%s"]}`, loud, n.sender),
+	} {
+		var logs []types.Log
+		unmarshal(t, n.call("eth_getLogs", `[`+filter+`]`), &logs)
+		if len(logs) != 100*calls {
+			t.Errorf("%s: %d logs, want %d", name, len(logs), 100*calls)
+			continue
+		}
+		for i, l := range logs {
+			ordered := i == 0 || l.BlockNumber > logs[i-1].BlockNumber || l.BlockNumber == logs[i-1].BlockNumber && l.Index == logs[i-1].Index+1
+			if want := 100 - i%100; !ordered || int(l.Index) != i%100 || common.BytesToHash(l.Data).Big().Int64() != int64(want) {
+				t.Fatalf("%s: log %d is %+v", name, i, l)
+			}
+		}
+	}
+	n.relay = newRelay(t, n.node, func(s *settings) { s.Mirror.MaxLogPages = 100 })
+	n.expect([3]string{"eth_getLogs", `[{"fromBlock":"earliest"}]`, "-32011 Exceeded maximum mirror node pagination count: 100"})
+	n.relay = newRelay(t, n.node, func(s *settings) { s.API.LogsBlockRange = 100 })
+	n.expect([3]string{"eth_getLogs", `[{"fromBlock":"earliest"}]`, "-32000 Exceeded maximum block range: 100"})
+}
+
+// archive is a real ledger whose blocks are full, behind a real mirror node interface.
+// It is made while time stands still, so that a block holds what it is to hold however
+// slow the machine is.
+type archive struct {
+	ledger *ledger.Ledger
+	node   http.Handler
+	hashes []common.Hash // of all transactions, block after block
+	size   int           // transactions of a block
+}
+
+func newArchive(t *testing.T, blocks, size int) *archive {
+	t.Helper()
+	a := &archive{size: size}
+	synctest.Test(t, func(t *testing.T) {
+		const blockTime = 2 * time.Second
+		var err error
+		if a.ledger, err = ledger.New(ledger.Config{BlockTime: blockTime, HistoryBytes: 1 << 32}); err != nil {
+			t.Fatal(err)
+		}
+		go func() { _ = a.ledger.Run(t.Context()) }()
+		n := newSender(t, a.ledger)
+		const senders = 10 // have an alias
+		receiver := new(devaccounts.All()[senders-1].EVMAddress())
+		for block := range blocks {
+			for i := range size {
+				if n.key, err = crypto.HexToECDSA(devaccounts.All()[i%senders].PrivateKey); err != nil {
+					t.Fatal(err)
+				}
+				nonce := uint64(block*((size-1-i%senders)/senders+1) + i/senders)
+				tx := n.dynamic(nonce, receiver, 1, 30_000, []byte("sixteen bytes of"))
+				a.hashes = append(a.hashes, tx.Hash())
+			}
+			<-time.After(blockTime + time.Millisecond) // less than makes a block without transactions
+			synctest.Wait()
+		}
+	})
+	if head := a.ledger.View().LatestBlock().Number; head != int64(blocks) {
+		t.Fatalf("%d blocks, want %d", head, blocks)
+	}
+	a.node = mirrorrest.New(mirrorrest.Config{View: a.ledger.View, Log: slog.New(slog.DiscardHandler)})
+	return a
+}
+
+// ask makes a call and returns the answer's text.
+func ask(t testing.TB, url, method, params string) string {
+	t.Helper()
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params)
+	answer := must.Get(http.Post(url, "application/json", strings.NewReader(body)))(t)
+	defer answer.Body.Close()
+	text := new(strings.Builder)
+	text.Grow(int(max(answer.ContentLength, 0)))
+	must.Get(io.Copy(text, answer.Body))(t)
+	return text.String()
+}
+
+// Who goes through a chain makes three requests for a full block and two for a receipt:
+// senders are known by their signatures, and prices by those around them.
+func TestRequestsOfAScan(t *testing.T) {
+	const blocks = 50
+	a := newArchive(t, blocks, 20)
+	var mu sync.Mutex
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		asked = append(asked, r.URL.RequestURI())
+		mu.Unlock()
+		a.node.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	check := func(what string, most int, scan func(url string)) {
+		t.Helper()
+		asked = nil
+		scan(newRelay(t, &mirrorNode{Server: server}).url)
+		const beforehand = 3 // prices
+		if len(asked) > most*blocks+beforehand {
+			t.Errorf("%d %s took %d requests: %.2000s", blocks, what, len(asked), strings.Join(asked, "\n"))
+		}
+	}
+	check("blocks", 3, func(url string) {
+		for i := range blocks {
+			if text := ask(t, url, "eth_getBlockByNumber", fmt.Sprintf(`["0x%x",true]`, i+1)); strings.Count(text, `"blockHash"`) != a.size {
+				t.Fatal(text)
+			}
+		}
+	})
+	check("receipts", 2, func(url string) {
+		for i := range blocks {
+			if text := ask(t, url, "eth_getTransactionReceipt", fmt.Sprintf(`["%s"]`, a.hashes[i*a.size+7])); !strings.Contains(text, `"status":"0x1"`) {
+				t.Fatal(text)
+			}
+		}
+	})
+}
+
+// recorded answers as another handler did the first time, without the work.
+type recorded struct {
+	handler http.Handler
+	mu      sync.Mutex
+	answers map[string][]byte // guarded by mu
+}
+
+func (h *recorded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.mu.Lock()
+	body := h.answers[r.URL.RequestURI()]
+	h.mu.Unlock()
+	if body == nil {
+		recorder := httptest.NewRecorder()
+		h.handler.ServeHTTP(recorder, r)
+		body = recorder.Body.Bytes()
+		h.mu.Lock()
+		h.answers[r.URL.RequestURI()] = body
+		h.mu.Unlock()
+	}
+	_, _ = w.Write(body)
+}
+
+func (h *recorded) size() (bytes int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, body := range h.answers {
+		bytes += len(body)
+	}
+	return bytes
+}
+
+// A block of ten thousand transactions is shown whole. What that takes of memory is in
+// proportion to the answers that are read and written.
+func TestBigBlock(t *testing.T) {
+	transactions := 10_000
+	if testing.Short() || raceDetector {
+		transactions = 1000
+	}
+	a := newArchive(t, 1, transactions)
+	node := &recorded{handler: a.node, answers: make(map[string][]byte)}
+	server := httptest.NewServer(node)
+	defer server.Close()
+	relay := newRelay(t, &mirrorNode{Server: server}, func(s *settings) {
+		s.API.MaxFullTransactions = transactions + 1
+		s.Mirror.CacheEntries = 0
+	})
+	read := func() string { return ask(t, relay.url, "eth_getBlockByNumber", `["0x1",true]`) }
+	read() // what is made once is made now
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	began := time.Now()
+	text := read()
+	took := time.Since(began)
+	runtime.ReadMemStats(&after)
+	if got := strings.Count(text, `"blockHash"`); got != transactions {
+		t.Fatalf("%d transactions: %.200s", got, text)
+	}
+	allocated, through := int(after.TotalAlloc-before.TotalAlloc), node.size()+len(text)
+	t.Logf("%d bytes read and %d answered in %s; %d allocated", node.size(), len(text), took, allocated)
+	if most := 14 * through; allocated > most {
+		t.Errorf("%d bytes were allocated for %d that went through", allocated, through)
 	}
 }

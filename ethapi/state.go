@@ -48,8 +48,11 @@ func (a *API) balance(ctx context.Context, address common.Address, block *mirror
 		return a.mirror.BalanceAt(ctx, address, block.To)
 	}
 	account, err := a.mirror.Account(ctx, address)
-	if err != nil {
+	switch {
+	case err != nil:
 		return 0, err
+	case !account.BalanceKnown:
+		return 0, eth.ErrBalanceUnknown(address)
 	}
 	return account.Balance, nil
 }
@@ -81,12 +84,14 @@ func (a *API) getTransactionCount(ctx context.Context, p *rpc.Params) (any, erro
 }
 
 // nonce returns an account's present next nonce.
-func (a *API) nonce(ctx context.Context, address common.Address) (uint64, error) {
+func (a *API) nonce(ctx context.Context, address common.Address) (nonce uint64, err error) {
 	account, err := a.mirror.Account(ctx, address)
-	if missing, err := notFound(err); missing || err != nil {
+	if missing, err := notFound(err); err != nil {
 		return 0, err
+	} else if !missing {
+		nonce = accountNonce(account)
 	}
-	return accountNonce(account), nil
+	return a.mirror.NotBefore(address, nonce), nil
 }
 
 // accountNonce returns an account's nonce. An account that was never an Ethereum sender is a contract, whose

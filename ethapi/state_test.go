@@ -3,6 +3,7 @@ package ethapi
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/big"
 	"net/http"
 	"strings"
@@ -56,6 +57,8 @@ func TestBalance(t *testing.T) {
 		[3]string{"eth_getBalance", `["` + contract.Hex() + `","latest"]`, `"0x0"`},
 		[3]string{"eth_getBalance", `["` + contract.Hex() + `","0xf"]`, `"0x0"`},
 	)
+	relay.node.set("accounts/"+sender+"?transactions=false", `{"account":"0.0.1010","balance":null}`)
+	expect(`"latest"`, "-32001 Requested resource not found. Account balance unavailable for address: "+common.HexToAddress(sender).Hex()+".")
 }
 
 func TestUpstreamFailureIsNotAnAnswer(t *testing.T) {
@@ -82,13 +85,18 @@ func TestUpstreamFailureIsNotAnAnswer(t *testing.T) {
 
 func TestHead(t *testing.T) {
 	relay, _ := populated(t)
-	relay.expect([3]string{"eth_blockNumber", `[]`, `"0x11"`})
-	relay.node.set("blocks?limit=1&order=desc", listOf("blocks"))
+	none := listOf("blocks")
+	newest := relay.node.answers["blocks?limit=1&order=desc"].body
+	relay.node.set("blocks?limit=1&order=desc", none)
 	const want = "-32607 Error encountered retrieving latest block"
 	relay.expect(
 		[3]string{"eth_blockNumber", `[]`, want}, [3]string{"eth_getBlockByNumber", `["latest",false]`, want},
 		[3]string{"eth_getLogs", `[{}]`, want}, [3]string{"eth_newBlockFilter", `[]`, want},
 	)
+	for _, list := range []string{newest, none} { // a block that was there does not go away
+		relay.node.set("blocks?limit=1&order=desc", list)
+		relay.expect([3]string{"eth_blockNumber", `[]`, `"0x11"`})
+	}
 }
 
 func TestTransactionCount(t *testing.T) {
@@ -101,12 +109,8 @@ func TestTransactionCount(t *testing.T) {
 	query := "contracts/results?from=" + sender + "&timestamp=lte:1767225597.999999999&limit=10&order=desc&hbar=false"
 	with := func(tx signed, change member) member {
 		copied := member{}
-		for k, v := range tx.record {
-			copied[k] = v
-		}
-		for k, v := range change {
-			copied[k] = v
-		}
+		maps.Copy(copied, tx.record)
+		maps.Copy(copied, change)
 		return copied
 	}
 	count := func(who, block, want string) [3]string {
@@ -188,7 +192,7 @@ func TestGasPrice(t *testing.T) {
 		relay.node.set("network/fees", answer)
 		relay.expect([3]string{"eth_gasPrice", `[]`, want})
 	}
-	relay.node.fail("network/fees", http.StatusNotFound, `{}`)
+	relay.node.fail("network/fees", http.StatusNotFound, `{"_status":{"messages":[{"message":"Not found"}]}}`)
 	relay.expect([3]string{"eth_gasPrice", `[]`, want})
 
 	// 10 % of 71 tinybar, in whole tinybars.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"math/big"
@@ -29,11 +28,6 @@ import (
 	"lockstep/internal/must"
 	"lockstep/internal/relay/capacity"
 	"lockstep/rpc"
-)
-
-var (
-	subscribers = flag.Int("subscribers", 5000, "connections of the load test; each has two subscriptions")
-	loadBlocks  = flag.Int("blocks", 100, "blocks of the load test")
 )
 
 // stage is a development network, a mirror node that can be stopped, and a relay with
@@ -288,31 +282,6 @@ func raiseFiles(t testing.TB, need uint64) {
 	}
 }
 
-// TestSubscribeLoad: many connections with two subscriptions each, in different ways of
-// asking for the same logs; every one gets every block and every log once, in order.
-//
-//	go test ./ethapi -run TestSubscribeLoad -v -args -subscribers 8000 -blocks 1000
-func TestSubscribeLoad(t *testing.T) {
-	connections := *subscribers
-	if testing.Short() || raceDetector {
-		connections = min(connections, 500)
-	}
-	raiseFiles(t, uint64(2*connections+200))
-	s := newStage(t, connections)
-	filters := []string{`{}`, `{"address":"` + s.to.Hex() + `"}`, `{"topics":["0x` + strings.Repeat("0", 63) + `1"]}`, `{"topics":[null]}`}
-	c := s.crowd(connections, func(i int) string { return filters[i%len(filters)] })
-	began := time.Now()
-	first := s.nonce
-	last := first + uint64(*loadBlocks) - 1
-	c.read(first, last)
-	for range *loadBlocks {
-		s.block()
-	}
-	must.Do(t, c.group.Wait())
-	t.Logf("%d connections, %d subscriptions, %d blocks, %d notifications in %v", connections, 2*connections, *loadBlocks,
-		2*connections**loadBlocks, time.Since(began).Round(time.Millisecond))
-}
-
 // TestSubscribeMirrorRestart: the mirror node goes away in the middle of it and comes
 // back, several times, polled and pushing.
 func TestSubscribeMirrorRestart(t *testing.T) {
@@ -344,7 +313,7 @@ func TestSubscribeMirrorRestart(t *testing.T) {
 	}
 }
 
-// TestBlocksAfterAnOutageEndNobody: what many subscribers are told in a row, after the mirror node was away, is memory once. It is more
+// TestBlocksAfterAnOutageEndNobody: however they ask for the same logs, what many subscribers are told in a row, after the mirror node was away, is memory once. It is more
 // than these could hold if each had it for itself.
 func TestBlocksAfterAnOutageEndNobody(t *testing.T) {
 	const connections, blocks = 1000, 14
@@ -352,7 +321,8 @@ func TestBlocksAfterAnOutageEndNobody(t *testing.T) {
 	s := newStage(t, connections, func(c *settings) {
 		c.Memory = capacity.NewMemory(capacity.Config{Limit: 512, Requests: 4, Client: 4, Request: 4, RequestTime: envx.Millis(time.Hour), HeavyReads: 16})
 	})
-	c := s.crowd(connections, func(int) string { return `{}` })
+	filters := []string{`{}`, `{"address":"` + s.to.Hex() + `"}`, `{"topics":["0x` + strings.Repeat("0", 63) + `1"]}`, `{"topics":[null]}`}
+	c := s.crowd(connections, func(i int) string { return filters[i%len(filters)] })
 	first := s.nonce
 	c.read(first, first+blocks-1)
 	s.mirror.kill()

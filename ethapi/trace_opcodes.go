@@ -5,16 +5,23 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"math/big"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/tracing"
+	"github.com/ethereum/go-ethereum/core/types"
 
 	"lockstep/internal/eth"
+	"lockstep/internal/hedera"
 	"lockstep/internal/relay/capacity"
+	"lockstep/internal/relay/evm"
 	"lockstep/mirror"
+	"lockstep/rpc"
 )
 
 // traceOpcodes lists the instructions of a transaction. The list is empty if it ran none, or if the mirror node
@@ -219,4 +226,236 @@ func (b *traceRoom) encode(result any) (json.RawMessage, error) {
 		return nil, eth.ErrTraceTooLarge(b.most)
 	}
 	return text, nil
+}
+
+// traceCall is debug_traceCall: a trace of a call that is not put into a block, in
+// go-ethereum's form in both profiles.
+func (a *API) traceCall(ctx context.Context, p *rpc.Params) (any, error) {
+	options := p.At(2)
+	o := readTraceOptions(options, tracerOpcodes)
+	if o.tracer == tracerOpcodes && !a.cfg.Debug.OpcodeLogger {
+		return nil, eth.ErrUnsupportedMethod
+	}
+	if options.Field("txIndex").Given() {
+		return nil, eth.ErrInvalidArguments("txIndex is not supported: the state is that of the end of the block")
+	}
+	return a.simulateCall(ctx, p, argument{2, options.Field("stateOverrides")}, argument{2, options.Field("blockOverrides")}, func(s *simulation, block evm.Block, message evm.Message) (any, error) {
+		switch o.tracer {
+		case tracerCalls:
+			return s.traceCalls(block, message, o)
+		case tracerPrestate:
+			return s.traceStates(block, message, o)
+		}
+		return s.traceSteps(block, message, o)
+	})
+}
+
+func (s *simulation) traceCalls(block evm.Block, m evm.Message, o traceOptions) (any, error) {
+	t := &callTracer{simulation: s, options: o}
+	result, err := s.state.Run(s.api.deps.ChainID, block, m, &tracing.Hooks{OnEnter: t.enter, OnExit: t.exit, OnLog: t.log})
+	if err != nil {
+		return nil, err
+	}
+	root := t.root
+	root.dropUndone(false)
+	root.Gas, root.GasUsed = hexutil.Uint64(m.Gas), hexutil.Uint64(result.GasUsed)
+	var rule *evm.HaltError // the network's own
+	if errors.As(result.Err, &rule) || result.Err != nil && root.Error == "" {
+		root.Error, root.Output = result.Err.Error(), nil
+	}
+	return root, nil
+}
+
+// callTracer collects the calls of one message, as go-ethereum shows them.
+type callTracer struct {
+	*simulation
+	options traceOptions
+	root    *callFrame
+	open    []*callFrame // outermost first
+	depth   int
+	used    int64 // bytes
+}
+
+// take counts memory; where there is none left, the run ends.
+func (t *callTracer) take(bytes int) bool {
+	const perItem = 256
+	most := t.api.cfg.Debug.MaxBytes
+	var err error = eth.ErrTraceTooLarge(most)
+	if t.used += int64(bytes) + perItem; t.used <= most {
+		err = t.pace.hold(bytes + perItem)
+	}
+	if err != nil {
+		t.state.Fail(err)
+	}
+	return err == nil
+}
+
+// innermost is the open call that is shown; nil for none.
+func (t *callTracer) innermost() *callFrame {
+	if len(t.open) == 0 || t.options.onlyTop && t.depth > 0 {
+		return nil
+	}
+	return t.open[len(t.open)-1]
+}
+
+func (t *callTracer) enter(depth int, op byte, from, to common.Address, input []byte, gas uint64, value *big.Int) {
+	t.depth = depth
+	if t.options.onlyTop && depth > 0 || !t.take(len(input)) {
+		return
+	}
+	f := &callFrame{
+		Type: evm.OpName(op), From: from, To: frameReceiver{Address: &to}, Gas: hexutil.Uint64(gas), Input: present(common.CopyBytes(input)),
+	}
+	if value != nil { // else the call cannot have one
+		f.Value = (*hexutil.Big)(hedera.Tinybar(value.Int64()).Weibar())
+	}
+	if parent := t.innermost(); parent != nil {
+		parent.Calls = append(parent.Calls, f)
+	} else if depth == 0 {
+		t.root = f
+	}
+	t.open = append(t.open, f)
+}
+
+func (t *callTracer) exit(depth int, output []byte, gasUsed uint64, err error, _ bool) {
+	t.depth = depth
+	f := t.innermost()
+	t.depth--
+	if f == nil || !t.take(len(output)) {
+		return
+	}
+	t.open = t.open[:len(t.open)-1]
+	f.GasUsed = hexutil.Uint64(gasUsed)
+	if len(output) > 0 {
+		f.Output = common.CopyBytes(output)
+	}
+	if err == nil {
+		return
+	}
+	f.Error, f.undone = err.Error(), true
+	f.RevertReason, _ = revertReason(output)
+	if f.creates() {
+		f.To.Address = nil
+	}
+}
+
+func (t *callTracer) log(l *types.Log) {
+	if f := t.innermost(); t.options.withLog && f != nil && t.take(len(l.Data)) {
+		f.Logs = append(f.Logs, &frameLog{
+			Address: l.Address, Topics: slices.Concat([]common.Hash{}, l.Topics), Data: present(l.Data),
+			Index: hexutil.Uint64(l.Index), Position: hexutil.Uint64(len(f.Calls)),
+		})
+	}
+}
+
+// dropUndone takes the logs from calls that were undone.
+func (c *callFrame) dropUndone(undone bool) {
+	if undone = undone || c.undone; undone {
+		c.Logs = nil
+	}
+	for _, inner := range c.Calls {
+		inner.dropUndone(undone)
+	}
+}
+
+func (s *simulation) traceStates(block evm.Block, m evm.Message, o traceOptions) (any, error) {
+	tracer := evm.NewTouchTracer(s.state, m.From, s.receiver(&m))
+	if _, err := s.state.Run(s.api.deps.ChainID, block, m, tracer.Hooks()); err != nil {
+		return nil, err
+	}
+	w := stateWriter{noCode: o.noCode}
+	if !o.diff {
+		return w.all(tracer.Accounts, o.withEmpty), nil
+	}
+	after := tracer.After()
+	if err := s.state.Err(); err != nil {
+		return nil, err
+	}
+	return w.diff(tracer.Accounts, after, o.withEmpty), nil
+}
+
+func (s *simulation) traceSteps(block evm.Block, m evm.Message, o traceOptions) (any, error) {
+	t := &stepTracer{simulation: s, opcodeTrace: opcodeTrace{options: o, most: s.api.cfg.Debug.MaxBytes, Opcodes: new(mirror.Opcodes)}}
+	result, err := s.state.Run(s.api.deps.ChainID, block, m, &tracing.Hooks{OnOpcode: t.step})
+	if err != nil {
+		return nil, err
+	}
+	t.Gas, t.Failed = result.GasUsed, result.Err != nil
+	if result.Err == nil || result.Reverted() {
+		t.Return = result.Output
+	}
+	text, err := t.encoded() // without the steps, which follow between its brackets
+	if err != nil {
+		return nil, err
+	}
+	const end = "]}"
+	return slices.Concat(text[:len(text)-len(end)], t.text, []byte(end)), nil
+}
+
+// stepTracer writes the instructions of one message.
+type stepTracer struct {
+	*simulation
+	opcodeTrace
+	text    []byte
+	full    bool                                           // the client wanted no more
+	storage map[common.Address]map[common.Hash]common.Hash // what contracts have used
+}
+
+func (t *stepTracer) step(pc uint64, op byte, gas, cost uint64, scope tracing.OpContext, _ []byte, depth int, err error) {
+	before, o := len(t.text), t.options
+	if t.full = t.full || o.limit > 0 && int64(before) > o.limit; t.full || t.state.Err() != nil {
+		return // the run ends at its next jump
+	}
+	step := mirror.Step{PC: pc, Op: evm.OpName(op), Gas: gas, Cost: cost, Depth: depth}
+	if err != nil {
+		step.Reason = err.Error()
+	} else if !o.noStorage {
+		step.Storage = t.words(step.Op, scope)
+	}
+	if !o.noStack {
+		for _, word := range scope.StackData() {
+			step.Stack = append(step.Stack, word.Bytes32())
+		}
+	}
+	if o.memory {
+		for word := range slices.Chunk(scope.MemoryData(), common.HashLength) {
+			step.Memory = append(step.Memory, common.Hash(common.RightPadBytes(word, common.HashLength)))
+		}
+	}
+	if before > 0 {
+		t.text = append(t.text, ',')
+	}
+	t.text = t.appendStep(t.text, &step)
+	if err = eth.ErrTraceTooLarge(t.most); int64(len(t.text)) <= t.most {
+		err = t.pace.hold(len(t.text) - before)
+	}
+	if err != nil {
+		t.state.Fail(err)
+	}
+}
+
+// words keeps what a contract reads and writes; it returns it at those instructions.
+func (t *stepTracer) words(op string, scope tracing.OpContext) (words []mirror.Word) {
+	stack := scope.StackData()
+	if op != "SLOAD" && op != "SSTORE" || len(stack) == 0 || op == "SSTORE" && len(stack) < 2 {
+		return nil
+	}
+	if t.storage == nil {
+		t.storage = make(map[common.Address]map[common.Hash]common.Hash)
+	}
+	own := t.storage[scope.Address()]
+	if own == nil {
+		own = make(map[common.Hash]common.Hash)
+		t.storage[scope.Address()] = own
+	}
+	key := common.Hash(stack[len(stack)-1].Bytes32())
+	if op == "SLOAD" {
+		own[key] = t.state.Slot(scope.Address(), key)
+	} else {
+		own[key] = stack[len(stack)-2].Bytes32()
+	}
+	for slot, value := range own {
+		words = append(words, mirror.Word{Slot: slot, Value: value})
+	}
+	return words
 }

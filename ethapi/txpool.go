@@ -16,10 +16,7 @@ import (
 // poolMethods are the rows of the txpool namespace.
 func (a *API) poolMethods() []rpc.Method {
 	row := func(name string, handler rpc.Handler, params ...rpc.Param) rpc.Method {
-		if !a.offersPool() {
-			handler = func(context.Context, *rpc.Params) (any, error) { return nil, eth.ErrUnsupportedMethod }
-		}
-		return rpc.Method{Name: name, Params: params, Handler: translated(handler)}
+		return rpc.Method{Name: name, Params: params, Handler: translated(gate(a.offersPool(), handler))}
 	}
 	return []rpc.Method{
 		row("txpool_content", a.poolContent),

@@ -14,6 +14,7 @@ import (
 	"lockstep/internal/eth"
 	"lockstep/internal/must"
 	"lockstep/internal/relay/pending"
+	"lockstep/submit"
 )
 
 // pooled signs a transaction of the usual sender.
@@ -159,4 +160,18 @@ func TestEmptyPool(t *testing.T) {
 		[3]string{"txpool_content", `[]`, `{"pending":{},"queued":{}}`}, [3]string{"txpool_inspect", `[]`, `{"pending":{},"queued":{}}`},
 		[3]string{"txpool_status", `[]`, `{"pending":"0x0","queued":"0x0"}`},
 	)
+}
+
+// A client gets the hash or an error, never both, whatever the result also knows.
+func TestHashOrError(t *testing.T) {
+	hash := common.Hash{1}
+	for _, outcome := range []submit.Outcome{submit.Unknown, submit.Reverted, submit.Executed} {
+		if got, err := hashOrError(submit.Result{Outcome: outcome, Hash: hash}); got != hash || err != nil {
+			t.Errorf("%s: %s, %v", outcome, got, err)
+		}
+	}
+	refusal := eth.ErrNoNode
+	if got, err := hashOrError(submit.Result{Outcome: submit.NotSent, Hash: hash, Err: refusal}); got != (common.Hash{}) || err != refusal { //nolint:errorlint // the very same
+		t.Errorf("%s, %v", got, err)
+	}
 }

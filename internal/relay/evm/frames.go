@@ -43,7 +43,6 @@ const (
 // frame is a call that has not ended.
 type frame struct {
 	to       common.Address
-	gas      uint64
 	special  bool // something stands in for its target, for this frame alone
 	replaced vm.PrecompiledContract
 }
@@ -65,16 +64,16 @@ func (x *execution) enter(depth int, typ byte, from, to common.Address, input []
 	}
 	if pace := x.s.Pace; pace != nil && x.s.err == nil {
 		if err := pace(depth, gas); err != nil {
-			x.s.fail(err)
+			x.s.Fail(err)
 		}
 	}
-	f := frame{to: to, gas: gas}
+	f := frame{to: to}
 	switch op := vm.OpCode(typ); op {
 	case vm.SELFDESTRUCT:
 		x.beneficiary(x.s.canonical(from), x.s.canonical(to), value)
 	case vm.CREATE, vm.CREATE2:
 	default:
-		if special := x.standIn(op, to, value); special != nil {
+		if special := x.standIn(op, to, gas, value); special != nil {
 			f.special, f.replaced = true, x.precompiles[to]
 			x.precompiles[to] = special
 		}
@@ -110,7 +109,7 @@ func (x *execution) reason(err error) error {
 }
 
 // standIn returns what runs in the place of a target, nil for the EVM's own course.
-func (x *execution) standIn(op vm.OpCode, to common.Address, value *big.Int) vm.PrecompiledContract {
+func (x *execution) standIn(op vm.OpCode, to common.Address, gas uint64, value *big.Int) vm.PrecompiledContract {
 	canonical := x.s.canonical(to)
 	if x.s.mocked[canonical] {
 		return nil
@@ -118,37 +117,37 @@ func (x *execution) standIn(op vm.OpCode, to common.Address, value *big.Int) vm.
 	valued := op == vm.CALL && value != nil && value.Sign() > 0
 	id, numbered := hedera.FromLongZero(canonical)
 	if numbered && id.Num <= lastSystemNumber {
-		return x.systemTarget(canonical, id.Num, valued)
+		return x.systemTarget(canonical, id.Num, gas, valued)
 	}
 	account := x.s.account(canonical)
 	switch {
 	case account != nil && account.Service:
-		x.s.fail(&SystemContractError{canonical})
-		return halting{x, "NOT_SUPPORTED"}
+		x.s.Fail(&SystemContractError{canonical})
+		return x.halting("NOT_SUPPORTED")
 	case !valued || x.s.db.Exist(canonical) || account != nil:
 		return nil
 	case numbered:
-		return halting{x, "INVALID_ALIAS_KEY"}
+		return x.halting("INVALID_ALIAS_KEY")
 	}
-	return charging(accountCreationGas)
+	return standIn{gas: accountCreationGas}
 }
 
 // systemTarget is for addresses of the system: they take no value, and those without a
 // contract use up all gas.
-func (x *execution) systemTarget(to common.Address, number int64, valued bool) vm.PrecompiledContract {
+func (x *execution) systemTarget(to common.Address, number int64, gas uint64, valued bool) vm.PrecompiledContract {
 	switch {
 	case number >= firstSystemContract && number <= lastSystemContract:
-		x.s.fail(&SystemContractError{to})
-		return halting{x, "NOT_SUPPORTED"}
+		x.s.Fail(&SystemContractError{to})
+		return x.halting("NOT_SUPPORTED")
 	case valued:
 		if len(x.frames) > 0 { // the network halts the caller, too; here it goes on, without success
 			x.doom = &HaltError{"INVALID_CONTRACT_ID"}
 		}
-		return halting{x, "INVALID_CONTRACT_ID"}
+		return x.halting("INVALID_CONTRACT_ID")
 	case x.precompiles[to] != nil:
 		return nil
 	}
-	return swallowing{x}
+	return standIn{gas: gas}
 }
 
 // beneficiary checks who got what a contract left behind. The instruction cannot be
@@ -166,30 +165,35 @@ func (x *execution) beneficiary(from, to common.Address, amount *big.Int) {
 	}
 }
 
+// standIn takes so much gas, and then ends the frame well or as an error says.
+type standIn struct {
+	gas uint64
+	end func() error // nil: well
+}
+
+func (standIn) Name() string                { return "stand-in" }
+func (p standIn) RequiredGas([]byte) uint64 { return p.gas }
+
+func (p standIn) Run([]byte) ([]byte, error) {
+	if p.end == nil {
+		return nil, nil
+	}
+	return nil, p.end()
+}
+
 // halting ends a frame.
-type halting struct {
-	x      *execution
-	status string
+func (x *execution) halting(status string) vm.PrecompiledContract {
+	return standIn{end: func() error { x.halt = &HaltError{status}; return errHalt }}
 }
 
-func (halting) Name() string              { return "halt" }
-func (halting) RequiredGas([]byte) uint64 { return 0 }
+// OpName is the name of an instruction.
+func OpName(op byte) string { return vm.OpCode(op).String() }
 
-func (h halting) Run([]byte) ([]byte, error) {
-	h.x.halt = &HaltError{h.status}
-	return nil, errHalt
+// Precompiles lists the addresses of the EVM's own contracts.
+func Precompiles() []common.Address {
+	var all []common.Address
+	for n := int64(1); n <= int64(len(vm.PrecompiledContractsCancun)); n++ {
+		all = append(all, common.BigToAddress(big.NewInt(n)))
+	}
+	return all
 }
-
-// swallowing takes all gas and succeeds with nothing.
-type swallowing struct{ x *execution }
-
-func (swallowing) Name() string                { return "system account" }
-func (s swallowing) RequiredGas([]byte) uint64 { return s.x.frames[len(s.x.frames)-1].gas }
-func (swallowing) Run([]byte) ([]byte, error)  { return nil, nil }
-
-// charging takes so much gas.
-type charging uint64
-
-func (charging) Name() string                { return "account creation" }
-func (c charging) RequiredGas([]byte) uint64 { return uint64(c) }
-func (charging) Run([]byte) ([]byte, error)  { return nil, nil }

@@ -47,8 +47,7 @@ type Result struct {
 	// MaxGasUsed is the gas that it needed before refunds.
 	MaxGasUsed uint64
 	Logs       []*types.Log
-	Created    *common.Address // by a creation that succeeded
-	Err        error           // nil: it succeeded; go-ethereum's errors, or a *HaltError
+	Err        error // nil: it succeeded; go-ethereum's errors, or a *HaltError
 }
 
 // Reverted tells whether it failed by a revert, so that Output says why.
@@ -218,7 +217,7 @@ func (x *execution) blockHash(number uint64) common.Hash {
 	}
 	hash, err := x.s.reader.BlockHash(x.s.ctx, number)
 	if err != nil {
-		x.s.fail(err)
+		x.s.Fail(err)
 	}
 	x.s.hashes[number] = hash
 	return hash
@@ -240,9 +239,7 @@ func (x *execution) run() *Result {
 	var r Result
 	var left vm.GasBudget
 	if x.msg.To == nil {
-		var created common.Address
-		r.Output, created, left, r.Err = x.evm.Create(x.msg.From, x.msg.Data, budget, value)
-		r.Created = &created
+		r.Output, _, left, r.Err = x.evm.Create(x.msg.From, x.msg.Data, budget, value)
 	} else {
 		s.db.SetNonce(x.msg.From, s.db.GetNonce(x.msg.From)+1, tracing.NonceChangeEoACall)
 		r.Output, left, r.Err = x.evm.Call(x.msg.From, *x.msg.To, x.msg.Data, budget, value)
@@ -254,16 +251,11 @@ func (x *execution) run() *Result {
 	if x.doom != nil {
 		x.poison, r.Err = x.doom, nil
 	}
-	switch {
-	case r.Err == nil && x.poison != nil:
+	r.Err = x.reason(r.Err)
+	if r.Err == nil && x.poison != nil {
 		s.db.RevertToSnapshot(snapshot)
 		s.db.SetNonce(x.msg.From, s.db.GetNonce(x.msg.From)+1, tracing.NonceChangeEoACall)
 		r.Err, r.Output, r.MaxGasUsed = x.poison, nil, x.msg.Gas
-	default:
-		r.Err = x.reason(r.Err)
-	}
-	if r.Err != nil {
-		r.Created = nil
 	}
 	r.GasUsed = max(r.MaxGasUsed-min(r.MaxGasUsed/refundQuotient, s.db.GetRefund()), floor)
 	r.MaxGasUsed = max(r.MaxGasUsed, floor)

@@ -85,8 +85,8 @@ func (e *ReadsError) Error() string {
 	return fmt.Sprintf("evm: more than %d accounts and words of storage are needed", e.Limit)
 }
 
-// fail keeps the first failure and ends the run.
-func (s *State) fail(err error) {
+// Fail ends the run that is under way; the first failure counts.
+func (s *State) Fail(err error) {
 	if s.err == nil {
 		s.err = err
 	}
@@ -98,9 +98,9 @@ func (s *State) read() bool {
 	switch {
 	case s.err != nil:
 	case s.ctx.Err() != nil:
-		s.fail(s.ctx.Err())
+		s.Fail(s.ctx.Err())
 	case s.reads <= 0:
-		s.fail(&ReadsError{Limit: s.most})
+		s.Fail(&ReadsError{Limit: s.most})
 	default:
 		s.reads--
 		return true
@@ -129,7 +129,7 @@ func (s *State) account(address common.Address) *Account {
 	}
 	account, err := s.reader.Account(s.ctx, address)
 	if err != nil {
-		s.fail(err)
+		s.Fail(err)
 		return nil
 	}
 	s.accounts[address] = account
@@ -180,7 +180,7 @@ func (b backing) Storage(address common.Address, key common.Hash) (common.Hash, 
 	}
 	word, err := b.s.reader.Storage(b.s.ctx, address, key)
 	if err != nil {
-		b.s.fail(err)
+		b.s.Fail(err)
 	}
 	return word, err
 }
