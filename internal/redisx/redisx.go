@@ -41,13 +41,18 @@
 package redisx
 
 import (
+	"cmp"
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -91,8 +96,9 @@ func (t Target) GoString() string { return "redisx.Target(" + t.String() + ")" }
 
 // Options tune a client. The zero value is usable.
 type Options struct {
-	Timeout  time.Duration // for dialling and for each command without a nearer deadline; default 500 ms
-	PoolSize int           // maximum number of connections per server, made as needed; default 64
+	Timeout     time.Duration // for dialling and for each command without a nearer deadline; default 500 ms
+	ReadTimeout time.Duration // for an answer without a nearer deadline; default Timeout
+	PoolSize    int           // maximum number of connections per server, made as needed; default 64
 }
 
 // bufferSize is that of both buffers of a connection, in bytes. Commands and answers are
@@ -114,6 +120,9 @@ func New(t Target, opts Options) redis.UniversalClient {
 	if timeout <= 0 {
 		timeout = 500 * time.Millisecond
 	}
+	if opts.ReadTimeout <= 0 {
+		opts.ReadTimeout = timeout
+	}
 	if opts.PoolSize <= 0 {
 		opts.PoolSize = 64
 	}
@@ -124,7 +133,7 @@ func New(t Target, opts Options) redis.UniversalClient {
 	options := &redis.UniversalOptions{
 		Addrs: t.Addrs, MasterName: t.Master, SentinelPassword: t.SentinelPassword, Username: t.Username, Password: t.Password, DB: t.DB, Dialer: dialer(timeout, conf),
 		MaxRedirects: 3, // they are how a cluster says where a slot lives
-		MaxRetries:   -1, DialerRetries: 1, DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout,
+		MaxRetries:   -1, DialerRetries: 1, DialTimeout: timeout, ReadTimeout: opts.ReadTimeout, WriteTimeout: timeout,
 		PoolTimeout: timeout, ContextTimeoutEnabled: true, PoolSize: opts.PoolSize, DisableIdentity: true, ReadBufferSize: bufferSize, WriteBufferSize: bufferSize,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
@@ -271,9 +280,7 @@ func (t Target) withPath(path string, query url.Values) (Target, error) {
 		t.Master = master
 		t.SentinelPassword = query.Get("sentinel_password")
 	}
-	if db == "" {
-		db = query.Get("db")
-	}
+	db = cmp.Or(db, query.Get("db"))
 	return t.withDB(db)
 }
 
@@ -295,4 +302,76 @@ func (t Target) withDB(db string) (Target, error) {
 	}
 	t.DB = int(n)
 	return t, nil
+}
+
+// Patient wraps a connection so that a read deadline times the server, not this process:
+// an answer that arrived in time counts, even if this process was too busy to look before
+// the deadline was over. Without this a process that runs late takes a healthy server for
+// dead, closes its connections and makes new ones, which makes it run later still.
+func Patient(c net.Conn) net.Conn { return &patient{c} }
+
+type patient struct{ net.Conn }
+
+// Read reads what is there, also after the deadline.
+func (p *patient) Read(b []byte) (int, error) {
+	n, err := p.Conn.Read(b)
+	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
+		if late := look(p.Conn, b); late > 0 {
+			return late, nil
+		}
+	}
+	return n, err //nolint:wrapcheck // it is the connection's own
+}
+
+// SyscallConn is how the client finds out that an idle connection was closed.
+func (p *patient) SyscallConn() (syscall.RawConn, error) {
+	c, ok := p.Conn.(syscall.Conn)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	return c.SyscallConn() //nolint:wrapcheck // it is the connection's own
+}
+
+// dialer returns how connections are made: patient ones, in TLS if conf is not nil.
+func dialer(timeout time.Duration, conf *tls.Config) func(context.Context, string, string) (net.Conn, error) {
+	plain := &net.Dialer{Timeout: timeout}
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		raw, err := plain.DialContext(ctx, network, addr)
+		if err != nil {
+			return nil, err //nolint:wrapcheck // it names the host, and is shown as it is
+		}
+		if conf == nil {
+			return Patient(raw), nil
+		}
+		return secured(ctx, Patient(raw), addr, timeout, conf)
+	}
+}
+
+func secured(ctx context.Context, raw net.Conn, addr string, timeout time.Duration, conf *tls.Config) (net.Conn, error) {
+	if conf.ServerName == "" { // each server of a cluster has a name of its own
+		host, _, _ := net.SplitHostPort(addr)
+		conf = conf.Clone()
+		conf.ServerName = host
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	c := tls.Client(raw, conf)
+	if err := c.HandshakeContext(ctx); err != nil {
+		_ = raw.Close()
+		return nil, fmt.Errorf("redis at %s: %w", addr, err)
+	}
+	return c, nil
+}
+
+// LogTo puts what the Redis library has to say among the debug lines of a log. It holds for the whole process, and is called
+// before the first client is made.
+func LogTo(log *slog.Logger) { redis.SetLogger(libraryLog{log}) }
+
+type libraryLog struct{ log *slog.Logger }
+
+// Printf implements the library's logger.
+func (l libraryLog) Printf(ctx context.Context, format string, v ...any) {
+	if l.log.Enabled(ctx, slog.LevelDebug) {
+		l.log.LogAttrs(ctx, slog.LevelDebug, "redis client", slog.String("message", fmt.Sprintf(format, v...)))
+	}
 }
