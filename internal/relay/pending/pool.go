@@ -15,14 +15,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	"lockstep/internal/envx"
 	"lockstep/internal/eth"
+	"lockstep/internal/metric"
 )
 
 // Pool knows the transactions on their way. It is safe for concurrent use.
 type Pool struct {
-	cfg      Config
 	off      bool // made by Disabled
-	log      *slog.Logger
 	metrics  *metrics
 	announce func(raw []byte)
 	remote   *remote // nil: this process is alone
@@ -56,7 +56,7 @@ type Transaction struct {
 
 // New makes a Pool. It starts nothing.
 func New(cfg Config, deps Deps) *Pool {
-	p := &Pool{cfg: cfg, log: deps.Log, announce: deps.Announce, early: deps.AnsweredEarly, table: newTable(cfg)}
+	p := &Pool{announce: deps.Announce, early: deps.AnsweredEarly, table: newTable(cfg)}
 	p.metrics = newMetrics(p)
 	if p.announce == nil {
 		p.announce = func([]byte) {}
@@ -285,7 +285,7 @@ func (p *Pool) Collectors() []prometheus.Collector {
 	if p.off {
 		return nil
 	}
-	return p.metrics.collectors
+	return p.metrics.Collectors()
 }
 
 // Forget drops what this process knows of transactions that are over, and what they proved: a
@@ -305,3 +305,68 @@ func (t *table) forgetOver(now time.Time) {
 		t.forget(at.Value.(*sender), now)
 	}
 }
+
+// Config holds the settings of the transaction pool.
+type Config struct {
+	// Remember the transactions on their way: for pending nonces, for answers that are not stale right after a transaction, and for txpool_*.
+	Enabled bool `env:"ENABLE_TX_POOL" envDefault:"true"`
+	// Offer the methods txpool_content, txpool_contentFrom, txpool_inspect and txpool_status. The same on every relay of a fleet.
+	API bool `env:"TXPOOL_API_ENABLED" envDefault:"false"`
+	// Maximum number of transactions that this process remembers. Those that do not fit are submitted all the same. Unset, it is at least MAX_TRANSACTIONS_IN_PROGRESS.
+	MaxEntries int `env:"TXPOOL_MAX_ENTRIES" envDefault:"65536" min:"1"`
+	// Maximum number of bytes of transactions that this process remembers.
+	MaxBytes int `env:"TXPOOL_MAX_BYTES" envDefault:"134217728" min:"1"`
+	// Maximum bytes of transactions that the relays of a fleet keep in Redis together, for txpool_content and for eth_getTransactionByHash. Those that do not fit are known by their nonces. Nothing is added while less than a quarter of the memory of Redis is left.
+	RedisMaxBytes int64 `env:"TXPOOL_REDIS_MAX_BYTES" envDefault:"67108864" min:"1"`
+	// How long Redis keeps a pending transaction of a relay that does not say any more that it is pending.
+	EntryTTL envx.Millis `env:"TXPOOL_ENTRY_TTL_MS" envDefault:"30000" min:"1s" max:"24h"`
+	// How long the proof of an executed transaction counts while the mirror node does not show it.
+	ExecutedTTL envx.Millis `env:"TXPOOL_EXECUTED_TTL_MS" envDefault:"120000" min:"1s" max:"24h"`
+	// Deadline of every Redis call of the pool. No transaction waits for one.
+	RedisTimeout envx.Millis `env:"TXPOOL_REDIS_TIMEOUT_MS" envDefault:"250" min:"1ms" max:"24h"`
+	// Maximum bytes of transactions that this relay keeps in Redis because clients got their hashes before a node had them (USE_ASYNC_TX_PROCESSING), so that another relay can go on with them. Those that do not fit are lost if this relay is killed. Their number is bounded by TXPOOL_MAX_ENTRIES, their lifetime by NONCE_PROMISE_MS.
+	PromisesMaxBytes int `env:"PROMISES_MAX_BYTES" envDefault:"67108864" min:"1"`
+	// How long a relay may send no heartbeat before another one goes on with the transactions whose hashes its clients got.
+	PromisesDeadAfter envx.Millis `env:"PROMISES_DEAD_AFTER_MS" envDefault:"5000" min:"500ms" max:"24h"`
+}
+
+// renewal is how often Redis is told that a transaction is still on its way.
+func (c Config) renewal() time.Duration { return c.EntryTTL.Duration() / 3 }
+
+// life is the maximum time for which something is kept in Redis, unless it is renewed.
+func (c Config) life() time.Duration { return max(c.EntryTTL.Duration(), c.ExecutedTTL.Duration()) }
+
+// Validate returns everything that is wrong with the settings.
+func (c Config) Validate() error { return envx.Check(c) }
+
+// metrics belongs to one Pool. The names without "lockstep" are relied upon by
+// dashboards of the TypeScript relay.
+type metrics struct {
+	metric.Set
+	added, removed, full prometheus.Counter
+	errors               *prometheus.CounterVec
+}
+
+// The operations of rpc_relay_txpool_storage_errors_total.
+const (
+	opAdd    = "add"
+	opRemove = "remove"
+	opGet    = "get"
+)
+
+func newMetrics(p *Pool) *metrics {
+	m := &metrics{}
+	operations := m.Counters("rpc_relay_txpool_operations_total", "Transactions that were added to the pool and removed from it.", "operation")
+	m.added, m.removed = operations.WithLabelValues(opAdd), operations.WithLabelValues(opRemove)
+	m.full = m.Counter("lockstep_txpool_full_total", "Transactions that were submitted without a place in the pool, which was full.")
+	m.errors = m.Counters("rpc_relay_txpool_storage_errors_total", "Calls of the pool to Redis that failed.", "operation", "backend")
+	m.Asked("rpc_relay_txpool_pending_count", "Transactions of this process that are on their way; add the processes of a fleet.", func() float64 { return float64(p.ownCount()) })
+	m.Asked("rpc_relay_txpool_active_addresses", "Senders with transactions of this process that are on their way; a sender that uses several relays counts at each of them.", func() float64 {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return float64(p.table.active())
+	})
+	return m
+}
+
+func (m *metrics) failed(operation string) { m.errors.WithLabelValues(operation, "redis").Inc() }
