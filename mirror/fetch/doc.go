@@ -8,7 +8,7 @@
 //	value, err := fetcher.Do(ctx, fetch.Request{Label: "blocks", Path: "blocks?limit=1"}, read)
 //
 // All requests are reads, simulated calls included, so that each may be made twice. A 404 to a GET is
-// ErrNotFound. Anything else that goes wrong is an *Error with the upstream's status, or with a status made here:
+// ErrNotFound if its body is a mirror node's; a 404 of a gateway is an answer that cannot be read, also to a call. Anything else that goes wrong is an *Error with the upstream's status, or with a status made here:
 // 504 when no answer came in time, 502 when the answer cannot be read, 567 when there was no HTTP answer at all.
 // When the caller gave up, the context's own error is returned as it is.
 //

@@ -25,6 +25,18 @@ const (
 	StatusNoAnswer   = 567                       // no connection, or one that broke
 )
 
+// errForeign says that a 404 comes from something in front of the mirror node, such as a gateway that has lost its way to
+// it. It says nothing of what the mirror node knows.
+var errForeign = errors.New("a 404 that is not the mirror node's")
+
+// itsWord tells whether the body of an error has the form that all endpoints of a mirror node share.
+func itsWord(body []byte) bool {
+	var answer struct {
+		Status *json.RawMessage `json:"_status"`
+	}
+	return len(body) <= longestError && json.Unmarshal(body, &answer) == nil && answer.Status != nil
+}
+
 // Error is a failed request. Its text holds what the mirror node said and names no
 // host.
 type Error struct {
@@ -33,6 +45,8 @@ type Error struct {
 	Detail   string // more about it; may be empty
 	Data     string // 0x-prefixed revert data of a call; may be empty
 	Children []Message
+	// Told: the mirror node itself said so, and not something in front of it or nobody.
+	Told bool
 
 	cause      error
 	retryAfter time.Duration // how long the mirror node wants no requests
@@ -81,6 +95,7 @@ func errorOf(status int, body []byte) *Error {
 	if len(messages) == 0 {
 		return e
 	}
+	e.Told = true
 	messages = messages[:min(len(messages), 1+maxChildren)]
 	for i := range messages {
 		messages[i].Message, messages[i].Detail = clip.Text(messages[i].Message, longestText), clip.Text(messages[i].Detail, longestText)
