@@ -1,11 +1,13 @@
 package mirror
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
 	"iter"
 	"strings"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/go-json-experiment/json"
@@ -29,6 +31,7 @@ type Account struct {
 	PublicKey         []byte // its key, if that is a single one; nil for any other
 	Transactions      []*Transaction
 	next              string
+	told              common.Address // its alias; zero if there was none in the answer
 }
 
 // UnmarshalJSONFrom implements json.UnmarshalerFrom.
@@ -57,14 +60,12 @@ func (a *Account) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	}
 	*a = Account{
 		ID: v.ID, Address: v.Address, BalanceKnown: v.Balance.Balance != nil, BalanceTime: v.Balance.Timestamp, Nonce: v.Nonce, Created: v.Created,
-		Delegation: v.Delegation, Deleted: v.Deleted, ReceiverSignature: v.Signature, Transactions: v.Transactions, next: v.Links.next,
+		Delegation: v.Delegation, Deleted: v.Deleted, ReceiverSignature: v.Signature, Transactions: v.Transactions, next: v.Links.next, told: v.Address,
 	}
 	if a.BalanceKnown {
 		a.Balance = *v.Balance.Balance
 	}
-	if a.Address == (common.Address{}) {
-		a.Address = a.ID.LongZero()
-	}
+	a.Address = cmp.Or(a.Address, a.ID.LongZero())
 	if v.Key.Kind == "ED25519" || v.Key.Kind == "ECDSA_SECP256K1" {
 		if public, err := hex.DecodeString(v.Key.Key); err == nil {
 			a.PublicKey = public
@@ -78,12 +79,41 @@ const accountLabel = "accounts/{idOrAliasOrEvmAddress}"
 // Account returns the account or contract at an address as it is now, or
 // ErrNotFound. The result may be shared and must not be changed.
 func (c *Client) Account(ctx context.Context, address common.Address) (*Account, error) {
-	return get[Account](ctx, c, accountLabel, "accounts/"+lowerHex(address)+"?transactions=false")
+	return c.account(ctx, lowerHex(address), func(a *Account) bool { return has(a.ID, a.told, address) })
+}
+
+// has tells whether an entity can have the address that was asked for: that of its number, or the one that the answer told, if it told any.
+func has(id hedera.ID, told, asked common.Address) bool {
+	return !id.IsZero() && (told == (common.Address{}) || told == asked || id.LongZero() == asked)
 }
 
 // AccountByID is Account by entity id.
 func (c *Client) AccountByID(ctx context.Context, id hedera.ID) (*Account, error) {
-	return get[Account](ctx, c, accountLabel, "accounts/"+id.String()+"?transactions=false")
+	return c.account(ctx, id.String(), func(a *Account) bool { return a.ID == id })
+}
+
+func (c *Client) account(ctx context.Context, of string, about func(*Account) bool) (*Account, error) {
+	return getOf(ctx, c, accountLabel, "accounts/"+of+"?transactions=false", about)
+}
+
+// heard is a nonce, and when an answer last had it.
+type heard struct {
+	nonce uint64
+	at    time.Time
+}
+
+// NotBefore returns the next nonce of a sender, of which an answer has just told one. One of several mirror nodes behind an
+// address may lag, and a nonce never goes back: it is the highest that any answer told in the last minute. A lower one that is told for
+// longer counts, since the higher one may have been wrong. On a development network a nonce may go back.
+func (c *Client) NotBefore(address common.Address, nonce uint64) uint64 {
+	if c.fetch.Generation() != 0 {
+		return nonce
+	}
+	if known, ok := c.nonces.get(address); ok && known.nonce > nonce && time.Since(known.at) < apart {
+		return known.nonce
+	}
+	c.nonces.put(address, heard{nonce, time.Now()}, aliasBytes)
+	return nonce
 }
 
 // BalanceAt returns the balance of the account at an address, after everything up to and including the moment at.
@@ -93,7 +123,7 @@ func (c *Client) AccountByID(ctx context.Context, id hedera.ID) (*Account, error
 // between the snapshot and the moment are then added or taken away.
 func (c *Client) BalanceAt(ctx context.Context, address common.Address, at hedera.Timestamp) (hedera.Tinybar, error) {
 	path := "accounts/" + lowerHex(address) + "?timestamp=lte:" + at.String() + "&limit=" + decimal(uint64(c.config.PageSize)) + "&order=desc"
-	account, err := get[Account](ctx, c, accountLabel, path)
+	account, err := getOf(ctx, c, accountLabel, path, func(a *Account) bool { return has(a.ID, a.told, address) && a.BalanceKnown })
 	if err != nil {
 		return 0, err
 	}
@@ -236,7 +266,7 @@ func (c *Client) transactionList(path string) list[Transaction] {
 // nonce 0; those that it caused come before and after it. An empty list is ErrNotFound.
 func (c *Client) Transactions(ctx context.Context, id hedera.TransactionID) ([]*Transaction, error) {
 	l := c.transactionList("transactions/" + id.Mirror())
-	l.label = "transactions/{transactionId}"
+	l.label, l.about = "transactions/{transactionId}", func(t *Transaction) bool { return t.ID == id.Mirror() }
 	page, err := l.page(ctx, c, l.path)
 	if err != nil {
 		return nil, err
@@ -250,6 +280,7 @@ func (c *Client) PayerAt(ctx context.Context, at hedera.Timestamp) (hedera.ID, e
 		return id, nil
 	}
 	l := c.transactionList("transactions?timestamp=" + at.String() + "&limit=1")
+	l.about = func(t *Transaction) bool { return t.Timestamp == at }
 	page, err := l.page(ctx, c, l.path)
 	if err != nil {
 		return hedera.ID{}, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -51,6 +52,17 @@ func (p Period) add(q *query) {
 // closed tells whether the block is whole.
 func (b *Block) closed() bool { return b.To != (hedera.Timestamp{}) }
 
+// apart is how far mirror nodes behind one address may lag behind each other.
+const apart = time.Minute
+
+// Settled tells whether all of several mirror nodes behind one address have the block by now.
+func (b *Block) Settled() bool { return time.Since(b.To.Time()) > apart }
+
+// is tells whether the block has a number or a hash, as paths have them.
+func (b *Block) is(id string) bool {
+	return b.Hash != (common.Hash{}) && (id == decimal(b.Number) || id == b.Hash.Hex())
+}
+
 // newest is the highest block that an answer names.
 func (b *Block) newest() uint64 {
 	if b.closed() {
@@ -86,7 +98,7 @@ func (c *Client) endBlock(ctx context.Context, order Order) (*Block, error) {
 	return page.items[0], nil
 }
 
-// BlockByNumber returns the block of that number, or ErrNotFound. For callers that walk through the chain it
+// BlockByNumber returns the block of that number, or ErrNotFound if it is not one of the chain as far as that was seen. For callers that walk through the chain it
 // reads whole pages.
 func (c *Client) BlockByNumber(ctx context.Context, number uint64) (*Block, error) {
 	id := decimal(number)
@@ -101,7 +113,28 @@ func (c *Client) BlockByNumber(ctx context.Context, number uint64) (*Block, erro
 			return b, nil
 		}
 	}
-	return c.readBlock(ctx, id)
+	b, err := c.readBlock(ctx, id)
+	if err == ErrNotFound { //nolint:errorlint // exchange returns it bare
+		err = c.notThere(ctx, number)
+	}
+	return b, err
+}
+
+// notThere tells what it means that there is no block of a number: nothing but ErrNotFound if it comes after the newest
+// block that was seen, or before the first one. Else it is there, and the answer is of one of several mirror nodes
+// behind an address, which lags.
+func (c *Client) notThere(ctx context.Context, number uint64) error {
+	if newest := c.newest.Load(); newest == nil || number > newest.Number {
+		return ErrNotFound
+	}
+	first, err := c.EarliestBlock(ctx)
+	switch {
+	case absent(err) != nil:
+		return err
+	case err != nil || number < first.Number:
+		return ErrNotFound
+	}
+	return &Error{Status: http.StatusServiceUnavailable, Message: "the mirror node does not show a block that it has told of"}
 }
 
 // CachedBlock returns the block of that number if this process keeps it, for example after Preload.
@@ -124,7 +157,7 @@ func (c *Client) knownBlock(ctx context.Context, kind, id string) *Block {
 		return b
 	}
 	b := stored[Block](ctx, c, kind, id)
-	if b == nil || id != decimal(b.Number) && id != b.Hash.Hex() {
+	if b == nil || !b.is(id) {
 		return nil
 	}
 	c.learn(b.Number)
@@ -133,7 +166,7 @@ func (c *Client) knownBlock(ctx context.Context, kind, id string) *Block {
 }
 
 func (c *Client) readBlock(ctx context.Context, id string) (*Block, error) {
-	b, err := get[Block](ctx, c, "blocks/{hashOrNumber}", "blocks/"+id)
+	b, err := getOf(ctx, c, "blocks/{hashOrNumber}", "blocks/"+id, func(b *Block) bool { return b.is(id) })
 	if err != nil {
 		return nil, err
 	}
@@ -336,10 +369,15 @@ func (c *Client) newer(b *Block) *Block {
 	}
 }
 
-// readNewest asks for the newest block. An older block than the known one comes from a mirror node that lags, so
-// the known one stays the newest.
+// readNewest asks for the newest block. An older block than the known one, or none, comes from a mirror node that lags,
+// so the known one stays the newest.
 func (c *Client) readNewest(ctx context.Context) (*Block, error) {
 	b, err := c.endBlock(ctx, Descending)
+	if err == ErrNotFound { //nolint:errorlint // endBlock returns it bare
+		if known := c.newest.Load(); known != nil && !c.fetch.ChainReset(ctx, 0) {
+			return known, nil
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"lockstep/internal/hedera"
+	"lockstep/internal/metric"
 	"lockstep/internal/relay/capacity"
 	"lockstep/mirror/fetch"
 )
@@ -30,6 +32,7 @@ type Client struct {
 
 	store      Store
 	chainKey   atomic.Pointer[string] // see chain
+	metrics    metric.Set
 	unreadable prometheus.Counter
 
 	noPush atomic.Bool // the mirror node has turned out to be unable to push
@@ -46,6 +49,7 @@ type Client struct {
 	lists   *cache[uint64, []*ContractResult]    // all results of a block, by its number
 	aliases *cache[hedera.ID, common.Address]    // the EVM address of an entity
 	payers  *cache[hedera.Timestamp, hedera.ID]  // who paid for what reached consensus then
+	nonces  *cache[common.Address, heard]        // see NotBefore
 }
 
 // Options are what a Client needs besides its settings.
@@ -75,17 +79,23 @@ func New(config Config, options Options) (*Client, error) {
 	}
 	c := &Client{
 		config: config, log: options.Log, store: options.Store,
-		never: make(map[string]bool), unreadable: newUnreadable(), prices: newPrices(),
+		never: make(map[string]bool), prices: newPrices(),
 		blocks:  newCache[string, *Block](config.CacheEntries, config.CacheBytes/8),
 		results: newCache[common.Hash, *ContractResult](config.CacheEntries, config.CacheBytes/4),
 		lists:   newCache[uint64, []*ContractResult](config.CacheEntries, config.CacheBytes/4),
 		logs:    newCache[uint64, []*Log](config.CacheEntries, config.CacheBytes/4),
 		aliases: newCache[hedera.ID, common.Address](config.CacheEntries*10, config.CacheBytes/8),
 		payers:  newCache[hedera.Timestamp, hedera.ID](config.CacheEntries*10, config.CacheBytes/8),
+		nonces:  newCache[common.Address, heard](config.CacheEntries*10, config.CacheBytes/8),
 	}
-	if c.log == nil {
-		c.log = slog.New(slog.DiscardHandler)
-	}
+	c.unreadable = c.metrics.Counter("rpc_relay_mirror_unreadable_records_total", "Records of the shared cache that were ignored because they were damaged or of another version.")
+	c.metrics.Asked("rpc_relay_cache", "Entries of all caches in this process.", func() (sum float64) {
+		for _, k := range c.caches() {
+			sum += float64(k.size())
+		}
+		return sum
+	})
+	c.log = cmp.Or(c.log, slog.New(slog.DiscardHandler))
 	c.flights.Log = c.log
 	deps := fetch.Deps{Log: c.log, Origin: options.Origin, Newest: decoding(c.blockList("").readPage), Forget: c.forgetChain, WentBack: options.WentBack, Transport: options.Transport}
 	var err error
@@ -123,6 +133,7 @@ func (c *Client) Forget() {
 	c.logs.purge()
 	c.aliases.purge()
 	c.payers.purge()
+	c.nonces.purge()
 }
 
 // forgetChain drops what is known of a chain that does not exist any more.
@@ -149,6 +160,25 @@ func (c *Client) Upstreams() []UpstreamStatus { return c.fetch.Upstreams() }
 // ErrNotFound.
 func get[T any](ctx context.Context, c *Client, label, path string) (*T, error) {
 	return shared[T](ctx, c, path, fetch.Request{Label: label, Path: path})
+}
+
+// errOther says that an answer is well formed, and not about what was asked for.
+var errOther = errors.New("the answer is about something else")
+
+// getOf is get for an answer that must be about something: what says nothing of it proves nothing, either.
+func getOf[T any](ctx context.Context, c *Client, label, path string, about func(*T) bool) (*T, error) {
+	return sharedWith(ctx, c, path, fetch.Request{Label: label, Path: path}, readOf(about))
+}
+
+// readOf reads an answer that must be about something.
+func readOf[T any](about func(*T) bool) func([]byte, *T) error {
+	return func(text []byte, v *T) error {
+		err := unmarshal(text, v)
+		if err == nil && !about(v) {
+			err = errOther
+		}
+		return err
+	}
 }
 
 // shared is get for any request. The key tells apart what is read and how.
@@ -261,13 +291,6 @@ func (e *PagesError) Error() string {
 	return fmt.Sprintf("mirror node: more than %d pages", e.Limit)
 }
 
-func newUnreadable() prometheus.Counter {
-	return prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "rpc_relay_mirror_unreadable_records_total",
-		Help: "Records of the shared cache that were ignored because they were damaged or of another version.",
-	})
-}
-
 // counted is what metrics read of a cache.
 type counted interface {
 	size() int
@@ -282,15 +305,7 @@ func (c *Client) caches() map[string]counted {
 // Collectors returns the client's metrics, for registration. Two have the names and labels that
 // the TypeScript relay gives them.
 func (c *Client) Collectors() []prometheus.Collector {
-	all := append(c.fetch.Collectors(), c.unreadable, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "rpc_relay_cache", Help: "Entries of all caches in this process.",
-	}, func() float64 {
-		sum := 0
-		for _, k := range c.caches() {
-			sum += k.size()
-		}
-		return float64(sum)
-	}))
+	all := append(c.fetch.Collectors(), c.metrics.Collectors()...)
 	for kind, k := range c.caches() {
 		calls := func(method string, value func() uint64) prometheus.Collector {
 			return prometheus.NewCounterFunc(prometheus.CounterOpts{

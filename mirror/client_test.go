@@ -196,6 +196,12 @@ func TestFailures(t *testing.T) {
 		"broken":          {status(500, `{"_status":{"messages":[{"message":"Internal error"}]}}`), 500, "Internal error"},
 		"not JSON":        {status(503, `<html>`), 503, "Request failed with status code 503"},
 		"success of HTML": {status(200, `<html>`), StatusUnreadable, "unreadable answer"},
+		"nothing":         {status(200, ``), StatusUnreadable, "unreadable answer"},
+		"404 of a proxy":  {status(404, `<html>`), StatusUnreadable, "unreadable answer"},
+		"404, empty":      {status(404, ``), StatusUnreadable, "unreadable answer"},
+		"404 of a router": {status(404, `{"message":"no Route matched with those values"}`), StatusUnreadable, "unreadable answer"},
+		"empty object":    {status(200, `{}`), StatusUnreadable, "unreadable answer"},
+		"another block":   {status(200, blockJSON(18)), StatusUnreadable, "unreadable answer"},
 		"wrong kind":      {status(200, `{"number":"x"}`), StatusUnreadable, "unreadable answer"},
 		"too long":        {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, strings.Repeat(" ", 5000)) }, StatusUnreadable, ErrTooLong.Error()},
 		"too long, told": {func(w http.ResponseWriter, _ *http.Request) {
@@ -645,4 +651,124 @@ func TestNextBlocksPushed(t *testing.T) {
 	if diff := cmp.Diff([]string{pushed, pushed, polled, polled}, asked); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// What does not say what was asked for proves nothing: that there is none least of all.
+func TestAnswersThatSayNothing(t *testing.T) {
+	n := newNode(t)
+	hash, somebody := common.HexToHash(txHash), address(receiver)
+	for name, test := range map[string]struct {
+		answer string
+		ask    func(context.Context, *Client) error
+	}{
+		"account":         {`{}`, func(ctx context.Context, c *Client) error { _, err := c.Account(ctx, somebody); return err }},
+		"another account": {accountJSON(1011, "0x00000000000000000000000000000000000000aa", "5"), func(ctx context.Context, c *Client) error { _, err := c.Account(ctx, somebody); return err }},
+		"another by id":   {accountJSON(1011, receiver, "5"), func(ctx context.Context, c *Client) error { _, err := c.AccountByID(ctx, hedera.Entity(7)); return err }},
+		"another's balance": {accountJSON(1011, "0x00000000000000000000000000000000000000aa", "5"), func(ctx context.Context, c *Client) error {
+			_, err := c.BalanceAt(ctx, somebody, hedera.Timestamp{Seconds: 1767225700})
+			return err
+		}},
+		"another contract": {`{"contract_id":"0.0.1011","evm_address":"0x00000000000000000000000000000000000000aa","runtime_bytecode":"0x60"}`, func(ctx context.Context, c *Client) error {
+			_, err := c.Contract(ctx, somebody)
+			return err
+		}},
+		"account by id": {`{"transactions":[]}`, func(ctx context.Context, c *Client) error { _, err := c.AccountByID(ctx, hedera.Entity(7)); return err }},
+		"old balance": {`{}`, func(ctx context.Context, c *Client) error {
+			_, err := c.BalanceAt(ctx, somebody, hedera.Timestamp{Seconds: 9})
+			return err
+		}},
+		"contract":      {`{}`, func(ctx context.Context, c *Client) error { _, err := c.Contract(ctx, somebody); return err }},
+		"block by hash": {blockJSON(3), func(ctx context.Context, c *Client) error { _, err := c.BlockByHash(ctx, hash); return err }},
+		"result":        {`{}`, func(ctx context.Context, c *Client) error { _, err := c.ContractResult(ctx, hash); return err }},
+		"another's result": {resultJSON(), func(ctx context.Context, c *Client) error {
+			_, err := c.ContractResult(ctx, common.Hash{1})
+			return err
+		}},
+		"call": {`{}`, func(ctx context.Context, c *Client) error {
+			_, err := c.Call(ctx, CallRequest{To: &somebody})
+			return err
+		}},
+		"404 of a gateway to a call": {"", func(ctx context.Context, c *Client) error {
+			_, err := c.Call(ctx, CallRequest{To: &somebody})
+			return err
+		}},
+		"newest block": {`{"links":{"next":null}}`, func(ctx context.Context, c *Client) error { _, err := c.Head(ctx); return err }},
+		"logs":         {`{}`, func(ctx context.Context, c *Client) error { _, err := c.Logs(ctx, LogsQuery{}); return err }},
+		"results": {`{"logs":[]}`, func(ctx context.Context, c *Client) error {
+			_, err := collect(c.ContractResults(ctx, ResultsQuery{}))
+			return err
+		}},
+		"storage": {`{}`, func(ctx context.Context, c *Client) error {
+			_, err := c.Storage(ctx, somebody, hash, hedera.Timestamp{})
+			return err
+		}},
+		"another word": {`{"state":[{"slot":"0x02","value":"0x2a"}]}`, func(ctx context.Context, c *Client) error {
+			_, err := c.Storage(ctx, somebody, hash, hedera.Timestamp{})
+			return err
+		}},
+		"another's payer": {`{"transactions":[{"transaction_id":"0.0.5-1-000000002","consensus_timestamp":"8.000000000"}]}`, func(ctx context.Context, c *Client) error {
+			_, err := c.PayerAt(ctx, hedera.Timestamp{Seconds: 9})
+			return err
+		}},
+		"another's records": {`{"transactions":[{"transaction_id":"0.0.2-1-000000002","result":"SUCCESS"}]}`, func(ctx context.Context, c *Client) error {
+			_, err := c.Transactions(ctx, hedera.TransactionID{Payer: hedera.Entity(2)})
+			return err
+		}},
+		"no balance": {`{"account":"0.0.7","balance":null}`, func(ctx context.Context, c *Client) error {
+			_, err := c.BalanceAt(ctx, somebody, hedera.Timestamp{Seconds: 9})
+			return err
+		}},
+		"records": {`{}`, func(ctx context.Context, c *Client) error {
+			_, err := c.Transactions(ctx, hedera.TransactionID{Payer: hedera.Entity(2)})
+			return err
+		}},
+	} {
+		n.handler = func(w http.ResponseWriter, _ *http.Request) {
+			if test.answer == "" {
+				w.WriteHeader(http.StatusNotFound)
+			}
+			fmt.Fprint(w, test.answer)
+		}
+		err := test.ask(t.Context(), connect(t, n.URL, func(c *Config) { c.RetryBudget = 0 }))
+		if e, ok := errors.AsType[*Error](err); !ok || e.Status != StatusUnreadable {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A block between the first and the newest one is there, whatever an answer says.
+func TestBlockThatWasToldOf(t *testing.T) {
+	n := newNode(t)
+	n.set(latestPath, blocksJSON(`null`, 20))
+	n.set("blocks?limit=1&order=asc", blocksJSON(`null`, 3))
+	client := connect(t, n.URL)
+	must.Get(client.LatestBlock(t.Context()))(t)
+	n.set(latestPath, blocksJSON(`null`))
+	if head, err := client.Head(t.Context()); err != nil || head.Number != 20 {
+		t.Errorf("with an empty list of blocks: %v, %v", head, err)
+	}
+	for number, there := range map[uint64]bool{2: false, 4: true, 19: true, 21: false} {
+		_, err := client.BlockByNumber(t.Context(), number)
+		if e, ok := errors.AsType[*Error](err); ok != there || there && e.Status != 503 || !there && !errors.Is(err, ErrNotFound) {
+			t.Errorf("block %d: %v", number, err)
+		}
+	}
+}
+
+// A nonce doesn't go back with a mirror node that lags, and one that was wrong doesn't stay.
+func TestNonceThatWasWrong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := (&blocked{}).client(t)
+		for _, step := range []struct {
+			after      time.Duration
+			told, want uint64
+		}{
+			{0, 6, 6}, {30 * time.Second, 5, 6}, {0, 6, 6}, {50 * time.Second, 5, 6}, {20 * time.Second, 5, 5}, {0, 4, 5}, {0, 7, 7},
+		} {
+			<-time.After(step.after)
+			if got := c.NotBefore(common.Address{1}, step.told); got != step.want {
+				t.Errorf("told %d, %v later: %d, want %d", step.told, step.after, got, step.want)
+			}
+		}
+	})
 }

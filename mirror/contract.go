@@ -27,7 +27,11 @@ type Contract struct {
 
 // Contract returns the contract at an address as it is now, or ErrNotFound.
 func (c *Client) Contract(ctx context.Context, address common.Address) (*Contract, error) {
-	return get[Contract](ctx, c, "contracts/{id}", "contracts/"+lowerHex(address))
+	return c.contract(ctx, address, "")
+}
+
+func (c *Client) contract(ctx context.Context, address common.Address, at string) (*Contract, error) {
+	return getOf(ctx, c, "contracts/{id}", "contracts/"+lowerHex(address)+at, func(k *Contract) bool { return has(k.ID, k.Address, address) })
 }
 
 // slot is an entry of a contract's storage.
@@ -37,7 +41,7 @@ type slot struct {
 }
 
 // Storage returns a word of a contract's storage at a moment; the zero time is now. A word that was never written
-// is zero.
+// is zero. Another word says nothing of it.
 func (c *Client) Storage(ctx context.Context, address common.Address, key common.Hash, at hedera.Timestamp) (common.Hash, error) {
 	var q query
 	if !at.IsZero() {
@@ -48,7 +52,7 @@ func (c *Client) Storage(ctx context.Context, address common.Address, key common
 	q.add("order", string(Descending))
 	l := list[slot]{
 		label: "contracts/{id}/state", path: "contracts/" + lowerHex(address) + "/state" + q.String(),
-		member: "state", maxPages: 1,
+		member: "state", maxPages: 1, about: func(s *slot) bool { return s.Key == key },
 	}
 	page, err := l.page(ctx, c, l.path)
 	switch {
@@ -56,7 +60,7 @@ func (c *Client) Storage(ctx context.Context, address common.Address, key common
 		return common.Hash{}, nil
 	case err != nil:
 		return common.Hash{}, err
-	case len(page.items) == 0 || page.items[0].Key != key:
+	case len(page.items) == 0:
 		return common.Hash{}, nil
 	}
 	return page.items[0].Value, nil
@@ -145,7 +149,7 @@ func (c *Client) Call(ctx context.Context, q CallRequest) ([]byte, error) {
 		Result []byte `json:"result"`
 	}
 	post := fetch.Request{Label: "contracts/call", Service: fetch.Web3, Path: "contracts/call", Body: body, Retries: 1}
-	got, err := shared[answer](ctx, c, "call "+string(body), post)
+	got, err := sharedWith(ctx, c, "call "+string(body), post, readOf(func(a *answer) bool { return a.Result != nil }))
 	if err != nil {
 		return nil, err
 	}
@@ -214,7 +218,7 @@ func (c *Client) StateChanges(ctx context.Context, hash common.Hash) ([]StateCha
 // ContractAt returns the contract at an address as it was at a moment, or
 // ErrNotFound if there was none yet.
 func (c *Client) ContractAt(ctx context.Context, address common.Address, at hedera.Timestamp) (*Contract, error) {
-	contract, err := get[Contract](ctx, c, "contracts/{id}", "contracts/"+lowerHex(address)+"?timestamp=lte:"+at.String())
+	contract, err := c.contract(ctx, address, "?timestamp=lte:"+at.String())
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,7 @@ func TestDecodeContractResult(t *testing.T) {
 	to := address(receiver)
 	amount, _ := new(big.Int).SetString("10000000000000000000000", 10)
 	want := ContractResult{
-		Hash: common.HexToHash(txHash), BlockHash: common.HexToHash(blockHash), BlockNumber: new(uint64(17)), Index: new(uint64(0)),
+		Hash: common.HexToHash(txHash), BlockHash: common.HexToHash(blockHash), BlockNumber: new(uint64(17)), BlockGas: new(uint64(21000)), Index: new(uint64(0)),
 		Timestamp: hedera.Timestamp{Seconds: 1767225600, Nanos: 1}, Result: "SUCCESS", Status: 1,
 		From: address(sender), To: &to, Address: &to, Contract: hedera.Entity(1003), Created: []hedera.ID{},
 		Type: new(uint64(2)), ChainID: big.NewInt(298), Nonce: new(uint64(5)), GasLimit: 30000, GasUsed: 21000,

@@ -8,7 +8,7 @@
 //	for result, err := range client.ContractResults(ctx, mirror.ResultsQuery{Period: block.Period}) { … }
 //
 // Single things that do not exist are ErrNotFound. Lists that do not exist are
-// empty. Anything else that goes wrong is an *Error, as package fetch says.
+// empty. An answer that is not about what was asked for proves neither. Anything else that goes wrong is an *Error, as package fetch says.
 //
 // # Lists
 //
@@ -35,7 +35,7 @@
 //
 // The mirror node can publish a contract result before it knows the result's block.
 // ContractResult and Logs ask again until the record is complete, and give up with
-// ErrImmature.
+// ErrImmature. So does BlockResults while results of a new block are missing.
 //
 // # Words
 //

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/sync/errgroup"
@@ -157,8 +158,8 @@ func (c *Client) Logs(ctx context.Context, q LogsQuery) ([]*Log, error) {
 }
 
 // BlockLogs is Logs of one block, read in parts when the block is large. Only the
-// address and the topics of q select. The slice and what it points to are shared; it is
-// nil if the mirror node has no list, not even an empty one.
+// address and the topics of q select. All logs of a new block are asked for again while there are none and its bloom shows
+// some. The slice and what it points to are shared; it is nil if the mirror node has no list, not even an empty one.
 func (c *Client) BlockLogs(ctx context.Context, block *Block, q LogsQuery) ([]*Log, error) {
 	all := q.Address == nil && q.selectsNoTopic()
 	if logs, ok := c.logs.get(block.Number); ok && all {
@@ -170,20 +171,47 @@ func (c *Client) BlockLogs(ctx context.Context, block *Block, q LogsQuery) ([]*L
 			return *logs, hold(ctx, weightOf(*logs))
 		}
 	}
-	logs, err := sliced(ctx, c, block, func(ctx context.Context, slice Period) ([]*Log, error) {
-		q := q
-		q.Period, q.SingleBlock, q.FirstBlock = slice, true, block.Number
-		return c.Logs(ctx, q)
+	var logs []*Log
+	missing := false
+	err := c.untilMature(ctx, func(ctx context.Context) (enough bool, err error) {
+		logs, err = sliced(ctx, c, block, func(ctx context.Context, slice Period) ([]*Log, error) {
+			q := q
+			q.Period, q.SingleBlock, q.FirstBlock = slice, true, block.Number
+			return c.Logs(ctx, q)
+		})
+		missing = err != nil // the list may exist later
+		return !all || len(logs) > 0 || !block.HasLogs() || block.Settled(), absent(err)
 	})
 	if err != nil {
-		return nil, absent(err) // the list may exist later
+		return nil, err
 	}
-	if !all || len(logs) == 0 && block.HasLogs() {
+	if !all || missing || !block.HasAll(logs) {
 		return logs, nil
 	}
 	c.logs.put(block.Number, logs, weightOf(logs))
 	store(c, kindLogs, decimal(block.Number), &logs)
 	return logs, nil
+}
+
+// HasAll tells whether logs are all those that the block's bloom shows. A part of them, or none, comes from a mirror node that
+// lags behind the one that told of the block.
+func (b *Block) HasAll(logs []*Log) bool {
+	if !b.HasLogs() || len(b.Bloom) != types.BloomByteLength {
+		return !b.HasLogs()
+	}
+	var shown types.Bloom
+	for _, l := range logs {
+		shown.Add(l.Address[:])
+		for _, topic := range l.Topics {
+			shown.Add(topic[:])
+		}
+	}
+	for i, bits := range b.Bloom {
+		if bits&^shown[i] != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func (q *LogsQuery) selectsNoTopic() bool {

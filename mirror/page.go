@@ -23,7 +23,8 @@ type list[T any] struct {
 	path     string
 	member   string
 	maxPages int
-	exists   bool // a list that the mirror node does not know is ErrNotFound
+	exists   bool          // a list that the mirror node does not know is ErrNotFound
+	about    func(*T) bool // what each item must be about; nil: nothing is asked for that an item tells
 }
 
 // items reads a list page by page while it is consumed. Items of one page are decoded together, so that no
@@ -95,7 +96,11 @@ func (l list[T]) page(ctx context.Context, c *Client, path string) (*page[T], er
 
 func (l list[T]) readPage(text []byte, p *page[T]) error {
 	p.member = l.member
-	return unmarshal(text, p)
+	err := unmarshal(text, p)
+	if err == nil && l.about != nil && slices.ContainsFunc(p.items, func(item *T) bool { return !l.about(item) }) {
+		err = errOther
+	}
+	return err
 }
 
 // UnmarshalJSONFrom implements json.UnmarshalerFrom.
@@ -103,6 +108,7 @@ func (p *page[T]) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	if open, err := d.ReadToken(); err != nil || open.Kind() != '{' {
 		return cmp.Or(err, errNoPage)
 	}
+	whole := false
 	for d.PeekKind() != '}' {
 		name, err := d.ReadToken()
 		if err != nil {
@@ -111,6 +117,7 @@ func (p *page[T]) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 		var next links
 		switch name.String() {
 		case p.member:
+			whole = true
 			err = json.UnmarshalDecode(d, &p.items)
 		case "links":
 			err = json.UnmarshalDecode(d, &next)
@@ -123,8 +130,13 @@ func (p *page[T]) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 		}
 	}
 	p.items = slices.DeleteFunc(p.items, func(item *T) bool { return item == nil })
-	_, err := d.ReadToken()
-	return err
+	if _, err := d.ReadToken(); err != nil {
+		return err
+	}
+	if !whole { // an object without the list does not say that the list is empty
+		return errNoPage
+	}
+	return nil
 }
 
 var errNoPage = errors.New("want a page of a list")

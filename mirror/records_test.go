@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep/internal/eth"
@@ -32,6 +33,8 @@ var (
 	refused  = resultJSON(`"transaction_index":0`, `"transaction_index":null`, `"block_number":17`, `"block_number":null`, `"SUCCESS"`, `"WRONG_NONCE"`)
 	// It used gas, and its block is not known yet.
 	ranAsRefused = resultJSON(`"transaction_index":0`, `"transaction_index":null`, `"block_number":17`, `"block_number":null`, `"SUCCESS"`, `"INVALID_SOLIDITY_ADDRESS"`)
+	// A record that knows its block, and no place in it, says by itself that nothing ran.
+	refusedByRecord = resultJSON(`"transaction_index":0`, `"transaction_index":null`, `"gas_used":21000`, `"gas_used":0`, `"SUCCESS"`, `"INVALID_SIGNATURE"`, `"status":"0x1"`, `"status":"0x0"`)
 	// The name of the status may stand in the error message alone, in hex.
 	refusedInHex = resultJSON(`"transaction_index":0`, `"transaction_index":null`, `"error_message":null`, `"error_message":"0x57524f4e475f4e4f4e4345"`)
 )
@@ -49,6 +52,7 @@ func TestContractResult(t *testing.T) {
 		"stays immature":  {[]string{immature}, 12, ErrImmature, false, false},
 		"refused":         {[]string{refused}, 3, nil, false, true},
 		"refused, in hex": {[]string{refusedInHex}, 3, nil, false, true},
+		"refused, itself": {[]string{refusedByRecord}, 3, nil, false, true},
 		"run, by its gas": {[]string{ranAsRefused}, 12, ErrImmature, false, false},
 	}
 	for name, test := range tests {
@@ -92,42 +96,109 @@ func TestBlockResults(t *testing.T) {
 	if _, err := client.BlockResults(t.Context(), &block); !errors.Is(err, ErrImmature) || len(n.requests()) != 2 {
 		t.Errorf("immature: %v", err)
 	}
-	n.set(window, results(resultJSON(), refused, resultJSON(`"transaction_index":0`, `"transaction_index":1`)))
+	n.set(window, results(resultJSON(), refused, refusedByRecord, resultJSON(`"transaction_index":0`, `"transaction_index":1`)))
 	for range 2 {
 		all, err := client.BlockResults(t.Context(), &block)
 		if err != nil || len(all) != 2 || *all[1].Index != 1 {
 			t.Errorf("%v, %v", all, err)
 		}
 	}
-	if all, err := client.BlockResultsByNumber(t.Context(), 17); err != nil || len(all) != 2 {
+	result := new(ContractResult)
+	must.Do(t, unmarshal([]byte(resultJSON()), result))
+	if all, err := client.BlockResultsOf(t.Context(), result); err != nil || len(all) != 2 {
 		t.Errorf("%v, %v", all, err)
 	}
 	if asked := n.requests(); len(asked) != 1 {
 		t.Errorf("asked %q", asked)
 	}
 	client.Forget()
-	// Who asks by number knows of a result: that there is none is not for ever.
-	n.set("contracts/results?block.number=17&limit=100&order=asc&hbar=false", results())
-	if all, err := client.BlockResultsByNumber(t.Context(), 17); err != nil || len(all) != 0 {
+	// Less gas than the block used is not all of it, and not for ever.
+	byNumber := "contracts/results?block.number=17&limit=100&order=asc&hbar=false"
+	n.set(byNumber, results())
+	if all, err := client.BlockResultsOf(t.Context(), result); err != nil || len(all) != 0 {
 		t.Errorf("none yet: %v, %v", all, err)
 	}
-	n.set("contracts/results?block.number=17&limit=100&order=asc&hbar=false", results(resultJSON()))
-	if all, err := client.BlockResultsByNumber(t.Context(), 17); err != nil || len(all) != 1 {
+	n.set(byNumber, results(resultJSON()))
+	if all, err := client.BlockResultsOf(t.Context(), result); err != nil || len(all) != 1 {
 		t.Errorf("after Forget: %v, %v", all, err)
+	}
+	client.Forget()
+	n.set("blocks/17", blockJSON(17))
+	result.BlockGas = nil
+	if all, err := client.BlockResultsOf(t.Context(), result); err != nil || len(all) != 2 {
+		t.Errorf("with a record that does not tell the gas of its block: %v, %v", all, err)
 	}
 }
 
-func TestResultAt(t *testing.T) {
-	n := newNode(t)
-	n.set("contracts/results?block.number=17&transaction.index=3&limit=1&order=asc&hbar=false", `{"results":[`+resultJSON()+`],"links":{"next":"/api/v1/x"}}`)
-	n.set("contracts/results?block.hash="+blockHash+"&transaction.index=3&limit=1&order=asc&hbar=false", `{"results":[],"links":{"next":null}}`)
-	client := connect(t, n.URL)
-	number, index := uint64(17), uint64(3)
-	if r, err := client.ResultAt(t.Context(), ResultsQuery{BlockNumber: &number, Index: &index}); err != nil || r.Hash.Hex() != txHash {
-		t.Errorf("%v, %v", r, err)
+// Of a new block, one of several mirror nodes behind an address may know a part, or nothing. It is asked for again, and never kept.
+func TestPartsOfANewBlock(t *testing.T) {
+	var block Block
+	must.Do(t, unmarshal([]byte(blockJSON(17)), &block))
+	block.To = hedera.FromNanos(time.Now().UnixNano())
+	block.GasUsed = 2 * 21000
+	list := func(items ...string) string {
+		return `{"results":[` + strings.Join(items, ",") + `],"links":{"next":null}}`
 	}
-	if _, err := client.ResultAt(t.Context(), ResultsQuery{BlockHash: new(common.HexToHash(blockHash)), Index: &index}); !errors.Is(err, ErrNotFound) {
-		t.Errorf("%v", err)
+	second := resultJSON(`"transaction_index":0`, `"transaction_index":1`)
+	none, part, whole := list(), list(resultJSON()), list(resultJSON(), second)
+	for name, test := range map[string]struct {
+		bodies []string
+		want   int
+		err    error
+	}{
+		"all at last":  {[]string{none, part, whole}, 2, nil},
+		"only a part":  {[]string{part}, 0, ErrImmature},
+		"nothing":      {[]string{none}, 0, ErrImmature},
+		"all and more": {[]string{list(resultJSON(), second, second)}, 3, nil},
+	} {
+		n, asked := answers(t, test.bodies...)
+		client := connect(t, n.URL, func(c *Config) { c.ImmatureAttempts = 4 })
+		all, err := client.BlockResults(t.Context(), &block)
+		if !errors.Is(err, test.err) || err == nil && len(all) != test.want {
+			t.Errorf("%s: %d results, %v", name, len(all), err)
+		}
+		before := asked.Load()
+		if _, _ = client.BlockResults(t.Context(), &block); (asked.Load() == before) != (test.err == nil) {
+			t.Errorf("%s: asked %d times, and then %d", name, before, asked.Load())
+		}
+	}
+}
+
+// Logs of a large block are read in parts. Those that do not make the block's bloom are not kept.
+func TestPartOfTheLogsIsNotKept(t *testing.T) {
+	var block Block
+	must.Do(t, unmarshal([]byte(blockJSON(17)), &block))
+	var bloom types.Bloom
+	bloom.Add(common.HexToAddress(receiver).Bytes())
+	bloom.Add(common.HexToHash("0x05").Bytes())
+	bloom.Add(common.HexToHash("0x06").Bytes())
+	block.Bloom = bloom[:]
+	other := strings.Replace(logJSON("1", "0"), `["0x05"]`, `["0x06"]`, 1)
+	list := func(items ...string) string {
+		return `{"logs":[` + strings.Join(items, ",") + `],"links":{"next":null}}`
+	}
+	n, asked := answers(t, list(), list(logJSON("0", "0")), list(other, logJSON("0", "0")))
+	client := connect(t, n.URL)
+	for _, want := range []int{0, 1, 2, 2} {
+		if all, err := client.BlockLogs(t.Context(), &block, LogsQuery{}); err != nil || len(all) != want {
+			t.Errorf("%d logs, %v; want %d", len(all), err, want)
+		}
+	}
+	if asked.Load() != 3 {
+		t.Errorf("asked %d times", asked.Load())
+	}
+	// A new block that shows logs is not told without any.
+	block.To = hedera.FromNanos(time.Now().UnixNano())
+	for _, test := range []struct {
+		bodies []string
+		want   int
+		err    error
+	}{{[]string{list(), list(), list(logJSON("0", "0"))}, 1, nil}, {[]string{list()}, 0, ErrImmature}} {
+		n, _ := answers(t, test.bodies...)
+		all, err := connect(t, n.URL, func(c *Config) { c.ImmatureAttempts = 4 }).BlockLogs(t.Context(), &block, LogsQuery{})
+		if len(all) != test.want || !errors.Is(err, test.err) {
+			t.Errorf("%d logs, %v", len(all), err)
+		}
 	}
 }
 
@@ -334,7 +405,6 @@ func TestStorage(t *testing.T) {
 	}{
 		"written":     {state(key.Hex()), common.HexToHash("0x2a")},
 		"short":       {state("0x1"), common.HexToHash("0x2a")},
-		"another":     {state("0x02"), common.Hash{}},
 		"not written": {`{"state":[],"links":{"next":null}}`, common.Hash{}},
 	} {
 		n.set(path, test.answer)
@@ -468,7 +538,7 @@ func traceNode(t *testing.T, bodies map[string]string) (*Client, *[]string) {
 		*asked = append(*asked, path)
 		body, ok := bodies[path]
 		if !ok {
-			http.NotFound(w, r)
+			notFound(w, r)
 			return
 		}
 		fmt.Fprint(w, body)

@@ -1,9 +1,12 @@
 package mirror
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"iter"
 	"math/big"
+	"slices"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -20,6 +23,7 @@ type ContractResult struct {
 	Hash        common.Hash      `json:"hash"`
 	BlockHash   common.Hash      `json:"block_hash"`        // the first 32 of 48 bytes; zero while the block is unknown
 	BlockNumber *uint64          `json:"block_number"`      // nil while the block is unknown
+	BlockGas    *uint64          `json:"block_gas_used"`    // of all in the block; nil if not told
 	Index       *uint64          `json:"transaction_index"` // position in the block; nil while unknown and for what never ran
 	Timestamp   hedera.Timestamp `json:"timestamp"`
 
@@ -64,7 +68,9 @@ func (r *ContractResult) Complete() bool {
 func (r *ContractResult) Ran() bool { return r.Index != nil && r.GasUsed > 0 }
 
 // NotRun tells whether the record proves that the transaction was refused before it ran, and is in no block.
-func (r *ContractResult) NotRun() bool { return r.GasUsed == 0 && r.Index == nil && r.blockKnown() }
+func (r *ContractResult) NotRun() bool {
+	return r.GasUsed == 0 && r.Status == 0 && r.Index == nil && r.blockKnown()
+}
 
 func (r *ContractResult) blockKnown() bool {
 	return r.BlockNumber != nil && r.BlockHash != (common.Hash{})
@@ -72,12 +78,7 @@ func (r *ContractResult) blockKnown() bool {
 
 // CreatedContract tells whether the transaction itself was a successful creation.
 func (r *ContractResult) CreatedContract() bool {
-	for _, id := range r.Created {
-		if id == r.Contract && !id.IsZero() {
-			return true
-		}
-	}
-	return false
+	return !r.Contract.IsZero() && slices.Contains(r.Created, r.Contract)
 }
 
 func (r *ContractResult) weight() int64 {
@@ -112,7 +113,8 @@ func (c *Client) ContractResult(ctx context.Context, hash common.Hash) (*Contrac
 	var result *ContractResult
 	err := c.untilMature(ctx, func(ctx context.Context) (bool, error) {
 		var err error
-		result, err = get[ContractResult](ctx, c, resultLabel, "contracts/results/"+hash.Hex()+"?hbar=false")
+		path := "contracts/results/" + hash.Hex() + "?hbar=false"
+		result, err = getOf(ctx, c, resultLabel, path, func(r *ContractResult) bool { return r.Hash == hash })
 		return err == nil && (result.Complete() || c.Refused(result)), err
 	})
 	if err == nil {
@@ -159,14 +161,15 @@ func (c *Client) untilMature(ctx context.Context, look func(context.Context) (bo
 }
 
 // Refused tells whether the record is of a transaction that the network refused
-// before it ran: it is in no block and never will be. What used gas may have run,
-// if the name of its result can mean that, too.
+// before it ran: it is in no block and never will be. The record says so itself, whatever
+// its result is called, or the name of the result does while the block is not known. What
+// used gas may have run, if the name can mean that, too.
 func (c *Client) Refused(r *ContractResult) bool {
 	refused := func(name string) bool {
 		status, _ := hedera.ParseStatus(name)
 		return c.never[name] && (r.GasUsed == 0 || !hedera.AlsoFromRun(status))
 	}
-	return !r.Complete() && (refused(r.Result) || refused(decodeASCII(r.ErrorMessage)))
+	return !r.Complete() && (r.NotRun() || refused(r.Result) || refused(decodeASCII(r.ErrorMessage)))
 }
 
 // ResultsQuery selects contract results. Fields that are nil, and a zero Period, do not select.
@@ -176,9 +179,8 @@ type ResultsQuery struct {
 	Period      Period
 	BlockNumber *uint64
 	BlockHash   *common.Hash
-	Index       *uint64 // needs BlockNumber or BlockHash
-	Order       Order   // Ascending if empty
-	Limit       int     // per page; the configured size if 0
+	Order       Order // Ascending if empty
+	Limit       int   // per page; the configured size if 0
 }
 
 func (c *Client) resultsPath(q ResultsQuery) string {
@@ -192,16 +194,9 @@ func (c *Client) resultsPath(q ResultsQuery) string {
 	if q.BlockHash != nil {
 		b.add("block.hash", q.BlockHash.Hex())
 	}
-	if q.Index != nil {
-		b.add("transaction.index", decimal(*q.Index))
-	}
 	q.Period.add(&b)
-	if q.Limit == 0 {
-		q.Limit = c.config.PageSize
-	}
-	if q.Order == "" {
-		q.Order = Ascending
-	}
+	q.Limit = cmp.Or(q.Limit, c.config.PageSize)
+	q.Order = cmp.Or(q.Order, Ascending)
 	b.add("limit", decimal(uint64(q.Limit)))
 	b.add("order", string(q.Order))
 	b.add("hbar", "false")
@@ -223,80 +218,86 @@ func (c *Client) resultList(path string) list[ContractResult] {
 	}
 }
 
-// ResultAt returns the result at a place in a block, or ErrNotFound, or ErrImmature.
-func (c *Client) ResultAt(ctx context.Context, q ResultsQuery) (*ContractResult, error) {
-	q.Limit = 1
-	path := c.resultsPath(q)
-	var result *ContractResult
-	err := c.untilMature(ctx, func(ctx context.Context) (bool, error) {
-		page, err := c.resultList(path).page(ctx, c, path)
-		if err != nil {
-			return false, err
-		}
-		if len(page.items) == 0 {
-			return false, ErrNotFound
-		}
-		result = page.items[0]
-		return result.Complete(), nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return result, nil
-}
-
-// BlockResults returns all complete results of a block in their order. It waits for incomplete records and gives
-// up with ErrImmature. The slice and what it points to are shared; it is nil if the mirror node has no list, not
-// even an empty one.
+// BlockResults returns all complete results of a block in their order. It waits for incomplete records, and while the block
+// is new for those that its gas says are missing: one of several mirror nodes behind an address can lag, and give a part of a
+// large block, or nothing of any. It gives up with ErrImmature. The slice and what it points to are shared.
 func (c *Client) BlockResults(ctx context.Context, block *Block) ([]*ContractResult, error) {
-	return c.wholeBlock(ctx, block.Number, block.GasUsed > 0, func(ctx context.Context) ([]*ContractResult, error) {
+	return c.wholeBlock(ctx, block, func(ctx context.Context) ([]*ContractResult, error) {
 		return sliced(ctx, c, block, func(ctx context.Context, slice Period) ([]*ContractResult, error) {
-			return c.resultsOfBlock(ctx, ResultsQuery{Period: slice})
+			return c.listOfBlock(ctx, ResultsQuery{Period: slice})
 		})
 	})
 }
 
-// BlockResultsByNumber is BlockResults for a block of which only the number is known.
-func (c *Client) BlockResultsByNumber(ctx context.Context, number uint64) ([]*ContractResult, error) {
-	return c.wholeBlock(ctx, number, true, func(ctx context.Context) ([]*ContractResult, error) {
-		return c.resultsOfBlock(ctx, ResultsQuery{BlockNumber: &number})
+// BlockResultsOf is BlockResults for the block of a complete result.
+func (c *Client) BlockResultsOf(ctx context.Context, r *ContractResult) ([]*ContractResult, error) {
+	if r.BlockGas == nil {
+		return c.ResultsOfBlock(ctx, *r.BlockNumber)
+	}
+	block := &Block{Number: *r.BlockNumber, GasUsed: *r.BlockGas, Period: Period{To: r.Timestamp}}
+	return c.wholeBlock(ctx, block, func(ctx context.Context) ([]*ContractResult, error) {
+		return c.listOfBlock(ctx, ResultsQuery{BlockNumber: r.BlockNumber})
 	})
 }
 
-// resultsOfBlock lists results of a block that exists. It returns ErrNotFound if there is no list of them: unlike
+// ResultsOfBlock is BlockResults of the block with a number of which something is known already: where there is no such block, the answer
+// is one of a mirror node that lags, and the error ErrImmature.
+func (c *Client) ResultsOfBlock(ctx context.Context, number uint64) ([]*ContractResult, error) {
+	block, err := c.BlockByNumber(ctx, number)
+	if errors.Is(err, ErrNotFound) {
+		return nil, ErrImmature
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.BlockResults(ctx, block)
+}
+
+// listOfBlock lists results of a block that exists. It returns ErrNotFound if there is no list of them: unlike
 // an empty list, a missing one may appear later.
-func (c *Client) resultsOfBlock(ctx context.Context, q ResultsQuery) ([]*ContractResult, error) {
+func (c *Client) listOfBlock(ctx context.Context, q ResultsQuery) ([]*ContractResult, error) {
 	l := c.resultList(c.resultsPath(q))
 	l.exists = true
 	return collect(l.items(ctx, c))
 }
 
-// wholeBlock keeps what read returns, unless that is empty although the block may hold something: one of several
-// mirror nodes behind an address can lag.
-func (c *Client) wholeBlock(ctx context.Context, number uint64, some bool, read func(context.Context) ([]*ContractResult, error)) ([]*ContractResult, error) {
-	if all, ok := c.lists.get(number); ok {
+// wholeBlock keeps what read returns, unless it used less gas than the block, of which number, gas and end are known. In a new
+// block that is not enough.
+func (c *Client) wholeBlock(ctx context.Context, block *Block, read func(context.Context) ([]*ContractResult, error)) ([]*ContractResult, error) {
+	if all, ok := c.lists.get(block.Number); ok {
 		return all, hold(ctx, weightOf(all))
 	}
-	if all := stored[[]*ContractResult](ctx, c, kindResults, decimal(number)); all != nil {
-		c.learn(number)
-		c.lists.put(number, *all, weightOf(*all))
+	if all := stored[[]*ContractResult](ctx, c, kindResults, decimal(block.Number)); all != nil {
+		c.learn(block.Number)
+		c.lists.put(block.Number, *all, weightOf(*all))
 		return *all, hold(ctx, weightOf(*all))
 	}
 	var complete []*ContractResult
+	whole := false
 	err := c.untilMature(ctx, func(ctx context.Context) (enough bool, err error) {
 		all, err := read(ctx)
-		if err != nil {
+		if absent(err) != nil {
 			return false, err
 		}
 		complete, enough = c.completeOf(all)
-		return enough, nil
+		used := gasOf(all)
+		whole = err == nil && used >= block.GasUsed
+		return enough && (used >= block.GasUsed || block.Settled()), nil
 	})
-	if err != nil || some && len(complete) == 0 {
-		return complete, absent(err)
+	if err != nil || !whole {
+		return complete, err
 	}
-	c.lists.put(number, complete, weightOf(complete))
-	store(c, kindResults, decimal(number), &complete)
+	c.lists.put(block.Number, complete, weightOf(complete))
+	store(c, kindResults, decimal(block.Number), &complete)
 	return complete, nil
+}
+
+// gasOf is the gas that transactions used together.
+func gasOf(results []*ContractResult) (sum uint64) {
+	for _, r := range results {
+		sum += r.GasUsed
+	}
+	return sum
 }
 
 // weightOf is about how many bytes a list takes.

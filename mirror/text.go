@@ -220,7 +220,7 @@ func readWords(d *jsontext.Decoder, words *[]Word) error {
 //	version (1 byte) JSON, compressed; checksum (4 bytes, CRC-32C of all before it)
 
 // recordVersion changes with every change of the form. Records of another version are not read.
-const recordVersion = 2
+const recordVersion = 3
 
 const checksumBytes = 4
 
