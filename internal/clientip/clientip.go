@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"lockstep/internal/envx"
@@ -69,12 +70,7 @@ func Read(list []string) (p Networks, err error) {
 // Have reports whether an address is in one of the networks.
 func (p Networks) Have(address netip.Addr) bool {
 	address = address.Unmap().WithZone("")
-	for _, network := range p {
-		if network.Contains(address) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p, func(network netip.Prefix) bool { return network.Contains(address) })
 }
 
 // Of returns the client's address as text. It is the socket's address, unless that is a trusted proxy,
