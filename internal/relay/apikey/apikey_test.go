@@ -168,7 +168,7 @@ func TestAFileIsBounded(t *testing.T) {
 		return name
 	}
 	var f File
-	if err := f.UnmarshalText([]byte(write(strings.Repeat("#", maxBytes+1)))); err == nil || !strings.Contains(err.Error(), "longer than") {
+	if err := f.UnmarshalText([]byte(write(strings.Repeat("#", maxBytes+1)))); err == nil || !strings.Contains(err.Error(), "more than") {
 		t.Errorf("a long file: %v", err)
 	}
 	if err := f.UnmarshalText([]byte(write(strings.Repeat("#", maxBytes)))); err != nil {

@@ -6,12 +6,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 
+	"lockstep/internal/clip"
 	"lockstep/internal/secret"
 )
 
@@ -85,12 +85,9 @@ func readFile(name string) (File, error) {
 		return File{}, err
 	}
 	defer func() { _ = in.Close() }()
-	text, err := io.ReadAll(io.LimitReader(in, maxBytes+1))
+	text, err := clip.ReadAll(in, maxBytes)
 	if err != nil {
-		return File{}, err
-	}
-	if len(text) > maxBytes {
-		return File{}, fmt.Errorf("%s is longer than %d bytes", name, maxBytes)
+		return File{}, fmt.Errorf("%s: %w", name, err)
 	}
 	lines, err := parse(text)
 	if err != nil {

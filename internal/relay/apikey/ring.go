@@ -1,12 +1,14 @@
 package apikey
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"lockstep/internal/metric"
 	"lockstep/internal/secret"
 )
 
@@ -117,15 +119,7 @@ func (r *Ring) find(hash secret.Hash) (*Holder, bool) {
 
 // May tells whether the holder may call a method.
 func (h *Holder) May(method string) bool {
-	if h.anything || h.methods[method] {
-		return true
-	}
-	for _, stem := range h.stems {
-		if strings.HasPrefix(method, stem) {
-			return true
-		}
-	}
-	return false
+	return h.anything || h.methods[method] || slices.ContainsFunc(h.stems, func(stem string) bool { return strings.HasPrefix(method, stem) })
 }
 
 // Used counts a call that was let through.
@@ -144,19 +138,17 @@ func (r *Ring) Refused(why Reason) { r.metrics.refused.WithLabelValues(string(wh
 
 // metrics have the names of holders, never a key.
 type metrics struct {
+	metric.Set
 	calls, weight, refusedCalls, refused *prometheus.CounterVec
 }
 
 func newMetrics() *metrics {
-	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
-	}
-	return &metrics{
-		calls:        counters("lockstep_api_key_calls_total", "Calls with an API key that were let through, by the name of the key.", "key"),
-		weight:       counters("lockstep_api_key_weight_total", "Weight of the calls with an API key that were let through, by the name of the key.", "key"),
-		refusedCalls: counters("lockstep_api_key_refused_calls_total", "Calls with an API key that were refused, by the name of the key and the reason (limit, method).", "key", "reason"),
-		refused:      counters("lockstep_api_key_refused_requests_total", "Requests and WebSocket handshakes that were refused for their API key, by the reason (unknown, missing).", "reason"),
-	}
+	m := &metrics{}
+	m.calls = m.Counters("lockstep_api_key_calls_total", "Calls with an API key that were let through, by the name of the key.", "key")
+	m.weight = m.Counters("lockstep_api_key_weight_total", "Weight of the calls with an API key that were let through, by the name of the key.", "key")
+	m.refusedCalls = m.Counters("lockstep_api_key_refused_calls_total", "Calls with an API key that were refused, by the name of the key and the reason (limit, method).", "key", "reason")
+	m.refused = m.Counters("lockstep_api_key_refused_requests_total", "Requests and WebSocket handshakes that were refused for their API key, by the reason (unknown, missing).", "reason")
+	return m
 }
 
 func (m *metrics) forget(name string) {
@@ -166,6 +158,4 @@ func (m *metrics) forget(name string) {
 }
 
 // Collectors returns everything there is to register.
-func (r *Ring) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{r.metrics.calls, r.metrics.weight, r.metrics.refusedCalls, r.metrics.refused}
-}
+func (r *Ring) Collectors() []prometheus.Collector { return r.metrics.Collectors() }
