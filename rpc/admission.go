@@ -21,7 +21,6 @@ type admission struct {
 	limit, perClient int
 	proxies          clientip.Networks
 	metrics          *Metrics
-	profile          Profile
 
 	mu       sync.Mutex
 	open     int            // guarded by mu
@@ -31,7 +30,7 @@ type admission struct {
 
 func newAdmission(c *Config, m *Metrics) *admission {
 	return &admission{
-		limit: c.HTTP.ConnectionLimit, perClient: c.HTTP.ConnectionLimitPerIP, proxies: c.Proxies(), metrics: m, profile: c.Profile,
+		limit: c.HTTP.ConnectionLimit, perClient: c.HTTP.ConnectionLimitPerIP, proxies: c.Proxies(), metrics: m,
 		clients: make(map[string]int),
 	}
 }

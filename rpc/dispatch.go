@@ -2,13 +2,20 @@ package rpc
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
 	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"lockstep/internal/clientip"
+	"lockstep/internal/envx"
 	"lockstep/internal/eth"
 	"lockstep/internal/jsonx"
 	"lockstep/internal/relay/apikey"
@@ -349,4 +356,253 @@ func (d *Dispatcher) text(r *Request, f fault) string {
 		return f.ethereum
 	}
 	return f.message
+}
+
+// Handler runs one call and returns its result or an error. jsonx.Append writes the result, mostly by
+// encoding/json. An error with an ErrorCode() method is shown to the
+// client, any other becomes -32603.
+//
+// The context carries the Request (FromContext) and ends when the request's time
+// is up, when the client goes away, or when the server gives up draining.
+type Handler func(ctx context.Context, p *Params) (any, error)
+
+// EnterHandler is the first half of a call whose place in line is its place in
+// the request. The dispatcher calls Enter for the items of a batch strictly in
+// array order, and for the messages of one WebSocket connection in order of
+// arrival; so it must not block. The Finish it returns runs later, concurrently
+// with other calls, and may wait. If Enter returns an error, that is the answer.
+//
+// Neither Enter's parameters nor views of them may be kept for Finish: their memory
+// is used for other requests by then.
+//
+// A Finish that was returned is always run exactly once, even if the client has gone, so that it can give back
+// whatever Enter took.
+//
+// Over WebSocket, a two-phase call that is alone in its message is answered when its Finish has run, however long
+// that takes: "request timeout" would be wrong for a call that is still in line. Its context ends with the
+// connection, not with the time of other calls. A connection that has ended does not wait for it. In batches and
+// over HTTP the time-out is that of all calls.
+type EnterHandler func(ctx context.Context, p *Params) (Finish, error)
+
+// Finish is the second half of a two-phase call.
+type Finish interface {
+	// Run returns the result, as a Handler does. It may wait.
+	Run(ctx context.Context) (any, error)
+}
+
+// FinishFunc is a Finish that is only a function.
+type FinishFunc func(ctx context.Context) (any, error)
+
+// Run implements Finish.
+func (f FinishFunc) Run(ctx context.Context) (any, error) { return f(ctx) }
+
+// Patient is a Finish that tells when its turn has come. Where thousands of calls may wait, Run is called only
+// then, so that they wait without a goroutine.
+type Patient interface {
+	Finish
+	// Notify calls f, once and in a goroutine of its own, when Run would not wait for its turn any more, whatever
+	// ended the wait. It must not block. If it returns false, f is not called, and Run is to be called at once.
+	// ctx is the one that Run will get.
+	Notify(ctx context.Context, f func()) bool
+}
+
+// Method is one row of the method table.
+type Method struct {
+	// Name as in the request, case-sensitive: "eth_chainId".
+	Name string
+	// Params are the rules for the positional parameters. More parameters than rules are an error.
+	Params []Param
+	// AnyParams accepts and ignores whatever the params member holds.
+	AnyParams bool
+	// Handler or Enter, exactly one of them.
+	Handler Handler
+	Enter   EnterHandler
+	// Inline declares that the handler never waits for anything: no network, no
+	// contended lock. It then runs in the goroutine that reads the request, without
+	// a deadline, and must not keep views of its parameters.
+	Inline bool
+	// Weight is the load of a call on what is behind the server: the number of places that it takes among the
+	// calls that run at the same time. A call with 0 takes none.
+	Weight int
+	// WebSocketOnly hides the method from HTTP, as for subscriptions.
+	WebSocketOnly bool
+}
+
+// Registry is an immutable method table.
+type Registry struct {
+	methods map[string]*Method
+}
+
+// NewRegistry checks the rows and builds the table. All mistakes are reported at
+// once.
+func NewRegistry(methods ...Method) (*Registry, error) {
+	r := &Registry{methods: make(map[string]*Method, len(methods))}
+	var errs []error
+	for _, m := range methods {
+		if err := m.check(); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if _, twice := r.methods[m.Name]; twice {
+			errs = append(errs, fmt.Errorf("method %s is declared twice", m.Name))
+			continue
+		}
+		row := m
+		r.methods[m.Name] = &row
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("method table: %w", err)
+	}
+	return r, nil
+}
+
+func (m *Method) check() error {
+	switch {
+	case m.Name == "":
+		return errors.New("a method has no name")
+	case (m.Handler == nil) == (m.Enter == nil):
+		return fmt.Errorf("method %s needs either Handler or Enter", m.Name)
+	case m.Inline && m.Enter != nil:
+		return fmt.Errorf("method %s has two phases and cannot be inline", m.Name)
+	case m.AnyParams && len(m.Params) > 0:
+		return fmt.Errorf("method %s has rules for parameters and ignores them", m.Name)
+	case len(m.Params) > maxParams:
+		return fmt.Errorf("method %s has more than %d parameters", m.Name, maxParams)
+	}
+	optional := false
+	for i, p := range m.Params {
+		if p.Rule.Check == nil {
+			return fmt.Errorf("method %s: parameter %d has no rule", m.Name, i)
+		}
+		if p.Required && optional {
+			return fmt.Errorf("method %s: required parameter %d follows an optional one", m.Name, i)
+		}
+		optional = !p.Required
+	}
+	return nil
+}
+
+// namespaceRPC is the namespace of methods that list the others. Every transport that serves anything serves
+// them.
+const namespaceRPC = "rpc"
+
+// Namespace is the part of a method's name before the first underscore; the whole name if there is none.
+// rpc.discover has its name from the OpenRPC specification.
+func Namespace(method string) string {
+	if method == "rpc.discover" {
+		return namespaceRPC
+	}
+	before, _, _ := strings.Cut(method, "_")
+	return before
+}
+
+// MethodLimits says how often one address may call some methods per window, by a method's name or by
+// how several names begin: debug_* means all methods of that namespace, each by itself.
+type MethodLimits map[string]int
+
+// UnmarshalText reads name=calls, separated by commas or as a JSON array of such strings.
+func (l *MethodLimits) UnmarshalText(text []byte) error {
+	var items envx.Strings
+	if err := items.UnmarshalText(text); err != nil {
+		return err
+	}
+	*l = nil
+	limits := make(MethodLimits, len(items))
+	for _, item := range items {
+		name, calls, _ := strings.Cut(item, "=")
+		name = strings.TrimSpace(name)
+		limit, err := strconv.Atoi(strings.TrimSpace(calls))
+		if err != nil || limit < 0 || !isMethodPattern(name) {
+			return fmt.Errorf("%q is not a method with its calls per window, such as eth_getLogs=50 or debug_*=5", item)
+		}
+		if _, twice := limits[name]; twice {
+			return fmt.Errorf("%s is there twice", name)
+		}
+		limits[name] = limit
+	}
+	if len(limits) > 0 {
+		*l = limits
+	}
+	return nil
+}
+
+// isMethodPattern reports whether a name can be that of a method, or the beginning of one with a star.
+func isMethodPattern(name string) bool {
+	stem := strings.TrimSuffix(name, "*")
+	return name != "" && strings.IndexFunc(stem, func(r rune) bool {
+		return r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+	}) < 0
+}
+
+// String returns the limits as they can be read again, in order of the names.
+func (l MethodLimits) String() string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(l)) {
+		if b.Len() > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, "%s=%d", name, l[name])
+	}
+	return b.String()
+}
+
+// MarshalText returns what String does.
+func (l MethodLimits) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
+// of returns the limit of a method: that of its name, or else that of the longest beginning.
+func (l MethodLimits) of(method string) (limit int, ok bool) {
+	if limit, ok = l[method]; ok || len(l) == 0 {
+		return limit, ok
+	}
+	longest := -1
+	for pattern, calls := range l {
+		stem, many := strings.CutSuffix(pattern, "*")
+		if many && len(stem) > longest && strings.HasPrefix(method, stem) {
+			limit, ok, longest = calls, true, len(stem)
+		}
+	}
+	return limit, ok
+}
+
+// IdleLimits returns the names and patterns in limits of methods that no method of the table has. The operator is
+// told of them: they may be misspelt.
+func (d *Dispatcher) IdleLimits(limits MethodLimits) []string {
+	return slices.Sorted(maps.Keys(withoutMethods(d, maps.Clone(limits))))
+}
+
+// withoutMethods deletes from patterns what a method of the table fits.
+func withoutMethods[M ~map[string]V, V any](d *Dispatcher, patterns M) M {
+	for pattern := range patterns {
+		stem, many := strings.CutSuffix(pattern, "*")
+		for name := range d.methods {
+			if name == pattern || many && strings.HasPrefix(name, stem) {
+				delete(patterns, pattern)
+				break
+			}
+		}
+	}
+	return patterns
+}
+
+// TierLimit returns how many calls of a method of the tier one address may make per window. Tier 0 has the
+// methods that no other tier has.
+func (c *RateLimitConfig) TierLimit(tier int) int {
+	switch tier {
+	case 1:
+		return c.Tier1
+	case 2:
+		return c.Tier2
+	case 3:
+		return c.Tier3
+	}
+	return c.Default
+}
+
+// MethodLimit returns how many calls of a method of the tier one address may make per window: the limit that the
+// method has for itself, or else that of its tier.
+func (c *RateLimitConfig) MethodLimit(method string, tier int) int {
+	if limit, ok := c.Methods.of(method); ok {
+		return limit
+	}
+	return c.TierLimit(tier)
 }

@@ -6,8 +6,11 @@ import (
 	"compress/gzip"
 	"compress/zlib"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -15,10 +18,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caarlos0/env/v11"
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep/internal/envx"
 	"lockstep/internal/must"
+	"lockstep/internal/relay/apikey"
 )
 
 func call1(method string) string {
@@ -82,9 +87,7 @@ func TestHTTPRoutes(t *testing.T) {
 	})
 	do := func(method, url string, header http.Header) *httptest.ResponseRecorder {
 		r := httptest.NewRequest(method, url, strings.NewReader(chainIDCall))
-		for k, v := range header {
-			r.Header[k] = v
-		}
+		maps.Copy(r.Header, header)
 		w := httptest.NewRecorder()
 		s.ServeHTTP(w, r)
 		return w
@@ -156,9 +159,7 @@ func TestHTTPRequestID(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(call1("eth_nope")))
-			for k, v := range tt.header {
-				r.Header[k] = v
-			}
+			maps.Copy(r.Header, tt.header)
 			w := httptest.NewRecorder()
 			s.ServeHTTP(w, r)
 			id := w.Header().Get("X-Request-Id")
@@ -317,5 +318,159 @@ func TestHTTPDrainGivesUp(t *testing.T) {
 	compareJSON(t, "answer", <-answers, `{"error":{"code":-32010,"message":"[Request ID: test] Request timeout. Please try again."},"jsonrpc":"2.0","id":1}`)
 	if err := <-done; err == nil {
 		t.Error("Run returned no error although a request was cut off")
+	}
+}
+
+// manyFields is a head of many short fields, without its end.
+func manyFields(fields int) string {
+	var b strings.Builder
+	b.WriteString("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n")
+	for i := range fields {
+		fmt.Fprintf(&b, "%x:\n", i+1<<12)
+	}
+	return b.String()
+}
+
+// TestHeadsAreCounted: heads of thousands of fields, finished or not, hold no more than a client may, on the ports of both transports. What they
+// held is given back, and usual requests are served meanwhile.
+func TestHeadsAreCounted(t *testing.T) {
+	servers := map[string]func(*testing.T, *Dispatcher) string{
+		"http": func(t *testing.T, d *Dispatcher) string {
+			return strings.TrimPrefix(serveHTTP(t, d, HTTPOptions{}), "http://")
+		},
+		"websocket": func(t *testing.T, d *Dispatcher) string {
+			url, _ := serveWS(t, d)
+			return strings.TrimPrefix(url, "ws://")
+		},
+	}
+	for transport, serve := range servers {
+		for state, end := range map[string]string{"unfinished": "", "without its body": "\r\n"} {
+			t.Run(transport+", "+state, func(t *testing.T) {
+				memory := littleMemory()
+				d := withLongAnswers(t, memory)
+				address := serve(t, d)
+				const heads, fields = 40, 4500 // of about 0.8 MB each; a client may hold 16 MB
+				var conns []net.Conn
+				refused := make(chan bool, heads)
+				for range heads {
+					conn := must.Get(net.Dial("tcp", address))(t)
+					defer conn.Close()
+					conns = append(conns, conn)
+					go func() {
+						_, _ = io.WriteString(conn, manyFields(fields)+end)
+						_, _ = io.Copy(io.Discard, conn)
+						refused <- true
+					}()
+				}
+				for range heads / 4 {
+					select {
+					case <-refused:
+					case <-time.After(patience):
+						t.Fatalf("nobody is refused; %d bytes are held", memory.Used())
+					}
+				}
+				if used := memory.Used(); used > 16*megabyte {
+					t.Errorf("%d bytes are held", used)
+				}
+				if transport == "http" {
+					if status, text := post(t, "http://"+address, call1("eth_chainId")); status != http.StatusOK {
+						t.Errorf("another request: %d %s", status, text)
+					}
+				}
+				for _, conn := range conns {
+					_ = conn.Close()
+				}
+				eventually(t, func() bool { return memory.Used() == 0 })
+			})
+		}
+	}
+}
+
+// TestHTTPClientIP: the address is that of the socket, or what a proxy says if it is
+// trusted.
+func TestHTTPClientIP(t *testing.T) {
+	for trust, want := range map[bool]map[string]int{true: {"9.9.9.9 eth_chainId": 1, "127.0.0.1 eth_chainId": 1}, false: {"127.0.0.1 eth_chainId": 2}} {
+		c := testConfig()
+		c.TrustProxyHeaders = trust
+		calls := newTally(2)
+		url := serveHTTP(t, testDispatcher(t, c, Options{Allow: calls.Allow}), HTTPOptions{})
+		postWith(t, url, strings.NewReader(chainIDCall), http.Header{"X-Forwarded-For": {"1.1.1.1, 9.9.9.9, 127.0.0.2"}})
+		post(t, url, chainIDCall)
+		if diff := cmp.Diff(want, calls.used); diff != "" {
+			t.Errorf("trust %t: (-want +got)\n%s", trust, diff)
+		}
+	}
+}
+
+// TestHTTPClientGoneWhileQueued: the context of a call in line ends with its client, whichever way that goes, and the connection
+// counts no more.
+func TestHTTPClientGoneWhileQueued(t *testing.T) {
+	for name, end := range map[string]func(*net.TCPConn) error{
+		"closes":          (*net.TCPConn).Close,
+		"resets":          func(c *net.TCPConn) error { return errors.Join(c.SetLinger(0), c.Close()) },
+		"closes its half": (*net.TCPConn).CloseWrite, // it cannot be told from one that is gone
+	} {
+		t.Run(name, func(t *testing.T) {
+			q, met := newQueued(func() (any, error) { return true, nil }), NewMetrics()
+			url := serveHTTP(t, testDispatcher(t, testConfig(), Options{Metrics: met}, q.method()), HTTPOptions{})
+			conn := must.Get(net.Dial("tcp", strings.TrimPrefix(url, "http://")))(t)
+			defer conn.Close()
+			fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(queuedCall), queuedCall)
+			ctx := <-q.begun
+			if ctx.Err() != nil {
+				t.Error("the context has ended while the client was there")
+			}
+			must.Do(t, end(conn.(*net.TCPConn)))
+			<-ctx.Done()
+			close(q.release)
+			eventually(t, func() bool { return value(met.connections) == 0 && value(met.inFlight) == 0 })
+		})
+	}
+}
+
+func load(environ map[string]string) (Config, error) {
+	return env.ParseAsWithOptions[Config](env.Options{Environment: environ})
+}
+
+func TestConfigDefaults(t *testing.T) {
+	c := must.Get(load(nil))(t)
+	if err := c.Validate(); err != nil {
+		t.Errorf("the defaults are not valid: %v", err)
+	}
+	want := testConfig()
+	want.HTTP.DrainTimeout, want.WebSocket.WriteTimeout = envx.Millis(20*time.Second), envx.Millis(10*time.Second)
+	want.WebSocket.InactivityTTL, want.WebSocket.PingInterval = envx.Millis(5*time.Minute), envx.Millis(100*time.Second)
+	if _, err := load(map[string]string{"RELAY_PROFILE": "other"}); err == nil {
+		t.Error("an unknown profile was accepted")
+	}
+	if diff := cmp.Diff(want, c, cmp.AllowUnexported(apikey.File{})); diff != "" {
+		t.Errorf("defaults differ from what the tests use: (-want +got)\n%s", diff)
+	}
+}
+
+func TestConfigValidate(t *testing.T) {
+	for _, tt := range []struct {
+		want  string
+		spoil func(*Config)
+	}{
+		{"RELAY_PROFILE", func(c *Config) { c.Profile = "" }},
+		{"ON_VALID_JSON_RPC_HTTP_RESPONSE_STATUS_CODE", func(c *Config) { c.ValidCallStatus = 204 }},
+		{"WS_INPUT_SIZE_LIMIT must be -1 or a positive number.", func(c *Config) { c.WebSocket.InputSizeLimit = 0 }},
+		{"LIMIT_DURATION", func(c *Config) { c.RateLimit.Disabled, c.RateLimit.Window = false, 0 }},
+	} {
+		c := testConfig()
+		tt.spoil(&c)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: got %v", tt.want, err)
+		}
+	}
+	bad := testConfig()
+	bad.Profile, bad.Batch.MaxSize = "", -1
+	if err := bad.Validate(); err == nil || strings.Count(err.Error(), "\n") != 1 {
+		t.Errorf("want both mistakes, got %v", err)
+	}
+	r, _ := NewRegistry()
+	if _, err := NewDispatcher(bad, r, Options{Metrics: NewMetrics()}); err == nil {
+		t.Error("NewDispatcher took an invalid configuration")
 	}
 }

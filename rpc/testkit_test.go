@@ -1,14 +1,17 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"syscall"
@@ -17,6 +20,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	"go.uber.org/goleak"
 
 	"lockstep/internal/clientip"
 	"lockstep/internal/envx"
@@ -174,15 +178,9 @@ func testDispatcher(t testing.TB, c Config, o Options, methods ...Method) *Dispa
 	if o.NotInBatches == nil {
 		o.NotInBatches = []string{"eth_newFilter", "debug_traceTransaction"}
 	}
-	if o.Notification == "" {
-		o.Notification = testNotification
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.Metrics == nil {
-		o.Metrics = NewMetrics()
-	}
+	o.Notification = cmp.Or(o.Notification, testNotification)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	o.Metrics = cmp.Or(o.Metrics, NewMetrics())
 	return must.Get(NewDispatcher(c, r, o))(t)
 }
 
@@ -266,9 +264,7 @@ func postWith(t testing.TB, url string, body io.Reader, header http.Header) (int
 	t.Helper()
 	req := must.Get(http.NewRequest(http.MethodPost, url, body))(t)
 	req.Header.Set("Request-Id", "test")
-	for name, values := range header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, header)
 	res := must.Get(http.DefaultClient.Do(req))(t)
 	defer res.Body.Close()
 	answer := must.Get(io.ReadAll(res.Body))(t)
@@ -300,4 +296,26 @@ func value(c prometheus.Collector) float64 {
 		sum += d.GetCounter().GetValue() + d.GetGauge().GetValue() + float64(d.GetHistogram().GetSampleCount())
 	}
 	return sum
+}
+
+// TestMain also checks that no server leaves a goroutine behind.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if code == 0 {
+		if err := leak(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// leak waits for the goroutines that are about to end. goleak alone waits for a second or two.
+func leak() (err error) {
+	for end := time.Now().Add(patience); time.Now().Before(end); {
+		if err = goleak.Find(); err == nil {
+			return nil
+		}
+	}
+	return err
 }
