@@ -1,18 +1,27 @@
 package limit
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/netip"
+	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	"lockstep/internal/envx"
 	"lockstep/internal/hedera"
 	"lockstep/internal/relay/capacity"
 )
@@ -184,4 +193,335 @@ func (s *settlement) add(id hedera.TransactionID, fee hedera.Tinybar, known bool
 		s.spent = max(s.spent, s.grant.amount)
 	}
 	s.budget.ledger.settle(s.grant, s.spent)
+}
+
+// What the network charges the payer of an Ethereum transaction besides gas, in gas: a
+// node fee of 100,000 tinycents and nine times as much for the network (HIP-1261), while
+// a unit of gas is 852 tinycents. Measured in gas it follows the exchange rate.
+const envelopeGas = 1_200
+
+// usualGasPrice stands for a gas price that is not known: 71 tinybars and some.
+const usualGasPrice hedera.Tinybar = 100
+
+// EthereumCost is the maximum that an Ethereum transaction is expected to cost its payer:
+// the network's charge for the envelope, which is refunded for what succeeds, and the
+// gas that the payer gives, if it gives any. A gas price of 0 is one that is not known.
+//
+// The network may charge more, but rarely: up to 21,000 gas for a transaction that it was
+// too busy to execute. That is charged to the budget when it is known.
+func EthereumCost(gasPrice, offered hedera.Tinybar, gasLimit uint64, allowance hedera.Tinybar) hedera.Tinybar {
+	if gasPrice <= 0 {
+		gasPrice = usualGasPrice
+	}
+	gasPrice = min(gasPrice, hedera.Hbar) // far above any network's
+	cost := envelopeGas * gasPrice
+	if missing := gasPrice - max(offered, 0); allowance > 0 && missing > 0 {
+		gas := hedera.Tinybar(min(gasLimit, 1<<32))
+		cost += min(allowance, gas*missing)
+	}
+	return min(cost, greatest/4)
+}
+
+// fileCost is what it costs to put call data of some length, in hexadecimal digits, into
+// a file by appends of chunk digits each. One ℏ is worth cents per hbars.
+func fileCost(digits, chunk int, cents, hbars int64) hedera.Tinybar {
+	const (
+		create     = 50.184 // US cents
+		appendFull = 50.141
+		appendBase = -6.201
+		perDigit   = 0.011
+	)
+	if digits <= 0 || chunk <= 0 || cents <= 0 || hbars <= 0 {
+		return 0
+	}
+	price := create + appendFull*float64(digits/chunk-1) + appendBase + perDigit*float64(digits%chunk)
+	return hedera.Tinybar(math.Round(max(price, 0) * float64(hbars) / float64(cents) * float64(hedera.Hbar)))
+}
+
+// rate is what ℏ are worth: hbars of them are worth cents.
+type rate struct{ cents, hbars int64 }
+
+// firstRate is used until there is another: what the network began with.
+var firstRate = rate{cents: 12, hbars: 1}
+
+// FileCost is what it is expected to cost to put call data of some length, in hexadecimal
+// digits, into a file in pieces of chunk digits. It asks for the exchange rate, and takes an old one if none can be had.
+func (b *Budget) FileCost(ctx context.Context, digits, chunk int) hedera.Tinybar {
+	known := b.rate.Load()
+	known = cmp.Or(known, &firstRate)
+	if b.askRate != nil {
+		if cents, hbars, err := b.askRate(ctx); err == nil && cents > 0 && hbars > 0 {
+			known = &rate{cents, hbars}
+			b.rate.Store(known)
+		}
+	}
+	return fileCost(digits, chunk, known.cents, known.hbars)
+}
+
+// tier is a class of plans with one limit.
+type tier string
+
+const (
+	tierBasic      tier = "BASIC"
+	tierExtended   tier = "EXTENDED"
+	tierPrivileged tier = "PRIVILEGED"
+	tierOperator   tier = "OPERATOR" // bounded by the total alone
+)
+
+// limit is what a plan of a tier may spend per window.
+func (c *Config) limit(t tier) hedera.Tinybar {
+	switch t {
+	case tierExtended:
+		return c.Extended
+	case tierPrivileged:
+		return c.Privileged
+	case tierOperator:
+		return c.Total
+	default:
+		return c.Basic
+	}
+}
+
+// plan is one entry of the plans file.
+type plan struct {
+	ID        string   `json:"id"`
+	Name      string   `json:"name"`
+	Tier      tier     `json:"subscriptionTier"`
+	Addresses []string `json:"evmAddresses"`
+	IPs       []string `json:"ipAddresses"`
+}
+
+// plans are the entries of the plans file by who may use them.
+type plans struct {
+	byAddress map[common.Address]*plan
+	byIP      map[netip.Addr]*plan
+	tiers     map[string]tier // of every plan, by id
+}
+
+// find returns the plan of a sender, else that of its address, else nil.
+func (p *plans) find(sender common.Address, ip netip.Addr) *plan {
+	if found := p.byAddress[sender]; found != nil {
+		return found
+	}
+	return p.byIP[ip]
+}
+
+// loadPlans reads plans from JSON text or from a file. Its errors name the setting.
+func loadPlans(setting string) (*plans, error) {
+	text := []byte(strings.TrimSpace(setting))
+	if len(text) > 0 && text[0] != '[' {
+		var err error
+		if text, err = readPlans(setting); err != nil {
+			return nil, fmt.Errorf("HBAR_SPENDING_PLANS_CONFIG: %w", err)
+		}
+	}
+	p := &plans{byAddress: map[common.Address]*plan{}, byIP: map[netip.Addr]*plan{}, tiers: map[string]tier{}}
+	if len(text) == 0 {
+		return p, nil
+	}
+	var list []*plan
+	if err := json.Unmarshal(text, &list); err != nil {
+		return nil, fmt.Errorf("HBAR_SPENDING_PLANS_CONFIG: Failed to load pre-configured spending plans: %w", err)
+	}
+	for i, entry := range list {
+		if err := p.add(entry); err != nil {
+			return nil, fmt.Errorf("HBAR_SPENDING_PLANS_CONFIG: Failed to load pre-configured spending plans: entry %d: %w", i, err)
+		}
+	}
+	return p, nil
+}
+
+// readPlans reads a file; a relative name is one in the working directory. None is no text
+// and no error.
+func readPlans(name string) ([]byte, error) {
+	text, err := os.ReadFile(name)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read plans: %w", err)
+	case len(strings.TrimSpace(string(text))) == 0:
+		return nil, fmt.Errorf("%s is empty", name)
+	}
+	return text, nil
+}
+
+// add takes an entry. Who is in several plans has the last one.
+func (p *plans) add(entry *plan) error {
+	switch {
+	case entry == nil:
+		return errors.New("want an object")
+	case entry.ID == "" || strings.ContainsFunc(entry.ID, unicode.IsControl):
+		return errors.New("want an id of printable text")
+	case entry.Name == "":
+		return errors.New("want a name")
+	case p.tiers[entry.ID] != "":
+		return fmt.Errorf("the id %q is there twice", entry.ID)
+	case len(entry.Addresses) == 0 && len(entry.IPs) == 0:
+		return errors.New("want evmAddresses or ipAddresses")
+	}
+	switch entry.Tier {
+	case tierBasic, tierExtended, tierPrivileged, tierOperator:
+	default:
+		return fmt.Errorf("subscriptionTier %q: want BASIC, EXTENDED, PRIVILEGED or OPERATOR", entry.Tier)
+	}
+	p.tiers[entry.ID] = entry.Tier
+	for _, text := range entry.Addresses {
+		if !common.IsHexAddress(text) {
+			return fmt.Errorf("%q is not an EVM address", text)
+		}
+		p.byAddress[common.HexToAddress(text)] = entry
+	}
+	for _, text := range entry.IPs {
+		ip, err := netip.ParseAddr(text)
+		if err != nil {
+			return fmt.Errorf("%q is not an IP address", text)
+		}
+		p.byIP[ip.Unmap().WithZone("")] = entry
+	}
+	return nil
+}
+
+// metrics belongs to one Budget. The names are those of the TypeScript relay. Sums are as
+// this process knows them: over Redis, as it last saw them.
+type metrics struct {
+	refused       *prometheus.CounterVec
+	redisFailures prometheus.Counter
+	sums          *sumCollector
+}
+
+func newMetrics(b *Budget) *metrics {
+	m := &metrics{
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "rpc_relay_hbar_rate_limit", Help: "Calls refused because a budget had no room for what they would cost.",
+		}, []string{"mode", "methodName"}),
+		redisFailures: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "lockstep_limit_redis_errors_total", Help: "Redis calls of the budget that failed; each process then counts for itself for some time.",
+		}),
+		sums: &sumCollector{
+			budget:    b,
+			total:     prometheus.NewDesc("rpc_relay_hbar_rate_total_limit", "Tinybars that may be spent per window.", nil, nil),
+			remaining: prometheus.NewDesc("rpc_relay_hbar_rate_remaining", "Tinybars that may still be spent in this window.", nil, nil),
+			plans:     map[tier]*prometheus.Desc{}, average: map[tier]*prometheus.Desc{},
+		},
+	}
+	for _, t := range tiers {
+		name := strings.ToLower(string(t))
+		m.sums.plans[t] = prometheus.NewDesc("unique_spending_plans_counter_"+name, "Plans of tier "+string(t)+" with spending in this window.", nil, nil)
+		m.sums.average[t] = prometheus.NewDesc("average_spending_plan_amount_spent_gauge_"+name, "Tinybars spent in this window by plans of tier "+string(t)+", on average.", nil, nil)
+	}
+	return m
+}
+
+// Collectors returns the metrics for registration.
+func (b *Budget) Collectors() []prometheus.Collector {
+	return []prometheus.Collector{b.metrics.refused, b.metrics.redisFailures, b.metrics.sums}
+}
+
+var tiers = [...]tier{tierBasic, tierExtended, tierPrivileged, tierOperator}
+
+// sumCollector reads all sums at once.
+type sumCollector struct {
+	budget           *Budget
+	total, remaining *prometheus.Desc
+	plans, average   map[tier]*prometheus.Desc
+}
+
+// Describe implements prometheus.Collector.
+func (s *sumCollector) Describe(out chan<- *prometheus.Desc) {
+	out <- s.total
+	out <- s.remaining
+	for _, t := range tiers {
+		out <- s.plans[t]
+		out <- s.average[t]
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (s *sumCollector) Collect(out chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, value int64) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(value))
+	}
+	plans, spent := s.budget.perTier()
+	total := int64(s.budget.cfg.Total)
+	gauge(s.total, total)
+	gauge(s.remaining, max(total-spent[tierOperator], 0))
+	for _, t := range tiers {
+		gauge(s.plans[t], plans[t])
+		gauge(s.average[t], spent[t]/max(plans[t], 1))
+	}
+}
+
+// perTier counts, by tier, the plans that have spent something and what they spent. A
+// sender without a plan counts as one of tier BASIC; the total is the one plan of tier
+// OPERATOR.
+func (b *Budget) perTier() (plans, spent map[tier]int64) {
+	plans, spent = map[tier]int64{}, map[tier]int64{}
+	b.ledger.each(windowAt(time.Now(), b.cfg.Window.Duration()), func(name string, amount int64) {
+		t := tierBasic
+		switch id, planned := strings.CutPrefix(name, bookPlan); {
+		case name == bookTotal:
+			t = tierOperator
+		case planned && b.plans.tiers[id] == tierOperator:
+			return // part of the total
+		case planned:
+			t = b.plans.tiers[id]
+		case !strings.HasPrefix(name, bookAddress):
+			return
+		}
+		plans[t]++
+		spent[t] += amount
+	})
+	return plans, spent
+}
+
+// Stores of the calls that addresses make.
+const (
+	StoreLocal = "LRU"
+	StoreRedis = "REDIS"
+)
+
+// Config holds the settings of what the operator spends, and of where calls are counted.
+type Config struct {
+	// Maximum number of tinybars that all transactions together may cost the operator per window. 0 switches the limits on spending off.
+	Total hedera.Tinybar `env:"HBAR_RATE_LIMIT_TINYBAR" envDefault:"0" min:"0" max:"4503599627370496"`
+	// Maximum number of tinybars per window for a sender without a plan of its own, and for each plan of tier BASIC.
+	Basic hedera.Tinybar `env:"HBAR_RATE_LIMIT_BASIC" envDefault:"300000000" min:"0" max:"4503599627370496"`
+	// Maximum number of tinybars per window for each plan of tier EXTENDED.
+	Extended hedera.Tinybar `env:"HBAR_RATE_LIMIT_EXTENDED" envDefault:"100000000" min:"0" max:"4503599627370496"`
+	// Maximum number of tinybars per window for each plan of tier PRIVILEGED.
+	Privileged hedera.Tinybar `env:"HBAR_RATE_LIMIT_PRIVILEGED" envDefault:"270000000" min:"0" max:"4503599627370496"`
+	// Maximum number of tinybars per window for all senders without a plan that use one address (IPv6: one /64), because anybody
+	// can create senders. 0 = only the total bounds them; choose that when all clients come through one proxy that does not
+	// say who they are. Unset, it is at least ten times HBAR_RATE_LIMIT_BASIC.
+	PerIP hedera.Tinybar `env:"HBAR_RATE_LIMIT_BASIC_PER_IP" envDefault:"3000000000" min:"0" max:"4503599627370496"`
+	// Length of a window. Windows are counted from the Unix epoch, so that all instances have the same ones: one of a day begins at midnight UTC.
+	Window envx.Millis `env:"HBAR_RATE_LIMIT_DURATION" envDefault:"86400000"`
+	// Spending plans: JSON text, or the name of a file; a relative one is in the working directory. No such file = no plans.
+	Plans string `env:"HBAR_SPENDING_PLANS_CONFIG" envDefault:"spendingPlansConfig.json"`
+	// Maximum number of transactions of one sender that consensus may refuse in a minute for their nonce or for want of funds, in the whole fleet, since the operator pays for each. A transaction that is not known to be next takes one of these risks before it is sent and gives it back unless it is refused; one whose predecessors are all on their way waits for a risk, any other is refused at once. A file with call data (JUMBO_TX_ENABLED=false) takes one, too, and gives it back when its transaction was run. No honest burst is refused by it: consecutive nonces from the sender's next one on, each once, which the sender can pay, while nobody else sends for it; docs/internals/LANES.md says more. With DISABLE_MN_PRECHECKS_ON_TX_SENDING=true only files are bounded. 0 = no bound.
+	WrongNonces int `env:"WRONG_NONCE_BUDGET" envDefault:"10" min:"0"`
+	// Where the calls of each address are counted: LRU (in this process) or REDIS (for all instances on it). Empty = REDIS if that is enabled.
+	CallStore string `env:"IP_RATE_LIMIT_STORE"`
+	// Deadline of every Redis call of the limits. When it passes, each process counts for itself until Redis answers again.
+	RedisTimeout envx.Millis `env:"LIMIT_REDIS_TIMEOUT_MS" envDefault:"200" min:"1ms" max:"1m"`
+}
+
+// greatest is the largest amount that scripts in Redis, whose numbers are floating
+// point, add up exactly: 90 million ℏ.
+const greatest = 1 << 53
+
+// Validate reports every setting that cannot work, joined into one error.
+func (c Config) Validate() error {
+	errs := []error{envx.Check(c)}
+	if d := c.Window.Duration(); c.Total > 0 && (d < time.Second || d > 366*24*time.Hour) {
+		errs = append(errs, fmt.Errorf("HBAR_RATE_LIMIT_DURATION is %v: want a second to a year", d))
+	}
+	if c.CallStore != "" && c.CallStore != StoreLocal && c.CallStore != StoreRedis {
+		errs = append(errs, fmt.Errorf("IP_RATE_LIMIT_STORE is %q: want %s or %s", c.CallStore, StoreLocal, StoreRedis))
+	}
+	if _, err := loadPlans(c.Plans); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }

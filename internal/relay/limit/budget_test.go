@@ -2,8 +2,11 @@ package limit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -195,5 +198,139 @@ func TestConfig(t *testing.T) {
 	off := Config{RedisTimeout: envx.Millis(time.Second)}
 	if err := off.Validate(); err != nil {
 		t.Errorf("switched off: %v", err)
+	}
+}
+
+func TestEthereumCost(t *testing.T) {
+	for _, test := range []struct {
+		price, offered hedera.Tinybar
+		gas            uint64
+		allowance      hedera.Tinybar
+		want           hedera.Tinybar
+	}{
+		{71, 71, 21_000, 0, 85_200},
+		{71, 100, 21_000, 10 * hedera.Hbar, 85_200},         // the sender pays for all gas
+		{71, 0, 21_000, 10 * hedera.Hbar, 85_200 + 1491000}, // the payer does
+		{71, 70, 21_000, 10 * hedera.Hbar, 85_200 + 21_000},
+		{71, 0, 15_000_000, hedera.Hbar, 85_200 + hedera.Hbar}, // up to the allowance
+		{71, 0, 15_000_000, 0, 85_200},                         // the network refuses it
+		{0, 0, 21_000, 0, 120_000},                             // the price is not known
+		{1 << 62, 0, 1 << 63, 1 << 62, greatest / 4},
+	} {
+		if got := EthereumCost(test.price, test.offered, test.gas, test.allowance); got != test.want {
+			t.Errorf("EthereumCost(%d, %d, %d, %d) = %d, want %d", test.price, test.offered, test.gas, test.allowance, got, test.want)
+		}
+	}
+}
+
+func TestFileCost(t *testing.T) {
+	for _, test := range []struct {
+		digits, chunk int
+		cents, hbars  int64
+		want          hedera.Tinybar
+	}{
+		// 50.184 + 50.141·1 − 6.201 + 0.011·0 = 94.124 cents, at 12 cents per ℏ
+		{10_240, 5_120, 12, 1, 784_366_667},
+		{10_240, 5_120, 24, 2, 784_366_667},
+		// 50.184 + 50.141·2 − 6.201 + 0.011·640 = 151.305 cents
+		{16_000, 5_120, 12, 1, 1_260_875_000},
+		{10, 5_120, 12, 1, 0}, // the formula would go below nothing
+		{0, 5_120, 12, 1, 0},
+		{10, 0, 12, 1, 0},
+		{10_240, 5_120, 0, 1, 0},
+		{10_240, 5_120, 12, 0, 0},
+	} {
+		if got := fileCost(test.digits, test.chunk, test.cents, test.hbars); got != test.want {
+			t.Errorf("fileCost(%d, %d, %d, %d) = %d, want %d", test.digits, test.chunk, test.cents, test.hbars, got, test.want)
+		}
+	}
+}
+
+// An old exchange rate is better than none.
+func TestRates(t *testing.T) {
+	b := newBudget(t, testConfig())
+	var cents int64
+	var failure error
+	b.askRate = func(context.Context) (int64, int64, error) { return cents, 1, failure }
+	for i, step := range []struct {
+		cents   int64
+		failure error
+		want    int64 // cents
+	}{{24, errors.New("down"), 12}, {24, nil, 24}, {0, nil, 24}, {6, nil, 6}, {5, errors.New("down"), 6}} {
+		cents, failure = step.cents, step.failure
+		if got := b.FileCost(t.Context(), 10_240, 5_120); got != fileCost(10_240, 5_120, step.want, 1) {
+			t.Errorf("step %d: a file costs %d", i, got)
+		}
+	}
+}
+
+func TestPlansThatAreWrong(t *testing.T) {
+	for name, text := range map[string]string{
+		"not JSON":          `[{`,
+		"no list":           `[1]`,
+		"null":              `[null]`,
+		"no id":             `[{"name":"n","subscriptionTier":"BASIC","ipAddresses":["192.0.2.1"]}]`,
+		"id is a number":    `[{"id":1,"name":"n","subscriptionTier":"BASIC","ipAddresses":["192.0.2.1"]}]`,
+		"id of two lines":   `[{"id":"a\nb","name":"n","subscriptionTier":"BASIC","ipAddresses":["192.0.2.1"]}]`,
+		"no name":           `[{"id":"a","subscriptionTier":"BASIC","ipAddresses":["192.0.2.1"]}]`,
+		"no tier":           `[{"id":"a","name":"n","ipAddresses":["192.0.2.1"]}]`,
+		"unknown tier":      `[{"id":"a","name":"n","subscriptionTier":"GOLD","ipAddresses":["192.0.2.1"]}]`,
+		"nobody":            `[{"id":"a","name":"n","subscriptionTier":"BASIC","evmAddresses":[],"ipAddresses":[]}]`,
+		"not an address":    `[{"id":"a","name":"n","subscriptionTier":"BASIC","evmAddresses":["0x12"]}]`,
+		"not an IP address": `[{"id":"a","name":"n","subscriptionTier":"BASIC","ipAddresses":["192.0.2.0/24"]}]`,
+		"the same id twice": `[{"id":"a","name":"n","subscriptionTier":"BASIC","ipAddresses":["192.0.2.1"]},{"id":"a","name":"m","subscriptionTier":"BASIC","ipAddresses":["192.0.2.2"]}]`,
+	} {
+		_, err := loadPlans(text)
+		if err == nil || !strings.Contains(err.Error(), "Failed to load pre-configured spending plans: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := New(Config{Total: 1, Plans: text}, Deps{}); err == nil {
+			t.Errorf("%s: a budget was made of it", name)
+		}
+	}
+}
+
+// A file of plans is read from the working directory, and not from those above it.
+func TestPlansFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	const name = "plans-of-a-test.json"
+	if p, err := loadPlans(name); err != nil || len(p.tiers) != 0 {
+		t.Errorf("no file: %v, %v", p, err)
+	}
+	path := filepath.Join(t.TempDir(), name)
+	for _, path := range []string{path, name} {
+		must.Do(t, os.WriteFile(path, []byte("\n "+testPlans), 0o600))
+	}
+	for _, setting := range []string{name, path, testPlans, " " + testPlans} {
+		p, err := loadPlans(setting)
+		if err != nil || len(p.tiers) != 3 || len(p.byAddress) != 2 || len(p.byIP) != 2 || p.byAddress[planned].ID != "p1" {
+			t.Errorf("%.20q: %v, %v", setting, p, err)
+		}
+	}
+	if p, err := loadPlans(""); err != nil || len(p.tiers) != 0 {
+		t.Errorf("an empty setting: %v, %v", p, err)
+	}
+	must.Do(t, os.WriteFile(name, nil, 0o600))
+	if _, err := loadPlans(name); err == nil || !strings.Contains(err.Error(), "empty") {
+		t.Errorf("an empty file: %v", err)
+	}
+	if _, err := loadPlans(filepath.Dir(path)); err == nil {
+		t.Error("a directory was read")
+	}
+	must.Do(t, os.Mkdir("below", 0o700))
+	t.Chdir("below")
+	if p, err := loadPlans(name); err != nil || len(p.tiers) != 0 {
+		t.Errorf("the file of the folder above: %v, %v", p, err)
+	}
+}
+
+// Who is in two plans has the later one.
+func TestLastPlanWins(t *testing.T) {
+	p, err := loadPlans(`[
+		{"id":"a","name":"n","subscriptionTier":"BASIC","evmAddresses":["0x00000000000000000000000000000000000000aa"]},
+		{"id":"b","name":"n","subscriptionTier":"EXTENDED","evmAddresses":["0x00000000000000000000000000000000000000AA"]}
+	]`)
+	if err != nil || p.byAddress[planned].ID != "b" {
+		t.Errorf("%v, %v", p, err)
 	}
 }

@@ -1,16 +1,21 @@
 package limit
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
+	"lockstep/internal/envx"
 	"lockstep/internal/must"
 	"lockstep/internal/redistest"
+	"lockstep/internal/redisx"
 )
 
 func newTestCalls(t *testing.T, url string, window time.Duration) (*Calls, *redistest.Sent) {
@@ -154,5 +159,167 @@ func TestALimitEndsWithItsKey(t *testing.T) {
 	}
 	if left, err := look.PTTL(t.Context(), key).Result(); err != nil || left <= 0 {
 		t.Errorf("it ends in %v, %v", left, err)
+	}
+}
+
+// shortOfMemory lets a Redis have more than three quarters of its memory in use.
+func shortOfMemory(t *testing.T, server *redistest.Server) {
+	t.Helper()
+	client := server.Client()
+	// Beside much that stays, what comes and goes is little.
+	must.Do(t, client.Set(t.Context(), "ballast", make([]byte, 8<<20), 0).Err())
+	var used int64
+	for _, line := range client.InfoMap(t.Context(), "memory").Val() {
+		must.Get(fmt.Sscan(line["used_memory"], &used))(t)
+	}
+	must.Do(t, client.ConfigSet(t.Context(), "maxmemory", fmt.Sprint(used*8/7)).Err())
+	if short, err := redis.NewScript(redisx.SpareLua+"return short() and 1 or 0").Run(t.Context(), client, nil).Bool(); err != nil || !short {
+		t.Fatalf("Redis is not short of memory: %v", err)
+	}
+}
+
+// While Redis is short of memory no sender gets risks there that had none. That is no free pass: each relay counts
+// the sender for itself. Who has risks there goes on with them.
+func TestWrongNoncesWhileRedisIsShortOfMemory(t *testing.T) {
+	const budget = 3
+	server := redistest.Start(t)
+	relays := []*WrongNonces{wrongNonces(budget, server.Client()), wrongNonces(budget, server.Client())}
+	known, unknown := common.Address{1}, common.Address{2}
+	if _, ok := relays[0].Take(t.Context(), known, 0); !ok {
+		t.Fatal("no risk")
+	}
+	shortOfMemory(t, server)
+	given := map[common.Address][2]int{}
+	for _, sender := range []common.Address{known, unknown} {
+		var n [2]int
+		for i, relay := range relays {
+			for range 2 * budget {
+				if _, ok := relay.Take(t.Context(), sender, 0); ok {
+					n[i]++
+				}
+			}
+		}
+		given[sender] = n
+	}
+	want := map[common.Address][2]int{known: {budget - 1, 0}, unknown: {budget, budget}}
+	if diff := cmp.Diff(want, given); diff != "" {
+		t.Errorf("risks by sender and relay (-want +got):\n%s", diff)
+	}
+	if n := server.Client().Exists(t.Context(), wrongNonceKey(unknown)).Val(); n != 0 {
+		t.Error("a new sender takes memory")
+	}
+}
+
+// While Redis is short of memory nobody opens a book: who has none spends from the one in common, within its limit.
+func TestBooksWhileRedisIsShortOfMemory(t *testing.T) {
+	server := redistest.Start(t)
+	r := far(redistest.Dial(t, server.URL()), "0x12a")
+	w := today()
+	total := fixed("total", 1000)
+	reserve(t, r, w, 5, total, opened("old", 100))
+	shortOfMemory(t, server)
+	for i, test := range []struct {
+		book    string
+		amount  int64
+		refused int
+		sums    map[string]int64
+	}{
+		{"old", 5, granted, map[string]int64{"total": 10, "old": 10}},
+		{"new", 60, granted, map[string]int64{"total": 70, "others": 60}},
+		{"newer", 60, 1, map[string]int64{"total": 70, "others": 60}},
+	} {
+		_, a := reserve(t, r, w, test.amount, total, opened(test.book, 100))
+		got := map[string]int64{}
+		for _, s := range a.sums {
+			got[s.book] = s.spent
+		}
+		if a.refused != test.refused || !cmp.Equal(got, test.sums) {
+			t.Errorf("%d: refused %d, sums %v; want %d, %v", i, a.refused, got, test.refused, test.sums)
+		}
+	}
+}
+
+func wrongNonces(budget int, client redis.UniversalClient) *WrongNonces {
+	return NewWrongNonces(Config{WrongNonces: budget, RedisTimeout: envx.Millis(patience)}, client)
+}
+
+// However many come at once, and through however many relays, no more than the budget have a
+// risk; what is given back can be taken again, and other senders have their own.
+func TestWrongNonces(t *testing.T) {
+	const budget = 10
+	server := redistest.Start(t)
+	alone := wrongNonces(budget, nil)
+	for name, relays := range map[string][]*WrongNonces{
+		"alone": {alone, alone},
+		"fleet": {wrongNonces(budget, server.Client()), wrongNonces(budget, server.Client())},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sender := common.Address{1}
+			var wg sync.WaitGroup
+			var given atomic.Int64
+			risks := make([]*NonceRisk, 100)
+			for i := range risks {
+				wg.Go(func() {
+					risk, ok := relays[i%2].Take(t.Context(), sender, 0)
+					if ok != (risk != nil) {
+						t.Errorf("%v, %v", risk, ok)
+					}
+					if risks[i] = risk; ok {
+						given.Add(1)
+					}
+				})
+			}
+			wg.Wait()
+			if given.Load() != budget {
+				t.Errorf("%d risks are given, want %d", given.Load(), budget)
+			}
+			if _, ok := relays[0].Take(t.Context(), common.Address{2}, 0); !ok {
+				t.Error("another sender has no risk")
+			}
+			for _, risk := range risks {
+				risk.GiveBack()
+				risk.GiveBack() // once is enough
+			}
+			must.Until(t, "what was given back can be taken", func() bool { _, ok := relays[1].Take(t.Context(), sender, 0); return ok })
+		})
+	}
+}
+
+// A risk that was not given back is free again after a minute.
+func TestWrongNoncesAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := wrongNonces(1, nil)
+		for range 3 {
+			if _, ok := w.Take(t.Context(), common.Address{}, 0); !ok {
+				t.Error("a minute is over, and there is no risk")
+			}
+			if _, ok := w.Take(t.Context(), common.Address{}, 0); ok {
+				t.Error("two risks of one")
+			}
+			time.Sleep(time.Minute) //nolint:forbidigo // fake time
+		}
+	})
+}
+
+// Without a bound nothing is asked, and while Redis is away each process counts for itself.
+func TestWrongNoncesWithoutBound(t *testing.T) {
+	for _, w := range []*WrongNonces{nil, wrongNonces(0, nil)} {
+		for range 100 {
+			if risk, ok := w.Take(t.Context(), common.Address{}, 0); !ok || risk != nil {
+				t.Errorf("%v, %v", risk, ok)
+			}
+		}
+	}
+	server := redistest.Start(t)
+	w := wrongNonces(3, server.Client())
+	server.Kill()
+	given := 0
+	for range 20 {
+		if _, ok := w.Take(t.Context(), common.Address{}, 0); ok {
+			given++
+		}
+	}
+	if given != 3 {
+		t.Errorf("without Redis %d risks are given, want 3", given)
 	}
 }

@@ -65,8 +65,8 @@ func NewWrongNonces(cfg Config, client redis.UniversalClient) *WrongNonces {
 	return w
 }
 
-// tell tells Redis something, which nobody waits for. What cannot be told counts in this process, and is free again in a minute.
-func (w *WrongNonces) tell(what func(context.Context, redis.UniversalClient) error) {
+// send tells Redis something, which nobody waits for. What cannot be told counts in this process, and is free again in a minute.
+func (w *WrongNonces) send(what func(context.Context, redis.UniversalClient) error) {
 	if w.redis != nil {
 		//nolint:forbidigo // the transaction's own context may be over by now
 		go func() { _ = w.redis.Ask(context.Background(), what) }()
@@ -134,7 +134,7 @@ func (w *WrongNonces) Charge(sender common.Address) {
 	w.charged.Add(sender, now.Add(wrongNonceWindow))
 	name := uuid.NewString()
 	w.of(sender, now)[name] = now
-	w.tell(func(ctx context.Context, c redis.UniversalClient) error {
+	w.send(func(ctx context.Context, c redis.UniversalClient) error {
 		const any = 1 << 30
 		return w.take.Run(ctx, c, []string{wrongNonceKey(sender)}, wrongNonceWindow.Milliseconds(), any, name).Err()
 	})
@@ -186,7 +186,7 @@ func (w *WrongNonces) Excuse(sender common.Address) {
 	w.charged.Remove(sender)
 	w.excused.Add(sender, time.Now().Add(excuse))
 	w.mu.Unlock()
-	w.tell(func(ctx context.Context, c redis.UniversalClient) error {
+	w.send(func(ctx context.Context, c redis.UniversalClient) error {
 		return c.Del(ctx, wrongNonceKey(sender)).Err()
 	})
 }
@@ -218,7 +218,7 @@ func (r *NonceRisk) GiveBack() {
 			delete(p, r.name)
 		}
 		w.mu.Unlock()
-		w.tell(func(ctx context.Context, c redis.UniversalClient) error {
+		w.send(func(ctx context.Context, c redis.UniversalClient) error {
 			return c.ZRem(ctx, wrongNonceKey(r.sender), r.name).Err()
 		})
 	})
