@@ -13,6 +13,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/redisx"
 )
 
 // Release points: when submit gives the turn to the next in line.
@@ -75,6 +76,24 @@ func DefaultConfig() Config {
 func (c Config) Late() time.Duration {
 	const windows = 4
 	return windows * c.Window.Duration()
+}
+
+// RedisOptions are those of a client for Deps.Redis. Every call has a deadline of its own; the client's may not be nearer, or it would end
+// the wait for a heartbeat that is late.
+func (c Config) RedisOptions() redisx.Options {
+	return redisx.Options{Timeout: c.RedisTimeout.Duration(), ReadTimeout: 2 * c.beatLimit()}
+}
+
+// beatLimit is how long a late heartbeat is waited for: after it, another one still comes in time to keep this process alive. Time for which
+// this process stands still does not count, up to the same length: so a heartbeat takes twice this at most, and so does the end of a service.
+func (c Config) beatLimit() time.Duration {
+	const most = 5 * time.Second
+	return max(min(c.ttl()*3/4, most), c.RedisTimeout.Duration())
+}
+
+// ttl is how long a heartbeat lasts.
+func (c Config) ttl() time.Duration {
+	return c.HeartbeatInterval.Duration() * time.Duration(c.HeartbeatMissed)
 }
 
 // Check reports every setting that cannot work, joined into one error. The longest durations keep every sum of settings far from

@@ -41,7 +41,7 @@ func running(t testing.TB, svc *lock.Service) (stop func()) {
 // onRedis starts a service on the Redis of a URL, and waits until it uses it.
 func onRedis(t testing.TB, url string, cfg lock.Config, deps lock.Deps) (*lock.Service, func()) {
 	t.Helper()
-	client := must.Get(redisx.Open(url, redisx.Options{Timeout: cfg.RedisTimeout.Duration()}))(t)
+	client := must.Get(redisx.Open(url, cfg.RedisOptions()))(t)
 	deps.Redis = client
 	svc := must.Get(lock.New(cfg, deps))(t)
 	stop := running(t, svc)

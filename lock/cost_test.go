@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -211,11 +212,12 @@ func TestCommandsDoNotGrowWithTheQueue(t *testing.T) {
 				// The first release is counted besides those of the n that waited.
 				turns := float64(n)
 				t.Logf("%.2f commands per transaction, of which %.2f sent by the client", float64(all)/turns, float64(scripts)/turns)
-				if limit := 10*n + 30; all > limit {
+				if limit := 10*(n+n/3) + 30; all > limit { // see below
 					t.Errorf("%d commands for %d transactions", all, n)
 				}
-				// Two claims, the release, and each one's end: a message brings the turn, unless it comes while its process is asking.
-				if scripts > n+n/10+3 {
+				// Two claims, the release, and each one's end: a message brings the turn, unless it comes while its process is asking, as more do where
+				// processors are short. Without messages that bring turns there would be two for each.
+				if scripts > n+n/3+3 {
 					t.Errorf("%d scripts for %d transactions and one release", scripts, n)
 				}
 			})
@@ -251,7 +253,7 @@ func TestCommandsAfterTheWindows(t *testing.T) {
 	holder.Release()
 	drain(t, tickets, func(l *lock.Lease, nonce uint64) { advance(l, nonce) })
 	drained(t, one, two)
-	if _, scripts := commands(t, c); scripts > n+n/10+1 {
+	if _, scripts := commands(t, c); scripts > n+n/3+1 { // as in TestCommandsDoNotGrowWithTheQueue
 		t.Errorf("%d scripts for %d turns that change the process, and one release", scripts, n)
 	}
 }
@@ -316,7 +318,158 @@ func TestCommandsOfThoseThatComeTooEarly(t *testing.T) {
 	}
 	all, scripts := commands(t, c)
 	t.Logf("%.2f commands per transaction, of which %.2f sent by the client", float64(all)/(2*pairs), float64(scripts)/(2*pairs))
-	if all > 13*2*pairs || scripts > 4*pairs+pairs/4 { // two claims, two ends
+	// Two claims and two ends. A message that comes before the answer to its process's own question costs one more.
+	const more = pairs / 4
+	if all > 13*2*pairs+13*more || scripts > 4*pairs+more {
 		t.Errorf("%d commands for %d transactions, %d of them scripts", all, 2*pairs, scripts)
 	}
 }
+
+func BenchmarkLocalUncontended(b *testing.B) {
+	svc := newLocal(b, nil)
+	ctx := context.Background()
+	b.ReportAllocs()
+	for b.Loop() {
+		ticket := must.Get(svc.Enter(alice, 1))(b)
+		lease := must.Get(ticket.Wait(ctx))(b)
+		lease.Release()
+	}
+}
+
+// BenchmarkLocalWithContext is what a submission does: it asks for the turn's context too.
+func BenchmarkLocalWithContext(b *testing.B) {
+	svc := newLocal(b, nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	b.ReportAllocs()
+	for b.Loop() {
+		ticket := must.Get(svc.Enter(alice, 1))(b)
+		lease := must.Get(ticket.Wait(ctx))(b)
+		_ = lease.Context()
+		must.Do(b, lease.Check())
+		lease.Report(lock.Report{Submission: lock.Submission{Node: "0.0.3"}})
+		lease.Release()
+	}
+}
+
+// quantiles reports the middle and the tail of what was measured.
+func quantiles(b *testing.B, name string, d []time.Duration) {
+	b.Helper()
+	if len(d) == 0 {
+		return
+	}
+	slices.Sort(d)
+	b.ReportMetric(float64(d[len(d)/2].Nanoseconds())/1e3, name+"-p50-µs")
+	b.ReportMetric(float64(d[len(d)*99/100].Nanoseconds())/1e3, name+"-p99-µs")
+}
+
+// handOff measures from Release to the next one's Wait having returned. The tickets are from
+// the given services in turn.
+func handOff(b *testing.B, svcs []*lock.Service, queued func(int), between func()) {
+	b.Helper()
+	ctx := context.Background()
+	var took []time.Duration
+	type got struct {
+		lease *lock.Lease
+		at    time.Time
+		err   error
+	}
+	holder := wait(b, enter(b, svcs[0], 0))
+	i := 0
+	for b.Loop() {
+		i++
+		ticket := enter(b, svcs[i%len(svcs)], uint64(i))
+		waiting, turn := make(chan struct{}), make(chan got)
+		go func() {
+			close(waiting)
+			lease, err := ticket.Wait(ctx)
+			turn <- got{lease, time.Now(), err}
+		}()
+		<-waiting
+		queued(1)
+		start := time.Now()
+		holder.Release()
+		g := <-turn
+		if g.err != nil {
+			b.Fatal(g.err)
+		}
+		took = append(took, g.at.Sub(start))
+		holder = g.lease
+		between()
+	}
+	holder.Release()
+	quantiles(b, "handoff", took)
+}
+
+func BenchmarkLocalHandOff(b *testing.B) {
+	// The one that waits needs a moment to have gone to sleep.
+	handOff(b, []*lock.Service{newLocal(b, nil)}, func(int) { <-time.After(20 * time.Microsecond) }, func() {})
+}
+
+// pinger measures round trips to the server with the same client library and deadlines,
+// one at a time between other work, as the calls of the lock are.
+type pinger struct {
+	client *redis.Client
+	took   []time.Duration
+}
+
+func newPinger(server *redistest.Server) *pinger {
+	p := &pinger{client: server.Client()}
+	p.client.Options().ContextTimeoutEnabled = true
+	return p
+}
+
+func (p *pinger) ping(b *testing.B) {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	start := time.Now()
+	must.Do(b, p.client.Ping(ctx).Err())
+	p.took = append(p.took, time.Since(start))
+}
+
+func BenchmarkRedisUncontended(b *testing.B) {
+	server := redistest.Start(b)
+	svc, _ := onRedis(b, server.URL(), calm(), lock.Deps{})
+	wait(b, enter(b, svc, 0)).Release()
+	drained(b, svc)
+	c := server.Client()
+	resetStats(b, c)
+	n := 0
+	for b.Loop() {
+		wait(b, enter(b, svc, 1)).Release()
+		n++
+	}
+	drained(b, svc)
+	all, scripts := commands(b, c)
+	p := newPinger(server)
+	for range 2000 {
+		p.ping(b)
+	}
+	quantiles(b, "ping", p.took)
+	b.ReportMetric(float64(all)/float64(n), "commands/op")
+	b.ReportMetric(float64(scripts)/float64(n), "sent/op")
+}
+
+func benchmarkRedisHandOff(b *testing.B, processes int) {
+	server := redistest.Start(b)
+	var svcs []*lock.Service
+	for range processes {
+		svc, _ := onRedis(b, server.URL(), arrivalOrder(), lock.Deps{})
+		svcs = append(svcs, svc)
+	}
+	c, p := server.Client(), newPinger(server)
+	handOff(b, svcs, func(n int) {
+		for queued(context.Background(), c, alice, svcs...) != n {
+		}
+	}, func() {
+		p.ping(b)
+	})
+	quantiles(b, "ping", p.took)
+}
+
+// BenchmarkRedisHandOffInside: from one ticket of a process to another of the same.
+func BenchmarkRedisHandOffInside(b *testing.B) { benchmarkRedisHandOff(b, 1) }
+
+// BenchmarkRedisHandOffAcross: to a ticket of another process each time.
+func BenchmarkRedisHandOffAcross(b *testing.B) { benchmarkRedisHandOff(b, 2) }

@@ -436,7 +436,7 @@ func (l *lane) turnEnded(lease *Lease) {
 // Redis was too old to rely on.
 func (l *lane) inherit(o lockValue) (distrusted bool) {
 	chain := o.chain
-	if chain.known && chain.base < l.svc.remote.trust.Load() {
+	if chain.known && chain.base < l.svc.remote.staleBefore.Load() {
 		chain.recover()
 		distrusted = true
 	}

@@ -32,20 +32,20 @@ type remote struct {
 	takePause time.Duration
 	lifetime  time.Duration // of a queue that nobody touches
 
-	maxBeatLimit time.Duration // with a heartbeat that is late
+	beatLimit time.Duration // see Config.beatLimit
 
-	up        atomic.Bool
-	epoch     atomic.Uint64 // number of changes of up, and of heartbeats that had lapsed
-	lapsed    atomic.Uint64 // when the heartbeat was last found to have lapsed, in µs by the server's clock: turns that were given before are over
-	downAt    atomic.Int64  // when Redis last went away; 0 = never
-	ackedAt   atomic.Int64  // when the last confirmed heartbeat was sent
-	pushed    atomic.Bool   // Pub/Sub delivers
-	answered  atomic.Int64  // when the last call of a lane was answered
-	takes     atomic.Int64  // from when on a free lock may be taken
-	trust     atomic.Uint64 // what was learnt before the turn with this fence may be out of date
-	stalledAt atomic.Int64  // when Redis last answered after it had stood still; 0 = never
-	slots     chan struct{} // connections that lanes may use at once
-	outage    outage.Log
+	up          atomic.Bool
+	epoch       atomic.Uint64 // number of changes of up, and of heartbeats that had lapsed
+	lapsed      atomic.Uint64 // when the heartbeat was last found to have lapsed, in µs by the server's clock: turns that were given before are over
+	downAt      atomic.Int64  // when Redis last went away; 0 = never
+	ackedAt     atomic.Int64  // when the last confirmed heartbeat was sent
+	pushed      atomic.Bool   // Pub/Sub delivers
+	answered    atomic.Int64  // when the last call of a lane was answered
+	takes       atomic.Int64  // from when on a free lock may be taken
+	staleBefore atomic.Uint64 // what was learnt before the turn with this fence may be out of date
+	stalledAt   atomic.Int64  // when Redis last answered after it had stood still; 0 = never
+	slots       chan struct{} // connections that lanes may use at once
+	outage      outage.Log
 
 	nudge chan struct{} // heartbeat now
 	look  chan struct{} // look at the lanes now
@@ -72,16 +72,16 @@ func newRemote(svc *Service, client redis.UniversalClient) (*remote, error) {
 	_, clustered := client.(*redis.ClusterClient)
 	r := &remote{
 		svc: svc, client: client, scripts: newScripts(), process: id.String(), clustered: clustered,
-		ttl: interval * time.Duration(cfg.HeartbeatMissed),
+		ttl: cfg.ttl(),
 		// After a loss of data every live holder notices it within one heartbeat, even if its last
 		// one has just succeeded.
-		takePause:    interval + cfg.RedisTimeout.Duration(),
-		slots:        make(chan struct{}, connections(client)),
-		outage:       newOutage(svc.log),
-		maxBeatLimit: maxBeatLimit,
-		lifetime:     max(4*cfg.MembershipInterval.Duration(), 2*cfg.MaxHold.Duration()+time.Minute),
-		beaten:       make(chan struct{}),
-		nudge:        make(chan struct{}, 1), look: make(chan struct{}, 1), hear: make(chan struct{}, 1), missing: map[string]time.Duration{},
+		takePause: interval + cfg.RedisTimeout.Duration(),
+		slots:     make(chan struct{}, connections(client)),
+		outage:    newOutage(svc.log),
+		beatLimit: cfg.beatLimit(),
+		lifetime:  max(4*cfg.MembershipInterval.Duration(), 2*cfg.MaxHold.Duration()+time.Minute),
+		beaten:    make(chan struct{}),
+		nudge:     make(chan struct{}, 1), look: make(chan struct{}, 1), hear: make(chan struct{}, 1), missing: map[string]time.Duration{},
 	}
 	return r, nil
 }
@@ -298,7 +298,7 @@ func (r *remote) beat(ctx context.Context) error {
 		r.ackedAt.Store(int64(sent))
 		if !r.up.Load() {
 			// Redis may have lost the last writes, although it still has the heartbeat.
-			r.trust.Store(micros)
+			r.staleBefore.Store(micros)
 			r.pauseTaking(sent)
 			r.redisBack(false)
 		}
@@ -311,7 +311,7 @@ func (r *remote) renew(sent time.Duration, born, micros uint64) {
 	// If the last heartbeat was recent, Redis lost its data or did not answer for a while. Else this process
 	// stood still while others went on.
 	if !r.up.Load() || r.aliveAt(sent) {
-		r.trust.Store(micros)
+		r.staleBefore.Store(micros)
 		r.pauseTaking(sent)
 	} else {
 		r.disown() // before the heartbeat counts, so that no check passes in between
@@ -428,15 +428,6 @@ func (r *remote) farewell(ctx context.Context) {
 // errSilent means that Redis answers neither a heartbeat nor anything else.
 var errSilent = errors.New("no answer in time")
 
-// maxBeatLimit bounds beatLimit, but in tests. A heartbeat lasts for a maximum of twice this, and so does the end of a service.
-const maxBeatLimit = 5 * time.Second
-
-// beatLimit is how long a late heartbeat is waited for: after it, another one still comes in time to keep this
-// process alive. Time for which this process stands still does not count, up to the same length.
-func (r *remote) beatLimit() time.Duration {
-	return max(min(r.ttl*3/4, r.maxBeatLimit), r.svc.cfg.RedisTimeout.Duration())
-}
-
 type beatReply struct {
 	micros []int64
 	err    error
@@ -454,7 +445,7 @@ func (r *remote) sendBeat(ctx context.Context, keys []string, args ...any) ([]in
 func (r *remote) sendBeatOnce(ctx context.Context, keys []string, args []any) ([]int64, error) {
 	answer := make(chan beatReply, 1)
 	r.svc.wg.Go(func() { // nothing but its deadline interrupts a read
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*r.beatLimit())
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*r.beatLimit)
 		defer cancel()
 		micros, err := r.scripts.beat.Run(ctx, r.client, keys, args...).Int64Slice()
 		answer <- beatReply{micros, err}
@@ -474,7 +465,7 @@ func (r *remote) sendBeatOnce(ctx context.Context, keys []string, args []any) ([
 		now := r.svc.now()
 		stoodStill := now-since > limit+limit/16 // the timer came late, and so does all else in this process
 		waited += min(now-since, limit)
-		if waited >= r.beatLimit() || !stoodStill && !r.answeredSince(since) {
+		if waited >= r.beatLimit || !stoodStill && !r.answeredSince(since) {
 			return nil, errSilent
 		}
 		since = now

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"lockstep/internal/metric"
 	"lockstep/internal/outage"
 )
 
@@ -37,6 +37,7 @@ const (
 // metrics belongs to one Service. Dashboards of the TypeScript relay rely on names, labels and buckets, so these
 // never change.
 type metrics struct {
+	metric.Set
 	wait, hold        [strategies]prometheus.Observer
 	success, fail     [strategies]prometheus.Counter
 	timeouts, rejoins [strategies]prometheus.Counter
@@ -44,91 +45,67 @@ type metrics struct {
 	redisErrors       *prometheus.CounterVec
 	lost, failedOpen  prometheus.Counter
 	holes, evicted    prometheus.Counter
-
-	registry *prometheus.Registry // of all these, which the caller registers as one
 }
 
 func newMetrics(s *Service) *metrics {
-	m := &metrics{registry: prometheus.NewRegistry()}
-	factory, byStrategy := promauto.With(m.registry), []string{"strategy"}
-	counter := func(name, help string) prometheus.Counter {
-		return factory.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
-	}
-	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return factory.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
-	}
-	seconds := func(name, help string) *prometheus.HistogramVec {
-		buckets := []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
-		return factory.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, byStrategy)
-	}
-	wait := seconds("rpc_relay_lock_wait_time_seconds", "Time from arrival to the sender's lock.")
-	hold := seconds("rpc_relay_lock_hold_duration_seconds", "Time the sender's lock was held.")
-	acquisitions := counters("rpc_relay_lock_acquisitions_total", "Locks acquired, or not acquired because Redis failed.", "strategy", "status")
-	timeouts := counters("rpc_relay_lock_timeout_releases_total", "Locks that were taken from their holder at the hold limit.", byStrategy...)
-	rejoins := counters("rpc_relay_lock_queue_rejoins_total", "Claims in a queue that were lost and stated again.", byStrategy...)
+	m := &metrics{}
+	seconds := []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
+	wait := m.Histograms("rpc_relay_lock_wait_time_seconds", "Time from arrival to the sender's lock.", seconds, "strategy")
+	hold := m.Histograms("rpc_relay_lock_hold_duration_seconds", "Time the sender's lock was held.", seconds, "strategy")
+	acquisitions := m.Counters("rpc_relay_lock_acquisitions_total", "Locks acquired, or not acquired because Redis failed.", "strategy", "status")
+	timeouts := m.Counters("rpc_relay_lock_timeout_releases_total", "Locks that were taken from their holder at the hold limit.", "strategy")
+	rejoins := m.Counters("rpc_relay_lock_queue_rejoins_total", "Claims in a queue that were lost and stated again.", "strategy")
 	for by := local; by < strategies; by++ {
 		name := by.String()
 		m.wait[by], m.hold[by] = wait.WithLabelValues(name), hold.WithLabelValues(name)
 		m.success[by], m.fail[by] = acquisitions.WithLabelValues(name, "success"), acquisitions.WithLabelValues(name, "fail")
 		m.timeouts[by], m.rejoins[by] = timeouts.WithLabelValues(name), rejoins.WithLabelValues(name)
 	}
-	m.redisErrors = counters("rpc_relay_lock_redis_errors_total", "Redis calls of the lock that failed.", "operation")
+	m.redisErrors = m.Counters("rpc_relay_lock_redis_errors_total", "Redis calls of the lock that failed.", "operation")
 	for _, op := range []string{opAcquire, opRelease, opHeartbeat} {
 		m.redisErrors.WithLabelValues(op)
 	}
-	m.zombies = counter("rpc_relay_lock_zombie_cleanups_total", "Locks and claims of dead processes that were removed.")
-	m.lost = counter("lockstep_lock_lost_total", "Locks lost by a live holder for any reason.")
-	m.failedOpen = counter("lockstep_lock_fail_open_total", "Transactions ordered inside the process because Redis did not answer.")
-	m.holes = counter("lockstep_lane_holes_total", "Times that a sender's lane began to recover, because a transaction was missing.")
-	m.evicted = counter("lockstep_lane_evicted_total", "Queued transactions that gave their place in a full queue to a lower nonce.")
-	m.watch(s, factory)
-	return m
-}
-
-// watch adds the metrics that are read from the service at each scrape.
-func (m *metrics) watch(s *Service, factory promauto.Factory) {
-	gauge := func(name, help string, labels prometheus.Labels, value func() float64) {
-		factory.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, value)
-	}
+	m.zombies = m.Counter("rpc_relay_lock_zombie_cleanups_total", "Locks and claims of dead processes that were removed.")
+	m.lost = m.Counter("lockstep_lock_lost_total", "Locks lost by a live holder for any reason.")
+	m.failedOpen = m.Counter("lockstep_lock_fail_open_total", "Transactions ordered inside the process because Redis did not answer.")
+	m.holes = m.Counter("lockstep_lane_holes_total", "Times that a sender's lane began to recover, because a transaction was missing.")
+	m.evicted = m.Counter("lockstep_lane_evicted_total", "Queued transactions that gave their place in a full queue to a lower nonce.")
+	// The rest is read from the service at each scrape.
 	truth := func(b bool) float64 {
 		if b {
 			return 1
 		}
 		return 0
 	}
-	gauge("lockstep_ordering_enabled", "1 while nonce ordering is switched on.", nil, func() float64 { return truth(s.On()) })
-	gauge("lockstep_lock_redis_up", "1 while the order is shared through Redis, 0 while it is kept inside the process.", nil, func() float64 {
+	m.Asked("lockstep_ordering_enabled", "1 while nonce ordering is switched on.", func() float64 { return truth(s.On()) })
+	m.Asked("lockstep_lock_redis_up", "1 while the order is shared through Redis, 0 while it is kept inside the process.", func() float64 {
 		return truth(s.remote != nil && s.remote.up.Load())
 	})
-	gauge("lockstep_ordering_settings_differ",
+	m.Asked("lockstep_ordering_settings_differ",
 		"Other processes on the same Redis that order transactions by different settings (which senders, window, release, hold limit): the order does not hold between them and this one. 0 while ordering is off.",
-		nil, func() float64 {
+		func() float64 {
 			if s.remote == nil {
 				return 0
 			}
 			return float64(s.remote.differing())
 		})
-	gauge("lockstep_ordering_window_seconds", "How long a transaction is held back for its predecessors (NONCE_GAP_HOLD_MS).", nil, func() float64 {
+	m.Asked("lockstep_ordering_window_seconds", "How long a transaction is held back for its predecessors (NONCE_GAP_HOLD_MS).", func() float64 {
 		return s.cfg.Window.Duration().Seconds()
 	})
-	const help = "Lanes of this process: busy ones have transactions, idle ones remember the nonce that their sender uses next."
-	gauge("lockstep_lanes", help, prometheus.Labels{"state": "busy"}, func() float64 { busy, _ := s.reg.sizes(); return float64(busy) })
-	gauge("lockstep_lanes", help, prometheus.Labels{"state": "idle"}, func() float64 { _, idle := s.reg.sizes(); return float64(idle) })
-	m.registry.MustRegister(laneGauges{
-		svc:     s,
-		waiting: prometheus.NewDesc("rpc_relay_lock_waiting_txns", "Transactions waiting for their sender's lock.", []string{"strategy"}, nil),
-		active:  prometheus.NewDesc("rpc_relay_lock_active_count", "Locks held by this process.", []string{"strategy"}, nil),
-	})
+	return m
 }
 
-// laneGauges counts who waits and who holds, at each scrape: so it cannot drift.
-type laneGauges struct {
-	svc             *Service
-	waiting, active *prometheus.Desc
-}
+// laneGauges counts the lanes, who waits and who holds, at each scrape: so it cannot drift.
+type laneGauges struct{ svc *Service }
+
+var (
+	lanesDesc   = prometheus.NewDesc("lockstep_lanes", "Lanes of this process: busy ones have transactions, idle ones remember the nonce that their sender uses next.", []string{"state"}, nil)
+	waitingDesc = prometheus.NewDesc("rpc_relay_lock_waiting_txns", "Transactions waiting for their sender's lock.", []string{"strategy"}, nil)
+	activeDesc  = prometheus.NewDesc("rpc_relay_lock_active_count", "Locks held by this process.", []string{"strategy"}, nil)
+)
 
 // Describe implements prometheus.Collector.
-func (c laneGauges) Describe(out chan<- *prometheus.Desc) { out <- c.waiting; out <- c.active }
+func (c laneGauges) Describe(out chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, out) }
 
 // Collect implements prometheus.Collector.
 func (c laneGauges) Collect(out chan<- prometheus.Metric) {
@@ -139,10 +116,16 @@ func (c laneGauges) Collect(out chan<- prometheus.Metric) {
 			active[l.holder.lease.turn.by]++
 		}
 	})
-	for s := local; s < strategies; s++ {
-		out <- prometheus.MustNewConstMetric(c.waiting, prometheus.GaugeValue, waiting[s], s.String())
-		out <- prometheus.MustNewConstMetric(c.active, prometheus.GaugeValue, active[s], s.String())
+	gauge := func(d *prometheus.Desc, value float64, label string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, label)
 	}
+	for s := local; s < strategies; s++ {
+		gauge(waitingDesc, waiting[s], s.String())
+		gauge(activeDesc, active[s], s.String())
+	}
+	busy, idle := c.svc.reg.sizes()
+	gauge(lanesDesc, float64(busy), "busy")
+	gauge(lanesDesc, float64(idle), "idle")
 }
 
 func (s *Service) logAcquired(ctx context.Context, l *Lease, queue int) {

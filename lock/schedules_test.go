@@ -58,7 +58,7 @@ func until(t *testing.T, what string, ok func() bool) {
 
 func startedOn(t *testing.T, url string, cfg Config, change ...func(*Service)) *Service {
 	t.Helper()
-	client := must.Get(redisx.Open(url, redisx.Options{Timeout: cfg.RedisTimeout.Duration()}))(t)
+	client := must.Get(redisx.Open(url, cfg.RedisOptions()))(t)
 	return startedWith(t, client, cfg, change...)
 }
 
@@ -324,7 +324,7 @@ func TestATurnByAnOldStateIsUsed(t *testing.T) {
 	first.Observe(4)
 	lease := mustWait(t, first)
 	advance(lease)
-	svc.remote.trust.Store(lease.Turn().Fence + 1)
+	svc.remote.staleBefore.Store(lease.Turn().Fence + 1)
 	lease.Release()
 	lease = mustWait(t, mustEnter(t, svc, bob, 5))
 	if n := lease.Next(Known{}); !n.Recovering {
@@ -454,7 +454,7 @@ func TestPublishingIsForbidden(t *testing.T) {
 	must.Do(t, server.Client().Do(t.Context(), "ACL", "SETUSER", "mute", "on", ">secret", "~*", "&*", "+@all", "-publish").Err())
 	start := func() *Service {
 		cfg := arrivalOrder()
-		client := must.Get(redisx.Open("redis://mute:secret@"+server.Addr(), redisx.Options{Timeout: cfg.RedisTimeout.Duration()}))(t)
+		client := must.Get(redisx.Open("redis://mute:secret@"+server.Addr(), cfg.RedisOptions()))(t)
 		svc := must.Get(New(cfg, Deps{Redis: client}))(t)
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan error, 1)

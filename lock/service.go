@@ -18,9 +18,8 @@ import (
 
 // Deps are what a Service works with.
 type Deps struct {
-	// Redis shares the order between processes; nil keeps it inside this one. It
-	// should fail fast and not retry (internal/redisx makes such clients). Servers from version
-	// 6.2 on will do. The caller closes it after Run has returned.
+	// Redis shares the order between processes; nil keeps it inside this one. Config.RedisOptions says
+	// how internal/redisx makes the client. Servers from version 6.2 on will do. The caller closes it after Run has returned.
 	Redis redis.UniversalClient
 	// Log receives acquisitions and releases at debug, failing open at error. Nil discards.
 	Log *slog.Logger
@@ -139,7 +138,7 @@ func (s *Service) Config() Config { return s.cfg }
 
 // Collectors returns the metrics for the caller to register.
 func (s *Service) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{s.metrics.registry}
+	return append(s.metrics.Collectors(), laneGauges{s})
 }
 
 // Enter draws the next ticket of the sender. The order is decided here; nothing waits for

@@ -22,22 +22,13 @@ local me, hold, memory, life, -- the caller's instance; in ms the hold limit, ho
   take, -- 1 = a free lock may be given; 0 = its owner may still have to state that it has it, and so if the claim was lost
   other, upTo, dead = unpack(ARGV) -- another relay whose turns up to this fence end, by force (empty = none); 1 = it is dead, and its claim goes, too
 turn, ended, bad = tonumber(turn), tonumber(ended), tonumber(bad)
-
 local session, owner, fence, expected, base, sure, last -- owner is an instance, nil while the lock is free
 local changed = false -- whether the state differs from what is in the keys
-local wait, refused, lost, cleared, removed = -1, 0, 0, 0, 0
+local wait, news, refused, lost, cleared, removed = -1, -1, 0, 0, 0, 0
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
 
 local function int(n) return string.format('%.0f', n) end
-
-local micros
-local function now()
-  if not micros then
-    local t = redis.call('TIME')
-    micros = t[1] * 1000000 + t[2]
-  end
-  return micros
-end
-
 local function not_ours() return { err = "WRONGTYPE somebody else's value is in the keys of a lane" } end
 
 -- clear removes somebody else's value that would stay for ever. What is ours has an end of life, and so has what another version wrote.
@@ -47,10 +38,9 @@ local function clear(name)
   return stays
 end
 
--- Read. Where somebody else has written the lock there is nothing to be done; where that has written the queue, a turn can still end, and
--- nobody is given the next.
-local values = redis.call('MGET', KEYS[1], KEYS[3])
-local locked, remembered = values[1], values[2]
+-- Read. Where somebody else has written the lock nothing can be done; where the queue, a turn can still end, and nobody is given the next.
+local locked, remembered = unpack(redis.call('MGET', KEYS[1], KEYS[3]))
+local value = locked -- what is in the lock at the end
 if locked then
   session, owner, fence, expected, base, sure, last = string.match(locked, '^([^|]+)|([^|]+)|(%d+)|(%d*)|(%d*)|(%w?)|(.*)$')
   if not owner and not clear(KEYS[1]) then return not_ours() end
@@ -62,13 +52,12 @@ fence = tonumber(fence)
 local list, claims = redis.pcall('LRANGE', KEYS[2], 0, -1), {}
 local broken = list.err
 for i, text in ipairs(list) do
-  local c = { text = text, stored = true }
+  local c = { text = text }
   c.instance, c.session, c.nonce, c.since, c.till = string.match(text, '^([^|]+)|([^|]+)|(%d+)|(%d+)|(%d+)$')
   if not c.till then broken = true break end
   claims[i] = c
 end
 if broken and clear(KEYS[2]) then claims, broken = {}, nil end
-
 local function state() return int(fence) .. '|' .. expected .. '|' .. base .. '|' .. sure .. '|' .. last end
 
 -- hint asks an instance to look at the lane, or shows it that it has the turn. Where that is not permitted, those who wait find out by looking.
@@ -76,12 +65,12 @@ local function hint(instance, value) redis.pcall('PUBLISH', 'lock:grants:' .. in
 
 local function own(its, instance, px)
   session, owner = its, instance
-  local value, how = its .. '|' .. instance .. '|' .. state(), locked and 'XX' or 'NX'
-  local set = redis.call('SET', KEYS[1], value, how, 'PX', px)
-  if not set and clear(KEYS[1]) then set = redis.call('SET', KEYS[1], value, how, 'PX', px) end -- another kind of value
+  value = its .. '|' .. instance .. '|' .. state()
+  local set = redis.call('SET', KEYS[1], value, locked and 'XX' or 'NX', 'PX', px)
+  if not set and clear(KEYS[1]) then set = redis.call('SET', KEYS[1], value, 'PX', px) end -- another kind of value
   if set and remembered then redis.call('DEL', KEYS[3]) end
   locked, remembered, changed = set, false, false
-  return set and value
+  return set
 end
 
 -- free takes the claim of an instance out of the queue.
@@ -141,8 +130,7 @@ end
 if observed ~= '' and tonumber(observed) > (tonumber(expected) or -1) then
   expected, base, sure, changed = observed, owner and int(fence) or '', (sure == 'r' or sure == 'R') and sure or '', true
 end
--- A bad verdict makes the expected nonce void if the turn contributed to it. While it is unknown, base says from which turn on
--- a holder's knowledge counts again.
+-- A bad verdict makes the expected nonce void if the turn contributed to it. base says then from which turn on a holder knows it again.
 if expected ~= '' and base ~= '' and bad >= tonumber(base) then
   expected, base, sure, changed = '', int(bad + 1), 'r', true
 elseif expected ~= '' and expected == missing and (sure == '' or sure == 'a') then
@@ -150,13 +138,12 @@ elseif expected ~= '' and expected == missing and (sure == '' or sure == 'a') th
 end
 
 -- Its claim. It came as long ago as its relay says, but for what the call took to get here: so whoever comes after that is behind it.
-local former = free(me)
+local former, claim = free(me), nil
 if claimed ~= '' and owner ~= me then -- the end of a turn states it anew
   lost = not former and known ~= '0' and 1 or 0
-  local since = math.min(now() - tonumber(age), former and known == '2' and tonumber(former.since) or now())
-  local c = { instance = me, session = claimed, nonce = lowest, since = int(since), till = window ~= '' and int(now() + tonumber(window)) or '0' }
-  c.text = me .. '|' .. claimed .. '|' .. lowest .. '|' .. c.since .. '|' .. c.till
-  claims[#claims + 1] = c
+  local since = math.min(now - tonumber(age), former and known == '2' and tonumber(former.since) or now)
+  claim = { instance = me, session = claimed, nonce = lowest, since = since, till = window ~= '' and now + tonumber(window) or 0 }
+  claims[#claims + 1] = claim
 end
 
 -- Who is next: the lowest nonce that is not above the expected one, else the oldest claim that has no window any more.
@@ -167,7 +154,7 @@ local function before(a, b)
 end
 local best
 for _, c in ipairs((owner or broken or take ~= '1' or lost == 1) and {} or claims) do
-  local still = c.till == '0' and 0 or tonumber(c.till) - now()
+  local still = tonumber(c.till) - now
   c.low = tonumber(c.nonce) <= (tonumber(expected) or -1)
   if c.low or still <= 0 then
     if not best or before(c, best) then best = c end
@@ -178,26 +165,22 @@ end
 
 -- Write what has changed.
 if best then
-  fence = math.max(now(), fence + 1)
+  fence = math.max(now, fence + 1)
   if expected ~= '' and base == '' then base = int(fence) end
-  local value = own(best.session, best.instance, hold)
-  if not value then return not_ours() end
-  if best.stored then redis.call('LREM', KEYS[2], 1, best.text) end
+  if not own(best.session, best.instance, hold) then return not_ours() end
+  if best.text then redis.call('LREM', KEYS[2], 1, best.text) end
   if best.instance ~= me then hint(best.instance, value) end
 elseif owner and changed then
-  redis.call('SET', KEYS[1], session .. '|' .. owner .. '|' .. state(), 'XX', 'KEEPTTL')
+  value = session .. '|' .. owner .. '|' .. state()
+  redis.call('SET', KEYS[1], value, 'XX', 'KEEPTTL')
 elseif not owner then
   if locked then redis.call('DEL', KEYS[1]) end
   if changed or locked or remembered then redis.call('SET', KEYS[3], state(), 'PX', #claims > 0 and life or memory) end
 end
 if broken then return not_ours() end
-for _, c in ipairs(claims) do
-  if not c.stored and c ~= best then
-    redis.call('RPUSH', KEYS[2], c.text)
-    redis.call('PEXPIRE', KEYS[2], life)
-  end
+if claim and claim ~= best then
+  redis.call('RPUSH', KEYS[2], me .. '|' .. claimed .. '|' .. lowest .. '|' .. int(claim.since) .. '|' .. int(claim.till))
+  redis.call('PEXPIRE', KEYS[2], life)
 end
-
-local news = -1
 if owner == me then news = best and tonumber(hold) or not turn and redis.call('PTTL', KEYS[1]) or -1 end
-return { owner and session .. '|' .. owner .. '|' .. state() or '', news, wait, refused, lost, cleared, removed, claimed ~= '' and math.max(now(), fence) or 0 }
+return { owner and value or '', news, wait, refused, lost, cleared, removed, claimed ~= '' and math.max(now, fence) or 0 }
