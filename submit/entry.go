@@ -248,8 +248,8 @@ func (e *Entry) takeUp(ctx context.Context) {
 	e.run(ctx)
 }
 
-// tell gives the client its answer, if it has got none yet.
-func (e *Entry) tell(what uint32, r Result) {
+// reply gives the client its answer, if it has got none yet.
+func (e *Entry) reply(what uint32, r Result) {
 	if e.answer.CompareAndSwap(answerNone, what) && e.answers != nil {
 		r.Hash = e.tx.Hash()
 		e.answers <- r
@@ -278,7 +278,7 @@ func (e *Entry) finish(r Result) {
 	if !e.stage.CompareAndSwap(begun, over) {
 		return
 	}
-	defer e.tell(answerResult, r)
+	defer e.reply(answerResult, r)
 	defer e.discard(r.ran)
 	e.leave()
 	e.settleCost(r)

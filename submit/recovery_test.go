@@ -36,18 +36,7 @@ func paid(t *testing.T, s *submit.Submitter) int {
 // counted is the sum of a counter's or a gauge's values.
 func counted(t *testing.T, name string, collectors []prometheus.Collector) int {
 	t.Helper()
-	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(collectors...)
-	families := must.Get(registry.Gather())(t)
-	total := 0.0
-	for _, f := range families {
-		if f.GetName() == name {
-			for _, m := range f.GetMetric() {
-				total += m.GetCounter().GetValue() + m.GetGauge().GetValue()
-			}
-		}
-	}
-	return int(total)
+	return int(must.Measure(t, collectors...).Of(name))
 }
 
 // once is true for the first time that it is asked about a nonce.

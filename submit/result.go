@@ -8,11 +8,11 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"lockstep/consensus"
 	"lockstep/internal/eth"
 	"lockstep/internal/hedera"
+	"lockstep/internal/metric"
 	"lockstep/internal/relay/lifecycle"
 	"lockstep/internal/relay/telemetry"
 	"lockstep/lock"
@@ -172,45 +172,27 @@ func statusSet(names []string) (map[hedera.Status]bool, error) {
 }
 
 type metrics struct {
-	registry              *prometheus.Registry // of all these, which the caller registers as one
-	executions, stale     prometheus.Counter
-	outcomes              *prometheus.CounterVec
-	seconds               *prometheus.HistogramVec
-	wrongNonce, recovered *prometheus.CounterVec
-	filesLeft             prometheus.Counter
+	metric.Set
+	executions, stale, filesLeft    prometheus.Counter
+	outcomes, wrongNonce, recovered *prometheus.CounterVec
+	seconds                         *prometheus.HistogramVec
 }
 
 func newMetrics(inProgress func() int) *metrics {
-	registry := prometheus.NewRegistry()
-	factory := promauto.With(registry)
-	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return factory.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
-	}
-	factory.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "rpc_relay_tx_in_progress", Help: "Transactions between arrival and verdict, queued ones included.",
-	}, func() float64 { return float64(inProgress()) })
-	return &metrics{
-		registry: registry,
-		executions: factory.NewCounter(prometheus.CounterOpts{
-			Name: "rpc_relay_eth_executions", ConstLabels: prometheus.Labels{"method": "eth_sendRawTransaction"},
-			Help: "Transactions handed to the consensus client.",
-		}),
-		stale:    counter("lockstep_submissions_with_stale_facts_total", "Transactions that were sent with what was known before the mirror node stopped answering, since they were certainly next.").WithLabelValues(),
-		outcomes: counter("rpc_relay_tx_outcomes_total", "Raw transactions by final outcome and network status.", "outcome", "status"),
-		seconds: factory.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "rpc_relay_tx_seconds", Help: "Time from arrival to the final outcome.",
-			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
-		}, []string{"outcome"}),
-		wrongNonce: counter("rpc_relay_wrong_nonce_errors_total", "Transactions that reached consensus with a nonce that was not next.", "strategy"),
-		recovered:  counter("lockstep_tx_recovered_total", "Times that a transaction was certainly not executed and went back to its sender's line.", "reason"),
-		filesLeft:  counter("rpc_relay_files_left_total", "Files with call data that could not be deleted after their transaction.").WithLabelValues(),
-	}
+	m := &metrics{}
+	m.Asked("rpc_relay_tx_in_progress", "Transactions between arrival and verdict, queued ones included.", func() float64 { return float64(inProgress()) })
+	m.executions = m.Counters("rpc_relay_eth_executions", "Transactions handed to the consensus client.", "method").WithLabelValues("eth_sendRawTransaction")
+	m.stale = m.Counter("lockstep_submissions_with_stale_facts_total", "Transactions that were sent with what was known before the mirror node stopped answering, since they were certainly next.")
+	m.outcomes = m.Counters("rpc_relay_tx_outcomes_total", "Raw transactions by final outcome and network status.", "outcome", "status")
+	m.seconds = m.Histograms("rpc_relay_tx_seconds", "Time from arrival to the final outcome.", []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}, "outcome")
+	m.wrongNonce = m.Counters("rpc_relay_wrong_nonce_errors_total", "Transactions that reached consensus with a nonce that was not next.", "strategy")
+	m.recovered = m.Counters("lockstep_tx_recovered_total", "Times that a transaction was certainly not executed and went back to its sender's line.", "reason")
+	m.filesLeft = m.Counter("rpc_relay_files_left_total", "Files with call data that could not be deleted after their transaction.")
+	return m
 }
 
 // Collectors returns the metrics for registration.
-func (s *Submitter) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{s.metrics.registry}
-}
+func (s *Submitter) Collectors() []prometheus.Collector { return s.metrics.Collectors() }
 
 // log counts and logs the final result of a transaction: one line each, and
 // never its bytes.

@@ -72,9 +72,9 @@ func (e *Entry) attempt(ctx context.Context, err error) (r Result, again bool) {
 	switch {
 	case e.s.cfg.Returns != ReturnsAccepted:
 	case t.unclear:
-		e.tell(answerDoubt, t.result)
+		e.reply(answerDoubt, t.result)
 	default:
-		e.tell(answerHash, t.result)
+		e.reply(answerHash, t.result)
 	}
 	return e.settle(context.WithoutCancel(ctx), t)
 }

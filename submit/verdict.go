@@ -24,7 +24,7 @@ func (e *Entry) settle(ctx context.Context, t turn) (r Result, again bool) {
 	}
 	if waits {
 		e.traceDoubt(t.pending)
-		e.tell(answerDoubt, r)
+		e.reply(answerDoubt, r)
 		r = e.follow(ctx, t)
 	}
 	return e.conclude(ctx, t, r)
