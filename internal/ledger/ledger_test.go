@@ -1,16 +1,22 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"log/slog"
+	"math"
+	"math/big"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -292,9 +298,7 @@ func TestLongLists(t *testing.T) {
 		{"SELECT $2, $1", ""},
 		{"SELECT $, $1", ""},
 	} {
-		if q.want == "" {
-			q.want = q.query
-		}
+		q.want = cmp.Or(q.want, q.query)
 		if got := lite.text(q.query, 16); got != q.want {
 			t.Errorf("%s became %s", q.query, got)
 		}
@@ -331,7 +335,36 @@ func TestDown(t *testing.T) {
 	if wrong == nil || IsDown(wrong) {
 		t.Errorf("a statement that fails: %v", wrong)
 	}
-	server.Kill()
+	onlyReads := db.Write(t.Context(), func(tx *Tx) error {
+		_, err := tx.Exec(t.Context(), "SET TRANSACTION READ ONLY")
+		_, refused := tx.Exec(t.Context(), "CREATE TABLE none (n INTEGER)")
+		return errors.Join(err, refused)
+	})
+	if !OnlyReads(onlyReads) || IsDown(onlyReads) || OnlyReads(wrong) {
+		t.Errorf("a write to what is only read: %v; and %v", onlyReads, wrong)
+	}
+	full := db.Write(t.Context(), func(tx *Tx) error {
+		_, err := tx.Exec(t.Context(), `CREATE TABLE full_disk (n INTEGER);
+			CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no space' USING ERRCODE = '53100'; END $$;
+			CREATE CONSTRAINT TRIGGER full_disk AFTER INSERT ON full_disk DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION full_disk();
+			INSERT INTO full_disk VALUES (1)`)
+		return err
+	})
+	if _, unsure := errors.AsType[*UncertainError](full); !OnlyReads(full) || unsure {
+		t.Errorf("a commit that is refused: %v", full)
+	}
+	broken := db.Write(t.Context(), func(tx *Tx) error {
+		server.Kill()
+		for {
+			if _, err := tx.Exec(t.Context(), "SELECT 1"); err != nil {
+				break // the driver has closed the connection by now
+			}
+		}
+		return nil
+	})
+	if _, unsure := errors.AsType[*UncertainError](broken); !IsDown(broken) || unsure {
+		t.Errorf("a commit that was never sent: %v", broken)
+	}
 	for range 3 { // connections that were open break first
 		if err := db.Ping(t.Context()); err == nil || !IsDown(err) {
 			t.Errorf("a server that is gone: %v", err)
@@ -356,6 +389,32 @@ func TestDown(t *testing.T) {
 type lines chan string
 
 func (l lines) Write(p []byte) (int, error) { l <- string(p); return len(p), nil }
+
+// TestReplacedFile removes or replaces the file of an open ledger: nothing is written to one that is gone with the process, nothing is read from another, and no
+// file is made in its place.
+func TestReplacedFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	db := opened(t, "sqlite:"+path)
+	nothing := func(*Tx) error { return nil }
+	must.Do(t, db.Write(t.Context(), nothing))
+	must.Do(t, os.Rename(path, path+".away"))
+	fails := func(when string) {
+		t.Helper()
+		for what, err := range map[string]error{"write": db.Write(t.Context(), nothing), "read": db.Read(t.Context(), nothing), "ping": db.Ping(t.Context())} {
+			if !errors.Is(err, ErrReplaced) || !IsDown(err) {
+				t.Errorf("%s, %s: %v", when, what, err)
+			}
+		}
+	}
+	fails("without the file")
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("there is a file in its place: %v", err)
+	}
+	must.Do(t, os.WriteFile(path, must.Get(os.ReadFile(path+".away"))(t), 0o600))
+	fails("with a copy")
+	must.Do(t, os.Rename(path+".away", path))
+	must.Do(t, db.Write(t.Context(), nothing))
+}
 
 // TestOpenWhenUp begins while the server is down, says why it waits, and opens the ledger when the server is back. An outage after that is said
 // once each way, however many transactions fail. It does not wait for what no time mends.
@@ -534,4 +593,121 @@ func TestCommittedMeansDurable(t *testing.T) {
 			}))
 		}
 	})
+}
+
+type inner struct {
+	Number *big.Int `db:"number"`
+	Sum    *big.Int `db:"amount,0"`
+}
+
+type record struct {
+	*inner
+	Serial int64           `db:"serial,serial"`
+	Name   string          `db:"name"`
+	Flag   bool            `db:"flag"`
+	Large  uint64          `db:"large"`
+	Bytes  []byte          `db:"bytes"`
+	Raw    json.RawMessage `db:"raw"`
+	List   []string        `db:"list"`
+	Other  string
+}
+
+// TestColumns stores records of all kinds of fields, reads them again, and changes some of their columns.
+func TestColumns(t *testing.T) {
+	both(t, func(t *testing.T, url string) {
+		ctx, db := t.Context(), opened(t, url)
+		full := &record{&inner{big.NewInt(7), big.NewInt(8)}, 1, "full", true, math.MaxUint64, []byte{1, 255}, json.RawMessage(`{"a":"<"}`), []string{"x", "y"}, ""}
+		empty := &record{inner: &inner{}, Serial: 2, Name: "empty"}
+		read := func(tx *Tx) (list []*record, err error) {
+			return All(ctx, tx, "SELECT "+Names[record]("r.")+" FROM columns_test r ORDER BY serial", nil, func(r Row) (*record, error) {
+				one := &record{inner: &inner{}}
+				return one, Scan(r, one)
+			})
+		}
+		var found []*record
+		must.Do(t, db.Write(ctx, func(tx *Tx) error {
+			must.Get(tx.Exec(ctx, "DROP TABLE IF EXISTS columns_test"))(t)
+			must.Get(tx.Exec(ctx, `CREATE TABLE columns_test (serial BIGINT, name TEXT PRIMARY KEY, flag BOOLEAN, large BIGINT, bytes TEXT, raw TEXT, list TEXT, number TEXT, amount TEXT)`))(t)
+			must.Do(t, Insert(ctx, tx, "columns_test", []*record{full, empty}, "", nil))
+			must.Get(tx.Exec(ctx, "UPDATE columns_test SET serial = CASE WHEN name = 'full' THEN 1 ELSE 2 END"))(t)
+			found = must.Get(read(tx))(t)
+			return nil
+		}))
+		empty.Sum = new(big.Int)
+		if !reflect.DeepEqual(found, []*record{full, empty}) {
+			t.Errorf("read %+v and %+v", found[0], found[1])
+		}
+		must.Do(t, db.Write(ctx, func(tx *Tx) error {
+			full.Flag, full.Large, full.List, full.Bytes = false, 3, nil, []byte{9}
+			if n := must.Get(Update(ctx, tx, "columns_test", "name", "flag large list", []*record{full, {inner: &inner{}, Name: "nobody"}}))(t); n != 1 {
+				t.Errorf("%d records changed", n)
+			}
+			empty.Number = big.NewInt(5)
+			must.Do(t, Put(ctx, tx, "columns_test", "name", []*record{empty}))
+			found = must.Get(read(tx))(t)
+			return nil
+		}))
+		if full.Bytes = []byte{1, 255}; !reflect.DeepEqual(found, []*record{full, empty}) {
+			t.Errorf("after a change: %+v and %+v", found[0], found[1])
+		}
+	})
+}
+
+// TestSilence stops the server's process of a connection, which then neither answers nor closes it: a
+// transaction ends nevertheless, and says whether it may have been committed.
+func TestSilence(t *testing.T) {
+	db := opened(t, pgtest.Start(t).Database())
+	db.limit = time.Second
+	write(t, db, "CREATE TABLE things (id INT)")
+	stop := func(ctx context.Context, tx *Tx) error {
+		var process int
+		if _, err := tx.One(ctx, "SELECT pg_backend_pid()", nil, &process); err != nil {
+			return err
+		}
+		t.Cleanup(func() { _ = syscall.Kill(process, syscall.SIGCONT) })
+		return syscall.Kill(process, syscall.SIGSTOP)
+	}
+	for name, one := range map[string]struct {
+		run       func(ctx context.Context) error
+		uncertain bool
+	}{
+		"statement": {run: func(ctx context.Context) error {
+			return db.Write(ctx, func(tx *Tx) error {
+				if err := stop(ctx, tx); err != nil {
+					return err
+				}
+				_, err := tx.Exec(ctx, "INSERT INTO things VALUES (1)")
+				return err
+			})
+		}},
+		"query": {run: func(ctx context.Context) error {
+			return db.Read(ctx, func(tx *Tx) error {
+				if err := stop(ctx, tx); err != nil {
+					return err
+				}
+				return tx.Query(ctx, "SELECT id FROM things", nil, func(Row) error { return nil })
+			})
+		}},
+		"commit": {uncertain: true, run: func(ctx context.Context) error {
+			return db.Write(ctx, func(tx *Tx) error { return stop(ctx, tx) })
+		}},
+		"rollback": {run: func(ctx context.Context) error {
+			return db.Write(ctx, func(tx *Tx) error { return errors.Join(ErrNoAnswer, stop(ctx, tx)) })
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ended := make(chan error, 1)
+			go func() { ended <- one.run(context.WithoutCancel(t.Context())) }()
+			select {
+			case err := <-ended:
+				var uncertain *UncertainError
+				if !errors.Is(err, ErrNoAnswer) || !IsDown(err) || errors.As(err, &uncertain) != one.uncertain {
+					t.Errorf("got %v", err)
+				}
+			case <-time.After(time.Minute):
+				t.Fatal("the transaction waits for ever")
+			}
+			write(t, db, "INSERT INTO things VALUES (2)") // on another connection
+		})
+	}
 }

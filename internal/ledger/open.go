@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -59,6 +60,7 @@ type DB struct {
 	write   *sql.DB       // SQLite: one connection, whose transactions begin IMMEDIATE
 	read    *sql.DB       // SQLite: several connections; otherwise the same as write
 	path    string        // SQLite's file; empty in memory
+	file    os.FileInfo   // which file that was when it was opened; nil if there is none
 	limit   time.Duration // of one answer; 0 on SQLite, where busyTimeout bounds the wait for other processes
 
 	listener *pgx.ConnConfig // for LISTEN; nil on SQLite
@@ -85,6 +87,11 @@ func Open(ctx context.Context, databaseURL string) (*DB, error) {
 	}
 	if err := db.Migrate(ctx, own); err != nil {
 		return nil, errors.Join(fmt.Errorf("the ledger of DATABASE_URL: %w", err), db.Close())
+	}
+	if db.path != "" {
+		if db.file, err = os.Stat(db.path); err != nil {
+			return nil, errors.Join(fmt.Errorf("the ledger of DATABASE_URL: %w", err), db.Close())
+		}
 	}
 	return db, nil
 }
@@ -217,9 +224,7 @@ func openSQLite(path string) (*DB, error) {
 func openPostgres(config *pgx.ConnConfig) *DB {
 	// A pooler in transaction mode gives each transaction another session.
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec
-	if config.ConnectTimeout == 0 {
-		config.ConnectTimeout = 5 * time.Second
-	}
+	config.ConnectTimeout = cmp.Or(config.ConnectTimeout, 5*time.Second)
 	pool := stdlib.OpenDB(*config)
 	pool.SetMaxOpenConns(maxConnections)
 	pool.SetMaxIdleConns(maxConnections)
@@ -249,7 +254,27 @@ func (db *DB) Dialect() Dialect { return db.dialect }
 func (db *DB) SQL() *sql.DB { return db.write }
 
 // Ping tells whether the database answers.
-func (db *DB) Ping(ctx context.Context) error { return db.read.PingContext(ctx) }
+func (db *DB) Ping(ctx context.Context) error {
+	if err := db.inPlace(); err != nil {
+		return err
+	}
+	return db.read.PingContext(ctx)
+}
+
+// ErrReplaced says that the file of the ledger is not the one that this process opened. What is written to that one would be gone with the process, and
+// new connections would read another.
+var ErrReplaced = errors.New("the ledger's file was removed or replaced while the process had it open; restart the process")
+
+// inPlace fails with ErrReplaced if it is so.
+func (db *DB) inPlace() error {
+	if db.file == nil {
+		return nil
+	}
+	if now, err := os.Stat(db.path); err != nil || !os.SameFile(now, db.file) {
+		return errors.Join(ErrReplaced, err)
+	}
+	return nil
+}
 
 // Close closes every connection and releases this process's owner locks.
 func (db *DB) Close() error {

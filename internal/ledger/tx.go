@@ -90,10 +90,13 @@ func (db *DB) once(ctx context.Context, pool *sql.DB, options *sql.TxOptions, fn
 	defer func(ctx context.Context) {
 		if IsDown(err) {
 			db.outage.Down(ctx, err)
-		} else if ctx.Err() == nil {
+		} else if err == nil { // another error may be one that nobody knows yet
 			db.outage.Up(ctx)
 		}
 	}(ctx)
+	if err := db.inPlace(); err != nil {
+		return err
+	}
 	// The driver ends a transaction by the context of its beginning.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -120,7 +123,7 @@ func (db *DB) once(ctx context.Context, pool *sql.DB, options *sql.TxOptions, fn
 		return err
 	}
 	if err := db.answers(cancel, raw.Commit); err != nil {
-		if conflict(err) {
+		if conflict(err) || refused(err) || errors.Is(err, pgconn.ErrConnClosed) { // it was undone, or never sent
 			return fmt.Errorf("commit: %w", err)
 		}
 		if ctx.Err() != nil && errors.Is(err, sql.ErrTxDone) { // rolled back before the commit began
@@ -137,12 +140,10 @@ func (db *DB) once(ctx context.Context, pool *sql.DB, options *sql.TxOptions, fn
 // The codes of conflicts: SQLITE_BUSY and SQLITE_LOCKED with all their extended forms;
 // PostgreSQL's serialization failure and deadlock.
 func conflict(err error) bool {
-	var lite *sqlite.Error
-	if errors.As(err, &lite) {
+	if lite, ok := errors.AsType[*sqlite.Error](err); ok {
 		return lite.Code()&0xff == 5 || lite.Code()&0xff == 6
 	}
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return pg.Code == "40001" || pg.Code == "40P01"
 	}
 	return false
@@ -151,13 +152,28 @@ func conflict(err error) bool {
 // IsDown reports whether the database could not be reached, or was stopping or starting: the
 // transaction had no effect, unless the error is an UncertainError as well.
 func IsDown(err error) bool {
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return strings.HasPrefix(pg.Code, "57P0") || strings.HasPrefix(pg.Code, "08") || pg.Code == "53300" // too many connections
 	}
 	var connect *pgconn.ConnectError
 	var network *net.OpError
-	return errors.Is(err, ErrNoAnswer) || errors.As(err, &connect) || errors.As(err, &network) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.ErrUnexpectedEOF)
+	return errors.Is(err, ErrNoAnswer) || errors.Is(err, ErrReplaced) || errors.Is(err, pgconn.ErrConnClosed) || errors.As(err, &connect) || errors.As(err, &network) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+// OnlyReads reports whether the database answers and takes no writes, as a standby or a full or broken disk does: the transaction had no effect, unless the error
+// is an UncertainError as well.
+func OnlyReads(err error) bool {
+	lite, ok := errors.AsType[*sqlite.Error](err)
+	return refused(err) || ok && (lite.Code()&0xff == 10 || lite.Code()&0xff == 14) // SQLITE_IOERR, also of a quota; SQLITE_CANTOPEN, also for want of descriptors
+}
+
+// refused reports whether the database has refused to write, which is certain for a commit as well.
+func refused(err error) bool {
+	if lite, ok := errors.AsType[*sqlite.Error](err); ok {
+		return lite.Code()&0xff == 8 || lite.Code()&0xff == 13 // SQLITE_READONLY, SQLITE_FULL
+	}
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && (pg.Code == "25006" || pg.Code == "53100") // read_only_sql_transaction, disk_full
 }
 
 // downPause is how often a database that is down is tried.
