@@ -197,11 +197,7 @@ func (k *Keys) Open(ctx context.Context) (bool, error) {
 	if time.Now().Before(open.until) {
 		return open.err == nil, nil
 	}
-	var count int
-	err := k.db.Read(ctx, func(tx *ledger.Tx) error {
-		_, err := tx.One(ctx, "SELECT count(*) FROM api_keys", nil, &count)
-		return err
-	})
+	count, err := ledger.ReadOne[int](ctx, k.db, "SELECT count(*) FROM api_keys")
 	if err != nil {
 		return false, fmt.Errorf("count the keys: %w", err)
 	}
