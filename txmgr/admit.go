@@ -1,6 +1,7 @@
 package txmgr
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -72,9 +73,7 @@ func (m *Manager) draft(r Request) (*Intent, error) {
 			return nil, invalid("pin", err.Error())
 		}
 	}
-	if r.Value == nil {
-		r.Value = new(big.Int)
-	}
+	r.Value = cmp.Or(r.Value, new(big.Int))
 	for field, amount := range map[string]*big.Int{"value": r.Value, "maxFeePerGas": r.MaxFee, "maxPriorityFeePerGas": r.MaxTip} {
 		if amount != nil && (amount.Sign() < 0 || amount.Cmp(maxWord) > 0) {
 			return nil, invalid(field, "not a number of 256 bits")
@@ -105,12 +104,8 @@ func (m *Manager) draft(r Request) (*Intent, error) {
 			return nil, err
 		}
 	}
-	if r.Pool == "" {
-		r.Pool = "default"
-	}
-	if r.Origin == "" {
-		r.Origin = "api"
-	}
+	r.Pool = cmp.Or(r.Pool, "default")
+	r.Origin = cmp.Or(r.Origin, "api")
 	id, err := uuid.NewV7()
 	if err != nil {
 		return nil, err
@@ -134,9 +129,7 @@ func compose(c Chain, r *Request) error {
 	if r.Value != nil && r.Value.Cmp(call.Value) != 0 {
 		return invalid("value", fmt.Sprintf("the actions' deposits are %s; leave it out", call.Value))
 	}
-	if r.To == "" {
-		r.To = call.To
-	}
+	r.To = cmp.Or(r.To, call.To)
 	r.Value, r.Data, r.Actions = call.Value, call.Data, nil
 	return nil
 }
@@ -181,9 +174,7 @@ func (m *Manager) declared(ctx context.Context, intent *Intent) {
 }
 
 func choose(field string, value *string, allowed []string) error {
-	if *value == "" {
-		*value = allowed[0]
-	}
+	*value = cmp.Or(*value, allowed[0])
 	if slices.Contains(allowed, *value) {
 		return nil
 	}
@@ -226,9 +217,7 @@ func (m *Manager) admit(ctx context.Context, intent *Intent) error {
 	if !simulation.Success {
 		return &RevertError{Reason: simulation.Reason, Output: simulation.Output}
 	}
-	if intent.Gas == 0 {
-		intent.Gas = simulation.Gas
-	}
+	intent.Gas = cmp.Or(intent.Gas, simulation.Gas)
 	if m.guard != nil {
 		if intent.Holds, err = m.guard.Allow(ctx, intent, cost); err != nil {
 			return err

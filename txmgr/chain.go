@@ -181,13 +181,14 @@ type Chain interface {
 	Account(text string) (string, error)
 	// Head asks for the newest block.
 	Head(ctx context.Context) (Head, error)
-	// BlockHash returns the hash of the block at a height, "" if the chain has none there.
-	BlockHash(ctx context.Context, number uint64) (string, error)
+	// BlockHash returns the hash of the block at a height, "" if the chain has none there, or the endpoint that says so has fewer than so many blocks above it:
+	// its block may be one that the chain has left.
+	BlockHash(ctx context.Context, number, above uint64) (string, error)
 	// Nonces asks one endpoint; Latest is never lower than an answer at its own Head allows.
 	Nonces(ctx context.Context, account string) (Nonces, error)
-	// HighestPending asks every endpoint and returns the highest pending nonce; an error if
-	// any of them does not answer, unless it has been silent for half a minute.
-	HighestPending(ctx context.Context, account string) (uint64, error)
+	// HighestPending asks every endpoint and returns the highest nonces: the next one after the newest block, and that
+	// behind what waits; an error if any of them does not answer, unless it has been silent for half a minute.
+	HighestPending(ctx context.Context, account string) (latest, pending uint64, err error)
 	// Balance returns the account's money.
 	Balance(ctx context.Context, account string) (*big.Int, error)
 	// Delegated reports whether the account's key has delegated it to code, which limits it to
@@ -227,6 +228,12 @@ type Chain interface {
 type Troubled interface {
 	// Trouble says why the network refuses whatever is sent, in words without secrets; "" if nothing is known to be wrong.
 	Trouble() string
+}
+
+// Anchored is a Chain that may ask several endpoints, and asks none that is on another fork than the block that is named here.
+type Anchored interface {
+	// Anchor names a final block; "" for its hash: none is known. One below the one that was named last says nothing new.
+	Anchor(number uint64, hash string)
 }
 
 // Composer is a Chain whose transactions are lists of actions, which callers may hand over as JSON instead of To, Value

@@ -25,7 +25,7 @@
 //	run.go                which signers this process owns; lane.go one signer's round: what may be signed, and what gets a slot
 //	sign.go               sign, commit, send; renew.go where what was signed expires
 //	follow.go             receipts and proofs; stuck.go what is stuck: replace, cancel, fill
-//	reconcile.go          the chain's nonce and identity against the ledger's; route.go which signer an intent gets
+//	reconcile.go          the chain's nonce and identity against the ledger's; pool.go which signer an intent gets
 //	store.go, chain.go    what the manager needs of a ledger (sqlstore) and of a chain (ethchain, hederachain, nearchain)
 //
 //	intent:   accepted → assigned → signed → broadcast ⇄ unknown → mined → confirmed | reverted

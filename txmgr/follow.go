@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -255,6 +256,9 @@ func ClipReason(text string) string { return clip.Text(text, longestReason) }
 // and the other slots need no look of their own now.
 func (w *worker) foreign(ctx context.Context, slot *LineSlot, head Head) (proof *Proof, behind bool, err error) {
 	user, err := w.c.Consumer(ctx, w.signer, slot.Nonce)
+	if err != nil && ctx.Err() == nil {
+		return nil, false, w.unnamed(ctx, slot, err)
+	}
 	if err != nil || user == nil {
 		return nil, false, err
 	}
@@ -279,6 +283,22 @@ func (w *worker) foreign(ctx context.Context, slot *LineSlot, head Head) (proof 
 	return &Proof{Slot: slot.Slot, Foreign: user.Hash, Block: user.Block, BlockHash: user.BlockHash, Final: true}, false, nil
 }
 
+// unnamed notes that the chain is past a slot, and that nobody says whose transaction used it: nodes keep the state of a few blocks only. The slot waits
+// for a node that does, and nothing else waits for the slot.
+func (w *worker) unnamed(ctx context.Context, slot *LineSlot, why error) error {
+	const words = ForeignPrefix + "its nonce is used, and no endpoint says by what: "
+	waiting := map[string]string{}
+	for _, intent := range slot.Intents {
+		if !strings.HasPrefix(intent.Waiting, words) {
+			waiting[intent.ID] = ClipReason(words + why.Error())
+		}
+	}
+	if len(waiting) > 0 {
+		w.log.WarnContext(ctx, "a nonce is used, and no endpoint says by what; one that keeps older state would", "nonce", slot.Nonce, "error", why)
+	}
+	return w.note(ctx, waiting)
+}
+
 // own returns the proof that an attempt of ours used the slot, or nil while its receipt is on
 // its way.
 func (w *worker) own(ctx context.Context, slot *LineSlot, a *Attempt) (*Proof, error) {
@@ -300,7 +320,7 @@ func (w *worker) settleMined(ctx context.Context, mined []*LineSlot, head Head) 
 		hash, asked := same[slot.Block]
 		if !asked {
 			var err error
-			if hash, err = w.c.BlockHash(ctx, slot.Block); err != nil {
+			if hash, err = w.c.BlockHash(ctx, slot.Block, 0); err != nil {
 				return false, fmt.Errorf("a block's hash: %w", err)
 			}
 			same[slot.Block] = hash

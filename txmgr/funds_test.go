@@ -277,6 +277,32 @@ func TestFirstBlockMissing(t *testing.T) {
 	m.until("it begins anew", func() bool { return m.lane("alice.test").Era == 1 })
 }
 
+// TestAnotherFirstBlock: the first block is remembered however blocks come, and a chain that has another one halts its signers, which readiness tells.
+func TestAnotherFirstBlock(t *testing.T) {
+	f := newFleet(t, "alice.test")
+	m := f.begin("one")
+	m.mined(m.submit(), txmgr.StatusConfirmed)
+	for range 3 {
+		f.pool.mu.Lock()
+		before := f.named
+		f.pool.mu.Unlock()
+		f.mine()
+		f.until("the first block is asked for", func() bool {
+			f.pool.mu.Lock()
+			defer f.pool.mu.Unlock()
+			return f.named > before
+		})
+	}
+	f.pool.mu.Lock()
+	f.first = "another chain"
+	f.pool.mu.Unlock()
+	m.until("it is halted", func() bool { return strings.Contains(m.lane("alice.test").Halted, "its first block was") })
+	m.until("readiness tells", func() bool {
+		reasons := must.Get(m.m.Ready(t.Context()))(t)
+		return len(reasons) == 1 && strings.Contains(reasons[0].Cause, "signers that cannot go on: 1")
+	})
+}
+
 // TestChainWentBack: a chain whose nonce of a signer is below what was final halts it, with the way out. On a development
 // chain the manager begins anew by itself.
 func TestChainWentBack(t *testing.T) {

@@ -48,6 +48,7 @@ type worker struct {
 	deep       int64     // where in the queue assign goes on in every other round; 0: nowhere
 	wentDeep   bool      // the last round did
 	failing    string    // what the last round failed with
+	halted     bool      // the last round found it so
 }
 
 // start runs a worker until the context ends, the lease is lost, or it hands over.
@@ -133,7 +134,7 @@ func (w *worker) report(ctx context.Context, err error) {
 			w.log.Info("the rounds of the owner succeed again")
 		}
 		w.failing = ""
-		w.pace.fails(w.signer, false)
+		w.pace.fails(w.signer, w.halted)
 		return
 	}
 	level, text := slog.LevelDebug, err.Error()
@@ -222,9 +223,7 @@ func (w *worker) round(ctx context.Context) (again bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if w.since == 0 {
-		w.since = line.Now
-	}
+	w.since = cmp.Or(w.since, line.Now)
 	changed, trouble := false, w.reconcile(ctx, line)
 	if trouble != nil && w.reconciled.IsZero() { // nothing leaves before the chain is known to be the same
 		return false, trouble
@@ -250,6 +249,7 @@ func (w *worker) round(ctx context.Context) (again bool, err error) {
 	if err := w.tellStuck(ctx, line); err != nil {
 		return false, err
 	}
+	w.halted = line.Lane.Halted != ""
 	if !w.maySign(ctx, line) {
 		return changed, w.tellIdle(ctx, line)
 	}

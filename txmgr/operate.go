@@ -148,11 +148,11 @@ func (m *Manager) Reconcile(ctx context.Context, chain, signer, actor string, o 
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	next := max(nonces.Latest, lane.NextNonce)
-	pending, err := c.HighestPending(ctx, name)
+	latest, pending, err := c.HighestPending(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
+	next := max(latest, nonces.Latest, lane.NextNonce)
 	adopted := max(next, pending)
 	switch waiting := adopted - next; {
 	case waiting > 0 && !o.Adopt:
@@ -252,11 +252,14 @@ type Reason struct {
 	Cause    string `json:"cause"`
 }
 
-// Ready returns nil if the ledger and at least one chain can be used: it answers, and nothing is known to be wrong
+// Ready returns nil if the ledger, which takes writes, and at least one chain can be used: it answers, and nothing is known to be wrong
 // with it. Reasons tell what is wrong, also while another chain can be used; of chains that do not answer they tell only if there is an error.
 func (m *Manager) Ready(ctx context.Context) (reasons []Reason, err error) {
 	if err := m.store.Ping(ctx); err != nil {
 		return []Reason{{"ledger", "it does not answer"}}, fmt.Errorf("the ledger does not answer: %w", err)
+	}
+	if !m.leases.Living() {
+		return []Reason{{"ledger", "it takes no writes"}}, errors.New("the ledger takes no writes")
 	}
 	for _, id := range m.Chains() {
 		if cause := m.trouble(id); cause != "" {

@@ -34,6 +34,7 @@ type pool struct {
 	named     int                           // how often that was asked for
 	forked    uint64                        // from this block on the chain has other blocks; 0: from none
 	refuse    func(wireTx) *txmgr.SendError // what a node has against a transaction; nil: nothing
+	pruned    atomic.Bool                   // nodes keep no state that tells who used a nonce
 }
 
 // wireTx is a transaction on the wire of a chain in memory.
@@ -357,9 +358,9 @@ func (c *node) Head(ctx context.Context) (txmgr.Head, error) {
 	return answered(ctx, c, c.newest)
 }
 
-func (c *node) BlockHash(ctx context.Context, number uint64) (string, error) {
+func (c *node) BlockHash(ctx context.Context, number, above uint64) (string, error) {
 	return answered(ctx, c, func() string {
-		if number > c.newest().Number {
+		if number+above > c.newest().Number {
 			c.vain.Add(1)
 			return ""
 		}
@@ -374,8 +375,9 @@ func (c *node) Nonces(ctx context.Context, account string) (txmgr.Nonces, error)
 	return answered(ctx, c, func() txmgr.Nonces { return txmgr.Nonces{Latest: c.next[account], Head: c.newest()} })
 }
 
-func (c *node) HighestPending(ctx context.Context, account string) (uint64, error) {
-	return answered(ctx, c, func() uint64 { return c.inLine(account) })
+func (c *node) HighestPending(ctx context.Context, account string) (latest, pending uint64, err error) {
+	both, err := answered(ctx, c, func() [2]uint64 { return [2]uint64{c.next[account], c.inLine(account)} })
+	return both[0], both[1], err
 }
 
 func (c *node) Balance(ctx context.Context, account string) (*big.Int, error) {
@@ -421,6 +423,9 @@ func (c *node) Receipts(ctx context.Context, list []txmgr.Signed) (txmgr.Head, [
 }
 
 func (c *node) Consumer(ctx context.Context, account string, nonce uint64) (*txmgr.Consumer, error) {
+	if c.pruned.Load() {
+		return nil, errors.New("missing trie node")
+	}
 	return answered(ctx, c, func() *txmgr.Consumer {
 		tx, block, found := c.executed(func(tx wireTx) bool { return tx.From == account && tx.Nonce >= nonce })
 		if !found {

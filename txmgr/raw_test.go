@@ -31,15 +31,13 @@ func (f *fleet) rawOf(k keyed, nonce uint64, data string, price int64) []byte {
 	tx := wireTx{From: k.name, To: "carol.test", Nonce: nonce, Data: []byte(data), Max: price, Tip: min(price, 100)}
 	signature := must.Get(k.Sign(f.Context(), tx.digest()))(f)
 	tx.Signature = signature
-	raw := must.Get(json.Marshal(tx))(f)
-	return raw
+	return must.Get(json.Marshal(tx))(f)
 }
 
 func (m *member) raw(r txmgr.RawRequest) *txmgr.Intent {
 	m.Helper()
 	r.Chain = "pool"
-	intent := must.Get(m.m.Raw(m.Context(), r))(m)
-	return intent
+	return must.Get(m.m.Raw(m.Context(), r))(m)
 }
 
 // asked counts what a guard is asked.

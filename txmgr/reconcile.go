@@ -26,6 +26,9 @@ func (w *worker) reconcile(ctx context.Context, line *Line) error {
 	} else if err != nil {
 		return err
 	}
+	if chain, is := w.c.(Anchored); is && !w.c.Traits().Dev {
+		chain.Anchor(line.Identity.FinalNumber, line.Identity.FinalHash)
+	}
 	if halted, err := w.checkChain(ctx, line); halted || err != nil {
 		return err
 	}
@@ -81,13 +84,13 @@ func (w *worker) checkChain(ctx context.Context, line *Line) (halted bool, err e
 	state := line.Identity
 	switch {
 	case state.Identity == "":
-		state.Identity = identity
-		return false, w.m.store.NoteChain(ctx, w.c.ID(), state)
+		line.Identity.Identity = identity
+		return false, w.m.store.NoteChain(ctx, w.c.ID(), line.Identity)
 	case state.Halted != "" && !w.c.Traits().Dev:
 		return true, w.halt(ctx, line, state.Halted)
 	case state.Identity == w.c.ID() && identity != state.Identity: // known at last
-		state.Identity = identity
-		return false, w.m.store.NoteChain(ctx, w.c.ID(), state)
+		line.Identity.Identity = identity
+		return false, w.m.store.NoteChain(ctx, w.c.ID(), line.Identity)
 	case differs(w.c, state, identity):
 		why := fmt.Sprintf("the chain was reset: its first block was %s and is %s; reconcile with reset", state.Identity, identity)
 		if !w.c.Traits().Dev {
@@ -114,7 +117,7 @@ func (w *worker) checkFinal(ctx context.Context, line *Line, head Head) (halted 
 	if depth := w.c.Traits().Depth; head.Number > newest.FinalNumber+depth {
 		// It is asked for before the noted one: whatever replaces the chain between both questions shows in the second.
 		newest.FinalNumber = head.Number - depth
-		if newest.FinalHash, err = w.c.BlockHash(ctx, newest.FinalNumber); err != nil {
+		if newest.FinalHash, err = w.c.BlockHash(ctx, newest.FinalNumber, depth); err != nil {
 			return false, fmt.Errorf("a final block's hash: %w", err)
 		}
 	}
@@ -183,7 +186,7 @@ func finalNonce(line *Line) uint64 {
 // below says that no endpoint of a chain has got as far as the ledger, "" if one has.
 func below(ctx context.Context, c Chain, line *Line) (string, error) {
 	final := finalNonce(line)
-	highest, err := c.HighestPending(ctx, line.Lane.Signer)
+	_, highest, err := c.HighestPending(ctx, line.Lane.Signer)
 	if err != nil || highest >= final {
 		return "", err
 	}
@@ -200,12 +203,12 @@ func (m *Manager) wentBack(ctx context.Context, c Chain, signer string) (string,
 }
 
 // replaced tells that the chain has another block in the place of one that was final, "" if not. An
-// endpoint that does not have the block is behind, or keeps no old ones: that proves nothing.
+// endpoint that does not have the block, or few above it, is behind, or keeps no old ones: that proves nothing.
 func replaced(ctx context.Context, c Chain, state ChainState) (string, error) {
 	if state.FinalHash == "" {
 		return "", nil
 	}
-	hash, err := c.BlockHash(ctx, state.FinalNumber)
+	hash, err := c.BlockHash(ctx, state.FinalNumber, c.Traits().Depth)
 	if err != nil {
 		return "", fmt.Errorf("a final block's hash: %w", err)
 	}
@@ -271,16 +274,17 @@ func (w *worker) drift(ctx context.Context, line *Line, nonces Nonces, seen *Obs
 
 // firstUse takes the chain's nonce if nothing of somebody else waits anywhere.
 func (w *worker) firstUse(ctx context.Context, nonces Nonces, seen *Observation) error {
-	pending, err := w.c.HighestPending(ctx, w.signer)
+	latest, pending, err := w.c.HighestPending(ctx, w.signer)
 	if err != nil {
 		return fmt.Errorf("pending transactions of a new signer: %w", err)
 	}
-	if pending > nonces.Latest {
-		why := fmt.Sprintf("somebody else sends from this account: nonces %d to %d wait already; reconcile with adopt", nonces.Latest, pending-1)
+	latest = max(latest, nonces.Latest) // whoever was asked before may be behind
+	if pending > latest {
+		why := fmt.Sprintf("somebody else sends from this account: nonces %d to %d wait already; reconcile with adopt", latest, pending-1)
 		seen.Halted, seen.FirstUse = &why, true // an operator may adopt them meanwhile
 		return nil
 	}
-	seen.NextNonce = &nonces.Latest
+	seen.NextNonce = &latest
 	return nil
 }
 
@@ -303,7 +307,7 @@ func (w *worker) abandon(ctx context.Context, line *Line, next uint64) error {
 		return nil
 	}
 	slot := line.Slots[at]
-	pending, err := w.c.HighestPending(ctx, w.signer)
+	_, pending, err := w.c.HighestPending(ctx, w.signer)
 	switch {
 	case err != nil:
 		w.log.Warn("whether an adopted transaction still waits is not known", "nonce", slot.Nonce, "error", err)

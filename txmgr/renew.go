@@ -2,6 +2,7 @@ package txmgr
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -42,12 +43,9 @@ func (w *worker) renew(ctx context.Context, line *Line, slot *LineSlot, found lo
 // neverLeft reports whether endpoints have refused every attempt of a slot, so that nobody has
 // its bytes.
 func neverLeft(slot *LineSlot) bool {
-	for _, a := range slot.Attempts {
-		if a.State != AttemptRefused && a.State != AttemptReplaced || a.Ambiguous {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(slot.Attempts, func(a *Attempt) bool {
+		return a.State != AttemptRefused && a.State != AttemptReplaced || a.Ambiguous
+	})
 }
 
 // void takes an intent out of its slot, whose attempts are void for ever. With a reason it has

@@ -37,7 +37,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		group.Go(func() error { return m.wakeOthers(ctx, c.ID()) })
 	}
 	// The leases outlive the owners, so that an owner's last writes carry a living term.
-	keeper, end := context.WithCancel(context.WithoutCancel(ctx))
+	renewing, end := context.WithCancel(context.WithoutCancel(ctx))
 	group.Go(func() error {
 		<-ctx.Done()
 		stopped()
@@ -45,7 +45,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		end()
 		return nil
 	})
-	group.Go(func() error { return m.leases.Run(keeper) })
+	group.Go(func() error { return m.leases.Run(renewing) })
 	group.Go(func() error { return m.listen(ctx) })
 	group.Go(func() error { return m.every(ctx, sequenceEvery, m.sequence) })
 	group.Go(func() error { return m.every(ctx, m.c.Poll.Duration(), m.expire) })

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -129,21 +130,13 @@ func taken(slot *LineSlot) bool {
 
 // hasAttempt reports whether an intent has an attempt in a slot that may still be executed.
 func hasAttempt(slot *LineSlot, intent string) bool {
-	for _, a := range slot.Attempts {
-		if a.Intent == intent && a.Purpose != PurposeFill && a.State != AttemptReplaced {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(slot.Attempts, func(a *Attempt) bool {
+		return a.Intent == intent && a.Purpose != PurposeFill && a.State != AttemptReplaced
+	})
 }
 
 func hasPurpose(slot *LineSlot, p Purpose) bool {
-	for _, a := range slot.Attempts {
-		if a.Purpose == p {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(slot.Attempts, func(a *Attempt) bool { return a.Purpose == p })
 }
 
 // openingFees are the first attempt's. A slot whose earlier bytes may still wait somewhere

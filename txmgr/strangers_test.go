@@ -44,9 +44,9 @@ type oneSilent struct {
 	silent *atomic.Bool
 }
 
-func (c oneSilent) HighestPending(ctx context.Context, account string) (uint64, error) {
+func (c oneSilent) HighestPending(ctx context.Context, account string) (latest, pending uint64, err error) {
 	if c.silent.Load() {
-		return 0, errDown
+		return 0, 0, errDown
 	}
 	return c.poolNode.HighestPending(ctx, account)
 }
@@ -68,6 +68,56 @@ func TestSignerThatCannotBegin(t *testing.T) {
 	silent.Store(false)
 	m.until("nothing is wrong", func() bool { return len(told()) == 0 })
 	m.mined(m.submit(), txmgr.StatusConfirmed)
+}
+
+// oneBehind is a node of a chain whose first endpoint does not know an account's last transactions yet.
+type oneBehind struct {
+	*poolNode
+	behind *atomic.Bool
+}
+
+func (c oneBehind) Nonces(ctx context.Context, account string) (txmgr.Nonces, error) {
+	n, err := c.poolNode.Nonces(ctx, account)
+	if c.behind.Load() && n.Latest > 0 {
+		n.Latest--
+	}
+	return n, err
+}
+
+// TestFirstUseOfWhoIsBehind: what one endpoint has executed and another does not know yet waits nowhere, so a new signer begins behind it.
+func TestFirstUseOfWhoIsBehind(t *testing.T) {
+	const account = "alice.test"
+	f := newFleet(t, account)
+	var behind atomic.Bool
+	behind.Store(true)
+	f.change = func(o *txmgr.Options) { o.Chains[0] = oneBehind{o.Chains[0].(*poolNode), &behind} }
+	f.mu.Lock()
+	f.next[account] = 5
+	f.mu.Unlock()
+	m := f.start("one")
+	f.until("the signer has begun, or is halted", func() bool {
+		return slices.ContainsFunc(f.lanes(), func(l *txmgr.Lane) bool { return l.Known || l.Halted != "" })
+	})
+	if lane := f.lane(account); lane.Halted != "" || lane.NextNonce != 5 {
+		t.Errorf("its next nonce is %d, halted: %q", lane.NextNonce, lane.Halted)
+	}
+	behind.Store(false)
+	m.mined(m.submit(), txmgr.StatusConfirmed)
+}
+
+// TestALedgerThatIsOnlyRead: a ledger that answers and takes no writes, as on a full disk, is of no use, and readiness tells.
+func TestALedgerThatIsOnlyRead(t *testing.T) {
+	f := newFleet(t, "alice.test")
+	f.settings.Lease, f.settings.SendTimeout = envx.Millis(300*time.Millisecond), envx.Millis(100*time.Millisecond)
+	m := f.begin("one")
+	must.Get(m.m.Ready(t.Context()))(t)
+	f.exec("CREATE TRIGGER full BEFORE UPDATE ON leases BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END")
+	m.until("it is not ready", func() bool {
+		reasons, err := m.m.Ready(t.Context())
+		return err != nil && slices.Contains(reasons, txmgr.Reason{Upstream: "ledger", Cause: "it takes no writes"})
+	})
+	f.exec("DROP TRIGGER full")
+	m.until("it is ready", func() bool { _, err := m.m.Ready(t.Context()); return err == nil })
 }
 
 // TestIdleAccountsAreLeft: the owner of an account that signs for itself lets it go once nothing of it is on its way, and no other process takes it

@@ -1,6 +1,7 @@
 package txmgr
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,9 +103,7 @@ func (w *worker) signHigher(ctx context.Context, line *Line) error {
 		return err
 	}
 	price := market.BaseFee
-	if price == nil {
-		price = market.Tips[intent.Speed].Max
-	}
+	price = cmp.Or(price, market.Tips[intent.Speed].Max)
 	if a.Fees.Max.Cmp(price) >= 0 {
 		return nil // it is offered again as it is
 	}

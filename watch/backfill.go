@@ -40,14 +40,9 @@ type Mark struct {
 }
 
 // StartBackfill leaves the work to the owners of the units. It goes up to block to, or if
-// that is nil to the newest.
-func (s *Service) StartBackfill(ctx context.Context, b Backfill, to *uint64) (Backfill, error) {
-	var w *Watch
-	for i := range s.cfg.Plan.Watches {
-		if s.cfg.Plan.Watches[i].Name == b.Watch {
-			w = &s.cfg.Plan.Watches[i]
-		}
-	}
+// that is -1 to the newest.
+func (s *Service) StartBackfill(ctx context.Context, b Backfill, to int64) (Backfill, error) {
+	w := s.cfg.Plan.watch(b.Watch)
 	if w == nil {
 		return b, ErrNotFound
 	}
@@ -60,8 +55,8 @@ func (s *Service) StartBackfill(ctx context.Context, b Backfill, to *uint64) (Ba
 		if _, err := tx.One(ctx, "SELECT head FROM watch_chains WHERE chain = $1", []any{int64(w.Chain)}, &head); err != nil {
 			return err
 		}
-		if b.To = head; to != nil {
-			b.To = *to
+		if b.To = head; to >= 0 {
+			b.To = uint64(to)
 		}
 		start := s.startOf(w)
 		if b.From < start || b.To < b.From || b.To > head {
@@ -105,10 +100,8 @@ type fill struct {
 
 // nextFill finds the backfill of our units that is furthest behind.
 func (w *worker) nextFill(ctx context.Context) (*fill, error) {
-	var f *fill
-	err := w.db.Read(ctx, func(tx *ledger.Tx) error {
-		f = nil
-		return tx.Query(ctx, `SELECT b.id, b.unit, b.watch, b.to_block, b.next_block, b.repeats, b.acts FROM backfills b JOIN cursors u ON u.unit = b.unit
+	return ledger.ReadOf(ctx, w.db, func(tx *ledger.Tx) (f *fill, err error) {
+		err = tx.Query(ctx, `SELECT b.id, b.unit, b.watch, b.to_block, b.next_block, b.repeats, b.acts FROM backfills b JOIN cursors u ON u.unit = b.unit
 			WHERE b.chain = $1 AND b.next_block <= b.to_block AND u.owner = $2 ORDER BY b.created_at, b.id, b.next_block, b.unit`, []any{int64(w.chain.ID), w.owner}, func(r ledger.Row) error {
 			var row fill
 			var unit string
@@ -128,8 +121,8 @@ func (w *worker) nextFill(ctx context.Context) (*fill, error) {
 			}
 			return nil
 		})
+		return f, err
 	})
-	return f, err
 }
 
 // backfill does one step of a backfill, if there is one. It tells whether there was. New blocks go first: it is called when there are none.
@@ -240,31 +233,24 @@ func (w *worker) commitFill(ctx context.Context, f *fill, all []*occurrence, nex
 				o.mark = &Mark{ID: f.ID, Act: f.Act}
 			}
 		}
-		messages := w.messages(told, seqs, now)
 		if err := w.writeRows(ctx, tx, found); err != nil {
-			return err
-		}
-		if err := w.writeSeqs(ctx, tx, told); err != nil {
-			return err
-		}
-		if err := w.storeSeqs(ctx, tx, seqs, now); err != nil {
 			return err
 		}
 		if err := w.applyFields(ctx, tx, found, now); err != nil {
 			return err
 		}
 		if f.second {
-			if err := checked(ctx, tx, f.units, next-1); err != nil {
-				return err
-			}
-			return tx.Emit(ctx, messages...)
+			_, err = ledger.In(ctx, tx, "UPDATE cursors SET checked = $1 WHERE checked < $1 AND unit IN %s", []any{int64(next - 1)}, f.units, nil)
 		}
 		for _, unit := range f.units {
-			if _, err := tx.Exec(ctx, "UPDATE backfills SET next_block = $1, messages = messages + $2, updated_at = $3 WHERE id = $4 AND unit = $5", int64(next), count[unit], now, f.ID, unit); err != nil {
-				return err
+			if err == nil && !f.second {
+				_, err = tx.Exec(ctx, "UPDATE backfills SET next_block = $1, messages = messages + $2, updated_at = $3 WHERE id = $4 AND unit = $5", int64(next), count[unit], now, f.ID, unit)
 			}
 		}
-		return tx.Emit(ctx, messages...)
+		if err != nil {
+			return err
+		}
+		return w.enqueue(ctx, tx, told, seqs, now)
 	})
 	if err != nil {
 		return err
@@ -283,12 +269,6 @@ func (w *worker) commitFill(ctx context.Context, f *fill, all []*occurrence, nex
 	}
 	w.handedOn(told, seqs)
 	return nil
-}
-
-// checked notes up to where the second pass is.
-func checked(ctx context.Context, tx *ledger.Tx, units []string, block uint64) error {
-	_, err := ledger.In(ctx, tx, "UPDATE cursors SET checked = $1 WHERE checked < $1 AND unit IN %s", []any{int64(block)}, units, nil)
-	return err
 }
 
 // standing fails unless the blocks of events are the chain's as the fleet knows it: an endpoint may be behind a reorganisation.

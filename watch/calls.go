@@ -3,14 +3,17 @@ package watch
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
-	"golang.org/x/sync/errgroup"
+	"github.com/ethereum/go-ethereum/crypto"
 
+	"lockstep/internal/ledger"
 	"lockstep/watch/decode"
 	"lockstep/watch/source"
 )
@@ -242,17 +245,9 @@ func (w *worker) readCalls(ctx context.Context, s span, last uint64) ([]*occurre
 	if s.blocks == nil {
 		all, err = w.source.TransactionsOfRange(ctx, s.from, last, want)
 	} else {
-		pages := make([][]source.Transaction, len(s.blocks))
-		group, ctx := errgroup.WithContext(ctx)
-		group.SetLimit(fetchers)
-		for i, b := range s.blocks {
-			group.Go(func() (err error) {
-				pages[i], err = w.source.TransactionsOfBlock(ctx, b, want)
-				return err
-			})
-		}
-		err = group.Wait()
-		all = slices.Concat(pages...)
+		all, err = ofBlocks(ctx, s.blocks, func(ctx context.Context, b source.Block) ([]source.Transaction, error) {
+			return w.source.TransactionsOfBlock(ctx, b, want)
+		})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("transactions: %w", err)
@@ -331,4 +326,254 @@ func inOrder(logs, calls []*occurrence) []*occurrence {
 		return cmp.Or(cmp.Compare(a.blockNumber, b.blockNumber), cmp.Compare(a.logIndex, b.logIndex))
 	})
 	return all
+}
+
+// Action is the transaction that an event triggers, through a sink that is a transaction manager.
+type Action struct {
+	On   string // the event, or the signature of one overload
+	To   string // an address, or the event's argument that is one; "" for the contract of the event
+	Call string // the function, like release(uint256)
+	Args []string
+	Pool string // of the manager's signers; "" for its default
+
+	signature string // of the event
+	function  string // in its canonical form
+}
+
+// Intent is what an action wants to happen.
+type Intent struct {
+	To, Function, Pool string
+	Args               []any
+}
+
+// check makes an action ready, and tells what is wrong with it.
+func (a *Action) check(w *Watch) error {
+	events := w.eventsOf(a.On)
+	switch len(events) {
+	case 0:
+		return fmt.Errorf("an action is on %s: there is no such event", a.On)
+	case 1:
+	default:
+		return fmt.Errorf("an action is on %s, and there are several: want the signature of one, like %s", a.On, events[0])
+	}
+	event := events[0]
+	a.signature = event.String()
+	if a.To != "" && event.TypeOf(a.To) != "address" {
+		if _, err := parseAddress(a.To); strings.HasPrefix(a.To, "0x") && err != nil {
+			return fmt.Errorf("the action on %s: %w", a.On, err)
+		} else if err != nil {
+			return fmt.Errorf("the action on %s goes to %q, which is neither an address nor an argument of that type", a.On, a.To)
+		}
+	}
+	if err := a.checkCall(event); err != nil {
+		return fmt.Errorf("the action on %s: %w", a.On, err)
+	}
+	return nil
+}
+
+// checkCall checks that an event has what the function needs. Its arguments have one word each, since of others a log may have only the hash.
+func (a *Action) checkCall(event *decode.Signature) error {
+	f, err := decode.Parse(a.Call)
+	if err != nil {
+		return err
+	}
+	a.function = f.String()
+	names := f.Args()
+	if len(names) != len(a.Args) {
+		return fmt.Errorf("%s has %d arguments, not %d", f, len(names), len(a.Args))
+	}
+	for i, name := range names {
+		typ, given := f.TypeOf(name), event.TypeOf(a.Args[i])
+		if typ == "string" || typ == "bytes" || strings.ContainsAny(typ, "[(") {
+			return fmt.Errorf("%s: type %s cannot be passed on", f, typ)
+		}
+		if given != typ {
+			return fmt.Errorf("%s wants %s as argument %d, and %s of %s is %q", f, typ, i+1, a.Args[i], event.Name, given)
+		}
+	}
+	return nil
+}
+
+// validateActions checks that events are acted on once, and only when that cannot be regretted.
+func (w *Watch) validateActions() []error {
+	var errs []error
+	seen := map[string]bool{}
+	for i := range w.Actions {
+		a := &w.Actions[i]
+		if err := a.check(w); err != nil {
+			errs = append(errs, err)
+		}
+		if a.signature != "" && seen[a.signature] {
+			errs = append(errs, fmt.Errorf("there are two actions on %s: one event triggers one", a.On))
+		}
+		seen[a.signature] = true
+	}
+	manager := false
+	for _, sink := range w.Sinks {
+		manager = manager || sinkKind(sink) == SinkManager
+	}
+	switch {
+	case manager && len(w.Actions) == 0:
+		errs = append(errs, errors.New("its sink is a transaction manager, and no action says what to do"))
+	case !manager && len(w.Actions) > 0:
+		errs = append(errs, errors.New("it has actions, and no sink manager:URL that would carry them out"))
+	case manager && w.Depth == (Depth{}):
+		errs = append(errs, errors.New("a transaction cannot be taken back when its event is: with actions it needs a depth"))
+	}
+	return errs
+}
+
+// ActionOn returns what an event triggers, nil for nothing. Removals trigger nothing, nor do backfills that were not asked to.
+func (p *Plan) ActionOn(e *Event) (*Intent, error) {
+	if e.Removed || e.Undecoded || e.Backfill != nil && !e.Backfill.Act {
+		return nil, nil //nolint:nilnil // nothing is to be done
+	}
+	w := p.watch(e.Watch)
+	if w == nil {
+		return nil, nil //nolint:nilnil // nothing is to be done
+	}
+	for i := range w.Actions {
+		if a := &w.Actions[i]; a.signature == e.Signature {
+			return a.intent(e)
+		}
+	}
+	return nil, nil //nolint:nilnil // nothing is to be done
+}
+
+func (a *Action) intent(e *Event) (*Intent, error) {
+	var args map[string]json.RawMessage
+	if err := json.Unmarshal(e.Args, &args); err != nil {
+		return nil, fmt.Errorf("the action on %s: %w", a.On, err)
+	}
+	intent := &Intent{To: a.To, Function: a.function, Pool: a.Pool}
+	switch {
+	case a.To == "":
+		intent.To = e.Address
+	case !common.IsHexAddress(a.To):
+		if err := json.Unmarshal(args[a.To], &intent.To); err != nil {
+			return nil, fmt.Errorf("the action on %s: its argument %s: %w", a.On, a.To, err)
+		}
+	}
+	for _, name := range a.Args {
+		if args[name] == nil {
+			return nil, fmt.Errorf("the action on %s: the event has no argument %s", a.On, name)
+		}
+		intent.Args = append(intent.Args, args[name])
+	}
+	return intent, nil
+}
+
+// Event is what sinks and readers of the stream get, as one line of JSON.
+type Event struct {
+	ID          string          `json:"id"` // {watch}:{chain}:{block hash}:{log index}
+	Chain       uint64          `json:"chain"`
+	Watch       string          `json:"watch"`
+	Event       string          `json:"event"`
+	Signature   string          `json:"signature"` // of the event, like Released(address,uint256)
+	Topic0      string          `json:"topic0"`    // its hash; of a function its selector; empty for an anonymous event
+	Address     string          `json:"address"`
+	BlockNumber uint64          `json:"blockNumber"`
+	BlockHash   string          `json:"blockHash"`
+	Transaction string          `json:"transactionHash"`
+	LogIndex    uint64          `json:"logIndex"`  // of a transaction 2^32 and its index: behind all logs of its block
+	Timestamp   uint64          `json:"timestamp"` // of the block, in seconds since 1970
+	Args        json.RawMessage `json:"args"`
+	// Removed says that the block was replaced: the event has not happened.
+	Removed bool `json:"removed"`
+	// EventID is the name that older consumers know: {transaction hash}:{log index}.
+	EventID string `json:"event_id"`
+	// Delivery is the id of this message. An event that was removed and has come back is another message.
+	Delivery string `json:"deliveryId"`
+	// Seq counts the messages of one watch about one contract: 1, 2, 3 …
+	Seq int64 `json:"seq"`
+	// Backfill names the backfill that has handed this on, if it was one.
+	Backfill *Mark `json:"backfill,omitempty"`
+	Extra
+}
+
+// Extra is what the messages of few events have.
+type Extra struct {
+	// Undecoded says that the log has the event's first topic and cannot be read by its signature: there are no arguments.
+	Undecoded bool `json:"undecoded,omitempty"`
+	// Topics and Data are those of the log, where it is undecoded or the watch asks for them.
+	Topics []string `json:"topics,omitempty"`
+	Data   string   `json:"data,omitempty"`
+	// Hex has the bytes of texts that are not UTF-8, by their paths in the arguments, like "orders[2].note".
+	Hex map[string]string `json:"hex,omitempty"`
+	// Call says what the event's transaction is, where it is the event itself and not a log.
+	Call *Called `json:"transaction,omitempty"`
+}
+
+// occurrence is an event as the ledger has it.
+type occurrence struct {
+	contract    *contract
+	event       string
+	signature   string
+	args        string // JSON
+	extra       string // JSON, or empty
+	undecoded   bool
+	blockNumber uint64
+	blockHash   string
+	txHash      string
+	logIndex    uint64
+	time        uint64
+	incarnation int64
+	child       *newContract   // that it announces, nil for none
+	mark        *Mark          // of the backfill that hands it on, nil for none
+	seq         int64          // of the last message about it that this process has made; 0: none
+	values      map[string]any // the arguments, if it was read from a log or a transaction just now
+}
+
+func (o *occurrence) id(chain uint64) string {
+	return fmt.Sprintf("%s:%d:%s:%d", o.contract.watch.Name, chain, o.blockHash, o.logIndex)
+}
+
+// rawOf is what a message has of a log itself.
+func rawOf(topics []common.Hash, data []byte) Extra {
+	e := Extra{Data: hexutil.Encode(data)}
+	for _, t := range topics {
+		e.Topics = append(e.Topics, t.Hex())
+	}
+	return e
+}
+
+// message makes the row of the outbox that tells of an event, or of its removal.
+func (o *occurrence) message(chain uint64, seq int64, removed bool, now int64) ledger.Event {
+	e := Event{
+		ID: o.id(chain), Chain: chain, Watch: o.contract.watch.Name, Event: o.event, Signature: o.signature, Topic0: topicOf(o.signature), Address: o.contract.text,
+		BlockNumber: o.blockNumber, BlockHash: o.blockHash, Transaction: o.txHash, LogIndex: o.logIndex, Timestamp: o.time,
+		Args: json.RawMessage(o.args), Removed: removed, EventID: fmt.Sprintf("%s:%d", o.txHash, o.logIndex), Seq: seq, Backfill: o.mark,
+	}
+	if o.extra != "" {
+		if err := json.Unmarshal([]byte(o.extra), &e.Extra); err != nil {
+			panic(fmt.Sprintf("what this package has written is no JSON: %v", err))
+		}
+	}
+	o.seq = seq
+	e.Delivery = fmt.Sprintf("%s:%d", e.ID, o.incarnation)
+	if removed {
+		e.Delivery += ":removed"
+	}
+	return ledger.Event{Topic: topic, Subject: o.contract.unit, Kind: o.contract.watch.Name, Body: encode(e), At: now}
+}
+
+func topicOf(signature string) string {
+	if signature == nativeEvent || strings.HasSuffix(signature, decode.AnonymousMark) {
+		return ""
+	}
+	function, called := strings.CutPrefix(signature, functionMark)
+	topic := crypto.Keccak256Hash([]byte(function)).Hex()
+	if called {
+		topic = topic[:len("0x")+8]
+	}
+	return topic
+}
+
+// encode writes JSON of values that always have some.
+func encode(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("a value without JSON: %v", err))
+	}
+	return string(text)
 }

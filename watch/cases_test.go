@@ -2,9 +2,12 @@ package watch_test
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"math/big"
 	"net/http"
@@ -13,8 +16,10 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/ethereum/go-ethereum"
 	"github.com/ethereum/go-ethereum/common"
@@ -23,6 +28,9 @@ import (
 	"lockstep/internal/ledger"
 	"lockstep/internal/ledgertest"
 	"lockstep/internal/must"
+	"lockstep/internal/proctest"
+	"lockstep/watch"
+	"lockstep/watch/decode"
 	"lockstep/watch/watchtest"
 )
 
@@ -135,5 +143,190 @@ func TestTenThousandContracts(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// silenced is an endpoint that names no logs while it is told not to.
+func silenced(t *testing.T, node string, silent *atomic.Bool) string {
+	return watchtest.Proxy(t, node, func(c *watchtest.Call) {
+		if c.Ask(); c.Method == "eth_getLogs" && silent.Load() {
+			c.Say([]int{})
+		}
+	})
+}
+
+// TestADoubtIsSeenWhileItLasts has the only endpoint lie again and again: first about a range, then about a new block. As long as the filter of a block names what
+// is followed and nobody explains it, readiness, the metric and the log say so, and no cursor moves; then the event is there, once.
+func TestADoubtIsSeenWhileItLasts(t *testing.T) {
+	c := watchtest.New(t, 2)
+	var silent atomic.Bool
+	silent.Store(true)
+	db, b, log := ledgertest.Open(t), &book{t: t}, new(proctest.Tail)
+	plan := escrows(t, silenced(t, c.URL, &silent))
+	plan.Watches = []watch.Watch{given(t, "w", 1)}
+	var first []string // some of them are final and read as a range, whichever of them is its end
+	for n := 1; n <= 33; n++ {
+		approve(c, 1)
+		c.Commit()
+		first = append(first, fmt.Sprintf("+%s Approved@%d", short(1), n))
+	}
+	s := must.Get(watch.New(watch.Config{Plan: plan, Instance: "a", LeaseTTL: 2 * time.Minute}, watch.Deps{
+		DB: db, Log: slog.New(slog.NewTextHandler(io.MultiWriter(log, t.Output()), nil)), Sinks: func(string) (watch.Sink, error) { return b, nil },
+	}))(t)
+	doubts := func() float64 { return must.Measure(t, s.Collectors()...).Of("watch_doubts_total") }
+	must.Run(t, s.Run)
+	const says = "an endpoint of chain 1337 leaves out events that the filter of their block names"
+	degraded := func() bool {
+		return slices.ContainsFunc(s.Condition(t.Context()).Degraded, func(what string) bool { return strings.HasPrefix(what, says) })
+	}
+	var told []string
+	for i, news := range [][]string{first, {"+" + short(1) + " Approved@34"}} {
+		before := doubts()
+		watchtest.Until(t, "the doubt is seen", func() (bool, error) {
+			return degraded() && doubts() > before+1 && log.Has("bloom filter names what is followed"), fmt.Errorf("%+v, %v doubts", s.Condition(t.Context()), doubts())
+		})
+		if list, err := s.States(t.Context()); err != nil || list[0].Block >= []uint64{1, 34}[i] || len(b.all()) != len(told) {
+			t.Errorf("%+v, %v, and %v was handed on", list, err, b.lines())
+		}
+		silent.Store(false)
+		told = append(told, news...)
+		want(t, b, told...)
+		watchtest.Until(t, "the doubt is over", func() (bool, error) { return !degraded(), fmt.Errorf("%+v", s.Condition(t.Context())) })
+		silent.Store(true)
+		approve(c, 1)
+		c.Commit() // 34
+	}
+}
+
+// TestTwoProcessesOfOneName: the second one gives the first the time of a lease to end, and then ends itself; the first works on.
+func TestTwoProcessesOfOneName(t *testing.T) {
+	c := watchtest.New(t, 2)
+	db, b := ledgertest.Open(t), &book{t: t}
+	plan := escrows(t, c.URL)
+	plan.Watches = []watch.Watch{given(t, "w", 1)}
+	start(t, db, plan, "a", b)
+	approve(c, 1)
+	c.Commit() // 1
+	want(t, b, "+"+short(1)+" Approved@1")
+	second := must.Get(watch.New(watch.Config{Plan: plan, Instance: "a", LeaseTTL: time.Second}, watch.Deps{
+		DB: db, Log: slog.New(slog.DiscardHandler), Sinks: func(string) (watch.Sink, error) { return &book{t: t}, nil },
+	}))(t)
+	if err := second.Run(t.Context()); err == nil || errors.Is(err, t.Context().Err()) || !strings.Contains(err.Error(), `another living process has the INSTANCE_ID "a"`) {
+		t.Errorf("the second one ends with %v", err)
+	}
+	approve(c, 1)
+	c.Commit() // 2
+	want(t, b, "+"+short(1)+" Approved@1", "+"+short(1)+" Approved@2")
+}
+
+// words are bytes as words of a log's data.
+func words(data ...any) (list []common.Hash) {
+	for _, d := range data {
+		switch d := d.(type) {
+		case int:
+			list = append(list, watchtest.Number(int64(d)))
+		case string:
+			list = append(list, common.BytesToHash(common.RightPadBytes([]byte(d), 32)))
+		}
+	}
+	return list
+}
+
+// TestWhatStrangersWrite has a factory announce a contract with a text that no database takes, and the contract log what cannot be
+// decoded. All of it is handed on, and what follows, too.
+func TestWhatStrangersWrite(t *testing.T) {
+	ledgertest.Each(t, func(t *testing.T, db *ledger.DB) {
+		c := watchtest.New(t, 2)
+		b := &book{t: t}
+		plan := escrows(t, c.URL)
+		w := &plan.Watches[0]
+		w.Factory.Event = signature(t, "Named(address indexed escrow, string payer, uint48 at)")
+		w.Fields = []watch.Field{{Name: "payer", Event: "Named", Arg: "payer"}, {Name: "at", Event: "Named", Arg: "at"}, {Name: "amount", Event: "Released", Arg: "amount"}}
+		w.Events = []*decode.Signature{signature(t, "Released(address indexed to, uint256 amount)"), signature(t, "Released(address indexed to)")}
+		start(t, db, plan, "a", b)
+		c.Emit(watchtest.Emitter(0), "Named(address,string,uint48)", watchtest.Word(watchtest.Emitter(1)), words(64, 1795372316, 3, "a\x00\xff")...)
+		c.Emit(watchtest.Emitter(1), "Released(address,uint256)", watchtest.Word(watchtest.Emitter(1))) // without the amount
+		c.Commit()
+		c.Emit(watchtest.Emitter(1), "Released(address,uint256)", watchtest.Word(watchtest.Emitter(1)), words(7)...)
+		c.Commit()
+		told := []string{"+" + short(0) + " Named@1", "+" + short(1) + " Released@1", "+" + short(1) + " Released@2"}
+		want(t, b, told...)
+		fields := func() (status, text string) {
+			for status, text := range must.Get(ledgertest.Pairs[string, string](t, db, "SELECT status, fields FROM contracts WHERE kind = 'child'"))(t) {
+				return status, text
+			}
+			return "", ""
+		}
+		if status, text := fields(); status != "released" || text != `{"amount":"7","at":"1795372316","payer":"a\u0000�"}` {
+			t.Errorf("the contract is %s, with %s", status, text)
+		}
+		for _, m := range b.all() {
+			if m.Undecoded != (m.BlockNumber == 1 && m.Event.Event == "Released") {
+				t.Errorf("%s", m.Body)
+			}
+			if m.Undecoded && (len(m.Topics) != 2 || m.Data != "0x" || m.Signature != "Released(address,uint256)" || m.Topics[0] != m.Topic0) {
+				t.Errorf("%s", m.Body)
+			}
+			if m.Event.Event == "Named" && m.Hex["payer"] != "0x6100ff" {
+				t.Errorf("%s", m.Body)
+			}
+		}
+		c.Emit(watchtest.Emitter(1), "Released(address)", watchtest.Word(watchtest.Emitter(1)))
+		c.Commit()
+		want(t, b, append(told, "+"+short(1)+" Released@3")...)
+		_, text := fields()
+		var after map[string]*string
+		if err := json.Unmarshal([]byte(text), &after); err != nil || after["amount"] != nil || after["at"] == nil {
+			t.Errorf("%s, %v: an overload without the argument", text, err)
+		}
+	})
+}
+
+// picky is a sink that refuses the messages of one watch for a while, and those of another for ever.
+type picky struct {
+	mu    sync.Mutex
+	times int
+	got   map[string]int
+}
+
+func (p *picky) Publish(_ context.Context, batch []watch.Message) []error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	errs := make([]error, len(batch))
+	for i, m := range batch {
+		switch {
+		case m.Watch == "later" && p.times > 0:
+			p.times--
+			errs[i] = errors.New("not yet")
+		case m.Watch == "never":
+			errs[i] = fmt.Errorf("%w: it is \x00 too long", watch.ErrSettled)
+		default:
+			p.got[m.Watch]++
+		}
+	}
+	return errs
+}
+
+func (p *picky) Close() {}
+
+// TestARefusedMessageRepeatsNoOther: three watches of one contract have their messages in one queue. One is refused three times, one for
+// ever, and the one behind them comes once.
+func TestARefusedMessageRepeatsNoOther(t *testing.T) {
+	c := watchtest.New(t, 2)
+	db, sink := ledgertest.Open(t), &picky{times: 3, got: map[string]int{}}
+	plan := escrows(t, c.URL)
+	plan.Watches = []watch.Watch{given(t, "later", 1), given(t, "never", 1), given(t, "once", 1)}
+	start(t, db, plan, "a", sink)
+	approve(c, 1)
+	c.Commit()
+	watchtest.Until(t, "all is taken or settled", func() (bool, error) {
+		sink.mu.Lock()
+		defer sink.mu.Unlock()
+		settled, err := ledgertest.One[int](t, db, "SELECT COUNT(*) FROM watch_settled")
+		left, again := ledgertest.One[int](t, db, "SELECT COUNT(*) FROM outbox o LEFT JOIN sink_cursors c ON c.unit = o.subject WHERE o.id > COALESCE(c.position, 0)")
+		return sink.got["later"] == 1 && settled == 1 && left == 0, errors.Join(err, again, fmt.Errorf("%v, %d settled, %d left", sink.got, settled, left))
+	})
+	if sink.got["once"] != 1 || sink.got["never"] != 0 {
+		t.Errorf("%v", sink.got)
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -361,6 +363,11 @@ func (w *worker) insertEvents(ctx context.Context, tx *ledger.Tx, all []*occurre
 	if err != nil {
 		return nil, err
 	}
+	if len(incarnations) < len(all) {
+		if err := w.samePlaces(ctx, tx, all); err != nil {
+			return nil, err
+		}
+	}
 	fresh := make([]*occurrence, 0, len(incarnations))
 	for _, o := range all {
 		if n, ok := incarnations[key{o.contract.watch.Name, o.blockHash, o.logIndex}]; ok {
@@ -369,6 +376,28 @@ func (w *worker) insertEvents(ctx context.Context, tx *ledger.Tx, all []*occurre
 		}
 	}
 	return fresh, nil
+}
+
+// errPlace means that the ledger has another event in the place of one in its block. Some nodes count a block's logs anew in each transaction; the second of the two
+// would be taken for the first.
+var errPlace = errors.New("two contracts have an event in one place of a block")
+
+// samePlaces fails if a log that the ledger has already is another contract's. A transaction may be of two.
+func (w *worker) samePlaces(ctx context.Context, tx *ledger.Tx, all []*occurrence) error {
+	var clash error
+	all = slices.DeleteFunc(slices.Clone(all), func(o *occurrence) bool { return o.logIndex >= callIndex })
+	_, err := ledger.Values(ctx, tx, `SELECT e.block_number, e.log_index, e.address, v.column5 FROM (VALUES %s) AS v JOIN chain_events e ON e.watch = v.column1 AND e.chain = CAST(v.column2 AS BIGINT)
+		AND e.block_hash = v.column3 AND e.log_index = CAST(v.column4 AS BIGINT) WHERE e.address <> v.column5`, all,
+		func(o *occurrence) []any {
+			return []any{o.contract.watch.Name, int64(w.chain.ID), o.blockHash, int64(o.logIndex), o.contract.text}
+		}, func(r ledger.Row) error {
+			var block, index int64
+			var one, other string
+			err := r.Scan(&block, &index, &one, &other)
+			clash = fmt.Errorf("%w: place %d of block %d, by %s and %s", errPlace, index, block, one, other)
+			return err
+		})
+	return errors.Join(err, clash)
 }
 
 // knowEvents tells whether the ledger has any event of these blocks, of whatever contract: then some of those that are to be written
@@ -431,4 +460,320 @@ func (w *worker) storeContracts(ctx context.Context, tx *ledger.Tx, rows [][]any
 		return errStale // its factory's owner has taken one back, or a commit without an answer has happened
 	}
 	return nil
+}
+
+// maturePerStep bounds the events that one transaction hands on.
+const maturePerStep = 2000
+
+// waits tells whether any watch hands its events on later than it finds them.
+func (w *worker) waits() bool {
+	for _, watch := range w.watches {
+		if watch.Depth != (Depth{}) {
+			return true
+		}
+	}
+	return false
+}
+
+// contractsPerRefresh is how many rows one transaction works out again.
+const contractsPerRefresh = 200
+
+// refresh works out status and fields of contracts whose watch has others now.
+func (w *worker) refresh(ctx context.Context, _ chainState) (bool, error) {
+	units := map[string]struct{}{}
+	list, err := ledger.ReadOf(ctx, w.db, func(tx *ledger.Tx) (list []*contract, _ error) {
+		err := w.queryContracts(ctx, tx, "chain = $1 AND stale = 1 AND removed = 0 AND unit IN (SELECT unit FROM cursors WHERE owner = $2) LIMIT "+ledger.Number(contractsPerRefresh), []any{int64(w.chain.ID), w.owner}, func(c *contract) {
+			list = append(list, c)
+			units[c.unit] = struct{}{}
+		})
+		return list, err
+	})
+	if err != nil || len(list) == 0 {
+		return false, err
+	}
+	err = w.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
+		if err := w.fence(ctx, tx, sortedKeys(units)); err != nil {
+			return err
+		}
+		for _, c := range list {
+			if err := w.recompute(ctx, tx, c, now); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return err == nil, err
+}
+
+// settled is the highest block of which a watch hands on events.
+func (w *Watch) settled(state chainState) (uint64, bool) {
+	switch {
+	case w.Depth.Finalized:
+		return state.safe, true
+	case w.Depth.Blocks <= state.head:
+		return state.head - w.Depth.Blocks, true
+	default:
+		return 0, false
+	}
+}
+
+// mature hands on the events that have become as deep as their watch wants them. It tells whether there may be more.
+func (w *worker) mature(ctx context.Context, state chainState) (bool, error) {
+	more := false
+	for _, watch := range w.watches {
+		if watch.Depth == (Depth{}) && !w.waiting[watch.Name] {
+			continue
+		}
+		limit, any := watch.settled(state)
+		if !any {
+			continue
+		}
+		n, err := w.matureWatch(ctx, watch, limit)
+		if err != nil {
+			return false, err
+		}
+		more = more || n == maturePerStep
+		w.waiting[watch.Name] = n == maturePerStep
+	}
+	return more, nil
+}
+
+func (w *worker) matureWatch(ctx context.Context, watch *Watch, limit uint64) (int, error) {
+	var seqs map[contractKey]int64
+	waiting, err := ledger.ReadOf(ctx, w.db, func(tx *ledger.Tx) ([]*occurrence, error) {
+		return queryEvents(ctx, tx, w.contracts, `watch = $1 AND announced = 0 AND removed = 0 AND block_number <= $2
+			AND unit IN (SELECT unit FROM cursors WHERE owner = $3) ORDER BY block_number, log_index LIMIT $4`, []any{watch.Name, int64(limit), w.owner, int64(maturePerStep)})
+	})
+	waiting = slices.DeleteFunc(waiting, func(o *occurrence) bool { return o.contract == nil })
+	if err != nil || len(waiting) == 0 {
+		return 0, err
+	}
+	err = w.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
+		seqs = map[contractKey]int64{}
+		if err := w.fence(ctx, tx, unitsOf(waiting)); err != nil {
+			return err
+		}
+		n, err := ledger.Values(ctx, tx, `UPDATE chain_events SET announced = 1 FROM (VALUES %s) AS v WHERE chain_events.watch = v.column1 AND chain_events.chain = CAST(v.column2 AS BIGINT)
+			AND chain_events.block_hash = v.column3 AND chain_events.log_index = CAST(v.column4 AS BIGINT) AND chain_events.announced = 0 AND chain_events.removed = 0`, waiting,
+			func(o *occurrence) []any { return []any{watch.Name, int64(w.chain.ID), o.blockHash, int64(o.logIndex)} }, nil)
+		if err != nil {
+			return err
+		}
+		if n != int64(len(waiting)) {
+			return errStale
+		}
+		return w.enqueue(ctx, tx, waiting, seqs, now)
+	})
+	if err != nil {
+		return 0, err
+	}
+	w.handedOn(waiting, seqs)
+	return len(waiting), nil
+}
+
+// enqueue leaves messages of stored events in the outbox, and their numbers in the rows of events and contracts.
+func (w *worker) enqueue(ctx context.Context, tx *ledger.Tx, list []*occurrence, seqs map[contractKey]int64, now int64) error {
+	messages := w.messages(list, seqs, now)
+	if err := w.storeSeqs(ctx, tx, seqs, now); err != nil {
+		return err
+	}
+	if err := w.writeSeqs(ctx, tx, list); err != nil {
+		return err
+	}
+	return tx.Emit(ctx, messages...)
+}
+
+// storeSeqs writes the numbers of the last messages.
+func (w *worker) storeSeqs(ctx context.Context, tx *ledger.Tx, seqs map[contractKey]int64, now int64) error {
+	var rows [][]any
+	for key, seq := range seqs {
+		c := w.contracts[key]
+		rows = append(rows, []any{key.watch, int64(w.chain.ID), c.text, int64(c.next), int64(bit(c.merged)), seq, now, c.seq})
+	}
+	return w.storeContracts(ctx, tx, rows)
+}
+
+// queryEvents reads events. Those of other contracts than the given ones have no contract.
+func queryEvents(ctx context.Context, tx *ledger.Tx, contracts map[contractKey]*contract, where ledger.SQL, args []any) ([]*occurrence, error) {
+	var list []*occurrence
+	err := tx.Query(ctx, "SELECT watch, address, event, signature, args, extra, block_number, block_hash, tx_hash, log_index, time, incarnation FROM chain_events WHERE "+where, args, func(r ledger.Row) error {
+		var o occurrence
+		var watch, address string
+		if err := r.Scan(&watch, &address, &o.event, &o.signature, &o.args, &o.extra, &o.blockNumber, &o.blockHash, &o.txHash, &o.logIndex, &o.time, &o.incarnation); err != nil {
+			return err
+		}
+		o.contract = contracts[contractKey{watch, common.HexToAddress(address)}]
+		list = append(list, &o)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("events: %w", err)
+	}
+	return list, nil
+}
+
+type hash = common.Hash
+
+// errDeposed means that a unit belongs to another process by now: nothing was written.
+var errDeposed = errors.New("the unit belongs to another process")
+
+func insertBlocks(ctx context.Context, tx *ledger.Tx, chain uint64, blocks []source.Block) error {
+	_, err := ledger.Values(ctx, tx, "INSERT INTO watch_blocks (chain, number, hash, parent, time) VALUES %s ON CONFLICT (chain, number) DO UPDATE SET hash = excluded.hash, parent = excluded.parent, time = excluded.time", blocks,
+		func(b source.Block) []any {
+			return []any{int64(chain), int64(b.Number), b.Hash.Hex(), b.Parent.Hex(), int64(b.Time)}
+		}, nil)
+	return err
+}
+
+// queryBlocks reads the blocks from a number on that can still be replaced.
+func queryBlocks(ctx context.Context, tx *ledger.Tx, chain, from uint64, each func(source.Block)) error {
+	return tx.Query(ctx, "SELECT number, hash, parent, time FROM watch_blocks WHERE chain = $1 AND number >= $2 ORDER BY number", []any{int64(chain), int64(from)}, func(r ledger.Row) error {
+		var b source.Block
+		var h, parent string
+		err := r.Scan(&b.Number, &h, &parent, &b.Time)
+		b.Hash, b.Parent = common.HexToHash(h), common.HexToHash(parent)
+		each(b)
+		return err
+	})
+}
+
+// chainState is what the fleet knows of a chain.
+type chainState struct {
+	head, safe uint64
+	safeHash   string // of the safe block; "" if the ledger does not have it
+	best       uint64 // the highest head that any endpoint has shown
+	bestAt     int64  // when it did: microseconds since 1970
+	pace       int64  // milliseconds from one block to the next; 0: unknown
+	fork       int64
+	blocks     map[uint64]source.Block
+}
+
+// lag is how many blocks somebody is behind who reads a block next: behind the highest head, and behind the clock where that stands.
+func (s chainState) lag(next uint64) uint64 {
+	best := max(s.best, s.head)
+	age := time.Duration(time.Now().UnixMicro()-s.bestAt) * time.Microsecond
+	return best + 1 - min(next, best+1) + overdue(age, time.Duration(s.pace)*time.Millisecond)
+}
+
+func readChain(ctx context.Context, tx *ledger.Tx, chain, from uint64) (s chainState, known bool, err error) {
+	s.blocks = map[uint64]source.Block{}
+	known, err = tx.One(ctx, `SELECT head, safe, COALESCE((SELECT hash FROM watch_blocks b WHERE b.chain = c.chain AND b.number = c.safe), ''), fork, best, best_at, pace
+		FROM watch_chains c WHERE chain = $1`, []any{int64(chain)}, &s.head, &s.safe, &s.safeHash, &s.fork, &s.best, &s.bestAt, &s.pace)
+	if err != nil || !known {
+		return s, known, err
+	}
+	return s, true, queryBlocks(ctx, tx, chain, from, func(b source.Block) { s.blocks[b.Number] = b })
+}
+
+// contract is a followed address, as its owner knows it.
+type contract struct {
+	watch      *Watch
+	address    common.Address
+	text       string // of the address
+	unit       string
+	factory    bool
+	account    bool // only transactions are followed
+	discovered uint64
+	next       uint64 // first block that was not read for it; counts while it is not merged
+	merged     bool   // it goes with its unit
+	seq        int64  // of the last event that was announced
+}
+
+func (c *contract) key() contractKey { return contractKey{c.watch.Name, c.address} }
+
+type contractKey struct {
+	watch   string
+	address common.Address
+}
+
+const contractColumns = "watch, address, unit, kind, discovered_block, next_block, merged, seq"
+
+func (w *worker) queryContracts(ctx context.Context, tx *ledger.Tx, where ledger.SQL, args []any, each func(*contract)) error {
+	return tx.Query(ctx, "SELECT "+contractColumns+" FROM contracts WHERE "+where, args, func(r ledger.Row) error {
+		var c contract
+		var watch, kind string
+		var merged int
+		if err := r.Scan(&watch, &c.text, &c.unit, &kind, &c.discovered, &c.next, &merged, &c.seq); err != nil {
+			return err
+		}
+		c.watch, c.address, c.factory, c.merged = w.watches[watch], common.HexToAddress(c.text), kind == kindFactory, merged == 1
+		if r := w.rules[c.watch]; r != nil && kind == kindGiven {
+			_, c.account = r.accounts[c.address]
+		}
+		if c.watch != nil { // else its watch is not in this plan any more
+			each(&c)
+		}
+		return nil
+	})
+}
+
+// Kinds of contracts.
+const (
+	kindFactory = "factory"
+	kindGiven   = "given"
+	kindChild   = "child"
+)
+
+// newContract is a row to be made.
+type newContract struct {
+	watch   *Watch
+	address common.Address
+	kind    string
+	block   uint64
+	by      string // id of the factory's event
+	fields  map[string]*string
+}
+
+func (n newContract) unit() string {
+	if n.kind == kindFactory {
+		return factoryUnit(n.watch.Name)
+	}
+	return shardUnit(n.watch.Chain, shardOf(n.address))
+}
+
+// insertContracts makes rows. One that was removed by a reorganisation comes back with its new discovery. The units
+// that they need are made, too.
+func insertContracts(ctx context.Context, tx *ledger.Tx, list []newContract, now int64) error {
+	units := map[string][]any{}
+	_, err := ledger.Values(ctx, tx, `INSERT INTO contracts (watch, chain, address, unit, kind, discovered_at, discovered_block, discovered_by, next_block, status, fields, payer, payee, amount,
+			created_at, updated_at, merged, removed, stale, seq)
+		SELECT column1, CAST(column2 AS BIGINT), column3, column4, column5, CAST(column6 AS BIGINT), CAST(column7 AS BIGINT), column8, CAST(column9 AS BIGINT), column10, column11,
+			column12, column13, column14, CAST(column15 AS BIGINT), CAST(column15 AS BIGINT), 0, 0, 0, 0
+		FROM (VALUES %s) AS v WHERE true
+		ON CONFLICT (watch, chain, address) DO UPDATE SET removed = 0, merged = 0, discovered_at = excluded.discovered_at, discovered_block = excluded.discovered_block,
+			discovered_by = excluded.discovered_by, next_block = excluded.next_block, status = excluded.status, fields = excluded.fields,
+			payer = excluded.payer, payee = excluded.payee, amount = excluded.amount, updated_at = excluded.updated_at
+		WHERE contracts.removed = 1`, list, func(n newContract) []any {
+		fields := n.fields
+		if fields == nil {
+			fields = map[string]*string{}
+		}
+		if row, known := units[n.unit()]; !known || row[2].(int64) > int64(n.block) {
+			units[n.unit()] = []any{n.unit(), int64(n.watch.Chain), int64(n.block)}
+		}
+		return []any{
+			n.watch.Name, int64(n.watch.Chain), addressText(n.address), n.unit(), n.kind, now, int64(n.block), n.by, int64(n.block), n.watch.Status.Initial, encode(fields),
+			nullable(fields["payer"]), nullable(fields["payee"]), nullable(fields["amount"]), now,
+		}
+	}, nil)
+	if err != nil {
+		return fmt.Errorf("contracts: %w", err)
+	}
+	_, err = ledger.Values(ctx, tx, `INSERT INTO cursors (unit, chain, next_block, parent, fork, owner, parked, checked)
+		SELECT column1, CAST(column2 AS BIGINT), CAST(column3 AS BIGINT), '', COALESCE((SELECT fork FROM watch_chains WHERE chain = CAST(column2 AS BIGINT)), 0), '', 0, CAST(column3 AS BIGINT) - 1 FROM (VALUES %s) AS v WHERE true
+		ON CONFLICT (unit) DO NOTHING`, slices.Collect(maps.Values(units)), ledger.AsIs, nil)
+	if err != nil {
+		return fmt.Errorf("cursors: %w", err)
+	}
+	return nil
+}
+
+func addressText(a common.Address) string { return a.Hex() }
+
+// nullable is a business field as a column of text. PostgreSQL has no text with a zero byte.
+func nullable(text *string) any {
+	if text == nil {
+		return nil
+	}
+	return strings.ReplaceAll(*text, "\x00", "\ufffd")
 }

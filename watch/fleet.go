@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -84,7 +83,7 @@ func (f *fleet) run(ctx context.Context) error {
 
 // balance gives back the units that others should have, and takes those that are ours and free.
 func (f *fleet) balance(ctx context.Context) error {
-	nodes, err := f.s.keeper.Nodes(ctx)
+	nodes, err := f.s.leases.Nodes(ctx)
 	if err != nil {
 		return err
 	}
@@ -145,23 +144,19 @@ func (f *fleet) balance(ctx context.Context) error {
 		for _, l := range taken {
 			f.mine[l.Name()] = l
 			changed[units[l.Name()]] = true
-			if strings.HasPrefix(l.Name(), "factory:") {
+			if isFactory(l.Name()) {
 				f.s.metrics.elections.Inc()
 			}
 		}
 		f.mu.Unlock()
 	}
-	leads := 0.0
-	for _, name := range f.owned(0) {
-		if strings.HasPrefix(name, "factory:") {
-			leads = 1
-		}
-	}
-	f.s.metrics.leader.Set(leads)
+	f.s.metrics.leader.Set(float64(bit(slices.ContainsFunc(f.owned(0), isFactory))))
 	f.s.metrics.instances.Set(float64(len(nodes)))
 	for chain := range changed {
-		nudge(f.s.reload[chain])
-		nudge(f.s.wakes[chain])
+		if c := f.s.chains[chain]; c != nil { // of a unit that was forgotten nobody knows the chain
+			nudge(c.reload)
+			nudge(c.wake)
+		}
 	}
 	if len(changed) > 0 {
 		f.s.wakePublishers(f.owned(0))
@@ -176,9 +171,9 @@ func (f *fleet) take(ctx context.Context, units []string) ([]*lease.Lease, error
 	f.mu.Lock()
 	before := f.reign
 	f.reigns++
-	reign := f.s.keeper.Owner() + "/" + strconv.Itoa(f.reigns)
+	reign := f.s.leases.Owner() + "/" + strconv.Itoa(f.reigns)
 	f.mu.Unlock()
-	taken, err := f.s.keeper.AcquireAll(ctx, units, func(ctx context.Context, tx *ledger.Tx, units []string) error {
+	taken, err := f.s.leases.AcquireAll(ctx, units, func(ctx context.Context, tx *ledger.Tx, units []string) error {
 		if err := f.s.current(ctx, tx); err != nil {
 			return err
 		}
@@ -221,7 +216,7 @@ func (f *fleet) give(ctx context.Context, leases []*lease.Lease) error {
 		_, err := ledger.In(ctx, tx, "UPDATE cursors SET owner = '' WHERE owner = $1 AND unit IN %s", []any{owner}, names, nil)
 		return err
 	})
-	return errors.Join(err, f.s.keeper.ReleaseAll(ctx, leases))
+	return errors.Join(err, f.s.leases.ReleaseAll(ctx, leases))
 }
 
 // work is what there is to divide, and among whom.
@@ -255,17 +250,16 @@ func (f *fleet) work(ctx context.Context) (w work, err error) {
 		w.current[f.s.cfg.Instance] = newest == f.s.digest
 		for _, c := range f.s.cfg.Plan.Chains {
 			w.units[headUnit(c.ID)] = c.ID
-			err := tx.Query(ctx, "SELECT unit, owner FROM cursors WHERE chain = $1 AND parked = 0", []any{int64(c.ID)}, func(r ledger.Row) error {
-				var name, owner string
-				err := r.Scan(&name, &owner)
-				w.units[name], w.owners[name] = c.ID, owner
-				return err
-			})
-			if err != nil {
-				return err
-			}
 		}
-		return nil
+		return tx.Query(ctx, "SELECT unit, owner, chain FROM cursors WHERE parked = 0", nil, func(r ledger.Row) error {
+			var name, owner string
+			var chain uint64
+			err := r.Scan(&name, &owner, &chain)
+			if f.s.chains[chain] != nil {
+				w.units[name], w.owners[name] = chain, owner
+			}
+			return err
+		})
 	})
 	return w, err
 }
@@ -291,9 +285,7 @@ func (f *fleet) divide(units map[string]uint64, nodes []string, partitions map[i
 			owners[name] = instance
 		}
 	}
-	for name, node := range assign(elastic, nodes) {
-		owners[name] = node
-	}
+	maps.Copy(owners, assign(elastic, nodes))
 	f.warn(missing)
 	return owners
 }
@@ -333,20 +325,16 @@ func (f *fleet) writeNode(ctx context.Context, tx *ledger.Tx, status string, now
 	s.metrics.contracts.Set(float64(contracts))
 	s.metrics.registered.Set(float64(registered))
 	f.mu.Lock()
-	leader, total, number := int64(0), int64(s.cfg.Partitions), int64(s.cfg.Partition)
+	total, number := int64(s.cfg.Partitions), int64(s.cfg.Partition)
 	if s.cfg.Partitions == 0 {
 		total, number = int64(len(f.nodes)), 0
 	}
-	for name := range f.mine {
-		if strings.HasPrefix(name, "factory:") && status == "active" {
-			leader = 1
-		}
-	}
+	leader := int64(bit(status == "active" && slices.ContainsFunc(slices.Collect(maps.Keys(f.mine)), isFactory)))
 	f.mu.Unlock()
 	_, err := tx.Exec(ctx, `INSERT INTO nodes (instance_id, owner, status, partition_number, total_partitions, last_heartbeat, current_block, contracts, leader, version, plan, created_at, updated_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $6, $6) ON CONFLICT (instance_id) DO UPDATE SET owner = excluded.owner, status = excluded.status,
 		partition_number = excluded.partition_number, total_partitions = excluded.total_partitions, last_heartbeat = excluded.last_heartbeat, current_block = excluded.current_block,
 		contracts = excluded.contracts, leader = excluded.leader, version = excluded.version, plan = excluded.plan, updated_at = excluded.updated_at`,
-		s.cfg.Instance, s.keeper.Owner(), status, number, total, now, block, contracts, leader, s.cfg.Version, s.digest)
+		s.cfg.Instance, s.leases.Owner(), status, number, total, now, block, contracts, leader, s.cfg.Version, s.digest)
 	return err
 }

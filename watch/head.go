@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
+	"github.com/ethereum/go-ethereum/common"
 	"golang.org/x/sync/errgroup"
 
 	"lockstep/internal/ledger"
@@ -22,6 +24,9 @@ var ErrDeepFork = errors.New("blocks were replaced that could not be replaced an
 // ErrReset means that the chain begins with another block than it did.
 var ErrReset = errors.New("this is another chain than the one that the cursors belong to")
 
+// errBehind means that whoever could be asked shows a head below what was final: it has yet to read the chain, or it is another chain. Its new blocks are none here.
+var errBehind = errors.New("no endpoint has what was final")
+
 // chainReader is what is read of a chain: package source's Pool.
 type chainReader interface {
 	Head(ctx context.Context) (source.Block, error)
@@ -34,6 +39,8 @@ type chainReader interface {
 	LogsOfRange(ctx context.Context, from, to uint64, q source.Query) ([]source.Log, source.Block, error)
 	TransactionsOfBlock(ctx context.Context, b source.Block, want func(*source.Transaction) bool) ([]source.Transaction, error)
 	TransactionsOfRange(ctx context.Context, from, to uint64, want func(*source.Transaction) bool) ([]source.Transaction, error)
+	// Anchor names a block that cannot be replaced any more: an endpoint that has another in its place is not asked while any has this one.
+	Anchor(b source.Block)
 	// Announce calls wake when the chain tells of a block by itself, until the context ends; Announced says whether it does.
 	Announce(ctx context.Context, wake func())
 	Announced() bool
@@ -67,6 +74,14 @@ const finalityEvery = 5 * time.Second
 
 // load reads the state of the chain, and makes it this process's.
 func (f *headFollower) load(ctx context.Context) error {
+	state, err := ledger.ReadOf(ctx, f.db, func(tx *ledger.Tx) (s chainState, err error) {
+		s, _, err = readChain(ctx, tx, f.chain.ID, math.MaxInt64)
+		return s, err
+	})
+	if err != nil {
+		return err
+	}
+	f.chain.anchor(f.source, state)
 	begins := ""
 	switch first, err := f.source.Block(ctx, 0); {
 	case err == nil:
@@ -77,15 +92,11 @@ func (f *headFollower) load(ctx context.Context) error {
 		f.log.InfoContext(ctx, "no endpoint has block 0: that the chain was reset is only noticed by the newest blocks", "chain", f.chain.ID)
 	}
 	f.blocks = map[uint64]source.Block{}
-	return f.db.Write(ctx, func(tx *ledger.Tx) error {
+	return f.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
 		clear(f.blocks)
 		var known string
 		var bestAt int64
 		says := 0
-		now, err := tx.Now(ctx)
-		if err != nil {
-			return err
-		}
 		found, err := tx.One(ctx, "SELECT genesis, head, safe, says, fork, best, best_at FROM watch_chains WHERE chain = $1"+tx.ForUpdate(), []any{int64(f.chain.ID)}, &known, &f.head, &f.safe, &says, &f.fork, &f.best, &bestAt)
 		f.says, f.told = says == 1, f.best
 		f.bestAt = time.Now().Add(-time.Duration(now-bestAt) * time.Microsecond)
@@ -106,6 +117,13 @@ func (f *headFollower) load(ctx context.Context) error {
 	})
 }
 
+// anchor holds endpoints to the block that cannot be replaced any more. A developer's chain has none.
+func (c Chain) anchor(r chainReader, state chainState) {
+	if state.safeHash != "" && !c.dev() {
+		r.Anchor(source.Block{Number: state.safe, Hash: common.HexToHash(state.safeHash)})
+	}
+}
+
 // resetHint says how to go on with a chain that was reset.
 func (f *headFollower) resetHint() string {
 	return fmt.Sprintf("if it was reset on purpose, stop all processes and run lockstep watch reset --chain %d, which forgets what was read of it; with dev: true in the file that happens by itself", f.chain.ID)
@@ -122,10 +140,11 @@ func (f *headFollower) advance(ctx context.Context) (bool, error) {
 		return false, f.storeBest(ctx) // nothing new, or an endpoint that is behind
 	}
 	if latest.Number < f.safe {
+		why := errBehind
 		if f.chain.dev() {
-			return false, fmt.Errorf("%w: block %d of chain %d was final, and its newest is %d", ErrReset, f.safe, f.chain.ID, latest.Number)
+			why = ErrReset
 		}
-		return false, f.storeBest(ctx) // far behind
+		return false, errors.Join(fmt.Errorf("%w: block %d of chain %d was final, and its newest is %d", why, f.safe, f.chain.ID, latest.Number), f.storeBest(ctx))
 	}
 	safe, err := f.safeBlock(ctx, latest.Number)
 	if err != nil {
@@ -174,10 +193,10 @@ func (f *headFollower) compare(number uint64) {
 	if highest, shown := f.source.Highest(); !shown.IsZero() && highest >= number {
 		number, at = highest, shown
 	}
-	if number > f.best || f.bestAt.IsZero() {
+	if number > max(f.best, f.head) || f.bestAt.IsZero() {
 		f.bestAt = at
 	}
-	f.best = number // it falls with a reorganisation
+	f.best = max(number, f.head) // it falls with a reorganisation, and not because an endpoint is behind
 }
 
 // storeBest writes the highest head where it is not among what is stored.
@@ -185,19 +204,15 @@ func (f *headFollower) storeBest(ctx context.Context) error {
 	if f.best == f.told {
 		return nil
 	}
-	err := f.db.Write(ctx, func(tx *ledger.Tx) error { return f.tellIn(ctx, tx) })
+	err := f.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error { return f.tellIn(ctx, tx, now) })
 	if err == nil {
 		f.told = f.best
 	}
 	return err
 }
 
-func (f *headFollower) tellIn(ctx context.Context, tx *ledger.Tx) error {
-	now, err := tx.Now(ctx)
-	if err != nil {
-		return err
-	}
-	_, err = tx.Exec(ctx, "UPDATE watch_chains SET best = $1, best_at = $2, pace = $3 WHERE chain = $4 AND owner = $5",
+func (f *headFollower) tellIn(ctx context.Context, tx *ledger.Tx, now int64) error {
+	_, err := tx.Exec(ctx, "UPDATE watch_chains SET best = $1, best_at = $2, pace = $3 WHERE chain = $4 AND owner = $5",
 		int64(f.best), now-time.Since(f.bestAt).Microseconds(), f.blockTime().Milliseconds(), int64(f.chain.ID), f.owner)
 	return err
 }
@@ -308,7 +323,7 @@ func (f *headFollower) store(ctx context.Context, fresh []source.Block, ancestor
 		fork++
 	}
 	head := fresh[len(fresh)-1].Number
-	err := f.db.Write(ctx, func(tx *ledger.Tx) error {
+	err := f.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
 		n, err := tx.Exec(ctx, "UPDATE watch_chains SET head = $1, safe = $2, fork = $3, says = $6 WHERE chain = $4 AND owner = $5",
 			int64(head), int64(safe), fork, int64(f.chain.ID), f.owner, int64(bit(f.says)))
 		if err != nil {
@@ -317,14 +332,10 @@ func (f *headFollower) store(ctx context.Context, fresh []source.Block, ancestor
 		if n != 1 {
 			return errDeposed
 		}
-		if err := f.tellIn(ctx, tx); err != nil {
+		if err := f.tellIn(ctx, tx, now); err != nil {
 			return err
 		}
 		if replaced {
-			now, err := tx.Now(ctx)
-			if err != nil {
-				return err
-			}
 			if _, err := tx.Exec(ctx, "DELETE FROM watch_blocks WHERE chain = $1 AND number > $2", int64(f.chain.ID), int64(ancestor)); err != nil {
 				return err
 			}
@@ -353,6 +364,9 @@ func (f *headFollower) store(ctx context.Context, fresh []source.Block, ancestor
 		f.pace.seen(b.Time)
 	}
 	f.head, f.safe, f.fork, f.told = head, safe, fork, f.best
+	if final, known := f.blocks[safe]; known {
+		f.chain.anchor(f.source, chainState{safe: safe, safeHash: final.Hash.Hex()})
+	}
 	return nil
 }
 

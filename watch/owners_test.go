@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/google/go-cmp/cmp"
@@ -14,7 +16,9 @@ import (
 	"lockstep/internal/ledgertest"
 	"lockstep/internal/must"
 	"lockstep/internal/secret"
+	"lockstep/internal/sleep"
 	"lockstep/watch/decode"
+	"lockstep/watch/source"
 	"lockstep/watch/watchtest"
 )
 
@@ -29,10 +33,10 @@ func newClaimant(t *testing.T, db *ledger.DB, plan Plan, name string) *claimant 
 	t.Helper()
 	s := must.Get(New(Config{Plan: plan, Instance: name}, Deps{DB: db, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Sinks: func(string) (Sink, error) { return nil, nil }}))(t)
 	must.Do(t, s.prepare(t.Context()))
-	t.Cleanup(func() { s.sources[watchtest.ChainID].Close() })
+	t.Cleanup(func() { s.chains[watchtest.ChainID].Close() })
 	s.fleet.reign = name + "/1"
 	chain := plan.Chains[0]
-	return &claimant{Service: s, worker: s.worker(chain), head: &headFollower{chain: chain, source: s.sources[chain.ID], db: db, owner: name, log: s.log}}
+	return &claimant{Service: s, worker: s.worker(chain), head: &headFollower{chain: chain, source: s.chains[chain.ID], db: db, owner: name, log: s.log}}
 }
 
 // claim makes all there is this process's, as taking the leases does.
@@ -183,8 +187,7 @@ func TestTwoOwnersTheOlderWritesNothing(t *testing.T) {
 	older.claim(t)
 	older.look(t)
 	older.step(t)
-	one := uint64(1)
-	must.Get(older.StartBackfill(t.Context(), Backfill{Watch: "escrows", Repeat: true}, &one))(t)
+	must.Get(older.StartBackfill(t.Context(), Backfill{Watch: "escrows", Repeat: true}, 1))(t)
 	fill, err := older.worker.nextFill(t.Context())
 	if err != nil || fill == nil {
 		t.Fatal(fill, err)
@@ -204,3 +207,162 @@ func TestTwoOwnersTheOlderWritesNothing(t *testing.T) {
 		t.Errorf("the newer owner could not note how far a sink is: %v", err)
 	}
 }
+
+func fleetOf(n int) []string {
+	nodes := make([]string, n)
+	for i := range nodes {
+		nodes[i] = fmt.Sprintf("relayer-%d", i)
+	}
+	return nodes
+}
+
+func allUnits() []string {
+	units := []string{headUnit(1), factoryUnit("escrows")}
+	for n := range uint32(shards) {
+		units = append(units, shardUnit(1, n))
+	}
+	return units
+}
+
+func TestAssignIsEven(t *testing.T) {
+	units := allUnits()
+	for _, n := range []int{1, 2, 3, 9, 10} {
+		load := map[string]int{}
+		for _, node := range assign(units, fleetOf(n)) {
+			load[node]++
+		}
+		if len(load) != n {
+			t.Errorf("%d nodes: only %d have units", n, len(load))
+		}
+		for node, mine := range load {
+			if float64(mine) > loadCap*float64(len(units))/float64(n)+1 {
+				t.Errorf("%d nodes: %s has %d of %d units", n, node, mine, len(units))
+			}
+		}
+	}
+}
+
+func TestOneNodeMoreMovesItsShare(t *testing.T) {
+	units := allUnits()
+	for _, c := range []struct{ from, to int }{{2, 3}, {3, 4}, {9, 10}, {10, 9}} {
+		before, after := assign(units, fleetOf(c.from)), assign(units, fleetOf(c.to))
+		moved := 0
+		for _, u := range units {
+			if before[u] != after[u] {
+				moved++
+			}
+		}
+		if limit := 1.5 / float64(max(c.from, c.to)) * float64(len(units)); float64(moved) > limit {
+			t.Errorf("%d → %d nodes: %d of %d units move, want at most %.0f", c.from, c.to, moved, len(units), limit)
+		}
+	}
+}
+
+// TestTroubleIsToldAgain: the log has a line when something stops working, and another when the cause is another after a while.
+func TestTroubleIsToldAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all troubles
+		note := func(text string, want bool) {
+			t.Helper()
+			if got := all.note("a chain", errors.New(text)); got != want {
+				t.Errorf("%s: a line is %v", text, got)
+			}
+		}
+		note("one cause", true)
+		note("another", false)
+		sleep.For(t.Context(), toldAgain)
+		note("one cause", false)
+		note("another", true)
+		note("a third", false)
+		if since, why := all.of("a chain"); time.Since(time.UnixMicro(since)) != toldAgain || why != "a third" {
+			t.Errorf("%d, %s", since, why)
+		}
+		all.note("a chain", nil)
+		note("one cause", true)
+	})
+}
+
+// forgetful is a chain whose endpoint does not tell of the logs of new blocks.
+type forgetful struct {
+	chainReader
+	final error
+}
+
+func (f *forgetful) LogsOfBlock(context.Context, source.Block, source.Query) ([]source.Log, error) {
+	return nil, nil
+}
+
+func (f *forgetful) Finalized(ctx context.Context) (source.Block, error) {
+	if f.final != nil {
+		return source.Block{}, f.final
+	}
+	return f.chainReader.Finalized(ctx)
+}
+
+// TestTheSecondPassFindsWhatWasNotTold: an event that no endpoint told of when its block was new is handed on when the block cannot be
+// replaced any more.
+func TestTheSecondPassFindsWhatWasNotTold(t *testing.T) {
+	c := watchtest.New(t, 2)
+	db := ledgertest.Open(t)
+	p := newClaimant(t, db, approvals(t, c.URL), "a")
+	p.worker.source, p.head.source = &forgetful{chainReader: p.worker.source}, &forgetful{chainReader: p.head.source, final: source.ErrNotFound}
+	p.claim(t)
+	messages := func() int {
+		list, _ := must.Get2(p.Latest(t.Context(), "", "", "", 100))(t)
+		return len(list)
+	}
+	c.Emit(watchtest.Emitter(1), "Approved(address)", watchtest.Word(watchtest.Emitter(1)))
+	c.Commit()
+	p.look(t)
+	p.step(t)
+	for range 6 {
+		c.Backend.Commit()
+		p.head.finalized = time.Time{}
+		p.look(t)
+		p.step(t)
+	}
+	must.Get(db.Sequence(t.Context()))(t)
+	if n := messages(); n != 1 {
+		t.Errorf("%d messages of one event", n)
+	}
+}
+
+// TestFinalIsWhatTheChainSays: a call that fails says nothing, and a chain that has said what is final is not guessed about.
+func TestFinalIsWhatTheChainSays(t *testing.T) {
+	chain := &saying{}
+	f := &headFollower{chain: Chain{ID: 1, Finality: 10}, source: chain}
+	ask := func(number uint64, err error) (uint64, error) {
+		chain.block, chain.err = source.Block{Number: number}, err
+		f.finalized = time.Time{}
+		safe, err := f.safeBlock(t.Context(), 100)
+		if err == nil {
+			f.safe = safe
+		}
+		return safe, err
+	}
+	broken := errors.New("broken")
+	if safe, err := ask(0, broken); !errors.Is(err, broken) {
+		t.Errorf("after a failed call block %d is final (%v)", safe, err)
+	}
+	if safe, err := ask(0, source.ErrNotFound); safe != 90 || err != nil {
+		t.Errorf("without such a thing block %d is final (%v)", safe, err)
+	}
+	if safe, err := ask(95, nil); safe != 95 || err != nil {
+		t.Errorf("said: 95, final: %d (%v)", safe, err)
+	}
+	f.safe = 20
+	for _, fail := range []error{broken, source.ErrNotFound} {
+		if safe, err := ask(0, fail); safe != 20 || err != nil {
+			t.Errorf("%v: final: %d (%v)", fail, safe, err)
+		}
+	}
+}
+
+// saying is a chain that says what is final.
+type saying struct {
+	chainReader
+	block source.Block
+	err   error
+}
+
+func (s *saying) Finalized(context.Context) (source.Block, error) { return s.block, s.err }

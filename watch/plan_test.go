@@ -228,7 +228,7 @@ func TestAnOlderPlanOwnsNothing(t *testing.T) {
 		reasons := old.Condition(t.Context()).Reasons
 		return slices.ContainsFunc(reasons, func(why string) bool { return strings.Contains(why, "the fleet follows another plan") }), fmt.Errorf("%v", reasons)
 	})
-	if got, err := old.StartBackfill(t.Context(), watch.Backfill{Watch: "escrows"}, nil); !errors.Is(err, watch.ErrOlderPlan) {
+	if got, err := old.StartBackfill(t.Context(), watch.Backfill{Watch: "escrows"}, -1); !errors.Is(err, watch.ErrOlderPlan) {
 		t.Errorf("the older process begins a backfill: %+v, %v", got, err)
 	}
 	approve(c, 1)
@@ -248,7 +248,7 @@ func TestAnOlderPlanOwnsNothing(t *testing.T) {
 		reasons := again.Condition(t.Context()).Reasons
 		return len(reasons) == 0, fmt.Errorf("%v", reasons)
 	})
-	if _, err := again.StartBackfill(t.Context(), watch.Backfill{Watch: "escrows"}, nil); err != nil {
+	if _, err := again.StartBackfill(t.Context(), watch.Backfill{Watch: "escrows"}, -1); err != nil {
 		t.Error(err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -61,7 +62,7 @@ type publisher struct {
 }
 
 // sendDeadline bounds one attempt. A lease that was renewed in time is trusted for longer than that.
-func (s *Service) sendDeadline() time.Duration { return s.cfg.Lease.TTL * 4 / 10 }
+func (s *Service) sendDeadline() time.Duration { return s.cfg.LeaseTTL * 4 / 10 }
 
 // place is how far a sink has got in a unit's messages, as read during one term of its lease.
 type place struct {
@@ -307,9 +308,7 @@ func (p *publisher) next(ctx context.Context, units []string) (batch []waiting, 
 		}
 		return nil
 	})
-	for u, at := range places {
-		p.places[u] = at
-	}
+	maps.Copy(p.places, places)
 	return batch, unread, err
 }
 
@@ -342,25 +341,18 @@ func (p *publisher) acknowledge(ctx context.Context, taken []waiting, settled []
 	for _, unit := range sortedKeys(last) {
 		rows = append(rows, unit, last[unit])
 	}
-	err := p.s.db.Write(ctx, func(tx *ledger.Tx) (err error) {
+	err := p.s.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) (err error) {
 		if len(last) > 0 {
 			_, err = tx.Exec(ctx, `INSERT INTO sink_cursors (sink, unit, position)
 			SELECT $`+ledger.Number(len(rows)+1)+`, v.column1, CAST(v.column2 AS BIGINT) FROM (VALUES `+ledger.Rows(len(last), 2)+`) AS v JOIN cursors c ON c.unit = v.column1 AND c.owner = $`+ledger.Number(len(rows)+2)+` WHERE true
 			ON CONFLICT (sink, unit) DO UPDATE SET position = excluded.position WHERE sink_cursors.position < excluded.position`, append(rows, p.id, p.s.fleet.owner())...)
 		}
-		if err != nil || len(settled) == 0 {
-			return err
-		}
-		now, err := tx.Now(ctx)
-		if err != nil {
-			return err
-		}
 		for _, v := range settled {
-			if _, err := tx.Exec(ctx, "INSERT INTO watch_settled (sink, delivery, why, at) VALUES ($1, $2, $3, $4) ON CONFLICT (sink, delivery) DO NOTHING", p.id, v.message.Delivery, v.text(), now); err != nil {
-				return err
+			if err == nil {
+				_, err = tx.Exec(ctx, "INSERT INTO watch_settled (sink, delivery, why, at) VALUES ($1, $2, $3, $4) ON CONFLICT (sink, delivery) DO NOTHING", p.id, v.message.Delivery, v.text(), now)
 			}
 		}
-		return nil
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("how far the sink has got: %w", err)
@@ -379,4 +371,55 @@ func (p *publisher) acknowledge(ctx context.Context, taken []waiting, settled []
 		p.log.ErrorContext(ctx, "a sink can never take a message; it is passed over and noted in watch_settled", "sink", p.id, "message", v.message.Delivery, "error", v.err)
 	}
 	return nil
+}
+
+const (
+	pruneEvery = time.Minute
+	// prunePerStep bounds the rows that one transaction deletes, and pruneSteps the transactions of one turn.
+	prunePerStep = 2000
+	pruneSteps   = 100
+)
+
+// defaultRetention is how long messages are kept that all sinks have taken.
+const defaultRetention = 7 * 24 * time.Hour
+
+// pruneOutbox forgets old messages of our units now and then.
+func (s *Service) pruneOutbox(ctx context.Context) error {
+	for ctx.Err() == nil {
+		sleep.For(ctx, pruneEvery)
+		for range pruneSteps {
+			n, err := s.prune(ctx)
+			if err != nil && ctx.Err() == nil && !ledger.IsDown(err) {
+				s.log.WarnContext(ctx, "old messages are not deleted; they will be later", "error", err)
+			}
+			if err != nil || n < prunePerStep {
+				break
+			}
+		}
+	}
+	return ctx.Err()
+}
+
+// prune deletes messages of our units that are older than the retention and that every sink has taken. The slowest sink loses nothing,
+// and readers of the stream go on at the oldest message that is left.
+func (s *Service) prune(ctx context.Context) (deleted int64, err error) {
+	owner := s.fleet.owner()
+	err = s.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
+		args := []any{owner, now - s.cfg.Retention.Microseconds()}
+		taken := ledger.SQL("SELECT unit, CAST(NULL AS BIGINT) AS upto FROM cursors WHERE owner = $1") // without a sink only the age counts
+		if n := len(s.publishers); n > 0 {
+			for _, p := range s.publishers {
+				args = append(args, p.id)
+			}
+			taken = `SELECT c.unit, MIN(c.position) AS upto FROM sink_cursors c JOIN cursors u ON u.unit = c.unit
+				WHERE u.owner = $1 AND c.sink IN ` + ledger.List(3, n) + ` GROUP BY c.unit HAVING COUNT(*) = ` + ledger.Number(n)
+		}
+		deleted, err = tx.Exec(ctx, `DELETE FROM outbox WHERE id IN (SELECT o.id FROM (`+taken+`) AS t JOIN outbox o ON o.subject = t.unit AND (t.upto IS NULL OR o.id <= t.upto)
+			WHERE o.topic = '`+topic+`' AND o.seq > 0 AND o.at < $2 LIMIT `+ledger.Number(prunePerStep)+`)`, args...)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("old messages: %w", err)
+	}
+	return deleted, nil
 }

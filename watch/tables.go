@@ -217,9 +217,7 @@ func (t tabled) columns() []column {
 // columnName is what the column of an argument is called: as the argument, unless that is taken.
 func columnName(arg string, at int, taken []string) string {
 	base := snake(arg)
-	if base == "" {
-		base = "arg" + strconv.Itoa(at)
-	}
+	base = cmp.Or(base, "arg"+strconv.Itoa(at))
 	for try := 0; ; try++ {
 		name := base
 		switch try {

@@ -19,7 +19,6 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/google/go-cmp/cmp"
 
-	"lockstep/internal/lease"
 	"lockstep/internal/ledger"
 	"lockstep/internal/ledgertest"
 	"lockstep/internal/must"
@@ -116,7 +115,7 @@ func start(t *testing.T, db *ledger.DB, plan watch.Plan, name string, sink watch
 func service(t *testing.T, db *ledger.DB, plan watch.Plan, name string, sink watch.Sink) (s *watch.Service, stop func()) {
 	t.Helper()
 	// However slow the machine is, a process that runs keeps its units.
-	s = must.Get(watch.New(watch.Config{Plan: plan, Instance: name, Version: "test", Lease: lease.Options{TTL: 2 * time.Minute}}, watch.Deps{
+	s = must.Get(watch.New(watch.Config{Plan: plan, Instance: name, Version: "test", LeaseTTL: 2 * time.Minute}, watch.Deps{
 		DB: db, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Sinks: func(string) (watch.Sink, error) { return sink, nil },
 	}))(t)
 	return s, must.Run(t, s.Run)
@@ -425,7 +424,7 @@ watches:
   - {name: silent, chain: 5, addresses: [%q], events: [Approved(address)]}
 `, watchtest.ChainID, one.URL, renamed(t, five.URL), watchtest.ChainID, watchtest.Emitter(1).Hex(), watchtest.Emitter(1).Hex(), watchtest.Emitter(1).Hex()), "watch.yaml"))(t)
 	log, books := new(proctest.Tail), map[string]*book{}
-	s := must.Get(watch.New(watch.Config{Plan: *plan, Instance: "a", Lease: lease.Options{TTL: 2 * time.Minute}}, watch.Deps{
+	s := must.Get(watch.New(watch.Config{Plan: *plan, Instance: "a", LeaseTTL: 2 * time.Minute}, watch.Deps{
 		DB: ledgertest.Open(t), Log: slog.New(slog.NewTextHandler(io.MultiWriter(log, t.Output()), nil)), Sinks: func(spec string) (watch.Sink, error) {
 			books[spec] = &book{t: t}
 			return books[spec], nil

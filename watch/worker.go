@@ -1,17 +1,24 @@
 package watch
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"golang.org/x/sync/errgroup"
 
+	"lockstep/internal/lease"
 	"lockstep/internal/ledger"
 	"lockstep/watch/source"
 )
@@ -127,6 +134,7 @@ func (w *worker) step(ctx context.Context) (more bool, err error) {
 	if err != nil || !known || state.head == 0 && len(state.blocks) == 0 {
 		return false, err // nobody has read the head yet
 	}
+	w.chain.anchor(w.source, state)
 	for _, u := range w.units {
 		if u.fork < state.fork {
 			return true, w.rollBack(ctx, state)
@@ -192,7 +200,7 @@ type span struct {
 	from, to  uint64
 	blocks    []source.Block // the blocks themselves, where they can still be replaced
 	final     bool           // they cannot
-	logs      bool           // nothing but logs is read of them
+	logs      bool           // nothing but logs is read of them, once more
 	units     []string
 	contracts []*contract
 }
@@ -254,22 +262,29 @@ func (w *worker) read(ctx context.Context, s span) ([]*occurrence, source.Block,
 
 func (w *worker) readLogs(ctx context.Context, s span) ([]source.Log, source.Block, error) {
 	q := queryOf(s.contracts, s.from)
+	q.Again = s.logs
 	if s.blocks == nil {
 		return w.source.LogsOfRange(ctx, s.from, s.to, q)
 	}
-	pages := make([][]source.Log, len(s.blocks))
+	logs, err := ofBlocks(ctx, s.blocks, func(ctx context.Context, b source.Block) ([]source.Log, error) {
+		return w.source.LogsOfBlock(ctx, b, q)
+	})
+	return logs, s.blocks[len(s.blocks)-1], err
+}
+
+// ofBlocks asks for each block by its hash, some at a time.
+func ofBlocks[T any](ctx context.Context, blocks []source.Block, ask func(context.Context, source.Block) ([]T, error)) ([]T, error) {
+	pages := make([][]T, len(blocks))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(fetchers)
-	for i, b := range s.blocks {
+	for i, b := range blocks {
 		group.Go(func() (err error) {
-			pages[i], err = w.source.LogsOfBlock(ctx, b, q)
+			pages[i], err = ask(ctx, b)
 			return err
 		})
 	}
-	if err := group.Wait(); err != nil {
-		return nil, source.Block{}, err
-	}
-	return slices.Concat(pages...), s.blocks[len(s.blocks)-1], nil
+	err := group.Wait()
+	return slices.Concat(pages...), err
 }
 
 // queryOf asks for all that contracts wait for, from a block on.
@@ -337,12 +352,12 @@ func (n *narrowing) take(w *Watch) {
 }
 
 // run steps for as long as the context lives and nothing ends it for ever.
-func (w *worker) run(ctx context.Context, wake, reload <-chan struct{}) error {
+func (w *worker) run(ctx context.Context, told *followedChain) error {
 	defer w.dropAhead()
 	stale := true // what is remembered is not what the ledger says
 	for ctx.Err() == nil {
 		select {
-		case <-reload:
+		case <-told.reload:
 			stale = true
 		default:
 		}
@@ -384,7 +399,7 @@ func (w *worker) run(ctx context.Context, wake, reload <-chan struct{}) error {
 		}
 		select {
 		case <-ctx.Done():
-		case <-wake:
+		case <-told.wake:
 		case <-time.After(pause):
 		}
 	}
@@ -410,12 +425,7 @@ func (w *worker) rollBack(ctx context.Context, state chainState) error {
 	for _, u := range w.units {
 		seen = min(seen, u.fork)
 	}
-	ancestor := ^uint64(0)
-	err := w.db.Read(ctx, func(tx *ledger.Tx) error {
-		ancestor = ^uint64(0)
-		_, err := tx.One(ctx, "SELECT COALESCE(MIN(ancestor), 0) FROM watch_forks WHERE chain = $1 AND id > $2", []any{int64(w.chain.ID), seen}, &ancestor)
-		return err
-	})
+	ancestor, err := ledger.ReadOne[uint64](ctx, w.db, "SELECT COALESCE(MIN(ancestor), 0) FROM watch_forks WHERE chain = $1 AND id > $2", int64(w.chain.ID), seen)
 	if err != nil {
 		return fmt.Errorf("reorganisations: %w", err)
 	}
@@ -424,4 +434,240 @@ func (w *worker) rollBack(ctx context.Context, state chainState) error {
 	}
 	w.metrics.reorgs.Inc()
 	return nil
+}
+
+// ahead is a long range that is read while the one before it is written. It is one range, not more, and nobody but the
+// next step sees it: a step whose plan differs reads for itself.
+type ahead struct {
+	span   span
+	cancel context.CancelFunc
+	done   chan struct{} // closed when the rest is there
+	found  []*occurrence
+	last   source.Block
+	err    error
+}
+
+// readAhead begins to read what follows a span that was read up to a block.
+func (w *worker) readAhead(ctx context.Context, s span, last source.Block, safe uint64) {
+	next := s
+	next.from = last.Number + 1
+	next.to = min(next.from+w.longest()-1, safe)
+	if s.blocks != nil || next.from > next.to {
+		return
+	}
+	a := &ahead{span: next, done: make(chan struct{})}
+	ctx, a.cancel = context.WithCancel(ctx)
+	w.ahead = a
+	go func() {
+		defer close(a.done)
+		a.found, a.last, a.err = w.read(ctx, next)
+	}()
+}
+
+// dropAhead ends what is read ahead, and returns when it has ended.
+func (w *worker) dropAhead() {
+	if w.ahead != nil {
+		w.ahead.cancel()
+		<-w.ahead.done
+		w.ahead = nil
+	}
+}
+
+// fetch reads the events of a span, unless they were read ahead. A long range may come out shorter.
+func (w *worker) fetch(ctx context.Context, s span) ([]*occurrence, source.Block, error) {
+	a := w.ahead
+	if a == nil || !a.covers(s) {
+		w.dropAhead()
+		return w.read(ctx, s)
+	}
+	<-a.done
+	w.dropAhead()
+	return a.found, a.last, a.err
+}
+
+// covers tells whether what is read ahead is what a span begins with, for the same contracts.
+func (a *ahead) covers(s span) bool {
+	if s.blocks != nil || s.from != a.span.from || s.to < a.span.to || !slices.Equal(s.units, a.span.units) || len(s.contracts) != len(a.span.contracts) {
+		return false
+	}
+	known := make(map[*contract]struct{}, len(s.contracts))
+	for _, c := range a.span.contracts {
+		known[c] = struct{}{}
+	}
+	return !slices.ContainsFunc(s.contracts, func(c *contract) bool { _, in := known[c]; return !in })
+}
+
+// shards is how many parts the contracts of a chain are divided into. It is fixed: a contract stays in its shard
+// however many processes there are.
+const shards = 1024
+
+// Units are what one process owns at a time. Their names are the names of their leases.
+func headUnit(chain uint64) string            { return fmt.Sprintf("head:%d", chain) }
+func factoryUnit(watch string) string         { return "factory:" + watch }
+func isFactory(unit string) bool              { return strings.HasPrefix(unit, "factory:") }
+func shardUnit(chain uint64, n uint32) string { return fmt.Sprintf("shard:%d:%d", chain, n) }
+
+// shardOf returns the shard of a contract. The number of shards is fixed, so a remainder is as stable as any other hash.
+func shardOf(address common.Address) uint32 {
+	sum := sha256.Sum256(address[:])
+	return binary.BigEndian.Uint32(sum[:4]) % shards
+}
+
+// loadCap is how much more than its even share of the units a process may get.
+const loadCap = 1.1
+
+// assign gives each unit to one of the nodes: to the one that rendezvous hashing prefers, unless that has its share and a tenth
+// more. When a node comes or goes, little more than its own share moves. Equal arguments give equal results in every process.
+func assign(units, nodes []string) map[string]string {
+	owners := make(map[string]string, len(units))
+	if len(nodes) == 0 {
+		return owners
+	}
+	room := int(math.Ceil(loadCap * float64(len(units)) / float64(len(nodes))))
+	load := make(map[string]int, len(nodes))
+	ordered := slices.Clone(units)
+	slices.SortFunc(ordered, func(a, b string) int {
+		return cmp.Or(cmp.Compare(lease.Score(a, ""), lease.Score(b, "")), strings.Compare(a, b))
+	})
+	for _, unit := range ordered {
+		var best string
+		var highest uint64
+		for _, node := range nodes {
+			if load[node] >= room {
+				continue
+			}
+			if s := lease.Score(unit, node); best == "" || s > highest || s == highest && node < best {
+				best, highest = node, s
+			}
+		}
+		owners[unit] = best
+		load[best]++
+	}
+	return owners
+}
+
+// pinned gives each shard to the partition of its number, for fleets that are divided by hand. Partitions count from 0.
+func pinned(unit string, total int) (partition int, isShard bool) {
+	var chain uint64
+	var n uint32
+	if _, err := fmt.Sscanf(unit, "shard:%d:%d", &chain, &n); err != nil {
+		return 0, false
+	}
+	return int(n) % total, true
+}
+
+const (
+	// behind is how many blocks a process is behind the head when it is catching up and not just reading.
+	behind = 64
+	// progressEvery is how often it tells then how far it is, and progressLines of how many watches: those that are furthest behind.
+	progressEvery = 5 * time.Second
+	progressLines = 8
+)
+
+// stand is how far a watch was at a time.
+type stand struct {
+	at     time.Time
+	next   uint64 // first block that was not read for all its contracts
+	events int64  // found so far
+}
+
+// speed is how fast a watch went from one stand to another, and how long it takes at that for a number of blocks.
+func (s stand) speed(from stand, lag uint64) (blocks, events float64, left time.Duration) {
+	took := s.at.Sub(from.at).Seconds()
+	if took <= 0 || s.events < from.events { // what was found is counted anew
+		return 0, 0, 0
+	}
+	blocks, events = float64(s.next-from.next)/took, float64(s.events-from.events)/took
+	if blocks > 0 {
+		left = time.Duration(float64(lag) / blocks * float64(time.Second))
+	}
+	return blocks, events, left
+}
+
+// progress tells people how far a process is while it catches up.
+type progress struct {
+	at     time.Time // when it looked last
+	told   bool
+	found  map[string]int64 // events by watch
+	speeds speeds
+}
+
+// count notes events that were found of a watch.
+func (p *progress) count(watch string, n int) {
+	if p.found == nil {
+		p.found = map[string]int64{}
+	}
+	p.found[watch] += int64(n)
+}
+
+// logNow is called with the next block to read and the head. It asks for the next block of each watch now and then.
+func (p *progress) logNow(ctx context.Context, log *slog.Logger, chain, next, head uint64, watches func() map[string]uint64) {
+	lagOf := func(next uint64) uint64 { return head + 1 - min(next, head+1) }
+	now := time.Now()
+	switch {
+	case lagOf(next) < behind && p.told:
+		log.InfoContext(ctx, "caught up", "chain", chain, "block", head)
+		*p = progress{}
+		return
+	case lagOf(next) < behind:
+		*p = progress{}
+		return
+	case now.Sub(p.at) < progressEvery:
+		return
+	}
+	begins := p.at.IsZero()
+	p.at, p.told = now, p.told || !begins
+	is := watches()
+	names := sortedKeys(is)
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(is[a], is[b]) })
+	for i, name := range names {
+		stand, lag := stand{now, is[name], p.found[name]}, lagOf(is[name])
+		blocks, events, left := stand.speed(p.speeds.of(name, stand), lag)
+		if begins || i >= progressLines || lag < behind {
+			continue
+		}
+		fields := []any{"chain", chain, "watch", name, "block", is[name], "lag", lag, "blocksPerSecond", int64(blocks), "eventsPerSecond", int64(events)}
+		if left > 0 {
+			fields = append(fields, "eta", left.Round(time.Second))
+		}
+		log.InfoContext(ctx, "catching up", fields...)
+	}
+}
+
+// positions are the next blocks of the watches.
+func (w *worker) positions() map[string]uint64 {
+	list := map[string]uint64{}
+	for _, c := range w.contracts {
+		at, known := list[c.watch.Name]
+		if next := w.position(c); !c.watch.over(next) && (!known || next < at) {
+			list[c.watch.Name] = next
+		}
+	}
+	return list
+}
+
+// speeds remembers how far the watches of the fleet were when somebody asked, to say how fast they are.
+type speeds struct {
+	mu  sync.Mutex
+	all map[string][]stand
+}
+
+const (
+	speedBack  = time.Minute // how far a speed looks back
+	speedEvery = time.Second
+)
+
+// of notes where a watch is, and returns where it was: the longest ago that is not too long.
+func (s *speeds) of(watch string, is stand) (was stand) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all == nil {
+		s.all = map[string][]stand{}
+	}
+	list := slices.DeleteFunc(s.all[watch], func(x stand) bool { return is.at.Sub(x.at) > speedBack || x.next > is.next })
+	if n := len(list); n == 0 || is.at.Sub(list[n-1].at) >= speedEvery {
+		list = append(list, is)
+	}
+	s.all[watch] = list
+	return list[0]
 }

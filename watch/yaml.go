@@ -4,7 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,6 +17,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"go.yaml.in/yaml/v3"
 
+	"lockstep/internal/clip"
 	"lockstep/internal/secret"
 	"lockstep/watch/body"
 	"lockstep/watch/decode"
@@ -42,9 +44,9 @@ func readBounded(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(text) > maxFile {
-		err = fmt.Errorf("%s has more than %d bytes", path, maxFile)
+	text, err := clip.ReadAll(f, maxFile)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", path, err)
 	}
 	return text, err
 }
@@ -251,18 +253,39 @@ func (r *reader) fields(n *yaml.Node, what string, known map[string]func(*yaml.N
 	}
 }
 
-func (r *reader) list(n *yaml.Node, what string, item func(*yaml.Node)) {
-	if n.Kind == yaml.ScalarNode {
-		item(n)
-		return
+// each reads a list, or a value that stands for a list of one.
+func each[T any](r *reader, what string, into *[]T, read func(*yaml.Node) T) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		switch n.Kind {
+		case yaml.ScalarNode:
+			*into = append(*into, read(n))
+		case yaml.SequenceNode:
+			for _, entry := range n.Content {
+				*into = append(*into, read(aliased(entry)))
+			}
+		default:
+			r.fail(n, "%s must be a list", what)
+		}
 	}
-	if n.Kind != yaml.SequenceNode {
-		r.fail(n, "%s must be a list", what)
-		return
+}
+
+// as reads a value that has another type than text.
+func as[T any](r *reader, what string, into *T) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		if err := n.Decode(into); err != nil {
+			r.fail(n, "%s cannot be %q", what, n.Value)
+		}
 	}
-	for _, entry := range n.Content {
-		item(aliased(entry))
-	}
+}
+
+// texts reads a text.
+func (r *reader) texts(what string, into *string) func(*yaml.Node) {
+	return func(n *yaml.Node) { *into = r.text(n, what) }
+}
+
+// numbers reads a number.
+func (r *reader) numbers(what string, into *uint64) func(*yaml.Node) {
+	return func(n *yaml.Node) { *into = r.number(n, what) }
 }
 
 func (r *reader) text(n *yaml.Node, what string) string {
@@ -270,13 +293,6 @@ func (r *reader) text(n *yaml.Node, what string) string {
 		r.fail(n, "%s must be a text", what)
 	}
 	return n.Value
-}
-
-// decode reads a value that has another type than text.
-func (r *reader) decode(n *yaml.Node, what string, into any) {
-	if err := n.Decode(into); err != nil {
-		r.fail(n, "%s cannot be %q", what, n.Value)
-	}
 }
 
 func (r *reader) number(n *yaml.Node, what string) uint64 {
@@ -325,27 +341,25 @@ func (r *reader) depth(n *yaml.Node) Depth {
 func (r *reader) plan(n *yaml.Node, p *Plan) {
 	for i := 0; i+1 < len(n.Content); i += 2 { // it counts for watches that stand before it, too
 		if n.Content[i].Value == "tables" {
-			r.decode(aliased(n.Content[i+1]), "tables", &r.tables)
+			as(r, "tables", &r.tables)(aliased(n.Content[i+1]))
 		}
 	}
 	r.fields(n, "the file", map[string]func(*yaml.Node){
-		"chains": func(n *yaml.Node) {
-			r.list(n, "chains", func(n *yaml.Node) {
-				before := r.misread
-				p.Chains = append(p.Chains, r.chain(n))
-				r.chains = append(r.chains, passage{n.Line, r.misread > before})
-			})
-		},
-		"watches": func(n *yaml.Node) {
-			r.list(n, "watches", func(n *yaml.Node) {
-				before := r.misread
-				p.Watches = append(p.Watches, r.watch(n))
-				r.watches = append(r.watches, passage{n.Line, r.misread > before})
-			})
-		},
+		"chains":    each(r, "chains", &p.Chains, inPassage(r, &r.chains, r.chain)),
+		"watches":   each(r, "watches", &p.Watches, inPassage(r, &r.watches, r.watch)),
 		"templates": func(n *yaml.Node) { p.Templates = r.templates(n) },
 		"tables":    func(*yaml.Node) {},
 	})
+}
+
+// inPassage notes where what it reads stands.
+func inPassage[T any](r *reader, all *[]passage, read func(*yaml.Node) T) func(*yaml.Node) T {
+	return func(n *yaml.Node) T {
+		before := r.misread
+		one := read(n)
+		*all = append(*all, passage{n.Line, r.misread > before})
+		return one
+	}
 }
 
 // templates reads "name: text".
@@ -369,22 +383,20 @@ func (r *reader) templates(n *yaml.Node) map[string]string {
 func (r *reader) chain(n *yaml.Node) Chain {
 	c := Chain{Finality: defaultFinality, Setting: fmt.Sprintf("the id of a chain in %s, line %d,", filepath.Base(r.path), n.Line)}
 	r.fields(n, "a chain", map[string]func(*yaml.Node){
-		"id": func(n *yaml.Node) { c.ID = r.number(n, "id") },
-		"urls": func(n *yaml.Node) {
-			r.list(n, "urls", func(n *yaml.Node) {
-				c.URLs = append(c.URLs, secret.String(r.text(n, "a URL")))
-				r.note(n, source.CheckURL(n.Value))
-			})
-		},
-		"finality": func(n *yaml.Node) { c.Finality = r.number(n, "finality") },
-		"maxSpan":  func(n *yaml.Node) { c.MaxSpan = r.number(n, "maxSpan") },
+		"id": r.numbers("id", &c.ID),
+		"urls": each(r, "urls", &c.URLs, func(n *yaml.Node) secret.String {
+			r.note(n, source.CheckURL(n.Value))
+			return secret.String(r.text(n, "a URL"))
+		}),
+		"finality": r.numbers("finality", &c.Finality),
+		"maxSpan":  r.numbers("maxSpan", &c.MaxSpan),
 		"poll": func(n *yaml.Node) {
-			if r.decode(n, "poll", &c.Poll); c.Poll < 0 || c.Poll > time.Minute {
+			if as(r, "poll", &c.Poll)(n); c.Poll < 0 || c.Poll > time.Minute {
 				r.fail(n, "poll is a time like 2s, at most 1m")
 			}
 		},
-		"headers": func(n *yaml.Node) { r.decode(n, "headers", &c.Headers) },
-		"dev":     func(n *yaml.Node) { c.Dev = new(bool); r.decode(n, "dev", c.Dev) },
+		"headers": as(r, "headers", &c.Headers),
+		"dev":     as(r, "dev", &c.Dev),
 	})
 	return c
 }
@@ -393,36 +405,28 @@ func (r *reader) watch(n *yaml.Node) Watch {
 	var where *yaml.Node
 	w := Watch{Tables: r.tables, Status: Status{Initial: activeStatus, On: map[string]string{}}}
 	r.fields(n, "a watch", map[string]func(*yaml.Node){
-		"name":    func(n *yaml.Node) { w.Name = r.text(n, "name") },
-		"chain":   func(n *yaml.Node) { w.Chain = r.number(n, "chain") },
-		"start":   func(n *yaml.Node) { r.start(n, &w) },
-		"end":     func(n *yaml.Node) { w.End = new(r.number(n, "end")) },
-		"where":   func(n *yaml.Node) { where = n },
-		"depth":   func(n *yaml.Node) { w.Depth = r.depth(n) },
-		"factory": func(n *yaml.Node) { w.Factory = r.factory(n) },
-		"addresses": func(n *yaml.Node) {
-			r.list(n, "addresses", func(n *yaml.Node) { w.Addresses = append(w.Addresses, r.address(n)) })
-		},
-		"events": func(n *yaml.Node) {
-			r.list(n, "events", func(n *yaml.Node) { w.Events = append(w.Events, r.signature(n)) })
-		},
-		"abi": func(n *yaml.Node) { w.Events = append(w.Events, r.abi(n, abiEvents)...) },
-		"sinks": func(n *yaml.Node) {
-			r.list(n, "sinks", func(n *yaml.Node) { w.Sinks = append(w.Sinks, r.sink(n)) })
-		},
-		"actions": func(n *yaml.Node) {
-			r.list(n, "actions", func(n *yaml.Node) { w.Actions = append(w.Actions, r.action(n)) })
-		},
-		"fields": func(n *yaml.Node) { w.Fields = r.businessFields(n) },
-		"status": func(n *yaml.Node) { r.status(n, &w.Status) },
-		"raw":    func(n *yaml.Node) { r.decode(n, "raw", &w.Raw) },
-		"tables": func(n *yaml.Node) { r.decode(n, "tables", &w.Tables) },
+		"name":      r.texts("name", &w.Name),
+		"chain":     r.numbers("chain", &w.Chain),
+		"start":     func(n *yaml.Node) { r.start(n, &w) },
+		"end":       func(n *yaml.Node) { w.End = new(r.number(n, "end")) },
+		"where":     func(n *yaml.Node) { where = n },
+		"depth":     func(n *yaml.Node) { w.Depth = r.depth(n) },
+		"factory":   func(n *yaml.Node) { w.Factory = r.factory(n) },
+		"addresses": each(r, "addresses", &w.Addresses, r.address),
+		"events":    each(r, "events", &w.Events, r.signature),
+		"abi":       func(n *yaml.Node) { w.Events = append(w.Events, r.abi(n, abiEvents)...) },
+		"sinks":     each(r, "sinks", &w.Sinks, r.sink),
+		"actions":   each(r, "actions", &w.Actions, r.action),
+		"fields":    func(n *yaml.Node) { w.Fields = r.businessFields(n) },
+		"status":    func(n *yaml.Node) { r.status(n, &w.Status) },
+		"raw":       as(r, "raw", &w.Raw),
+		"tables":    as(r, "tables", &w.Tables),
 		"transactions": func(n *yaml.Node) {
 			if n.Kind == yaml.MappingNode { // one rule
 				w.Transactions = append(w.Transactions, r.transactions(n))
 				return
 			}
-			r.list(n, "transactions", func(n *yaml.Node) { w.Transactions = append(w.Transactions, r.transactions(n)) })
+			each(r, "transactions", &w.Transactions, r.transactions)(n)
 		},
 	})
 	if where != nil {
@@ -492,19 +496,12 @@ func (r *reader) beside(path string) string {
 }
 
 func (r *reader) transactions(n *yaml.Node) (t Transactions) {
-	addresses := func(into *[]common.Address, what string) func(*yaml.Node) {
-		return func(n *yaml.Node) {
-			r.list(n, what, func(n *yaml.Node) { *into = append(*into, r.address(n)) })
-		}
-	}
 	r.fields(n, "a rule for transactions", map[string]func(*yaml.Node){
-		"to":   addresses(&t.To, "to"),
-		"from": addresses(&t.From, "from"),
-		"function": func(n *yaml.Node) {
-			r.list(n, "function", func(n *yaml.Node) { t.Functions = append(t.Functions, r.signature(n)) })
-		},
-		"abi":    func(n *yaml.Node) { t.Functions = append(t.Functions, r.abi(n, abiFunctions)...) },
-		"failed": func(n *yaml.Node) { r.decode(n, "failed", &t.Failed) },
+		"to":       each(r, "to", &t.To, r.address),
+		"from":     each(r, "from", &t.From, r.address),
+		"function": each(r, "function", &t.Functions, r.signature),
+		"abi":      func(n *yaml.Node) { t.Functions = append(t.Functions, r.abi(n, abiFunctions)...) },
+		"failed":   as(r, "failed", &t.Failed),
 	})
 	return t
 }
@@ -514,7 +511,7 @@ func (r *reader) factory(n *yaml.Node) *Factory {
 	r.fields(n, "a factory", map[string]func(*yaml.Node){
 		"address": func(n *yaml.Node) { f.Address = r.address(n) },
 		"event":   func(n *yaml.Node) { f.Event = r.signature(n) },
-		"child":   func(n *yaml.Node) { f.Child = r.text(n, "child") },
+		"child":   r.texts("child", &f.Child),
 	})
 	return f
 }
@@ -523,12 +520,10 @@ func (r *reader) action(n *yaml.Node) Action {
 	var a Action
 	r.fields(n, "an action", map[string]func(*yaml.Node){
 		"on":   func(n *yaml.Node) { a.On = canonical(r.text(n, "on")) },
-		"to":   func(n *yaml.Node) { a.To = r.text(n, "to") },
-		"call": func(n *yaml.Node) { a.Call = r.text(n, "call") },
-		"args": func(n *yaml.Node) {
-			r.list(n, "args", func(n *yaml.Node) { a.Args = append(a.Args, r.text(n, "an argument")) })
-		},
-		"pool": func(n *yaml.Node) { a.Pool = r.text(n, "pool") },
+		"to":   r.texts("to", &a.To),
+		"call": r.texts("call", &a.Call),
+		"args": each(r, "args", &a.Args, func(n *yaml.Node) string { return r.text(n, "an argument") }),
+		"pool": r.texts("pool", &a.Pool),
 	})
 	return a
 }
@@ -605,7 +600,7 @@ func (r *reader) abi(n *yaml.Node, p part) (all []*decode.Signature) {
 	case yaml.MappingNode:
 		for _, pair := range r.pairs(n) {
 			var only []string
-			r.list(pair[1], "the "+p.called+"s of an abi", func(n *yaml.Node) { only = append(only, n.Value) })
+			each(r, "the "+p.called+"s of an abi", &only, func(n *yaml.Node) string { return n.Value })(pair[1])
 			all = append(all, r.abiFile(pair[0], only, p)...)
 		}
 	default:
@@ -650,4 +645,178 @@ func fromABI(text []byte, only []string, p part) ([]*decode.Signature, error) {
 	}
 	slices.SortFunc(list, func(a, b *decode.Signature) int { return strings.Compare(a.String(), b.String()) })
 	return list, nil
+}
+
+// Kinds of sinks.
+const (
+	SinkStdout  = "stdout"
+	SinkWebhook = body.Webhook // and the other kinds of package body: chats and the like
+	SinkManager = "manager"
+	SinkRedis   = "redis"
+	SinkNATS    = "nats"
+	SinkPubSub  = "pubsub"
+	SinkKafka   = "kafka"
+)
+
+// SinkSpec is an entry of a watch's sinks, taken apart.
+type SinkSpec struct {
+	Called string // its name in the ledger: "name=" before the text, or its kind and place without what may be a secret
+	Kind   string
+	Target string // URL, or the project of pubsub; empty for stdout and kafka
+	Name   string // of the stream, subject or topic
+	Kafka  KafkaCluster
+	// Template is the name of the plan's template that makes the bodies of a webhook; "": the kind's own.
+	Template string
+}
+
+// KafkaCluster says how the brokers of a sink of Kafka are reached.
+type KafkaCluster struct {
+	Brokers  []string // host:port of some of them; they name the others
+	TLS      bool
+	User     string        // "": nobody logs in
+	Password secret.String // "": it is set elsewhere
+	SASL     string        // how the user logs in: one of SASLMechanisms
+}
+
+// SASLMechanisms are the ways to log in to brokers of Kafka.
+var SASLMechanisms = []string{"plain", "scram-sha-256", "scram-sha-512"}
+
+// ParseSink takes an entry of a watch's sinks apart. Its errors show no URL, which may hold a password.
+func ParseSink(text string) (SinkSpec, error) {
+	called, target, named := strings.Cut(text, "=")
+	if named = named && namePattern.MatchString(called); named {
+		text = target
+	}
+	spec, err := parseTarget(text)
+	if spec.Called = called; !named {
+		spec.Called = spec.place()
+	}
+	return spec, err
+}
+
+// place tells a sink from others: by host, and by the name of a stream, subject or topic. A path may be a secret.
+func (s SinkSpec) place() string {
+	switch s.Kind {
+	case SinkStdout:
+		return s.Kind
+	case SinkPubSub:
+		return s.Kind + ":" + s.Target + "/" + s.Name
+	case SinkKafka: // brokers come and go
+		return s.Kind + ":" + s.Name
+	}
+	host := s.Target
+	if u, err := url.Parse(s.Target); err == nil {
+		host = u.Host
+	}
+	return strings.TrimSuffix(s.Kind+":"+host+"/"+s.Name, "/")
+}
+
+func parseTarget(text string) (SinkSpec, error) {
+	kind, rest, _ := strings.Cut(text, ":")
+	receiver, template, templated := strings.Cut(kind, "+")
+	switch {
+	case text == SinkStdout:
+		return SinkSpec{Kind: SinkStdout}, nil
+	case slices.Contains(body.Kinds(), receiver):
+		spec := SinkSpec{Kind: receiver, Target: rest, Template: template}
+		return spec, spec.checkReceiver(templated)
+	case kind == SinkManager:
+		if !strings.HasPrefix(rest, "http://") && !strings.HasPrefix(rest, "https://") {
+			return SinkSpec{}, fmt.Errorf("sink %s: want %s:http://host:port", kind, kind)
+		}
+		return SinkSpec{Kind: kind, Target: rest}, nil
+	case strings.HasPrefix(kind, SinkRedis):
+		return named(SinkRedis, kind, rest, text)
+	case kind == SinkNATS, kind == "tls":
+		return named(SinkNATS, kind, rest, text)
+	case kind == SinkPubSub:
+		project, topic, ok := strings.Cut(rest, "/")
+		if !ok || project == "" || topic == "" {
+			return SinkSpec{}, errors.New("sink pubsub: want pubsub:project/topic")
+		}
+		return SinkSpec{Kind: SinkPubSub, Target: project, Name: topic}, nil
+	case kind == SinkKafka, kind == SinkKafka+"+tls":
+		return kafka(kind, rest)
+	default:
+		return SinkSpec{}, fmt.Errorf("sink %q is not known: want stdout, webhook:URL, redis://host/stream, nats://host/subject, pubsub:project/topic, kafka://host:port/topic, slack:, discord:, telegram: or pagerduty: and a URL, or manager:URL", kind)
+	}
+}
+
+// checkReceiver tells whether a webhook's URL is what its receiver asks for.
+func (s SinkSpec) checkReceiver(templated bool) error {
+	switch {
+	case !strings.HasPrefix(s.Target, "http://") && !strings.HasPrefix(s.Target, "https://"):
+		return fmt.Errorf("sink %s: want %s:http://host:port", s.Kind, s.Kind)
+	case templated && !namePattern.MatchString(s.Template):
+		return fmt.Errorf("sink %s: want the name of a template behind +", s.Kind)
+	}
+	if _, err := body.New(s.Kind, "", s.Target); err != nil {
+		return fmt.Errorf("sink %s: %w", s.Kind, err)
+	}
+	return nil
+}
+
+var (
+	kafkaTopic = regexp.MustCompile(`^[A-Za-z0-9._-]{1,249}$`)
+	errKafka   = errors.New("sink kafka: want kafka://user:password@host:port,host:port/topic?sasl=scram-sha-512 (kafka+tls:// with TLS; user, password and sasl where brokers ask for them)")
+)
+
+// kafka reads a URL with several hosts.
+func kafka(kind, rest string) (SinkSpec, error) {
+	spec := SinkSpec{Kind: SinkKafka, Kafka: KafkaCluster{TLS: kind != SinkKafka}}
+	rest, slashes := strings.CutPrefix(rest, "//")
+	rest, query, _ := strings.Cut(rest, "?")
+	slash := strings.LastIndexByte(rest, '/')
+	options, err := url.ParseQuery(query)
+	if !slashes || slash < 0 || err != nil {
+		return SinkSpec{}, errKafka
+	}
+	hosts := rest[:slash]
+	if spec.Name = rest[slash+1:]; !kafkaTopic.MatchString(spec.Name) {
+		return SinkSpec{}, errors.New("sink kafka: a topic has 1 to 249 letters, digits, dots, - and _")
+	}
+	if at := strings.LastIndexByte(hosts, '@'); at >= 0 {
+		user, password, _ := strings.Cut(hosts[:at], ":")
+		hosts = hosts[at+1:]
+		if spec.Kafka.User, err = url.PathUnescape(user); err != nil || user == "" {
+			return SinkSpec{}, errKafka
+		}
+		text, err := url.PathUnescape(password)
+		if err != nil {
+			return SinkSpec{}, errKafka
+		}
+		spec.Kafka.Password = secret.String(text)
+	}
+	for host := range strings.SplitSeq(hosts, ",") {
+		name, port, err := net.SplitHostPort(host)
+		if err != nil || name == "" || port == "" {
+			return SinkSpec{}, errKafka
+		}
+		spec.Kafka.Brokers = append(spec.Kafka.Brokers, host)
+	}
+	spec.Kafka.SASL = options.Get("sasl")
+	options.Del("sasl")
+	switch known := slices.Contains(SASLMechanisms, spec.Kafka.SASL); {
+	case len(options) > 0:
+		return SinkSpec{}, errKafka
+	case spec.Kafka.User == "" && spec.Kafka.SASL != "":
+		return SinkSpec{}, errors.New("sink kafka: sasl without a user")
+	case spec.Kafka.User != "" && !known:
+		return SinkSpec{}, fmt.Errorf("sink kafka: say how the user logs in: sasl=%s", strings.Join(SASLMechanisms, ", sasl="))
+	}
+	return spec, nil
+}
+
+// named takes the last part of a URL's path as the name of a stream or subject.
+func named(sink, scheme, rest, text string) (SinkSpec, error) {
+	target := text
+	if !strings.HasPrefix(rest, "//") {
+		target = rest // redis:redis://…
+	}
+	host := strings.Index(target, "://")
+	slash := strings.LastIndexByte(target, '/')
+	if host < 0 || slash < host+3 || slash == len(target)-1 {
+		return SinkSpec{}, fmt.Errorf("sink %s: want a URL with the name at its end, like %s://host:port/name", scheme, scheme)
+	}
+	return SinkSpec{Kind: sink, Target: target[:slash], Name: target[slash+1:]}, nil
 }

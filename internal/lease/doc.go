@@ -2,7 +2,7 @@
 //
 // A lease row has an owner, a term and an expiry. The term grows by one at each change of
 // the owner, and every write of an owner carries it (Fence): a write with an old term
-// changes nothing. A Keeper holds all leases of one process and renews them in one
+// changes nothing. A Holder holds all leases of one process and renews them in one
 // statement.
 //
 //	          Acquire                      not renewed in time

@@ -12,7 +12,7 @@ import (
 
 // Lease is one term of one owner.
 type Lease struct {
-	keeper *Keeper
+	holder *Holder
 	name   string
 	term   int64
 	lost   chan struct{}
@@ -29,7 +29,7 @@ func (l *Lease) Name() string { return l.name }
 func (l *Lease) Term() int64 { return l.term }
 
 // Owner returns the owner's id.
-func (l *Lease) Owner() string { return l.keeper.owner }
+func (l *Lease) Owner() string { return l.holder.owner }
 
 // Lost is closed when another owner has the lease or this one released it.
 func (l *Lease) Lost() <-chan struct{} { return l.lost }
@@ -57,11 +57,11 @@ func (l *Lease) end() {
 }
 
 // Fence returns the proof of ownership that writes carry.
-func (l *Lease) Fence() Fence { return Fence{Name: l.name, Owner: l.keeper.owner, Term: l.term} }
+func (l *Lease) Fence() Fence { return Fence{Name: l.name, Owner: l.holder.owner, Term: l.term} }
 
 // Release gives the lease back. Releasing a lost lease does nothing. After an error the next renewal does it.
 func (l *Lease) Release(ctx context.Context) error {
-	return l.keeper.ReleaseAll(ctx, []*Lease{l})
+	return l.holder.ReleaseAll(ctx, []*Lease{l})
 }
 
 // Fence is an owner's term as a value.

@@ -14,18 +14,18 @@ import (
 	"lockstep/internal/sleep"
 )
 
-func keepers(t *testing.T, url string, ttl time.Duration, names ...string) []*Keeper {
+func holders(t *testing.T, url string, ttl time.Duration, names ...string) []*Holder {
 	t.Helper()
-	var list []*Keeper
+	var list []*Holder
 	for _, name := range names {
 		db := must.Get(ledger.Open(t.Context(), url))(t)
 		t.Cleanup(func() { _ = db.Close() })
-		list = append(list, NewKeeper(db, "test", name, Options{TTL: ttl}, slog.New(slog.DiscardHandler)))
+		list = append(list, NewHolder(db, "test", name, ttl, slog.New(slog.DiscardHandler)))
 	}
 	return list
 }
 
-func fenced(t *testing.T, k *Keeper, f Fence) error {
+func fenced(t *testing.T, k *Holder, f Fence) error {
 	t.Helper()
 	return k.db.Write(t.Context(), func(tx *ledger.Tx) error { return f.Check(t.Context(), tx) })
 }
@@ -39,7 +39,7 @@ func both(t *testing.T, test func(t *testing.T, url string)) {
 // writes nothing and comes back never.
 func TestOneOwner(t *testing.T) {
 	both(t, func(t *testing.T, url string) {
-		k := keepers(t, url, time.Hour, "one", "two")
+		k := holders(t, url, time.Hour, "one", "two")
 		first := must.Get(k[0].Acquire(t.Context(), "thing"))(t)
 		if _, err := k[1].Acquire(t.Context(), "thing"); !errors.Is(err, ErrHeld) {
 			t.Fatalf("a second owner: %v", err)
@@ -75,8 +75,8 @@ func TestOneOwner(t *testing.T) {
 	})
 }
 
-// expire lets all leases of a keeper expire by the database's clock.
-func expire(t *testing.T, k *Keeper) {
+// expire lets all leases of a holder expire by the database's clock.
+func expire(t *testing.T, k *Holder) {
 	t.Helper()
 	must.Do(t, k.db.Write(t.Context(), func(tx *ledger.Tx) error {
 		_, err := tx.Exec(t.Context(), "UPDATE leases SET expires_at = 1 WHERE owner = $1", k.owner)
@@ -86,7 +86,7 @@ func expire(t *testing.T, k *Keeper) {
 
 // TestTrustEnds: a holder that cannot renew stops to trust its lease before it expires.
 func TestTrustEnds(t *testing.T) {
-	k := keepers(t, "memory:", time.Hour, "one")[0]
+	k := holders(t, "memory:", time.Hour, "one")[0]
 	l := must.Get(k.Acquire(t.Context(), "thing"))(t)
 	if !l.Trusted(47*time.Minute) || l.Trusted(48*time.Minute) {
 		t.Fatal("an hour less a fifth is the time of trust")
@@ -95,10 +95,9 @@ func TestTrustEnds(t *testing.T) {
 
 // TestSameName: two living processes of one name are an error; one that has ended is not.
 func TestSameName(t *testing.T) {
-	k := keepers(t, "sqlite:"+filepath.Join(t.TempDir(), "ledger.db"), 200*time.Millisecond, "same", "same")
+	k := holders(t, "sqlite:"+filepath.Join(t.TempDir(), "ledger.db"), 200*time.Millisecond, "same", "same")
 	must.Do(t, k[0].Register(t.Context()))
-	hour := Options{TTL: time.Hour, Renew: time.Millisecond, Margin: time.Minute}
-	k[0].o = hour
+	k[0].ttl = time.Hour
 	must.Do(t, k[0].renew(t.Context()))
 	if err := k[1].Register(t.Context()); !errors.Is(err, ErrHeld) {
 		t.Fatalf("a second living process of the name: %v", err)
@@ -106,7 +105,7 @@ func TestSameName(t *testing.T) {
 	if err := k[0].db.Close(); err != nil { // as the end of its process does
 		t.Fatal(err)
 	}
-	k[1].o = hour // so that it lives when it is looked for, however slow the machine is
+	k[1].ttl = time.Hour // so that it lives when it is looked for, however slow the machine is
 	if err := k[1].Register(t.Context()); err != nil {
 		t.Fatalf("after the first has ended: %v", err)
 	}
@@ -117,7 +116,7 @@ func TestSameName(t *testing.T) {
 
 // TestSlowAnswer: that a name was held when the database was asked, an answer that took long does not end a process, which asks again.
 func TestSlowAnswer(t *testing.T) {
-	k := keepers(t, pgtest.Start(t).Database(), time.Second, "same", "same")
+	k := holders(t, pgtest.Start(t).Database(), time.Second, "same", "same")
 	must.Do(t, k[0].Register(t.Context()))
 	locked, release, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
@@ -129,7 +128,7 @@ func TestSlowAnswer(t *testing.T) {
 		})
 	}()
 	<-locked
-	patience := now() + k[1].o.TTL + k[1].o.Renew
+	patience := now() + k[1].ttl + k[1].renewal()
 	registered := make(chan error, 1)
 	go func() { registered <- k[1].Register(t.Context()) }()
 	for waiting := 0; len(registered) == 0 && (waiting == 0 || now() <= patience); {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"strconv"
@@ -82,9 +83,7 @@ func (s *Sender) Send(ctx context.Context, m Message) (int, error) {
 	if err != nil {
 		return 0, errors.New("not a URL")
 	}
-	for name, values := range m.Header {
-		request.Header[name] = values
-	}
+	maps.Copy(request.Header, m.Header)
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("User-Agent", s.agent)
 	request.Header.Set("webhook-id", m.ID)

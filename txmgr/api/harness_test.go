@@ -1,12 +1,12 @@
 package api_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -21,6 +21,8 @@ import (
 
 	"lockstep/internal/envx"
 	"lockstep/internal/must"
+	"lockstep/internal/proctest"
+	"lockstep/internal/redisx"
 	"lockstep/internal/secret"
 	"lockstep/txmgr"
 	"lockstep/txmgr/api"
@@ -54,31 +56,13 @@ var (
 // spelled is how the manager spells an address.
 func spelled(a common.Address) string { return strings.ToLower(a.Hex()) }
 
-// syncBuffer is a log that many goroutines write.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
-}
-
 // world is a running manager on a chain of its own.
 type world struct {
 	*service.Service
 	t      *testing.T
 	url    string
 	chain  *simchain
-	log    *syncBuffer
+	log    *proctest.Tail
 	ledger string
 	client *http.Client
 	stop   func()
@@ -87,7 +71,7 @@ type world struct {
 // start runs a manager. Change may set settings.
 func start(t *testing.T, change func(*service.Config)) *world {
 	t.Helper()
-	w := &world{t: t, chain: newChain(t, signer, callerSigner), log: &syncBuffer{}, client: http.DefaultClient, ledger: filepath.Join(t.TempDir(), "ledger.db")}
+	w := &world{t: t, chain: newChain(t, signer, callerSigner), log: &proctest.Tail{}, client: http.DefaultClient, ledger: filepath.Join(t.TempDir(), "ledger.db")}
 	w.run(change)
 	return w
 }
@@ -125,31 +109,13 @@ func (w *world) run(change func(*service.Config)) {
 	s := w.build(change)
 	must.Do(t, s.Listen(t.Context()))
 	w.Service, w.url = s, s.URL()
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
-	w.stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("the service ended with %v", err)
-		}
-	})
-	t.Cleanup(w.stop)
+	w.stop = must.Run(t, s.Run)
 }
 
 // until waits for a condition.
 func (w *world) until(what string, holds func() bool) {
 	w.t.Helper()
-	end := time.After(5 * time.Minute)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-end:
-			w.t.Fatalf("never: %s", what)
-		}
-	}
+	must.Until(w.t, what, holds)
 }
 
 // answer is what came back.
@@ -276,4 +242,9 @@ func (w *world) post(path, body string, headers ...string) answer {
 func (w *world) get(path string, headers ...string) answer {
 	w.t.Helper()
 	return w.ask(http.MethodGet, path, "", headers...)
+}
+
+func TestMain(m *testing.M) {
+	redisx.LogTo(slog.New(slog.DiscardHandler)) // a server that does not answer is what is tested here
+	os.Exit(m.Run())
 }

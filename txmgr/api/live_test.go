@@ -20,6 +20,7 @@ import (
 
 	"lockstep/internal/envx"
 	"lockstep/internal/must"
+	"lockstep/internal/proctest"
 	"lockstep/internal/secret"
 	"lockstep/txmgr/client"
 	"lockstep/txmgr/policy"
@@ -88,33 +89,13 @@ func TestStreamResumes(t *testing.T) {
 	}
 }
 
-// The Go client: sends, follows the stream, reads problems.
+// The Go client: sends, finds, reads problems.
 func TestClient(t *testing.T) {
 	w := start(t, nil)
 	c := client.New(w.url, "")
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	ready, kinds, done := make(chan struct{}), make(chan string, 100), make(chan error, 1)
-	go func() {
-		close(ready)
-		done <- c.Stream(ctx, 0, func(e client.Event) error {
-			kinds <- e.Kind + " " + e.Subject
-			return nil
-		})
-	}()
-	<-ready
 	tx, err := c.Send(t.Context(), client.Intent{Chain: "1337", To: receiver, Value: "0x10"}, client.Options{Key: "k", Wait: "confirmed", Timeout: 50 * time.Second})
 	if err != nil || tx.Receipt == nil || !tx.Receipt.Success {
 		t.Fatalf("%+v, %v", tx, err)
-	}
-	for kind := range kinds {
-		if kind == "tx.confirmed "+tx.ID {
-			break
-		}
-	}
-	stop()
-	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Errorf("the stream ended with %v", err)
 	}
 	again, err := c.Get(t.Context(), tx.ID, "")
 	if err != nil || again.Hash != tx.Hash {
@@ -274,7 +255,7 @@ func TestKillSwitchAndPolicies(t *testing.T) {
 // A signer that has little is filled up from the treasury by itself, and one that has enough, but less than it may have, when an
 // operator says so; each once at a time.
 func TestTreasury(t *testing.T) {
-	w := &world{t: t, chain: newChain(t, signer, callerSigner), log: &syncBuffer{}, client: http.DefaultClient, ledger: filepath.Join(t.TempDir(), "ledger.db")}
+	w := &world{t: t, chain: newChain(t, signer, callerSigner), log: &proctest.Tail{}, client: http.DefaultClient, ledger: filepath.Join(t.TempDir(), "ledger.db")}
 	const poorKey, middlingKey = "8b3a350cf5c34c9194ca85829a2df0ec3153be0318b5e2d3348e872092edffba", "7c852118294e51e653712a81e05800f419141751be58f605c371e15141b007a6"
 	poor, middling := addressOf(poorKey), addressOf(middlingKey)
 	w.chain.abroad(t, callerKey, 0, middling, 2_000_000)

@@ -2,14 +2,20 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 
 	"lockstep/console/page"
 	"lockstep/console/rest"
 	"lockstep/internal/access"
+	"lockstep/internal/clientip"
+	"lockstep/internal/envx"
+	"lockstep/internal/ledger"
 	"lockstep/internal/outage"
 	"lockstep/internal/secret"
 	"lockstep/txmgr"
@@ -110,4 +116,78 @@ var ErrLoopback = errors.New("without a key the transaction manager listens on l
 // Listen opens the port.
 func (s *Server) Listen(ctx context.Context) error {
 	return s.Open(ctx, "TXM_ADDRESS", s.cfg.Address, s.cfg.LoopbackToken, ErrLoopback)
+}
+
+// Config holds the settings of the manager's listener.
+type Config struct {
+	// Address (host:port) on which the transaction manager listens. Without a key or a password it must be on loopback.
+	Address string `env:"TXM_ADDRESS" envDefault:"127.0.0.1:7550"`
+	// While there is no key and no password, draw a token at each start and print it with the page's address. With false whoever reaches the address is an administrator, and so is a stranger behind a proxy in front of it.
+	LoopbackToken bool `env:"TXM_LOOPBACK_TOKEN" envDefault:"true"`
+	// User name of internal callers, who use Basic instead of a key.
+	BasicUser string `env:"TXM_BASIC_USER"`
+	// Password of internal callers.
+	BasicPassword secret.String `env:"TXM_BASIC_PASSWORD"`
+	// File with that password.
+	BasicPasswordFile secret.String `env:"TXM_BASIC_PASSWORD_FILE,file"`
+	// Maximum of streams of events that are open at once. Tenants share them: one alone gets half.
+	Streams int `env:"TXM_STREAMS" envDefault:"400" min:"1"`
+	// Maximum of transactions in one batch.
+	Batch int `env:"TXM_BATCH" envDefault:"100" min:"1"`
+	// Maximum of requests that wait for a transaction or a nonce at once. Tenants share them: one alone gets half.
+	Waits int `env:"TXM_WAITS" envDefault:"4000" min:"1"`
+	clientip.Config
+
+	// How long a stopping process waits for requests that are on their way.
+	Drain envx.Millis `env:"TXM_SHUTDOWN_DRAIN_TIMEOUT_MS" envDefault:"10000"`
+}
+
+// Validate checks the settings.
+func (c Config) Validate() error {
+	errs := []error{envx.Check(c), c.Config.Validate()}
+	if _, _, err := net.SplitHostPort(c.Address); err != nil {
+		errs = append(errs, fmt.Errorf("TXM_ADDRESS: want host:port: %w", err))
+	}
+	if (c.BasicUser == "") != (c.BasicPassword == "" && c.BasicPasswordFile == "") {
+		errs = append(errs, errors.New("TXM_BASIC_USER and TXM_BASIC_PASSWORD: want both or neither"))
+	}
+	return errors.Join(errs...)
+}
+
+const streamPage = 200
+
+// stream serves the events of the ledger as they become visible.
+func (s *Server) stream() {
+	op := s.Operation(access.RoleRead, http.MethodGet, "/v1/transactions/stream", "stream", "Everything that happens, as server-sent events")
+	rest.Stream(s.Server, op, "event the kind, data JSON with the members subject, at and body.", s.Newest, func(ctx context.Context, _ *rest.Place, after int64) (text string, last int64, err error) {
+		events, err := s.Manager.Stream(ctx, after, streamPage)
+		last = after
+		for _, e := range events {
+			last = e.Cursor
+			if sees(caller(ctx), e) {
+				text += formatEvent(e)
+			}
+		}
+		return text, last, err
+	})
+}
+
+func formatEvent(e ledger.Event) string {
+	body := json.RawMessage(e.Body)
+	if !json.Valid(body) {
+		body = []byte("null")
+	}
+	return rest.Event(e.Cursor, e.Kind, struct {
+		Subject string          `json:"subject"`
+		At      Moment          `json:"at"`
+		Body    json.RawMessage `json:"body"`
+	}{e.Subject, Moment(e.At), body})
+}
+
+// sees reports whether an event is the caller's: one of its tenant.
+func sees(who access.Caller, e ledger.Event) bool {
+	var body struct {
+		Tenant string `json:"tenant"`
+	}
+	return who.Tenant == "" || json.Unmarshal([]byte(e.Body), &body) == nil && body.Tenant == who.Tenant
 }

@@ -38,11 +38,11 @@ func (s *suite) blocks() {
 	if head.Hash == "" || head.Time == 0 {
 		s.Errorf("the head is %+v", head)
 	}
-	hash, err := s.Chain.BlockHash(s.Context(), head.Number)
+	hash, err := s.Chain.BlockHash(s.Context(), head.Number, 0)
 	if err != nil || hash != head.Hash {
 		s.Errorf("block %d is %s by one question and %s, %v by another", head.Number, head.Hash, hash, err)
 	}
-	if hash, err := s.Chain.BlockHash(s.Context(), head.Number+1_000_000); err != nil || hash != "" {
+	if hash, err := s.Chain.BlockHash(s.Context(), head.Number+1_000_000, 0); err != nil || hash != "" {
 		s.Errorf("a block that is not there has the hash %q, %v", hash, err)
 	}
 	first := must.Get(s.Chain.Identity(s.Context()))(s)
@@ -56,9 +56,9 @@ func (s *suite) unused() {
 	if nonces.Head.Hash == "" {
 		s.Error("an account's nonce comes without a head")
 	}
-	pending, err := s.Chain.HighestPending(s.Context(), s.signer)
-	if err != nil || pending != nonces.Latest {
-		s.Errorf("the next nonce is %d, and with what waits %d, %v", nonces.Latest, pending, err)
+	latest, pending, err := s.Chain.HighestPending(s.Context(), s.signer)
+	if err != nil || pending != nonces.Latest || latest != nonces.Latest {
+		s.Errorf("the next nonce is %d and %d, and with what waits %d, %v", nonces.Latest, latest, pending, err)
 	}
 	if user, err := s.Chain.Consumer(s.Context(), s.signer, nonces.Latest); err != nil || user != nil {
 		s.Errorf("nonce %d was used by %+v, %v", nonces.Latest, user, err)
@@ -150,7 +150,7 @@ func (s *suite) one() {
 	if receipt.Hash != tx.Hash || !receipt.Success || receipt.GasUsed == 0 || receipt.GasPrice == nil || receipt.GasPrice.Sign() <= 0 {
 		s.Errorf("the receipt is %+v at head %d", receipt, head.Number)
 	}
-	if hash, err := s.Chain.BlockHash(s.Context(), receipt.Block); err != nil || hash != receipt.BlockHash {
+	if hash, err := s.Chain.BlockHash(s.Context(), receipt.Block, 0); err != nil || hash != receipt.BlockHash {
 		s.Errorf("its block %d is %s, %v, not %s", receipt.Block, hash, err, receipt.BlockHash)
 	}
 	s.until("its nonce is used", func() bool { return s.next() == nonce+1 })
@@ -190,7 +190,7 @@ func (s *suite) above() {
 		}
 		s.Mine()
 		s.unknown(upper)
-		if pending, err := s.Chain.HighestPending(s.Context(), s.signer); err != nil || pending < nonce {
+		if _, pending, err := s.Chain.HighestPending(s.Context(), s.signer); err != nil || pending < nonce {
 			s.Errorf("the highest pending nonce is %d, %v", pending, err)
 		}
 		if got := s.offer(lower)[0]; got != "" {
@@ -311,9 +311,9 @@ func (s *suite) dead() {
 	for what, question := range map[string]func() error{
 		"Identity":       func() error { _, err := s.Dead.Identity(ctx); return err },
 		"Head":           func() error { _, err := s.Dead.Head(ctx); return err },
-		"BlockHash":      func() error { _, err := s.Dead.BlockHash(ctx, 1); return err },
+		"BlockHash":      func() error { _, err := s.Dead.BlockHash(ctx, 1, 0); return err },
 		"Nonces":         func() error { _, err := s.Dead.Nonces(ctx, s.signer); return err },
-		"HighestPending": func() error { _, err := s.Dead.HighestPending(ctx, s.signer); return err },
+		"HighestPending": func() error { _, _, err := s.Dead.HighestPending(ctx, s.signer); return err },
 		"Balance":        func() error { _, err := s.Dead.Balance(ctx, s.signer); return err },
 		"Delegated":      func() error { _, err := s.Dead.Delegated(ctx, s.signer); return err },
 		"Market":         func() error { _, err := s.Dead.Market(ctx); return err },

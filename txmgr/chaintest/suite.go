@@ -106,8 +106,7 @@ func (s *suite) signed(nonce uint64, value *big.Int, behind string) txmgr.Signed
 	if s.Chain.Traits().InLine() {
 		draft.Behind = behind
 	}
-	out := must.Get(s.seal(draft, s.Key))(s)
-	return out
+	return must.Get(s.seal(draft, s.Key))(s)
 }
 
 func (s *suite) seal(draft txmgr.Draft, key txmgr.Key) (txmgr.Signed, error) {

@@ -15,11 +15,9 @@
 //	intent           see package txmgr
 //	idempotency key  what makes sending again safe: the same key and intent are one transaction
 //	problem          see package txmgr/api
-//	event            one row of the stream of a transaction's states
 package client
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -28,10 +26,10 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
+	"lockstep/internal/clip"
 	"lockstep/internal/secret"
 	"lockstep/internal/sleep"
 )
@@ -60,7 +58,10 @@ func (c *Client) For(key secret.String, address string) *Client {
 
 // New makes a client. Key may be empty where the manager wants none.
 func New(url string, key secret.String) *Client {
-	return &Client{url: strings.TrimRight(url, "/"), key: key, http: &http.Client{Timeout: 2 * time.Minute}}
+	return &Client{url: strings.TrimRight(url, "/"), key: key, http: &http.Client{
+		Timeout:       2 * time.Minute,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // what is sent on may come as another call
+	}}
 }
 
 // Intent is what should happen. Amounts are decimal or 0x text.
@@ -170,7 +171,7 @@ func (c *Client) Send(ctx context.Context, intent Intent, o Options) (*Transacti
 	var tx Transaction
 	pause := 100 * time.Millisecond
 	for try := 1; ; try++ {
-		err := c.Call(ctx, http.MethodPost, path, o.Key, intent, &tx)
+		err := tx.named(c.Call(ctx, http.MethodPost, path, o.Key, intent, &tx))
 		if err == nil {
 			return &tx, nil
 		}
@@ -182,6 +183,17 @@ func (c *Client) Send(ctx context.Context, intent Intent, o Options) (*Transacti
 		}
 		pause *= 2
 	}
+}
+
+// errOther means that something else than a manager answered.
+var errOther = errors.New("the answer is not the manager's")
+
+// named is the error of a call that a transaction has to come back from. Anything may answer 200, and with JSON.
+func (t *Transaction) named(err error) error {
+	if err == nil && t.ID == "" {
+		return fmt.Errorf("%w: it names no transaction", errOther)
+	}
+	return err
 }
 
 // lost reports whether the manager's own answer is missing, so that asking again can help.
@@ -200,13 +212,15 @@ func (c *Client) Get(ctx context.Context, id, wait string) (*Transaction, error)
 		path += "?wait=" + url.QueryEscape(wait)
 	}
 	var tx Transaction
-	return &tx, c.Call(ctx, http.MethodGet, path, "", nil, &tx)
+	err := c.Call(ctx, http.MethodGet, path, "", nil, &tx)
+	return &tx, tx.named(err)
 }
 
 // Cancel asks for a transaction to have no effect. What is mined decides.
 func (c *Client) Cancel(ctx context.Context, id string) (*Transaction, error) {
 	var tx Transaction
-	return &tx, c.Call(ctx, http.MethodPost, "/v1/transactions/"+url.PathEscape(id)+"/cancel", "", nil, &tx)
+	err := c.Call(ctx, http.MethodPost, "/v1/transactions/"+url.PathEscape(id)+"/cancel", "", nil, &tx)
+	return &tx, tx.named(err)
 }
 
 // Signers lists the signers of a chain, or of all chains for "".
@@ -235,9 +249,15 @@ func (c *Client) Call(ctx context.Context, method, path, key string, in, out any
 		}
 		body = bytes.NewReader(text)
 	}
-	request, err := c.request(ctx, method, path, body)
+	request, err := http.NewRequestWithContext(ctx, method, c.url+path, body)
 	if err != nil {
 		return err
+	}
+	if c.key != "" {
+		request.Header.Set("Authorization", "Bearer "+c.key.Reveal())
+	}
+	if c.from != "" {
+		request.Header.Set("X-Forwarded-For", c.from)
 	}
 	if in != nil {
 		request.Header.Set("Content-Type", "application/json")
@@ -250,9 +270,9 @@ func (c *Client) Call(ctx context.Context, method, path, key string, in, out any
 		return err
 	}
 	defer func() { _ = response.Body.Close() }()
-	content, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	content, err := clip.ReadAll(response.Body, maxAnswer)
 	if err != nil {
-		return err
+		return fmt.Errorf("the answer: %w", err)
 	}
 	if response.StatusCode/100 != 2 {
 		return problemOf(response.StatusCode, content)
@@ -261,120 +281,19 @@ func (c *Client) Call(ctx context.Context, method, path, key string, in, out any
 		return nil
 	}
 	if err := json.Unmarshal(content, out); err != nil {
-		return fmt.Errorf("the answer is not the manager's: %w", err)
+		return fmt.Errorf("%w: %w", errOther, err)
 	}
 	return nil
-}
-
-func (c *Client) request(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
-	request, err := http.NewRequestWithContext(ctx, method, c.url+path, body)
-	if err != nil {
-		return nil, err
-	}
-	if c.key != "" {
-		request.Header.Set("Authorization", "Bearer "+c.key.Reveal())
-	}
-	if c.from != "" {
-		request.Header.Set("X-Forwarded-For", c.from)
-	}
-	return request, nil
 }
 
 func problemOf(status int, content []byte) error {
 	p := Problem{Status: status}
 	if json.Unmarshal(content, &p) != nil || p.Code == "" && p.Detail == "" {
 		p.Detail = strings.TrimSpace(string(content[:min(len(content), 200)]))
+		if status/100 == 3 {
+			p.Detail = "it redirects to another address; ask there"
+		}
 	}
 	p.Status = status
 	return &p
-}
-
-// Event is one step of some transaction.
-type Event struct {
-	ID      int64           // the cursor
-	Kind    string          // such as tx.mined
-	Subject string          `json:"subject"` // the transaction's id
-	At      time.Time       `json:"at"`
-	Body    json.RawMessage `json:"body"`
-}
-
-// Stream calls handle for every event after a cursor, in order, until ctx ends or handle
-// returns an error. It comes back by itself when the connection ends. A cursor below
-// 0 begins with what happens from now on.
-func (c *Client) Stream(ctx context.Context, after int64, handle func(Event) error) error {
-	stream := &http.Client{} // without a time-out
-	failures := 0
-	for {
-		before := after
-		err := c.follow(ctx, stream, &after, handle)
-		var stop *stopError
-		var p *Problem
-		switch {
-		case errors.As(err, &stop):
-			return stop.err
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case errors.As(err, &p) && p.Status < 500:
-			return p
-		}
-		if failures++; after != before {
-			failures = 0
-		}
-		if !sleep.For(ctx, min(time.Duration(failures)*200*time.Millisecond, 5*time.Second)) {
-			return ctx.Err()
-		}
-	}
-}
-
-// stopError carries what handle said.
-type stopError struct{ err error }
-
-func (e *stopError) Error() string { return e.err.Error() }
-
-func (c *Client) follow(ctx context.Context, stream *http.Client, after *int64, handle func(Event) error) error {
-	request, err := c.request(ctx, http.MethodGet, "/v1/transactions/stream", nil)
-	if err != nil {
-		return &stopError{err}
-	}
-	if *after >= 0 {
-		request.Header.Set("Last-Event-ID", strconv.FormatInt(*after, 10))
-	}
-	response, err := stream.Do(request)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		content, _ := io.ReadAll(io.LimitReader(response.Body, 64<<10))
-		return problemOf(response.StatusCode, content)
-	}
-	var e Event
-	told := false // e has data; a cursor without any is where a quiet stream is
-	lines := bufio.NewScanner(response.Body)
-	lines.Buffer(nil, 4<<20)
-	for lines.Scan() {
-		line := lines.Text()
-		name, value, _ := strings.Cut(line, ": ")
-		switch {
-		case line == "" && e.ID > 0:
-			if told {
-				if err := handle(e); err != nil {
-					return &stopError{err}
-				}
-			}
-			*after, e, told = e.ID, Event{}, false
-		case name == "id":
-			if e.ID, err = strconv.ParseInt(value, 10, 64); err != nil {
-				return fmt.Errorf("the stream is not the manager's: %w", err)
-			}
-		case name == "event":
-			e.Kind = value
-		case name == "data":
-			if err := json.Unmarshal([]byte(value), &e); err != nil {
-				return fmt.Errorf("the stream is not the manager's: %w", err)
-			}
-			told = true
-		}
-	}
-	return lines.Err()
 }

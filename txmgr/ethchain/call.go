@@ -1,12 +1,15 @@
 package ethchain
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/big"
 	"strings"
 
 	"github.com/ethereum/go-ethereum/accounts/abi"
+	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"lockstep/internal/ethrpc"
@@ -45,9 +48,7 @@ func messageOf(call txmgr.Call) map[string]any {
 
 func (c *Chain) simulate(ctx context.Context, call txmgr.Call) (txmgr.Simulation, error) {
 	message, state := messageOf(call), call.State
-	if state == "" {
-		state = "latest"
-	}
+	state = cmp.Or(state, "latest")
 	var gas hexutil.Uint64
 	params := []any{message, state}
 	if call.Funded {
@@ -182,7 +183,7 @@ func (c *Chain) Send(ctx context.Context, list []txmgr.Signed) []error {
 		_ = e.Do(ctx, questions...) // each question has its part of the error
 		var left []int
 		for n, at := range open {
-			answer := judged(questions[n].Err())
+			answer := taken(e, questions[n], list[at])
 			if answer == nil {
 				out[at] = nil
 				continue
@@ -225,11 +226,24 @@ func worse(old error, answer *txmgr.SendError) error {
 // classes are what the manager makes of what an endpoint said of a transaction. Those that are not here have the
 // same name.
 var classes = map[ethrpc.Class]txmgr.Class{
-	ethrpc.Limited: txmgr.ClassPoolPolicy, ethrpc.Denied: txmgr.ClassPoolPolicy, ethrpc.WrongChain: txmgr.ClassPoolPolicy,
+	ethrpc.Limited: txmgr.ClassPoolPolicy, ethrpc.Denied: txmgr.ClassPoolPolicy, ethrpc.WrongChain: txmgr.ClassPoolPolicy, ethrpc.OtherFork: txmgr.ClassPoolPolicy,
 	ethrpc.Unsupported: txmgr.ClassPoolPolicy, ethrpc.TooMuch: txmgr.ClassPoolPolicy,
 	ethrpc.Broken: txmgr.ClassTransport, ethrpc.Missing: txmgr.ClassTransport, ethrpc.Lost: txmgr.ClassTransport,
 	ethrpc.Unsent:   txmgr.ClassNotSent,
 	ethrpc.Reverted: txmgr.ClassAmbiguous, ethrpc.Malformed: txmgr.ClassAmbiguous,
+}
+
+// taken says what an endpoint's answer to a transaction means; nil if it has taken it, for which it names it. Null, or another transaction's hash, is no word about this one: a
+// proxy may have said it.
+func taken(e *ethrpc.Endpoint, q *ethrpc.Call, s txmgr.Signed) *txmgr.SendError {
+	if answer := judged(q.Err()); answer != nil {
+		return answer
+	}
+	var hash string
+	if json.Unmarshal(q.Raw(), &hash) != nil || common.HexToHash(hash) != common.HexToHash(s.Hash) {
+		return &txmgr.SendError{Class: txmgr.ClassTransport, Endpoint: e.Name(), Text: "its answer does not name the transaction"}
+	}
+	return nil
 }
 
 // judged says what an endpoint's answer means for a transaction; nil if it has taken it.

@@ -1,6 +1,7 @@
 package ethchain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,9 +52,14 @@ type Chain struct {
 	mu      sync.Mutex           // guards what follows
 	waiting map[string]time.Time // when a transaction without a receipt was looked for at the other endpoints, or first seen
 	market  history
+
+	anchored uint64 // the highest final block that was named
 }
 
-var _ txmgr.Chain = (*Chain)(nil)
+var (
+	_ txmgr.Chain    = (*Chain)(nil)
+	_ txmgr.Anchored = (*Chain)(nil)
+)
 
 // New returns the driver. It asks nothing yet.
 func New(c Config) (*Chain, error) {
@@ -80,9 +86,7 @@ func New(c Config) (*Chain, error) {
 	if c.InFlight > 0 {
 		inFlight = c.InFlight
 	}
-	if c.Timeout == 0 {
-		c.Timeout = 5 * time.Second
-	}
+	c.Timeout = cmp.Or(c.Timeout, 5*time.Second)
 	added := 20
 	if c.GasAdded != nil {
 		added = *c.GasAdded
@@ -110,6 +114,19 @@ func (c *Chain) Traits() txmgr.Traits { return c.traits }
 // Close ends connections.
 func (c *Chain) Close() { c.client.Close() }
 
+// Anchor has endpoints on another fork be asked for nothing, while any may have this block.
+func (c *Chain) Anchor(number uint64, hash string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if hash == "" {
+		number = 0
+	} else if number < c.anchored {
+		return
+	}
+	c.anchored = number
+	c.client.Anchor(number, common.HexToHash(hash))
+}
+
 // Trouble says why no endpoint answers.
 func (c *Chain) Trouble() string { return c.client.Trouble() }
 
@@ -130,7 +147,7 @@ func (c *Chain) Identity(ctx context.Context) (string, error) {
 	if !found { // pruned
 		return c.name, nil
 	}
-	return block.Hash.Hex(), nil
+	return block.Hash.Hex(), block.is(0)
 }
 
 type header struct {
@@ -139,6 +156,14 @@ type header struct {
 	Timestamp hexutil.Uint64 `json:"timestamp"`
 	BaseFee   *hexutil.Big   `json:"baseFeePerGas"`
 	GasLimit  hexutil.Uint64 `json:"gasLimit"`
+}
+
+// is refuses an answer that is not the block of a number: signing would halt for what looks like a block that was replaced.
+func (h header) is(number uint64) error {
+	if uint64(h.Number) != number || h.Hash == (common.Hash{}) {
+		return fmt.Errorf("the answer for block %d is no block, or block %d", number, uint64(h.Number))
+	}
+	return nil
 }
 
 func (h header) head() txmgr.Head {
@@ -160,17 +185,28 @@ func one[T any](ctx context.Context, c *Chain, method string, params ...any) (va
 	return value, q.Need()
 }
 
-// BlockHash returns the hash of the block at a height.
-func (c *Chain) BlockHash(ctx context.Context, number uint64) (string, error) {
+// BlockHash asks one endpoint. The head is asked first, so that it is no newer.
+func (c *Chain) BlockHash(ctx context.Context, number, above uint64) (string, error) {
+	var head hexutil.Uint64
 	var block header
+	newest := ethrpc.Ask(&head, "eth_blockNumber")
 	q := ethrpc.Ask(&block, "eth_getBlockByNumber", hexutil.Uint64(number), false)
-	if _, err := c.client.Do(ctx, q); err != nil {
+	questions := []*ethrpc.Call{newest, q}
+	if above == 0 {
+		questions = questions[1:]
+	}
+	if _, err := c.client.Do(ctx, questions...); err != nil {
 		return "", err
+	}
+	if above > 0 {
+		if err := newest.Need(); err != nil || uint64(head) < number+above {
+			return "", err
+		}
 	}
 	if found, err := q.Found(); err != nil || !found {
 		return "", err
 	}
-	return block.Hash.Hex(), nil
+	return block.Hash.Hex(), block.is(number)
 }
 
 // Nonces asks one endpoint. The head is asked first, so that the nonce is no older.
@@ -193,34 +229,37 @@ const patience = 30 * time.Second
 
 // HighestPending asks every endpoint. One that has not answered for half a minute is passed over: it delays a signer's first start, but not for
 // ever.
-func (c *Chain) HighestPending(ctx context.Context, account string) (uint64, error) {
-	var highest uint64
+func (c *Chain) HighestPending(ctx context.Context, account string) (latest, pending uint64, err error) {
 	var silent error
 	answers := 0
 	for _, e := range c.client.All() {
-		var nonce hexutil.Uint64
+		var next, nonce hexutil.Uint64
 		q := ethrpc.Ask(&nonce, "eth_getTransactionCount", account, "pending")
-		if err := e.Do(ctx, q); err != nil {
+		after := ethrpc.Ask(&next, "eth_getTransactionCount", account, "latest") // no older than what waits
+		if err := e.Do(ctx, q, after); err != nil {
 			since, _ := e.Down()
 			if since.IsZero() || time.Since(since) < c.patience {
-				return 0, fmt.Errorf("%w; it may know of transactions that nobody else does, and is waited for, for %v", err, patience)
+				return 0, 0, fmt.Errorf("%w; it may know of transactions that nobody else does, and is waited for, for %v", err, patience)
 			}
 			silent = err
 			continue
 		}
 		switch found, err := q.Answer(); {
 		case err != nil && ethrpc.ClassOf(err) != ethrpc.Unsupported && ethrpc.ClassOf(err) != ethrpc.Malformed: // it does not count its pool
-			return 0, err
+			return 0, 0, err
 		case err == nil && !found:
-			return 0, fmt.Errorf("%s names no nonce", e.Name())
+			return 0, 0, fmt.Errorf("%s names no nonce", e.Name())
+		}
+		if err := after.Need(); err != nil {
+			return 0, 0, err
 		}
 		answers++
-		highest = max(highest, uint64(nonce))
+		latest, pending = max(latest, uint64(next)), max(pending, uint64(nonce))
 	}
 	if answers == 0 {
-		return 0, silent
+		return 0, 0, silent
 	}
-	return highest, nil
+	return latest, pending, nil
 }
 
 // Balance returns the account's wei.

@@ -1,6 +1,7 @@
 package ethchain
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -88,25 +89,105 @@ func TestReceiptElsewhere(t *testing.T) {
 	}
 }
 
+// TestReceiptOfAReplacedBlock: some nodes go on serving the receipt that a transaction had in a block that was replaced. It proves nothing, and is not
+// "none" either; an endpoint whose receipt is of its own block answers.
+func TestReceiptOfAReplacedBlock(t *testing.T) {
+	const replaced = "0x00000000000000000000000000000000000000000000000000000000000000b2"
+	answers := func(of string, transactions ...string) func(string, []any) (any, error) {
+		return func(method string, _ []any) (any, error) {
+			if method == "eth_getBlockByNumber" {
+				return map[string]any{"number": "0x10", "hash": block, "timestamp": "0x1", "transactions": transactions}, nil
+			}
+			return map[string]any{"transactionHash": asked, "blockNumber": "0xf", "blockHash": of, "status": "0x1"}, nil
+		}
+	}
+	list := []txmgr.Signed{{Hash: asked}}
+	_, found, err := two(t, answers(replaced), answers(replaced)).Receipts(t.Context(), list)
+	if err != nil || found[0].Err == nil || found[0].Receipt != nil {
+		t.Errorf("nobody has another one: %+v, %v", found, err)
+	}
+	_, found, err = two(t, answers(replaced), answers(block)).Receipts(t.Context(), list)
+	if err != nil || found[0].Err != nil || found[0].Receipt == nil || found[0].Receipt.BlockHash != block {
+		t.Errorf("the second endpoint has another one: %+v, %v", found, err)
+	}
+	_, found, err = two(t, answers(replaced, other, asked), answers(replaced)).Receipts(t.Context(), list)
+	if err != nil || found[0].Err != nil || found[0].Receipt == nil || found[0].Receipt.BlockHash != block {
+		t.Errorf("its own block has the transaction, too: %+v, %v", found, err)
+	}
+}
+
+// TestEndpointOnAnotherFork: an endpoint that has another block where one was final is not asked while another may have that one. Without it, what it says of the chain would halt
+// signing, and what it says of a nonce might be another fork's.
+func TestEndpointOnAnotherFork(t *testing.T) {
+	const forked = "0x00000000000000000000000000000000000000000000000000000000000000b3"
+	has := func(hash, nonce string) func(string, []any) (any, error) {
+		return func(method string, params []any) (any, error) {
+			if method == "eth_getTransactionCount" {
+				return nonce, nil
+			}
+			number := params[0]
+			if number == "latest" {
+				number = "0x20"
+			}
+			return map[string]any{"number": number, "hash": hash, "timestamp": "0x1"}, nil
+		}
+	}
+	c := two(t, has(forked, "0x9"), has(block, "0x7"))
+	c.Anchor(0x10, block)
+	c.Anchor(0x9, forked) // it is older
+	hash, err := c.BlockHash(t.Context(), 0x10, 0)
+	nonces, err2 := c.Nonces(t.Context(), "0x0")
+	if errors.Join(err, err2) != nil || hash != block || nonces.Latest != 7 {
+		t.Errorf("block 16 is %s, the nonce %d, %v, %v", hash, nonces.Latest, err, err2)
+	}
+	c = two(t, has(forked, "0x9"), has(forked, "0x9"))
+	c.Anchor(0x10, block)
+	if hash, err := c.BlockHash(t.Context(), 0x10, 0); err != nil || hash != forked {
+		t.Errorf("all are on another fork: %s, %v", hash, err)
+	}
+	c = two(t, has(forked, "0x9"), has(block, "0x7"))
+	c.Anchor(0x10, block)
+	c.Anchor(0, "")
+	if hash, err := c.BlockHash(t.Context(), 0x10, 0); err != nil || hash != forked {
+		t.Errorf("nothing is known to be final: %s, %v", hash, err)
+	}
+}
+
+// TestBlockThatIsNotFinal: a block of an endpoint that lags may be one that the chain has left. It was noted as final if another endpoint, or another node behind the
+// same address, had told how far the chain is, and halted the signers afterwards.
+func TestBlockThatIsNotFinal(t *testing.T) {
+	for head, want := range map[string]string{"0x12": "", "0x1c": block} {
+		node := func(method string, _ []any) (any, error) {
+			if method == "eth_blockNumber" {
+				return head, nil
+			}
+			return map[string]any{"number": "0x10", "hash": block, "timestamp": "0x1"}, nil
+		}
+		if hash, err := two(t, node, node).BlockHash(t.Context(), 0x10, 12); err != nil || hash != want {
+			t.Errorf("at block %s: %q, %v", head, hash, err)
+		}
+	}
+}
+
 // TestSilentAtTheFirstStart: an endpoint that does not answer delays a new signer for half a minute, which is said, and not for ever.
 func TestSilentAtTheFirstStart(t *testing.T) {
 	live := scripted(t, func(string, []any) (any, error) { return "0x7", nil })
 	c := must.Get(New(Config{ID: 5, URLs: []string{live, "http://127.0.0.1:1"}, Timeout: time.Minute}))(t)
 	defer c.Close()
-	_, first := c.HighestPending(t.Context(), "0x0")
-	_, second := c.HighestPending(t.Context(), "0x0")
+	_, _, first := c.HighestPending(t.Context(), "0x0")
+	_, _, second := c.HighestPending(t.Context(), "0x0")
 	if first == nil || second == nil || !strings.Contains(first.Error(), "waited for, for 30s") || first.Error() != second.Error() { // the log has what is new
 		t.Errorf("at first: %v; %v", first, second)
 	}
 	c.patience = 0
-	if nonce, err := c.HighestPending(t.Context(), "0x0"); err != nil || nonce != 7 {
-		t.Errorf("later: %d, %v", nonce, err)
+	if latest, pending, err := c.HighestPending(t.Context(), "0x0"); err != nil || latest != 7 || pending != 7 {
+		t.Errorf("later: %d and %d, %v", latest, pending, err)
 	}
 	all := must.Get(New(Config{ID: 5, URLs: []string{"http://127.0.0.1:1"}, Timeout: time.Minute}))(t)
 	defer all.Close()
 	all.patience = 0
-	_, _ = all.HighestPending(t.Context(), "0x0")
-	if _, err := all.HighestPending(t.Context(), "0x0"); err == nil {
+	_, _, _ = all.HighestPending(t.Context(), "0x0")
+	if _, _, err := all.HighestPending(t.Context(), "0x0"); err == nil {
 		t.Error("nobody answers, and that is an answer")
 	}
 }
@@ -123,6 +204,19 @@ func TestIdentityUnknown(t *testing.T) {
 	c := must.Get(New(Config{ID: 5, URLs: []string{url}}))(t)
 	if got, err := c.Identity(t.Context()); err == nil {
 		t.Errorf("the identity is %q", got)
+	}
+}
+
+// TestNoBlockOfThatNumber: what is no block, or one of another number, says neither which chain it is nor that a block was replaced.
+func TestNoBlockOfThatNumber(t *testing.T) {
+	for _, result := range []string{`{}`, `{"number":"0x7"}`, `{"number":"0x8","hash":"` + block + `"}`} {
+		c := two(t, func(string, []any) (any, error) { return json.RawMessage(result), nil }, func(string, []any) (any, error) { return json.RawMessage(result), nil })
+		if hash, err := c.BlockHash(t.Context(), 7, 0); err == nil {
+			t.Errorf("%s: the hash is %q", result, hash)
+		}
+		if identity, err := c.Identity(t.Context()); err == nil {
+			t.Errorf("%s: the identity is %q", result, identity)
+		}
 	}
 }
 

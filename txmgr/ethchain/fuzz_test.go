@@ -41,7 +41,7 @@ func TestReceiptThatProvesNothing(t *testing.T) {
 			t.Errorf("%s gave %+v, %v", result, found, err)
 		}
 	}
-	whole := `{"transactionHash":"` + asked + `","blockNumber":"0x1","blockHash":"` + block + `","status":"0x0","number":"0x5"}`
+	whole := `{"transactionHash":"` + asked + `","blockNumber":"0x1","blockHash":"` + block + `","status":"0x0","number":"0x5","hash":"` + block + `"}`
 	_, found, err := chainSaying(t, whole).Receipts(t.Context(), []txmgr.Signed{{Hash: asked}})
 	if err != nil || len(found) != 1 || found[0].Err != nil || found[0].Receipt == nil || found[0].Receipt.Success {
 		t.Errorf("a whole one gave %+v, %v", found, err)
@@ -56,7 +56,7 @@ func TestReceiptThatProvesNothing(t *testing.T) {
 // asked for, and of a block.
 func FuzzAnswers(f *testing.F) {
 	for _, seed := range []string{
-		`{"transactionHash":"` + asked + `","blockNumber":"0x1","blockHash":"` + block + `","status":"0x1","gasUsed":"0x5208","effectiveGasPrice":"0x1"}`,
+		`{"transactionHash":"` + asked + `","blockNumber":"0x1","blockHash":"` + block + `","status":"0x1","gasUsed":"0x5208","effectiveGasPrice":"0x1","hash":"` + block + `"}`,
 		`{"number":"0x10","hash":"` + block + `","timestamp":"0x1","baseFeePerGas":"0x7","transactions":[{"hash":"` + asked + `","from":"` + common.Address{1}.Hex() + `","nonce":"0x0"}]}`,
 		`"0x10"`, `null`, `{}`, `[]`, `{"baseFeePerGas":["0x1","0x2"],"gasUsedRatio":[0.5],"reward":[["0x1","0x2","0x3"]]}`, `{"blockNumber":"0xffffffffffffffff"}`, `true`,
 	} {
@@ -79,8 +79,8 @@ func FuzzAnswers(f *testing.F) {
 			t.Errorf("%s names a consumer without a hash", result)
 		}
 		_, _ = c.Nonces(t.Context(), account) // these do not panic
-		_, _ = c.HighestPending(t.Context(), account)
+		_, _, _ = c.HighestPending(t.Context(), account)
 		_, _ = c.Head(t.Context())
-		_, _ = c.BlockHash(t.Context(), 1)
+		_, _ = c.BlockHash(t.Context(), 1, 0)
 	})
 }

@@ -44,7 +44,7 @@ func (c *Chain) sendNext(ctx context.Context, s txmgr.Signed) error {
 		}
 		q := ethrpc.Ask(nil, "eth_sendRawTransaction", hexutil.Bytes(s.Raw))
 		_ = e.Do(ctx, q) // the question has the error
-		answer := judged(q.Err())
+		answer := taken(e, q, s)
 		switch {
 		case answer == nil:
 			return nil

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"lockstep/internal/must"
@@ -45,8 +46,7 @@ func scripted(t *testing.T, say func(method string, params []any) (any, error)) 
 
 func inLine(t *testing.T, urls ...string) *Chain {
 	t.Helper()
-	c := must.Get(New(Config{ID: 5, URLs: urls, NoPool: true, Timeout: 2 * time.Minute}))(t)
-	return c
+	return must.Get(New(Config{ID: 5, URLs: urls, NoPool: true, Timeout: 2 * time.Minute}))(t)
 }
 
 // signedAt makes a transaction of a new account.
@@ -57,8 +57,12 @@ func signedAt(t *testing.T, c *Chain, nonce uint64) txmgr.Signed {
 	call := txmgr.Call{From: from, To: from, Value: new(big.Int), Gas: 21000}
 	unsigned := must.Get(c.Prepare(t.Context(), txmgr.Draft{Signer: from, Nonce: nonce, Call: call, Fees: txmgr.Fees{Max: big.NewInt(9), Tip: big.NewInt(1)}}))(t)
 	signature := must.Get(crypto.Sign(crypto.Keccak256(unsigned.Bytes), key))(t)
-	signed := must.Get(c.Seal(unsigned, signature))(t)
-	return signed
+	return must.Get(c.Seal(unsigned, signature))(t)
+}
+
+// hashed is the hash of the transaction that is sent.
+func hashed(params []any) string {
+	return crypto.Keccak256Hash(hexutil.MustDecode(params[0].(string))).Hex()
 }
 
 const (
@@ -69,7 +73,7 @@ const (
 // TestInLine: without a pool what may have left goes nowhere else, and nothing leaves behind what was
 // not taken.
 func TestInLine(t *testing.T) {
-	const taken = "0x00000000000000000000000000000000000000000000000000000000000000a1"
+	const taken = "the transaction's hash"
 	for name, row := range map[string]struct {
 		first  func(method string) (any, error) // nil: nobody listens
 		again  bool
@@ -77,6 +81,8 @@ func TestInLine(t *testing.T) {
 		second int           // how many offers the second endpoint gets
 	}{
 		"taken":        {func(string) (any, error) { return taken, nil }, false, []txmgr.Class{"", ""}, 0},
+		"null":         {func(string) (any, error) { return nil, nil }, false, []txmgr.Class{txmgr.ClassTransport, txmgr.ClassNotSent}, 0},
+		"another hash": {func(string) (any, error) { return asked, nil }, false, []txmgr.Class{txmgr.ClassTransport, txmgr.ClassNotSent}, 0},
 		"answer lost":  {func(string) (any, error) { return nil, errLost }, false, []txmgr.Class{txmgr.ClassTransport, txmgr.ClassNotSent}, 0},
 		"gap":          {func(string) (any, error) { return nil, errors.New("nonce too high") }, false, []txmgr.Class{txmgr.ClassGap, txmgr.ClassNotSent}, 0},
 		"nobody knows": {func(string) (any, error) { return nil, errors.New("something went wrong") }, false, []txmgr.Class{txmgr.ClassAmbiguous, txmgr.ClassNotSent}, 0},
@@ -92,13 +98,19 @@ func TestInLine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			first, offered := "http://127.0.0.1:1", 0
 			if row.first != nil {
-				first = scripted(t, func(method string, _ []any) (any, error) { return row.first(method) })
+				first = scripted(t, func(method string, params []any) (any, error) {
+					answer, err := row.first(method)
+					if answer == taken {
+						return hashed(params), err
+					}
+					return answer, err
+				})
 			}
-			second := scripted(t, func(method string, _ []any) (any, error) {
+			second := scripted(t, func(method string, params []any) (any, error) {
 				if method == sending {
 					offered++
 				}
-				return taken, nil
+				return hashed(params), nil
 			})
 			c := inLine(t, first, second)
 			list := []txmgr.Signed{signedAt(t, c, 7), signedAt(t, c, 8)}

@@ -24,8 +24,8 @@ type receipt struct {
 	Contract  *common.Address `json:"contractAddress"`
 }
 
-// Receipts asks one endpoint for its head and then for receipts. If the lowest transaction without one has had none for a while, the other
-// endpoints are asked too: one that has it answers for all.
+// Receipts asks one endpoint for its head and then for receipts. If the lowest transaction without one has had none for a while, or a receipt is of a block
+// that was replaced, the other endpoints are asked too: one that knows better answers for all.
 func (c *Chain) Receipts(ctx context.Context, list []txmgr.Signed) (txmgr.Head, []txmgr.Lookup, error) {
 	q := newInquiry(list)
 	e, err := c.client.Do(ctx, q.calls...)
@@ -33,7 +33,8 @@ func (c *Chain) Receipts(ctx context.Context, list []txmgr.Signed) (txmgr.Head, 
 		return txmgr.Head{}, nil, err
 	}
 	head, out, err := c.found(ctx, e, q)
-	if err != nil || !c.overdue(q.lowestMissing(out)) {
+	stale := slices.ContainsFunc(out, isStale)
+	if err != nil || !stale && !c.overdue(q.lowestMissing(out)) {
 		return head, out, err
 	}
 	for _, other := range c.client.Order() {
@@ -42,8 +43,16 @@ func (c *Chain) Receipts(ctx context.Context, list []txmgr.Signed) (txmgr.Head, 
 			continue
 		}
 		at, found, err := c.found(ctx, other, second)
-		if err == nil && second.lowestMissing(found) != q.lowestMissing(out) {
+		if err != nil || slices.ContainsFunc(found, isStale) {
+			continue
+		}
+		if stale || second.lowestMissing(found) != q.lowestMissing(out) {
 			return at, found, nil
+		}
+	}
+	for n := range out {
+		if again, is := errors.AsType[*staleError](out[n].Err); is && again.there != nil {
+			out[n] = txmgr.Lookup{Hash: out[n].Hash, Receipt: again.there}
 		}
 	}
 	return head, out, nil
@@ -91,7 +100,62 @@ func (c *Chain) found(ctx context.Context, e *ethrpc.Endpoint, q *inquiry) (txmg
 			out[n] = txmgr.Lookup{Hash: one.Hash, Err: err}
 		}
 	}
+	if c.traits.Depth > 0 { // else nothing is ever replaced
+		if err := standing(ctx, e, out); err != nil {
+			return txmgr.Head{}, nil, err
+		}
+	}
 	return q.head.head(), out, nil
+}
+
+// staleError means that a receipt is of a block that is not the endpoint's own at that height. Some nodes and caches go on serving it after a reorganisation, for
+// days, whatever became of the transaction.
+type staleError struct {
+	there *txmgr.Receipt // the receipt, if the endpoint's own block has the transaction, too: some nodes name their blocks in two ways
+}
+
+func (*staleError) Error() string {
+	return "eth_getTransactionReceipt: the receipt is of a block that is not on the chain"
+}
+
+func isStale(l txmgr.Lookup) bool {
+	_, is := errors.AsType[*staleError](l.Err)
+	return is
+}
+
+// standing holds receipts against the blocks that the endpoint has at their heights. One of another block proves nothing.
+func standing(ctx context.Context, e *ethrpc.Endpoint, list []txmgr.Lookup) error {
+	type listed struct {
+		Hash         common.Hash   `json:"hash"`
+		Transactions []common.Hash `json:"transactions"`
+	}
+	blocks := map[uint64]*listed{}
+	var calls []*ethrpc.Call
+	for _, one := range list {
+		if one.Receipt != nil && blocks[one.Receipt.Block] == nil {
+			blocks[one.Receipt.Block] = new(listed)
+			calls = append(calls, ethrpc.Ask(blocks[one.Receipt.Block], "eth_getBlockByNumber", hexutil.Uint64(one.Receipt.Block), false))
+		}
+	}
+	if len(calls) == 0 {
+		return nil
+	}
+	if err := e.Do(ctx, calls...); err != nil {
+		return err
+	}
+	for n, one := range list {
+		if one.Receipt == nil || blocks[one.Receipt.Block].Hash.Hex() == one.Receipt.BlockHash {
+			continue
+		}
+		why := &staleError{}
+		if own := blocks[one.Receipt.Block]; slices.Contains(own.Transactions, common.HexToHash(one.Hash)) {
+			again := *one.Receipt
+			again.BlockHash = own.Hash.Hex()
+			why.there = &again
+		}
+		list[n] = txmgr.Lookup{Hash: one.Hash, Err: why}
+	}
+	return nil
 }
 
 // A transaction is looked for at other endpoints when it has had no receipt for this long, and then as often.

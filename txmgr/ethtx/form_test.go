@@ -21,8 +21,7 @@ func TestBlobsAreRefused(t *testing.T) {
 	key := must.Get(crypto.GenerateKey())(t)
 	form := ethtx.Form{ChainID: 1337}
 	sign := func(tx types.TxData) []byte {
-		raw := must.Get(types.MustSignNewTx(key, types.LatestSignerForChainID(big.NewInt(1337)), tx).MarshalBinary())(t)
-		return raw
+		return must.Get(types.MustSignNewTx(key, types.LatestSignerForChainID(big.NewInt(1337)), tx).MarshalBinary())(t)
 	}
 	one := uint256.NewInt(1)
 	blob := types.BlobTx{

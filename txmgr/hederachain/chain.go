@@ -1,6 +1,7 @@
 package hederachain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,9 +57,7 @@ func New(c Config, nodes *consensus.Client, reader *mirror.Client) (*Chain, erro
 	if c.ID == 0 {
 		return nil, errors.New("a chain needs its id")
 	}
-	if c.InFlight == 0 {
-		c.InFlight = defaultInFlight
-	}
+	c.InFlight = cmp.Or(c.InFlight, defaultInFlight)
 	name := strconv.FormatUint(c.ID, 10)
 	look := func(ctx context.Context) (operator.Finding, bool) {
 		return operator.Look(ctx, nodes, reader, operatorTimeout)
@@ -119,8 +118,8 @@ func (c *Chain) Head(ctx context.Context) (txmgr.Head, error) {
 	return txmgr.Head{Number: b.Number, Hash: b.Hash.Hex(), Time: b.To.UnixNano() / 1000}, nil
 }
 
-// BlockHash returns the hash of the block at a height.
-func (c *Chain) BlockHash(ctx context.Context, number uint64) (string, error) {
+// BlockHash returns the hash of the block at a height, which is final.
+func (c *Chain) BlockHash(ctx context.Context, number, _ uint64) (string, error) {
 	b, err := c.mirror.BlockByNumber(ctx, number)
 	if errors.Is(err, mirror.ErrNotFound) {
 		return "", nil
@@ -158,20 +157,20 @@ func (c *Chain) nonce(ctx context.Context, account common.Address) (uint64, erro
 
 // HighestPending asks a consensus node, which knows what the mirror node shows seconds later.
 // Nodes agree on it, so that the first answer will do.
-func (c *Chain) HighestPending(ctx context.Context, account string) (uint64, error) {
+func (c *Chain) HighestPending(ctx context.Context, account string) (latest, pending uint64, err error) {
 	address := common.HexToAddress(account)
 	var errs []error
 	for _, node := range firstOf(c.nodes.NodesFor(address), maxAsked) {
 		nonce, err := c.nodes.NonceAt(ctx, address, node)
 		if errors.Is(err, consensus.ErrNoAccount) {
-			return 0, nil
+			return 0, 0, nil
 		}
 		if err == nil {
-			return nonce, nil
+			return nonce, nonce, nil
 		}
 		errs = append(errs, err)
 	}
-	return 0, errors.Join(errs...)
+	return 0, 0, errors.Join(errs...)
 }
 
 // Balance returns the account's weibar.
@@ -242,7 +241,7 @@ func (c *Chain) Simulate(ctx context.Context, call txmgr.Call) (txmgr.Simulation
 	output, err := c.mirror.Call(ctx, q)
 	var failed *mirror.Error
 	switch {
-	case errors.As(err, &failed) && (failed.Status == 400 || failed.Data != ""):
+	case errors.As(err, &failed) && (failed.Status == 400 && failed.Told || failed.Data != ""):
 		return reverted(failed), nil
 	case err != nil:
 		return txmgr.Simulation{}, err

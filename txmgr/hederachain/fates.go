@@ -108,10 +108,11 @@ func ran(r *mirror.ContractResult) bool {
 	return r.GasUsed > 0 || known && hedera.NonceSpent(status)
 }
 
-// refused reports whether a record is of a transaction that is in no block since it was refused before it ran.
+// refused reports whether a record is of a transaction that is in no block since it was refused before it ran. The record
+// says so itself; while its block is not known, the name of the status does.
 func refused(r *mirror.ContractResult) bool {
 	status, known := statusOf(r)
-	return known && never[status] && !r.Complete() && !ran(r)
+	return !ran(r) && (r.NotRun() || known && never[status] && !r.Complete())
 }
 
 // judge tells what a result that is in a block means. Where it does not tell itself whether the transaction was run, the

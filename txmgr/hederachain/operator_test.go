@@ -10,9 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"lockstep/internal/hedera"
+	"lockstep/internal/must"
 	"lockstep/internal/operator"
 )
 
@@ -74,10 +73,8 @@ func TestOperatorWatch(t *testing.T) {
 				if got := w.Trouble(); (got == "") != (test.trouble == "") || !strings.Contains(got, test.trouble) {
 					t.Errorf("trouble %q", got)
 				}
-				registry := prometheus.NewRegistry()
-				registry.MustRegister(w)
-				if families, err := registry.Gather(); err != nil || len(families) != test.metrics {
-					t.Errorf("metrics %v, %v", families, err)
+				if got := must.Measure(t, w); len(got) != test.metrics {
+					t.Errorf("metrics %v", got)
 				}
 			})
 		})

@@ -1,6 +1,7 @@
 package nearchain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,7 @@ type Chain struct {
 	endpoints []*endpoint
 
 	mu     sync.Mutex
+	looked time.Time        // when other nodes were asked for a transaction last
 	recent block            // a final block for transactions to name
 	asked  time.Time        // when it was
 	powers map[string]power // by signer
@@ -45,21 +47,18 @@ func New(c Config) (*Chain, error) {
 	if c.ID == "" || len(c.URLs) == 0 {
 		return nil, errors.New("a chain needs its id and at least one URL")
 	}
-	if c.InFlight == 0 {
-		c.InFlight = 100
-	}
-	if c.Timeout == 0 {
-		c.Timeout = 5 * time.Second
-	}
-	if c.Validity == 0 {
-		c.Validity = 86_400
-	}
+	c.InFlight = cmp.Or(c.InFlight, 100)
+	c.Timeout = cmp.Or(c.Timeout, 5*time.Second)
+	c.Validity = cmp.Or(c.Validity, 86_400)
 	out := &Chain{config: c, timeout: c.Timeout}
 	for n, url := range c.URLs {
 		transport := http.DefaultTransport.(*http.Transport).Clone()
 		transport.MaxIdleConnsPerHost, transport.Proxy = 32, nil
 		out.endpoints = append(out.endpoints, &endpoint{
-			name: fmt.Sprintf("node %d of chain %s", n+1, c.ID), url: url, client: &http.Client{Transport: transport},
+			name: fmt.Sprintf("node %d of chain %s", n+1, c.ID), url: url, client: &http.Client{
+				Transport:     transport,
+				CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the URL names the node, no answer does
+			},
 		})
 	}
 	return out, nil
@@ -154,8 +153,8 @@ func (c *Chain) Head(ctx context.Context) (txmgr.Head, error) {
 	return headOf(b), err
 }
 
-// BlockHash returns the hash of the block at a height.
-func (c *Chain) BlockHash(ctx context.Context, number uint64) (string, error) {
+// BlockHash returns the hash of the block at a height, which is final.
+func (c *Chain) BlockHash(ctx context.Context, number, _ uint64) (string, error) {
 	b, err := c.block(ctx, object{"block_id": number})
 	if is(err, "UNKNOWN_BLOCK") {
 		return "", nil
@@ -181,10 +180,10 @@ func (c *Chain) Nonces(ctx context.Context, account string) (txmgr.Nonces, error
 
 // HighestPending asks every node for the nonce after its newest block, final or not. What
 // waits for a block nobody shows.
-func (c *Chain) HighestPending(ctx context.Context, account string) (uint64, error) {
+func (c *Chain) HighestPending(ctx context.Context, account string) (latest, pending uint64, err error) {
 	s, err := keyOf(account)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	var highest uint64
 	for _, e := range c.endpoints {
@@ -192,11 +191,11 @@ func (c *Chain) HighestPending(ctx context.Context, account string) (uint64, err
 		k, err := e.accessKey(part, s, optimistic)
 		cancel()
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		highest = max(highest, k.Nonce+1)
 	}
-	return highest, nil
+	return highest, highest, nil
 }
 
 // Balance returns the account's yoctoNEAR, without what is staked.

@@ -1,12 +1,15 @@
 package nearchain
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
+	"lockstep/internal/must"
 	"lockstep/txmgr"
 )
 
@@ -33,6 +36,7 @@ func TestClassify(t *testing.T) {
 		`{"name":"INTERNAL_ERROR","cause":{"name":"INTERNAL_ERROR","info":{"error_message":"actor is gone"}}}`:          txmgr.ClassTransport,
 		`{"name":"REQUEST_VALIDATION_ERROR","cause":{"name":"PARSE_ERROR","info":{"error_message":"x"}},"code":-32700}`: txmgr.ClassFatal,
 		`{"name":"HANDLER_ERROR","cause":{"name":"DOES_NOT_TRACK_SHARD","info":{}}}`:                                    txmgr.ClassAmbiguous,
+		`{"code":429,"message":"Too many requests"}`:                                                                    txmgr.ClassTransport,
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write([]byte(`{"jsonrpc":"2.0","id":"1","error":` + answer + `}`))
@@ -48,5 +52,30 @@ func TestClassify(t *testing.T) {
 	}
 	if err := classify("node 1", nil); err != nil {
 		t.Errorf("what was taken is %v", err)
+	}
+}
+
+// TestWhatIsNoAnswer: nobody is asked whom a node names instead of itself, and a part of an answer is none.
+func TestWhatIsNoAnswer(t *testing.T) {
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		t.Error("another host was asked")
+		_, _ = w.Write([]byte(`{"result":` + blockSays + `}`))
+	}))
+	defer elsewhere.Close()
+	for want, answer := range map[string]http.HandlerFunc{
+		"HTTP 307": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
+		},
+		"more than": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write(append([]byte(`{"result":`+blockSays+`}`), bytes.Repeat([]byte{' '}, maxAnswer)...))
+		},
+	} {
+		server := httptest.NewServer(answer)
+		c := must.Get(New(Config{ID: "near", URLs: []string{server.URL}, Timeout: must.Patience}))(t)
+		if head, err := c.Head(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the head is %+v, %v; want an error with %q", head, err, want)
+		}
+		c.Close()
+		server.Close()
 	}
 }

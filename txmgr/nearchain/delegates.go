@@ -1,9 +1,11 @@
 package nearchain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/holiman/uint256"
@@ -37,19 +39,15 @@ func NewDelegates(receivers []string, maxDeposit string, maxGas uint64) (*Delega
 	if maxDeposit != "" && (d.maxDeposit.SetFromDecimal(maxDeposit) != nil || d.maxDeposit.BitLen() > 128) {
 		return nil, errors.New("maxDeposit: want yoctoNEAR as decimal text")
 	}
-	if d.maxGas == 0 {
-		d.maxGas = allGas
-	}
+	d.maxGas = cmp.Or(d.maxGas, allGas)
 	return d, nil
 }
 
 func (d *Delegates) allows(receiver string) bool {
-	for _, r := range d.receivers {
-		if end, below := strings.CutPrefix(r, "*"); below && strings.HasSuffix(receiver, end) || r == receiver {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(d.receivers, func(r string) bool {
+		end, below := strings.CutPrefix(r, "*")
+		return below && strings.HasSuffix(receiver, end) || r == receiver
+	})
 }
 
 var (

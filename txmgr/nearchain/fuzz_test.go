@@ -143,11 +143,11 @@ func FuzzAnswers(f *testing.F) {
 			t.Errorf("%s is taken for a receipt: %+v", text, found[0].Receipt)
 		}
 		_, _ = c.Nonces(ctx, account) // these do not panic
-		_, _ = c.HighestPending(ctx, account)
+		_, _, _ = c.HighestPending(ctx, account)
 		_, _ = c.Head(ctx)
 		_, _ = c.Balance(ctx, account)
 		_, _ = c.Market(ctx)
-		_, _ = c.BlockHash(ctx, 1)
+		_, _ = c.BlockHash(ctx, 1, 0)
 		_, _ = later.Consumer(ctx, account, 7)
 		_ = refusalOf(result)
 	})

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -28,27 +30,67 @@ type outcome struct {
 	} `json:"outcome"`
 }
 
-// Receipts asks one node for its final head and then for transactions.
+// Receipts asks one node for its final head and then for transactions. Now and then the other nodes are asked for those that it does not know: it may have forgotten them,
+// or never have had them.
 func (c *Chain) Receipts(ctx context.Context, list []txmgr.Signed) (head txmgr.Head, out []txmgr.Lookup, err error) {
+	var asked *endpoint
 	out, err = one(ctx, c, func(ctx context.Context, e *endpoint) ([]txmgr.Lookup, error) {
 		b, err := e.block(ctx, final)
 		if err != nil {
 			return nil, err
 		}
-		head = headOf(b)
+		asked, head = e, headOf(b)
 		out := make([]txmgr.Lookup, len(list))
-		var group errgroup.Group
-		group.SetLimit(lookups)
 		for n, one := range list {
-			group.Go(func() error {
-				receipt, err := e.receipt(ctx, one)
-				out[n] = txmgr.Lookup{Hash: one.Hash, Tag: one.Tag, Receipt: receipt, Err: err}
-				return nil
-			})
+			out[n] = txmgr.Lookup{Hash: one.Hash, Tag: one.Tag}
 		}
-		return out, group.Wait()
+		e.lookUp(ctx, list, out)
+		return out, nil
 	})
-	return head, out, err
+	unknown := func(l txmgr.Lookup) bool { return l.Receipt == nil && l.Err == nil }
+	if err != nil || !slices.ContainsFunc(out, unknown) || !c.lookElsewhere() {
+		return head, out, err
+	}
+	for _, e := range c.order() {
+		if e != asked && slices.ContainsFunc(out, unknown) {
+			part, cancel := context.WithTimeout(ctx, c.timeout)
+			e.lookUp(part, list, out)
+			cancel()
+		}
+	}
+	return head, out, nil
+}
+
+// elsewhereEvery is how often other nodes are asked for what the first does not know.
+const elsewhereEvery = 2 * time.Second
+
+func (c *Chain) lookElsewhere() bool {
+	if len(c.endpoints) == 1 {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.looked) < elsewhereEvery {
+		return false
+	}
+	c.looked = time.Now()
+	return true
+}
+
+// lookUp asks for transactions that nothing is known of. An error of a second node takes nothing back of what the first one said.
+func (e *endpoint) lookUp(ctx context.Context, list []txmgr.Signed, out []txmgr.Lookup) {
+	var group errgroup.Group
+	group.SetLimit(lookups)
+	for n, one := range list {
+		if out[n].Receipt != nil || out[n].Err != nil {
+			continue
+		}
+		group.Go(func() error {
+			out[n].Receipt, out[n].Err = e.receipt(ctx, one)
+			return nil
+		})
+	}
+	_ = group.Wait() // they return nil
 }
 
 // receipt asks for one transaction; it is nil before the last of its receipts is final.

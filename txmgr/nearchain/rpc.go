@@ -6,10 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 
+	"lockstep/internal/clip"
 	"lockstep/internal/outage"
 )
 
@@ -23,6 +23,9 @@ type endpoint struct {
 	client *http.Client
 	outage.Rest
 }
+
+// aboutNode are the causes that say nothing of what was asked: another node may know.
+var aboutNode = map[string]bool{"NOT_SYNCED_YET": true, "NO_SYNCED_BLOCKS": true, "UNAVAILABLE_SHARD": true, "DOES_NOT_TRACK_SHARD": true}
 
 // callError is an answer that is an error, in nearcore's form.
 type callError struct {
@@ -64,7 +67,7 @@ func (e *endpoint) call(ctx context.Context, method string, params, into any) er
 		return e.failed(ctx, errors.New(e.name+": "+root(err)))
 	}
 	defer func() { _ = answer.Body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	text, err := clip.ReadAll(answer.Body, maxAnswer)
 	if err != nil {
 		return e.failed(ctx, errors.New(e.name+": "+root(err)))
 	}
@@ -76,11 +79,16 @@ func (e *endpoint) call(ctx context.Context, method string, params, into any) er
 	if json.Unmarshal(text, &reply) != nil || reply.Error == nil && (reply.Result == nil || string(reply.Result) == "null") {
 		return e.failed(ctx, fmt.Errorf("%s: HTTP %d without a JSON-RPC answer", e.name, answer.StatusCode))
 	}
-	if reply.Error != nil {
-		if reply.Error.Name == "INTERNAL_ERROR" {
-			return e.failed(ctx, fmt.Errorf("%s: an internal error", e.name))
-		}
-		return reply.Error
+	switch refusal := reply.Error; {
+	case refusal == nil:
+	case refusal.Name == "INTERNAL_ERROR":
+		return e.failed(ctx, fmt.Errorf("%s: an internal error", e.name))
+	case refusal.Cause.Name == "": // a balancer says it, or a provider that limits us
+		return e.failed(ctx, fmt.Errorf("%s: HTTP %d, and an error without a name of nearcore's", e.name, answer.StatusCode))
+	case aboutNode[refusal.Cause.Name]:
+		return e.failed(ctx, refusal)
+	default:
+		return refusal
 	}
 	e.Well()
 	return json.Unmarshal(reply.Result, into)
@@ -104,7 +112,8 @@ func (e *endpoint) failed(ctx context.Context, err error) error {
 // order returns the endpoints as they should be asked.
 func (c *Chain) order() []*endpoint { return outage.Order(c.endpoints) }
 
-// one asks nodes in turn until one answers, if only with an error of its own.
+// one asks nodes in turn until one answers. What a node says that it does not know, as it may have forgotten it or not have it yet, another may know; if none does, its error is the
+// answer.
 func one[T any](ctx context.Context, c *Chain, ask func(context.Context, *endpoint) (T, error)) (answer T, err error) {
 	var errs []error
 	for _, e := range c.order() {
@@ -113,9 +122,6 @@ func one[T any](ctx context.Context, c *Chain, ask func(context.Context, *endpoi
 		cancel()
 		if err == nil {
 			return answer, nil
-		}
-		if _, said := errors.AsType[*callError](err); said {
-			return answer, err
 		}
 		if errs = append(errs, err); ctx.Err() != nil {
 			break

@@ -142,7 +142,7 @@ func (s *Service) wire(ctx context.Context, cfg Config, deps Deps) error {
 	}
 	s.Manager, err = txmgr.New(txmgr.Options{
 		Config: cfg.Manager, Store: store, Chains: chains, Keys: s.keys, Pools: pools, Guard: guard, Log: deps.Log, Waker: waker, FeeCaps: caps,
-		Leases: lease.NewKeeper(s.db, "txm", cfg.Manager.Instance, lease.Options{TTL: cfg.Manager.Lease.Duration()}, deps.Log),
+		Leases: lease.NewHolder(s.db, "txm", cfg.Manager.Instance, cfg.Manager.Lease.Duration(), deps.Log),
 	})
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package signers
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -62,9 +63,7 @@ func vaultService(env func(string) string) (*web, error) {
 		}
 	}
 	roots := files[0]
-	if roots == "" {
-		roots = env("VAULT_CACERT_BYTES")
-	}
+	roots = cmp.Or(roots, env("VAULT_CACERT_BYTES"))
 	if folder := env("VAULT_CAPATH"); folder != "" && roots == "" {
 		list, err := keyFiles(folder)
 		if err != nil {
@@ -85,9 +84,7 @@ func vaultService(env func(string) string) (*web, error) {
 	trust.ServerName, trust.InsecureSkipVerify = env("VAULT_TLS_SERVER_NAME"), read["VAULT_SKIP_VERIFY"]
 
 	address, socket := firstOf(env, "VAULT_AGENT_ADDR", "VAULT_ADDR"), ""
-	if address == "" {
-		address = "https://127.0.0.1:8200"
-	}
+	address = cmp.Or(address, "https://127.0.0.1:8200")
 	if path, ok := strings.CutPrefix(address, "unix://"); ok { // of an agent
 		address, socket = "http://localhost", filepath.Clean(path)
 	}
@@ -190,9 +187,7 @@ func vaultPublicKey(answer []byte, version int) (text string, found int, err err
 	if err := json.Unmarshal(answer, &key); err != nil {
 		return "", 0, fmt.Errorf("the answer lists no keys: %w", err)
 	}
-	if version == 0 {
-		version = key.Data.Latest
-	}
+	version = cmp.Or(version, key.Data.Latest)
 	var one struct {
 		PublicKey string `json:"public_key"`
 	}

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -92,12 +91,10 @@ func (w *web) call(ctx context.Context, method string, in any, path ...string) (
 		return nil, err
 	}
 	defer func() { _ = response.Body.Close() }()
-	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	answer, err := clip.ReadAll(response.Body, maxAnswer)
 	switch {
 	case err != nil:
-		return nil, err
-	case len(answer) > maxAnswer:
-		return nil, fmt.Errorf("the service's answer has more than %d bytes", maxAnswer)
+		return nil, fmt.Errorf("the service's answer: %w", err)
 	case response.StatusCode/100 != 2:
 		return nil, &refusal{response.StatusCode, w.complaint(answer)}
 	}

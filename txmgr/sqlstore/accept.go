@@ -221,14 +221,11 @@ func byKey(ctx context.Context, tx *ledger.Tx, tenant, key, body string) (*txmgr
 	case forgotten:
 		return nil, txmgr.ErrForgotten
 	}
-	list, err := intentsWhere(ctx, tx, "id = $1", id)
-	if err != nil {
-		return nil, err
+	i, err := ledger.First(intentsWhere(ctx, tx, "id = $1", id))
+	if err == nil && i == nil {
+		err = txmgr.ErrForgotten
 	}
-	if len(list) == 0 {
-		return nil, txmgr.ErrForgotten
-	}
-	return list[0], nil
+	return i, err
 }
 
 // ByKey returns the intent of an idempotency key; a body hash of "" matches all.
@@ -300,13 +297,12 @@ func charge(ctx context.Context, tx *ledger.Tx, id string, cost *big.Int) error 
 	if id == "" || cost.Sign() == 0 {
 		return nil
 	}
-	list, err := intentsWhere(ctx, tx, "id = $1"+tx.ForUpdate(), id)
-	if err != nil || len(list) == 0 {
+	i, err := ledger.First(intentsWhere(ctx, tx, "id = $1"+tx.ForUpdate(), id))
+	if err != nil || i == nil {
 		return err
 	}
-	i := list[0]
 	i.Caused.Add(i.Caused, cost)
-	if _, err := ledger.Update(ctx, tx, "intents", "id", "extra_cost", list); err != nil {
+	if _, err := ledger.Update(ctx, tx, "intents", "id", "extra_cost", []*txmgr.Intent{i}); err != nil {
 		return err
 	}
 	return spend(ctx, tx, i.Holds, cost, false)
@@ -314,12 +310,12 @@ func charge(ctx context.Context, tx *ledger.Tx, id string, cost *big.Int) error 
 
 // chargeReserved charges the fill of a nonce to whom it was reserved for last.
 func chargeReserved(ctx context.Context, tx *ledger.Tx, fill *txmgr.Attempt, cost *big.Int) error {
-	list, err := reservationsWhere(ctx, tx, `chain = $1 AND signer = $2 AND nonce = $3 AND era = (SELECT l.era FROM signer_chains l WHERE l.chain = $1 AND l.signer = $2)
-		ORDER BY created_at DESC LIMIT 1`, fill.Chain, fill.Signer, int64(fill.Nonce))
-	if err != nil || len(list) == 0 || cost.Sign() == 0 {
+	last, err := ledger.First(reservationsWhere(ctx, tx, `chain = $1 AND signer = $2 AND nonce = $3 AND era = (SELECT l.era FROM signer_chains l WHERE l.chain = $1 AND l.signer = $2)
+		ORDER BY created_at DESC LIMIT 1`, fill.Chain, fill.Signer, int64(fill.Nonce)))
+	if err != nil || last == nil || cost.Sign() == 0 {
 		return err
 	}
-	return spend(ctx, tx, list[0].Holds, cost, false)
+	return spend(ctx, tx, last.Holds, cost, false)
 }
 
 // spend charges budgets. At the end of an intent it also gives back what was held for it.
@@ -340,4 +336,160 @@ func spend(ctx context.Context, tx *ledger.Tx, on []txmgr.Hold, cost *big.Int, e
 		}
 	}
 	return nil
+}
+
+// AcceptRaw stores a transaction that its caller signed, in its slot.
+func (s *Store) AcceptRaw(ctx context.Context, intent *txmgr.Intent, attempt txmgr.Attempt, at txmgr.RawSlot) (*txmgr.Intent, error) {
+	return ledger.WriteOf(ctx, s.db, func(tx *ledger.Tx, now int64) (*txmgr.Intent, error) {
+		lane, err := laneRow(ctx, tx, attempt.Chain, attempt.Signer)
+		if err != nil {
+			return nil, err
+		}
+		if err := checkKills(ctx, tx, intent); err != nil {
+			return nil, err
+		}
+		// The key first: what it answers with is stored, whatever became of the bytes.
+		old, err := claimKey(ctx, tx, now, intent)
+		if err != nil || old != nil {
+			return old, err
+		}
+		var earlier string
+		found, err := tx.One(ctx, "SELECT intent FROM attempts WHERE chain = $1 AND era = $2 AND hash = $3 LIMIT 1", []any{lane.Chain, lane.Era, attempt.Hash}, &earlier)
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			same, err := ledger.First(intentsWhere(ctx, tx, "id = $1 AND tenant = $2", earlier, intent.Tenant))
+			return cmp.Or(same, intent), cmp.Or(err, txmgr.ErrDuplicate)
+		}
+		slot, version, err := rawSlot(ctx, tx, now, lane, intent, attempt, at)
+		if err != nil {
+			return nil, err
+		}
+		attempt.Version, attempt.SignedAt = version, now
+		slot.Signed, slot.AssignedAt = true, now
+		intent.Status, intent.Era = txmgr.StatusSigned, lane.Era
+		if err := saveSlots(ctx, tx, lane, slot); err != nil {
+			return nil, err
+		}
+		if err := insertAttempts(ctx, tx, lane, []*txmgr.Attempt{&attempt}); err != nil {
+			return nil, err
+		}
+		return intent, enter(ctx, tx, now, intent)
+	})
+}
+
+// rawSlot finds the slot of a transaction that its caller signed, and the attempt's version in
+// it: the reserved one, the tenant's own transaction to be replaced, or the next.
+func rawSlot(ctx context.Context, tx *ledger.Tx, now int64, lane *txmgr.Lane, intent *txmgr.Intent, attempt txmgr.Attempt, at txmgr.RawSlot) (*txmgr.Slot, int, error) {
+	slots, err := slotsByNonce(ctx, tx, lane, []uint64{attempt.Nonce})
+	if err != nil {
+		return nil, 0, err
+	}
+	slot := slots[attempt.Nonce]
+	if at.Reservation != "" && (slot == nil || slot.Reservation != at.Reservation) {
+		return nil, 0, txmgr.ErrNoReservation
+	}
+	issued, expired, err := issuedTo(ctx, tx, lane, attempt.Nonce, intent.Tenant)
+	if err != nil {
+		return nil, 0, err
+	}
+	if slot == nil {
+		// The bytes of a reservation that has expired: the nonce may be reissued at any time.
+		if attempt.Nonce != lane.NextNonce || expired > 0 {
+			return nil, 0, conflict(ctx, tx, lane, attempt.Nonce, true)
+		}
+		if locked(lane, now) {
+			return nil, 0, txmgr.ErrLocked
+		}
+		lane.NextNonce++
+		slot = &txmgr.Slot{Nonce: attempt.Nonce, Holder: txmgr.HolderIntent, Intent: intent.ID}
+		return slot, 1, saveLane(ctx, tx, lane)
+	}
+	if slot.Consumed != "" || slot.Final {
+		return nil, 0, conflict(ctx, tx, lane, attempt.Nonce, true)
+	}
+	if slot.Reservation != "" && at.Reservation == "" && issued > 1 && !at.NoIDs {
+		return nil, 0, fmt.Errorf("%w: nonce %d was given out several times, so name the reservation", txmgr.ErrNoReservation, attempt.Nonce)
+	}
+	switch slot.Holder {
+	case txmgr.HolderReservation:
+		if err := useReservation(ctx, tx, now, lane, slot, intent.Tenant, attempt, at); err != nil {
+			return nil, 0, err
+		}
+	case txmgr.HolderFree:
+		if expired > 0 {
+			return nil, 0, conflict(ctx, tx, lane, attempt.Nonce, true)
+		}
+		if locked(lane, now) {
+			return nil, 0, txmgr.ErrLocked
+		}
+	case txmgr.HolderIntent:
+		return rawReplacement(ctx, tx, lane, slot, intent)
+	default:
+		return nil, 0, conflict(ctx, tx, lane, attempt.Nonce, true)
+	}
+	version, err := nextVersion(ctx, tx, lane, slot.Nonce)
+	slot.Holder, slot.Intent = txmgr.HolderIntent, intent.ID
+	return slot, version, err
+}
+
+// conflict is the error of a nonce that cannot be used. It names the nonce that a reservation would get now.
+func conflict(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, attempted uint64, retry bool) error {
+	free, err := ledger.First(freeSlots(ctx, tx, lane, 1, ""))
+	if err != nil {
+		return err
+	}
+	current := lane.NextNonce
+	if free != nil {
+		current = free.Nonce
+	}
+	return &txmgr.NonceConflict{Current: current, Attempted: attempted, Retry: retry}
+}
+
+// useReservation ends the reservation that holds a slot, for the transaction that it was made for.
+func useReservation(ctx context.Context, tx *ledger.Tx, now int64, lane *txmgr.Lane, slot *txmgr.Slot, tenant string, attempt txmgr.Attempt, at txmgr.RawSlot) error {
+	n, err := tx.Exec(ctx, `UPDATE reservations SET status = 'used', hash = $4 WHERE id = $1 AND tenant = $2 AND status = 'held' AND expires_at > $3`,
+		slot.Reservation, tenant, now, attempt.Hash)
+	switch {
+	case err != nil || n > 0:
+		return err
+	case at.Reservation != "":
+		return txmgr.ErrNoReservation
+	}
+	held, err := ledger.First(reservationsWhere(ctx, tx, "id = $1", slot.Reservation))
+	if err != nil {
+		return err
+	}
+	return conflict(ctx, tx, lane, slot.Nonce, held != nil && held.Tenant == tenant)
+}
+
+// issuedTo counts how often a tenant had a nonce reserved, and how many of those reservations have expired.
+func issuedTo(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, nonce uint64, tenant string) (issued, expired int, err error) {
+	_, err = tx.One(ctx, `SELECT count(*), coalesce(sum(CASE WHEN status = 'expired' THEN 1 ELSE 0 END), 0) FROM reservations
+		WHERE chain = $1 AND era = $2 AND signer = $3 AND nonce = $4 AND tenant = $5`,
+		[]any{lane.Chain, lane.Era, lane.Signer, int64(nonce), tenant}, &issued, &expired)
+	return issued, expired, err
+}
+
+// rawReplacement lets a caller raise the fees of its own transaction.
+func rawReplacement(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, slot *txmgr.Slot, intent *txmgr.Intent) (*txmgr.Slot, int, error) {
+	holders, err := intentsByID(ctx, tx, []string{slot.Intent})
+	if err != nil {
+		return nil, 0, err
+	}
+	holder := holders[slot.Intent]
+	if holder == nil || holder.Kind != txmgr.KindRaw || holder.Tenant != intent.Tenant {
+		return nil, 0, conflict(ctx, tx, lane, slot.Nonce, holder != nil && holder.Tenant == intent.Tenant)
+	}
+	intent.Replaces = holder.ID
+	version, err := nextVersion(ctx, tx, lane, slot.Nonce)
+	return slot, version, err
+}
+
+func nextVersion(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, nonce uint64) (int, error) {
+	var newest int
+	_, err := tx.One(ctx, "SELECT coalesce(max(version), 0) FROM attempts WHERE chain = $1 AND era = $2 AND signer = $3 AND nonce = $4",
+		[]any{lane.Chain, lane.Era, lane.Signer, int64(nonce)}, &newest)
+	return newest + 1, err
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"lockstep/internal/ledger"
 	"lockstep/internal/ledgertest"
 	"lockstep/internal/must"
 	"lockstep/txmgr"
@@ -257,9 +256,7 @@ func testReservations(t *testing.T, r *room) {
 	if done, err := r.Recycle(ctx, "t2", list[1].ID, "", "", 0); err != nil || done {
 		t.Fatalf("another tenant recycled a reservation: %v, %v", done, err)
 	}
-	if done, err := r.Recycle(ctx, tenant, list[1].ID, "", "", 0); err != nil || !done {
-		t.Fatalf("recycle from the middle: %v, %v", done, err)
-	}
+	r.recycle(list[1].ID)
 	v := must.Get(r.Reserve(ctx, chain, signer, tenant, ttl, 3, false))(r.t)
 	if v.Nonce != 1 {
 		t.Fatalf("the recycled nonce is not given first: got %d", v.Nonce)
@@ -273,12 +270,12 @@ func testReservations(t *testing.T, r *room) {
 	if lane := r.lane(); lane.NextNonce != 2 {
 		t.Fatalf("the end of the line did not move back: next is %d", lane.NextNonce)
 	}
-	late := must.Get(r.Reserve(ctx, chain, signer, tenant, -1, 9, false))(r.t)
+	late := r.reserve(-1)
 	ended := must.Get(r.Expire(ctx))(r.t)
 	if len(ended) != 1 || ended[0].ID != late.ID {
 		t.Fatalf("expired %+v, want %s", ended, late.ID)
 	}
-	old := must.Get(r.Reserve(ctx, chain, signer, tenant, ttl, 9, false))(r.t)
+	old := r.reserve(ttl)
 	again := must.Get(r.RenewReservation(ctx, tenant, old.ID, ttl))(r.t)
 	if again.Expires < old.Expires {
 		r.t.Errorf("renewed until %d, and before %d", again.Expires, old.Expires)
@@ -286,9 +283,7 @@ func testReservations(t *testing.T, r *room) {
 	r.exec("UPDATE reservations SET created_at = created_at - $2 WHERE id = $1", old.ID, 5*ttl)
 	_, err = r.RenewReservation(ctx, tenant, old.ID, ttl)
 	r.is(err, txmgr.ErrNoReservation) // on a signer of ours it ends one day
-	if done, err := r.Recycle(ctx, tenant, old.ID, "", "", 0); err != nil || !done {
-		r.t.Errorf("recycled: %v, %v", done, err)
-	}
+	r.recycle(old.ID)
 	_, err = r.RenewReservation(ctx, tenant, late.ID, ttl)
 	r.is(err, txmgr.ErrNoReservation)
 }
@@ -426,13 +421,7 @@ func testSeen(t *testing.T, r *room) {
 		"a nonce":   {txmgr.Observation{ChainNonce: &nonce}, true},
 		"a success": {txmgr.Observation{Succeeded: true}, true},
 	} {
-		must.Do(r.t, r.db.Write(t.Context(), func(tx *ledger.Tx) error {
-			now, err := tx.Now(t.Context())
-			if err == nil {
-				_, err = tx.Exec(t.Context(), "UPDATE signer_chains SET last_seen = $1", now-hour)
-			}
-			return err
-		}))
+		r.exec("UPDATE signer_chains SET last_seen = $1", r.now()-hour)
 		must.Do(r.t, r.Observe(t.Context(), r.fence, chain, signer, row.seen))
 		if lane := r.lane(); (lane.Unseen < time.Hour) != row.want {
 			t.Errorf("%s: the lane was not seen for %v", name, lane.Unseen)

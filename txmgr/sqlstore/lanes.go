@@ -15,14 +15,11 @@ import (
 
 // laneRow locks a lane's row and returns it without what is counted. Its pools are those of an operator's word.
 func laneRow(ctx context.Context, tx *ledger.Tx, chain, signer string) (*txmgr.Lane, error) {
-	found, err := ledger.Select[txmgr.Lane](ctx, tx, "", "signer_chains WHERE chain = $1 AND signer = $2"+tx.ForUpdate(), chain, signer)
-	if err == nil && len(found) == 0 {
+	lane, err := ledger.First(ledger.Select[txmgr.Lane](ctx, tx, "", "signer_chains WHERE chain = $1 AND signer = $2"+tx.ForUpdate(), chain, signer))
+	if err == nil && lane == nil {
 		err = fmt.Errorf("%w: %s on chain %s", txmgr.ErrUnknownSigner, signer, chain)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return found[0], nil
+	return lane, err
 }
 
 // saveLane writes back what can change of a lane that laneRow has locked.
@@ -70,16 +67,13 @@ func lanesWhere(ctx context.Context, tx *ledger.Tx, condition ledger.SQL, args .
 
 // Lane returns one lane.
 func (s *Store) Lane(ctx context.Context, chain, signer string) (*txmgr.Lane, error) {
-	list, err := ledger.ReadOf(ctx, s.db, func(tx *ledger.Tx) ([]*txmgr.Lane, error) {
+	lane, err := ledger.First(ledger.ReadOf(ctx, s.db, func(tx *ledger.Tx) ([]*txmgr.Lane, error) {
 		return lanesWhere(ctx, tx, "l.chain = $1 AND l.signer = $2", chain, signer)
-	})
-	if err == nil && len(list) == 0 {
+	}))
+	if err == nil && lane == nil {
 		err = fmt.Errorf("%w: %s on chain %s", txmgr.ErrUnknownSigner, signer, chain)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return list[0], nil
+	return lane, err
 }
 
 // Lanes returns the lanes of a chain, or all.
@@ -245,11 +239,11 @@ func (s *Store) Chain(ctx context.Context, chain string) (txmgr.ChainState, erro
 }
 
 // NoteChain stores identity, halt and newest final block; the era is ResetChain's. Owners of several
-// lanes note at once what each has read: a halt stays, and the final block only rises.
+// lanes note at once what each has read: an identity and a halt stay, and the final block only rises. A chain's own name is no identity.
 func (s *Store) NoteChain(ctx context.Context, chain string, state txmgr.ChainState) error {
 	return s.db.Write(ctx, func(tx *ledger.Tx) error {
 		_, err := tx.Exec(ctx, `INSERT INTO chains (chain, identity, halted, final_number, final_hash) VALUES ($1, $2, $3, $4, $5)
-			ON CONFLICT (chain) DO UPDATE SET identity = excluded.identity,
+			ON CONFLICT (chain) DO UPDATE SET identity = CASE WHEN chains.identity IN ('', chains.chain) AND excluded.identity <> '' THEN excluded.identity ELSE chains.identity END,
 			halted = CASE WHEN excluded.halted = '' THEN chains.halted ELSE excluded.halted END,
 			final_hash = CASE WHEN excluded.final_number > chains.final_number THEN excluded.final_hash ELSE chains.final_hash END,
 			final_number = CASE WHEN excluded.final_number > chains.final_number THEN excluded.final_number ELSE chains.final_number END
@@ -330,4 +324,67 @@ func (s *Store) Operate(ctx context.Context, chain, signer, actor string, o txmg
 		return nil, err
 	}
 	return s.Lane(ctx, chain, signer)
+}
+
+// slotsWhere reads a lane's slots in the order of their nonces.
+func slotsWhere(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, condition, suffix ledger.SQL, args ...any) ([]*txmgr.Slot, error) {
+	args = append([]any{lane.Chain, lane.Era, lane.Signer}, args...)
+	return ledger.Select[txmgr.Slot](ctx, tx, "", "slots WHERE chain = $1 AND era = $2 AND signer = $3 AND "+condition+" ORDER BY nonce"+suffix, args...)
+}
+
+// freeSlots reads the lowest slots of a lane that nobody has, a maximum of limit.
+func freeSlots(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, limit int, lock ledger.SQL) ([]*txmgr.Slot, error) {
+	return slotsWhere(ctx, tx, lane, "NOT final AND holder = 'free' AND consumed = ''", " LIMIT "+ledger.Number(limit)+lock)
+}
+
+// slotsByNonce locks slots.
+func slotsByNonce(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, nonces []uint64) (map[uint64]*txmgr.Slot, error) {
+	found := map[uint64]*txmgr.Slot{}
+	_, err := ledger.In(ctx, tx, "SELECT "+ledger.Names[txmgr.Slot]("")+" FROM slots WHERE chain = $1 AND era = $2 AND signer = $3 AND nonce IN %s ORDER BY nonce"+tx.ForUpdate(),
+		[]any{lane.Chain, lane.Era, lane.Signer}, nonces, func(r ledger.Row) error {
+			s := &txmgr.Slot{}
+			err := ledger.Scan(r, s)
+			found[s.Nonce] = s
+			return err
+		})
+	return found, err
+}
+
+func saveSlots(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, list ...*txmgr.Slot) error {
+	for _, s := range list {
+		s.Chain, s.Era, s.Signer = lane.Chain, lane.Era, lane.Signer
+	}
+	if err := ledger.Put(ctx, tx, "slots", "chain era signer nonce", list); err != nil {
+		return fmt.Errorf("store slots: %w", err)
+	}
+	return nil
+}
+
+func attemptsWhere(ctx context.Context, tx *ledger.Tx, condition ledger.SQL, args ...any) ([]*txmgr.Attempt, error) {
+	return ledger.Select[txmgr.Attempt](ctx, tx, "", "attempts WHERE "+condition+" ORDER BY nonce, version", args...)
+}
+
+// attemptsBetween are those of a lane's nonces from the first to the last. A join with the
+// open slots would name fewer, but a database that has not counted its rows yet compares
+// every slot with every attempt.
+func attemptsBetween(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, first, last uint64) ([]*txmgr.Attempt, error) {
+	return attemptsWhere(ctx, tx, "chain = $1 AND era = $2 AND signer = $3 AND nonce >= $4 AND nonce <= $5", lane.Chain, lane.Era, lane.Signer, int64(first), int64(last))
+}
+
+func insertAttempts(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, list []*txmgr.Attempt) error {
+	for _, a := range list {
+		a.Chain, a.Era, a.Signer = lane.Chain, lane.Era, lane.Signer
+	}
+	if err := ledger.Insert(ctx, tx, "attempts", list, "", nil); err != nil {
+		return fmt.Errorf("store attempts: %w", err)
+	}
+	return nil
+}
+
+// saveAttempts writes back what can change of an attempt; its bytes never do.
+func saveAttempts(ctx context.Context, tx *ledger.Tx, list []*txmgr.Attempt) error {
+	if _, err := ledger.Update(ctx, tx, "attempts", "chain era hash tag", "state ambiguous sent_at offers refused_at error_class error", list); err != nil {
+		return fmt.Errorf("update attempts: %w", err)
+	}
+	return nil
 }

@@ -28,9 +28,7 @@ func (s *Store) Kill(ctx context.Context, scope, actor, reason string, on bool) 
 			}
 			return audit(ctx, tx, now, actor, "kill.off", scope, "")
 		}
-		if reason == "" {
-			reason = "no reason given"
-		}
+		reason = cmp.Or(reason, "no reason given")
 		if _, err := tx.Exec(ctx, `INSERT INTO kills (scope, reason, actor, at) VALUES ($1, $2, $3, $4)
 			ON CONFLICT (scope) DO UPDATE SET reason = excluded.reason, actor = excluded.actor, at = excluded.at`, scope, clip(reason), clip(actor), now); err != nil {
 			return err

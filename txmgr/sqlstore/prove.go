@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/big"
@@ -339,13 +340,13 @@ func freeSlot(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, nonce uint64
 	if slot == nil || slot.Intent != id || slot.Consumed != "" {
 		return nil
 	}
-	heirs, err := intentsWhere(ctx, tx, "chain = $1 AND era = $2 AND signer = $3 AND nonce = $4 AND NOT final AND status <> $5 AND id <> $6 ORDER BY seq LIMIT 1",
-		lane.Chain, lane.Era, lane.Signer, int64(nonce), string(txmgr.StatusAccepted), id)
+	heir, err := ledger.First(intentsWhere(ctx, tx, "chain = $1 AND era = $2 AND signer = $3 AND nonce = $4 AND NOT final AND status <> $5 AND id <> $6 ORDER BY seq LIMIT 1",
+		lane.Chain, lane.Era, lane.Signer, int64(nonce), string(txmgr.StatusAccepted), id))
 	if err != nil {
 		return err
 	}
-	if len(heirs) > 0 {
-		slot.Intent = heirs[0].ID
+	if heir != nil {
+		slot.Intent = heir.ID
 		return saveSlots(ctx, tx, lane, slot)
 	}
 	slot.Holder, slot.Intent, slot.Reservation = txmgr.HolderFree, "", ""
@@ -440,5 +441,98 @@ func (s *Store) Foreign(ctx context.Context, f lease.Fence, chain, signer string
 			return err
 		}
 		return audit(ctx, tx, now, f.Owner, "nonce.foreign", chain+"/"+signer, fmt.Sprintf(`{"first":%d,"count":%d}`, first, len(list)))
+	})
+}
+
+// RequestCancel ends an intent without a signed attempt, or marks it for its owner.
+func (s *Store) RequestCancel(ctx context.Context, tenant, id string) (*txmgr.Intent, error) {
+	return ledger.WriteOf(ctx, s.db, func(tx *ledger.Tx, now int64) (*txmgr.Intent, error) {
+		i, lane, err := lockedIntent(ctx, tx, tenant, id)
+		if err != nil {
+			return nil, err
+		}
+		switch i.Status {
+		case txmgr.StatusAccepted, txmgr.StatusAssigned:
+			if err := end(ctx, tx, now, id, txmgr.StatusCancelled, txmgr.Failure{}); err != nil {
+				return nil, err
+			}
+			return ledger.First(intentsWhere(ctx, tx, "id = $1", id))
+		case txmgr.StatusSigned, txmgr.StatusBroadcast, txmgr.StatusUnknown:
+			if i.Kind == txmgr.KindRaw || lane == nil || !lane.Ours {
+				return nil, txmgr.ErrNotPossible
+			}
+			if i.Cancel {
+				return i, nil
+			}
+			i.Cancel = true
+			return i, saveIntents(ctx, tx, now, i)
+		case txmgr.StatusCancelled:
+			return i, nil
+		default:
+			return nil, fmt.Errorf("%w: %s", txmgr.ErrTooLate, i.Status)
+		}
+	})
+}
+
+// lockedIntent locks an intent's lane, if it has one, and then the intent.
+func lockedIntent(ctx context.Context, tx *ledger.Tx, tenant, id string) (*txmgr.Intent, *txmgr.Lane, error) {
+	seen, err := ledger.First(intentsWhere(ctx, tx, "id = $1 AND ($2 = '' OR tenant = $2)", id, tenant))
+	if err != nil || seen == nil {
+		return nil, nil, cmp.Or(err, txmgr.ErrNotFound)
+	}
+	var lane *txmgr.Lane
+	if seen.Signer != "" {
+		if lane, err = laneRow(ctx, tx, seen.Chain, seen.Signer); err != nil {
+			return nil, nil, err
+		}
+	}
+	locked, err := intentsByID(ctx, tx, []string{id})
+	if err != nil {
+		return nil, nil, err
+	}
+	i := locked[id]
+	if i == nil || i.Signer != seen.Signer {
+		return nil, nil, txmgr.ErrStale
+	}
+	return i, lane, nil
+}
+
+// AcceptReplacement stores an intent that takes the place of another.
+func (s *Store) AcceptReplacement(ctx context.Context, tenant, old string, intent *txmgr.Intent) (*txmgr.Intent, error) {
+	return ledger.WriteOf(ctx, s.db, func(tx *ledger.Tx, now int64) (*txmgr.Intent, error) {
+		i, lane, err := lockedIntent(ctx, tx, tenant, old)
+		if err != nil {
+			return nil, err
+		}
+		if err := checkKills(ctx, tx, intent); err != nil {
+			return nil, err
+		}
+		earlier, err := claimKey(ctx, tx, now, intent)
+		if err != nil || earlier != nil {
+			return earlier, err
+		}
+		intent.Status, intent.Signer, intent.Nonce, intent.Era = txmgr.StatusAccepted, "", 0, 0
+		signed := false
+		switch i.Status {
+		case txmgr.StatusAccepted:
+		case txmgr.StatusAssigned, txmgr.StatusSigned, txmgr.StatusBroadcast, txmgr.StatusUnknown:
+			if i.Kind == txmgr.KindRaw || lane == nil || !lane.Ours {
+				return nil, txmgr.ErrNotPossible
+			}
+			intent.Status, intent.Signer, intent.Nonce, intent.Era = txmgr.StatusAssigned, i.Signer, i.Nonce, i.Era
+			signed = i.Status != txmgr.StatusAssigned
+		default:
+			return nil, fmt.Errorf("%w: %s", txmgr.ErrTooLate, i.Status)
+		}
+		if err := claimOnce(ctx, tx, []*txmgr.Intent{intent}); err != nil {
+			return nil, err
+		}
+		if err := enter(ctx, tx, now, intent); err != nil {
+			return nil, err
+		}
+		if signed {
+			return intent, nil // which of both is mined decides
+		}
+		return intent, end(ctx, tx, now, old, txmgr.StatusReplaced, txmgr.Failure{})
 	})
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"lockstep/internal/ledger"
 	"lockstep/internal/must"
 	"lockstep/txmgr"
 )
@@ -23,6 +22,15 @@ func signed(who, key string, nonce uint64) (*txmgr.Intent, txmgr.Attempt) {
 		Chain: chain, Signer: signer, Nonce: nonce, Hash: i.Hash, Intent: i.ID, Purpose: txmgr.PurposeRaw,
 		Raw: []byte(i.Hash), Fees: txmgr.Fees{Max: big.NewInt(100), Tip: big.NewInt(1)}, Gas: 21000, State: txmgr.AttemptSigned,
 	}
+}
+
+// raw hands over a transaction that its caller signed.
+func (r *room) raw(who string, nonce uint64, slot txmgr.RawSlot) (*txmgr.Attempt, error) {
+	r.t.Helper()
+	i, a := signed(who, "", nonce)
+	_, err := r.AcceptRaw(r.t.Context(), i, a, slot)
+	a.Version = 1
+	return &a, err
 }
 
 // testRawKey hands over the same bytes under keys: the key's own answer comes before what is known of
@@ -107,8 +115,7 @@ func testLateRaw(t *testing.T, r *room) {
 	}
 	expire := func() { t.Helper(); must.Get(r.Expire(ctx))(r.t) }
 	raw := func(nonce uint64, slot txmgr.RawSlot) error {
-		i, a := signed(tenant, "", nonce)
-		_, err := r.AcceptRaw(ctx, i, a, slot)
+		_, err := r.raw(tenant, nonce, slot)
 		return err
 	}
 	conflict := func(what string, err error) {
@@ -162,13 +169,11 @@ func testNonceConflict(t *testing.T, r *room) {
 	const long = 3_600_000_000
 	reserve := func(who string) *txmgr.Reservation {
 		t.Helper()
-		v := must.Get(r.Reserve(ctx, chain, signer, who, long, 0, false))(r.t)
-		return v
+		return must.Get(r.Reserve(ctx, chain, signer, who, long, 0, false))(r.t)
 	}
 	raw := func(who string, nonce uint64, want *txmgr.NonceConflict) *txmgr.Attempt {
 		t.Helper()
-		i, a := signed(who, "", nonce)
-		_, err := r.AcceptRaw(ctx, i, a, txmgr.RawSlot{})
+		a, err := r.raw(who, nonce, txmgr.RawSlot{})
 		var got *txmgr.NonceConflict
 		switch {
 		case want == nil:
@@ -179,8 +184,7 @@ func testNonceConflict(t *testing.T, r *room) {
 			t.Errorf("nonce %d of %s: current %d, attempted %d, retry %v; want %d, %d, %v", nonce, who,
 				got.Current, got.Attempted, got.Retry, want.Current, want.Attempted, want.Retry)
 		}
-		a.Version = 1
-		return &a
+		return a
 	}
 	conflict := func(current, attempted uint64, retry bool) *txmgr.NonceConflict {
 		return &txmgr.NonceConflict{Current: current, Attempted: attempted, Retry: retry}
@@ -203,10 +207,7 @@ func testNonceConflict(t *testing.T, r *room) {
 	if v := reserve(tenant); v.Nonce != 2 {
 		t.Errorf("a new reservation is of nonce %d", v.Nonce)
 	}
-	must.Do(r.t, r.db.Write(ctx, func(tx *ledger.Tx) error {
-		_, err := tx.Exec(ctx, "UPDATE reservations SET expires_at = 1 WHERE nonce = 1")
-		return err
-	}))
+	r.exec("UPDATE reservations SET expires_at = 1 WHERE nonce = 1")
 	raw(tenant, 1, conflict(5, 1, true)) // its own, whose time is over
 	must.Get(r.Expire(ctx))(r.t)
 	raw(tenant, 1, conflict(1, 1, true)) // free, and to be reserved again

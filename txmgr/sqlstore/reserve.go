@@ -136,58 +136,42 @@ func allowedReservations(ctx context.Context, tx *ledger.Tx, now int64, lane *tx
 
 // RenewReservation moves a held reservation's expiry.
 func (s *Store) RenewReservation(ctx context.Context, tenant, id string, ttl int64) (*txmgr.Reservation, error) {
-	var renewed *txmgr.Reservation
-	err := s.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
+	return ledger.WriteOf(ctx, s.db, func(tx *ledger.Tx, now int64) (*txmgr.Reservation, error) {
 		// A signer of ours has others waiting behind it.
 		n, err := tx.Exec(ctx, `UPDATE reservations SET expires_at = CASE WHEN created_at < $5 AND EXISTS (SELECT 1 FROM signer_chains l WHERE l.chain = reservations.chain
 			AND l.signer = reservations.signer AND l.ours) THEN created_at + $6 ELSE $4 END WHERE id = $1 AND tenant = $2 AND status = 'held' AND expires_at > $3`,
 			id, tenant, now, now+ttl, now-3*ttl, 4*ttl)
-		if err != nil {
-			return err
+		if err != nil || n == 0 {
+			return nil, cmp.Or(err, txmgr.ErrNoReservation)
 		}
-		if n == 0 {
-			return txmgr.ErrNoReservation
+		renewed, err := ledger.First(reservationsWhere(ctx, tx, "id = $1", id))
+		if err == nil && renewed.Expires <= now {
+			err = txmgr.ErrNoReservation
 		}
-		list, err := reservationsWhere(ctx, tx, "id = $1", id)
-		if err != nil {
-			return err
-		}
-		if renewed = list[0]; renewed.Expires <= now {
-			return txmgr.ErrNoReservation
-		}
-		return nil
+		return renewed, err
 	})
-	return renewed, err
 }
 
 // Recycle gives a reservation back that no bytes were accepted for.
 func (s *Store) Recycle(ctx context.Context, tenant, id, chain, signer string, nonce uint64) (bool, error) {
-	var done bool
-	err := s.db.WriteAt(ctx, func(tx *ledger.Tx, _ int64) error {
-		done = false
+	return ledger.WriteOf(ctx, s.db, func(tx *ledger.Tx, _ int64) (bool, error) {
 		v, err := findReservation(ctx, tx, tenant, id, chain, signer, nonce)
 		if err != nil || v == nil {
-			return err
+			return false, err
 		}
 		lane, err := laneRow(ctx, tx, v.Chain, v.Signer)
 		if err != nil {
-			return err
+			return false, err
 		}
-		done, err = giveBack(ctx, tx, lane, v, "recycled")
-		return err
+		return giveBack(ctx, tx, lane, v, "recycled")
 	})
-	return done, err
 }
 
 // findReservation finds a held one by id, or by nonce the tenant's own if the nonce was
 // issued only once.
 func findReservation(ctx context.Context, tx *ledger.Tx, tenant, id, chain, signer string, nonce uint64) (*txmgr.Reservation, error) {
 	if id != "" {
-		list, err := reservationsWhere(ctx, tx, "id = $1 AND tenant = $2 AND status = 'held'", id, tenant)
-		if err != nil || len(list) == 0 {
-			return nil, err
-		}
-		return list[0], nil
+		return ledger.First(reservationsWhere(ctx, tx, "id = $1 AND tenant = $2 AND status = 'held'", id, tenant))
 	}
 	list, err := reservationsWhere(ctx, tx, `chain = $1 AND signer = $2 AND nonce = $3
 		AND era = (SELECT era FROM signer_chains WHERE chain = $1 AND signer = $2)`, chain, signer, int64(nonce))
@@ -220,21 +204,19 @@ func giveBack(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, v *txmgr.Res
 
 // Expire ends reservations whose time has passed.
 func (s *Store) Expire(ctx context.Context) ([]txmgr.Reservation, error) {
-	var ended []txmgr.Reservation
-	err := s.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
-		ended = nil
+	return ledger.WriteOf(ctx, s.db, func(tx *ledger.Tx, now int64) (ended []txmgr.Reservation, _ error) {
 		due, err := reservationsWhere(ctx, tx, "status = 'held' AND expires_at <= $1 ORDER BY chain, signer, nonce DESC LIMIT 500", now)
-		if err != nil || len(due) == 0 {
-			return err
+		if err != nil {
+			return nil, err
 		}
 		for _, v := range due {
 			lane, err := laneRow(ctx, tx, v.Chain, v.Signer)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			done, err := giveBack(ctx, tx, lane, v, "expired")
 			if err != nil {
-				return err
+				return nil, err
 			}
 			if !done {
 				continue
@@ -246,62 +228,55 @@ func (s *Store) Expire(ctx context.Context) ([]txmgr.Reservation, error) {
 			}
 			body := map[string]any{"chain": v.Chain, "signer": v.Signer, "nonce": v.Nonce, "tenant": v.Tenant}
 			if err := tx.Emit(ctx, ledger.Event{Topic: topic, Subject: v.Signer, Kind: "nonce.gap", Body: asJSON(&body), At: now}); err != nil {
-				return err
+				return nil, err
 			}
 		}
-		return nil
+		return ended, nil
 	})
-	return ended, err
 }
 
 // LockLane lets one caller have a lane alone, with its next nonce.
 func (s *Store) LockLane(ctx context.Context, chain, signer, tenant string, ttl int64, limit int, only bool, holds ...txmgr.Hold) (*txmgr.Reservation, error) {
-	var taken *txmgr.Reservation
-	err := s.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
+	return ledger.WriteOf(ctx, s.db, func(tx *ledger.Tx, now int64) (*txmgr.Reservation, error) {
 		lane, err := laneRow(ctx, tx, chain, signer)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if locked(lane, now) {
-			return txmgr.ErrLocked
+			return nil, txmgr.ErrLocked
 		}
 		want := &wanted{tenant: tenant, ttl: ttl, limit: limit, only: only, holds: holds}
 		if err := reserve(ctx, tx, now, lane, want); err != nil {
-			return err
+			return nil, err
 		}
-		if taken = want.taken; taken == nil {
-			return want.err
+		taken := want.taken
+		if taken == nil {
+			return nil, want.err
 		}
 		taken.LockID = taken.ID
 		_, err = tx.Exec(ctx, "UPDATE signer_chains SET lock_id = $3, lock_tenant = $4, lock_until = $5 WHERE chain = $1 AND signer = $2",
 			chain, signer, taken.ID, tenant, now+ttl)
-		return err
+		return taken, err
 	})
-	return taken, err
 }
 
 // UnlockLane ends a lock if lockID is the holder's. Its nonce is given back if no bytes
 // were accepted for it.
 func (s *Store) UnlockLane(ctx context.Context, chain, signer, tenant, lockID string) (bool, error) {
-	var done bool
-	err := s.db.WriteAt(ctx, func(tx *ledger.Tx, now int64) error {
-		done = false
+	return ledger.WriteOf(ctx, s.db, func(tx *ledger.Tx, now int64) (bool, error) {
 		lane, err := laneRow(ctx, tx, chain, signer)
 		if err != nil {
-			return err
+			return false, err
 		}
 		n, err := tx.Exec(ctx, `UPDATE signer_chains SET lock_id = '', lock_until = 0 WHERE chain = $1 AND signer = $2 AND lock_id = $3
 			AND lock_tenant = $4 AND lock_until > $5 AND lock_id <> ''`, chain, signer, lockID, tenant, now)
 		if err != nil || n == 0 {
-			return err
+			return false, err
 		}
-		done = true
 		v, err := findReservation(ctx, tx, tenant, lockID, "", "", 0)
-		if err != nil || v == nil {
-			return err
+		if err == nil && v != nil {
+			_, err = giveBack(ctx, tx, lane, v, "recycled")
 		}
-		_, err = giveBack(ctx, tx, lane, v, "recycled")
-		return err
+		return err == nil, err
 	})
-	return done, err
 }

@@ -15,17 +15,14 @@ const retentionBatch = 500
 // final stays, since the attempt's bytes may still be needed. A slot that is deleted leaves no nonce to be given again: the
 // lane's next nonce never falls below one without a row.
 func (s *Store) Forget(ctx context.Context, before int64, limit int) (int, error) {
-	var deleted int
-	err := s.db.Write(ctx, func(tx *ledger.Tx) error {
-		deleted = 0
+	return ledger.WriteOf(ctx, s.db, func(tx *ledger.Tx, _ int64) (int, error) {
 		ids, err := ledger.All(ctx, tx, `SELECT id FROM intents WHERE final AND updated_at < $1
 			AND NOT EXISTS (SELECT 1 FROM attempts a JOIN slots s ON s.chain = a.chain AND s.era = a.era AND s.signer = a.signer AND s.nonce = a.nonce
 				WHERE a.intent = intents.id AND NOT s.final)
 			ORDER BY seq LIMIT $2`+tx.SkipLocked(), []any{before, min(limit, retentionBatch)}, ledger.Text)
 		if err != nil || len(ids) == 0 {
-			return err
+			return 0, err
 		}
-		deleted = len(ids)
 		in := ledger.List(1, len(ids))
 		for _, statement := range []ledger.SQL{
 			"UPDATE idempotency SET forgotten = TRUE, outcome = (SELECT status FROM intents WHERE id = idempotency.intent) WHERE intent IN " + in,
@@ -36,25 +33,22 @@ func (s *Store) Forget(ctx context.Context, before int64, limit int) (int, error
 			"DELETE FROM intents WHERE id IN " + in,
 		} {
 			if _, err := tx.Exec(ctx, statement, ledger.Args(ids)...); err != nil {
-				return err
+				return 0, err
 			}
 		}
-		return nil
+		return len(ids), nil
 	})
-	return deleted, err
 }
 
 // Tidy deletes what is nobody's intent, is over, and is older than a time. A reservation that ended stays while its nonce may
 // be given again: late calls with the nonce are refused by it.
 func (s *Store) Tidy(ctx context.Context, before int64, limit int) (int, error) {
 	limit = min(limit, retentionBatch)
-	var deleted int
-	err := s.db.Write(ctx, func(tx *ledger.Tx) error {
-		n, err := tidySlots(ctx, tx, before, limit)
+	return ledger.WriteOf(ctx, s.db, func(tx *ledger.Tx, now int64) (int, error) {
+		deleted, err := tidySlots(ctx, tx, before, limit)
 		if err != nil {
-			return err
+			return 0, err
 		}
-		deleted = n
 		for _, statement := range []ledger.SQL{
 			`DELETE FROM reservations WHERE id IN (SELECT r.id FROM reservations r LEFT JOIN signer_chains l ON l.chain = r.chain AND l.signer = r.signer
 				WHERE r.status <> 'held' AND r.expires_at < $1 AND (l.chain IS NULL OR r.era < l.era OR r.nonce < l.next_nonce AND NOT EXISTS
@@ -64,29 +58,23 @@ func (s *Store) Tidy(ctx context.Context, before int64, limit int) (int, error) 
 		} {
 			n, err := tx.Exec(ctx, statement, before, limit)
 			if err != nil {
-				return err
+				return 0, err
 			}
 			deleted += int(n)
-		}
-		now, err := tx.Now(ctx)
-		if err != nil {
-			return err
 		}
 		accounts, err := tx.Exec(ctx, `DELETE FROM signer_chains WHERE (chain, signer) IN (SELECT l.chain, l.signer FROM signer_chains l
 			WHERE NOT l.ours AND l.created_at < $1 AND l.last_seen < $1 AND l.lock_until < $1 AND NOT EXISTS
 				(SELECT 1 FROM slots s WHERE s.chain = l.chain AND s.era = l.era AND s.signer = l.signer AND (NOT s.final OR s.assigned_at >= $1)) LIMIT $2)`,
 			now-txmgr.AccountLife.Microseconds(), limit)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		deleted += int(accounts)
 		// What is held belongs to intents without a fate.
 		days, err := tx.Exec(ctx, "DELETE FROM spend WHERE (scope, day) IN (SELECT scope, day FROM spend WHERE day < $1 AND held = '0' ORDER BY day LIMIT $2)",
 			time.UnixMicro(before).UTC().Format(time.DateOnly), limit)
-		deleted += int(days)
-		return err
+		return deleted + int(days), err
 	})
-	return deleted, err
 }
 
 // tidySlots deletes final slots without an intent, such as those that somebody else's transactions used, with the attempts that

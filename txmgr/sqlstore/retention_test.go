@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"lockstep/internal/ledger"
+	"lockstep/internal/ledgertest"
 	"lockstep/internal/must"
 	"lockstep/txmgr"
 )
@@ -16,8 +17,7 @@ const hour = 3_600_000_000
 // now is the database's clock.
 func (r *room) now() int64 {
 	r.t.Helper()
-	at := must.Get(r.Now(r.t.Context()))(r.t)
-	return at
+	return must.Get(r.Now(r.t.Context()))(r.t)
 }
 
 func (r *room) exec(statement ledger.SQL, args ...any) {
@@ -29,13 +29,22 @@ func (r *room) exec(statement ledger.SQL, args ...any) {
 }
 
 // count asks how many rows there are. The query is the program's.
-func (r *room) count(query ledger.SQL, args ...any) (n int) {
+func (r *room) count(query ledger.SQL, args ...any) int {
 	r.t.Helper()
-	must.Do(r.t, r.db.Read(r.t.Context(), func(tx *ledger.Tx) error {
-		_, err := tx.One(r.t.Context(), query, args, &n)
-		return err
-	}))
-	return n
+	return must.Get(ledgertest.One[int](r.t, r.db, query, args...))(r.t)
+}
+
+func (r *room) reserve(ttl int64) *txmgr.Reservation {
+	r.t.Helper()
+	return must.Get(r.Reserve(r.t.Context(), chain, signer, tenant, ttl, 9, false))(r.t)
+}
+
+// recycle gives a reservation back.
+func (r *room) recycle(id string) {
+	r.t.Helper()
+	if !must.Get(r.Recycle(r.t.Context(), tenant, id, "", "", 0))(r.t) {
+		r.t.Fatalf("the reservation %s is not given back", id)
+	}
 }
 
 func (r *room) forgets(before int64, want int) {
@@ -161,9 +170,7 @@ func testTidySlots(t *testing.T, r *room) {
 	}
 	var conflict *txmgr.NonceConflict
 	for _, nonce := range []uint64{0, 2} {
-		late := intent("", "raw")
-		late.Kind, late.Signer, late.Nonce = txmgr.KindRaw, signer, nonce
-		if _, err := r.AcceptRaw(ctx, late, *attempt(late, nonce, 1, txmgr.PurposeRaw), txmgr.RawSlot{}); !errors.As(err, &conflict) {
+		if _, err := r.raw(tenant, nonce, txmgr.RawSlot{}); !errors.As(err, &conflict) {
 			t.Errorf("a transaction with the used nonce %d: %v", nonce, err)
 		}
 	}
@@ -172,39 +179,20 @@ func testTidySlots(t *testing.T, r *room) {
 // testTidyReservations: a reservation that ended goes when its nonce can never be given again. Before that it refuses late calls.
 func testTidyReservations(t *testing.T, r *room) {
 	ctx := t.Context()
-	reserve := func(ttl int64) *txmgr.Reservation {
-		t.Helper()
-		v := must.Get(r.Reserve(ctx, chain, signer, tenant, ttl, 9, false))(r.t)
-		return v
-	}
 	raw := func(nonce uint64, reservation string) *txmgr.Attempt {
 		t.Helper()
-		i := intent("", "raw")
-		i.Kind, i.Signer, i.Nonce = txmgr.KindRaw, signer, nonce
-		a := attempt(i, nonce, 1, txmgr.PurposeRaw)
-		i.Hash = a.Hash
-		must.Get(r.AcceptRaw(ctx, i, *a, txmgr.RawSlot{Reservation: reservation}))(r.t)
-		return a
+		return must.Get(r.raw(tenant, nonce, txmgr.RawSlot{Reservation: reservation}))(r.t)
 	}
 	left := func(want ...string) {
 		t.Helper()
-		var got []string
-		must.Do(r.t, r.db.Read(ctx, func(tx *ledger.Tx) error {
-			got = nil
-			return tx.Query(ctx, "SELECT id FROM reservations", nil, func(row ledger.Row) error {
-				var id string
-				err := row.Scan(&id)
-				got = append(got, id)
-				return err
-			})
-		}))
+		got := ledgertest.List[string](r.t, r.db, "SELECT id FROM reservations")
 		slices.Sort(got)
 		slices.Sort(want)
 		if !slices.Equal(got, want) {
 			t.Fatalf("the reservations %v are left, want %v", got, want)
 		}
 	}
-	used, lost, above, held := reserve(hour), reserve(-1), reserve(hour), reserve(hour) // nonces 0 to 3
+	used, lost, above, held := r.reserve(hour), r.reserve(-1), r.reserve(hour), r.reserve(hour) // nonces 0 to 3
 	a, top := raw(0, used.ID), raw(2, above.ID)
 	must.Get(r.Expire(ctx))(r.t)
 	later := r.now() + 2*hour
@@ -214,7 +202,7 @@ func testTidyReservations(t *testing.T, r *room) {
 	r.tidies(later, 1)
 	left(lost.ID, above.ID, held.ID)
 	// The free nonce is given again: a late call without an id is refused, since it was issued twice.
-	again := reserve(hour)
+	again := r.reserve(hour)
 	if again.Nonce != lost.Nonce {
 		t.Fatalf("the nonce %d was not given again: %d", lost.Nonce, again.Nonce)
 	}
@@ -228,9 +216,7 @@ func testTidyReservations(t *testing.T, r *room) {
 	r.tidies(later, 3)
 	left(held.ID)
 	// What was taken back from the end of the line is given again.
-	if done, err := r.Recycle(ctx, tenant, held.ID, "", "", 0); err != nil || !done {
-		t.Fatalf("recycled: %v, %v", done, err)
-	}
+	r.recycle(held.ID)
 	r.tidies(later, 0)
 	left(held.ID)
 }

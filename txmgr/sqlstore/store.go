@@ -35,9 +35,6 @@ func New(ctx context.Context, db *ledger.DB) (*Store, error) {
 	return &Store{db: db}, nil
 }
 
-// DB returns the ledger, for tables that belong to other parts of the manager.
-func (s *Store) DB() *ledger.DB { return s.db }
-
 // channel carries the hints of managers that share a ledger.
 const channel = "lockstep_txm"
 

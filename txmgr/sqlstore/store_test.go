@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/big"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -33,7 +34,7 @@ type room struct {
 	*sqlstore.Store
 	db    *ledger.DB
 	fence lease.Fence
-	keep  *lease.Keeper
+	keep  *lease.Holder
 }
 
 func newRoom(t *testing.T, url string) *room {
@@ -43,7 +44,7 @@ func newRoom(t *testing.T, url string) *room {
 	store := must.Get(sqlstore.New(t.Context(), db))(t)
 	r := &room{t: t, Store: store, db: db}
 	must.Get(r.AddLane(t.Context(), txmgr.Lane{Chain: chain, Signer: signer, Ours: true, Pools: []string{"default"}}))(r.t)
-	r.keep = lease.NewKeeper(db, "txm", "one", lease.Options{}, slog.New(slog.DiscardHandler))
+	r.keep = lease.NewHolder(db, "txm", "one", 0, slog.New(slog.DiscardHandler))
 	l := must.Get(r.keep.Acquire(t.Context(), "txm:"+chain+":"+signer))(r.t)
 	r.fence = l.Fence()
 	zero := uint64(0)
@@ -75,8 +76,7 @@ func (r *room) accept(list ...*txmgr.Intent) {
 
 func (r *room) get(id string) *txmgr.Transaction {
 	r.t.Helper()
-	t := must.Get(r.Get(r.t.Context(), "", id))(r.t)
-	return t
+	return must.Get(r.Get(r.t.Context(), "", id))(r.t)
 }
 
 func (r *room) status(id string, want txmgr.Status) *txmgr.Transaction {
@@ -90,8 +90,7 @@ func (r *room) status(id string, want txmgr.Status) *txmgr.Transaction {
 
 func (r *room) lane() *txmgr.Lane {
 	r.t.Helper()
-	l := must.Get(r.Lane(r.t.Context(), chain, signer))(r.t)
-	return l
+	return must.Get(r.Lane(r.t.Context(), chain, signer))(r.t)
 }
 
 func (r *room) assign(list ...*txmgr.Intent) []txmgr.Assignment {
@@ -100,8 +99,7 @@ func (r *room) assign(list ...*txmgr.Intent) []txmgr.Assignment {
 	for _, i := range list {
 		wanted = append(wanted, txmgr.Placing{Intent: i.ID, Cost: txmgr.MostOf(i.Value, i.Gas, big.NewInt(100))})
 	}
-	done := must.Get(r.Assign(r.t.Context(), r.fence, chain, signer, wanted))(r.t)
-	return done
+	return must.Get(r.Assign(r.t.Context(), r.fence, chain, signer, wanted))(r.t)
 }
 
 func attempt(i *txmgr.Intent, nonce uint64, version int, purpose txmgr.Purpose) *txmgr.Attempt {
@@ -113,8 +111,7 @@ func attempt(i *txmgr.Intent, nonce uint64, version int, purpose txmgr.Purpose) 
 
 func (r *room) commit(list ...*txmgr.Attempt) []*txmgr.Attempt {
 	r.t.Helper()
-	stored := must.Get(r.Commit(r.t.Context(), r.fence, list))(r.t)
-	return stored
+	return must.Get(r.Commit(r.t.Context(), r.fence, list))(r.t)
 }
 
 func (r *room) answer(a *txmgr.Attempt, class txmgr.Class) {
@@ -481,4 +478,273 @@ func testUnique(t *testing.T, r *room) {
 	if lane := r.lane(); lane.NextNonce != n || lane.Pending != n {
 		t.Fatalf("next nonce %d, pending %d; want %d of both", lane.NextNonce, lane.Pending, n)
 	}
+}
+
+// testAccounts: accounts that sign for themselves are counted by tenant, their nonce is read again after a rest, and they end after a day.
+func testAccounts(t *testing.T, r *room) {
+	ctx := t.Context()
+	const account = "0x00000000000000000000000000000000000000c1"
+	must.Get(r.AddLane(ctx, txmgr.Lane{Chain: chain, Signer: account, Tenant: tenant}))(r.t)
+	l := must.Get(r.keep.Acquire(ctx, "txm:"+chain+":"+account))(r.t)
+	nonce := uint64(5)
+	must.Do(r.t, r.Observe(ctx, l.Fence(), chain, account, txmgr.Observation{ChainNonce: &nonce, NextNonce: &nonce}))
+	held := must.Get(r.Reserve(ctx, chain, account, tenant, hour, 9, false))(r.t)
+	r.exec("UPDATE signer_chains SET last_seen = last_seen - $2 WHERE signer = $1", account, hour)
+	must.Get(r.Reserve(ctx, chain, account, tenant, -1, 9, false))(r.t) // it has something on its way
+	must.Get(r.Expire(ctx))(r.t)
+	r.recycle(held.ID)
+	_, err := r.Reserve(ctx, chain, account, tenant, hour, 9, false)
+	r.is(err, txmgr.ErrNonceUnknown)
+	lane, err := r.AddLane(ctx, txmgr.Lane{Chain: chain, Signer: account, Tenant: "t2"})
+	if must.Do(r.t, err); lane.Known || lane.Tenant != tenant {
+		t.Errorf("after a rest: %+v", lane)
+	}
+	nonce = 8
+	must.Do(r.t, r.Observe(ctx, l.Fence(), chain, account, txmgr.Observation{ChainNonce: &nonce, NextNonce: &nonce}))
+	held, err = r.Reserve(ctx, chain, account, tenant, hour, 9, false)
+	if must.Do(r.t, err); held.Nonce != 8 {
+		t.Errorf("the next nonce is %d, want 8", held.Nonce)
+	}
+	day := txmgr.AccountLife.Microseconds() + hour
+	r.exec("UPDATE signer_chains SET created_at = created_at - $2, last_seen = last_seen - $2 WHERE signer = $1", account, day)
+	r.tidies(r.now()-hour, 0) // it holds a nonce
+	r.recycle(held.ID)
+	r.exec("DELETE FROM slots WHERE signer = $1", account)
+	r.tidies(r.now()-hour, 1)
+	_, err = r.Lane(ctx, chain, account)
+	r.is(err, txmgr.ErrUnknownSigner)
+
+	must.Get(r.AddLane(ctx, txmgr.Lane{Chain: chain, Signer: account, Tenant: tenant}))(r.t)
+	for n := 1; n < txmgr.MaxAccounts; n *= 2 {
+		r.exec("INSERT INTO signer_chains (chain, signer, ours, created_at, tenant) SELECT chain, signer || 'x"+ledger.Number(n)+"', ours, created_at, tenant FROM signer_chains WHERE tenant = $1", tenant)
+	}
+	_, err = r.AddLane(ctx, txmgr.Lane{Chain: chain, Signer: "0x00000000000000000000000000000000000000c2", Tenant: tenant})
+	r.is(err, txmgr.ErrTooMany)
+	must.Get(r.AddLane(ctx, txmgr.Lane{Chain: chain, Signer: "0x00000000000000000000000000000000000000c2", Tenant: "t2"}))(r.t)
+}
+
+// testReservedFill: whose reservation left a nonce pays for what fills it.
+func testReservedFill(t *testing.T, r *room) {
+	ctx := t.Context()
+	budget := txmgr.Hold{Scope: "tenant/" + tenant, Day: "2026-01-31", Amount: big.NewInt(1)}
+	lost := must.Get(r.Reserve(ctx, chain, signer, tenant, -1, 9, false, budget))(r.t)
+	next := r.reserve(hour)
+	must.Get(r.Expire(ctx))(r.t)
+	slot := txmgr.Slot{Chain: chain, Signer: signer, Nonce: lost.Nonce}
+	must.Do(r.t, r.FillSlot(ctx, r.fence, slot, ""))
+	fill := attempt(&txmgr.Intent{ID: "fill"}, lost.Nonce, 1, txmgr.PurposeFill)
+	fill.Intent = ""
+	r.commit(fill)
+	r.mine(fill, 4, true, true)
+	if _, settled, _ := strings.Cut(r.spent(budget.Scope), " "); settled == "0" {
+		t.Errorf("the fill of nonce %d cost its holder nothing; nonce %d waits behind it", lost.Nonce, next.Nonce)
+	}
+}
+
+// testChain notes a chain's final block as the owners of several lanes do, each from what it has read: the
+// block only rises, a halt stays, and a reset takes both away.
+func testChain(t *testing.T, r *room) {
+	is := func(want txmgr.ChainState) {
+		t.Helper()
+		got := must.Get(r.Chain(t.Context(), chain))(r.t)
+		if got != want {
+			t.Fatalf("the chain is %+v, want %+v", got, want)
+		}
+	}
+	note := func(s txmgr.ChainState) { t.Helper(); must.Do(r.t, r.NoteChain(t.Context(), chain, s)) }
+	is(txmgr.ChainState{})
+	note(txmgr.ChainState{Identity: chain})
+	note(txmgr.ChainState{Identity: "first"})
+	note(txmgr.ChainState{}) // of owners who do not know yet
+	note(txmgr.ChainState{Identity: chain})
+	note(txmgr.ChainState{Identity: "second"})
+	is(txmgr.ChainState{Identity: "first"})
+	note(txmgr.ChainState{Identity: "first", FinalNumber: 5, FinalHash: "five"})
+	is(txmgr.ChainState{Identity: "first", FinalNumber: 5, FinalHash: "five"})
+	note(txmgr.ChainState{Identity: "first", FinalNumber: 4, FinalHash: "four"})
+	note(txmgr.ChainState{Identity: "first", FinalNumber: 5, FinalHash: "another five"})
+	is(txmgr.ChainState{Identity: "first", FinalNumber: 5, FinalHash: "five"})
+	note(txmgr.ChainState{Identity: "first", FinalNumber: 5, FinalHash: "five", Halted: "it was reset"})
+	note(txmgr.ChainState{Identity: "first", FinalNumber: 6, FinalHash: "six"})
+	is(txmgr.ChainState{Identity: "first", FinalNumber: 6, FinalHash: "six", Halted: "it was reset"})
+	r.is(r.ResetChain(t.Context(), chain, "test", "second", 1), txmgr.ErrStale)
+	must.Do(r.t, r.ResetChain(t.Context(), chain, "test", "second", 0))
+	is(txmgr.ChainState{Identity: "second", Era: 1})
+	note(txmgr.ChainState{Identity: "first", FinalNumber: 7, FinalHash: "seven"}) // of an owner who does not know yet
+	is(txmgr.ChainState{Identity: "second", Era: 1})
+}
+
+// testHaltOfFirstUse: what an owner found of a lane that nobody knew yet does not undo an operator's
+// word that came meanwhile; any other halt does.
+func testHaltOfFirstUse(t *testing.T, r *room) {
+	why := "somebody else sends"
+	found := func(first bool) string {
+		t.Helper()
+		must.Do(r.t, r.Observe(t.Context(), r.fence, chain, signer, txmgr.Observation{Halted: &why, FirstUse: first}))
+		return r.lane().Halted
+	}
+	r.exec("UPDATE signer_chains SET known = FALSE")
+	if got := found(true); got != why {
+		t.Fatalf("a lane that is not known is halted because %q", got)
+	}
+	must.Get(r.Reconcile(t.Context(), chain, signer, "test", 3, 3))(r.t)
+	if got := found(true); got != "" {
+		t.Errorf("after an operator's word the lane is halted because %q", got)
+	}
+	if got := found(false); got != why {
+		t.Errorf("a halt of a known lane is %q", got)
+	}
+}
+
+// testHaltOfALaneBehind: what an owner found of a lane whose nonce is behind the chain's does not undo an operator's
+// word that came meanwhile.
+func testHaltOfALaneBehind(t *testing.T, r *room) {
+	why, ahead := "unknown transactions", uint64(5)
+	found := func() string {
+		t.Helper()
+		must.Do(r.t, r.Observe(t.Context(), r.fence, chain, signer, txmgr.Observation{Halted: &why, Ahead: &ahead}))
+		return r.lane().Halted
+	}
+	if got := found(); got != why {
+		t.Fatalf("a lane that is behind is halted because %q", got)
+	}
+	must.Get(r.Reconcile(t.Context(), chain, signer, "test", ahead, ahead))(r.t)
+	if got := found(); got != "" {
+		t.Errorf("after an operator's word the lane is halted because %q", got)
+	}
+	ahead++ // another transaction that nobody knows
+	if got := found(); got != why {
+		t.Errorf("a lane that is behind again is halted because %q", got)
+	}
+}
+
+func testLock(t *testing.T, r *room) {
+	ctx := t.Context()
+	v, err := r.LockLane(ctx, chain, signer, tenant, 3_600_000_000, 9, false)
+	must.Do(r.t, err)
+	_, err = r.LockLane(ctx, chain, signer, tenant, 3_600_000_000, 9, false)
+	r.is(err, txmgr.ErrLocked)
+	if done, err := r.UnlockLane(ctx, chain, signer, tenant, "wrong"); err != nil || done {
+		t.Fatalf("a stranger unlocked: %v, %v", done, err)
+	}
+	if done, err := r.UnlockLane(ctx, chain, signer, tenant, v.LockID); err != nil || !done {
+		t.Fatalf("the holder could not unlock: %v, %v", done, err)
+	}
+	if lane := r.lane(); lane.NextNonce != 0 {
+		t.Fatalf("an unused lock kept its nonce: next is %d", lane.NextNonce)
+	}
+	must.Get(r.LockLane(ctx, chain, signer, tenant, -1, 9, false))(r.t)
+	must.Get(r.LockLane(ctx, chain, signer, tenant, 3_600_000_000, 9, false))(r.t) // the old lock has expired
+}
+
+// testLockedOut: while one caller has the lane, nobody else gets a nonce of it, for a reservation, an intent or bytes
+// that a caller signed. What has its nonce already goes on.
+func testLockedOut(t *testing.T, r *room) {
+	const ttl = 3_600_000_000
+	ctx := t.Context()
+	earlier := r.reserve(ttl)
+	lock := must.Get(r.LockLane(ctx, chain, signer, tenant, ttl, 9, false))(r.t)
+	waiting := intent("", "x")
+	r.accept(waiting)
+	handOver := func(nonce uint64, reservation string) error {
+		t.Helper()
+		_, err := r.raw(tenant, nonce, txmgr.RawSlot{Reservation: reservation})
+		return err
+	}
+	if !r.lane().Locked {
+		t.Error("the lane does not say that it is locked")
+	}
+	for _, who := range []string{tenant, "t2"} {
+		_, err := r.Reserve(ctx, chain, signer, who, ttl, 9, false)
+		r.is(err, txmgr.ErrLocked)
+	}
+	if done := r.assign(waiting); len(done) != 0 {
+		t.Fatalf("an intent got the nonce %d of a lane that a caller has alone", done[0].Slot.Nonce)
+	}
+	r.is(handOver(lock.Nonce+1, ""), txmgr.ErrLocked)
+	must.Do(r.t, handOver(earlier.Nonce, earlier.ID))
+	must.Do(r.t, handOver(lock.Nonce, lock.LockID))
+	if done, err := r.UnlockLane(ctx, chain, signer, tenant, lock.LockID); err != nil || !done {
+		t.Fatalf("the holder could not unlock: %v, %v", done, err)
+	}
+	if r.lane().Locked {
+		t.Error("the lane says that it is locked")
+	}
+	if done := r.assign(waiting); len(done) != 1 || done[0].Slot.Nonce != lock.Nonce+1 {
+		t.Fatalf("after the lock the intent got %+v", done)
+	}
+	must.Get(r.Reserve(ctx, chain, signer, "t2", ttl, 9, false))(r.t)
+	must.Get(r.LockLane(ctx, chain, signer, tenant, -1, 9, false))(r.t) // has expired
+	must.Get(r.Reserve(ctx, chain, signer, "t2", ttl, 9, false))(r.t)
+	must.Do(r.t, handOver(r.lane().NextNonce, ""))
+}
+
+// testLockCap: a lock is a reservation, and counts among those that its tenant may hold.
+func testLockCap(t *testing.T, r *room) {
+	const ttl = 3_600_000_000
+	v, err := r.Reserve(t.Context(), chain, signer, tenant, ttl, 1, false)
+	must.Do(r.t, err)
+	_, err = r.LockLane(t.Context(), chain, signer, tenant, ttl, 1, false)
+	r.is(err, txmgr.ErrTooMany)
+	if r.lane().Locked {
+		t.Error("a lock that was refused is there")
+	}
+	must.Get(r.Recycle(t.Context(), tenant, v.ID, "", "", 0))(r.t)
+	must.Get(r.LockLane(t.Context(), chain, signer, tenant, ttl, 1, false))(r.t)
+}
+
+// testOneAtATime: where the chain takes the next nonce alone, none is reserved while anything is in flight.
+func testOneAtATime(t *testing.T, r *room) {
+	const ttl = 3_600_000_000
+	v, err := r.Reserve(t.Context(), chain, signer, tenant, ttl, 9, true)
+	must.Do(r.t, err)
+	_, err = r.Reserve(t.Context(), chain, signer, tenant, ttl, 9, true)
+	r.is(err, txmgr.ErrLocked)
+	_, err = r.LockLane(t.Context(), chain, signer, tenant, ttl, 9, true)
+	r.is(err, txmgr.ErrLocked)
+	must.Get(r.Recycle(t.Context(), tenant, v.ID, "", "", 0))(r.t)
+	must.Get(r.Reserve(t.Context(), chain, signer, tenant, ttl, 9, true))(r.t)
+}
+
+// testViews reads the views that other programs may look at.
+func testViews(t *testing.T, r *room) {
+	r.sent()
+	read := func(query ledger.SQL) string {
+		t.Helper()
+		var text string
+		must.Do(r.t, r.db.Read(t.Context(), func(tx *ledger.Tx) error {
+			_, err := tx.One(t.Context(), query, nil, &text)
+			return err
+		}))
+		return text
+	}
+	for query, want := range map[ledger.SQL]string{
+		"SELECT status FROM relayer_txs":                                                "broadcasted",
+		"SELECT address || ' ' || next_nonce || ' ' || pending_count FROM relayer_keys": signer + " 1 1",
+		"SELECT count(*) || '' FROM txidem":                                             "0",
+	} {
+		if got := read(query); got != want {
+			t.Errorf("%s: got %q, want %q", query, got, want)
+		}
+	}
+	const keys = "SELECT status || ' ' || outcome FROM txidem"
+	keyed := func(want string) {
+		t.Helper()
+		if got := read(keys); got != want {
+			t.Errorf("txidem: got %q, want %q", got, want)
+		}
+	}
+	i := intent("a key", "x")
+	r.accept(i)
+	keyed("inflight accepted")
+	r.assign(i)
+	a := attempt(i, 1, 1, txmgr.PurposeIntent)
+	r.commit(a)
+	r.answer(a, "")
+	r.mine(a, 9, false, false)
+	keyed("failed mined")
+	r.mine(a, 9, false, true)
+	keyed("failed reverted")
+	must.Get(r.Forget(t.Context(), 1<<62, 10))(r.t)
+	keyed("failed reverted") // what is forgotten, too
 }

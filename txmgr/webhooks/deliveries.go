@@ -1,7 +1,6 @@
 package webhooks
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -245,11 +244,11 @@ func (s *Service) Redeliver(ctx context.Context, tenant, webhook, id string) (*D
 		if err != nil {
 			return nil, err
 		}
-		found, err := deliveriesWhere(ctx, tx, "WHERE d.id = $1 AND d.webhook = $2", id, webhook)
-		if err != nil || len(found) == 0 {
-			return nil, cmp.Or(err, ErrNotFound)
+		d, err := ledger.First(deliveriesWhere(ctx, tx, "WHERE d.id = $1 AND d.webhook = $2", id, webhook))
+		if err == nil && d == nil {
+			err = ErrNotFound
 		}
-		return found[0], nil
+		return d, err
 	})
 	s.Wake()
 	return d, err

@@ -1,7 +1,6 @@
 package webhooks
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	standard "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	"golang.org/x/sync/errgroup"
 
@@ -45,22 +43,7 @@ func config() Config {
 
 func service(t *testing.T, db *ledger.DB) *Service {
 	t.Helper()
-	s := must.Get(New(config(), db, Options{Topic: "txm", Kinds: txmgr.EventKinds(), Agent: "test"}, slog.New(slog.DiscardHandler)))(t)
-	return s
-}
-
-// run starts a service and stops it at the end of the test.
-func run(t *testing.T, s *Service) {
-	t.Helper()
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
+	return must.Get(New(config(), db, Options{Topic: "txm", Kinds: txmgr.EventKinds(), Agent: "test"}, slog.New(slog.DiscardHandler)))(t)
 }
 
 // happen writes events of one tenant's intents into the stream.
@@ -86,12 +69,11 @@ type receiver struct {
 	refuse func(envelope) int
 	got    []envelope
 	ids    []string
-	came   chan struct{}
 	check  func(body []byte, header http.Header)
 }
 
 func newReceiver(t *testing.T) *receiver {
-	r := &receiver{came: make(chan struct{}, 1000)}
+	r := &receiver{}
 	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		body, _ := io.ReadAll(request.Body)
 		var e envelope
@@ -112,7 +94,6 @@ func newReceiver(t *testing.T) *receiver {
 		}
 		r.mu.Unlock()
 		w.WriteHeader(status)
-		r.came <- struct{}{}
 	}))
 	t.Cleanup(r.Close)
 	return r
@@ -121,20 +102,11 @@ func newReceiver(t *testing.T) *receiver {
 // until waits for a condition on what came.
 func (r *receiver) until(t *testing.T, what string, condition func([]envelope) bool) {
 	t.Helper()
-	limit := time.After(5 * time.Minute)
-	for {
+	must.Until(t, what, func() bool {
 		r.mu.Lock()
-		ok := condition(r.got)
-		r.mu.Unlock()
-		if ok {
-			return
-		}
-		select {
-		case <-r.came:
-		case <-limit:
-			t.Fatalf("%s: did not happen; got %v", what, r.got)
-		}
-	}
+		defer r.mu.Unlock()
+		return condition(r.got)
+	})
 }
 
 // sequences are those of a subject, in the order of their arrival.
@@ -177,8 +149,8 @@ func TestDeliveriesAreOrderedBySubject(t *testing.T) {
 				events = append(events, subject+" "+[]string{"tx.mined", "tx.confirmed"}[i%2], subject+" tx.accepted")
 			}
 		}
-		run(t, first)
-		run(t, second)
+		must.Run(t, first.Run)
+		must.Run(t, second.Run)
 		happen(t, db, "acme", events...)
 		happen(t, db, "other", "d tx.mined")
 		first.Wake()
@@ -226,7 +198,7 @@ func TestAFailingSubjectWaitsAlone(t *testing.T) {
 			return http.StatusOK
 		}
 		hook := must.Get(s.Create(t.Context(), "", r.URL, nil))(t)
-		run(t, s)
+		must.Run(t, s.Run)
 		happen(t, db, "", "bad tx.a", "bad tx.b", "good tx.a", "good tx.b")
 		s.Wake()
 		r.until(t, "the good subject goes on", func(got []envelope) bool { return slices.Equal(sequences(got, "good"), []int64{1, 2}) })
@@ -269,25 +241,18 @@ func exec(t *testing.T, db *ledger.DB, query ledger.SQL, args ...any) {
 	}))
 }
 
-// waitFor polls the deliveries of a webhook for one that fits.
-func waitFor(t *testing.T, s *Service, hook string, fits func(*Delivery) bool) *Delivery {
+// waitFor waits for a delivery of a webhook that fits.
+func waitFor(t *testing.T, s *Service, hook string, fits func(*Delivery) bool) (d *Delivery) {
 	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	limit := time.After(5 * time.Minute)
-	for {
+	must.Until(t, "a delivery fits", func() bool {
 		list := must.Get(s.Deliveries(t.Context(), "", hook, "", "", 500))(t)
-		for _, d := range list {
-			if fits(d) {
-				return d
-			}
+		n := slices.IndexFunc(list, fits)
+		if n >= 0 {
+			d = list[n]
 		}
-		select {
-		case <-tick.C:
-		case <-limit:
-			t.Fatalf("no delivery fits; the last list has %d", len(list))
-		}
-	}
+		return n >= 0
+	})
+	return d
 }
 
 // A webhook that cannot be read ends a round, not the process, and nothing goes out of a claim that was not committed.
@@ -358,10 +323,8 @@ func TestRotation(t *testing.T) {
 	if got := rotated.secrets(now + 2); len(got) != 1 || got[0] != rotated.Secret {
 		t.Errorf("%d secrets sign after the rotation", len(got))
 	}
-	for _, text := range []string{fmt.Sprintf("%+v %#v", rotated, rotated)} {
-		if strings.Contains(text, rotated.Secret.Reveal()) || strings.Contains(text, hook.Secret.Reveal()) {
-			t.Error("printing a webhook shows its secret")
-		}
+	if text := fmt.Sprintf("%+v %#v", rotated, rotated); strings.Contains(text, rotated.Secret.Reveal()) || strings.Contains(text, hook.Secret.Reveal()) {
+		t.Error("printing a webhook shows its secret")
 	}
 }
 
@@ -470,18 +433,9 @@ func TestWorkersAreShared(t *testing.T) {
 
 // Every result has a series before the first delivery, so that the first one that is given up is a growth.
 func TestMetricsStartAtZero(t *testing.T) {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(newMetrics().deliveries)
-	families, err := registry.Gather()
-	if err != nil || len(families) != 1 {
-		t.Fatalf("%v, %v", families, err)
-	}
-	found := map[string]float64{}
-	for _, m := range families[0].GetMetric() {
-		found[m.GetLabel()[0].GetValue()] = m.GetCounter().GetValue()
-	}
+	found := must.Measure(t, newMetrics().deliveries)
 	for _, result := range []string{"delivered", "failed", "refused", "dead"} {
-		if value, ok := found[result]; !ok || value != 0 {
+		if value, ok := found["txm_webhook_deliveries_total "+result]; !ok || value != 0 {
 			t.Errorf("%s: %v (%v)", result, value, ok)
 		}
 	}
