@@ -71,6 +71,8 @@ func (s *Server) Problem(ctx context.Context, err error) *Problem {
 	case s.Judge != nil && s.Judge(ctx, err, p):
 	case ledger.IsDown(err):
 		p.Tell(http.StatusServiceUnavailable, "UNAVAILABLE", "the ledger does not answer")
+	case ledger.OnlyReads(err):
+		p.Tell(http.StatusServiceUnavailable, "UNAVAILABLE", "the ledger takes no writes")
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		p.Tell(http.StatusServiceUnavailable, "UNAVAILABLE", "no answer in time")
 	case i >= 0:
