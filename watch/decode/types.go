@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -161,9 +162,7 @@ func (t *Type) bounded() error {
 func name(args []Arg) error {
 	seen := make(map[string]bool, len(args))
 	for i := range args {
-		if args[i].Name == "" {
-			args[i].Name = "arg" + strconv.Itoa(i)
-		}
+		args[i].Name = cmp.Or(args[i].Name, "arg"+strconv.Itoa(i))
 		if len(args[i].Name) > maxName {
 			return fmt.Errorf("%.20s… is no name: it has more than %d letters", args[i].Name, maxName)
 		}
