@@ -27,6 +27,7 @@ package body
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -111,14 +112,10 @@ func New(kind, text, target string) (*Maker, error) {
 			return nil, fmt.Errorf("the URL lacks ?%s=…", name)
 		}
 	}
-	for name, values := range r.query {
-		query[name] = values
-	}
+	maps.Copy(query, r.query)
 	u.RawQuery = query.Encode()
 	m.url = u.String()
-	if text == "" {
-		text = r.template
-	}
+	text = cmp.Or(text, r.template)
 	m.template, err = compile(text)
 	return m, err
 }

@@ -1,6 +1,7 @@
 package body
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 	"testing"
@@ -44,9 +45,7 @@ func FuzzReceivers(f *testing.F) {
 	f.Fuzz(func(t *testing.T, note, name string) {
 		for kind := range receivers {
 			target := targets[kind]
-			if target == "" {
-				target = "https://x/"
-			}
+			target = cmp.Or(target, "https://x/")
 			m := must.Get(New(kind, "", target))(t)
 			event := `{"event":"E","watch":"w","chain":1,"args":{"note":"` + inJSON(note) + `","` + inJSON(name) + `x":["` + inJSON(note) + `"]}}`
 			text, err := m.Make([]byte(event))

@@ -1,6 +1,7 @@
 package body
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -97,9 +98,7 @@ func alert(summary string, event map[string]any, options url.Values) any {
 		action = "resolve"
 	}
 	severity := options.Get("severity")
-	if severity == "" {
-		severity = "warning"
-	}
+	severity = cmp.Or(severity, "warning")
 	details := map[string]any{}
 	for _, name := range []string{"args", "address", "transactionHash", "blockNumber", "blockHash", "logIndex", "deliveryId", "seq", "undecoded"} {
 		if v, there := event[name]; there {
