@@ -36,6 +36,7 @@ const (
 	Denied     Class = "denied"      // our key, or our address, is refused
 	Broken     Class = "broken"      // it, or what is behind it, is in trouble
 	WrongChain Class = "wrong_chain" // it serves another chain
+	OtherFork  Class = "other_fork"  // it has another block where the chain's cannot be replaced
 	Lost       Class = "lost"        // the question or the answer was lost
 	Unsent     Class = "unsent"      // certainly no byte of the question has reached it
 )
@@ -43,7 +44,7 @@ const (
 // AboutEndpoint reports whether nothing follows from the answer for the call.
 func (c Class) AboutEndpoint() bool {
 	switch c {
-	case Limited, Denied, Broken, WrongChain, Lost, Unsent:
+	case Limited, Denied, Broken, WrongChain, OtherFork, Lost, Unsent:
 		return true
 	default:
 		return false
@@ -61,7 +62,7 @@ func (c Class) doubtful() bool {
 }
 
 // closed reports whether the endpoint is better left alone while it rests.
-func (c Class) closed() bool { return c == Limited || c == Denied || c == WrongChain }
+func (c Class) closed() bool { return c == Limited || c == Denied || c == WrongChain || c == OtherFork }
 
 // rule gives the texts that a pattern matches a class.
 type rule struct {
@@ -109,8 +110,8 @@ var rules = []rule{
 	// Of a transaction: what is refused for ever, then known, then nonces, then what may pass.
 	is(
 		Fatal, `intrinsic ?gas|gas limit is below|not enough gas (for transaction validation|to cover minimal cost)|floor data gas|insufficient gas for floor`,
-		`invalid (sender|signature|transaction v, r, s|rlp)|transaction type not supported|tx type .{0,20}not supported|unsupported transaction type|max initcode size exceeded|exceeds? max.*initcode|gas uint64 overflow|negative value|int256overflow|failedtoresolvesender|senderiscontract|sender not an eoa|sender is not eoa`,
-		`max priority fee per gas higher than max fee|tip (above|higher than) fee ?cap|rlp: |undecodable|failed to decode (signed )?transaction|higher than 2\^64-1`,
+		`invalid (sender|signature|transaction v, r, s)|max initcode size exceeded|exceeds? max.*initcode|gas uint64 overflow|negative value|int256overflow|failedtoresolvesender|senderiscontract|sender not an eoa|sender is not eoa`,
+		`max priority fee per gas higher than max fee|tip (above|higher than) fee ?cap|higher than 2\^64-1`,
 	),
 	is(Known, `already known|(^|[^n])known transaction|already imported|alreadyknown|pool\(alreadyimported\)|already in (the )?(mem)?pool|same hash was already|existing tx with same hash|transaction already exists|already exists in|is already in the system`),
 
@@ -126,6 +127,8 @@ var rules = []rule{
 	),
 	is(
 		Policy, `address already reserved|in-?flight transaction limit|account limit|(tx|transaction|mem) ?pool.{0,20}full|queue full|pool is full|exceeds the configured cap|fee cap exceeded|transaction limit|too many (pending|transactions)|oversized|size exceeds|exceeds? block gas limit|exceeds maximum per-transaction gas limit|gaslimitexceeded|gas limit (reached|exceeded)|transaction gas limit|busy|throttled|l2 congestion|blacklist|banned|not permitted|forbidden sender|denylist|conditional|only replay-protected|nonce lock|transactions? (are|is) not (allowed|accepted)|fee too high`,
+		`transaction type (is )?not supported|tx type .{0,20}not supported|unsupported transaction type|transactions? of type .{0,10} (are|is) not supported|rlp: |invalid rlp|undecodable|failed to decode (signed )?transaction`, // by this node or provider, which may be older than others
+
 	),
 
 	// Of the endpoint.
@@ -163,8 +166,8 @@ func Judge(status, code int, text, data string) Class {
 	}
 	switch {
 	case status == 401 || status == 402 || status == 403 || status == 407 || status == 451:
-		if of(rules, text) == Limited {
-			return Limited
+		if class := of(rules, text); class == Limited || class == TooMuch {
+			return class
 		}
 		return Denied
 	case status == 429:
@@ -225,6 +228,14 @@ func clip(text string) string {
 	}
 	return strings.ToValidUTF8(text, "\uFFFD")
 }
+
+// vague reports whether nothing but a code says that we ask too often. It stands for whatever limit an endpoint has, that of a query's blocks among them.
+func (e *Error) vague() bool {
+	return e.Class == Limited && e.Code == -32005 && e.Status < 300 && of(rules, strings.TrimSpace(e.Text)) == ""
+}
+
+// timeWords are in the answers of endpoints that ran out of time.
+var timeWords = regexp.MustCompile(`(?i)timed? ?-?out|deadline exceeded`)
 
 // batchWords are in the answers of endpoints that take fewer calls in one batch, or none.
 var batchWords = regexp.MustCompile(`(?i)batch|array|multiple requests|single request`)

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,10 +19,12 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/gorilla/websocket"
 
 	"lockstep/internal/must"
+	"lockstep/internal/sleep"
 )
 
 // asked is a call on the wire.
@@ -460,6 +463,79 @@ func TestLag(t *testing.T) {
 	})
 }
 
+// An endpoint that has another block where the chain's cannot be replaced is asked for nothing else as long as any other may have that block, and again when it has it. One that has no
+// block there yet is as good as before.
+func TestOtherFork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, other := common.Hash{1}, common.Hash{2}
+		shown := []any{other, ours}
+		dead := false
+		nodes := make([]*node, 2)
+		for n := range nodes {
+			nodes[n] = &node{say: func(c asked) said {
+				if c.Method != "eth_getBlockByNumber" {
+					return said{Result: "0x5"}
+				}
+				if shown[n] == nil {
+					return said{}
+				}
+				return said{Result: map[string]any{"number": c.Params[0], "hash": shown[n]}}
+			}}
+		}
+		nodes[1].whole = func([]asked, bool) (int, string, any) {
+			if dead {
+				return -1, "", nil
+			}
+			return 0, "", nil
+		}
+		c := clientOf(t, nil, nodes...)
+		by := func() int {
+			e, err := c.Do(t.Context(), Ask(nil, "eth_getBalance", "0x1", "latest"))
+			if err != nil && ClassOf(err) != OtherFork {
+				t.Errorf("%v, want the class of the first", err)
+			}
+			return slices.Index(c.endpoints, e)
+		}
+		for what, of := range map[string]struct {
+			shown []any
+			dead  bool
+			want  int
+		}{
+			"1: on another fork":                  {[]any{other, ours}, false, 1},
+			"2: … and nobody else answers":        {[]any{other, ours}, true, -1},
+			"3: … and no other has a block there": {[]any{other, nil}, false, 1},
+			"4: no block there yet":               {[]any{nil, ours}, false, 0},
+			"5: all on another fork":              {[]any{other, other}, false, 1},
+			"6: back":                             {[]any{ours, ours}, false, 0},
+		} {
+			c.Anchor(uint64(what[0]), ours)
+			shown, dead = of.shown, of.dead
+			sleep.For(t.Context(), time.Minute) // all have rested
+			if got := by(); got != of.want {
+				t.Errorf("%s: answered by %d, want %d", what, got, of.want)
+			}
+			if of.want == -1 {
+				dead = false
+				sleep.For(t.Context(), time.Minute)
+				if got := by(); got != 1 {
+					t.Errorf("%s, and then: %d", what, got)
+				}
+			}
+		}
+		c.Anchor(9, ours)
+		shown = []any{other, ours}
+		sleep.For(t.Context(), time.Minute)
+		if by() != 1 {
+			t.Error("it is asked")
+		}
+		c.Anchor(0, common.Hash{})
+		sleep.For(t.Context(), time.Minute)
+		if by() != 0 {
+			t.Error("without an anchor it is refused")
+		}
+	})
+}
+
 // An answer is read up to its bound.
 func TestBound(t *testing.T) {
 	c := clientOf(t, nil, &node{say: func(asked) said { return said{Result: strings.Repeat("x", 1<<16)} }})
@@ -507,16 +583,16 @@ type halfOpen struct {
 func newHalfOpen(t *testing.T) *halfOpen {
 	h := &halfOpen{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.mu.Lock()
+		h.dials++ // before the client knows, which may not wait for this process
+		mine := h.dials
+		h.mu.Unlock()
 		upgrader := websocket.Upgrader{}
 		conn, err := upgrader.Upgrade(w, r, nil)
 		if err != nil {
 			return
 		}
 		defer func() { _ = conn.Close() }()
-		h.mu.Lock()
-		h.dials++
-		mine := h.dials
-		h.mu.Unlock()
 		for {
 			var q asked
 			if conn.ReadJSON(&q) != nil {

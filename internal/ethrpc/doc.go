@@ -40,6 +40,10 @@
 // Every few seconds the heads of all endpoints are compared, those that speak something else (Config.Others) among them. One that does not have what another showed three seconds ago lags: it is asked
 // last, and its word counts only when nobody else answers.
 //
+// # One fork
+//
+// A caller that knows a block which cannot be replaced any more names it (Anchor). An endpoint that has another block in that place is refused like one of another chain, unless all have.
+//
 // # Bounds
 //
 // An answer has a maximum of bytes, an error's text 2 kB, a batch 100 calls, a call its time. A WebSocket that leaves one call without an

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/rpc"
 
 	"lockstep/internal/outage"
@@ -20,7 +22,7 @@ type Endpoint struct {
 	name  string
 	url   *url.URL
 	log   outage.Log
-	alone func() bool                           // reports whether no other endpoint is of use
+	pool  *Client                               // whose it is
 	other func(context.Context) (uint64, error) // asks for its head, if it speaks something else
 
 	mu       sync.Mutex // guards what follows; no question is asked under it
@@ -35,6 +37,8 @@ type Endpoint struct {
 	cap      int       // calls that a batch may have
 	tooMany  int       // calls of the smallest batch that was refused
 	head     head
+	compared *anchor                      // what it was asked for last
+	shown    common.Hash                  // its block in that place; zero: none
 	open     map[*seen]context.CancelFunc // exchanges that wait for an answer
 	gone     bool                         // it was closed, and fails for that
 	heard    time.Time                    // when the first of them began, or, if that was later, when something was answered
@@ -71,7 +75,7 @@ func (e *Endpoint) Rests() (resting, closed bool) {
 	resting, closed = e.silent(now) || now.Before(e.until), e.closed && now.Before(e.until)
 	over := !now.Before(e.soon)
 	e.mu.Unlock()
-	return resting, closed && (!over || !e.alone())
+	return resting, closed && (!over || e.pool.servedWithout(e))
 }
 
 // Do asks this endpoint alone. Each call has its answer afterwards, or the error that is returned: an *Error of a Class that is about the
@@ -138,6 +142,9 @@ func (e *Endpoint) answer(ctx context.Context, calls []*Call) *Error {
 			return err
 		}
 	}
+	if err := e.onFork(ctx); err != nil {
+		return err
+	}
 	refused := 0 // calls of a batch that was refused just now
 	for len(calls) > 0 {
 		n := min(len(calls), e.batchSize(len(calls)))
@@ -164,19 +171,14 @@ func (e *Endpoint) answer(ctx context.Context, calls []*Call) *Error {
 }
 
 func tooMuch(calls []*Call) bool {
-	for _, c := range calls {
-		if c.err != nil && c.err.Class == TooMuch {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(calls, func(c *Call) bool { return c.err != nil && c.err.Class == TooMuch })
 }
 
 // atRest makes of its last failure what an endpoint at rest would have answered: certainly nothing was sent.
 func atRest(last *Error) *Error {
 	rest := *last
 	rest.silent, rest.after = false, 0
-	if rest.Class != WrongChain {
+	if rest.Class != WrongChain && rest.Class != OtherFork {
 		rest.Class = Limited
 	}
 	return &rest
@@ -277,6 +279,9 @@ func (e *Endpoint) settle(c *Call, err error, note *seen, client *rpc.Client) *E
 		return &Error{Class: Broken, Endpoint: e.name, Status: note.status, Text: "an answer without a result"}
 	}
 	answer := e.failure(err, note, client)
+	if c.Method == "eth_getLogs" && answer.vague() {
+		answer.Class = TooMuch // fewer blocks may succeed, and nothing else would find that out
+	}
 	if answer.Class.AboutEndpoint() {
 		return answer
 	}
@@ -292,8 +297,7 @@ func (e *Endpoint) failure(err error, note *seen, client *rpc.Client) *Error {
 	switch {
 	case errors.As(err, &answered):
 		out.Code, out.Text = answered.ErrorCode(), clip(answered.Error())
-		var with rpc.DataError
-		if errors.As(err, &with) {
+		if with, ok := errors.AsType[rpc.DataError](err); ok {
 			out.Data = dataText(with.ErrorData())
 		}
 		out.Class = Judge(note.status, out.Code, out.Text, out.Data)
@@ -451,6 +455,9 @@ func (e *Endpoint) failed(ctx context.Context, err *Error) {
 		e.failures++
 	}
 	e.ours, e.last = false, err
+	if err.Class == OtherFork || err.Class == WrongChain {
+		e.head = head{} // it was another chain's
+	}
 	e.mu.Unlock()
 	e.log.Down(ctx, err)
 }

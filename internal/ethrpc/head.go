@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 )
 
@@ -164,4 +165,77 @@ func (e *Endpoint) sameChain(q *Call) *Error {
 	default:
 		return nil
 	}
+}
+
+// anchor is a block that cannot be replaced any more.
+type anchor struct {
+	number uint64
+	hash   common.Hash
+}
+
+// Anchor names a block of the chain that cannot be replaced any more; the zero hash: there is none. Where there are several endpoints, each shows once which block it has in that place.
+// One that has another is on another fork, and is asked for nothing while any endpoint may have this one. If all have another, the chain itself is on that fork: they are asked as ever, and what
+// follows from it is the caller's to say. An endpoint that has no block there yet says nothing by that.
+func (c *Client) Anchor(number uint64, hash common.Hash) {
+	if hash == (common.Hash{}) {
+		c.anchor.Store(nil)
+		return
+	}
+	next := anchor{number, hash}
+	if now := c.anchor.Load(); now == nil || *now != next {
+		c.anchor.Store(&next)
+	}
+}
+
+// onFork refuses an endpoint that has another block in the anchor's place. One that was refused is asked again after its rest.
+func (e *Endpoint) onFork(ctx context.Context) *Error {
+	a := e.pool.anchor.Load()
+	if a == nil || len(e.pool.endpoints) == 1 {
+		return nil
+	}
+	shown, compared := e.at(a)
+	if compared && !a.contradicted(shown) || e.pool.forked(a) {
+		return nil
+	}
+	var block struct {
+		Number *hexutil.Uint64 `json:"number"`
+		Hash   common.Hash     `json:"hash"`
+	}
+	q := Ask(&block, "eth_getBlockByNumber", hexutil.Uint64(a.number), false)
+	if _, err := e.exchange(ctx, []*Call{q}); err != nil {
+		return err
+	}
+	shown = common.Hash{}
+	if found, err := q.Answer(); err == nil && found && block.Number != nil && uint64(*block.Number) == a.number {
+		shown = block.Hash
+	}
+	e.mu.Lock()
+	e.compared, e.shown = a, shown
+	e.mu.Unlock()
+	if !a.contradicted(shown) || e.pool.forked(a) {
+		return nil
+	}
+	return &Error{Class: OtherFork, Endpoint: e.name, Text: fmt.Sprintf("it is on another fork: its block %d is %s, and %s cannot be replaced", a.number, shown, a.hash)}
+}
+
+// contradicted reports whether a block that was shown in the anchor's place is another.
+func (a *anchor) contradicted(shown common.Hash) bool {
+	return shown != (common.Hash{}) && shown != a.hash
+}
+
+// at returns the block that the endpoint has shown in the anchor's place, if it was asked for it.
+func (e *Endpoint) at(a *anchor) (shown common.Hash, compared bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.shown, e.compared == a
+}
+
+// forked reports whether every endpoint has shown another block in the anchor's place.
+func (c *Client) forked(a *anchor) bool {
+	for _, e := range c.endpoints {
+		if shown, compared := e.at(a); !compared || !a.contradicted(shown) {
+			return false
+		}
+	}
+	return true
 }
