@@ -2,11 +2,13 @@ package source_test
 
 import (
 	"errors"
+	"io"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"path"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -322,5 +324,41 @@ func finality(t *testing.T, c served) {
 		if err == nil && final.Number != 0 || err != nil && !errors.Is(err, source.ErrNotFound) && !errors.Is(err, source.ErrUnavailable) {
 			t.Errorf("final %+v, %v", final, err)
 		}
+	}
+}
+
+// TestMirrorNodesThatLag reads the newest block from an address behind which one of several mirror nodes lacks what another has told of.
+func TestMirrorNodesThatLag(t *testing.T) {
+	m := newMirrorNode(t)
+	m.emit(emitter, ping, pong)
+	forward := httputil.NewSingleHostReverseProxy(must.Get(url.Parse(m.network.Mirror()))(t))
+	var lacking atomic.Int64 // so many lists are empty
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if of := path.Base(r.URL.Path); (of == "logs" || of == "results") && lacking.Add(-1) >= 0 {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"`+of+`":[],"links":{"next":null}}`)
+			return
+		}
+		forward.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	host := server.Listener.Addr().String()
+	newest := headOf(t, poolOf(t, m, source.Deps{}))
+	p := poolOf(t, m, source.Deps{}, host)
+	if got := headOf(t, p); got != newest {
+		t.Fatalf("the head is %+v", got)
+	}
+	for _, lists := range []int64{1, 3} {
+		lacking.Store(lists)
+		if logs, err := p.LogsOfBlock(t.Context(), newest, following(emitter)); err != nil || len(logs) != 2 {
+			t.Errorf("after %d lists without any, %d logs, %v", lists, len(logs), err)
+		}
+		lacking.Store(lists)
+		list, err := p.TransactionsOfBlock(t.Context(), newest, func(*source.Transaction) bool { return true })
+		if err != nil || len(list) != 2 {
+			t.Errorf("after %d lists without any, %d transactions, %v", lists, len(list), err)
+		}
+		p = poolOf(t, m, source.Deps{}, host) // one that has kept nothing
+		headOf(t, p)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
 
 	"lockstep/internal/ethrpc"
 	"lockstep/internal/outage"
@@ -25,6 +26,8 @@ type reader interface {
 	blockByHash(ctx context.Context, hash common.Hash) (Block, error)
 	// logs reads the logs of an extent and proves that the endpoint has the extent's last block.
 	logs(ctx context.Context, w extent, q Query) (answer, error)
+	// whole reads the wanted logs of a block among all of its logs, and tells whether those make up the block's filter.
+	whole(ctx context.Context, w extent, q Query, b types.Bloom) (a answer, complete bool, err error)
 	// transactions reads the wanted transactions of an extent's blocks, with what came of them.
 	transactions(ctx context.Context, w extent, want func(*Transaction) bool) ([]Transaction, error)
 }
@@ -41,6 +44,8 @@ type endpoint struct {
 	answered  int    // in a row, at the longest span that is below that
 	patience  int    // how many those have to be until a longer one is tried
 	bloomless bool   // it was told that its blocks have no filter
+	refusals  int    // in a row, of a block's receipts, for reasons that say nothing of them
+	refused   time.Time
 
 	outage.Rest // after an answer that proves nothing
 }
@@ -87,6 +92,31 @@ func (f *failures) add(e *endpoint, err error) {
 	if !slices.Contains(f.by, e) {
 		f.by, f.errs = append(f.by, e), append(f.errs, e.named(err))
 	}
+}
+
+// An endpoint that fails so often when it is asked for a block's receipts is taken for one that has none, for so long: some refuse the method in the words of a limit, and are not asked for
+// anything for a while after that.
+const (
+	mostRefusals = 3
+	refusedFor   = 10 * time.Minute
+)
+
+// withoutReceipts reports whether an endpoint is taken for one that has no receipts.
+func (e *endpoint) withoutReceipts() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.refusals >= mostRefusals && time.Since(e.refused) < refusedFor
+}
+
+// gaveReceipts notes whether an endpoint has said that it has a block's receipts, or that it has not.
+func (e *endpoint) gaveReceipts(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err == nil || errors.Is(err, ErrNotFound) {
+		e.refusals = 0
+		return
+	}
+	e.refusals, e.refused = e.refusals+1, time.Now()
 }
 
 // quiet returns since when an endpoint is silent; the zero time if it is not, or if that is not known: a mirror node is asked by a client of its own.

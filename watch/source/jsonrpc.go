@@ -99,7 +99,7 @@ type rawLog struct {
 	BlockNumber *hexutil.Uint64 `json:"blockNumber"`
 	BlockHash   *common.Hash    `json:"blockHash"`
 	TxHash      common.Hash     `json:"transactionHash"`
-	Index       hexutil.Uint64  `json:"logIndex"`
+	Index       *hexutil.Uint64 `json:"logIndex"`
 	Removed     bool            `json:"removed"`
 }
 
@@ -137,7 +137,7 @@ func (j jsonRPC) logs(ctx context.Context, w extent, q Query) (answer, error) {
 	if !last.there() {
 		return answer{}, ErrNotFound
 	}
-	a := answer{last: last.block(), from: w.from}
+	a := answer{last: last.block(), from: w.from, ends: endsOf(pages), inner: last.Transactions}
 	a.bloom = types.Bloom(last.Bloom)
 	if w.hash != nil {
 		a.one, a.blank = true, len(last.Transactions) == 0
@@ -158,9 +158,11 @@ func (j jsonRPC) logs(ctx context.Context, w extent, q Query) (answer, error) {
 func (j jsonRPC) place(ctx context.Context, a *answer) error {
 	blocks := map[uint64]Block{a.last.Number: a.last}
 	var numbers []uint64
-	for i := range a.logs {
-		if n := a.logs[i].BlockNumber; n != a.last.Number {
-			numbers = append(numbers, n)
+	for _, list := range [][]Log{a.logs, a.gone} {
+		for i := range list {
+			if n := list[i].BlockNumber; n != a.last.Number {
+				numbers = append(numbers, n)
+			}
 		}
 	}
 	slices.Sort(numbers)
@@ -189,6 +191,11 @@ func (j jsonRPC) place(ctx context.Context, a *answer) error {
 		}
 		l.Time = b.Time
 	}
+	for i := range a.gone {
+		if l := &a.gone[i]; l.BlockHash == blocks[l.BlockNumber].Hash {
+			return errGone
+		}
+	}
 	return nil
 }
 
@@ -199,18 +206,71 @@ var errNull = errors.New("null for a list of logs")
 func (a *answer) take(w extent, q Query, page []rawLog) error {
 	for i := range page {
 		r := &page[i]
-		if r.Removed {
-			continue
-		}
-		if r.BlockNumber == nil || r.BlockHash == nil {
+		switch {
+		case r.BlockNumber == nil || r.BlockHash == nil:
 			return errors.New("a log without a block")
+		case r.Index == nil:
+			return errors.New("a log without its place in the block")
+		case r.Removed && w.hash == nil: // some nodes have those of replaced blocks, too
+			if l := r.log(); l.BlockNumber >= w.from && l.BlockNumber <= w.to && q.wants(&l) {
+				a.gone = append(a.gone, l)
+			}
+			continue
+		case r.Removed:
+			return errGone
 		}
 		if err := a.add(w, q, r.log()); err != nil {
 			return err
 		}
+		a.named++
 	}
 	return nil
 }
+
+// ends are the lowest and the highest block of which an answer has logs, whoever's they are, and how many each has.
+type ends struct {
+	low, high     uint64
+	atLow, atHigh int
+}
+
+// endsOf returns the ends of lists of logs if one of them may have been cut off: it is as long as a limit might be. Most endpoints refuse a query that is beyond theirs; some
+// leave out the rest without a word.
+func endsOf(pages [][]rawLog) *ends {
+	if !slices.ContainsFunc(pages, func(page []rawLog) bool { return roundNumber(len(page)) }) {
+		return nil
+	}
+	e := &ends{low: ^uint64(0)}
+	for _, page := range pages {
+		for i := range page {
+			if page[i].Removed {
+				continue // named does not count it either
+			}
+			n := uint64(*page[i].BlockNumber)
+			if n < e.low {
+				e.low, e.atLow = n, 0
+			}
+			if n > e.high {
+				e.high, e.atHigh = n, 0
+			}
+			e.atLow += bit(n == e.low)
+			e.atHigh += bit(n == e.high)
+		}
+	}
+	return e
+}
+
+// roundNumber tells whether a number of logs may be a limit: those that are known are multiples of 100, powers of two, and the page of a Hedera mirror node.
+func roundNumber(n int) bool { return n == 25 || n == 50 || n >= 100 && (n%100 == 0 || n&(n-1) == 0) }
+
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// errGone means that an endpoint calls a log removed and has the log's block all the same. A log that is passed over for that may be lost.
+var errGone = errors.New("it calls a log of a block removed, and has that block")
 
 const (
 	// headersPerCall is how many headers one batch asks for, and headerFetchers how many batches travel at a time.
@@ -248,6 +308,41 @@ func (j jsonRPC) everything(ctx context.Context, block common.Hash) (page []rawL
 	return page, err
 }
 
+// receipts reads the logs of all receipts of a block. ErrNotFound means that the endpoint does not have them all.
+func (j jsonRPC) receipts(ctx context.Context, of Block, transactions []json.RawMessage) (page []rawLog, err error) {
+	type receipt struct {
+		BlockHash common.Hash `json:"blockHash"`
+		Logs      []rawLog    `json:"logs"`
+	}
+	var list []receipt
+	err = j.one(ctx, &list, "eth_getBlockReceipts", hexutil.Uint64(of.Number))
+	if ethrpc.ClassOf(err).AboutEndpoint() {
+		return nil, err
+	}
+	if len(list) != len(transactions) { // some have those of a transaction alone
+		list = make([]receipt, len(transactions))
+		calls := make([]*ethrpc.Call, len(list))
+		for i := range calls {
+			calls[i] = ethrpc.Ask(&list[i], "eth_getTransactionReceipt", transactions[i])
+		}
+		for part := range slices.Chunk(calls, receiptsPerBatch) {
+			switch err := j.answers(ctx, part); {
+			case errors.Is(err, errRefused):
+				return nil, ErrNotFound
+			case err != nil:
+				return nil, err
+			}
+		}
+	}
+	for i := range list {
+		if list[i].BlockHash != of.Hash {
+			return nil, ErrNotFound
+		}
+		page = append(page, list[i].Logs...)
+	}
+	return page, nil
+}
+
 // whole asks for all logs of a block, and keeps what is wanted. They are complete if they explain all of the block's bloom filter.
 func (j jsonRPC) whole(ctx context.Context, w extent, q Query, b types.Bloom) (a answer, complete bool, err error) {
 	page, err := j.everything(ctx, *w.hash)
@@ -268,11 +363,11 @@ func (j jsonRPC) whole(ctx context.Context, w extent, q Query, b types.Bloom) (a
 	return a, sum == b, err
 }
 
-// log is what is kept of a log that has a block.
+// log is what is kept of a log that has a block and a place in it.
 func (r *rawLog) log() Log {
 	return Log{
 		Address: r.Address, Topics: r.Topics, Data: r.Data, BlockNumber: uint64(*r.BlockNumber),
-		BlockHash: *r.BlockHash, TxHash: r.TxHash, Index: uint64(r.Index),
+		BlockHash: *r.BlockHash, TxHash: r.TxHash, Index: uint64(*r.Index),
 	}
 }
 

@@ -1,8 +1,10 @@
 package source
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -36,6 +38,8 @@ func (p *Pool) LogsOfBlock(ctx context.Context, b Block, q Query) ([]Log, error)
 			}
 		case err == nil && a.last.Hash != b.Hash:
 			err = errAnother
+		case err == nil:
+			err = p.filled(ctx, e, &a, q)
 		}
 		return a, err
 	})
@@ -57,7 +61,12 @@ func (p *Pool) LogsOfRange(ctx context.Context, from, to uint64, q Query) (logs 
 		if first != nil {
 			end = first.last.Number // a second opinion covers the same blocks
 		}
-		return p.shrinking(ctx, e, from, end, q)
+		a, err := p.shrinking(ctx, e, from, end, q)
+		if j, ok := e.reader.(jsonRPC); ok && err == nil && len(a.logs) > 0 {
+			a.by = e
+			err = p.filters(ctx, j, a, q)
+		}
+		return a, err
 	})
 	logs, last = a.logs, a.last
 	if err != nil || len(logs) > 0 && logs[len(logs)-1].BlockNumber == last.Number || !a.names(q) {
@@ -81,7 +90,7 @@ func (p *Pool) confirmed(ctx context.Context, q Query, do asking) (answer, error
 	var best atomic.Pointer[answer] // empty, for a reason that is not known
 	var failed failures
 	alone := said[answer]{err: errNothing}
-	turns := append(p.inOrder(), nil) // nil: nobody else
+	turns := append(p.turns(q), nil) // nil: nobody else
 	for e, s := range ethrpc.InTurn(ctx, turns, (*endpoint).quiet, func(ctx context.Context, e *endpoint) said[answer] {
 		if e == nil {
 			return p.explained(ctx, q, best.Load())
@@ -144,7 +153,9 @@ func (p *Pool) confirmed(ctx context.Context, q Query, do asking) (answer, error
 func sorted(do asking, first *answer) func(context.Context, *endpoint) (answer, error) {
 	return func(ctx context.Context, e *endpoint) (answer, error) {
 		a, err := do(ctx, e, first)
-		a.sort()
+		if err == nil {
+			err = a.sort()
+		}
 		return a, err
 	}
 }
@@ -181,15 +192,27 @@ func (p *Pool) sound(ctx context.Context, j jsonRPC, a answer, q Query) error {
 			return fmt.Errorf("%w: %w", ErrUnavailable, a.by.named(err))
 		}
 	}
+	return p.filters(ctx, j, a, q)
+}
+
+// filters holds the filter of each block of a range but the last one, which is asked by itself, against an answer that has no log of it, if the configuration
+// says so.
+func (p *Pool) filters(ctx context.Context, j jsonRPC, a answer, q Query) error {
 	if !p.cfg.Headers {
 		return nil
 	}
-	for from := a.from; from < a.last.Number; from += headersPerCall {
-		var numbers []uint64
-		for n := from; n < min(from+headersPerCall, a.last.Number); n++ {
+	told := map[uint64]bool{}
+	for i := range a.logs {
+		told[a.logs[i].BlockNumber] = true
+	}
+	var numbers []uint64
+	for n := a.from; n < a.last.Number; n++ {
+		if !told[n] {
 			numbers = append(numbers, n)
 		}
-		headers, err := j.headers(ctx, numbers)
+	}
+	for part := range slices.Chunk(numbers, headersPerCall) {
+		headers, err := j.headers(ctx, part)
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrUnavailable, a.by.named(err))
 		}
@@ -223,13 +246,11 @@ func (p *Pool) explained(ctx context.Context, q Query, a *answer) said[answer] {
 	if !a.explicable() {
 		return said[answer]{err: errNothing}
 	}
-	j, ok := a.by.reader.(jsonRPC)
-	if !ok {
-		return said[answer]{answer: *a} // a mirror node's block is published together with its logs
-	}
 	at := extent{hash: &a.last.Hash, from: a.last.Number, to: a.last.Number}
-	all, complete, err := j.whole(ctx, at, q, a.bloom)
-	all.sort()
+	all, complete, err := a.by.whole(ctx, at, q, a.bloom)
+	if err == nil {
+		err = all.sort()
+	}
 	switch {
 	case err != nil:
 		err = fmt.Errorf("%w: %w", ErrUnavailable, a.by.named(err))
@@ -259,12 +280,16 @@ type extent struct {
 // answer is what one endpoint said.
 type answer struct {
 	logs  []Log
+	gone  []Log // it calls them removed
 	last  Block
-	blank bool        // the last block is the only one, and has no transactions
-	by    *endpoint   // who said it, if it is kept
-	one   bool        // it is of one block
-	from  uint64      // the first block
-	bloom types.Bloom // of the last block; zero where it proves nothing
+	inner []json.RawMessage // hashes of the last block's transactions
+	blank bool              // the last block is the only one, and has no transactions
+	by    *endpoint         // who said it, if it is kept
+	one   bool              // it is of one block
+	from  uint64            // the first block
+	named int               // logs that the endpoint named, whoever's they are
+	ends  *ends             // nil: their number is no limit that anybody has
+	bloom types.Bloom       // of the last block; zero where it proves nothing
 }
 
 // names tells whether the last block's filter has one of the addresses and, of each topic, one that is wanted.
@@ -305,12 +330,26 @@ func (p *Pool) shrinking(ctx context.Context, e *endpoint, from, to uint64, q Qu
 		switch {
 		case err == nil && a.last.Number != end:
 			return answer{}, errAnother
+		case err == nil && from == end:
+			err := p.filled(ctx, e, &a, q)
+			if err == nil && end-from+1 == span {
+				e.grow(p.cfg.MaxSpan)
+			}
+			return a, err
 		case err == nil:
-			if end-from+1 == span {
+			short, err := cutOff(ctx, e, a, from, end, q)
+			switch {
+			case err != nil:
+				return answer{}, err
+			case short:
+				p.log.WarnContext(ctx, "an endpoint cuts lists of logs off without a word; it is asked for fewer blocks", "chain", p.cfg.ChainID, "endpoint", e.Name(), "logs", a.named, "blocks", end-from+1)
+				e.shrink(end - from + 1)
+				continue
+			case end-from+1 == span:
 				e.grow(p.cfg.MaxSpan)
 			}
 			return a, nil
-		case ctx.Err() == nil && end > from && limits(err):
+		case ctx.Err() == nil && end > from && errors.Is(err, errRefused): // and the endpoint isn't in trouble itself
 			e.shrink(end - from + 1)
 		default:
 			if ethrpc.TimedOut(err) || errors.Is(err, context.DeadlineExceeded) { // the next attempt asks for less
@@ -321,8 +360,80 @@ func (p *Pool) shrinking(ctx context.Context, e *endpoint, from, to uint64, q Qu
 	}
 }
 
-// limits tells whether a shorter range may succeed: the endpoint refused this one, and is not in trouble itself.
-func limits(err error) bool { return errors.Is(err, errRefused) }
+// cutOff tells whether an endpoint left out logs of a range, at whichever end, where their number may be a limit: it names more of the blocks at that end when
+// it is asked for those alone.
+func cutOff(ctx context.Context, e *endpoint, a answer, from, to uint64, q Query) (bool, error) {
+	if a.ends == nil {
+		return false, nil
+	}
+	for _, part := range []struct {
+		extent
+		named int
+	}{
+		{extent{from: max(a.ends.high, from+1), to: to}, a.ends.atHigh * bit(a.ends.high > from)},
+		{extent{from: from, to: min(a.ends.low, to-1)}, a.ends.atLow * bit(a.ends.low < to)},
+	} {
+		if again, err := e.logs(ctx, part.extent, q); err != nil || again.named > part.named {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// filled adds to the logs of one block those that its receipts have besides, where the number of logs that were named may be a limit. What is in no receipt of
+// any endpoint is not known, and said: all that the block has may be there.
+func (p *Pool) filled(ctx context.Context, e *endpoint, a *answer, q Query) error {
+	if a.ends == nil {
+		return nil
+	}
+	others := slices.DeleteFunc(p.inOrder(), func(other *endpoint) bool { return other == e })
+	for _, from := range append([]*endpoint{e}, others...) {
+		j, ok := from.reader.(jsonRPC)
+		if !ok || from.withoutReceipts() {
+			continue
+		}
+		page, err := j.receipts(ctx, a.last, a.inner)
+		from.gaveReceipts(err)
+		switch {
+		case err == nil:
+			had := len(a.logs)
+			if err = a.fill(q, page); err == nil && len(a.logs) > had {
+				p.log.WarnContext(ctx, "an endpoint cuts a block's list of logs off without a word; the others are read of the block's receipts", "chain", p.cfg.ChainID, "endpoint", e.Name(), "block", a.last.Number, "logs", a.named, "others", len(a.logs)-had)
+			}
+			return err
+		case ctx.Err() != nil, from == e && !errors.Is(err, ErrNotFound): // it may have them in a moment
+			return err
+		}
+	}
+	p.log.WarnContext(ctx, "whether an endpoint cuts a block's list of logs off is not known: their number may be a limit, and nobody has the block's receipts", "chain", p.cfg.ChainID, "endpoint", e.Name(), "block", a.last.Number, "logs", a.named)
+	return nil
+}
+
+// fill adds the wanted logs of one block's receipts, if a transaction has more of them there. Some chains have logs that are in no receipt.
+func (a *answer) fill(q Query, page []rawLog) error {
+	var whole answer
+	if err := whole.take(extent{hash: &a.last.Hash, from: a.last.Number, to: a.last.Number}, q, page); err != nil {
+		return err
+	}
+	if err := a.sort(); err != nil {
+		return err
+	}
+	missing := map[common.Hash]int{}
+	for i := range whole.logs {
+		whole.logs[i].Time = a.last.Time
+		missing[whole.logs[i].TxHash]++
+	}
+	for i := range a.logs {
+		missing[a.logs[i].TxHash]--
+	}
+	for _, n := range missing {
+		if n > 0 {
+			a.logs = append(a.logs, whole.logs...)
+			return a.sort()
+		}
+	}
+	return nil
+}
 
 // add takes a log that was asked for, passes over one of another contract or event, and refuses one of another block.
 func (a *answer) add(w extent, q Query, l Log) error {
@@ -335,10 +446,24 @@ func (a *answer) add(w extent, q Query, l Log) error {
 	return nil
 }
 
+// errPlace means that two logs are said to have one place in a block. Some nodes count a block's logs anew in each transaction. A log is known by its place, so
+// one of the two would be lost.
+var errPlace = errors.New("two logs have one place in their block")
+
 // sort puts the logs into their order on the chain. A log that was named twice is one.
-func (a *answer) sort() {
+func (a *answer) sort() error {
 	slices.SortFunc(a.logs, func(x, y Log) int {
 		return cmp.Or(cmp.Compare(x.BlockNumber, y.BlockNumber), cmp.Compare(x.Index, y.Index))
 	})
-	a.logs = slices.CompactFunc(a.logs, func(x, y Log) bool { return x.BlockHash == y.BlockHash && x.Index == y.Index })
+	var err error
+	a.logs = slices.CompactFunc(a.logs, func(x, y Log) bool {
+		if x.BlockHash != y.BlockHash || x.Index != y.Index {
+			return false
+		}
+		if x.TxHash != y.TxHash || x.Address != y.Address || !slices.Equal(x.Topics, y.Topics) || !bytes.Equal(x.Data, y.Data) {
+			err = fmt.Errorf("%w: place %d of block %d, in the transactions %s and %s", errPlace, x.Index, x.BlockNumber, x.TxHash, y.TxHash)
+		}
+		return true
+	})
+	return err
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/types"
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"lockstep/internal/envx"
@@ -129,7 +130,7 @@ func told(b *mirror.Block, err error) (Block, error) {
 	return Block{Number: b.Number, Hash: b.Hash, Parent: b.ParentHash, Time: uint64(b.From.Seconds)}, nil
 }
 
-// logs asks for the extent's last block first: a mirror node publishes a block together with its logs.
+// logs asks for the extent's last block first: a mirror node publishes a block together with its logs. One of several behind an address may not have it yet.
 func (m *mirrorNode) logs(ctx context.Context, w extent, q Query) (answer, error) {
 	m.calls(1)
 	var last *mirror.Block
@@ -156,8 +157,11 @@ func (m *mirrorNode) logs(ctx context.Context, w extent, q Query) (answer, error
 	if len(q.Events) <= topicsPerQuery && !q.All {
 		search.Topics[0] = q.Events
 	}
-	a := answer{blank: w.hash != nil && last.Count == 0}
+	a := answer{one: w.hash != nil, blank: w.hash != nil && last.Count == 0}
 	a.last, _ = told(last, nil)
+	if len(last.Bloom) == types.BloomByteLength {
+		a.bloom = types.Bloom(last.Bloom)
+	}
 	maximum := maxLists
 	if w.hash != nil {
 		maximum = maxListsOfBlock
@@ -175,16 +179,40 @@ func (m *mirrorNode) logs(ctx context.Context, w extent, q Query) (answer, error
 		if err != nil {
 			return answer{}, mirrored(err)
 		}
-		for _, l := range logs {
-			if err := a.add(w, q, Log{
-				Address: l.Address, Topics: l.Topics, Data: l.Data, BlockNumber: uint64(l.BlockNumber),
-				BlockHash: l.BlockHash, TxHash: l.TxHash, Index: uint64(l.Index), Time: uint64(l.BlockTime),
-			}); err != nil {
-				return answer{}, err
-			}
+		if err := a.hear(w, q, logs); err != nil {
+			return answer{}, err
 		}
 	}
 	return a, nil
+}
+
+// hear keeps what is wanted of a mirror node's logs.
+func (a *answer) hear(w extent, q Query, logs []*mirror.Log) error {
+	for _, l := range logs {
+		if err := a.add(w, q, Log{
+			Address: l.Address, Topics: l.Topics, Data: l.Data, BlockNumber: uint64(l.BlockNumber),
+			BlockHash: l.BlockHash, TxHash: l.TxHash, Index: uint64(l.Index), Time: uint64(l.BlockTime),
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// whole asks for all logs of a block, until there are some. They are complete if they explain the block's filter, or the block is so old that every mirror node has them.
+func (m *mirrorNode) whole(ctx context.Context, w extent, q Query, _ types.Bloom) (a answer, complete bool, err error) {
+	m.calls(2)
+	block, err := m.client.BlockByHash(ctx, *w.hash)
+	if err != nil {
+		return answer{}, false, mirrored(err)
+	}
+	logs, err := m.client.BlockLogs(ctx, block, mirror.LogsQuery{})
+	if err != nil {
+		return answer{}, false, mirrored(err)
+	}
+	a.last, _ = told(block, nil)
+	err = a.hear(w, q, logs)
+	return a, block.HasAll(logs) || block.Settled(), err
 }
 
 // mirrored gives an error of a mirror node its meaning here.

@@ -1,12 +1,14 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 
 	"lockstep/internal/ethrpc"
 	"lockstep/internal/outage"
+	"lockstep/internal/sleep"
 )
 
 var (
@@ -54,6 +57,8 @@ type Query struct {
 	Topics [3][]common.Hash
 	// All says that every log of the addresses is wanted, whatever its topics are.
 	All bool
+	// Again says that the blocks were read before: another endpoint is asked first than then, if there is one that is well.
+	Again bool
 }
 
 // positions are the topics of the wanted logs, without the empty lists at the end.
@@ -122,7 +127,8 @@ type Pool struct {
 	calls     func(n int) // counts items sent
 	client    *ethrpc.Client
 
-	announcers atomic.Int64 // subscriptions that live
+	announcers atomic.Int64  // subscriptions that live
+	anchored   atomic.Uint64 // the highest block that was named as one that cannot be replaced
 }
 
 // Deps are what a Pool uses.
@@ -137,9 +143,7 @@ func New(cfg Config, deps Deps) (*Pool, error) {
 	if len(cfg.URLs) == 0 {
 		return nil, fmt.Errorf("chain %d has no endpoint", cfg.ChainID)
 	}
-	if cfg.MaxSpan == 0 {
-		cfg.MaxSpan = defaultSpan
-	}
+	cfg.MaxSpan = cmp.Or(cfg.MaxSpan, defaultSpan)
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = defaultTimeout
 	}
@@ -192,6 +196,18 @@ func (p *Pool) inOrder() []*endpoint {
 	return outage.Order(list)
 }
 
+// turns returns the endpoints in the order in which a query has them.
+func (p *Pool) turns(q Query) []*endpoint {
+	list := p.inOrder()
+	if !q.Again || len(list) < 2 || list[1].Resting() {
+		return list
+	}
+	if rests, _ := list[1].Rests(); !rests {
+		list[0], list[1] = list[1], list[0]
+	}
+	return list
+}
+
 // said is what one endpoint said to a question.
 type said[A any] struct {
 	answer A
@@ -237,6 +253,17 @@ func checked[A any](ctx context.Context, p *Pool, e *endpoint, do func(context.C
 	return s
 }
 
+// Anchor names a block that cannot be replaced any more. An endpoint that has another one in its place is on another fork: it is asked for nothing while any other may have this one. A
+// block below one that was named before is passed over, and so is a mirror node's fork.
+func (p *Pool) Anchor(b Block) {
+	for now := p.anchored.Load(); b.Number > now; now = p.anchored.Load() {
+		if p.anchored.CompareAndSwap(now, b.Number) {
+			p.client.Anchor(b.Number, b.Hash)
+			return
+		}
+	}
+}
+
 // Head returns the newest block. It may be older than one returned before, if the endpoint is behind.
 func (p *Pool) Head(ctx context.Context) (Block, error) {
 	p.client.Compare(ctx)
@@ -277,4 +304,68 @@ func (p *Pool) block(ctx context.Context, read func(context.Context, *endpoint) 
 		}
 		return b, err
 	})
+}
+
+// errSilent means that a subscription ended without a reason.
+var errSilent = errors.New("the subscription ended")
+
+// Announce calls wake when a WebSocket endpoint tells of a new block, and when there is a new subscription, until the context ends. It is
+// a hint and no more: who wakes asks for the head, and asks now and then without it.
+func (p *Pool) Announce(ctx context.Context, wake func()) {
+	var all sync.WaitGroup
+	for _, e := range p.endpoints {
+		if j, ok := e.reader.(jsonRPC); ok && j.Streams() {
+			all.Go(func() { p.announce(ctx, e, j, wake) })
+		}
+	}
+	all.Wait()
+}
+
+// Announced tells whether any endpoint tells of new blocks by itself now.
+func (p *Pool) Announced() bool { return p.announcers.Load() > 0 }
+
+// announce keeps one WebSocket endpoint's subscription. Pauses between attempts grow while they fail.
+func (p *Pool) announce(ctx context.Context, e *endpoint, j jsonRPC, wake func()) {
+	pause := firstRest
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := p.subscribed(ctx, j, wake)
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(began) > longestRest {
+			pause = firstRest
+		}
+		p.log.WarnContext(ctx, "new blocks are not announced by this endpoint; it is asked for them", "chain", p.cfg.ChainID, "error", e.named(err))
+		sleep.For(ctx, pause)
+		pause = min(2*pause, longestRest)
+	}
+}
+
+// subscribed holds one subscription until it ends.
+func (p *Pool) subscribed(ctx context.Context, j jsonRPC, wake func()) error {
+	heads := make(chan struct {
+		Number string `json:"number"`
+	}, 16)
+	sub, err := j.Subscribe(ctx, heads, "newHeads")
+	if err != nil {
+		return err
+	}
+	defer sub.Unsubscribe()
+	p.announcers.Add(1)
+	defer p.announcers.Add(-1)
+	wake() // what came before the subscription is not told
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-sub.Err():
+			if err == nil {
+				err = errSilent
+			}
+			return err
+		case <-heads:
+			wake()
+		}
+	}
 }

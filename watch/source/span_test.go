@@ -12,7 +12,8 @@ import (
 	"lockstep/watch/watchtest"
 )
 
-// TestTroubleLeavesTheSpan: an endpoint that is busy or down says nothing of the range; one that finds the answer too long does.
+// TestTroubleLeavesTheSpan: an endpoint that is busy or down says nothing of the range; one that finds the answer too long does, in words that may mean
+// anything, too. One that runs out of time is asked for less the next time.
 func TestTroubleLeavesTheSpan(t *testing.T) {
 	for what, of := range map[string]struct {
 		status int
@@ -23,12 +24,17 @@ func TestTroubleLeavesTheSpan(t *testing.T) {
 		"answers 429":             {429, "", 100},
 		"limits the rate":         {200, `"code":-32005,"message":"daily request count exceeded, request rate limited"`, 100},
 		"finds the range too big": {200, `"code":-32005,"message":"query returned more than 10000 results"`, 1},
+		"has a limit":             {200, `"code":-32005,"message":"limit exceeded"`, 1},
+		"runs out of time":        {200, `"code":-32002,"message":"request timed out"`, 50},
+		"is behind a slow proxy":  {504, "", 50},
 	} {
 		url := watchtest.Proxy(t, "", func(c *watchtest.Call) {
 			switch {
 			case c.Method == "eth_chainId":
 				c.Say("0x5")
-			case c.Method == "eth_getLogs" && of.status != http.StatusOK:
+			case c.Method != "eth_getLogs":
+				c.Say(map[string]any{"number": c.Params[0], "hash": common.Hash{1}, "timestamp": "0x1"})
+			case of.status != http.StatusOK:
 				c.Status = of.status
 			default:
 				c.Error = fmt.Appendf(nil, "{%s}", of.says)

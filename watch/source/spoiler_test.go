@@ -37,8 +37,17 @@ type spoiler struct {
 	more      bool         // a block has a log that its filter doesn't name
 	elsewhere bool         // its logs are of a block that nobody knows
 	astray    bool         // whatever block is asked for, it has the first one
+	within    bool         // counts logs within their transactions
+	placeless bool         // does not say which place a log has
+	taken     bool         // calls all of its logs removed
+	ghosts    bool         // has the logs of replaced blocks, too, and calls those removed
+	cut       int          // leaves out the logs behind so many, or, if it is negative, before so many, and says nothing
 	// Its blocks have no transactions; it has no receipts.
 	callless, receiptless bool
+	statusless            bool   // its receipts don't say whether the transaction failed
+	stingy                bool   // it says of the receipts of a block that it is asked too often
+	oneByOne              bool   // it has receipts of transactions, and not of a whole block
+	forgets               uint64 // leaves the logs of this block out of lists of several blocks
 }
 
 func (s spoiler) proxy(t *testing.T, node string) string {
@@ -98,8 +107,14 @@ func (s spoiler) answer(c *watchtest.Call) {
 	case s.refuse != "" && span(c) > s.above:
 		c.Error = fmt.Appendf(nil, `{"code":-32005,"message":%q}`, s.refuse)
 		return
-	case s.receiptless && c.Method == "eth_getTransactionReceipt":
+	case s.receiptless && (c.Method == "eth_getTransactionReceipt" || c.Method == "eth_getBlockReceipts"):
 		c.Say(nil)
+		return
+	case s.stingy && c.Method == "eth_getBlockReceipts":
+		c.Error = json.RawMessage(`{"code":-32005,"message":"upgrade your plan"}`)
+		return
+	case s.oneByOne && c.Method == "eth_getBlockReceipts":
+		c.Error = json.RawMessage(`{"code":-32601,"message":"the method eth_getBlockReceipts does not exist/is not available"}`)
 		return
 	case s.astray && block:
 		c.Method, c.Params = "eth_getBlockByNumber", []json.RawMessage{json.RawMessage(`"0x1"`), json.RawMessage("false")}
@@ -118,7 +133,38 @@ func (s spoiler) answer(c *watchtest.Call) {
 	}
 	c.Ask()
 	switch {
-	case logs && (s.elsewhere || s.double || s.more || s.lag > 0):
+	case s.statusless && c.Method == "eth_getTransactionReceipt":
+		var r map[string]json.RawMessage
+		json.Unmarshal(c.Result, &r)
+		delete(r, "status")
+		c.Say(r)
+	case logs && (s.within || s.placeless || s.taken || s.ghosts):
+		var all []map[string]any
+		json.Unmarshal(c.Result, &all)
+		for _, l := range all {
+			switch {
+			case s.within:
+				l["logIndex"] = "0x0"
+			case s.placeless:
+				l["logIndex"] = nil
+			case s.taken:
+				l["removed"] = true
+			case s.ghosts:
+				ghost := maps.Clone(l)
+				ghost["removed"], ghost["blockHash"] = true, common.Hash{7}
+				all = append(all, ghost)
+			}
+		}
+		c.Say(all)
+	case logs && s.cut != 0:
+		var all []json.RawMessage
+		json.Unmarshal(c.Result, &all)
+		if s.cut > 0 {
+			c.Say(all[:min(len(all), s.cut)])
+		} else {
+			c.Say(all[max(len(all)+s.cut, 0):])
+		}
+	case logs && (s.elsewhere || s.double || s.more || s.lag > 0 || s.forgets > 0 && span(c) > 1):
 		var all, list []map[string]any
 		json.Unmarshal(c.Result, &all)
 		list = []map[string]any{}
@@ -127,7 +173,7 @@ func (s spoiler) answer(c *watchtest.Call) {
 				l["blockHash"] = common.Hash{1}
 			}
 			number, _ := hexutil.DecodeUint64(fmt.Sprint(l["blockNumber"]))
-			if s.lag == 0 || number <= head {
+			if (s.lag == 0 || number <= head) && (s.forgets == 0 || number != s.forgets) {
 				list = append(list, l)
 			}
 			if s.more && i == 0 {

@@ -87,7 +87,8 @@ type rawTransaction struct {
 // rawReceipt is what is read of a receipt.
 type rawReceipt struct {
 	BlockHash common.Hash     `json:"blockHash"`
-	Status    *hexutil.Uint64 `json:"status"` // nil before Byzantium
+	Status    *hexutil.Uint64 `json:"status"` // before Byzantium it is not there, and Root is
+	Root      hexutil.Bytes   `json:"root"`
 	GasUsed   hexutil.Uint64  `json:"gasUsed"`
 	Created   *common.Address `json:"contractAddress"`
 }
@@ -176,8 +177,11 @@ func (j jsonRPC) outcomes(ctx context.Context, list []Transaction) error {
 			return err
 		}
 		for i, r := range receipts {
-			if r.BlockHash != part[i].BlockHash { // it has not indexed the block yet, or the block was replaced
+			switch {
+			case r.BlockHash != part[i].BlockHash: // it has not indexed the block yet, or the block was replaced
 				return ErrNotFound
+			case r.Status == nil && len(r.Root) != common.HashLength, r.Status != nil && *r.Status > 1:
+				return errors.New("a receipt that does not say whether the transaction failed")
 			}
 			part[i].Failed, part[i].GasUsed, part[i].Created = r.Status != nil && *r.Status == 0, uint64(r.GasUsed), r.Created
 		}
@@ -218,13 +222,11 @@ func (m *mirrorNode) transactions(ctx context.Context, w extent, want func(*Tran
 			continue
 		}
 		m.calls(1)
-		for r, err := range m.client.ContractResults(ctx, mirror.ResultsQuery{BlockHash: &block.Hash, Order: mirror.Ascending}) {
-			if err != nil {
-				return nil, mirrored(err)
-			}
-			if r.Index == nil {
-				continue // it never ran
-			}
+		results, err := m.client.BlockResults(ctx, block)
+		if err != nil {
+			return nil, mirrored(err)
+		}
+		for _, r := range results {
 			t := Transaction{
 				Hash: r.Hash, BlockNumber: block.Number, BlockHash: block.Hash, Time: uint64(block.From.Seconds), Index: *r.Index, From: r.From, To: r.To, Contract: r.Address,
 				Value: new(big.Int), Input: r.Input, Failed: r.Status == 0, GasUsed: r.GasUsed,
