@@ -177,8 +177,7 @@ func malformed[T any](values map[string]string, all error) (names []string, _ er
 
 // inWords says why the value of one setting cannot be read.
 func inWords(name string, err error) error {
-	var all env.AggregateError
-	if errors.As(err, &all) && len(all.Errors) > 0 {
+	if all, ok := errors.AsType[env.AggregateError](err); ok && len(all.Errors) > 0 {
 		err = all.Errors[0]
 	}
 	var parse env.ParseError

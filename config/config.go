@@ -1,14 +1,21 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/caarlos0/env/v11"
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/joho/godotenv"
 
 	"lockstep/consensus"
 	"lockstep/ethapi"
@@ -72,7 +79,7 @@ type Server struct {
 	StatusPort int `env:"WEB_SOCKET_HTTP_PORT" envDefault:"8547"`
 	// How long a process that is asked to stop says that it is not ready, and still serves, before it closes its ports. It must be longer than a load balancer needs to notice. A second signal ends the process at once. Milliseconds.
 	DrainDelay envx.Millis `env:"SHUTDOWN_DRAIN_DELAY_MS" envDefault:"3000" min:"0" max:"10m"`
-	// Without which of these the relay is not ready: mirror (no mirror node answers), nodes (no consensus node can be reached), redis, lock_redis (the Redis of LOCK_REDIS_URL, while ordering is on), chain (CHAIN_ID is not that of the network), operator (OPERATOR_ID_MAIN is no account of the network, or OPERATOR_KEY_MAIN not its key). One that is not listed only makes readiness say DEGRADED, with the reason. A relay that is stopping is never ready.
+	// Without which of these the relay is not ready: mirror (no mirror node answers), nodes (no consensus node can be reached; those that can and take nothing make it DEGRADED, since another relay would find the same), redis, lock_redis (the Redis of LOCK_REDIS_URL, while ordering is on), chain (CHAIN_ID is not that of the network), operator (OPERATOR_ID_MAIN is no account of the network, or OPERATOR_KEY_MAIN not its key). One that is not listed only makes readiness say DEGRADED, with the reason. A relay that is stopping is never ready.
 	ReadinessFails envx.Strings `env:"READINESS_FAILS_WITHOUT" envDefault:"mirror,nodes"`
 	// How long a stopping process waits for accepted transactions to get their verdict.
 	DrainTimeout envx.Millis `env:"SHUTDOWN_DRAIN_TIMEOUT_MS" envDefault:"30000" min:"0"`
@@ -152,9 +159,7 @@ func Load(environ []string) (Config, error) {
 	}
 	c.follow(values)
 	c.Doubts = c.doubts()
-	if c.Server.AdminToken == "" {
-		c.Server.AdminToken = secret.String(strings.TrimSpace(c.Server.AdminTokenFile.Reveal()))
-	}
+	c.Server.AdminToken = cmp.Or(c.Server.AdminToken, secret.String(strings.TrimSpace(c.Server.AdminTokenFile.Reveal())))
 	c.Redis.URL = secret.String(secret.OfFile(c.Redis.URLFile, c.Redis.URL.Reveal()))
 	c.Redis.LockURL = secret.String(secret.OfFile(c.Redis.LockURLFile, c.Redis.LockURL.Reveal()))
 	return c, errors.Join(wrong, c.Validate())
@@ -207,4 +212,122 @@ func (c Config) Validate() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// emptyValue is a line that gives no value and a comment, as in templates: the comment is
+// not the value.
+var emptyValue = regexp.MustCompile(`(?m)^([ \t]*(?:export[ \t]+)?[A-Za-z_][A-Za-z0-9_.]*[ \t]*=)[ \t]*#.*$`)
+
+// closeComment is a comment right behind a value without quotes, as in "KEY=60000000000# 600 HBARs", a line of
+// hiero-json-rpc-relay's own template. A # amid other characters stays part of the value.
+var closeComment = regexp.MustCompile(`(?m)^([ \t]*(?:export[ \t]+)?[A-Za-z_][A-Za-z0-9_.]*[ \t]*=[ \t]*[^'"\x60#\s][^\n]*?)(#(?:[ \t].*)?)$`)
+
+// EnvFile is the name in the environment of a file that is read in place of .env.
+const EnvFile = "LOCKSTEP_ENV_FILE"
+
+// Environ returns the process environment, completed by the file that EnvFile names, or else by the .env file in
+// dir, if there is one; those above it are somebody else's. What the environment sets, even to nothing, the file
+// cannot change. file is the path of the file that was used, or "".
+func Environ(environ []string, dir string) (all []string, file string, err error) {
+	file = filepath.Join(dir, ".env")
+	if named := valuesOf(environ)[EnvFile]; named != "" {
+		if file = named; !filepath.IsAbs(file) {
+			file = filepath.Join(dir, file)
+		}
+		if _, err := os.Stat(file); err != nil {
+			return nil, file, fmt.Errorf("%s: %w", EnvFile, err)
+		}
+	} else if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
+		return environ, "", nil
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return nil, file, err
+	}
+	values, err := godotenv.UnmarshalBytes(closeComment.ReplaceAll(emptyValue.ReplaceAll(raw, []byte("$1")), []byte("$1 $2")))
+	if err != nil {
+		return nil, file, fmt.Errorf("%s: %w", file, err)
+	}
+	set := make(map[string]bool, len(environ))
+	for _, pair := range environ {
+		name, _, _ := strings.Cut(pair, "=")
+		set[name] = true
+	}
+	all = append(all, environ...)
+	for name, value := range values {
+		if !set[name] {
+			all = append(all, name+"="+value)
+		}
+	}
+	return all, file, nil
+}
+
+// follow raises defaults of ours that would undercut what was set. Whoever allows each sender 90 ℏ does not expect an address to be stopped at 30.
+func (c *Config) follow(values map[string]string) {
+	unset := func(name string) bool { return values[name] == "" }
+	if unset("HBAR_RATE_LIMIT_BASIC_PER_IP") && c.Limit.Basic < c.Limit.Basic*10 {
+		c.Limit.PerIP = max(c.Limit.PerIP, c.Limit.Basic*10)
+	}
+	if unset("SIMULATION_GAS_CAP") {
+		c.API.Simulation.Gas = max(c.API.Simulation.Gas, c.Precheck.MaxGasLimit)
+	}
+	if unset("TXPOOL_MAX_ENTRIES") {
+		c.Pool.MaxEntries = max(c.Pool.MaxEntries, c.Submit.MaxInProgress)
+	}
+	if unset("LOCK_MAX_QUEUE_PER_SENDER") {
+		c.Lock.MaxQueue = max(c.Lock.MaxQueue, c.RPC.Batch.MaxSize)
+	}
+}
+
+// doubts are settings that could be meant so, and hardly ever are.
+func (c *Config) doubts() (list []string) {
+	doubt := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
+	chains := map[string]uint64{"mainnet": 295, "testnet": 296, "previewnet": 297}
+	network, mirror := strings.ToLower(strings.TrimSpace(c.Consensus.Network)), publicMirror(c.Mirror.URL.Reveal())
+	own := uint64(c.Server.ChainID)
+	switch id, named := chains[network]; {
+	case named && id != own:
+		doubt("CHAIN_ID is %d, and HEDERA_NETWORK=%s has %d", own, network, id)
+	case !named && chains[mirror] != 0 && chains[mirror] != own:
+		doubt("CHAIN_ID is %d, and MIRROR_NODE_URL is that of %s, which has %d", own, mirror, chains[mirror])
+	}
+	if chains[network] != 0 && mirror != "" && mirror != network {
+		doubt("HEDERA_NETWORK is %s, and MIRROR_NODE_URL is that of %s", network, mirror)
+	}
+	const shortest = 500 * time.Millisecond
+	for _, limit := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"SDK_REQUEST_TIMEOUT", c.Consensus.RequestTimeout.Duration()},
+		{"SDK_GRPC_DEADLINE", c.Consensus.AttemptTimeout.Duration()},
+		{"MIRROR_NODE_TIMEOUT", c.Mirror.Timeout.Duration()},
+		{"SERVER_REQUEST_TIMEOUT_MS", c.RPC.HTTP.RequestTimeout.Duration()},
+	} {
+		if limit.value > 0 && limit.value < shortest {
+			doubt("%s is %v, in which hardly anybody answers; a number without a unit counts milliseconds", limit.name, limit.value)
+		}
+	}
+	return list
+}
+
+// publicMirror is the network of one of Hedera's public mirror nodes, or empty.
+func publicMirror(address string) string {
+	first, _, _ := strings.Cut(address, ",")
+	u, err := url.Parse(strings.TrimSpace(first))
+	if err != nil {
+		return ""
+	}
+	name, found := strings.CutSuffix(strings.ToLower(u.Hostname()), ".mirrornode.hedera.com")
+	if !found {
+		return ""
+	}
+	return strings.TrimSuffix(name, "-public")
+}
+
+// WarnOfDoubts tells a log of settings that are hardly meant so.
+func WarnOfDoubts(log *slog.Logger, doubts []string) {
+	for _, d := range doubts {
+		log.Warn("settings that hardly go together", "doubt", d)
+	}
 }
