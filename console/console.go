@@ -1,16 +1,22 @@
 package console
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"log/slog"
 	"net/http"
 	"net/http/pprof"
 	"net/url"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"golang.org/x/sync/semaphore"
 
 	"lockstep/console/page"
 	"lockstep/internal/access"
@@ -167,4 +173,266 @@ func (c *Console) about(w http.ResponseWriter, r *http.Request) {
 	page.About{
 		Parts: []string{page.PartRelay}, Needs: "the relay’s token: its setting ADMIN_TOKEN, or what it printed at its start", Beside: c.deps.Beside, Version: c.deps.Version,
 	}.To(w, who)
+}
+
+// State is what the page shows of the relay.
+type State struct {
+	Version   string          `json:"version"`
+	ChainID   uint64          `json:"chainId"`
+	Dev       bool            `json:"dev"`     // the network is one for development, and /ui/mirror/ is served
+	Records   bool            `json:"records"` // lifecycle records are kept
+	Ordering  bool            `json:"ordering"`
+	Ordered   string          `json:"ordered"` // which senders, while Ordering is on: "10 % of senders"
+	Window    int64           `json:"window"`  // ms
+	Lanes     []lock.LaneInfo `json:"lanes"`   // maxLanes of them at most
+	AllLanes  int             `json:"allLanes"`
+	Upstreams []Upstream      `json:"upstreams"`
+	Methods   []Method        `json:"methods"`
+	Costs     Costs           `json:"costs"`
+}
+
+// Upstream is one thing that the relay depends on.
+type Upstream struct {
+	Kind  string     `json:"kind"` // mirror, nodes, redis, lock_redis, chain
+	Name  string     `json:"name"`
+	Up    bool       `json:"up"`
+	Since *time.Time `json:"since,omitempty"` // of a failure, if known
+	Cause string     `json:"cause,omitempty"`
+	Note  string     `json:"note,omitempty"` // what else there is to say: the head of a mirror node
+}
+
+// Method is what became of a method's calls since the relay started. The page makes rates of
+// the differences between two states.
+type Method struct {
+	Name    string    `json:"name"`
+	Calls   uint64    `json:"calls"`
+	Failed  uint64    `json:"failed"`  // answered with an error
+	Millis  float64   `json:"millis"`  // of all calls together
+	Buckets []uint64  `json:"buckets"` // calls that took as long as Bounds says, or less
+	Bounds  []float64 `json:"bounds"`  // ms
+}
+
+// Costs are in tinybars; what is not known is nil.
+type Costs struct {
+	Balance   *float64 `json:"balance,omitempty"`   // of the operator
+	Remaining *float64 `json:"remaining,omitempty"` // of the budget of this window
+	Limit     int64    `json:"limit"`               // of the budget; 0: there is none
+}
+
+// maxLanes bounds the lanes in a state, for a relay may have 100,000 senders.
+const maxLanes = 500
+
+// busiest are the lanes in which most transactions wait, in order of address.
+func busiest(lanes []lock.LaneInfo) []lock.LaneInfo {
+	if len(lanes) <= maxLanes {
+		return lanes
+	}
+	slices.SortStableFunc(lanes, func(a, b lock.LaneInfo) int { return b.Waiting - a.Waiting })
+	lanes = lanes[:maxLanes]
+	slices.SortFunc(lanes, func(a, b lock.LaneInfo) int { return a.Sender.Cmp(b.Sender) })
+	return lanes
+}
+
+func (c *Console) state(ctx context.Context) State {
+	d := c.deps
+	upstreams := d.Upstreams(ctx)
+	families, _ := d.Metrics.Gather() // what was gathered beside an error is good
+	lanes := c.lanes()                // last: an upstream that is out takes seconds to say so, and lanes move meanwhile
+	s := State{
+		Version: d.Version, ChainID: d.ChainID, Dev: d.Mirror != nil, Records: d.Record != nil,
+		Ordering: d.Locks.On(), Ordered: d.Locks.Ordered(), Window: d.Window.Milliseconds(), AllLanes: len(lanes), Lanes: busiest(lanes), Upstreams: upstreams, Methods: []Method{},
+	}
+	byName := map[string]*Method{}
+	for _, family := range families {
+		switch family.GetName() {
+		case "rpc_relay_method_result", "rpc_relay_method_response", "rpc_websocket_message_duration_miliseconds":
+			durations(byName, family)
+		case "lockstep_rpc_errors_total":
+			failures(byName, family)
+		case "rpc_relay_operator_balance":
+			s.Costs.Balance = amount(family)
+		case "rpc_relay_hbar_rate_remaining":
+			s.Costs.Remaining = amount(family)
+		}
+	}
+	s.Costs.Limit = d.Budget
+	delete(byName, "batch_request") // its calls are counted one by one
+	for _, m := range byName {
+		s.Methods = append(s.Methods, *m)
+	}
+	slices.SortFunc(s.Methods, func(a, b Method) int { return strings.Compare(a.Name, b.Name) })
+	return s
+}
+
+func method(byName map[string]*Method, m *dto.Metric) *Method {
+	name := label(m, "method")
+	if byName[name] == nil {
+		byName[name] = &Method{Name: name, Buckets: []uint64{}, Bounds: []float64{}}
+	}
+	return byName[name]
+}
+
+// durations adds the histograms of a family, which all have the same bounds.
+func durations(byName map[string]*Method, family *dto.MetricFamily) {
+	for _, metric := range family.GetMetric() {
+		m, h := method(byName, metric), metric.GetHistogram()
+		m.Calls += h.GetSampleCount()
+		m.Millis += h.GetSampleSum()
+		for i, bucket := range h.GetBucket() {
+			if i == len(m.Buckets) {
+				m.Buckets, m.Bounds = append(m.Buckets, 0), append(m.Bounds, bucket.GetUpperBound())
+			}
+			m.Buckets[i] += bucket.GetCumulativeCount()
+		}
+	}
+}
+
+func failures(byName map[string]*Method, family *dto.MetricFamily) {
+	for _, metric := range family.GetMetric() {
+		method(byName, metric).Failed += uint64(metric.GetCounter().GetValue())
+	}
+}
+
+func label(m *dto.Metric, name string) string {
+	for _, l := range m.GetLabel() {
+		if l.GetName() == name {
+			return l.GetValue()
+		}
+	}
+	return ""
+}
+
+// amount is the value of a gauge's only series.
+func amount(family *dto.MetricFamily) *float64 {
+	for _, m := range family.GetMetric() {
+		v := m.GetGauge().GetValue()
+		return &v
+	}
+	return nil
+}
+
+// MaxStreams is how many pages can listen at the same time.
+const MaxStreams = 16
+
+// streamEvery is how long a state is good for.
+const streamEvery = time.Second
+
+// streams tell every page that listens of each new state. The state is made for all of them
+// at once, by the first that finds it old.
+type streams struct {
+	state func(context.Context) State
+
+	open  *semaphore.Weighted
+	mu    sync.Mutex
+	text  []byte // the newest state as JSON
+	since time.Time
+}
+
+func newStreams(state func(context.Context) State) *streams {
+	return &streams{state: state, open: semaphore.NewWeighted(MaxStreams)}
+}
+
+// newest returns the state, which is not older than streamEvery.
+func (s *streams) newest(ctx context.Context) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.text == nil || time.Since(s.since) >= streamEvery {
+		text, err := json.Marshal(s.state(ctx))
+		if err == nil {
+			s.text, s.since = text, time.Now()
+		}
+	}
+	return s.text
+}
+
+// ServeHTTP sends states until the client goes, or the server ends.
+func (s *streams) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !s.open.TryAcquire(1) {
+		w.Header().Set("Retry-After", "5")
+		http.Error(w, "too many pages listen already", http.StatusServiceUnavailable)
+		return
+	}
+	defer s.open.Release(1)
+	w.Header().Set("Cache-Control", "no-store")
+	tick := time.NewTicker(streamEvery)
+	defer tick.Stop()
+	var told []byte
+	// No error comes of it: the client has gone, or the server ends.
+	_ = access.Stream(r.Context(), w, 0, func(ctx context.Context, after int64) (string, int64, error) {
+		for {
+			if text := s.newest(ctx); !bytes.Equal(text, told) {
+				told = text
+				return "data: " + string(text) + "\n\n", after + 1, nil
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return "", after, nil
+			}
+		}
+	})
+}
+
+func (c *Console) lanes() []lock.LaneInfo {
+	if lanes := c.deps.Locks.Lanes(); lanes != nil {
+		return lanes
+	}
+	return []lock.LaneInfo{} // a list without anything, for JSON
+}
+
+func (c *Console) listLocks(w http.ResponseWriter, _ *http.Request) {
+	respond(w, map[string]any{"lanes": c.lanes()})
+}
+
+func (c *Console) releaseLock(w http.ResponseWriter, r *http.Request) {
+	sender := r.PathValue("sender")
+	if !common.IsHexAddress(sender) {
+		http.Error(w, "not an address", http.StatusBadRequest)
+		return
+	}
+	released, err := c.deps.Locks.ForceRelease(r.Context(), common.HexToAddress(sender))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	c.deps.Log.Warn("lock released by hand", "sender", strings.ToLower(sender), "released", released)
+	respond(w, map[string]any{"released": released})
+}
+
+// ordering is the run-time switch, and which senders are ordered while it is on.
+type ordering struct {
+	Enabled bool   `json:"enabled"`
+	Ordered string `json:"ordered"`
+}
+
+func (c *Console) showOrdering(w http.ResponseWriter, _ *http.Request) {
+	respond(w, ordering{Enabled: c.deps.Locks.On(), Ordered: c.deps.Locks.Ordered()})
+}
+
+func (c *Console) switchOrdering(w http.ResponseWriter, r *http.Request) {
+	var body struct {
+		Enabled *bool `json:"enabled"`
+	}
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<10))
+	if err := decoder.Decode(&body); err != nil || body.Enabled == nil {
+		http.Error(w, `want {"enabled":true} or {"enabled":false}`, http.StatusBadRequest)
+		return
+	}
+	c.deps.Locks.SetEnabled(*body.Enabled)
+	c.deps.Log.Warn("nonce ordering switched by hand", "enabled", *body.Enabled)
+	respond(w, ordering{Enabled: *body.Enabled, Ordered: c.deps.Locks.Ordered()})
+}
+
+// reload reads the settings again for whoever may reach the console.
+func (c *Console) reload(w http.ResponseWriter, r *http.Request) {
+	if c.deps.Reload == nil {
+		http.Error(w, "this relay has no settings to read again", http.StatusNotFound)
+		return
+	}
+	done, err := c.deps.Reload(r.Context())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
+		return
+	}
+	respond(w, done)
 }
