@@ -7,7 +7,10 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -247,4 +250,136 @@ func (a *App) closeListeners() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// settings are what GET /config and admin_config show, in the shape that established
+// relays give it. Secrets are masked by their type.
+type settings struct {
+	Relay    serviceSettings   `json:"relay"`
+	Upstream []serviceSettings `json:"upstreamDependencies"`
+}
+
+// serviceSettings are those of one part, by the name of the setting.
+type serviceSettings struct {
+	Service string            `json:"service,omitempty"`
+	Version string            `json:"version,omitempty"` // empty: not known
+	Config  map[string]string `json:"config"`
+}
+
+// settings returns the settings. Those that begin with the name of something behind the
+// relay are shown there.
+func (a *App) settings(ctx context.Context) any {
+	relay := serviceSettings{Version: a.version, Config: map[string]string{}}
+	nodes := serviceSettings{Service: "consensusNode", Version: a.nodeVersion(ctx), Config: map[string]string{}}
+	mirror := serviceSettings{Service: "mirrorNode", Config: map[string]string{}}
+	for _, s := range a.inEffect().Effective() {
+		switch {
+		case strings.HasPrefix(s.Name, "SDK_"):
+			nodes.Config[s.Name] = s.Value
+		case strings.HasPrefix(s.Name, "MIRROR_NODE_"):
+			mirror.Config[s.Name] = s.Value
+		default:
+			relay.Config[s.Name] = s.Value
+		}
+	}
+	return settings{Relay: relay, Upstream: []serviceSettings{nodes, mirror}}
+}
+
+// versionTimeout is for the look at the newest block. Tests prolong it.
+var versionTimeout = time.Second
+
+// nodeVersion returns the version of the consensus nodes, as the newest block names it;
+// empty if the mirror node does not tell at once.
+func (a *App) nodeVersion(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
+	defer cancel()
+	head, err := a.mirror.LatestBlock(ctx)
+	if err != nil {
+		return ""
+	}
+	return head.HAPI
+}
+
+// reloading is how the settings are read again.
+type reloading struct {
+	mu    sync.Mutex // one at a time
+	load  func() (config.Config, error)
+	apply func(config.Config)
+	now   config.Config // the settings in effect, guarded by mu
+}
+
+// Reloaded says what came of reading the settings again, by their names.
+type Reloaded struct {
+	// Changed have taken effect.
+	Changed []string `json:"changed"`
+	// Restart differ, and keep their old values until the relay is started again.
+	Restart []string `json:"restart"`
+}
+
+// Reloads tells how the settings are read again, and what else than the relay itself takes new
+// ones. Call it once, before Run.
+func (a *App) Reloads(load func() (config.Config, error), apply func(config.Config)) {
+	a.reloading.load, a.reloading.apply = load, apply
+}
+
+// inEffect returns the settings in effect.
+func (a *App) inEffect() config.Config {
+	a.reloading.mu.Lock()
+	defer a.reloading.mu.Unlock()
+	return a.reloading.now
+}
+
+// Reload reads the settings again and applies those that may change while the relay runs:
+// docs/CONFIG.md marks them. If anything is wrong with the settings, nothing changes. It logs what has changed, and warns
+// of names that may be misspelt, as New does.
+func (a *App) Reload(ctx context.Context) (Reloaded, error) {
+	r := &a.reloading
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	next, err := r.load()
+	config.WarnOfDoubts(a.log, next.Doubts)
+	config.WarnOfMisspelt(a.log, next.Misspelt) // also beside a mistake, which they may explain
+	if err != nil {
+		return Reloaded{}, err
+	}
+	done := Reloaded{Changed: []string{}, Restart: []string{}} // lists without anything, for JSON
+	atOnce, restart := r.now.Changed(next)
+	done.Changed, done.Restart = append(done.Changed, atOnce...), append(done.Restart, restart...)
+	r.now.Take(next)
+	limits := next.RPC.RateLimit
+	a.callLimits.Store(&limits)
+	a.locks.SetRollout(next.Lock)
+	a.keys.Replace(next.RPC.Keys.APIKeys)
+	a.ws.EndRevoked()
+	a.warnOfIdle(next.RPC.Keys.APIKeys)
+	a.warnOfIdleLimits(limits.Methods)
+	r.apply(next)
+	a.log.InfoContext(ctx, "the settings were read again", "changed", done.Changed, "need_a_restart", done.Restart)
+	return done, nil
+}
+
+// What a chain for development asks of its relay.
+
+// withFurther adds the further methods, which take the place of others of the same name.
+func (a *App) withFurther(own []rpc.Method) []rpc.Method {
+	own = slices.DeleteFunc(own, func(m rpc.Method) bool {
+		return slices.ContainsFunc(a.further, func(f rpc.Method) bool { return f.Name == m.Name })
+	})
+	return append(own, a.further...)
+}
+
+// wentBack forgets what a network that has gone back does not know any more. The mirror
+// client has forgotten already.
+func (a *App) wentBack(block uint64) {
+	a.locks.Forget()
+	a.pool.Forget()
+	a.subscriptions.WentBack(block)
+}
+
+// Changed says that the chain was changed by something that the relay did not see: every read
+// from now on asks again. That the network has gone back is known when it returns.
+func (a *App) Changed(ctx context.Context) error {
+	a.mirror.Invalidate()
+	_, err := a.mirror.Head(ctx)
+	return err
 }

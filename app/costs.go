@@ -111,8 +111,8 @@ func (c *costs) add(_ common.Hash, ids ...hedera.TransactionID) {
 	}
 }
 
-// tell finds out what a transaction cost, and tells it, or that it is missed.
-func (c *costs) tell(id hedera.TransactionID, told func(fee hedera.Tinybar, known bool)) {
+// lookUp finds out what a transaction cost, and tells it, or that it is missed.
+func (c *costs) lookUp(id hedera.TransactionID, told func(fee hedera.Tinybar, known bool)) {
 	c.enqueue(charged{id: id, due: time.Now().Add(costDelay), told: told})
 }
 

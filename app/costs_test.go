@@ -58,7 +58,7 @@ func TestCostsThatAreMissed(t *testing.T) {
 		fees := map[hedera.TransactionID]hedera.Tinybar{}
 		for _, id := range []hedera.TransactionID{never, late} {
 			asked[id] = 0
-			c.tell(id, func(fee hedera.Tinybar, known bool) {
+			c.lookUp(id, func(fee hedera.Tinybar, known bool) {
 				if fees[id] = fee; known != (id == late) {
 					t.Errorf("the cost of %v is known: %v", id, known)
 				}
@@ -74,7 +74,7 @@ func TestCostsThatAreMissed(t *testing.T) {
 			c.enqueue(charged{due: time.Now()})
 		}
 		refused := false
-		if c.tell(never, func(_ hedera.Tinybar, known bool) { refused = !known }); !refused {
+		if c.lookUp(never, func(_ hedera.Tinybar, known bool) { refused = !known }); !refused {
 			t.Error("who asks for too many does not hear of it")
 		}
 		if n := missed(); n != 4 {

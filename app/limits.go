@@ -3,11 +3,17 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
 
 	"lockstep/ethapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/redisx"
 	"lockstep/internal/relay/apikey"
+	"lockstep/internal/relay/cache"
 	"lockstep/internal/relay/limit"
+	"lockstep/internal/secret"
 	"lockstep/mirror"
 	"lockstep/rpc"
 	"lockstep/submit"
@@ -93,4 +99,77 @@ func (a *App) rate(ctx context.Context) (cents, hbars int64, err error) {
 		return 0, 0, err
 	}
 	return rates.Current.Cents, rates.Current.Hbars, nil
+}
+
+// clients are those of Redis; all are nil when it is not used. The locks, the cache and the
+// filters have one each: a crowd of readers must not keep the locks from a connection.
+type clients struct {
+	lockRedis   redis.UniversalClient
+	redis       redis.UniversalClient // for the rest
+	cacheRedis  redis.UniversalClient // nil when nothing is cached there
+	filterRedis redis.UniversalClient // nil when filters are kept in this process
+}
+
+// openRedis makes the clients that the settings ask for. None connects yet.
+func (a *App) openRedis() error {
+	cfg := a.cfg
+	if !cfg.Redis.Enabled {
+		return nil
+	}
+	redisx.LogTo(a.log) // package lock reports what matters
+	lockURL, lockSetting := cfg.Redis.URL, "REDIS_URL"
+	if cfg.Redis.LockURL != "" {
+		lockURL, lockSetting = cfg.Redis.LockURL, "LOCK_REDIS_URL"
+	}
+	for _, c := range []struct {
+		wanted  bool
+		client  *redis.UniversalClient
+		url     secret.String
+		setting string
+		options redisx.Options
+	}{
+		{true, &a.lockRedis, lockURL, lockSetting, cfg.Lock.RedisOptions()},
+		{true, &a.redis, cfg.Redis.URL, "REDIS_URL", redisx.Options{Timeout: cfg.Lock.RedisTimeout.Duration()}},
+		{cfg.Cache.Enabled, &a.cacheRedis, cfg.Redis.URL, "REDIS_URL", redisx.Options{Timeout: cfg.Cache.Timeout.Duration(), PoolSize: 16}},
+		{cfg.API.SharedFilters && cfg.API.Filters, &a.filterRedis, cfg.Redis.URL, "REDIS_URL", redisx.Options{Timeout: cfg.API.SharedFiltersTimeout.Duration(), PoolSize: 16}},
+	} {
+		if !c.wanted {
+			continue
+		}
+		client, err := redisx.Open(c.url.Reveal(), c.options)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.setting, err)
+		}
+		*c.client = client
+	}
+	return nil
+}
+
+// close closes the clients that were made.
+func (c *clients) close() (errs []error) {
+	for _, client := range []redis.UniversalClient{c.lockRedis, c.redis, c.cacheRedis, c.filterRedis} {
+		if client != nil {
+			errs = append(errs, client.Close())
+		}
+	}
+	return errs
+}
+
+// openCache makes the store of what cannot change, which may be off.
+func (a *App) openCache() {
+	a.cache = cache.Disabled()
+	if a.cacheRedis != nil {
+		a.cache = cache.New(a.cfg.Cache, a.cacheRedis, a.log)
+	}
+}
+
+// filters is the store of filters: the fleet's, or one in this process.
+func (a *App) filters() ethapi.FilterStore {
+	api := a.cfg.API
+	if a.filterRedis == nil {
+		return ethapi.LocalFilters(api)
+	}
+	return cache.NewFilters(a.filterRedis, cache.FilterBounds{
+		Count: api.MaxFilters, Bytes: api.MaxFilterBytes, TTL: api.FilterTTL.Duration(), Timeout: api.SharedFiltersTimeout.Duration(),
+	})
 }

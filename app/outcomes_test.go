@@ -1,17 +1,34 @@
 package app_test
 
 import (
+	"cmp"
+	"context"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
+	"log/slog"
 	"math/big"
+	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
 
+	"lockstep/config"
 	"lockstep/devnet"
+	"lockstep/internal/hedera"
 	"lockstep/internal/must"
+	"lockstep/internal/redistest"
+	"lockstep/txmgr"
+	"lockstep/txmgr/ethchain"
+	"lockstep/txmgr/service"
 )
 
 // trial is a transaction through a network in trouble, and what is to become of it.
@@ -288,4 +305,301 @@ func asText(t *testing.T, v any) string {
 	t.Helper()
 	text := must.Get(json.Marshal(v))(t)
 	return string(text)
+}
+
+// What is wrong with a transaction by itself or for its sender's state is shown in packages eth and precheck, what the network
+// makes of it in outcomes_test.go. Rows that begin with BUG are those where established relays answer wrongly.
+
+// row is a transaction and the answer to it.
+type row struct {
+	tx      func(a *account, next uint64) string // the raw transaction in hex
+	code    int                                  // 0: the hash
+	message string                               // whole, unless it ends with …
+	status  string                               // hederaStatus in the data; "": none
+}
+
+func (want row) check(t *testing.T, got answer, tx string) {
+	t.Helper()
+	if want.code == 0 {
+		if got.String() != `"`+decode(t, tx).Hash().Hex()+`"` {
+			t.Errorf("%s, want the hash", got)
+		}
+		return
+	}
+	if got.Error == nil || got.Error.Code != want.code || !matches(got.Error.Message, want.message) {
+		t.Errorf("%s, want %d %s", got, want.code, want.message)
+		return
+	}
+	var data struct{ HederaStatus string }
+	_ = json.Unmarshal(got.Error.Data, &data)
+	if data.HederaStatus != want.status {
+		t.Errorf("data %s, want the status %q", got.Error.Data, want.status)
+	}
+}
+
+func decode(t *testing.T, raw string) *types.Transaction {
+	t.Helper()
+	tx := new(types.Transaction)
+	must.Do(t, tx.UnmarshalBinary(common.FromHex(raw)))
+	return tx
+}
+
+func matches(text, want string) bool {
+	prefix, open := strings.CutSuffix(want, "…")
+	return text == want || open && strings.HasPrefix(text, prefix)
+}
+
+// signed makes a row's transaction of a transfer.
+func signed(change func(*types.DynamicFeeTx)) func(*account, uint64) string {
+	return func(a *account, next uint64) string {
+		data := a.pay(next)
+		change(data)
+		return a.raw(data)
+	}
+}
+
+func (a *account) raw(data types.TxData) string {
+	a.t.Helper()
+	raw := must.Get(a.sign(data).MarshalBinary())(a.t)
+	return hexutil.Encode(raw)
+}
+
+func good(a *account, next uint64) string { return a.raw(a.pay(next)) }
+
+func reverting(a *account, next uint64) string {
+	data := a.pay(next)
+	data.To, data.Value, data.Data = nil, nil, common.FromHex("60006000fd")
+	return a.raw(data)
+}
+
+// Call data that goes into a file and does not get there is an error, and nothing of the
+// transaction itself is sent. (What becomes of the file is tested in e2e/nodes.)
+func TestFileErrors(t *testing.T) {
+	t.Parallel()
+	const notStored = "its call data could not be put into a file; the transaction was not submitted"
+	large := signed(func(d *types.DynamicFeeTx) { d.To, d.Value, d.Gas, d.Data = nil, nil, 5_000_000, make([]byte, 6_000) })
+	poor := func(detail string) row {
+		return row{large, -32000, "Consensus node error: INSUFFICIENT_PAYER_BALANCE (10): " + detail, "INSUFFICIENT_PAYER_BALANCE"}
+	}
+	for name, test := range map[string]struct {
+		rules    string
+		settings []string
+		late     bool // no node takes it until time is up
+		row
+	}{
+		"create refused by the node":       {rules: `[{"at":"submit","body":"fileCreate","status":"INSUFFICIENT_PAYER_BALANCE"}]`, row: poor(notStored)},
+		"create refused at consensus":      {rules: `[{"at":"submit","body":"fileCreate","outcome":"INSUFFICIENT_PAYER_BALANCE"}]`, row: poor(notStored)},
+		"BUG append refused by the node":   {rules: `[{"at":"submit","body":"fileAppend","status":"INSUFFICIENT_PAYER_BALANCE"}]`, row: poor(notStored)},
+		"BUG append refused at consensus":  {rules: `[{"at":"submit","body":"fileAppend","outcome":"INSUFFICIENT_PAYER_BALANCE"}]`, row: poor(notStored)},
+		"create throttled for ever":        {rules: `[{"at":"submit","body":"fileCreate","outcome":"THROTTLED_AT_CONSENSUS"}]`, row: row{large, -32000, "Consensus node error: THROTTLED_AT_CONSENSUS (…", "THROTTLED_AT_CONSENSUS"}},
+		"no node takes the file":           {late: true, rules: `[{"at":"submit","body":"fileCreate","grpc":"UNIMPLEMENTED"}]`, row: row{large, -32000, noNode, ""}},
+		"BUG too many pieces":              {settings: []string{"FILE_APPEND_MAX_CHUNKS=1"}, row: row{large, -32201, "Oversized data: call data size 6000, call data size limit 5120", ""}},
+		"no budget for the file":           {settings: []string{"HBAR_RATE_LIMIT_TINYBAR=1000"}, row: row{large, -32606, "HBAR Rate limit exceeded", ""}},
+		"transaction refused":              {rules: `[{"at":"submit","body":"ethereumTransaction","status":"INSUFFICIENT_PAYER_BALANCE"}]`, row: poor("the consensus node did not accept the transaction")},
+		"transaction refused at consensus": {rules: `[{"at":"submit","body":"ethereumTransaction","outcome":"INVALID_FILE_ID"}]`, row: row{large, -32003, "Transaction rejected: INVALID_FILE_ID", "INVALID_FILE_ID"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			settings := append([]string{"JUMBO_TX_ENABLED=false", "SDK_MAX_ATTEMPTS=2", "TX_STATUS_TRACING=true", "ENABLE_NONCE_ORDERING=true"}, test.settings...)
+			if test.late {
+				settings = append(settings, "SDK_REQUEST_TIMEOUT=8000")
+			}
+			r, a := w.relay(t, settings...), w.account(t)
+			must.Do(t, w.rules.Set([]byte(cmp.Or(test.rules, "[]"))))
+			tx := test.tx(a, 0)
+			test.check(t, r.call("eth_sendRawTransaction", tx), tx)
+			if got := w.nonce(t, a); got != 0 {
+				t.Errorf("the network's nonce is %d", got)
+			}
+			must.Do(t, w.rules.Set([]byte("[]")))
+			if len(test.settings) == 0 { // and all is well again
+				row{}.check(t, r.call("eth_sendRawTransaction", tx), tx)
+			}
+		})
+	}
+}
+
+// runManager starts a transaction manager that sends from an account through a relay.
+func runManager(t *testing.T, from *account, relay string) string {
+	t.Helper()
+	cfg := must.Get(config.LoadManager([]string{
+		"TXM_CHAINS=298=" + relay, "DATABASE_URL=memory:", "RELAYER_PRIVATE_KEYS=" + hex.EncodeToString(crypto.FromECDSA(from.key)), "TXM_LOOPBACK_TOKEN=false", "TXM_ADDRESS=127.0.0.1:0", "INSTANCE_ID=test",
+	}))(t)
+	open := func(_ context.Context, spec service.Spec) (txmgr.Chain, error) {
+		depth := uint64(0)
+		return ethchain.New(ethchain.Config{ID: 298, URLs: spec.URL, Depth: &depth, InFlight: 1})
+	}
+	s := must.Get(service.New(t.Context(), cfg.TXM, service.Deps{Drivers: map[string]service.Driver{"": open}, Version: "test", Log: slog.New(slog.DiscardHandler)}))(t)
+	must.Do(t, s.Listen(t.Context()))
+	must.Run(t, s.Run)
+	return s.URL()
+}
+
+// relay_* on the relay's port go to the manager; without TXM_URL there are none.
+func TestRelayMethods(t *testing.T) {
+	w := newWorld(t)
+	through := w.relay(t)
+	relay := w.relay(t, "RPC_HTTP_API=eth,net,web3,relay", "TXM_URL="+runManager(t, w.account(t), through.url))
+	for i, want := range [][]string{{"relay_cancel", "relay_getStatus", "relay_sendTransaction"}, nil} {
+		var document struct{ Methods []struct{ Name string } }
+		if got := []func(string, ...any) answer{relay.call, through.call}[i]("rpc.discover"); json.Unmarshal(got.Result, &document) != nil || len(document.Methods) == 0 {
+			t.Fatalf("%+v", got)
+		}
+		var described []string
+		for _, m := range document.Methods {
+			if strings.HasPrefix(m.Name, "relay_") {
+				described = append(described, m.Name)
+			}
+		}
+		if !slices.Equal(described, want) {
+			t.Errorf("rpc.discover has %q, want %q", described, want)
+		}
+	}
+	intent := map[string]any{"chainId": 298, "to": "0x05FbA803Be258049A27B820088bab1cAD2058871", "value": "10000000000", "idempotencyKey": "k"}
+	var sent, again, status struct{ ID, Status string }
+	if got := relay.call("relay_sendTransaction", intent); got.Error != nil || json.Unmarshal(got.Result, &sent) != nil || sent.ID == "" {
+		t.Fatalf("sent: %+v", got)
+	}
+	intent["chainId"] = "298" // the id may be text, too
+	if got := relay.call("relay_sendTransaction", intent); json.Unmarshal(got.Result, &again) != nil || again.ID != sent.ID {
+		t.Errorf("the same key again: %+v", got)
+	}
+	intent["value"] = "20000000000"
+	if got := relay.call("relay_sendTransaction", intent); got.Error == nil || !strings.Contains(got.Error.Message, "IDEMPOTENCY_KEY_REUSED") {
+		t.Errorf("another intent under the key: %+v", got)
+	}
+	relay.until("the transaction has its fate", func() bool {
+		got := relay.call("relay_getStatus", map[string]any{"id": sent.ID})
+		return json.Unmarshal(got.Result, &status) == nil && status.Status == "confirmed"
+	})
+	if got := relay.call("relay_cancel", map[string]any{"id": sent.ID}); got.Error == nil || !strings.Contains(got.Error.Message, "TOO_LATE") {
+		t.Errorf("cancelled after its fate: %+v", got)
+	}
+	if got := relay.call("relay_getStatus", "x"); got.Error == nil {
+		t.Errorf("not an object: %+v", got)
+	}
+	if got := through.call("relay_getStatus", map[string]any{"id": sent.ID}); got.Error == nil || got.Error.Code != -32601 {
+		t.Errorf("without a manager: %+v", got)
+	}
+}
+
+// slowChain has some time to consensus, so that a burst has many transactions at its node without a verdict.
+func slowChain(c *devnet.Config) { c.ConsensusLatency = 150 * time.Millisecond }
+
+// volley is what one sender sends, all at once.
+type volley []shot
+
+type shot struct {
+	nonce uint64
+	value *big.Int // nil: a tinybar
+	share int64    // of what its sender has; 0: value
+	relay int
+	after time.Duration // in the attack
+}
+
+func shots(n int, shot func(i int) shot) (v volley) {
+	for i := range n {
+		v = append(v, shot(i))
+	}
+	return v
+}
+
+// fire sends a volley and counts the answers by their codes.
+func (v volley) fire(t *testing.T, sender *account, relays []*relay) map[int]int {
+	t.Helper()
+	codes := map[int]int{}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for _, s := range v {
+		all.Go(func() {
+			<-time.After(s.after)
+			code := relays[s.relay%len(relays)].code(sender, s.nonce, ordinary, func(data *types.DynamicFeeTx) {
+				switch {
+				case s.share > 0:
+					data.Value = (sender.balance / hedera.Tinybar(s.share)).Weibar()
+				case s.value != nil:
+					data.Value = s.value
+				}
+			})
+			mu.Lock()
+			defer mu.Unlock()
+			codes[code]++
+		})
+	}
+	all.Wait()
+	return codes
+}
+
+// Whatever one sender sends through two relays, the network refuses no more of it for its nonce, at the
+// operator's cost, than WRONG_NONCE_BUDGET says; and an honest burst of 500 is executed whole. A lane recovers for
+// 5 s only, so that the attacks end soon.
+func TestWrongNonceAttacks(t *testing.T) {
+	t.Parallel()
+	const budget, size = 10, 60
+	attacks := map[string]volley{
+		"far ahead":   shots(size, func(i int) shot { return shot{nonce: uint64(1000 + 3*i), relay: i} }),
+		"just ahead":  shots(size, func(i int) shot { return shot{nonce: uint64(1 + i), relay: i} }),
+		"alternating": shots(size, func(i int) shot { return shot{nonce: uint64(i/2 + i%2*500), relay: i / 2} }),
+		"gap filled late": shots(size, func(i int) shot {
+			if i == 0 {
+				return shot{after: 400 * time.Millisecond}
+			}
+			return shot{nonce: uint64(i), relay: i}
+		}),
+		"gaps filled late elsewhere": shots(size, func(i int) shot {
+			return shot{nonce: uint64(i), relay: i, after: time.Duration(1-i%2) * 500 * time.Millisecond}
+		}),
+		"replaced":          shots(size, func(i int) shot { return shot{value: big.NewInt(int64(i+1) * 1e10), relay: i} }),
+		"replaced in a row": shots(size, func(i int) shot { return shot{nonce: uint64(i / 4), value: big.NewInt(int64(i+1) * 1e10), relay: i} }),
+		"backwards":         shots(size, func(i int) shot { return shot{nonce: uint64(size - 1 - i), relay: i} }),
+		"more than it has": shots(size, func(i int) shot {
+			return shot{nonce: uint64(i), share: 20}
+		}),
+		"more than it has, through two": shots(size, func(i int) shot {
+			return shot{nonce: uint64(i), share: 20, relay: i}
+		}),
+	}
+	shuffled := shots(size, func(i int) shot { return shot{nonce: uint64(i), relay: i} })
+	rand.Shuffle(size, func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+	attacks["shuffled"] = shuffled
+	for _, ordered := range []bool{true, false} {
+		t.Run(fmt.Sprintf("ordered %v", ordered), func(t *testing.T) {
+			t.Parallel()
+			w, server := newWorld(t, slowChain), redistest.Start(t)
+			settings := []string{
+				fmt.Sprintf("ENABLE_NONCE_ORDERING=%v", ordered), "NONCE_RECOVERY_MS=5000",
+				"REDIS_ENABLED=true", "REDIS_URL=" + server.URL(),
+			}
+			relays := []*relay{w.costly(t, settings...), w.costly(t, settings...)}
+			for name, attack := range attacks {
+				t.Run(name, func(t *testing.T) {
+					sender, before, began := w.account(t), operatorBalance(t, w.net), time.Now()
+					codes := attack.fire(t, sender, relays)
+					paid := (before - operatorBalance(t, w.net)) / refusalFee
+					t.Logf("answers %v, paid for %d, next nonce %d", codes, paid, w.nonce(t, sender))
+					if most := budgetSince(began, budget); paid > most {
+						t.Errorf("the operator paid for %d rejections, want at most %d; answers %v", paid, most, codes)
+					}
+				})
+			}
+		})
+	}
+	t.Run("honest burst", func(t *testing.T) {
+		t.Parallel()
+		const burst = 500
+		w, server := newWorld(t, slowChain), redistest.Start(t)
+		settings := []string{"ENABLE_NONCE_ORDERING=true", "REDIS_ENABLED=true", "REDIS_URL=" + server.URL(), aBurst}
+		relays := []*relay{w.costly(t, settings...), w.costly(t, settings...)}
+		before := operatorBalance(t, w.net)
+		codes := shots(burst, func(i int) shot { return shot{nonce: uint64(i), relay: i} }).fire(t, w.account(t), relays)
+		if paid := (before - operatorBalance(t, w.net)) / refusalFee; codes[fine] != burst || paid != 0 {
+			t.Errorf("answers to an honest burst of %d: %v; the operator paid for %d", burst, codes, paid)
+		}
+		for _, r := range relays {
+			if n := r.scrape()["lockstep_wrong_nonce_budget_refusals_total"]; n != 0 {
+				t.Errorf("the budget refused %v of it", n)
+			}
+		}
+	})
 }

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"lockstep/consensus"
+	"lockstep/internal/hapi"
 	"lockstep/internal/outage"
 	"lockstep/mirror"
 )
@@ -31,8 +33,11 @@ const (
 	upstreamOperator  = "operator"   // … whether the operator is an account of the network and has its key
 )
 
-// readyTimeout is for a look at one upstream. Tests prolong it.
-var readyTimeout = 2 * time.Second
+// readyTimeout is for a look at one upstream, readyWait for whoever asks meanwhile. Tests prolong them.
+var (
+	readyTimeout = 2 * time.Second
+	readyWait    = 500 * time.Millisecond // the probes of Kubernetes wait for a second, unless told otherwise
+)
 
 const (
 	readyFresh = time.Second // how long a look is good for
@@ -57,6 +62,7 @@ type readyReport struct {
 type upstreams struct {
 	mu     sync.Mutex
 	looked time.Time          // guarded by mu: when the last look ended
+	look   chan struct{}      // guarded by mu: closed when the look that is under way ends; nil: there is none
 	out    map[string]trouble // guarded by mu
 	logs   map[string]*outage.Log
 }
@@ -66,7 +72,7 @@ type upstreams struct {
 // READINESS_FAILS_WITHOUT names; it is DEGRADED while another one is. With nothing to say it
 // is OK in one word, as the TypeScript relay has it.
 func (a *App) readiness(w http.ResponseWriter, r *http.Request) {
-	report := a.ready(r.Context())
+	report := a.ready()
 	if len(report.Reasons) == 0 && !strings.Contains(r.Header.Get("Accept"), "json") {
 		text(report.Status).ServeHTTP(w, r)
 		return
@@ -79,14 +85,14 @@ func (a *App) readiness(w http.ResponseWriter, r *http.Request) {
 }
 
 // ready looks at the upstreams, unless that was done just now.
-func (a *App) ready(ctx context.Context) readyReport {
+func (a *App) ready() readyReport {
 	if since := a.stopping.Load(); since != nil {
 		return readyReport{"DOWN", []trouble{{Upstream: "relay", Since: *since, Cause: "the relay is stopping", Fatal: true}}}
 	}
+	a.lookAgain(a.upstreamChecks(), readyWait)
 	u := &a.upstreams
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	a.checkAgain(ctx)
 	report := readyReport{Status: "OK", Reasons: []trouble{}}
 	for _, name := range []string{upstreamMirror, upstreamNodes, upstreamRedis, upstreamLockRedis, upstreamChain, upstreamOperator} {
 		if t, out := u.out[name]; out {
@@ -112,47 +118,79 @@ func (a *App) failsWithout(name string) bool {
 	return slices.Contains(a.cfg.Server.ReadinessFails, name)
 }
 
-// checkAgain asks every upstream at once, unless that was done just now. It is called with the
-// lock held: who comes meanwhile waits for the same answer.
-func (a *App) checkAgain(ctx context.Context) {
+// lookAgain asks every upstream at once, unless that was done just now, and waits for the answers. Except for the first time it waits no longer than wait: an
+// upstream that stands still would otherwise have probes end without an answer, in the whole fleet. What the look finds, the next one to ask is told.
+func (a *App) lookAgain(checks map[string]func(context.Context) error, wait time.Duration) {
 	u := &a.upstreams
+	u.mu.Lock()
 	if time.Since(u.looked) <= readyFresh {
+		u.mu.Unlock()
 		return
 	}
-	defer func() { u.looked = time.Now() }()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTimeout)
+	if u.look == nil {
+		u.look = make(chan struct{})
+		go a.lookAt(checks)
+	}
+	look := u.look
+	if u.looked.IsZero() {
+		wait = readyTimeout
+	}
+	u.mu.Unlock()
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-look:
+	case <-timer.C:
+	}
+}
+
+// lookAt notes what the upstreams answer.
+func (a *App) lookAt(checks map[string]func(context.Context) error) {
+	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout) //nolint:forbidigo // it is for all who ask
 	defer cancel()
-	checks := a.upstreamChecks()
 	type finding struct {
 		name string
 		err  error
-	}
-	if !a.usesLockRedis() { // ordering was switched off: its Redis is of no account now
-		delete(u.out, upstreamLockRedis)
 	}
 	found := make(chan finding, len(checks))
 	for name, check := range checks {
 		go func() { found <- finding{name, check(ctx)} }()
 	}
-	for range checks {
-		f := <-found
+	findings := make([]finding, len(checks))
+	for i := range findings {
+		findings[i] = <-found
+	}
+	u := &a.upstreams
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !a.usesLockRedis() { // ordering was switched off: its Redis is of no account now
+		delete(u.out, upstreamLockRedis)
+	}
+	for _, f := range findings {
 		a.note(f.name, f.err)
 	}
+	close(u.look)
+	u.look, u.looked = nil, time.Now()
 }
 
 // upstreamChecks are the upstreams that this relay has, by name, each with what is nil while it answers.
 func (a *App) upstreamChecks() map[string]func(context.Context) error {
 	checks := map[string]func(context.Context) error{upstreamMirror: a.mirrorAnswers}
 	if !a.cfg.Submit.ReadOnly {
-		checks[upstreamNodes] = func(ctx context.Context) error { return reachable(ctx, a.consensus.Nodes()) }
+		checks[upstreamNodes] = a.nodesTake
 	}
 	if a.redis != nil {
-		checks[upstreamRedis] = func(ctx context.Context) error { return a.redis.Ping(ctx).Err() }
+		checks[upstreamRedis] = func(ctx context.Context) error { return takesWrites(ctx, a.redis, "txpool:alive") }
 	}
 	if a.usesLockRedis() {
-		checks[upstreamLockRedis] = func(ctx context.Context) error { return a.lockRedis.Ping(ctx).Err() }
+		checks[upstreamLockRedis] = func(ctx context.Context) error { return takesWrites(ctx, a.lockRedis, "lock:alive") }
 	}
 	return checks
+}
+
+// takesWrites is nil while Redis takes what is written to it: one that is full, or has become a replica, still answers a PING.
+func takesWrites(ctx context.Context, client redis.UniversalClient, key string) error {
+	return client.Set(ctx, key, "", readyFresh).Err()
 }
 
 // usesLockRedis tells whether the locks have a Redis of their own and use it: without ordering nobody does.
@@ -172,11 +210,11 @@ func (upstreamsUp) Describe(out chan<- *prometheus.Desc) { out <- upstreamUp }
 
 // Collect implements prometheus.Collector.
 func (c upstreamsUp) Collect(out chan<- prometheus.Metric) {
-	u := &c.app.upstreams
+	u, checks := &c.app.upstreams, c.app.upstreamChecks()
+	c.app.lookAgain(checks, readyWait)
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	c.app.checkAgain(context.Background()) //nolint:forbidigo // a scrape has none
-	for name := range c.app.upstreamChecks() {
+	for name := range checks {
 		up := 1.0
 		if _, isOut := u.out[name]; isOut {
 			up = 0
@@ -191,7 +229,7 @@ func (a *App) note(name string, err error) {
 	t, wasOut := u.out[name]
 	switch {
 	case err != nil && !wasOut:
-		t = trouble{Upstream: name, Since: time.Now().UTC(), Fatal: a.failsWithout(name)}
+		t = trouble{Upstream: name, Since: time.Now().UTC()}
 	case err == nil:
 		delete(u.out, name)
 	}
@@ -203,7 +241,8 @@ func (a *App) note(name string, err error) {
 	if err == nil {
 		return
 	}
-	t.Cause = publicCause(err)
+	_, idle := errors.AsType[idleNode](err)
+	t.Cause, t.Fatal = publicCause(err), !idle && a.failsWithout(name)
 	if u.out == nil {
 		u.out = make(map[string]trouble)
 	}
@@ -240,7 +279,7 @@ func publicCause(err error) string {
 	}
 }
 
-// outageLogs are for what nobody else notices: that no node at all takes a connection, and the
+// outageLogs are for what nobody else notices: that no node at all takes anything, and the
 // loss of a Redis that is not that of the locks: package lock tells of theirs. Each mirror node and
 // each consensus node tells of itself (packages mirror/fetch and consensus).
 func (a *App) outageLogs() map[string]*outage.Log {
@@ -260,10 +299,19 @@ func (a *App) mirrorAnswers(ctx context.Context) error {
 	return err
 }
 
-// reachable is nil when a connection to one of the nodes can be made.
-func reachable(ctx context.Context, nodes []consensus.NodeStatus) error {
+// idleNode is a node that takes a connection and then nothing. Other relays find the same, so it is no reason to send their clients elsewhere.
+type idleNode struct{ error }
+
+// Unwrap gives the cause.
+func (e idleNode) Unwrap() error { return e.error }
+
+// nodesTake is nil when one of the nodes takes a connection, and answers there that it is active. Those that failed
+// come last.
+func (a *App) nodesTake(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	nodes := a.consensus.Nodes()
+	slices.SortStableFunc(nodes, func(x, y consensus.NodeStatus) int { return cmp.Compare(x.Failures, y.Failures) })
 	tries := make(chan struct{}, readyNodes)
 	ends := make(chan error, len(nodes))
 	for _, node := range nodes {
@@ -275,7 +323,7 @@ func reachable(ctx context.Context, nodes []consensus.NodeStatus) error {
 				ends <- ctx.Err()
 				return
 			}
-			ends <- dials(ctx, node.Endpoints)
+			ends <- a.takes(ctx, node)
 		}()
 	}
 	var last error
@@ -284,11 +332,30 @@ func reachable(ctx context.Context, nodes []consensus.NodeStatus) error {
 		if err == nil {
 			return nil
 		}
-		if last == nil || !errors.Is(err, context.Canceled) {
+		_, idle := errors.AsType[idleNode](last)
+		if last == nil || !idle && !errors.Is(err, context.Canceled) {
 			last = err
 		}
 	}
 	return last
+}
+
+// takes is nil when a node takes a connection and is active.
+func (a *App) takes(ctx context.Context, node consensus.NodeStatus) error {
+	if err := dials(ctx, node.Endpoints); err != nil {
+		return err
+	}
+	status, err := a.consensus.Active(ctx, node.ID)
+	switch {
+	case ctx.Err() != nil:
+		return idleNode{ctx.Err()}
+	case err != nil:
+		return idleNode{err}
+	case status != hapi.ResponseCodeEnum_OK:
+		return idleNode{plain("the nodes answer " + status.String())}
+	default:
+		return nil
+	}
 }
 
 // dials is nil when one of a node's addresses takes a connection.

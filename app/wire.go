@@ -69,7 +69,7 @@ func (a *App) wire() (err error) {
 		return err
 	}
 	a.budget, err = limit.New(cfg.Limit, limit.Deps{
-		Redis: a.redis, Scope: cfg.Server.ChainID.Hex(), Fees: a.costs.tell, Rate: a.rate, Log: a.log,
+		Redis: a.redis, Scope: cfg.Server.ChainID.Hex(), Fees: a.costs.lookUp, Rate: a.rate, Log: a.log,
 	})
 	if err != nil {
 		return err
