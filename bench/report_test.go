@@ -1,13 +1,21 @@
 package bench
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
+	"io"
 	"math/big"
+	"net/http"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/google/go-cmp/cmp"
 
 	"lockstep/internal/must"
 )
@@ -184,5 +192,248 @@ func TestHistogram(t *testing.T) {
 	got, err := json.Marshal(&h)
 	if want := `{"count":4,"p50_ms":0.0002,"p90_ms":0.001,"p99_ms":0.001,"max_ms":0.001}`; err != nil || string(got) != want {
 		t.Errorf("JSON %s, %v; want %s", got, err, want)
+	}
+}
+
+func TestSchedule(t *testing.T) {
+	one, two := []string{"http://a"}, []string{"http://a", "http://b"}
+	tests := map[string]struct {
+		cfg  Config
+		want []request
+	}{
+		"one sender": {
+			cfg: Config{URLs: one, Senders: 1, Count: 3, Spacing: time.Millisecond},
+			want: []request{
+				{0, 0, 0, 0},
+				{0, 0, time.Millisecond, 1},
+				{0, 0, 2 * time.Millisecond, 2},
+			},
+		},
+		"two senders are staggered, two URLs alternate": {
+			cfg: Config{URLs: two, Senders: 2, Count: 2, Spacing: time.Millisecond},
+			want: []request{
+				{0, 0, 0, 0},
+				{1, 1, time.Millisecond / 2, 2},
+				{0, 1, time.Millisecond, 1},
+				{1, 0, 3 * time.Millisecond / 2, 3},
+			},
+		},
+		"sticky": {
+			cfg:  Config{URLs: two, Senders: 2, Count: 2, Sticky: true},
+			want: []request{{0, 0, 0, 0}, {1, 1, 0, 2}, {0, 0, 0, 1}, {1, 1, 0, 3}},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := schedule(test.cfg.withDefaults())
+			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(request{})); diff != "" {
+				t.Errorf("schedule (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestShuffle(t *testing.T) {
+	cfg := Config{Senders: 2, Count: 25, ShuffleWindow: 10}.withDefaults()
+	a, b := sendingOrder(cfg, 0), sendingOrder(cfg, 1)
+	if diff := cmp.Diff(a, sendingOrder(cfg, 0)); diff != "" {
+		t.Errorf("not reproducible:\n%s", diff)
+	}
+	if slices.IsSorted(a) {
+		t.Error("not shuffled")
+	}
+	for i := range b {
+		b[i] -= cfg.Count
+	}
+	if cmp.Equal(a, b) {
+		t.Error("two senders have the same order")
+	}
+	for from := 0; from < len(a); from += 10 {
+		window := slices.Sorted(slices.Values(a[from:min(from+10, len(a))]))
+		for i, tx := range window {
+			if tx != from+i {
+				t.Fatalf("window at %d holds %v", from, window)
+			}
+		}
+	}
+	cfg.Seed = "another"
+	if cmp.Equal(a, sendingOrder(cfg, 0)) {
+		t.Error("the seed does not matter")
+	}
+}
+
+func TestDeriveSenders(t *testing.T) {
+	key := must.Get(crypto.GenerateKey())(t)
+	other := must.Get(crypto.GenerateKey())(t)
+	base := deriveSenders(key, "seed", 3)
+	if base[0].addr != deriveSenders(key, "seed", 1)[0].addr {
+		t.Error("not reproducible")
+	}
+	seen := map[string]bool{}
+	for _, set := range [][]*sender{base, deriveSenders(nil, "seed", 3), deriveSenders(other, "seed", 3), deriveSenders(key, "seed2", 3)} {
+		for _, s := range set {
+			if seen[s.addr.Hex()] {
+				t.Errorf("address %s twice", s.addr)
+			}
+			seen[s.addr.Hex()] = true
+		}
+	}
+}
+
+func TestInspect(t *testing.T) {
+	// Two senders with nonces 5…8 and 0…3.
+	txs := make([]transfer, 8)
+	for i := range txs {
+		txs[i] = transfer{sender: i / 4, nonce: uint64(i % 4)}
+		if i < 4 {
+			txs[i].nonce += 5
+		}
+	}
+	ok := func(list ...int) (order []sighting) {
+		for _, i := range list {
+			order = append(order, sighting{tx: i})
+		}
+		return order
+	}
+	wrong := func(i int) sighting { return sighting{tx: i, wrongNonce: true} }
+	tests := map[string]struct {
+		order []sighting
+		want  Chain
+	}{
+		"nothing":              {nil, Chain{}},
+		"in order, mixed":      {ok(0, 4, 1, 5, 6, 2, 3, 7), Chain{}},
+		"a gap is in order":    {ok(0, 3), Chain{}},
+		"swapped":              {ok(0, 2, 1, 3), Chain{OutOfOrder: 1}},
+		"reversed":             {ok(3, 2, 1, 0), Chain{OutOfOrder: 3}},
+		"late first":           {ok(1, 2, 3, 0), Chain{OutOfOrder: 1}},
+		"twice":                {ok(0, 1, 1, 2, 1), Chain{Duplicated: 2}},
+		"repeat is not order":  {ok(0, 1, 2, 0), Chain{Duplicated: 1}},
+		"other sender no harm": {ok(7, 0, 1), Chain{}},
+		"refused, then again": {
+			append([]sighting{wrong(1)}, ok(0, 1)...),
+			Chain{OutOfOrder: 1, Duplicated: 1, WrongNonceAtConsensus: 1, WrongNonce: 1},
+		},
+		"done, then refused again": {
+			append(ok(0, 1), wrong(1)),
+			Chain{Duplicated: 1, WrongNonceAtConsensus: 1},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			var got Chain
+			(&run{txs: txs}).inspect(&got, test.order)
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("findings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Reads are repeated when the target is busy, and only then.
+func TestReadRetries(t *testing.T) {
+	tests := map[string]struct {
+		first string // answers before the good one; empty: HTTP 502
+		times int64
+		ok    bool
+		calls int64
+	}{
+		"at once":         {times: 0, ok: true, calls: 1},
+		"rate limit":      {first: `{"id":null,"error":{"code":-32605,"message":"limit"}}`, times: 2, ok: true, calls: 3},
+		"gateway":         {times: 2, ok: true, calls: 3},
+		"verdict":         {first: `{"id":null,"error":{"code":-32602,"message":"invalid"}}`, times: 9, ok: false, calls: 1},
+		"no such method":  {first: `{"id":null,"error":{"code":-32601,"message":"no"}}`, times: 9, ok: false, calls: 1},
+		"busy throughout": {first: `{"id":null,"error":{"code":-32603,"message":"busy"}}`, times: 99, ok: false, calls: readAttempts},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var calls atomic.Int64
+			url, _ := countedServer(t, func(w http.ResponseWriter, r *http.Request) {
+				if n := calls.Add(1); n <= test.times {
+					if test.first == "" {
+						w.WriteHeader(http.StatusBadGateway)
+					}
+					_, _ = io.WriteString(w, test.first)
+					return
+				}
+				echo(w, r)
+			})
+			c := newClient([]string{url})
+			defer c.close()
+			v, err := c.quantity(t.Context(), "eth_blockNumber")
+			if (err == nil) != test.ok || calls.Load() != test.calls {
+				t.Errorf("%v, error %v after %d calls, want %d", v, err, calls.Load(), test.calls)
+			}
+		})
+	}
+}
+
+func TestRateLimited(t *testing.T) {
+	for _, err := range []error{&rpcError{Code: -32605}, &rpcError{Code: -32005}, transportError{statusError(429)}} {
+		if !rateLimited(err) {
+			t.Errorf("%v is a rate limit", err)
+		}
+	}
+	for _, err := range []error{nil, &rpcError{Code: -32000}, transportError{statusError(502)}} {
+		if rateLimited(err) {
+			t.Errorf("%v is no rate limit", err)
+		}
+	}
+}
+
+func TestSleepUntil(t *testing.T) {
+	start := time.Now()
+	sleepUntil(t.Context(), start.Add(5*time.Millisecond))
+	if d := time.Since(start); d < 5*time.Millisecond {
+		t.Errorf("woke after %v", d)
+	}
+	sleepUntil(t.Context(), start) // the past
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	sleepUntil(ctx, start.Add(time.Hour))
+}
+
+func TestConsensusLogPaging(t *testing.T) {
+	entry := func(seq, hash int) string {
+		return fmt.Sprintf(`{"hash":"0x%064x","nonce":1,"status":"SUCCESS","sequence":%d}`, hash, seq)
+	}
+	list := func(entries ...string) string { return `{"entries":[` + strings.Join(entries, ",") + `]}` }
+	tests := map[string]struct {
+		pages map[string]string // by since; others are empty
+		want  []int
+		fails bool
+		gap   bool
+	}{
+		"numbered":    {map[string]string{"0": list(entry(0, 1), entry(1, 2)), "2": list(entry(2, 3))}, []int{1, 2, 3}, false, false},
+		"dropped":     {map[string]string{"0": list(entry(5, 1))}, []int{1}, false, true},
+		"not a list":  {map[string]string{"0": `[]`}, nil, true, false},
+		"broken":      {map[string]string{"0": `{"entries":[{"hash":"0x12"}]}`}, nil, true, false},
+		"not found":   {map[string]string{"0": "404"}, nil, true, false},
+		"nothing yet": {nil, nil, false, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			url, _ := countedServer(t, func(w http.ResponseWriter, r *http.Request) {
+				page, ok := test.pages[r.URL.Query().Get("since")]
+				if page == "404" || r.URL.Path != consensusPath {
+					http.NotFound(w, r)
+					return
+				}
+				if !ok {
+					page = list()
+				}
+				_, _ = io.WriteString(w, page)
+			})
+			order := must.Get(newConsensusLog(url))(t)
+			var got []int
+			gap, err := order.follow(t.Context(), func(e logEntry) { got = append(got, int(e.Hash[31])) })
+			order.http.CloseIdleConnections()
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+			if (err != nil) != test.fails || gap != test.gap {
+				t.Errorf("gap %v, error %v", gap, err)
+			}
+		})
 	}
 }

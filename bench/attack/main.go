@@ -12,7 +12,7 @@
 //
 //	peak, after  megabytes of resident memory, the maximum and ten seconds after the attack
 //	p99          the honest client's slowest hundredth in milliseconds
-//	noise        how many times slower than before a server was that does nothing (echo.go), in a
+//	noise        how many times slower than before a server was that does nothing (lab.go), in a
 //	             process of its own and at the same time: what the machine alone made of it
 //	p99/noise    the one divided by the other, in milliseconds: 50 is what there may be
 //	answered     calls of the attack that were answered with a result

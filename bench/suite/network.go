@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/sha512"
@@ -270,9 +271,7 @@ func (a *archive) handle(sender int, to *common.Address, data []byte) error {
 // sign signs a transaction of the chain.
 func sign(key *ecdsa.PrivateKey, tx *types.DynamicFeeTx) (common.Hash, []byte, error) {
 	tx.ChainID = big.NewInt(chainNumber)
-	if tx.GasTipCap == nil {
-		tx.GasTipCap = new(big.Int)
-	}
+	tx.GasTipCap = cmp.Or(tx.GasTipCap, new(big.Int))
 	signed, err := types.SignNewTx(key, types.LatestSignerForChainID(tx.ChainID), tx)
 	if err != nil {
 		return common.Hash{}, nil, err
