@@ -18,7 +18,7 @@ import (
 )
 
 // Patience is how long anything may take that does happen, on a machine that is busy.
-const Patience = 2 * time.Minute
+const Patience = 5 * time.Minute
 
 // Do ends the test if there is an error.
 func Do(t testing.TB, err error) {
