@@ -13,9 +13,12 @@ import (
 	"lockstep/internal/hedera"
 )
 
-// ErrNotEditable is an edit of an address that has no account of its own: the system's and
-// tokens'.
-var ErrNotEditable = errors.New("the address belongs to the system or to a token")
+// ErrNotEditable is an edit of an address that has no account of its own: the system's,
+// tokens', and those of accounts that are gone.
+var ErrNotEditable = errors.New("the address belongs to the system, to a token, or to an account that was deleted")
+
+// ErrNobody is an edit of an address such as 0x…dEaD, which stands for an entity number that nobody has.
+var ErrNobody = errors.New("an address that begins with 12 zero bytes stands for an entity number, and nobody has this one")
 
 // ErrNotThere is an edit that needs more hbar than the treasury has.
 var ErrNotThere = errors.New("the treasury has not so much")
@@ -81,8 +84,11 @@ func edit(h *core.Handling, e Edit) error {
 	}
 	a := h.State.Get(e.Address)
 	if !a.Exists {
-		if _, longZero := hedera.FromLongZero(e.Address); longZero || a.Deleted() {
+		if a.Deleted() {
 			return ErrNotEditable
+		}
+		if _, longZero := hedera.FromLongZero(e.Address); longZero {
+			return ErrNobody
 		}
 		h.State.Create(a, true)
 	}

@@ -54,7 +54,7 @@ func TestEdit(t *testing.T) {
 		want error
 	}{
 		"the system":          {Edit{Address: hedera.Entity(0x167).LongZero(), Balance: &balance}, ErrNotEditable},
-		"a number of nothing": {Edit{Address: hedera.Entity(99_999).LongZero(), Balance: &balance}, ErrNotEditable},
+		"a number of nothing": {Edit{Address: hedera.Entity(99_999).LongZero(), Balance: &balance}, ErrNobody},
 		"more than there is":  {Edit{Address: owner.address, Balance: &tooMuch}, ErrNotThere},
 		"more than 63 bits":   {Edit{Address: owner.address, Nonce: &tooHigh}, ErrNonce},
 	} {

@@ -12,7 +12,10 @@ import (
 	"github.com/ethereum/go-ethereum/core/vm/program"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/rlp"
+	"github.com/google/go-cmp/cmp"
+	"github.com/holiman/uint256"
 
+	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/devnet/ledger/evm"
 	"lockstep/devnet/ledger/hapikey"
@@ -425,5 +428,326 @@ func TestInnerTransfers(t *testing.T) {
 				t.Errorf("children %+v", rec.Children)
 			}
 		})
+	}
+}
+
+// authorization is signed by a party: its address shall run the code of another.
+func authorization(t testing.TB, by party, chain, nonce uint64, to common.Address) types.SetCodeAuthorization {
+	t.Helper()
+	return must.Get(types.SignSetCode(by.key, types.SetCodeAuthorization{ChainID: *uint256.NewInt(chain), Nonce: nonce, Address: to}))(t)
+}
+
+func setCode(nonce uint64, to common.Address, gas uint64, list ...types.SetCodeAuthorization) *types.SetCodeTx {
+	return &types.SetCodeTx{
+		ChainID: uint256.NewInt(testChain), Nonce: nonce, To: to, Gas: gas, GasFeeCap: uint256.NewInt(uint64(2 * weiPrice)), AuthList: list,
+	}
+}
+
+// delegated is what an address is known to have after a transaction.
+type delegated struct {
+	To    common.Address
+	Nonce int64
+}
+
+func (r *rig) delegated(a common.Address) delegated {
+	account, _ := r.View().AccountByAddress(a)
+	return delegated{account.Delegation, account.Nonce}
+}
+
+// Which authorizations count, and what they leave behind.
+func TestAuthorizations(t *testing.T) {
+	sender, other := dev(t, 0), dev(t, 1)
+	target := common.HexToAddress("0xabcdef0000000000000000000000000000000001")
+	list := func(all ...types.SetCodeAuthorization) []types.SetCodeAuthorization { return all }
+	valid := authorization(t, other, testChain, 0, target)
+	unsigned := valid
+	unsigned.R.Clear()
+	for name, test := range map[string]struct {
+		list []types.SetCodeAuthorization
+		want delegated // the other's
+		gas  uint64
+	}{
+		"valid":                {list(valid), delegated{target, 1}, 36_800},
+		"for any chain":        {list(authorization(t, other, 0, 0, target)), delegated{target, 1}, 36_800},
+		"for another chain":    {list(authorization(t, other, 1, 0, target)), delegated{}, 46_000},
+		"wrong nonce":          {list(authorization(t, other, testChain, 1, target)), delegated{}, 46_000},
+		"bad signature":        {list(unsigned), delegated{}, 46_000},
+		"one of two":           {list(authorization(t, other, 1, 0, sender.address), valid), delegated{target, 1}, 58_500},
+		"the later one":        {list(valid, authorization(t, other, testChain, 1, sender.address)), delegated{sender.address, 2}, 56_800},
+		"given and taken back": {list(valid, authorization(t, other, testChain, 1, common.Address{})), delegated{common.Address{}, 2}, 56_800},
+		"twice with the same":  {list(valid, valid), delegated{target, 1}, 58_500},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, Config{SetCode: true})
+			third := dev(t, 2)
+			rec := r.ethereum(sender, setCode(0, third.address, 100_000, test.list...))
+			r.want(rec, okay)
+			if diff := cmp.Diff(test.want, r.delegated(other.address)); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+			if rec.Result.GasUsed != test.gas {
+				t.Errorf("%d gas used, want %d", rec.Result.GasUsed, test.gas)
+			}
+		})
+	}
+}
+
+// The code runs as the account's own, in its storage, also in simulations and in replays;
+// and what the sender authorizes itself has the nonce after that of the transaction.
+func TestDelegatedCodeRuns(t *testing.T) {
+	r := newRig(t, Config{SetCode: true})
+	owner, sender := dev(t, 0), dev(t, 1)
+	// Stores 7 and returns who runs.
+	target := r.deploy(owner, 0, program.New().Sstore(1, 7).Op(vm.ADDRESS).Push(0).Op(vm.MSTORE).Return(0, 32).Bytes())
+	rec := r.ethereum(sender, setCode(0, sender.address, 200_000, authorization(t, sender, testChain, 1, target)))
+	r.want(rec, okay)
+	if want := common.LeftPadBytes(sender.address[:], 32); !bytes.Equal(rec.Result.Output, want) {
+		t.Errorf("it ran as %x", rec.Result.Output)
+	}
+	if got, want := r.delegated(sender.address), (delegated{target, 2}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got := r.View().Storage(sender.id, common.BigToHash(common.Big1)).Value; got != number(7) {
+		t.Errorf("stored %s", got)
+	}
+	trace, err := r.View().Opcodes(t.Context(), rec, evm.OpcodeOptions{})
+	if err != nil || trace.Failed || trace.GasUsed != rec.Result.GasUsed {
+		t.Errorf("the replay: %+v, %v; want %d gas", trace, err, rec.Result.GasUsed)
+	}
+	// Whoever calls it later gets the same.
+	r.want(r.ethereum(owner, dynamic(1, &sender.address, 3, 200_000, nil)), okay)
+	called, err := r.View().Call(t.Context(), evm.CallRequest{To: &sender.address})
+	if err != nil || called.Status != okay || !bytes.Equal(called.Output, common.LeftPadBytes(sender.address[:], 32)) {
+		t.Errorf("a call: %+v, %v", called, err)
+	}
+	// It is an account all the same: it can send.
+	r.want(r.ethereum(sender, dynamic(2, &owner.address, 1, 100_000, nil)), okay)
+	if account, _ := r.View().AccountByAddress(sender.address); account.IsContract() {
+		t.Error("the account has become a contract")
+	}
+	// The state before is as it was.
+	before, _ := r.View().At(hedera.FromNanos(rec.Consensus.UnixNano() - 1)).AccountByAddress(sender.address)
+	if before.Delegation != (common.Address{}) {
+		t.Errorf("before: %+v", before)
+	}
+}
+
+// A delegation stays although what the transaction runs afterwards fails.
+func TestDelegationOutlivesAFailure(t *testing.T) {
+	r := newRig(t, Config{SetCode: true})
+	owner, other := dev(t, 0), dev(t, 1)
+	reverting := r.deploy(owner, 0, program.New().Push(0).Push(0).Op(vm.REVERT).Bytes())
+	rec := r.ethereum(owner, setCode(1, reverting, 200_000, authorization(t, other, testChain, 0, reverting)))
+	r.want(rec, hapi.ResponseCodeEnum_CONTRACT_REVERT_EXECUTED)
+	if got, want := r.delegated(other.address), (delegated{reverting, 1}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got := r.nonce(owner.address); got != 2 {
+		t.Errorf("the sender's nonce is %d", got)
+	}
+}
+
+// Whoever has no account yet gets one, if there is gas for it.
+func TestAuthorityWithoutAnAccount(t *testing.T) {
+	for name, test := range map[string]struct {
+		gas, used uint64
+		created   bool
+	}{
+		"enough gas": {635_000, 635_000, true},
+		"too little": {634_999, 46_000, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, Config{SetCode: true})
+			sender, nobody := dev(t, 0), fresh(t, 9)
+			rec := r.ethereum(sender, setCode(0, dev(t, 1).address, test.gas, authorization(t, nobody, testChain, 0, sender.address)))
+			r.want(rec, okay)
+			if rec.Result.GasUsed != test.used {
+				t.Errorf("%d gas used, want %d", rec.Result.GasUsed, test.used)
+			}
+			account, ok := r.View().AccountByAddress(nobody.address)
+			if ok != test.created {
+				t.Fatalf("there is an account: %v", ok)
+			}
+			if test.created && (account.Delegation != sender.address || account.Nonce != 1 || !account.IsHollow() || len(rec.Children) != 1) {
+				t.Errorf("%+v with %d children", account, len(rec.Children))
+			}
+		})
+	}
+}
+
+// Hedera refuses the type so far, and a list without entries for ever.
+func TestAuthorizationsAreRefused(t *testing.T) {
+	sender, other := dev(t, 0), dev(t, 1)
+	for name, test := range map[string]struct {
+		on   bool
+		list []types.SetCodeAuthorization
+	}{"off": {false, []types.SetCodeAuthorization{authorization(t, other, testChain, 0, sender.address)}}, "no entries": {true, nil}} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, Config{SetCode: test.on})
+			tx := setCode(0, other.address, 100_000, test.list...)
+			if got := r.PureCheck(ethereumBody(t, sender, tx, 0)); got != hapi.ResponseCodeEnum_INVALID_ETHEREUM_TRANSACTION {
+				t.Errorf("a node says %s", got)
+			}
+			r.want(r.ethereum(sender, tx), hapi.ResponseCodeEnum_INVALID_ETHEREUM_TRANSACTION)
+			if got := r.nonce(sender.address); got != 0 {
+				t.Errorf("the sender's nonce is %d", got)
+			}
+		})
+	}
+	on := newRig(t, Config{SetCode: true})
+	short := setCode(0, other.address, 45_999, authorization(t, other, testChain, 0, sender.address))
+	if got := on.PureCheck(ethereumBody(t, sender, short, 0)); got != hapi.ResponseCodeEnum_INSUFFICIENT_GAS {
+		t.Errorf("with too little gas a node says %s", got)
+	}
+}
+
+func TestCreation(t *testing.T) {
+	r := newRig(t, Config{})
+	from := dev(t, 0)
+	runtime := returnTop(program.New().Push(42))
+	rec := r.ethereum(from, dynamic(0, nil, 9, 1_000_000, program.New().ReturnViaCodeCopy(runtime).Bytes()))
+	r.want(rec, hapi.ResponseCodeEnum_SUCCESS)
+	address := crypto.CreateAddress(from.address, 0)
+	res := rec.Result
+	if res.Address != address || res.Target.Num != 1042 || rec.ContractID != res.Target || !res.Create {
+		t.Errorf("result %+v", res)
+	}
+	if diff := cmp.Diff([]hedera.ID{res.Target}, res.Created); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]history.ContractNonce{{Contract: res.Target, Nonce: 1}}, res.Nonces); diff != "" {
+		t.Error(diff)
+	}
+	acct, ok := r.View().Account(res.Target)
+	if !ok || acct.Address != address || acct.Balance != 9 || acct.Nonce != 1 || !bytes.Equal(acct.Contract.Runtime, runtime) ||
+		acct.Key.GetContractID().GetContractNum() != 1042 || len(acct.Contract.Initcode) == 0 {
+		t.Errorf("contract %+v", acct)
+	}
+	if len(rec.Children) != 0 || res.Actions[0].CallType != history.CallTypeCreate || res.Actions[0].Recipient != res.Target {
+		t.Errorf("children %v, actions %+v", rec.Children, res.Actions)
+	}
+	got, err := r.View().Call(t.Context(), evm.CallRequest{To: &address})
+	if err != nil || common.BytesToHash(got.Output) != common.BigToHash(big.NewInt(42)) {
+		t.Errorf("call: %+v, %v", got, err)
+	}
+}
+
+func TestFailedCreation(t *testing.T) {
+	tests := []struct {
+		name    string
+		init    []byte
+		want    hedera.Status
+		message string
+	}{
+		{"revert", program.New().Mstore([]byte{0xab}, 0).Push(1).Push(0).Op(vm.REVERT).Bytes(), hapi.ResponseCodeEnum_CONTRACT_REVERT_EXECUTED, "0xab"},
+		{"invalid prefix", program.New().ReturnData([]byte{0xef, 1}).Bytes(), hapi.ResponseCodeEnum_CONTRACT_EXECUTION_EXCEPTION, "INVALID_CODE"},
+		{"too large", program.New().Push(24_577).Push(0).Op(vm.RETURN).Bytes(), hapi.ResponseCodeEnum_CONTRACT_EXECUTION_EXCEPTION, "CODE_TOO_LARGE"},
+		{"deposit", program.New().Push(20_000).Push(0).Op(vm.RETURN).Bytes(), hapi.ResponseCodeEnum_INSUFFICIENT_GAS, "INSUFFICIENT_GAS"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t, Config{})
+			from := dev(t, 0)
+			gas := uint64(10_000_000)
+			if tt.name == "deposit" {
+				gas = 1_000_000
+			}
+			rec := r.ethereum(from, dynamic(0, nil, 0, gas, tt.init))
+			r.want(rec, tt.want)
+			res := rec.Result
+			if res.ErrorMessage != tt.message || !rec.ContractID.IsZero() || len(res.Created) != 0 || len(res.Output) != 0 ||
+				res.Address != (common.Address{}) || r.nonce(from.address) != 1 {
+				t.Errorf("record %+v result %+v", rec, res)
+			}
+			// The number that the creation would have taken is still free.
+			r.deploy(from, 1, []byte{0})
+			if _, ok := r.View().Account(hedera.Entity(1042)); !ok {
+				t.Error("the number was lost")
+			}
+		})
+	}
+}
+
+func TestCollision(t *testing.T) {
+	r := newRig(t, Config{})
+	from := dev(t, 0)
+	// A contract cannot be created where one is: the factory tries it twice.
+	factory := r.deploy(from, 0, program.New().Create2(program.New().ReturnData([]byte{0}).Bytes(), 7).
+		Push(0).Op(vm.MSTORE).Return(0, 32).Bytes())
+	first := r.ethereum(from, dynamic(1, &factory, 0, 1_000_000, nil))
+	r.want(first, hapi.ResponseCodeEnum_SUCCESS)
+	if len(first.Result.Created) != 1 || len(first.Children) != 1 || first.Children[0].Kind != history.KindContractCreate ||
+		first.Children[0].Consensus.UnixNano() != first.Consensus.UnixNano()+1 {
+		t.Fatalf("first %+v", first.Result)
+	}
+	if diff := cmp.Diff([]history.ContractNonce{{Contract: first.Result.Target, Nonce: 2}, {Contract: first.Result.Created[0], Nonce: 1}}, first.Result.Nonces); diff != "" {
+		t.Error(diff)
+	}
+	second := r.ethereum(from, dynamic(2, &factory, 0, 1_000_000, nil))
+	r.want(second, hapi.ResponseCodeEnum_SUCCESS)
+	if common.BytesToHash(second.Result.Output) != (common.Hash{}) || len(second.Result.Created) != 0 {
+		t.Errorf("second %+v", second.Result)
+	}
+}
+
+// An account created inside a frame that reverts is gone, and its number is free.
+func TestRevertedCreation(t *testing.T) {
+	r := newRig(t, Config{})
+	from := dev(t, 0)
+	nobody := common.HexToAddress("0xabcdef0000000000000000000000000000000001")
+	giver := r.deploy(from, 0, program.New().Call(nil, nobody, 3, 0, 0, 0, 0).Push(0).Push(0).Op(vm.REVERT).Bytes())
+	outer := r.deploy(from, 1, program.New().Call(nil, giver, 3, 0, 0, 0, 0).Bytes())
+	rec := r.ethereum(from, dynamic(2, &outer, 3, 3_000_000, nil))
+	r.want(rec, hapi.ResponseCodeEnum_SUCCESS)
+	if _, ok := r.View().AccountByAddress(nobody); ok || len(rec.Children) != 0 {
+		t.Errorf("children %v", rec.Children)
+	}
+	r.deploy(from, 3, []byte{0})
+	if a, _ := r.View().AccountByAddress(crypto.CreateAddress(from.address, 3)); a.ID.Num != 1044 {
+		t.Errorf("next number %d", a.ID.Num)
+	}
+}
+
+func TestTooManyChildren(t *testing.T) {
+	r := newRig(t, Config{})
+	from := dev(t, 0)
+	p := program.New()
+	for i := range 4 {
+		p.Call(nil, common.BytesToAddress([]byte{0xaa, 19: byte(i)}), 1, 0, 0, 0, 0)
+	}
+	contract := r.deploy(from, 0, p.Bytes())
+	rec := r.ethereum(from, dynamic(1, &contract, 4, 10_000_000, nil))
+	r.want(rec, hapi.ResponseCodeEnum_MAX_CHILD_RECORDS_EXCEEDED)
+	if rec.Result.ErrorMessage != hexutil.Encode([]byte("MAX_CHILD_RECORDS_EXCEEDED")) || len(rec.Children) != 0 {
+		t.Errorf("result %+v", rec.Result)
+	}
+}
+
+func TestSelfDestructInCreation(t *testing.T) {
+	r := newRig(t, Config{})
+	from, to := dev(t, 0), dev(t, 1)
+	rec := r.ethereum(from, dynamic(0, nil, 8, 1_000_000, program.New().Selfdestruct(to.address).Bytes()))
+	r.want(rec, hapi.ResponseCodeEnum_SUCCESS)
+	acct, ok := r.View().Account(rec.ContractID)
+	if !ok || !acct.Deleted || acct.Balance != 0 || acct.Obtainer != to.id || r.balance(to.address) != devaccounts.RichBalance+8 {
+		t.Errorf("contract %+v", acct)
+	}
+	// The address is that of something deleted: value cannot go there.
+	r.want(r.ethereum(from, dynamic(1, &acct.Address, 1, 700_000, nil)), hapi.ResponseCodeEnum_INVALID_ALIAS_KEY)
+}
+
+func TestDeterministicDeployer(t *testing.T) {
+	raw := common.FromHex("0xf8a58085174876e800830186a08080b853604580600e600039806000f350fe7fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffe03601600081602082378035828234f58015156039578182fd5b8082525050506014600cf31ba02222222222222222222222222222222222222222222222222222222222222222a02222222222222222222222222222222222222222222222222222222222222222")
+	r := newRig(t, Config{})
+	keyless := common.HexToAddress("0x3fab184622dc19b6109349b94811493bf2a45362")
+	r.want(r.ethereum(dev(t, 0), dynamic(0, &keyless, hedera.Hbar, 700_000, nil)), hapi.ResponseCodeEnum_SUCCESS)
+	relayer := dev(t, 9)
+	rec := r.submit(relayer.id, core.BodyOf(&hapi.EthereumTransactionBody{EthereumData: raw}), relayer.key)
+	r.want(rec, hapi.ResponseCodeEnum_SUCCESS)
+	if want := common.HexToAddress("0x4e59b44847b379578588920ca78fbf26c0b4956c"); rec.Result.Address != want {
+		t.Errorf("deployed at %s", rec.Result.Address)
+	}
+	if rec.Result.GasUsed == 0 || r.balance(relayer.address) != devaccounts.RichBalance {
+		t.Error("the relayer paid")
 	}
 }

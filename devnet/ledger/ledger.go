@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -76,27 +77,17 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.ChainID == 0 {
-		c.ChainID = DefaultChainID
-	}
-	if c.GasPrice == 0 {
-		c.GasPrice = DefaultGasPrice
-	}
-	if c.History == 0 {
-		c.History = DefaultHistory
-	}
-	if c.HistoryBytes == 0 {
-		c.HistoryBytes = DefaultHistoryBytes
-	}
+	c.ChainID = cmp.Or(c.ChainID, DefaultChainID)
+	c.GasPrice = cmp.Or(c.GasPrice, DefaultGasPrice)
+	c.History = cmp.Or(c.History, DefaultHistory)
+	c.HistoryBytes = cmp.Or(c.HistoryBytes, DefaultHistoryBytes)
 	if c.Nodes == nil {
 		c.Nodes = []hedera.ID{hedera.Entity(3)}
 	}
 	if c.Accounts == nil {
 		c.Accounts = devaccounts.All()
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return c
 }
 

@@ -11,10 +11,14 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"time"
 
 	"lockstep/devnet/ledger/codec"
+	"lockstep/devnet/ledger/core"
+	"lockstep/devnet/ledger/facts"
 	"lockstep/devnet/ledger/history"
 	"lockstep/devnet/ledger/state"
+	"lockstep/internal/hedera"
 )
 
 // Errors of saved state.
@@ -318,4 +322,175 @@ func (s *loading) blocks() {
 		return
 	}
 	s.world.Touch(s.chain.TouchedAt)
+}
+
+// Snapshot is a moment that the ledger can go back to: accounts, contracts, tokens, topics,
+// files, blocks and records alike. It costs next to nothing, since all state has history.
+// It is good as long as the ledger keeps the block that it was taken at.
+type Snapshot struct {
+	ledger  *Ledger
+	block   *history.Block // the newest one
+	clock   clockState
+	nextNum int64
+	running [4]state.Hash48
+	files   map[int64]*state.File // which have no history
+}
+
+// Snapshot closes the open block, if there is one, and takes a snapshot after it.
+func (l *Ledger) Snapshot() *Snapshot {
+	l.handling.Lock()
+	defer l.handling.Unlock()
+	if l.chain.Open != nil {
+		l.closeBlock()
+	}
+	l.store.RLock()
+	defer l.store.RUnlock()
+	return &Snapshot{
+		ledger: l, block: l.chain.Newest(), clock: l.clock(), nextNum: l.store.NextNum, running: l.chain.Running,
+		files: maps.Clone(l.store.World.Files),
+	}
+}
+
+// Revert goes back to a snapshot: what was handled since then has not happened. It returns
+// false, and does nothing, where the snapshot is another ledger's, lies after a moment that
+// the ledger went back to since, or is no longer kept. The clock goes back, too, and on from there.
+//
+// It costs what was changed since the snapshot. Views of moments that are gone show the
+// state of the snapshot.
+func (l *Ledger) Revert(s *Snapshot) bool {
+	l.handling.Lock()
+	defer l.handling.Unlock()
+	if !l.rewind(s) {
+		return false
+	}
+	l.subscribers.notify()
+	return true
+}
+
+func (l *Ledger) rewind(s *Snapshot) bool {
+	l.store.Lock()
+	defer l.store.Unlock()
+	c := l.chain
+	if s.ledger != l || c.Number(s.block.Number) != s.block {
+		return false
+	}
+	at := s.block.To.UnixNano()
+	c.Rewind(s.block, s.running)
+	l.store.World.Files = maps.Clone(s.files)
+	l.store.NextNum = s.nextNum
+	l.published = at
+	l.turnBack(s.clock)
+	l.newest.Store(l.viewAt(at))
+	l.newGeneration(s.block.Number, s.block.Number)
+	return true
+}
+
+// Reset begins again: the ledger has its genesis accounts and its first block alone, and the clock is the
+// machine's. Consensus nodes stay in the address book.
+func (l *Ledger) Reset() error {
+	l.handling.Lock()
+	defer l.handling.Unlock()
+	if err := l.restart(); err != nil {
+		return err
+	}
+	l.subscribers.notify()
+	return nil
+}
+
+func (l *Ledger) restart() error {
+	l.store.Lock()
+	defer l.store.Unlock()
+	l.store.World, *l.chain = state.NewWorld(l.store.Fork), *history.NewChain(l.cfg.History, l.cfg.HistoryBytes)
+	l.offset.Store(0)
+	l.ahead = 0
+	l.nextTime.Store(0)
+	l.settled = 0
+	l.pace = newPace(l.cfg)
+	if err := l.genesis(l.Now()); err != nil {
+		return err
+	}
+	first := l.chain.Oldest().Number
+	l.newGeneration(first, first)
+	return nil
+}
+
+// ForkPoint is where a ledger leaves the history of its upstream.
+type ForkPoint struct {
+	Upstream state.Upstream
+	Block    history.Block // the newest one of the upstream that the fork has; its records stay there
+	Rate     core.ExchangeRate
+	GasPrice hedera.Tinybar
+
+	// First is the number of the first entity that the fork makes. The upstream's are below it.
+	First int64
+	// System are the balances of the accounts up to 0.0.1000, of which the fork has copies
+	// with keys of its own.
+	System map[int64]hedera.Tinybar
+	// Accounts are those of Config.Accounts that the upstream has under the same number and
+	// with the same key: they go on there. For an address that another account of it has,
+	// Nonces says how far that is, so that contracts get new addresses.
+	Accounts map[int64]state.Account
+	Nonces   map[int64]int64
+
+	CacheBytes int64 // of facts about the upstream that are kept, roughly; 64 MiB
+}
+
+// upstream is what rows come from.
+func (p *ForkPoint) upstream() *state.Origin {
+	if p == nil {
+		return nil
+	}
+	return &state.Origin{Upstream: p.Upstream, At: p.Block.To.UnixNano(), Block: p.Block.Number, First: p.First, CacheBytes: p.CacheBytes}
+}
+
+// ErrForked is state of a fork that was to be saved or replaced: it is whole only together with its upstream.
+var ErrForked = errors.New("the network is a fork: its state is not saved or loaded")
+
+// Prepare fetches what a transaction needs to know of a fork's upstream, as long as no other one waits
+// for that. It changes nothing. The error is the upstream's.
+func (l *Ledger) Prepare(sub *core.Submission) error {
+	if l.fork == nil {
+		return nil
+	}
+	const rounds = 10_000 // each learns something
+	r := facts.NewRehearsal[state.FactKey]()
+	for range rounds {
+		done, err := r.Attempt(func() { l.rehearse(sub, r) })
+		if done || err != nil {
+			return err
+		}
+	}
+	return &facts.UpstreamError{Err: errors.New("a transaction needs too much of it")}
+}
+
+// rehearse handles a transaction on an overlay that is thrown away.
+func (l *Ledger) rehearse(sub *core.Submission, r *facts.Rehearsal[state.FactKey]) {
+	l.handling.Lock()
+	defer l.handling.Unlock()
+	h := l.net.Handle(sub, l.upcoming())
+	h.State.Rehearsal = r
+	h.Run()
+}
+
+// genesisBlock is the fork point as the ledger's first block.
+func (p *ForkPoint) genesisBlock() *history.Block {
+	b := p.Block
+	b.Records = nil
+	return &b
+}
+
+// startAfter keeps the clock from standing before the fork point.
+func (l *Ledger) startAfter(at int64) {
+	if now := l.Now(); now.UnixNano() < at {
+		l.setClock(at)
+		l.closedAt = time.Unix(0, at)
+	}
+}
+
+// rate is the price of hbar: without a fork the bootstrap rate of every network, where 1 ℏ is 12 cents.
+func (p *ForkPoint) rate() core.ExchangeRate {
+	if p == nil {
+		return core.ExchangeRate{Hbar: 1, Cents: 12, Expires: 4_102_444_800}
+	}
+	return p.Rate
 }

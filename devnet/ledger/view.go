@@ -76,16 +76,6 @@ func (v *View) BlockByHash(hash []byte) (*history.Block, bool) {
 	return v.block(func(c *history.Chain) *history.Block { return c.BlockHashed(hash) })
 }
 
-// BlockAt returns the newest block whose first timestamp is not after t.
-func (v *View) BlockAt(t hedera.Timestamp) (*history.Block, bool) {
-	blocks := v.Blocks()
-	i := sort.Search(len(blocks), func(i int) bool { return blocks[i].From.Compare(t) > 0 })
-	if i == 0 {
-		return nil, false
-	}
-	return blocks[i-1], true
-}
-
 // Blocks returns the kept blocks of the view, oldest first. The slice is shared.
 func (v *View) Blocks() []*history.Block {
 	return read(v, func(c *history.Chain) []*history.Block { return c.UpTo(v.reader.AsOf) })
@@ -330,13 +320,18 @@ func (v *View) Relations(account hedera.ID, descending bool) iter.Seq[*state.Rel
 
 // Holders yields the relations with a token by account number.
 func (v *View) Holders(token hedera.ID, descending bool) iter.Seq[*state.Relation] {
-	keys := v.l.store.World.Holders.ReadKeys(&v.reader, state.RelationKey{Account: token.Num, Token: 0}, state.RelationKey{Account: token.Num, Token: state.Last})
+	return joined(v.l.store.World.Holders.ReadKeys(&v.reader, state.RelationKey{Account: token.Num, Token: 0}, state.RelationKey{Account: token.Num, Token: state.Last}), descending,
+		func(key state.RelationKey) (state.Relation, bool) { return v.Relation(hedera.Entity(key.Token), token) }) // the two have changed places
+}
+
+// joined yields the rows that there are for the keys of another table.
+func joined[K, V any](keys []K, descending bool, row func(K) (V, bool)) iter.Seq[*V] {
 	if descending {
 		slices.Reverse(keys)
 	}
-	return func(yield func(*state.Relation) bool) {
+	return func(yield func(*V) bool) {
 		for _, key := range keys {
-			if r, ok := v.Relation(hedera.Entity(key.Token), token); ok && !yield(&r) { // the two have changed places
+			if r, ok := row(key); ok && !yield(&r) {
 				return
 			}
 		}
@@ -375,17 +370,9 @@ func (v *View) Airdrops(party hedera.ID, received, descending bool) iter.Seq[*st
 	if !received {
 		return state.RowsAt(&v.reader, &v.l.store.World.Airdrops, low, high, descending)
 	}
-	keys := v.l.store.World.Claimable.ReadKeys(&v.reader, low, high)
-	if descending {
-		slices.Reverse(keys)
-	}
-	return func(yield func(*state.Airdrop) bool) {
-		for _, key := range keys {
-			if a, ok := state.RowAt(&v.reader, &v.l.store.World.Airdrops, key.Turned()); ok && !yield(&a) {
-				return
-			}
-		}
-	}
+	return joined(v.l.store.World.Claimable.ReadKeys(&v.reader, low, high), descending, func(key state.AirdropKey) (state.Airdrop, bool) {
+		return state.RowAt(&v.reader, &v.l.store.World.Airdrops, key.Turned())
+	})
 }
 
 // Call simulates a transaction on the state of the view. The sender's balance must

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -91,8 +92,7 @@ func (h *Handling) Expiry(seconds int64) hedera.Timestamp {
 // described it already.
 func (h *Handling) contractMeta(a *state.Party) *state.Description {
 	m := state.Description{StakedNode: -1, Created: h.Record.Consensus, Address: a.Address, AutoRenewPeriod: minRenewal}
-	creator := h.State.Get(a.Creator)
-	switch from := creator.CurrentMeta(); {
+	switch from := h.State.Get(a.Creator).CurrentMeta(); {
 	case a.Meta != nil:
 		m = *a.Meta
 	case from != nil:
@@ -107,14 +107,12 @@ func (h *Handling) contractMeta(a *state.Party) *state.Description {
 	if _, longZero := hedera.FromLongZero(a.Address); !longZero {
 		m.Alias = a.Address.Bytes()
 	}
-	if m.AutoRenewPeriod == 0 {
-		m.AutoRenewPeriod = minRenewal
-	}
+	m.AutoRenewPeriod = cmp.Or(m.AutoRenewPeriod, minRenewal)
 	if m.Key == nil {
 		m.Key = hapikey.Contract(a.Num)
 	}
 	m.Expires = hedera.Timestamp{Seconds: m.Created.Seconds + m.AutoRenewPeriod, Nanos: m.Created.Nanos}
-	c := state.Contract{Initcode: a.Initcode, Runtime: a.Code, CodeHash: a.CodeHash, Creator: hedera.Entity(creator.Num)}
+	c := state.Contract{Initcode: a.Initcode, Runtime: a.Code, CodeHash: a.CodeHash}
 	if m.Contract != nil {
 		c.File = m.Contract.File
 	} else if r := h.Record.Result; r != nil && r.Create && r.Address == a.Address {

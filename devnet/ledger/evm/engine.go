@@ -3,8 +3,10 @@ package evm
 import (
 	"context"
 	"errors"
+	"maps"
 	"math"
 	"math/big"
+	"slices"
 	"strings"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -205,9 +207,7 @@ type execution struct {
 
 func (e *Engine) newExecution(o *stateDB, env BlockEnv, msg message) *execution {
 	x := &execution{Engine: e, o: o, env: env, msg: msg, precompiles: make(vm.PrecompiledContracts, 16)}
-	for a, p := range vm.PrecompiledContractsCancun {
-		x.precompiles[a] = p
-	}
+	maps.Copy(x.precompiles, vm.PrecompiledContractsCancun)
 	x.addSystemContracts()
 
 	random := common.Hash(env.Seed[:32])
@@ -446,4 +446,331 @@ func (e *Engine) authority(o *stateDB, a *types.SetCodeAuthorization) *state.Par
 		return nil
 	}
 	return account
+}
+
+// frame is a call frame that has not ended.
+type frame struct {
+	action   int // index in execution.actions, -1 when it is not kept
+	op       vm.OpCode
+	from, to common.Address
+	value    *big.Int
+	special  bool // a precompile was put at to for this frame alone
+	replaced vm.PrecompiledContract
+}
+
+// hooks watches the frames. It is also where the network's rules about call
+// targets get in: the EVM asks for a precompile at the target right after the
+// enter hook, so a frame that must not run as the EVM would run it gets one.
+func (x *execution) hooks(steps *tracing.Hooks) *tracing.Hooks {
+	h := &tracing.Hooks{OnEnter: x.enter, OnExit: x.exit}
+	if steps != nil {
+		h.OnOpcode, h.OnFault = steps.OnOpcode, steps.OnFault
+	}
+	return h
+}
+
+func (x *execution) enter(depth int, typ byte, from, to common.Address, input []byte, gas uint64, value *big.Int) {
+	op := vm.OpCode(typ)
+	if op == vm.SELFDESTRUCT {
+		x.selfDestruct(from, to)
+		x.frames = append(x.frames, frame{action: -1, op: op})
+		return
+	}
+	if op == vm.CREATE || op == vm.CREATE2 {
+		acct := x.o.Get(to)
+		acct.Creator, acct.Initcode = from, append([]byte(nil), input...)
+	}
+	f := frame{action: -1, op: op, from: from, to: to, value: value}
+	if special := x.special(op, to, gas, value, input); special != nil {
+		f.special, f.replaced = true, x.precompiles[to]
+		x.precompiles[to] = special
+	}
+	if len(x.actions) < maxActions && x.payload+len(input) <= maxActionPayload {
+		f.action = len(x.actions)
+		x.payload += len(input)
+		x.actions = append(x.actions, x.newAction(depth, op, from, to, input, gas, value))
+	}
+	x.frames = append(x.frames, f)
+}
+
+func (x *execution) exit(_ int, output []byte, gasUsed uint64, err error, _ bool) {
+	f := x.frames[len(x.frames)-1]
+	x.frames = x.frames[:len(x.frames)-1]
+	if f.op == vm.SELFDESTRUCT {
+		return
+	}
+	if f.special {
+		delete(x.precompiles, f.to)
+		if f.replaced != nil {
+			x.precompiles[f.to] = f.replaced
+		}
+	}
+	if f.action >= 0 {
+		x.endAction(&x.actions[f.action], output, gasUsed, err)
+	}
+	// A caller that survives the halt of a callee does not halt for its reason.
+	if len(x.frames) > 0 {
+		x.halt = 0
+	}
+}
+
+// special returns what stands in for the target of a frame, nil for the EVM's own
+// course.
+func (x *execution) special(op vm.OpCode, to common.Address, gas uint64, value *big.Int, input []byte) vm.PrecompiledContract {
+	if op == vm.CREATE || op == vm.CREATE2 {
+		return nil
+	}
+	valued := op == vm.CALL && value != nil && value.Sign() > 0
+	id, longZero := hedera.FromLongZero(to)
+	if longZero && id.Num <= state.LastSystemNumber {
+		return x.systemTarget(to, gas, valued && !x.createsToken(id, input))
+	}
+	if functions := x.proxyOf(to); functions != nil {
+		if valued {
+			return x.halting(hapi.ResponseCodeEnum_INVALID_CONTRACT_ID)
+		}
+		return &serviceProxy{x: x, functions: functions, entity: id}
+	}
+	acct := x.o.Get(to)
+	if proxy := x.accountProxy(op, acct, input); proxy != nil {
+		return proxy
+	}
+	switch {
+	case !valued || acct.Exists:
+		return nil
+	case acct.Deleted(), longZero:
+		return x.halting(hapi.ResponseCodeEnum_INVALID_ALIAS_KEY)
+	default: // the EVM makes the account, this charges for it
+		return standIn{gas: LazyCreationGas}
+	}
+}
+
+// proxyOf is what an entity without code of its own answers with, nil for any other address.
+func (x *execution) proxyOf(a common.Address) *serviceFunctions {
+	switch {
+	case x.o.IsToken(a):
+		return x.tokens
+	case x.o.IsSchedule(a):
+		return x.schedules
+	default:
+		return nil
+	}
+}
+
+// systemTarget is for the addresses up to 0.0.750: they take no value, and those
+// without a contract swallow all gas.
+func (x *execution) systemTarget(to common.Address, gas uint64, valued bool) vm.PrecompiledContract {
+	if valued {
+		if len(x.frames) > 0 { // the network halts the caller, too; here it goes on, without success
+			x.doom = hapi.ResponseCodeEnum_INVALID_CONTRACT_ID
+		}
+		return x.halting(hapi.ResponseCodeEnum_INVALID_CONTRACT_ID)
+	}
+	if x.precompiles[to] != nil {
+		return nil
+	}
+	return standIn{gas: gas}
+}
+
+// createsToken tells whether a call is one that pays for a new token.
+func (x *execution) createsToken(target hedera.ID, input []byte) bool {
+	if target.Num != NumTokenService && target.Num != numTokenService2 || len(input) < 4 {
+		return false
+	}
+	f := x.tokens.Direct()[[4]byte(input[:4])]
+	return f != nil && strings.HasPrefix(f.signature, "create")
+}
+
+// selfDestruct checks a beneficiary: it must exist and not belong to the system.
+// The opcode cannot be failed from here, so the transaction fails as a whole.
+func (x *execution) selfDestruct(from, beneficiary common.Address) {
+	switch {
+	case beneficiary == from:
+		x.poison = hapi.ResponseCodeEnum_OBTAINER_SAME_CONTRACT_ID
+	case state.IsSystem(beneficiary) || !x.o.Get(beneficiary).Exists:
+		x.poison = hapi.ResponseCodeEnum_INVALID_SOLIDITY_ADDRESS
+	}
+	x.o.Get(from).Obtainer = beneficiary
+}
+
+// standIn takes so much gas, and then ends the frame well or as an error says.
+type standIn struct {
+	gas uint64
+	end func() error // nil: well
+}
+
+func (standIn) Name() string { return "stand-in" }
+
+func (p standIn) RequiredGas([]byte) uint64 { return p.gas }
+
+func (p standIn) Run([]byte) ([]byte, error) {
+	if p.end == nil {
+		return nil, nil
+	}
+	return nil, p.end()
+}
+
+// halting ends a frame exceptionally for a reason of the network.
+func (x *execution) halting(reason hedera.Status) vm.PrecompiledContract {
+	return standIn{end: func() error { x.halt = reason; return errHalt }}
+}
+
+func (x *execution) newAction(depth int, op vm.OpCode, from, to common.Address, input []byte, gas uint64, value *big.Int) history.Action {
+	a := history.Action{
+		CallType: history.CallTypeCall, Operation: op.String(), Depth: depth,
+		From: from, To: to, Gas: gas, Input: append([]byte(nil), input...),
+		CallerIsCode: depth > 0,
+	}
+	if value != nil {
+		a.Value = hedera.Tinybar(value.Int64())
+	}
+	switch {
+	case op == vm.CREATE || op == vm.CREATE2:
+		a.CallType, a.RecipientCode = history.CallTypeCreate, true
+	case state.IsSystem(to):
+		a.CallType = history.CallTypeSystem
+		if to.Big().Cmp(big.NewInt(10)) <= 0 {
+			a.CallType = history.CallTypePrecompile
+		}
+	default:
+		a.RecipientCode = x.o.Get(to).Contract
+	}
+	return a
+}
+
+func (x *execution) endAction(a *history.Action, output []byte, gasUsed uint64, err error) {
+	a.GasUsed = gasUsed
+	switch {
+	case err == nil:
+		a.ResultType = history.ResultOutput
+	case errors.Is(err, vm.ErrExecutionReverted):
+		a.ResultType = history.ResultRevert
+	default:
+		a.ResultType = history.ResultError
+		_, name := haltStatus(err)
+		if x.halt != 0 {
+			name = x.halt.String()
+		}
+		a.Result = []byte(name)
+		return
+	}
+	if x.payload+len(output) <= maxActionPayload {
+		x.payload += len(output)
+		a.Result = append([]byte(nil), output...)
+	}
+}
+
+// failRoot has the outermost action end as the transaction does: halted.
+func (x *execution) failRoot(gas uint64) {
+	if len(x.actions) > 0 {
+		x.endAction(&x.actions[0], nil, gas, errHalt)
+	}
+}
+
+// record notes what ran: the result and the children for what it created. New entities
+// get their numbers here, so that logs and actions can name them.
+func record(h *core.Handling, r *history.EVMResult, out outcome) {
+	r.Index = 0 // it has one; place finds which
+	r.Address, r.Output, r.ErrorMessage = out.address, out.output, out.message
+	r.GasUsed, r.Actions = out.gasUsed, out.actions
+	if h.Sub.Body.GetEthereumTransaction() != nil {
+		r.SignerNonce = int64(h.State.Get(r.Sender).Nonce)
+	}
+	h.Number()
+	recordCreations(h, r) // after a failure, only what authorizations created
+	h.Following = append(h.Following, h.State.Children...)
+	if out.ok() {
+		r.Logs, r.Bloom = logs(h, out.logs)
+	}
+	if acct := h.State.Get(out.address); acct.Exists && (out.ok() || !r.Create) {
+		r.Address, r.Target = acct.Address, hedera.Entity(acct.Num)
+		h.Record.ContractID, h.Record.Entity = r.Target, r.Target
+	} else if num := h.State.EntityAt(out.address); num != 0 && !r.Create {
+		r.Target = hedera.Entity(num)
+		h.Record.ContractID, h.Record.Entity = r.Target, r.Target
+	} else if r.Create {
+		r.Address = common.Address{} // nothing was created
+	}
+	if r.Create && !out.ok() {
+		r.Output = nil
+	}
+	r.StateChanges = stateChanges(h)
+	for i := range r.Actions {
+		nameAction(h, &r.Actions[i], i == 0 && r.Create)
+	}
+}
+
+// recordCreations notes the created contracts and accounts and makes their children.
+func recordCreations(h *core.Handling, r *history.EVMResult) {
+	for _, a := range h.State.Creations() {
+		if !a.Fresh {
+			h.HollowChild(a)
+			continue
+		}
+		id := hedera.Entity(a.Num)
+		r.Created = append(r.Created, id)
+		if r.Create && a.Address == r.Address {
+			continue // the transaction itself, not a child of it
+		}
+		h.Following = append(h.Following, &history.Record{
+			Kind: history.KindContractCreate, Status: okay, Entity: id, ContractID: id, EVMAddress: a.Address.Bytes(),
+		})
+	}
+	for _, a := range h.State.Order {
+		if a.Contract && a.Exists && a.Num != 0 && (a.Fresh || a.Base == nil || int64(a.Nonce) != a.Base.Nonce) {
+			r.Nonces = append(r.Nonces, history.ContractNonce{Contract: hedera.Entity(a.Num), Nonce: int64(a.Nonce)})
+		}
+	}
+	slices.SortFunc(r.Nonces, func(a, b history.ContractNonce) int { return int(a.Contract.Num - b.Contract.Num) })
+}
+
+func logs(h *core.Handling, raw []*types.Log) ([]*history.Log, *types.Bloom) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	bloom := new(types.Bloom)
+	logs := make([]*history.Log, 0, len(raw))
+	for _, l := range raw {
+		logs = append(logs, &history.Log{
+			Address: l.Address, Contract: hedera.Entity(h.State.EntityAt(l.Address)), Topics: l.Topics, Data: l.Data,
+		})
+		bloom.Add(l.Address[:])
+		for _, topic := range l.Topics {
+			bloom.Add(topic[:])
+		}
+	}
+	return logs, bloom
+}
+
+// stateChanges lists the slots that were read or written, by contract and slot.
+// Slots that a rolled back transaction wrote count as read.
+func stateChanges(h *core.Handling) []history.StateChange {
+	var changes []history.StateChange
+	for _, a := range h.State.Order {
+		if len(a.Committed) == 0 || a.Num == 0 {
+			continue
+		}
+		for _, key := range slices.SortedFunc(maps.Keys(a.Committed), common.Hash.Cmp) {
+			c := history.StateChange{Contract: hedera.Entity(a.Num), Address: a.Address, Slot: key, Read: a.Committed[key]}
+			if written, ok := a.Storage[key]; ok && written != c.Read {
+				c.Written = &written
+			}
+			changes = append(changes, c)
+		}
+	}
+	slices.SortStableFunc(changes, func(a, b history.StateChange) int { return int(a.Contract.Num - b.Contract.Num) })
+	return changes
+}
+
+// nameAction finds the entities of an action's addresses.
+func nameAction(h *core.Handling, a *history.Action, root bool) {
+	a.Caller = hedera.Entity(h.State.Get(a.From).Num)
+	if num := h.State.EntityAt(a.To); num != 0 {
+		a.Recipient = hedera.Entity(num)
+	} else if id, ok := hedera.FromLongZero(a.To); ok && id.Num <= state.LastSystemNumber {
+		a.Recipient = id
+	}
+	if root {
+		a.CallType, a.Operation = history.CallTypeCreate, vm.CREATE.String()
+	}
 }

@@ -124,7 +124,7 @@ func (c *serviceCall) hbarAllowance(owner, spender *hapi.AccountID) hedera.Statu
 
 // hbarApprove lets a spender spend an owner's hbar, where the owner's key agrees.
 func (c *serviceCall) hbarApprove(owner, spender *hapi.AccountID, amount *sysabi.Value) hedera.Status {
-	return c.allowed(&hapi.CryptoApproveAllowanceTransactionBody{CryptoAllowances: []*hapi.CryptoAllowance{{
+	return c.do(&hapi.CryptoApproveAllowanceTransactionBody{CryptoAllowances: []*hapi.CryptoAllowance{{
 		Owner: owner, Spender: spender, Amount: amount.Int64(),
 	}}})
 }
@@ -181,7 +181,7 @@ func (c *serviceCall) authorizedRaw() hedera.Status {
 // signedHash tells whether the key behind an account's EVM address signed a hash.
 func signedHash(account *state.Party, hash, signature []byte) bool {
 	v := new(big.Int).SetBytes(signature[signatureSize:])
-	id := byte(0)
+	var id byte
 	switch {
 	case v.Cmp(big.NewInt(35)) >= 0: // with a chain id in it
 		id = byte(1 - v.Bit(0))

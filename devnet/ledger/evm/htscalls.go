@@ -68,8 +68,8 @@ func facadeCalls() []*serviceFunction {
 		{signature: "transferFrom(address,address,uint256)", returns: "bool", run: (*serviceCall).ercTransferFrom},
 		{signature: "approve(address,uint256)", returns: "bool", gas: approveGas, run: (*serviceCall).ercApprove},
 		{signature: "setApprovalForAll(address,bool)", gas: approveGas, run: (*serviceCall).approveAll},
-		{signature: "associate()", returns: "int64", gas: associateGas, run: (*serviceCall).associateSelf},
-		{signature: "dissociate()", returns: "int64", gas: associateGas, run: (*serviceCall).dissociateSelf},
+		{signature: "associate()", returns: "int64", gas: associateGas, run: (*serviceCall).associate},
+		{signature: "dissociate()", returns: "int64", gas: associateGas, run: (*serviceCall).dissociate},
 	}
 	return append(append(list, airdropFaces()...), facadeViews()...)
 }
@@ -337,31 +337,22 @@ func (c *serviceCall) tokensArg(i int) []*hapi.TokenID {
 	return list
 }
 
-func (c *serviceCall) associate() hedera.Status { return c.associateWith(c.account(0), c.tokensArg(1)) }
-
-func (c *serviceCall) associateSelf() hedera.Status {
-	return c.associateWith(c.me(), []*hapi.TokenID{c.entity.TokenID()})
+// holding is who is to hold which tokens: the caller and the token whose proxy is called, or as the arguments say.
+func (c *serviceCall) holding() (*hapi.AccountID, []*hapi.TokenID) {
+	if c.facade {
+		return c.me(), []*hapi.TokenID{c.entity.TokenID()}
+	}
+	return c.account(0), c.tokensArg(1)
 }
 
-func (c *serviceCall) associateWith(a *hapi.AccountID, tokens []*hapi.TokenID) hedera.Status {
-	return c.do(&hapi.TokenAssociateTransactionBody{Account: a, Tokens: tokens})
+func (c *serviceCall) associate() hedera.Status {
+	a, list := c.holding()
+	return c.do(&hapi.TokenAssociateTransactionBody{Account: a, Tokens: list})
 }
 
 func (c *serviceCall) dissociate() hedera.Status {
-	return c.dissociateFrom(c.account(0), c.tokensArg(1))
-}
-
-func (c *serviceCall) dissociateSelf() hedera.Status {
-	return c.dissociateFrom(c.me(), []*hapi.TokenID{c.entity.TokenID()})
-}
-
-func (c *serviceCall) dissociateFrom(a *hapi.AccountID, tokens []*hapi.TokenID) hedera.Status {
-	return c.do(&hapi.TokenDissociateTransactionBody{Account: a, Tokens: tokens})
-}
-
-// allowed dispatches an approval.
-func (c *serviceCall) allowed(body *hapi.CryptoApproveAllowanceTransactionBody) hedera.Status {
-	return c.do(body)
+	a, list := c.holding()
+	return c.do(&hapi.TokenDissociateTransactionBody{Account: a, Tokens: list})
 }
 
 // approve is the approval of an amount by its owner, the caller.
@@ -369,10 +360,10 @@ func (c *serviceCall) approve() hedera.Status {
 	id, args := c.self()
 	spender, amount := args[0].Address(), args[1].Int64()
 	c.result = []sysabi.Value{sysabi.Bool(true)}
-	status := c.allowed(&hapi.CryptoApproveAllowanceTransactionBody{TokenAllowances: []*hapi.TokenAllowance{{
+	status := c.do(&hapi.CryptoApproveAllowanceTransactionBody{TokenAllowances: []*hapi.TokenAllowance{{
 		TokenId: id, Owner: c.me(), Spender: c.accountAt(spender), Amount: amount,
 	}}})
-	c.logApproval(status, id, c.sender.Address, spender, amount, false)
+	c.logApproval(status, id, c.sender.Address, spender, sysabi.Word(amount), false)
 	return status
 }
 
@@ -388,7 +379,7 @@ func (c *serviceCall) approveNFT() hedera.Status {
 	owner := nft.Owner.AccountID()
 	var status hedera.Status
 	if spender == (common.Address{}) {
-		_, status = c.dispatch(&hapi.CryptoDeleteAllowanceTransactionBody{NftAllowances: []*hapi.NftRemoveAllowance{{
+		status = c.do(&hapi.CryptoDeleteAllowanceTransactionBody{NftAllowances: []*hapi.NftRemoveAllowance{{
 			TokenId: id, Owner: owner, SerialNumbers: []int64{serial},
 		}}})
 	} else {
@@ -396,9 +387,9 @@ func (c *serviceCall) approveNFT() hedera.Status {
 		if nft.Owner.Num != c.sender.Num {
 			allowance.DelegatingSpender = c.me()
 		}
-		status = c.allowed(&hapi.CryptoApproveAllowanceTransactionBody{NftAllowances: []*hapi.NftAllowance{allowance}})
+		status = c.do(&hapi.CryptoApproveAllowanceTransactionBody{NftAllowances: []*hapi.NftAllowance{allowance}})
 	}
-	c.logApproval(status, id, c.x.o.EntityAccount(nft.Owner.Num).Address, spender, serial, true)
+	c.logApproval(status, id, c.x.o.EntityAccount(nft.Owner.Num).Address, spender, sysabi.Word(serial), true)
 	return status
 }
 
@@ -414,7 +405,7 @@ func (c *serviceCall) ercApprove() hedera.Status {
 func (c *serviceCall) approveAll() hedera.Status {
 	id, args := c.self()
 	approved := args[1].Bool()
-	status := c.allowed(&hapi.CryptoApproveAllowanceTransactionBody{NftAllowances: []*hapi.NftAllowance{{
+	status := c.do(&hapi.CryptoApproveAllowanceTransactionBody{NftAllowances: []*hapi.NftAllowance{{
 		TokenId: id, Owner: c.me(), Spender: c.accountAt(args[0].Address()), ApprovedForAll: wrapperspb.Bool(approved),
 	}}})
 	if status == okay {
@@ -430,8 +421,8 @@ const airdropGas = 1_408_450
 func airdropCalls() []*serviceFunction {
 	return []*serviceFunction{
 		{signature: "airdropTokens((address,(address,int64,bool)[],(address,address,int64,bool)[])[])", gas: airdropGas, run: (*serviceCall).airdrop},
-		{signature: "claimAirdrops((address,address,address,int64)[])", run: (*serviceCall).claimMany},
-		{signature: "cancelAirdrops((address,address,address,int64)[])", run: (*serviceCall).cancelMany},
+		{signature: "claimAirdrops((address,address,address,int64)[])", run: (*serviceCall).claim},
+		{signature: "cancelAirdrops((address,address,address,int64)[])", run: (*serviceCall).cancel},
 		{signature: "rejectTokens(address,address[],(address,int64)[])", run: (*serviceCall).rejectMany},
 	}
 }
@@ -439,10 +430,10 @@ func airdropCalls() []*serviceFunction {
 // airdropFaces are those at a token's own address, for whoever calls.
 func airdropFaces() []*serviceFunction {
 	return []*serviceFunction{
-		{signature: "claimAirdropFT(address)", returns: "int64", run: (*serviceCall).claimOwn},
-		{signature: "claimAirdropNFT(address,int64)", returns: "int64", run: (*serviceCall).claimOwn},
-		{signature: "cancelAirdropFT(address)", returns: "int64", run: (*serviceCall).cancelOwn},
-		{signature: "cancelAirdropNFT(address,int64)", returns: "int64", run: (*serviceCall).cancelOwn},
+		{signature: "claimAirdropFT(address)", returns: "int64", run: (*serviceCall).claim},
+		{signature: "claimAirdropNFT(address,int64)", returns: "int64", run: (*serviceCall).claim},
+		{signature: "cancelAirdropFT(address)", returns: "int64", run: (*serviceCall).cancel},
+		{signature: "cancelAirdropNFT(address,int64)", returns: "int64", run: (*serviceCall).cancel},
 		{signature: "rejectTokenFT()", returns: "int64", run: (*serviceCall).rejectOwn},
 		{signature: "rejectTokenNFTs(int64[])", returns: "int64", run: (*serviceCall).rejectOwn},
 	}
@@ -461,25 +452,34 @@ func (c *serviceCall) moved(body proto.Message) hedera.Status {
 	return status
 }
 
-func (c *serviceCall) claim(list ...*hapi.PendingAirdropId) hedera.Status {
-	return c.moved(&hapi.TokenClaimAirdropTransactionBody{PendingAirdrops: list})
+func (c *serviceCall) claim() hedera.Status {
+	return c.moved(&hapi.TokenClaimAirdropTransactionBody{PendingAirdrops: c.pending(false)})
 }
 
-func (c *serviceCall) cancel(list ...*hapi.PendingAirdropId) hedera.Status {
-	return c.moved(&hapi.TokenCancelAirdropTransactionBody{PendingAirdrops: list})
+func (c *serviceCall) cancel() hedera.Status {
+	return c.moved(&hapi.TokenCancelAirdropTransactionBody{PendingAirdrops: c.pending(true)})
 }
 
-func (c *serviceCall) claimMany() hedera.Status  { return c.claim(c.pendingArgs()...) }
-func (c *serviceCall) cancelMany() hedera.Status { return c.cancel(c.pendingArgs()...) }
-
-// pendingArgs reads the names of pending airdrops: sender, receiver, token and serial number.
-func (c *serviceCall) pendingArgs() (list []*hapi.PendingAirdropId) {
-	for _, v := range c.args[0].List {
-		list = append(list, pendingID(
-			c.accountAt(v.List[0].Address()), c.accountAt(v.List[1].Address()), tokenAt(v.List[2].Address()), v.List[3].Int64(),
-		))
+// pending reads the names of pending airdrops: sender, receiver, token and serial number. At a token's own address
+// there is one, which the caller sent or is to receive.
+func (c *serviceCall) pending(sent bool) (list []*hapi.PendingAirdropId) {
+	if !c.facade {
+		for _, v := range c.args[0].List {
+			list = append(list, pendingID(
+				c.accountAt(v.List[0].Address()), c.accountAt(v.List[1].Address()), tokenAt(v.List[2].Address()), v.List[3].Int64(),
+			))
+		}
+		return list
 	}
-	return list
+	serial := int64(0)
+	if len(c.args) > 1 {
+		serial = c.args[1].Int64()
+	}
+	sender, receiver := c.account(0), c.me()
+	if sent {
+		sender, receiver = receiver, sender
+	}
+	return append(list, pendingID(sender, receiver, c.entity.TokenID(), serial))
 }
 
 // pendingID names a pending airdrop; serial 0 is of a fungible token.
@@ -491,22 +491,6 @@ func pendingID(sender, receiver *hapi.AccountID, token *hapi.TokenID, serial int
 		id.TokenReference = &hapi.PendingAirdropId_NonFungibleToken{NonFungibleToken: &hapi.NftID{Token_ID: token, SerialNumber: serial}}
 	}
 	return id
-}
-
-// serialArg is the serial number in the second argument, 0 where there is none.
-func (c *serviceCall) serialArg() int64 {
-	if len(c.args) < 2 {
-		return 0
-	}
-	return c.args[1].Int64()
-}
-
-func (c *serviceCall) claimOwn() hedera.Status {
-	return c.claim(pendingID(c.account(0), c.me(), c.entity.TokenID(), c.serialArg()))
-}
-
-func (c *serviceCall) cancelOwn() hedera.Status {
-	return c.cancel(pendingID(c.me(), c.account(0), c.entity.TokenID(), c.serialArg()))
 }
 
 func (c *serviceCall) reject(owner *hapi.AccountID, list []*hapi.TokenReference) hedera.Status {

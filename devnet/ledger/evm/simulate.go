@@ -1,6 +1,7 @@
 package evm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -60,9 +61,7 @@ func (e *Engine) Simulate(ctx context.Context, asOf int64, req CallRequest, env 
 	o := core.NewWork(e.net.Store, asOf, true)
 	o.Override(req.Override)
 	msg := message{ctx: ctx, data: req.Data, gas: req.Gas, value: req.Value, gasPrice: req.GasPrice, ethereum: true}
-	if msg.gasPrice == 0 {
-		msg.gasPrice = e.net.GasPrice()
-	}
+	msg.gasPrice = cmp.Or(msg.gasPrice, e.net.GasPrice())
 	sender := o.EntityAccount(state.Treasury)
 	if req.From != nil && *req.From != (common.Address{}) {
 		sender = o.Get(*req.From)

@@ -47,19 +47,18 @@ func (o *stateDB) CreateAccount(a common.Address) { o.Create(o.Get(a), true) }
 func (o *stateDB) CreateContract(a common.Address) { o.BecomeContract(o.Get(a)) }
 
 func (o *stateDB) AddBalance(a common.Address, v *uint256.Int, _ tracing.BalanceChangeReason) uint256.Int {
-	acct := o.Get(a)
-	prev := acct.Balance
-	if !v.IsZero() {
-		o.PutBalance(acct, new(uint256.Int).Add(&prev, v))
-	}
-	return prev
+	return o.changeBalance(a, v, (*uint256.Int).Add)
 }
 
 func (o *stateDB) SubBalance(a common.Address, v *uint256.Int, _ tracing.BalanceChangeReason) uint256.Int {
+	return o.changeBalance(a, v, (*uint256.Int).Sub)
+}
+
+func (o *stateDB) changeBalance(a common.Address, v *uint256.Int, change func(z, x, y *uint256.Int) *uint256.Int) uint256.Int {
 	acct := o.Get(a)
 	prev := acct.Balance
 	if !v.IsZero() {
-		o.PutBalance(acct, new(uint256.Int).Sub(&prev, v))
+		o.PutBalance(acct, change(new(uint256.Int), &prev, v))
 	}
 	return prev
 }

@@ -383,21 +383,12 @@ func exchangeRate(x *execution, selector uint32, args []byte) ([]byte, bool) {
 	default:
 		return nil, false
 	}
-	return words(amount), !overflow
+	word := amount.Bytes32()
+	return word[:], !overflow
 }
 
 // randomSeed gives the same seed throughout a transaction.
 func randomSeed(x *execution, selector uint32, _ []byte) ([]byte, bool) {
 	const getPseudorandomSeed = 0xd83bf9a1
 	return common.CopyBytes(x.env.Seed[:32]), selector == getPseudorandomSeed
-}
-
-// words is the ABI encoding of static values.
-func words(values ...uint256.Int) []byte {
-	out := make([]byte, 0, 32*len(values))
-	for _, v := range values {
-		word := v.Bytes32()
-		out = append(out, word[:]...)
-	}
-	return out
 }

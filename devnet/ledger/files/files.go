@@ -2,6 +2,7 @@ package files
 
 import (
 	"bytes"
+	"slices"
 
 	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/hapikey"
@@ -39,12 +40,7 @@ func writable(h *core.Handling, id *hapi.FileID) (state.File, hedera.Status) {
 }
 
 func allSigned(h *core.Handling, keys []*hapi.Key) bool {
-	for _, key := range keys {
-		if !h.Signed(key) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(keys, func(key *hapi.Key) bool { return !h.Signed(key) })
 }
 
 func putFile(h *core.Handling, f state.File) hedera.Status {

@@ -128,7 +128,7 @@ func (c *Chain) Enter(records []*Record, size int) {
 		if !r.IsChild() {
 			b.place(r)
 		}
-		r.Block, r.Position = b.Number, len(b.Records)
+		r.Block = b.Number
 		b.Records = append(b.Records, r)
 		b.To = r.Consensus
 		b.count(r)
@@ -283,7 +283,7 @@ func (c *Chain) Forget() {
 		c.blocks, c.touched = c.blocks[1:], c.touched[1:]
 		delete(c.byHash, common.Hash(b.Hash[:32]))
 		for _, r := range b.Records {
-			c.forgetRecord(r)
+			c.lose(r, false)
 		}
 		for _, row := range touched {
 			row.Prune(b.To.UnixNano())
@@ -291,24 +291,28 @@ func (c *Chain) Forget() {
 	}
 }
 
-func (c *Chain) forgetRecord(r *Record) {
+// lose takes a record's names from it, under which it is the oldest that there is, or the newest.
+func (c *Chain) lose(r *Record, newest bool) {
 	if r.IsChild() {
 		return
 	}
-	dropFirst(c.byID, r.ID)
+	drop(c.byID, r.ID, newest)
 	for _, hash := range r.hashes() {
-		dropFirst(c.byTx, hash)
+		drop(c.byTx, hash, newest)
 	}
 }
 
-// dropFirst removes the oldest record of a key: blocks go oldest first, and so do
-// the records in each list.
-func dropFirst[K comparable](m map[K][]*Record, key K) {
-	if list := m[key]; len(list) > 1 {
-		m[key] = append([]*Record(nil), list[1:]...)
+// drop removes the oldest record of a key, or the newest. Readers may hold the old list.
+func drop[K comparable](m map[K][]*Record, key K, newest bool) {
+	list, at := slices.Clone(m[key]), 0
+	if len(list) <= 1 {
+		delete(m, key)
 		return
 	}
-	delete(m, key)
+	if newest {
+		at = len(list) - 1
+	}
+	m[key] = slices.Delete(list, at, at+1)
 }
 
 // Hash is what BLOCKHASH shows of block n in block current: the first 32 bytes, for
@@ -372,23 +376,8 @@ func (c *Chain) TakeBack(sofar int, ns int64) {
 // drop forgets the records of a block, which are the newest that there are.
 func (c *Chain) drop(b *Block) {
 	for _, r := range slices.Backward(b.Records) {
-		if r.IsChild() {
-			continue
-		}
-		dropLast(c.byID, r.ID)
-		for _, hash := range r.hashes() {
-			dropLast(c.byTx, hash)
-		}
+		c.lose(r, true)
 	}
-}
-
-// dropLast removes the newest record of a key.
-func dropLast[K comparable](m map[K][]*Record, key K) {
-	if list := m[key]; len(list) > 1 {
-		m[key] = slices.Clone(list[:len(list)-1])
-		return
-	}
-	delete(m, key)
 }
 
 // rewind takes back what was touched after a time.

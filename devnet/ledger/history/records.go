@@ -56,7 +56,6 @@ type Record struct {
 	PRNG         []byte // 48 bytes of pseudorandom seed, where one was drawn
 
 	Block    int64 // number of its block
-	Position int   // among all records of its block
 	Result   *EVMResult
 	Children []*Record `json:"-"` // in consensus order; nil for a child
 
@@ -120,8 +119,7 @@ type EVMResult struct {
 	Input        []byte // call data or init code
 	Amount       hedera.Tinybar
 	GasLimit     uint64
-	GasUsed      uint64 // charged
-	GasConsumed  uint64 // by the EVM, before any minimum charge
+	GasUsed      uint64
 	GasPrice     hedera.Tinybar
 
 	// Ethereum transactions only.

@@ -71,7 +71,6 @@ type Contract struct {
 	Runtime  []byte // deployed code
 	CodeHash common.Hash
 	File     hedera.ID // the file the init code came from, zero for none
-	Creator  hedera.ID // the account or contract that created it
 }
 
 // File is a file. The slices in it are shared and must not be changed.

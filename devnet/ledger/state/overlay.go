@@ -1,6 +1,7 @@
 package state
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -425,9 +426,7 @@ func (o *Overlay) Override(accounts map[common.Address]Override) {
 			a.Override = true
 			a.Committed = map[common.Hash]common.Hash{}
 		}
-		for key, value := range with.State {
-			a.Committed[key] = value
-		}
+		maps.Copy(a.Committed, with.State)
 		for key, value := range with.StateDiff {
 			o.CommittedState(a, key)
 			a.Committed[key] = value

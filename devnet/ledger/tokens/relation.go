@@ -92,6 +92,11 @@ func Adjust(h *core.Handling, t *state.Token, account, amount int64, approval bo
 	return okay
 }
 
+// Hand moves units of a fungible token from one account to another.
+func Hand(h *core.Handling, t *state.Token, from, to, amount int64) hedera.Status {
+	return core.FirstFault(Adjust(h, t, from, -amount, false), Adjust(h, t, to, amount, false))
+}
+
 // count changes the number of NFTs that an account owns.
 func count(h *core.Handling, t *state.Token, account, n int64) {
 	if r := Relation(h, account, t.ID.Num); r != nil {

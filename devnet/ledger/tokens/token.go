@@ -427,10 +427,7 @@ func moveTreasury(h *core.Handling, t *state.Token, a *state.Party) hedera.Statu
 		if balance == 0 {
 			return okay
 		}
-		if status := Adjust(h, t, from, -balance, false); status != okay {
-			return status
-		}
-		return Adjust(h, t, to, balance, false)
+		return Hand(h, t, from, to, balance)
 	}
 	if balance > 0 && r.Balance > 0 {
 		return hapi.ResponseCodeEnum_TRANSACTION_REQUIRES_ZERO_TOKEN_BALANCES

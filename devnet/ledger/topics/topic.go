@@ -307,10 +307,7 @@ func chargeTopic(h *core.Handling, t *state.Topic) hedera.Status {
 			return status
 		}
 	}
-	if status := p.MoveHbar(); status != okay {
-		return status
-	}
-	return p.MoveTokens()
+	return core.FirstFault(p.MoveHbar(), p.MoveTokens())
 }
 
 // allowsFees checks fees against the limits of the payer, where there are any: each is for the sum in one token, or

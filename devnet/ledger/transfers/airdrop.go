@@ -69,12 +69,8 @@ func pureAirdropOf(list *hapi.TokenTransferList) hedera.Status {
 // tokenAirdrop gives tokens to accounts that need not know them: what a receiver cannot take
 // yet becomes a pending airdrop. The sender pays all custom fees, and pays them now.
 func tokenAirdrop(h *core.Handling, body *hapi.TokenAirdropTransactionBody) hedera.Status {
-	amounts, nfts, _ := pureTokenLists(body.GetTokenTransfers())
-	switch {
-	case amounts > core.MaxTransfers:
-		return hapi.ResponseCodeEnum_TOKEN_TRANSFER_LIST_SIZE_LIMIT_EXCEEDED
-	case nfts > core.MaxTransfers:
-		return hapi.ResponseCodeEnum_BATCH_SIZE_LIMIT_EXCEEDED
+	if status := pureTokenTransfers(body.GetTokenTransfers()); status != okay {
+		return status
 	}
 	p := NewPlan(h)
 	p.airdrop = true
@@ -223,17 +219,7 @@ func (p *Plan) postpone(tp *tokenPlan) hedera.Status {
 		putAirdrop(h, pending)
 	}
 	tp.nfts = moves
-	for _, e := range tp.entries {
-		if status := p.ensureRelation(tp.t, e.a, e.amount > 0); status != okay {
-			return status
-		}
-	}
-	for _, move := range tp.nfts {
-		if status := p.ensureRelation(tp.t, move.to, true); status != okay {
-			return status
-		}
-	}
-	return okay
+	return p.relate(tp)
 }
 
 func putAirdrop(h *core.Handling, a *state.Airdrop) {
@@ -318,10 +304,7 @@ func tokenClaim(h *core.Handling, body *hapi.TokenClaimAirdropTransactionBody) h
 // hand moves what was pending from the sender to the receiver.
 func hand(h *core.Handling, t *state.Token, a *state.Airdrop) hedera.Status {
 	if !t.NonFungible {
-		if status := tokens.Adjust(h, t, a.Sender.Num, -a.Amount, false); status != okay {
-			return status
-		}
-		return tokens.Adjust(h, t, a.Receiver.Num, a.Amount, false)
+		return tokens.Hand(h, t, a.Sender.Num, a.Receiver.Num, a.Amount)
 	}
 	nft := h.State.NFTs.Get(state.NFTKey{Token: t.ID.Num, Serial: a.Serial})
 	switch {
@@ -470,10 +453,7 @@ func rejectOne(h *core.Handling, t *state.Token, owner int64, one *hapi.NftID) h
 		if r.Balance == 0 {
 			return hapi.ResponseCodeEnum_INSUFFICIENT_TOKEN_BALANCE
 		}
-		if status := tokens.Adjust(h, t, owner, -r.Balance, false); status != okay {
-			return status
-		}
-		return tokens.Adjust(h, t, t.Treasury.Num, r.Balance, false)
+		return tokens.Hand(h, t, owner, t.Treasury.Num, r.Balance)
 	}
 	nft := h.State.NFTs.Get(state.NFTKey{Token: t.ID.Num, Serial: one.GetSerialNumber()})
 	switch {

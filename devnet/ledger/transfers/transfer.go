@@ -233,12 +233,10 @@ func (p *Plan) party(listed *hapi.AccountAmount, token int64) (*state.Party, hed
 	if listed.GetAmount() > 0 {
 		return p.receiver(listed.GetAccountID())
 	}
-	a := h.Resolve(listed.GetAccountID())
+	a, status := h.Party(listed.GetAccountID())
 	switch {
-	case a != nil && a.Deleted():
-		return nil, hapi.ResponseCodeEnum_ACCOUNT_DELETED
-	case a == nil || !a.Exists:
-		return nil, hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
+	case status != okay:
+		return nil, status
 	case listed.GetAmount() == 0:
 		return a, okay
 	case listed.GetIsApproval():
@@ -307,15 +305,22 @@ func spend(h *core.Handling, owner, token, amount int64) hedera.Status {
 // associate makes the relations that receivers lack.
 func (p *Plan) associate() hedera.Status {
 	for _, tp := range p.tokens {
-		for _, e := range tp.entries {
-			if status := p.ensureRelation(tp.t, e.a, e.amount > 0); status != okay {
-				return status
-			}
+		if status := p.relate(tp); status != okay {
+			return status
 		}
-		for _, move := range tp.nfts {
-			if status := p.ensureRelation(tp.t, move.to, true); status != okay {
-				return status
-			}
+	}
+	return okay
+}
+
+func (p *Plan) relate(tp *tokenPlan) hedera.Status {
+	for _, e := range tp.entries {
+		if status := p.ensureRelation(tp.t, e.a, e.amount > 0); status != okay {
+			return status
+		}
+	}
+	for _, move := range tp.nfts {
+		if status := p.ensureRelation(tp.t, move.to, true); status != okay {
+			return status
 		}
 	}
 	return okay
