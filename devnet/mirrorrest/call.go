@@ -38,6 +38,11 @@ func callContract(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	return r.simulate(body)
+}
+
+// simulate answers a call here.
+func (r *request) simulate(body *callBody) (any, error) {
 	call, problems := body.call()
 	if len(problems) > 0 {
 		return nil, detailed(http.StatusBadRequest, problems...)
@@ -83,7 +88,8 @@ func (r *request) stateAt(text string) (*ledger.View, error) {
 	case "earliest":
 		text = "0"
 	}
-	block, ok := (*history.Block)(nil), false
+	var block *history.Block
+	var ok bool
 	if hash, is := parseHash(text); is && strings.HasPrefix(strings.ToLower(text), "0x") {
 		block, ok = r.view.BlockByHash(hash)
 	} else if number, err := parseCallBlock(text); err != nil {
@@ -204,6 +210,8 @@ type callBody struct {
 	To        string         `json:"to"`
 	Value     int64          `json:"value"`
 	Overrides []overrideBody `json:"state_overrides"`
+
+	raw []byte // as it came
 }
 
 // An overrideBody replaces parts of one account for a call; numbers are hex, the
@@ -232,6 +240,7 @@ func parseCall(raw []byte) (*callBody, error) {
 	if err := json.Unmarshal(raw, &body); err != nil {
 		return nil, detailed(http.StatusBadRequest, "Unable to parse JSON")
 	}
+	body.raw = raw
 	return &body, nil
 }
 

@@ -3,18 +3,27 @@ package mirrorrest_test
 import (
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/google/go-cmp/cmp"
 
+	"lockstep/devnet/ledger"
 	"lockstep/devnet/ledger/core"
 	"lockstep/devnet/ledger/history"
+	"lockstep/devnet/mirrorrest"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -273,4 +282,223 @@ func TestNetwork(t *testing.T) {
 	if rows := s.list("network/nodes?node.id=1&file.id=0.0.101", "nodes"); len(rows) != 1 || text(rows[0]["file_id"]) != `"0.0.101"` {
 		t.Errorf("node 1: %s", text(rows))
 	}
+}
+
+// counted is what the counter contract returns.
+func counted(n byte) string { return text(hexOf(common.LeftPadBytes([]byte{n}, 32))) }
+
+func TestCall(t *testing.T) {
+	s := newScene(t) // the counter stands at 1
+	s.mustSucceed(s.network.call(0, &types.DynamicFeeTx{To: &s.contract}))
+	first, _ := s.ledger.View().BlockByNumber(s.call.Block)
+	to := `"to":"` + s.contract.Hex() + `"`
+	for body, want := range map[string]string{
+		`{` + to + `,"data":"0x02"}`:                                                                              counted(2),
+		`{` + to + `,"data":"02","block":"latest"}`:                                                               counted(2),
+		`{` + to + `,"data":"0x02","block":"PENDING","from":null,"gas":24000}`:                                    counted(2),
+		`{` + to + `,"data":"0x02","block":"` + fmt.Sprint(s.call.Block) + `"}`:                                   counted(1),
+		`{` + to + `,"data":"0x02","block":"` + fmt.Sprintf("0x%X", s.call.Block) + `"}`:                          counted(1),
+		`{` + to + `,"data":"0x02","block":"` + hexOf(first.Hash[:]) + `"}`:                                       counted(1),
+		`{` + to + `,"data":"0x02","block":"` + hexOf(first.Hash[:32]) + `"}`:                                     counted(1),
+		`{` + to + `,"data":"0x02","block":"earliest"}`:                                                           `"0x"`,
+		`{"to":"` + s.contractID.LongZero().Hex() + `","data":"0x02"}`:                                            counted(2),
+		`{"to":"` + account(1).EVMAddress().Hex() + `"}`:                                                          `"0x"`,
+		`{"to":"` + account(1).EVMAddress().Hex() + `","value":5,"from":"` + account(0).EVMAddress().Hex() + `"}`: `"0x"`,
+		`{"data":"` + hexOf(initCode(counterCode())) + `"}`:                                                       text(hexOf(counterCode())),
+		`{` + to + `,"data":"0x02","state_overrides":[{"address":"` + s.contract.Hex() + `","state_diff":[{"key":"0x` + zeros(64) + `","value":"0x` + zeros(63) + `9"}]}]}`:                    counted(9),
+		`{"to":"0x9999999999999999999999999999999999999999","data":"0x02","state_overrides":[{"address":"0x9999999999999999999999999999999999999999","code":"` + hexOf(counterCode()) + `"}]}`: counted(0),
+	} {
+		if got := text(s.post(body, http.StatusOK)["result"]); got != want {
+			t.Errorf("%.200s: %s, want %s", body, got, want)
+		}
+	}
+	if got := text(s.post(`{`+to+`,"data":"0x02"}`, http.StatusOK)["result"]); got != counted(2) {
+		t.Errorf("simulations changed the state: %s", got)
+	}
+}
+
+func TestEstimate(t *testing.T) {
+	s := newScene(t)
+	result := s.post(`{"to":"`+s.contract.Hex()+`","estimate":true,"from":"`+account(0).EVMAddress().Hex()+`"}`, http.StatusOK)["result"].(string)
+	var gas uint64
+	if _, err := fmt.Sscanf(result, "0x%016x", &gas); err != nil || len(result) != 18 {
+		t.Fatalf("%s: %v", result, err)
+	}
+	rec := s.mustSucceed(s.network.call(0, &types.DynamicFeeTx{To: &s.contract, Gas: gas}))
+	if gas < rec.Result.GasUsed || gas > rec.Result.GasUsed*3/2 {
+		t.Errorf("estimate %d for %d", gas, rec.Result.GasUsed)
+	}
+	plain := s.post(`{"to":"`+account(1).EVMAddress().Hex()+`","estimate":true}`, http.StatusOK)["result"]
+	if plain != "0x0000000000005622" { // 5 % above 21,000
+		t.Errorf("a plain transfer: %s", plain)
+	}
+	failed := s.post(`{"to":"`+s.contract.Hex()+`","data":"0x01","estimate":true}`, http.StatusBadRequest)
+	if firstMessage(failed) != "CONTRACT_REVERT_EXECUTED" {
+		t.Errorf("what always reverts: %s", text(failed))
+	}
+}
+
+func TestCallErrors(t *testing.T) {
+	s := newScene(t)
+	to := `"to":"` + s.contract.Hex() + `"`
+	for _, test := range []struct {
+		body   string
+		status int
+		want   string
+	}{
+		{
+			`{` + to + `,"data":"0x01"}`, http.StatusBadRequest,
+			`{"message":"CONTRACT_REVERT_EXECUTED","detail":"no more","data":"0x08c379a0` + zeros(62) + `20` + zeros(63) + `7` + `6e6f206d6f7265` + zeros(50) + `"}`,
+		},
+		{`{` + to + `,"data":"0x03"}`, http.StatusBadRequest, `{"message":"CONTRACT_EXECUTION_EXCEPTION","detail":"","data":""}`},
+		{`{` + to + `,"gas":21000,"data":"0x02"}`, http.StatusBadRequest, `{"message":"INSUFFICIENT_GAS","detail":"","data":""}`},
+		{
+			`{` + to + `,"data":"0x02","from":"0x9999999999999999999999999999999999999999"}`, http.StatusBadRequest,
+			`{"message":"PAYER_ACCOUNT_NOT_FOUND","detail":"Sender account not found.","data":""}`,
+		},
+		{`{` + to + `,"gas":15000001}`, http.StatusBadRequest, `{"message":"Bad Request","detail":"gas field must be less than or equal to 15000000","data":""}`},
+		{`{` + to + `,"block":"99999"}`, http.StatusNotFound, `{"message":"Not Found","detail":"Unknown block: 99999","data":""}`},
+		{`{` + to + `,"block":"99999999999999999999"}`, http.StatusNotFound, `{"message":"Not Found","detail":"Unknown block: 99999999999999999999","data":""}`},
+		{`{` + to + `,"block":"0x` + zeros(64) + `"}`, http.StatusNotFound, `{"message":"Not Found","detail":"Unknown block: 0x` + zeros(64) + `","data":""}`},
+		{`{` + to + `,"block":"newest"}`, http.StatusBadRequest, `{"message":"Bad Request","detail":"block field invalid value","data":""}`},
+		{`{` + to + `,"block":"-1"}`, http.StatusBadRequest, `{"message":"Bad Request","detail":"block field invalid value","data":""}`},
+		{`{` + to + `,"block":"0x` + zeros(17) + `"}`, http.StatusBadRequest, `{"message":"Bad Request","detail":"block field invalid value","data":""}`},
+		{`{` + to + `,"gas":"many"}`, http.StatusBadRequest, `{"message":"Bad Request","detail":"Unable to parse JSON","data":""}`},
+		{`{`, http.StatusBadRequest, `{"message":"Bad Request","detail":"Unable to parse JSON","data":""}`},
+		{`[]`, http.StatusBadRequest, `{"message":"Bad Request","detail":"Unable to parse JSON","data":""}`},
+	} {
+		r := s.do(http.MethodPost, "/api/v1/contracts/call", test.body, "Content-Type", "application/json; charset=utf-8")
+		want := `{"_status":{"messages":[` + test.want + `]}}`
+		if got := strings.TrimSpace(string(r.body)); got != want || r.status != test.status {
+			t.Errorf("%.200s: %d %s\nwant %d %s", test.body, r.status, got, test.status, want)
+		}
+	}
+	several := s.post(`{"gas":1,"value":-1}`, http.StatusBadRequest)
+	if n := len(several["_status"].(map[string]any)["messages"].([]any)); n != 3 {
+		t.Errorf("%d messages for three faults: %s", n, text(several))
+	}
+	r := s.do(http.MethodPost, "/api/v1/contracts/call", `{"data":"`+strings.Repeat("0", 1<<20)+`"}`, "Content-Type", "application/json")
+	if r.status != http.StatusRequestEntityTooLarge {
+		t.Errorf("a body over the limit: status %d", r.status)
+	}
+	for _, media := range []string{"", "text/plain", "application/x-www-form-urlencoded"} {
+		if r := s.do(http.MethodPost, "/api/v1/contracts/call", `{}`, "Content-Type", media); r.status != http.StatusUnsupportedMediaType {
+			t.Errorf("%q: status %d", media, r.status)
+		}
+	}
+}
+
+// following is a network whose blocks can be waited for.
+type following struct {
+	*network
+	closing chan struct{}
+	lag     time.Duration
+}
+
+func newFollowing(t *testing.T) *following {
+	f := &following{network: newNetwork(t, ledger.Config{}), closing: make(chan struct{})}
+	f.handler = mirrorrest.New(mirrorrest.Config{
+		View: func() *ledger.View {
+			if f.lag == 0 {
+				return f.ledger.View()
+			}
+			return f.ledger.ViewBehind(f.lag)
+		},
+		Changed: f.ledger.Subscribe, Closing: f.closing, Log: slog.New(slog.DiscardHandler),
+	})
+	return f
+}
+
+// ask returns the numbers of the blocks of an answer, and how long it took.
+func (f *following) ask(query string) (numbers []int64, took time.Duration) {
+	f.t.Helper()
+	began := time.Now()
+	w := httptest.NewRecorder()
+	f.handler.ServeHTTP(w, httptest.NewRequestWithContext(f.t.Context(), http.MethodGet, "/devnet/blocks"+query, nil))
+	var answer struct{ Blocks []struct{ Number int64 } }
+	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != http.StatusOK || answer.Blocks == nil {
+		f.t.Fatalf("%s: %d %s", query, w.Code, w.Body)
+	}
+	for _, b := range answer.Blocks {
+		numbers = append(numbers, b.Number)
+	}
+	return numbers, time.Since(began)
+}
+
+// newBlock makes a block.
+func (f *following) newBlock() { f.call(0, &types.DynamicFeeTx{To: new(account(1).Address)}) }
+
+func number(n int64) string { return strconv.FormatInt(n, 10) }
+
+func TestFollow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFollowing(t)
+		expect := func(query string, want []int64, wantTook time.Duration) {
+			t.Helper()
+			got, took := f.ask(query)
+			if !slices.Equal(got, want) || took != wantTook {
+				t.Errorf("%s: got %v after %v, want %v after %v", query, got, took, want, wantTook)
+			}
+		}
+		head := f.ledger.View().LatestBlock().Number
+		next := "?wait=10000&from=" + number(head+1)
+		expect("?from="+number(head), []int64{head}, 0)
+		expect("?from="+number(head+1), nil, 0)
+		expect(next, nil, 10*time.Second)
+		expect("?wait=999999999&from="+number(head+5), nil, 30*time.Second)
+
+		soon := func(do func()) { time.AfterFunc(3*time.Second, do) }
+		soon(f.newBlock)
+		expect(next, []int64{head + 1}, 3*time.Second)
+		f.newBlock()
+		f.newBlock()
+		expect(next, []int64{head + 1, head + 2, head + 3}, 0)
+
+		// A mirror node that lags answers when it may show the block, not before.
+		f.lag = time.Second
+		<-time.After(2 * time.Second)
+		soon(f.newBlock)
+		got, took := f.ask("?wait=10000&from=" + number(head+4))
+		if !slices.Equal(got, []int64{head + 4}) || took < 4*time.Second || took > 4*time.Second+20*time.Millisecond {
+			t.Errorf("lagging: got %v after %v, want block %d after 4s", got, took, head+4)
+		}
+
+		// A server that stops keeps nobody waiting.
+		soon(func() { close(f.closing) })
+		expect("?wait=10000&from="+number(head+5), nil, 3*time.Second)
+	})
+}
+
+func TestFollowWithoutNotice(t *testing.T) {
+	n := newNetwork(t, ledger.Config{}) // nobody says when there are new blocks
+	w := httptest.NewRecorder()
+	n.handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/devnet/blocks?wait=30000&from=1000", nil))
+	if got := w.Body.String(); got != `{"blocks":[]}`+"\n" {
+		t.Errorf("got %s", got)
+	}
+	for _, odd := range []string{"?from=-1", "?from=x", "?wait=1.5", "?after=1"} {
+		w := httptest.NewRecorder()
+		n.handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/devnet/blocks"+odd, nil))
+		if w.Code != http.StatusBadRequest {
+			t.Errorf("%s: status %d, want 400", odd, w.Code)
+		}
+	}
+}
+
+// An answer that waited is of the history in which it ends: a relay asks again for what is of one that is gone, and would
+// wait for a block that may not come.
+func TestFollowSaysThatTheNetworkWentBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFollowing(t)
+		snapshot := f.ledger.Snapshot()
+		f.newBlock()
+		time.AfterFunc(3*time.Second, func() { f.ledger.Revert(snapshot) })
+		w := httptest.NewRecorder()
+		path := "/devnet/blocks?wait=10000&from=" + number(f.ledger.View().LatestBlock().Number+1)
+		f.handler.ServeHTTP(w, httptest.NewRequestWithContext(f.t.Context(), http.MethodGet, path, nil))
+		now := f.ledger.View().Generation()
+		if got, want := w.Header().Get("Lockstep-Generation"), fmt.Sprintf("%d:%d", now.Number, now.Block); got != want {
+			t.Errorf("generation %s, want %s", got, want)
+		}
+	})
 }

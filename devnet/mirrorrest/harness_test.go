@@ -2,6 +2,7 @@ package mirrorrest_test
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha512"
 	"encoding/binary"
 	"encoding/json"
@@ -92,15 +93,9 @@ func (n *network) call(i int, fields *types.DynamicFeeTx) *history.Record {
 func (n *network) send(i int, fields *types.DynamicFeeTx) *history.Record {
 	n.t.Helper()
 	fields.ChainID = big.NewInt(298)
-	if fields.GasFeeCap == nil {
-		fields.GasFeeCap = big.NewInt(710_000_000_000)
-	}
-	if fields.GasTipCap == nil {
-		fields.GasTipCap = new(big.Int)
-	}
-	if fields.Gas == 0 {
-		fields.Gas = 1_000_000
-	}
+	fields.GasFeeCap = cmp.Or(fields.GasFeeCap, big.NewInt(710_000_000_000))
+	fields.GasTipCap = cmp.Or(fields.GasTipCap, new(big.Int))
+	fields.Gas = cmp.Or(fields.Gas, 1_000_000)
 	return n.signAndHandle(i, fields)
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -381,34 +380,24 @@ func (p *part) rows(member string, limit int) (page, error) {
 
 // call simulates at a block that the origin alone has, or here.
 func (f *forked) call(number int64) (any, error) {
-	raw, err := io.ReadAll(f.Body)
-	f.Body = io.NopCloser(bytes.NewReader(raw))
-	var body struct{ Block any }
-	if err != nil || json.Unmarshal(raw, &body) != nil {
-		if err != nil {
-			f.Body = io.NopCloser(io.MultiReader(bytes.NewReader(raw), failing{err}))
-		}
-		return f.handle(f.request) // it says what is wrong
+	body, err := readCall(f.request)
+	if err != nil {
+		return nil, err
 	}
-	text, _ := body.Block.(string)
-	if before, err := f.callsBefore(text, number); err != nil || !before {
-		if err != nil {
-			return nil, err
-		}
-		return f.handle(f.request)
+	before, err := f.callsBefore(body.Block, number)
+	switch {
+	case err != nil:
+		return nil, err
+	case !before:
+		return f.simulate(body)
 	}
-	status, answer, err := f.checked(f.origin.Post(f.Context(), "contracts/call", raw))
+	status, answer, err := f.checked(f.origin.Post(f.Context(), "contracts/call", body.raw))
 	if err != nil {
 		return nil, err
 	}
 	f.status = status
 	return json.RawMessage(answer), nil
 }
-
-// failing is the rest of a body that could not be read.
-type failing struct{ err error }
-
-func (r failing) Read([]byte) (int, error) { return 0, r.err }
 
 func (f *forked) callsBefore(text string, number int64) (bool, error) {
 	if strings.EqualFold(text, "earliest") {
