@@ -191,11 +191,10 @@ func privileged(payer hedera.ID) bool {
 func envelope(sub *core.Submission) hedera.Status {
 	body := sub.Body
 	duration := body.GetTransactionValidDuration().GetSeconds()
+	if status := core.ValidMemo(body.GetMemo()); status != done {
+		return status
+	}
 	switch {
-	case len(body.GetMemo()) > 100:
-		return hapi.ResponseCodeEnum_MEMO_TOO_LONG
-	case hasZeroByte(body.GetMemo()):
-		return hapi.ResponseCodeEnum_INVALID_ZERO_BYTE_IN_STRING
 	case int64(body.GetTransactionFee()) < 0:
 		return hapi.ResponseCodeEnum_INSUFFICIENT_TX_FEE
 	case duration < minDuration || duration > maxDuration:
@@ -204,15 +203,6 @@ func envelope(sub *core.Submission) hedera.Status {
 		return hapi.ResponseCodeEnum_BATCH_KEY_SET_ON_NON_INNER_TRANSACTION
 	}
 	return ok
-}
-
-func hasZeroByte(s string) bool {
-	for i := range len(s) {
-		if s[i] == 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // addressed checks that the transaction was made for this node.
