@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base32"
 	"encoding/base64"
@@ -9,7 +10,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -19,6 +19,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"google.golang.org/protobuf/proto"
 
+	"lockstep/internal/clip"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 	"lockstep/internal/sleep"
@@ -62,9 +63,7 @@ func Open(ctx context.Context, cfg Config) (*Mirror, error) {
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.RawQuery != "" || base.Fragment != "" {
 		return nil, errors.New("want the http:// or https:// URL of a mirror node")
 	}
-	if cfg.Timeout == 0 {
-		cfg.Timeout = DefaultTimeout
-	}
+	cfg.Timeout = cmp.Or(cfg.Timeout, DefaultTimeout)
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxConnsPerHost, transport.MaxIdleConnsPerHost = atOnce, atOnce
 	m := &Mirror{
@@ -120,6 +119,8 @@ func (m *Mirror) ask(ctx context.Context, method, path string, body []byte) (a a
 			return answer{}, m.failed(path, context.Cause(ctx))
 		case err != nil:
 			return answer{}, m.failed(path, err)
+		case a.status == http.StatusNotFound && !saysSo(a.body):
+			return answer{}, m.failed(path, refused(a))
 		case a.status != http.StatusTooManyRequests && a.status < http.StatusInternalServerError:
 			return a, nil
 		case attempt == attempts:
@@ -160,12 +161,10 @@ func (m *Mirror) try(ctx context.Context, method, path string, body []byte) (ans
 		return answer{}, err
 	}
 	defer func() { _ = response.Body.Close() }() // it was read
-	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	text, err := clip.ReadAll(response.Body, maxAnswer)
 	switch {
 	case err != nil:
-		return answer{}, err
-	case len(text) > maxAnswer:
-		return answer{}, fmt.Errorf("its answer has more than %d bytes", maxAnswer)
+		return answer{}, fmt.Errorf("its answer: %w", err)
 	case response.StatusCode >= 300 && response.StatusCode < 400:
 		return answer{}, fmt.Errorf("status %d: redirects are not followed", response.StatusCode)
 	}
@@ -187,6 +186,14 @@ func read[V any](m *Mirror, path string) (v V, found bool, err error) {
 		return v, false, m.failed(path, fmt.Errorf("its answer has another form: %w", err))
 	}
 	return v, true, nil
+}
+
+// saysSo tells whether a 404 has the body of a mirror node's. That of a gateway in front of it says nothing of what there is.
+func saysSo(body []byte) bool {
+	var answer struct {
+		Status json.RawMessage `json:"_status"`
+	}
+	return json.Unmarshal(body, &answer) == nil && answer.Status != nil
 }
 
 // The forms of values in the API.
