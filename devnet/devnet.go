@@ -1,6 +1,7 @@
 package devnet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"lockstep/devnet/mirrorrest"
 	"lockstep/devnet/node"
 	"lockstep/devnet/upstream"
+	"lockstep/internal/hedera"
 	"lockstep/internal/httpserve"
 )
 
@@ -93,24 +95,14 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Consensus == "" {
-		c.Consensus = DefaultConsensus
-	}
-	if c.Mirror == "" {
-		c.Mirror = DefaultMirror
-	}
-	if c.Nodes == 0 {
-		c.Nodes = 1
-	}
-	if c.StateInterval == 0 {
-		c.StateInterval = DefaultStateInterval
-	}
+	c.Consensus = cmp.Or(c.Consensus, DefaultConsensus)
+	c.Mirror = cmp.Or(c.Mirror, DefaultMirror)
+	c.Nodes = cmp.Or(c.Nodes, 1)
+	c.StateInterval = cmp.Or(c.StateInterval, DefaultStateInterval)
 	if c.Jitter == 0 && c.Nodes > 1 {
 		c.Jitter = c.ConsensusLatency / 2
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return c
 }
 
@@ -297,4 +289,86 @@ func (n *Network) CertHashes() map[string]string {
 		}
 	}
 	return hashes
+}
+
+// Account is a funded development account, as a start-up message shows it.
+type Account struct {
+	ID         string `json:"id"`
+	Address    string `json:"address"`    // with checksum; long-zero for accounts without alias
+	PrivateKey string `json:"privateKey"` // 0x and 64 hexadecimal digits; published and worthless
+	KeyType    string `json:"keyType"`    // ECDSA_SECP256K1 or ED25519
+	Balance    int64  `json:"balance"`    // at the start, in ℏ
+}
+
+// Accounts returns the funded accounts, those an Ethereum wallet can use first.
+func (n *Network) Accounts() []Account {
+	var wallets, others []Account
+	for _, a := range devaccounts.All() {
+		account := shown(a)
+		if a.EVMAddress() != a.ID.LongZero() {
+			wallets = append(wallets, account)
+		} else {
+			others = append(others, account)
+		}
+	}
+	return append(wallets, others...)
+}
+
+// Signers returns the accounts of Config.Signers.
+func (n *Network) Signers() []Account {
+	var list []Account
+	for _, a := range devaccounts.Signers(n.cfg.Signers) {
+		list = append(list, shown(a))
+	}
+	return list
+}
+
+func shown(a devaccounts.Account) Account {
+	account := Account{
+		ID: a.ID.String(), Address: a.EVMAddress().Hex(), PrivateKey: "0x" + a.PrivateKey,
+		KeyType: "ECDSA_SECP256K1", Balance: int64(a.Balance / hedera.Hbar),
+	}
+	if len(a.PublicKey) == 32 {
+		account.KeyType = "ED25519"
+	}
+	return account
+}
+
+// OperatorID is the account that pays for a relay's submissions by
+// default: the first one with an EVM alias.
+func OperatorID() string { return devaccounts.All()[0].ID.String() }
+
+// OperatorKey is the private key of OperatorID, 0x and 64 hexadecimal digits.
+func OperatorKey() string { return "0x" + devaccounts.All()[0].PrivateKey }
+
+// openFork finds what a fork begins with; nil where the network is none.
+func openFork(ctx context.Context, cfg *Config, accounts []devaccounts.Account) (*upstream.Mirror, *ledger.ForkPoint, error) {
+	switch {
+	case cfg.Fork.URL == "" && cfg.Fork.Block != nil:
+		return nil, nil, errors.New("--fork-block needs --fork-url")
+	case cfg.Fork.URL == "":
+		return nil, nil, nil
+	case cfg.State != "":
+		return nil, nil, errors.New("--fork-url and --state: a fork is not saved")
+	}
+	// Requests go on while a network that ends answers those that it has.
+	origin, err := upstream.Open(context.WithoutCancel(ctx), cfg.Fork)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--fork-url: %w", err)
+	}
+	point, err := origin.Fork(accounts)
+	if err != nil {
+		origin.Close()
+		return nil, nil, fmt.Errorf("--fork-url: %w", err)
+	}
+	return origin, point, nil
+}
+
+// Origin names the network that this one is a fork of and the newest block that it has of it. ok is false for no fork.
+func (n *Network) Origin() (name string, block int64, ok bool) {
+	if n.origin == nil {
+		return "", 0, false
+	}
+	block, _ = n.origin.Point()
+	return n.origin.Name(), block, true
 }

@@ -2,17 +2,25 @@ package devnet
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/ledger/core"
+	"lockstep/devnet/ledger/devaccounts"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 	"lockstep/internal/must"
@@ -184,4 +192,209 @@ func TestStartIsCheap(t *testing.T) {
 	if got > most {
 		t.Errorf("a ledger takes %.0f pieces of memory", got)
 	}
+}
+
+// TestSubscription: messages come once and in order, over a turn back too; what cannot be is refused.
+func TestSubscription(t *testing.T) {
+	n := must.Get(New(t.Context(), Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", MirrorGRPC: "127.0.0.1:0"}))(t)
+	must.Run(t, n.Run)
+	w := newWorld(t, 1, false)
+	w.use(n)
+	created := w.submit(0, core.BodyOf(&hapi.ConsensusCreateTopicTransactionBody{
+		AutoRenewPeriod: &hapi.Duration{Seconds: 7_776_000},
+	}))
+	w.must(created)
+	topic := &hapi.TopicID{TopicNum: created.Did().Topic.Num}
+	say := func(text string) {
+		t.Helper()
+		w.must(w.submit(0, core.BodyOf(&hapi.ConsensusSubmitMessageTransactionBody{
+			TopicID: topic, Message: []byte(text),
+		})))
+	}
+	conn := must.Get(grpc.NewClient(n.MirrorGRPC(), grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
+	defer func() {
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	subscribe := func(query *hapi.ConsensusTopicQuery) grpc.ClientStream {
+		t.Helper()
+		stream := must.Get(conn.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true}, hapi.MethodSubscribeTopic))(t)
+		must.Do(t, stream.SendMsg(query))
+		must.Do(t, stream.CloseSend())
+		return stream
+	}
+	hears := func(stream grpc.ClientStream, want string, sequence uint64) {
+		t.Helper()
+		got := new(hapi.ConsensusTopicResponse)
+		if err := stream.RecvMsg(got); err != nil || string(got.GetMessage()) != want || got.GetSequenceNumber() != sequence {
+			t.Errorf("%v, %v; not %s, number %d", got, err, want, sequence)
+		}
+	}
+	beginning := &hapi.Timestamp{Seconds: 1}
+	say("one")
+	snapshot := n.Ledger().Snapshot()
+	say("two")
+	stream := subscribe(&hapi.ConsensusTopicQuery{TopicID: topic, ConsensusStartTime: beginning})
+	hears(stream, "one", 1)
+	hears(stream, "two", 2)
+	if !n.Ledger().Revert(snapshot) {
+		t.Fatal("the ledger does not go back")
+	}
+	say("another two")
+	hears(stream, "another two", 2)
+
+	// The same where the chain is longer again before the subscription looks.
+	for round := range 20 {
+		snapshot := n.Ledger().Snapshot()
+		say(fmt.Sprint("gone ", round))
+		hears(stream, fmt.Sprint("gone ", round), 3)
+		for range 2 {
+			if !n.Ledger().Revert(snapshot) {
+				t.Fatal("the ledger does not go back")
+			}
+			say(fmt.Sprint("passing ", round))
+		}
+		if !n.Ledger().Revert(snapshot) {
+			t.Fatal("the ledger does not go back")
+		}
+		n.Ledger().Mine(1, 0)
+		say(fmt.Sprint("stays ", round))
+		for heard := ""; heard != fmt.Sprint("stays ", round); {
+			got := new(hapi.ConsensusTopicResponse)
+			if err := stream.RecvMsg(got); err != nil || got.GetSequenceNumber() != 3 {
+				t.Fatalf("%v, %v", got, err)
+			}
+			heard = string(got.GetMessage())
+		}
+		n.Ledger().Revert(snapshot)
+	}
+
+	for name, c := range map[string]struct {
+		query *hapi.ConsensusTopicQuery
+		want  codes.Code
+	}{
+		"none":              {&hapi.ConsensusTopicQuery{TopicID: &hapi.TopicID{TopicNum: 999_999}}, codes.NotFound},
+		"another realm":     {&hapi.ConsensusTopicQuery{TopicID: &hapi.TopicID{RealmNum: proto.Int64(1), TopicNum: topic.GetTopicNum()}}, codes.NotFound},
+		"no topic":          {&hapi.ConsensusTopicQuery{}, codes.InvalidArgument},
+		"a negative start":  {&hapi.ConsensusTopicQuery{TopicID: topic, ConsensusStartTime: &hapi.Timestamp{Seconds: -1}}, codes.InvalidArgument},
+		"an end before now": {&hapi.ConsensusTopicQuery{TopicID: topic, ConsensusEndTime: beginning}, codes.InvalidArgument},
+	} {
+		if err := subscribe(c.query).RecvMsg(new(hapi.ConsensusTopicResponse)); status.Code(err) != c.want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// kept makes a network with a file of state and runs it until stop is called.
+func kept(t *testing.T, path string, interval time.Duration) (n *Network, stop func()) {
+	t.Helper()
+	n = must.Get(New(t.Context(), Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", State: path, StateInterval: interval}))(t)
+	return n, must.Run(t, n.Run)
+}
+
+// TestStateIsKept: a network goes on where the one before it ended.
+func TestStateIsKept(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	n, stop := kept(t, path, time.Hour)
+	n.Ledger().Mine(5, 0)
+	n.Ledger().SetAutomine(false)
+	edit(t, n.Ledger()) // in a block that is open at the end
+	want := n.Ledger().View().LatestBlock().Number + 1
+	stop()
+	n, stop = kept(t, path, time.Hour)
+	defer stop()
+	if got := n.Ledger().View().LatestBlock().Number; got != want {
+		t.Errorf("block %d, not %d", got, want)
+	}
+	if a, _ := n.Ledger().View().Account(devaccounts.All()[0].ID); a.Nonce != 77 {
+		t.Errorf("nonce %d", a.Nonce)
+	}
+}
+
+func edit(t *testing.T, l *ledger.Ledger) {
+	t.Helper()
+	nonce := uint64(77)
+	must.Do(t, l.Edit(ledger.Edit{Address: devaccounts.All()[0].Address, Nonce: &nonce}))
+}
+
+// TestStateIsSavedMeanwhile: what happened is in the file soon, so that little is lost when the
+// process is killed.
+func TestStateIsSavedMeanwhile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	n, stop := kept(t, path, time.Millisecond)
+	defer stop()
+	edit(t, n.Ledger())
+	copied := filepath.Join(t.TempDir(), "copy")
+	for tries := 0; ; tries++ {
+		state, err := os.ReadFile(path) // whole at every moment
+		if err != nil {
+			t.Fatal(err)
+		}
+		must.Do(t, os.WriteFile(copied, state, 0o600))
+		other := must.Get(New(t.Context(), Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", State: copied}))(t)
+		a, _ := other.Ledger().View().Account(devaccounts.All()[0].ID)
+		other.Close()
+		if a.Nonce == 77 {
+			return
+		}
+		if tries > 10_000 {
+			t.Fatal("nothing is saved")
+		}
+	}
+}
+
+// TestStateThatCannotBeLoaded is told, and stays as it is.
+func TestStateThatCannotBeLoaded(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "state")
+	must.Do(t, os.WriteFile(path, []byte("something else"), 0o600))
+	for _, tt := range []struct{ path, says string }{
+		{path, "--state " + path + " cannot be loaded: it is no saved state"},
+		{filepath.Join(dir, "none", "state"), "--state"},
+		{dir, "--state"},
+	} {
+		n, err := New(t.Context(), Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", State: tt.path})
+		if err == nil {
+			n.Close()
+			t.Errorf("%s: a network", tt.path)
+		} else if !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s: %v", tt.path, err)
+		}
+	}
+	if text, _ := os.ReadFile(path); string(text) != "something else" {
+		t.Errorf("the file has become %q", text)
+	}
+}
+
+// reloaded is a network with the state of this one.
+func (w *world) reloaded() *world {
+	w.t.Helper()
+	state := must.Get(w.ledger.Dump(1 << 30))(w.t)
+	n := must.Get(New(w.t.Context(), Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", Fees: w.fees}))(w.t)
+	w.t.Cleanup(n.Close)
+	n.Ledger().SetNodes(w.ledger.View().Nodes()) // their ports are in a file
+	must.Do(w.t, n.Ledger().Load(strings.NewReader(string(state)), 1<<30))
+	again := must.Get(n.Ledger().Dump(1 << 30))(w.t)
+	if string(state) != string(again) {
+		w.t.Fatalf("state of %d bytes became other %d bytes", len(state), len(again))
+	}
+	other := *w
+	other.use(n)
+	return &other
+}
+
+// TestStateIsOneNetworks: a second network is refused while the first one has the file, and has it after that.
+func TestStateIsOneNetworks(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	_, stop := kept(t, path, time.Hour)
+	_, err := New(t.Context(), Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", State: path})
+	if !errors.Is(err, ErrStateInUse) || !strings.Contains(err.Error(), path) {
+		t.Errorf("error %v", err)
+	}
+	stop()
+	second := must.Get(New(t.Context(), Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", State: path}))(t)
+	second.Close()
+	_, stop = kept(t, path, time.Hour)
+	stop()
 }

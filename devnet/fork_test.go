@@ -32,7 +32,7 @@ const adder = "600e8060095f395ff3" + "5f355f5401805f555f5260205ff3"
 type forked struct {
 	*world
 	url   string
-	down  atomic.Bool // answers 503
+	down  atomic.Int32 // the status of all answers; 0: it works
 	hangs chan struct{}
 	asked atomic.Int64
 	posts atomic.Int64 // requests that are neither GET nor a call
@@ -55,8 +55,8 @@ func origin(t *testing.T) *forked {
 		case <-r.Context().Done():
 			return
 		}
-		if f.down.Load() {
-			http.Error(rw, "gone fishing", http.StatusServiceUnavailable)
+		if status := f.down.Load(); status != 0 {
+			http.Error(rw, "gone fishing", int(status))
 			return
 		}
 		f.mirror.ServeHTTP(rw, r)
@@ -328,8 +328,12 @@ func TestForkWithoutUpstream(t *testing.T) {
 		says    string
 	}{
 		"refuses": {time.Minute, func(f *forked) func() {
-			f.down.Store(true)
-			return func() { f.down.Store(false) }
+			f.down.Store(http.StatusServiceUnavailable)
+			return func() { f.down.Store(0) }
+		}, "gone fishing"},
+		"is not where its gateway looks": {time.Minute, func(f *forked) func() {
+			f.down.Store(http.StatusNotFound)
+			return func() { f.down.Store(0) }
 		}, "gone fishing"},
 		"hangs": {3 * time.Second, func(f *forked) func() {
 			f.hangs = make(chan struct{})
