@@ -5,10 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 
+	"lockstep/internal/clip"
 	"lockstep/internal/eth"
 )
 
@@ -42,7 +42,7 @@ func (l loopback) call(ctx context.Context, method string, params ...any) (json.
 		return nil, fmt.Errorf("%s: %w", method, err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(response.Body, loopbackAnswer))
+	text, err := clip.ReadAll(response.Body, loopbackAnswer)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", method, err)
 	}

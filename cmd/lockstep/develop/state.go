@@ -1,6 +1,7 @@
 package develop
 
 import (
+	"cmp"
 	"context"
 	"math/big"
 
@@ -90,9 +91,7 @@ func (d *Developer) faucet(ctx context.Context, p *rpc.Params) (any, error) {
 // editBalance takes weibar, of which whole tinybars count.
 func editBalance(p *rpc.Params, e *ledger.Edit) error {
 	wei := p.At(1).Big()
-	if wei == nil {
-		wei = new(big.Int)
-	}
+	wei = cmp.Or(wei, new(big.Int))
 	balance, ok := hedera.TinybarOf(wei)
 	if !ok {
 		return eth.ErrInvalidParam(1, "more than all hbar that can exist")
