@@ -2,6 +2,7 @@ package show
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -127,9 +128,7 @@ func (n *Names) file(path string) {
 		file.ABI = text
 	}
 	c := &artifact{name: file.Name}
-	if c.name == "" {
-		c.name = strings.TrimSuffix(filepath.Base(path), ".json")
-	}
+	c.name = cmp.Or(c.name, strings.TrimSuffix(filepath.Base(path), ".json"))
 	if len(file.ABI) == 0 {
 		return
 	}

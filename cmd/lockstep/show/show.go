@@ -112,8 +112,8 @@ func (s *Show) record(w *strings.Builder, view *ledger.View, r *history.Record) 
 	if r.EthereumHash != (common.Hash{}) {
 		hash = r.EthereumHash.Hex()
 	}
-	to, of := target(e), (*artifact)(nil)
-	if of = s.names.contract(view, e.Address); of != nil {
+	to, of := target(e), s.names.contract(view, e.Address)
+	if of != nil {
 		to += " (" + clean(of.name) + ")"
 	}
 	fmt.Fprintf(w, "%s\n    from %s  %s  gas %d  block %d  %s\n", hash, e.Sender.Hex(), to, e.GasUsed, r.Block, r.Status)
