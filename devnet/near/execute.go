@@ -2,6 +2,7 @@ package near
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -249,11 +250,8 @@ func (r *run) transfer(a near.Transfer) object {
 	id := r.receipt.receiver
 	if r.view(id) == nil {
 		made := newAccount()
-		var data [32]byte
-		for i := range data {
-			data[i] = unhex(id[2*i])<<4 | unhex(id[2*i+1])
-		}
-		key, err := near.NewPublicKey(near.Ed25519, data[:])
+		data, _ := hex.DecodeString(id) // it is implicit
+		key, err := near.NewPublicKey(near.Ed25519, data)
 		if err != nil {
 			return object{"AccountDoesNotExist": object{"account_id": id}}
 		}
@@ -263,13 +261,6 @@ func (r *run) transfer(a near.Transfer) object {
 	account := r.edit(id)
 	account.amount.Add(&account.amount, &a.Deposit)
 	return nil
-}
-
-func unhex(c byte) byte {
-	if c >= 'a' {
-		return c - 'a' + 10
-	}
-	return c - '0'
 }
 
 // delegate executes a delegate action: it uses a nonce of the sender's key and makes a
@@ -326,7 +317,7 @@ func feeOf(action near.Action) fee {
 	same := func(n uint64) fee { return fee{n, n} }
 	switch a := action.(type) {
 	case near.CreateAccount:
-		return fee{3_850_000_000_000, 3_850_000_000_000}
+		return same(3_850_000_000_000)
 	case near.Transfer:
 		return same(115_123_062_500)
 	case near.AddKey:
