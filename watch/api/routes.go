@@ -2,22 +2,21 @@ package api
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"net/http"
-	"reflect"
 	"strconv"
 	"strings"
+	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
+	"lockstep/console/page"
 	"lockstep/console/rest"
 	"lockstep/internal/access"
 	"lockstep/watch"
 )
 
-type watchesOut struct {
-	Body struct {
-		Watches []watch.State `json:"watches"`
-	}
+type watchesOutBody struct {
+	Watches []watch.State `json:"watches"`
 }
 
 type contractsIn struct {
@@ -27,11 +26,9 @@ type contractsIn struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100"`
 }
 
-type contractsOut struct {
-	Body struct {
-		Contracts []watch.Followed `json:"contracts"`
-		Cursor    string           `json:"cursor,omitempty" doc:"Of the next page; none at the end."`
-	}
+type contractsOutBody struct {
+	Contracts []watch.Followed `json:"contracts"`
+	Cursor    string           `json:"cursor,omitempty" doc:"Of the next page; none at the end."`
 }
 
 type eventsIn struct {
@@ -43,11 +40,9 @@ type eventsIn struct {
 	Limit    int    `query:"limit" minimum:"1" maximum:"500" default:"100" doc:"Messages that are looked at; with a filter the page may have fewer."`
 }
 
-type eventsOut struct {
-	Body struct {
-		Events []watch.Told `json:"events"`
-		Cursor string       `json:"cursor" doc:"Of the next page. While it does not change there is nothing new."`
-	}
+type eventsOutBody struct {
+	Events []watch.Told `json:"events"`
+	Cursor string       `json:"cursor" doc:"Of the next page. While it does not change there is nothing new."`
 }
 
 type streamIn struct {
@@ -56,109 +51,69 @@ type streamIn struct {
 	Address string `query:"address" maxLength:"42"`
 }
 
-type nodesOut struct {
-	Body struct {
-		Nodes []watch.Node `json:"nodes"`
-	}
+type nodesOutBody struct {
+	Nodes []watch.Node `json:"nodes"`
 }
 
-type sinksOut struct {
-	Body struct {
-		Sinks []watch.SinkState `json:"sinks"`
-	}
+type sinksOutBody struct {
+	Sinks []watch.SinkState `json:"sinks"`
 }
 
 type backfillIn struct {
-	ID     string     `path:"id" maxLength:"64"`
-	From   uint64     `query:"from" required:"true" doc:"First block."`
-	To     maybeBlock `query:"to" doc:"Last block; none for the newest."`
-	Repeat bool       `query:"repeat" doc:"Hand on again what the sinks have been told before. Otherwise only what is new."`
-	Act    bool       `query:"act" doc:"Let the manager's sink act on what is handed on. Otherwise it does not."`
+	ID     string `path:"id" maxLength:"64"`
+	From   uint64 `query:"from" required:"true" doc:"First block."`
+	To     int64  `query:"to" minimum:"-1" default:"-1" doc:"Last block; none, or -1, for the newest."`
+	Repeat bool   `query:"repeat" doc:"Hand on again what the sinks have been told before. Otherwise only what is new."`
+	Act    bool   `query:"act" doc:"Let the manager's sink act on what is handed on. Otherwise it does not."`
 }
 
-// maybeBlock is the number of a block, which may be left out: 0 is a block, too.
-type maybeBlock struct {
-	N     uint64
-	given bool
-}
-
-func (b *maybeBlock) number() *uint64 {
-	if !b.given {
-		return nil
-	}
-	return &b.N
-}
-
-// Receiver is what huma reads into.
-func (b *maybeBlock) Receiver() reflect.Value { return reflect.ValueOf(b).Elem().Field(0) }
-
-// OnParamSet notes whether there was one.
-func (b *maybeBlock) OnParamSet(given bool, _ any) { b.given = given }
-
-// Schema describes what is read.
-func (maybeBlock) Schema(r huma.Registry) *huma.Schema {
-	return huma.SchemaFromType(r, reflect.TypeFor[uint64]())
-}
-
-type backfillsOut struct {
-	Body struct {
-		Backfills []watch.Backfill `json:"backfills"`
-	}
+type backfillsOutBody struct {
+	Backfills []watch.Backfill `json:"backfills"`
 }
 
 func (s *Server) routes() {
-	rest.Register(s.Server, s.Operation(access.RoleRead, http.MethodGet, "/v1/watches", "watches", "What is followed, and how far it is"), func(ctx context.Context, _ *struct{}) (*watchesOut, error) {
-		out := &watchesOut{}
-		var err error
-		out.Body.Watches, err = s.Watchers.States(ctx)
-		return out, err
+	rest.Register(s.Server, s.Operation(access.RoleRead, http.MethodGet, "/v1/watches", "watches", "What is followed, and how far it is"), func(ctx context.Context, _ *struct{}) (*rest.Out[watchesOutBody], error) {
+		list, err := s.Watchers.States(ctx)
+		return rest.Answered(watchesOutBody{list}, err)
 	})
-	rest.Register(s.Server, s.Operation(access.RoleRead, http.MethodGet, "/v1/contracts", "contracts", "The contracts that are followed"), func(ctx context.Context, in *contractsIn) (*contractsOut, error) {
-		out := &contractsOut{}
-		var err error
-		out.Body.Contracts, out.Body.Cursor, err = s.Watchers.Contracts(ctx, in.Watch, in.Status, in.Cursor, in.Limit)
-		return out, err
+	rest.Register(s.Server, s.Operation(access.RoleRead, http.MethodGet, "/v1/contracts", "contracts", "The contracts that are followed"), func(ctx context.Context, in *contractsIn) (*rest.Out[contractsOutBody], error) {
+		list, next, err := s.Watchers.Contracts(ctx, in.Watch, in.Status, in.Cursor, in.Limit)
+		return rest.Answered(contractsOutBody{list, next}, err)
 	})
-	rest.Register(s.Server, s.Operation(access.RoleRead, http.MethodGet, "/v1/events", "events", "What was handed on, in an order that never changes"), func(ctx context.Context, in *eventsIn) (*eventsOut, error) {
+	rest.Register(s.Server, s.Operation(access.RoleRead, http.MethodGet, "/v1/events", "events", "What was handed on, in an order that never changes"), func(ctx context.Context, in *eventsIn) (*rest.Out[eventsOutBody], error) {
 		after, err := rest.Cursor(in.Cursor)
 		if err != nil {
 			return nil, err
 		}
-		if in.Newest && in.Cursor != "" {
-			return nil, watch.ErrCursor
-		}
-		out := &eventsOut{}
 		var list []watch.Told
 		var next int64
-		if in.Newest {
+		switch {
+		case in.Newest && in.Cursor != "":
+			err = watch.ErrCursor
+		case in.Newest:
 			list, next, err = s.Watchers.Latest(ctx, in.Watch, in.Address, in.Argument, in.Limit)
-		} else {
+		default:
 			list, next, err = s.Watchers.Messages(ctx, after, in.Watch, in.Address, in.Argument, in.Limit)
 		}
-		out.Body.Events, out.Body.Cursor = list, strconv.FormatInt(next, 10)
-		return out, err
+		return rest.Answered(eventsOutBody{list, strconv.FormatInt(next, 10)}, err)
 	})
-	rest.Register(s.Server, s.Operation(access.RoleRead, http.MethodGet, "/v1/nodes", "nodes", "The processes of the fleet"), func(ctx context.Context, _ *struct{}) (*nodesOut, error) {
-		out := &nodesOut{}
-		var err error
-		out.Body.Nodes, err = s.Watchers.Nodes(ctx)
-		return out, err
+	rest.Register(s.Server, s.Operation(access.RoleRead, http.MethodGet, "/v1/nodes", "nodes", "The processes of the fleet"), func(ctx context.Context, _ *struct{}) (*rest.Out[nodesOutBody], error) {
+		list, err := s.Watchers.Nodes(ctx)
+		return rest.Answered(nodesOutBody{list}, err)
 	})
-	rest.Register(s.Server, s.Operation(access.RoleRead, http.MethodGet, "/v1/sinks", "sinks", "How far the sinks are"), func(ctx context.Context, _ *struct{}) (*sinksOut, error) {
-		out := &sinksOut{}
-		var err error
-		out.Body.Sinks, err = s.Watchers.Sinks(ctx)
+	rest.Register(s.Server, s.Operation(access.RoleRead, http.MethodGet, "/v1/sinks", "sinks", "How far the sinks are"), func(ctx context.Context, _ *struct{}) (*rest.Out[sinksOutBody], error) {
+		list, err := s.Watchers.Sinks(ctx)
 		if access.Allowed(ctx, access.RoleAdmin) != nil {
-			for i := range out.Body.Sinks {
-				out.Body.Sinks[i].Error = "" // it may name where the sink is
+			for i := range list {
+				list[i].Error = "" // it may name where the sink is
 			}
 		}
-		return out, err
+		return rest.Answered(sinksOutBody{list}, err)
 	})
 	start := s.Operation(access.RoleAdmin, http.MethodPost, "/v1/watches/{id}/backfill", "backfill", "Read blocks again, and hand on what was missed", http.StatusNotFound)
 	start.DefaultStatus = http.StatusAccepted
 	rest.Register(s.Server, start, func(ctx context.Context, in *backfillIn) (*rest.Out[watch.Backfill], error) {
-		b, err := s.Watchers.StartBackfill(ctx, watch.Backfill{Watch: in.ID, From: in.From, Repeat: in.Repeat, Act: in.Act}, in.To.number())
+		b, err := s.Watchers.StartBackfill(ctx, watch.Backfill{Watch: in.ID, From: in.From, Repeat: in.Repeat, Act: in.Act}, in.To)
 		if err == nil {
 			s.Log.InfoContext(ctx, "a backfill begins", "watch", in.ID, "from", b.From, "to", b.To, "by", access.Of(ctx).Name)
 		}
@@ -167,11 +122,9 @@ func (s *Server) routes() {
 	rest.Register(s.Server, s.Operation(access.RoleRead, http.MethodGet, "/v1/watches/{id}/backfills", "backfills", "The newest backfills, and how far they are"), func(ctx context.Context, in *struct {
 		ID string `path:"id" maxLength:"64"`
 	},
-	) (*backfillsOut, error) {
-		out := &backfillsOut{}
-		var err error
-		out.Body.Backfills, err = s.Watchers.Backfills(ctx, in.ID)
-		return out, err
+	) (*rest.Out[backfillsOutBody], error) {
+		list, err := s.Watchers.Backfills(ctx, in.ID)
+		return rest.Answered(backfillsOutBody{list}, err)
 	})
 	rest.Stream(s.Server, s.Operation(access.RoleRead, http.MethodGet, "/v1/events/stream", "stream", "What is handed on, as server-sent events"), "event the watch, data an event as JSON.", s.Watchers.Newest,
 		func(ctx context.Context, in *streamIn, after int64) (string, int64, error) {
@@ -182,4 +135,58 @@ func (s *Server) routes() {
 			}
 			return text.String(), next, err
 		})
+}
+
+const (
+	maxStreams = 200
+	drain      = 5 * time.Second
+	askLimit   = 20 * time.Second // one request that is no stream
+	streamPage = 200
+)
+
+// Deps are what the surface stands on.
+type Deps struct {
+	Watchers *watch.Service
+	Keys     *access.Keys
+	Metrics  http.Handler
+	Version  string
+	Log      *slog.Logger
+}
+
+// Server is the surface. New starts nothing.
+type Server struct {
+	*rest.Server
+	Deps
+}
+
+// known lists the errors that callers can do something about.
+var known = []rest.Known{
+	{Err: watch.ErrNotFound, Status: http.StatusNotFound, Code: "NOT_FOUND"},
+	{Err: watch.ErrCursor, Status: http.StatusUnprocessableEntity, Code: "INVALID"},
+	{Err: watch.ErrRange, Status: http.StatusUnprocessableEntity, Code: "RANGE"},
+	{Err: watch.ErrOlderPlan, Status: http.StatusServiceUnavailable, Code: "OLDER_PLAN"},
+}
+
+// New makes the surface.
+func New(deps Deps) *Server {
+	s := &Server{Deps: deps, Server: rest.New(rest.Options{
+		Of: "watchers", Description: "Follows contracts and hands every event on: at least once, in order per contract.",
+		Keys: deps.Keys, MadeBy: "`lockstep watch key` or the transaction manager", NoTenants: "watchers know no tenants: a key without one is needed", Known: known, Metrics: deps.Metrics, Patience: askLimit, Streams: maxStreams, Drain: drain, Log: deps.Log,
+		Ready: func(ctx context.Context) (any, bool) {
+			c := deps.Watchers.Condition(ctx)
+			return c, c.Ready
+		},
+		About: page.About{Parts: []string{page.PartWatchers}, Needs: "an access key without a tenant, which `lockstep watch key` makes", Version: deps.Version},
+	})}
+	s.routes()
+	return s
+}
+
+// ErrLoopback means that the address is not on loopback and nobody would need a key.
+var ErrLoopback = errors.New("without a key the watchers listen on loopback only; make one with `lockstep watch key`")
+
+// Listen opens the port.
+// While nobody has a key, lock draws a token and prints it.
+func (s *Server) Listen(ctx context.Context, address string, lock bool) error {
+	return s.Open(ctx, "WATCH_ADDRESS", address, lock, ErrLoopback)
 }
