@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -38,13 +39,18 @@ func TestManagerSink(t *testing.T) {
 	var got []string
 	answer := http.StatusAccepted
 	code := ""
+	var proxy http.HandlerFunc // what answers in the manager's place
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var intent map[string]any
-		if err := json.NewDecoder(r.Body).Decode(&intent); err != nil {
+		if err := json.NewDecoder(r.Body).Decode(&intent); err != nil && r.Method == http.MethodPost {
 			t.Error(err)
 		}
 		mu.Lock()
 		defer mu.Unlock()
+		if proxy != nil {
+			proxy(w, r)
+			return
+		}
 		got = append(got, strings.Join([]string{r.URL.Path, r.Header.Get("Authorization"), r.Header.Get("Idempotency-Key"), intent["chain"].(string), intent["to"].(string), fmt.Sprint(intent["function"], intent["args"])}, " "))
 		w.WriteHeader(answer)
 		_ = json.NewEncoder(w).Encode(map[string]any{"id": "t", "code": code, "status": "accepted"})
@@ -71,6 +77,13 @@ func TestManagerSink(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
+	mu.Lock()
+	answer, code = http.StatusUnprocessableEntity, "WOULD_REVERT"
+	mu.Unlock()
+	if n, err := offer(t.Context(), sink, []watch.Message{asked}); n != 0 || err == nil || errors.Is(err, watch.ErrSettled) {
+		t.Errorf("a call that would fail at first: %d taken, %v", n, err) // the manager's endpoint may be behind
+	}
+	sinks.Impatient(sink)
 	for _, test := range []struct {
 		status int
 		code   string
@@ -94,4 +107,33 @@ func TestManagerSink(t *testing.T) {
 			t.Errorf("%d %s: %d taken, %v", test.status, test.code, n, err)
 		}
 	}
+	says := func(status int, text string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, text)
+		}
+	}
+	for what, other := range map[string]http.HandlerFunc{
+		"other JSON":    says(200, `{"status":"ok"}`),
+		"a proxy's 400": says(400, "<html>The plain HTTP request was sent to HTTPS port</html>"),
+		"a proxy's 410": says(410, ""),
+		"a proxy's 422": says(422, `{"error":"no"}`),
+		"a redirection": moved,
+	} {
+		mu.Lock()
+		proxy = other
+		mu.Unlock()
+		if n, err := offer(t.Context(), sink, []watch.Message{asked}); n != 0 || err == nil || errors.Is(err, watch.ErrSettled) {
+			t.Errorf("%s: %d taken, %v", what, n, err)
+		}
+	}
+}
+
+// moved sends a request elsewhere, where a question is answered with a list of transactions.
+func moved(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet {
+		_, _ = io.WriteString(w, `{"transactions":[]}`)
+		return
+	}
+	http.Redirect(w, r, r.URL.Path, http.StatusMovedPermanently)
 }
