@@ -2,16 +2,23 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"lockstep/config"
 	"lockstep/internal/must"
+	"lockstep/internal/relay/apikey"
 )
 
 // lockstep runs one command line.
@@ -333,5 +340,167 @@ func TestTheEnvFileIsReadAgain(t *testing.T) {
 		if err != nil || cfg.RPC.RateLimit.Tier1 != want {
 			t.Errorf("%d, %v; want %d", cfg.RPC.RateLimit.Tier1, err, want)
 		}
+	}
+}
+
+// Bash completes commands, their words and their flags.
+func TestCompletionInBash(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("bash is not here")
+	}
+	var script bytes.Buffer
+	if code := run(t.Context(), []string{"completion", "bash"}, streams{out: &script, err: &script}); code != 0 {
+		t.Fatalf("exit code %d: %s", code, &script)
+	}
+	complete := func(words ...string) []string {
+		t.Helper()
+		line := script.String() + "\nCOMP_WORDS=(lockstep '" + strings.Join(words, "' '") + "')\nCOMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n" +
+			"complete -p lockstep >/dev/null || exit 3\n_lockstep\nprintf '%s\\n' \"${COMPREPLY[@]}\"\n"
+		command := exec.CommandContext(t.Context(), bash, "--norc")
+		command.Stdin = strings.NewReader(line)
+		out, err := command.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%q: %v: %s", words, err, out)
+		}
+		return strings.Fields(string(out))
+	}
+	for _, c := range []struct {
+		line, want []string
+	}{
+		{[]string{"lo"}, []string{"locks"}},
+		{[]string{"completion", ""}, []string{"bash", "zsh", "fish"}},
+		{[]string{"locks", "o"}, []string{"on", "off"}},
+		{[]string{"config", "ch"}, []string{"check"}},
+		{[]string{"watch", "s"}, []string{"schema"}},
+		{[]string{"nothing", "x"}, nil},
+	} {
+		if got := complete(c.line...); !slices.Equal(got, c.want) {
+			t.Errorf("%q is completed to %q, not to %q", c.line, got, c.want)
+		}
+	}
+	if got := complete(""); len(got) != len(commands()) {
+		t.Errorf("%d commands of %d: %q", len(got), len(commands()), got)
+	}
+	if got := complete("health", "-"); len(got) == 0 || !strings.HasPrefix(got[0], "-") {
+		t.Errorf("flags of health: %q", got)
+	}
+}
+
+// The other shells get every command; another one is a wrong command line.
+func TestCompletionScripts(t *testing.T) {
+	for shell, form := range map[string]string{"zsh": "'%s:", "fish": "-a %s -d"} {
+		var script bytes.Buffer
+		if code := run(t.Context(), []string{"completion", shell}, streams{out: &script, err: &script}); code != 0 {
+			t.Fatalf("%s: exit code %d", shell, code)
+		}
+		for _, c := range commands() {
+			if !strings.Contains(script.String(), strings.Replace(form, "%s", c.name, 1)) {
+				t.Errorf("%s: %s is missing", shell, c.name)
+			}
+		}
+	}
+	var out bytes.Buffer
+	if code := run(t.Context(), []string{"completion", "cmd"}, streams{out: &out, err: &out}); code != 2 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// JSON lines have the field names of the TypeScript relay when that is asked for, and its numbers
+// for every level.
+func TestJSONLinesInTheFieldNamesOfTheOtherRelay(t *testing.T) {
+	for level, number := range map[slog.Level]float64{
+		config.LevelTrace: 10, slog.LevelDebug: 20, slog.LevelInfo: 30, slog.LevelWarn: 40, slog.LevelError: 50, config.LevelFatal: 60,
+	} {
+		var text bytes.Buffer
+		log := must.Get(newLogger(&text, config.Log{Level: "trace", Fields: "hiero"}))(t)
+		before := time.Now().UnixMilli()
+		log.Log(context.Background(), level, "said", "request_id", "r1", "error", errors.New("why"))
+		var line map[string]any
+		must.Do(t, json.Unmarshal(text.Bytes(), &line))
+		if at, ok := line["time"].(float64); !ok || int64(at) < before || int64(at) > time.Now().UnixMilli() {
+			t.Errorf("time %v", line["time"])
+		}
+		host, _ := os.Hostname()
+		for key, want := range map[string]any{
+			"level": number, "msg": "said", "requestId": "r1", "err": "why", "pid": float64(os.Getpid()), "hostname": host, "name": "lockstep",
+		} {
+			if line[key] != want {
+				t.Errorf("%s is %v, want %v", key, line[key], want)
+			}
+		}
+		if len(line) != 8 {
+			t.Errorf("%d fields: %v", len(line), line)
+		}
+	}
+}
+
+// Every level has its name, in lines for people and in JSON, also those that log/slog does not know.
+func TestNamesOfLevels(t *testing.T) {
+	for level, name := range map[slog.Level]string{
+		config.LevelTrace: "TRACE", slog.LevelDebug: "DEBUG", slog.LevelInfo: "INFO", slog.LevelWarn: "WARN", slog.LevelError: "ERROR", config.LevelFatal: "FATAL",
+	} {
+		for form, want := range map[bool]string{true: " level=" + name + " ", false: `"level":"` + name + `"`} {
+			var text bytes.Buffer
+			log := must.Get(newLogger(&text, config.Log{Level: "trace", Fields: "lockstep", Pretty: form}))(t)
+			log.Log(context.Background(), level, "said", slog.Group("of", "level", level)) // not every field of that name is the line's level
+			if line := text.String(); !strings.Contains(line, want) || level == config.LevelTrace && strings.Count(line, "TRACE") != 1 {
+				t.Errorf("pretty %v: %s has no %s", form, line, want)
+			}
+		}
+	}
+}
+
+// A duration has a unit: in the text, or by the format, whose numbers are milliseconds.
+func TestDurationsInJSONLines(t *testing.T) {
+	for fields, want := range map[string]any{"lockstep": "14.185095ms", "hiero": 14.185095} {
+		var text bytes.Buffer
+		log := must.Get(newLogger(&text, config.Log{Level: "info", Fields: fields}))(t)
+		const took = 14_185_095 * time.Nanosecond
+		log.Info("said", "took", took, slog.Group("of", "took", took))
+		var line struct {
+			Took any
+			Of   struct{ Took any }
+		}
+		if err := json.Unmarshal(text.Bytes(), &line); err != nil || line.Took != want || line.Of.Took != want {
+			t.Errorf("%s: %v, %s; want %v", fields, err, text.Bytes(), want)
+		}
+	}
+}
+
+// What a relay is has ten fields. On a terminal each has a line; a field from elsewhere cannot make one of its own.
+func TestManyFieldsHaveLinesOfTheirOwn(t *testing.T) {
+	var text bytes.Buffer
+	log := slog.New(spread{slog.NewTextHandler(&text, nil), &text, terminal{}})
+	log.Info("few", "chain", "0x12a", "redis", "off")
+	log.Info("many", "version", "1.0.0", "chain", "0x12a", "network", "testnet", "profile", "hiero", "operator", "0.0.2\nforged", "ordering", "on",
+		"redis", "", "mirror", "127.0.0.1")
+	lines := strings.Split(strings.TrimSpace(text.String()), "\n")
+	if len(lines) != 2+7 || !strings.Contains(lines[0], "chain=0x12a redis=off") || strings.TrimSpace(lines[3]) != "chain     0x12a" ||
+		!strings.HasSuffix(lines[6], "0.0.2\uFFFDforged") {
+		t.Errorf("%s", text.String())
+	}
+}
+
+// What "keys new" prints second is a line of a file in which the key that it prints first is found.
+func TestANewKeyFitsItsLine(t *testing.T) {
+	code, out, errs := lockstep(t, nil, "keys", "new", "shop", "--calls", "600", "--weight", "1200", "--methods", "eth_*,net_version")
+	token, line, ok := strings.Cut(strings.TrimSuffix(out, "\n"), "\n")
+	if code != 0 || !ok || errs != "" {
+		t.Fatalf("exit code %d\n%s%s", code, out, errs)
+	}
+	name := filepath.Join(t.TempDir(), "keys.txt")
+	must.Do(t, os.WriteFile(name, []byte(line+"\n"), 0o600))
+	if code, out, errs := lockstep(t, nil, "keys", "check", name); code != 0 || out != "the file is good; it has keys of 1 holders\n" {
+		t.Errorf("exit code %d\n%s%s", code, out, errs)
+	}
+	var f apikey.File
+	must.Do(t, f.UnmarshalText([]byte(name)))
+	h, ok := apikey.NewRing(f).Find(token)
+	if !ok || h.Name != "shop" || h.Calls != 600 || h.Weight != 1200 || !h.May("eth_call") || h.May("debug_traceCall") {
+		t.Errorf("%+v, %v", h, ok)
+	}
+	if strings.Contains(line, token[4:]) {
+		t.Error("the line has the key")
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,19 +10,27 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/google/uuid"
 
+	"lockstep/app"
 	"lockstep/config"
+	"lockstep/consensus"
 	"lockstep/internal/access"
 	"lockstep/internal/envx"
 	"lockstep/internal/ledger"
 	"lockstep/internal/redisx"
 	"lockstep/internal/secret"
+	"lockstep/mirror"
+	"lockstep/txmgr"
 	"lockstep/txmgr/client"
+	"lockstep/txmgr/ethchain"
+	"lockstep/txmgr/hederachain"
+	"lockstep/txmgr/nearchain"
 	"lockstep/txmgr/service"
 )
 
@@ -209,16 +218,12 @@ func (f txmFlags) manager(std streams) (*client.Client, error) {
 
 // secretOf reads NAME, or the file that NAME_FILE names.
 func secretOf(environ []string, name string) (secret.String, error) {
-	for _, pair := range environ {
-		if value, ok := strings.CutPrefix(pair, name+"="); ok && value != "" {
-			return secret.String(value), nil
-		}
-		if path, ok := strings.CutPrefix(pair, name+"_FILE="); ok && path != "" {
-			content, err := os.ReadFile(path)
-			return secret.String(strings.TrimSpace(string(content))), err
-		}
+	path := variable(environ, name+"_FILE")
+	if value := variable(environ, name); value != "" || path == "" {
+		return secret.String(value), nil
 	}
-	return "", nil
+	content, err := os.ReadFile(path)
+	return secret.String(strings.TrimSpace(string(content))), err
 }
 
 // sendIntent hands a transaction over under a key, so that an answer that is lost is asked for again.
@@ -254,7 +259,7 @@ func sendIntent(ctx context.Context, f txmFlags, words []string, std streams) er
 	if f.asJSON {
 		err = json.NewEncoder(std.out).Encode(tx)
 	} else {
-		_, err = fmt.Fprintf(std.out, "%s %s %s\n", tx.ID, tx.Status, orDash(tx.Hash))
+		_, err = fmt.Fprintf(std.out, "%s %s %s\n", tx.ID, tx.Status, cmp.Or(tx.Hash, "-"))
 	}
 	if tx.Error != nil {
 		return errors.Join(err, fmt.Errorf("%s: %s", tx.Error.Class, tx.Error.Message))
@@ -328,14 +333,107 @@ func printSigners(out io.Writer, list []client.Signer) error {
 		case s.PassedOver != "":
 			state = "passed over: " + s.PassedOver
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\n", s.Chain, s.Address, state, s.NextNonce, s.ChainNonce, s.Pending, s.Gaps, orDash(s.Balance), orDash(s.Owner))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\n", s.Chain, s.Address, state, s.NextNonce, s.ChainNonce, s.Pending, s.Gaps, cmp.Or(s.Balance, "-"), cmp.Or(s.Owner, "-"))
 	}
 	return table.Flush()
 }
 
-func orDash(text string) string {
-	if text == "" {
-		return "-"
+// drivers are the chains' drivers by the name that TXM_CHAINS gives them.
+func drivers(cfg config.Manager, log *slog.Logger) map[string]service.Driver {
+	hedera := func(_ context.Context, spec service.Spec) (txmgr.Chain, error) { return openHedera(cfg, spec, log) }
+	ethereum := func(_ context.Context, spec service.Spec) (txmgr.Chain, error) { return openEthereum(spec, log) }
+	return map[string]service.Driver{"": ethereum, "ethereum": ethereum, "hedera": hedera, "near": openNEAR}
+}
+
+// openEthereum speaks to JSON-RPC endpoints.
+func openEthereum(spec service.Spec, log *slog.Logger) (txmgr.Chain, error) {
+	id, err := chainNumber(spec)
+	if err != nil {
+		return nil, err
 	}
-	return text
+	tip, price, err := spec.Prices()
+	if err != nil {
+		return nil, err
+	}
+	cfg := ethchain.Config{
+		ID: id, URLs: spec.URL, Depth: spec.Depth, NoPool: spec.Mempool != nil && !*spec.Mempool, Log: log,
+		GasAdded: spec.GasAdded, GasCap: spec.GasCap, MinTip: tip, GasPrice: price, Dev: spec.Dev,
+	}
+	if spec.InFlight != nil {
+		cfg.InFlight = *spec.InFlight
+	}
+	return ethchain.New(cfg)
+}
+
+// openNEAR speaks to nodes of nearcore.
+func openNEAR(_ context.Context, spec service.Spec) (txmgr.Chain, error) {
+	cfg := nearchain.Config{ID: spec.ID, URLs: spec.URL}
+	if spec.InFlight != nil {
+		cfg.InFlight = *spec.InFlight
+	}
+	if d := spec.Delegates; d != nil {
+		var err error
+		if cfg.Delegates, err = nearchain.NewDelegates(d.Receivers, d.MaxDeposit, d.MaxGas); err != nil {
+			return nil, fmt.Errorf("delegates: %w", err)
+		}
+	}
+	return nearchain.New(cfg)
+}
+
+func chainNumber(spec service.Spec) (uint64, error) {
+	id, err := strconv.ParseUint(spec.ID, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not the number of a chain", spec.ID)
+	}
+	return id, nil
+}
+
+// openHedera speaks to consensus nodes, and reads from a mirror node.
+func openHedera(cfg config.Manager, spec service.Spec, log *slog.Logger) (txmgr.Chain, error) {
+	id, err := chainNumber(spec)
+	if err != nil {
+		return nil, err
+	}
+	nodes, reader := cfg.Consensus, cfg.Mirror
+	if len(spec.Network) > 0 {
+		var name string
+		if json.Unmarshal(spec.Network, &name) != nil {
+			name = string(spec.Network)
+		}
+		nodes.Network = name
+	}
+	if spec.Operator != "" {
+		nodes.OperatorID = spec.Operator
+	}
+	if spec.Key != "" {
+		nodes.OperatorKey, nodes.OperatorKeyFile = spec.Key, ""
+	}
+	if spec.KeyFormat != "" {
+		nodes.OperatorKeyFormat = spec.KeyFormat
+	}
+	if len(spec.URL) > 0 {
+		reader.URL = secret.URL(strings.Join(spec.URL, ","))
+	}
+	if nodes.OperatorID == "" {
+		return nil, fmt.Errorf("the driver hedera needs an operator, who pays for what it sends: OPERATOR_ID_MAIN and OPERATOR_KEY_MAIN")
+	}
+	// An answer is awaited while the owner of a signer may trust its lease.
+	longest := cfg.TXM.Manager.SendTimeout.Duration() * 3 / 4
+	if nodes.LegacyAttemptTimeout = 0; nodes.AttemptTimeout.Duration() > longest {
+		nodes.AttemptTimeout = envx.Millis(max(longest, time.Millisecond))
+	}
+	mirrorNode, err := mirror.New(reader, mirror.Options{Log: log})
+	if err != nil {
+		return nil, err
+	}
+	client, err := consensus.New(nodes, log)
+	if err != nil {
+		return nil, err
+	}
+	client.Follow(app.AddressBook(mirrorNode))
+	chain := hederachain.Config{ID: id, Log: log}
+	if spec.InFlight != nil {
+		chain.InFlight = *spec.InFlight
+	}
+	return hederachain.New(chain, client, mirrorNode)
 }
