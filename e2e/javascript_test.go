@@ -1,13 +1,22 @@
 package e2e
 
 import (
+	"bufio"
+	"context"
+	"fmt"
 	"math/big"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/google/go-cmp/cmp"
+
+	"lockstep/e2e/harness"
+	"lockstep/internal/must"
 )
 
 // tokenReport is what every client says after deploying an ERC-20, moving 1234
@@ -174,5 +183,230 @@ func checkBatch(t *testing.T, got batchReport) {
 	balance, ok := new(big.Int).SetString(got.Balance, 10)
 	if !ok || balance.Sign() <= 0 || !strings.HasSuffix(got.Balance, "0000000000") {
 		t.Errorf("balance %s is not a positive number of whole tinybars", got.Balance)
+	}
+}
+
+// liveReport is what a client heard over WebSocket while it wrote entries 0 to count-1
+// into a Journal, one after the other, and then one more after it had stopped listening
+// to the contract.
+type liveReport struct {
+	Blocks    []int    `json:"blocks"`    // numbers of the blocks it was told of
+	Positions []int    `json:"positions"` // of the contract's events
+	Pending   []string `json:"pending"`   // hashes of pending transactions
+	Sent      []string `json:"sent"`
+	Mined     []int    `json:"mined"` // numbers of the blocks of what it sent
+}
+
+// TestLive: each library's own way of listening, against both response profiles.
+func TestLive(t *testing.T) {
+	t.Parallel()
+	for _, d := range dialects {
+		t.Run(d.profile, func(t *testing.T) {
+			t.Parallel()
+			// One chain for each client: what it hears of pending transactions is its own.
+			for _, client := range []string{"live_ethers", "live_viem", "live_web3"} {
+				t.Run(strings.TrimPrefix(client, "live_"), func(t *testing.T) {
+					t.Parallel()
+					const count = 5
+					n := startDev(t, []string{"RELAY_PROFILE=" + d.profile})
+					var got liveReport
+					script(t, client, map[string]any{
+						"task": "live", "rpc": n.RPC, "ws": n.WS, "chainId": chainID, "privateKey": n.Accounts[0].PrivateKey,
+						"artifact": contract(t, "Journal"), "count": count,
+					}, &got)
+					checkLive(t, got, count)
+				})
+			}
+		})
+	}
+}
+
+func checkLive(t *testing.T, got liveReport, count int) {
+	t.Helper()
+	var positions []int
+	for i := range count {
+		positions = append(positions, i)
+	}
+	if diff := cmp.Diff(positions, got.Positions); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(got.Sent, got.Pending); diff != "" {
+		t.Errorf("pending transactions (-sent +heard):\n%s", diff)
+	}
+	heard := map[int]bool{}
+	for i, number := range got.Blocks {
+		if i > 0 && number != got.Blocks[i-1]+1 {
+			t.Errorf("block %d came after block %d", number, got.Blocks[i-1])
+		}
+		heard[number] = true
+	}
+	for _, number := range got.Mined {
+		if !heard[number] {
+			t.Errorf("block %d was not told; told were %v", number, got.Blocks)
+		}
+	}
+}
+
+// next waits for a value, within reason.
+func next[T any](t *testing.T, values <-chan T) (value T) {
+	t.Helper()
+	select {
+	case value = <-values:
+	case <-time.After(harness.StartLimit):
+		t.Fatalf("no %T came", value)
+	}
+	return value
+}
+
+// TestLiveCast: cast logs --subscribe prints events as they come.
+func TestLiveCast(t *testing.T) {
+	t.Parallel()
+	n := startDev(t, nil)
+	journal := contract(t, "Journal")
+	created := castFields(t, n, "send", "--private-key", n.Accounts[0].PrivateKey, "--create", journal.Bytecode)
+	address := created["contractAddress"].(string)
+
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	cmd := foundry(ctx, t, cast, "logs", "--subscribe", "--rpc-url", n.WS, "--address", address, "Entry(uint256 indexed,address indexed)")
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
+	lines := make(chan string, 1000)
+	go func() {
+		defer close(lines)
+		for scan := bufio.NewScanner(out); scan.Scan(); {
+			lines <- scan.Text()
+		}
+	}()
+	until(t, "the subscription of cast", func() bool {
+		_, metrics := get(t, n.RPC+"/metrics")
+		return strings.Contains(string(metrics), `rpc_websocket_active_subscriptions{tag="logs"} 1`)
+	})
+	for i := range 3 {
+		sent := castFields(t, n, "send", address, "write(uint256)", fmt.Sprint(i), "--private-key", n.Accounts[0].PrivateKey)
+		hash := sent["transactionHash"].(string)
+		for line := next(t, lines); !strings.Contains(line, hash); line = next(t, lines) {
+			if line == "" && ctx.Err() != nil {
+				t.Fatal("cast ended")
+			}
+		}
+	}
+	stop()
+	_ = cmd.Wait() // it was told to end
+}
+
+// delegateReport is what a client says after letting a contract's code run as its account's.
+type delegateReport struct {
+	Contract   common.Address `json:"contract"`
+	Status     int            `json:"status"`
+	Type       int            `json:"type"`
+	Code       string         `json:"code"`
+	Authorized common.Address `json:"authorized"` // by the list of the transaction
+	Authority  common.Address `json:"authority"`  // who signed that
+	Spent      int            `json:"spent"`      // nonces
+	Supply     string         `json:"supply"`     // told by the account itself
+}
+
+// Clients send transactions with authorizations (EIP-7702), where the network executes them and
+// the relay lets them through.
+func TestSetCode(t *testing.T) {
+	t.Parallel()
+	n := startDev(t, []string{"TX_TYPE_4_ENABLED=true"}, "--set-code")
+	token := contract(t, "Token")
+	for i, client := range []string{"ethers", "viem"} {
+		t.Run(client, func(t *testing.T) {
+			var got delegateReport
+			sender := n.Accounts[1+i]
+			script(t, client, map[string]any{
+				"task": "delegate", "rpc": n.RPC, "chainId": chainID, "privateKey": sender.PrivateKey, "artifact": token,
+			}, &got)
+			want := delegateReport{
+				Contract: got.Contract, Status: 1, Type: 4, Code: "0xef0100" + strings.ToLower(got.Contract.Hex()[2:]),
+				Authorized: got.Contract, Authority: sender.address(), Spent: 2, Supply: "0",
+			}
+			if diff := cmp.Diff(want, got); diff != "" || got.Contract == (common.Address{}) {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+// pendingReport is what a client says of a transaction that is in no block yet.
+type pendingReport struct {
+	Hash    common.Hash `json:"hash"`
+	Type    uint8       `json:"type"`
+	Nonce   uint64      `json:"nonce"`
+	InBlock bool        `json:"inBlock"`
+}
+
+// TestPending: a transaction that is held back for its predecessor is in the pool as the
+// document says, and clients read it where the profile shows it to them.
+func TestPending(t *testing.T) {
+	t.Parallel()
+	for _, d := range dialects {
+		t.Run(d.profile, func(t *testing.T) {
+			t.Parallel()
+			pending(t, d.profile, startDev(t, []string{"RELAY_PROFILE=" + d.profile, ordering, holding, "TXPOOL_API_ENABLED=true"}))
+		})
+	}
+}
+
+func pending(t *testing.T, profile string, n *network) {
+	ctx, cancel := context.WithTimeout(t.Context(), clientLimit)
+	defer cancel()
+	client, sender := dial(t, n.RPC), n.Accounts[0]
+	to := n.Accounts[1].address()
+	price := must.Get(client.SuggestGasPrice(ctx))(t)
+	signed := func(nonce uint64) *types.Transaction {
+		tx := must.Get(types.SignNewTx(sender.key(t), types.LatestSignerForChainID(big.NewInt(chainID)), &types.DynamicFeeTx{
+			ChainID: big.NewInt(chainID), Nonce: nonce, GasTipCap: new(big.Int), GasFeeCap: price, Gas: 21_000, To: &to,
+		}))(t)
+		return tx
+	}
+	held, first := signed(1), signed(0)
+	sent := make(chan error, 1)
+	go func() { sent <- client.SendTransaction(ctx, held) }()
+	c := &conformance{t: t, network: n, document: discover(t, n.RPC)}
+	hash := held.Hash().Hex()
+	var status struct{ Pending, Queued string }
+	until(t, "the transaction in the pool", func() bool {
+		err := client.Client().CallContext(ctx, &status, "txpool_status")
+		return err == nil && status.Pending+status.Queued != "0x00x0"
+	})
+	for _, one := range [][2]string{
+		{"eth_getTransactionByHash", `["` + hash + `"]`},
+		{"eth_getTransactionReceipt", `["` + hash + `"]`},
+		{"txpool_content", `[]`},
+		{"txpool_contentFrom", `["` + sender.Address + `"]`},
+		{"txpool_status", `[]`},
+	} {
+		c.answered(c.document.Methods[slices.IndexFunc(c.document.Methods, func(m methodSchema) bool { return m.Name == one[0] })], one[1])
+	}
+	if profile == "ethereum" { // the other one shows it in the pool only
+		readPending(t, ctx, n, held)
+	}
+
+	must.Do(t, client.SendTransaction(ctx, first))
+	must.Do(t, <-sent)
+	if receipt := receiptOf(t, ctx, client, held.Hash()); receipt.Status != 1 {
+		t.Errorf("%+v", receipt)
+	}
+}
+
+func readPending(t *testing.T, ctx context.Context, n *network, held *types.Transaction) {
+	t.Helper()
+	want := pendingReport{Hash: held.Hash(), Type: held.Type(), Nonce: held.Nonce()}
+	for _, client := range []string{"ethers", "viem", "web3"} {
+		var got pendingReport
+		script(t, client, map[string]any{
+			"task": "pending", "rpc": n.RPC, "chainId": chainID, "privateKey": n.Accounts[1].PrivateKey, "hash": held.Hash(),
+		}, &got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", client, diff)
+		}
+	}
+	tx, waits := must.Get2(dial(t, n.RPC).TransactionByHash(ctx, held.Hash()))(t)
+	if diff := cmp.Diff(want, pendingReport{tx.Hash(), tx.Type(), tx.Nonce(), !waits}); diff != "" {
+		t.Errorf("go-ethereum (-want +got)\n%s", diff)
 	}
 }

@@ -118,8 +118,7 @@ func (r *relay) metric(t *testing.T, name string) (sum float64) {
 
 // code is the JSON-RPC code of an error, 0 without one.
 func code(err error) int {
-	var coded rpc.Error
-	if errors.As(err, &coded) {
+	if coded, ok := errors.AsType[rpc.Error](err); ok {
 		return coded.ErrorCode()
 	}
 	return 0

@@ -3,7 +3,9 @@ package packaging
 
 import (
 	"archive/tar"
+	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
 	"debug/buildinfo"
@@ -14,6 +16,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,7 +27,9 @@ import (
 	"syscall"
 	"testing"
 
+	"lockstep/e2e/harness"
 	"lockstep/internal/must"
+	"lockstep/internal/proctest"
 )
 
 const version = "1.2.3"
@@ -40,9 +45,7 @@ func release(t *testing.T) (out string, machines []string) {
 		t.Skip("builds the program")
 	}
 	platforms := os.Getenv("LOCKSTEP_RELEASE_PLATFORMS")
-	if platforms == "" {
-		platforms = "linux/" + runtime.GOARCH
-	}
+	platforms = cmp.Or(platforms, "linux/"+runtime.GOARCH)
 	for platform := range strings.SplitSeq(platforms, ",") {
 		machines = append(machines, strings.TrimPrefix(platform, "linux/"))
 	}
@@ -472,4 +475,325 @@ func commandIn(t *testing.T, root, program string, args ...string) *exec.Cmd {
 	command.Dir = "/"
 	command.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Credential: &syscall.Credential{Uid: 65532, Gid: 65532}, Pdeathsig: syscall.SIGKILL}
 	return command
+}
+
+// There is no docker here to build the Dockerfile with. Its instructions are followed by hand: the compiler is the one that go.mod
+// asks for, the command that it runs makes the program from what .dockerignore leaves, and its last stage is as the image of a release.
+func TestDockerfile(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the program")
+	}
+	root := filepath.Join("..", "..")
+	file := strings.ReplaceAll(string(read(t, root, "Dockerfile")), "\\\n", " ")
+	var stages [][]string
+	for _, line := range regexp.MustCompile(`(?m)^[A-Z]+ .*$`).FindAllString(file, -1) {
+		if strings.HasPrefix(line, "FROM ") {
+			stages = append(stages, nil)
+		}
+		stages[len(stages)-1] = append(stages[len(stages)-1], line)
+	}
+	if len(stages) != 2 {
+		t.Fatalf("%d stages: %q", len(stages), stages)
+	}
+	first, last := stages[0], stages[1]
+	wanted := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindSubmatch(read(t, root, "go.mod"))[1]
+	if !slices.Contains(first, "FROM golang:"+string(wanted)+" AS build") {
+		t.Errorf("go.mod asks for Go %s: %q", wanted, first)
+	}
+	for _, want := range []string{"FROM scratch", "COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/", "COPY --from=build /lockstep /lockstep", "USER 65532:65532", `ENTRYPOINT ["/lockstep"]`, `CMD ["serve"]`} {
+		if !slices.Contains(last, want) {
+			t.Errorf("the image has no %s: %q", want, last)
+		}
+	}
+	for dir := range strings.FieldsSeq(output(t, "go", "list", "-C", root, "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", "./cmd/lockstep")) {
+		for ignored := range strings.FieldsSeq(string(read(t, root, ".dockerignore"))) {
+			if strings.HasPrefix(dir, "lockstep/"+ignored+"/") {
+				t.Errorf("the program needs %s, which .dockerignore leaves out", dir)
+			}
+		}
+	}
+	program := filepath.Join(t.TempDir(), "lockstep")
+	command := regexp.MustCompile(`(?m)^RUN (CGO_ENABLED=0 go build .*)$`).FindStringSubmatch(file)
+	if command == nil {
+		t.Fatalf("no build: %q", first)
+	}
+	output(t, "env", "-C", root, "VERSION="+version, "sh", "-c", strings.Replace(command[1], "-o /lockstep", "-o "+program, 1))
+	wantVersion(t, output(t, program, "version"))
+}
+
+// cpus are the names that npm has for machines.
+var cpus = map[string]string{"amd64": "x64", "arm64": "arm64"}
+
+// checkNPM looks into the package of each machine, installs that of this one in a fresh folder, without a network, and starts a
+// chain by npx.
+func checkNPM(t *testing.T, out string, programs map[string]string) {
+	for machine, archived := range programs {
+		dir := t.TempDir()
+		output(t, "tar", "-xzf", filepath.Join(out, "lockstep-dev-linux-"+machine+"-"+version+".tgz"), "-C", dir)
+		path := filepath.Join(dir, "package", "lockstep")
+		program := must.Get(elf.Open(path))(t)
+		_ = program.Close()
+		info, err := os.Stat(path)
+		if err != nil || info.Mode().Perm()&0o111 == 0 || program.Machine != headers[machine] || !bytes.Equal(read(t, path), read(t, archived)) {
+			t.Errorf("the program in the package for %s is for %v, with the mode %v (%v); it has to be that of the archive", machine, program.Machine, info.Mode(), err)
+		}
+		var about struct {
+			Name, Version string
+			OS, CPU       []string
+		}
+		if err := json.Unmarshal(read(t, dir, "package", "package.json"), &about); err != nil ||
+			about.Name != "lockstep-dev-linux-"+machine || about.Version != version || !slices.Equal(about.OS, []string{"linux"}) || !slices.Equal(about.CPU, []string{cpus[machine]}) {
+			t.Errorf("the package for %s says %+v (%v)", machine, about, err)
+		}
+	}
+	dir, home := t.TempDir(), t.TempDir()
+	inFolder := func(name string, args ...string) *exec.Cmd {
+		command := exec.CommandContext(t.Context(), name, args...)
+		command.Dir = dir
+		command.Env = append(os.Environ(), "HOME="+home, "npm_config_cache="+home, "npm_config_offline=true", "npm_config_audit=false", "npm_config_fund=false", "npm_config_update_notifier=false")
+		return command
+	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "package.json"), []byte(`{"private":true}`), 0o600))
+	install := inFolder("npm", "install", filepath.Join(out, "lockstep-dev-linux-"+runtime.GOARCH+"-"+version+".tgz"), filepath.Join(out, "lockstep-dev-"+version+".tgz"))
+	if text, err := install.CombinedOutput(); err != nil {
+		t.Fatalf("npm install: %v\n%s", err, text)
+	}
+	var front struct{ OptionalDependencies map[string]string }
+	if err := json.Unmarshal(read(t, dir, "node_modules", "lockstep-dev", "package.json"), &front); err != nil || len(front.OptionalDependencies) != len(programs) || front.OptionalDependencies["lockstep-dev-linux-"+runtime.GOARCH] != version {
+		t.Errorf("lockstep-dev brings %q (%v)", front.OptionalDependencies, err)
+	}
+	text, err := inFolder("npx", "lockstep-dev", "--version").CombinedOutput()
+	if err != nil {
+		t.Fatalf("npx lockstep-dev --version: %v\n%s", err, text)
+	}
+	wantVersion(t, string(text))
+
+	chain := inFolder("npx", "lockstep-dev", "--json", "--http", "127.0.0.1:0", "--ws", "127.0.0.1:0", "--mirror", "127.0.0.1:0", "--consensus", "127.0.0.1:0")
+	chain.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // npx, node and the program
+	lines := must.Get(chain.StdoutPipe())(t)
+	must.Do(t, chain.Start())
+	t.Cleanup(func() { _ = syscall.Kill(-chain.Process.Pid, syscall.SIGKILL) })
+	printed := bufio.NewReader(lines)
+	line, err := printed.ReadBytes('\n')
+	var ready struct{ RPC string }
+	if err != nil || json.Unmarshal(line, &ready) != nil || ready.RPC == "" {
+		t.Fatalf("npx lockstep-dev --json: %v\n%s", err, line)
+	}
+	answer := must.Get(http.Post(ready.RPC, "application/json", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber","params":[]}`)))(t)
+	defer answer.Body.Close()
+	var block struct{ Result string }
+	if err := json.NewDecoder(answer.Body).Decode(&block); err != nil || !strings.HasPrefix(block.Result, "0x") {
+		t.Errorf("eth_blockNumber: %v %+v", err, block)
+	}
+	// npm passes the signal to its shell and no further. The chain ends all the same: it closes what it prints to.
+	must.Do(t, chain.Process.Signal(syscall.SIGTERM))
+	must.Get(io.Copy(io.Discard, printed))(t)
+}
+
+// Prometheus takes the settings of the compose file, and all files of rules.
+func TestPrometheusTakesItsFiles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs promtool")
+	}
+	docs := must.Get(filepath.Abs("../../docs"))(t)
+	rules, err := filepath.Glob(filepath.Join(docs, "*-alerts.yml"))
+	if err != nil || len(rules) < 3 {
+		t.Fatalf("files of rules: %q, %v", rules, err)
+	}
+	output(t, "promtool", append([]string{"check", "rules"}, rules...)...)
+
+	// The container has the rules elsewhere; compose.yml says where.
+	outside := string(read(t, "../../packaging/compose/prometheus.yml"))
+	for _, name := range []string{"relay-alerts.yml", "txm-alerts.yml"} {
+		inside := "/etc/prometheus/" + name
+		if !strings.Contains(string(read(t, "../../packaging/compose/compose.yml")), "../../docs/"+name+":"+inside+":ro") {
+			t.Errorf("the compose file does not put the rules at %s", inside)
+		}
+		outside = strings.ReplaceAll(outside, inside, filepath.Join(docs, name))
+	}
+	file := filepath.Join(t.TempDir(), "prometheus.yml")
+	must.Do(t, os.WriteFile(file, []byte(outside), 0o600))
+	if said := output(t, "promtool", "check", "config", file); !strings.Contains(said, "2 rule files found") {
+		t.Errorf("promtool says %s", said)
+	}
+}
+
+// examples are the blocks of README that a shell can run, by the first words of a line in each.
+func examples(t *testing.T, has ...string) []string {
+	t.Helper()
+	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(read(t, "../../README.md")), -1)
+	var found []string
+	for _, words := range has {
+		for _, block := range blocks {
+			if strings.Contains("\n"+block[1], "\n"+words) {
+				found = append(found, block[1])
+				break
+			}
+		}
+	}
+	if len(found) != len(has) {
+		t.Fatalf("README has %d of the examples %q", len(found), has)
+	}
+	return found
+}
+
+// passReadme starts the development network of an image, in its root file system, as its user, in its working directory and with its
+// environment, and asks it what README asks. Only the ports are others. (What else README says is run with the program itself.)
+func passReadme(t *testing.T, root string, img image) {
+	t.Helper()
+	parts := examples(t, "curl -s http://127.0.0.1:7546", "lockstep dev --tx")
+	args := []string{"dev", "--json", "--tx"}
+	for _, listener := range []string{"tx-address", "http", "ws", "mirror", "mirror-grpc", "consensus", "ui"} {
+		args = append(args, "--"+listener, "127.0.0.1:0")
+	}
+	command := commandIn(t, root, img.Config.Entrypoint[0], args...)
+	if command.SysProcAttr.Chroot != "" {
+		command.Dir = img.Config.WorkingDir
+	}
+	command.Env = append(append(img.Config.Env, harness.Patient()...), "SHUTDOWN_DRAIN_DELAY_MS=0")
+	out := new(proctest.Tail)
+	command.Stdout = out
+	process, err := proctest.Start(command)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = command.Process.Signal(syscall.SIGTERM)
+		if <-process.Ended; !command.ProcessState.Success() {
+			t.Errorf("the image's program ended with %v", command.ProcessState)
+		}
+		if t.Failed() {
+			t.Logf("the image's program said:\n%s", process.Log.Last(20_000))
+		}
+	}()
+	var ready struct{ RPC, TX string }
+	err = process.Until(t.Context(), harness.StartLimit, func() error { return json.NewDecoder(strings.NewReader(out.String())).Decode(&ready) })
+	if err != nil || ready.RPC == "" || ready.TX == "" {
+		t.Fatalf("the image's program is not ready: %v %s", err, out)
+	}
+
+	here := func(text, written, now string) string {
+		t.Helper()
+		if !strings.Contains(text, written) {
+			t.Fatalf("no %s in\n%s", written, text)
+		}
+		return strings.ReplaceAll(text, written, now)
+	}
+	_, manager, _ := strings.Cut(parts[1], "\n") // the network runs already
+	said := shell(t, "set -eu\n"+here(parts[0], "http://127.0.0.1:7546", ready.RPC)+here(manager, "127.0.0.1:7550", strings.TrimPrefix(ready.TX, "http://")))
+	for _, want := range []string{`"result":"0x`, `"success":true`, `"idempotencyKey":"order-1"`} {
+		if !strings.Contains(strings.ReplaceAll(said, `": "`, `":"`), want) {
+			t.Errorf("the examples of README do not print %q:\n%s", want, said)
+		}
+	}
+}
+
+// shell runs a script where README is, as its reader does.
+func shell(t *testing.T, script string) string {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "sh", "-c", script)
+	command.Dir = "../.."
+	command.Env = harness.Environment()
+	text, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s\n%v\n%s", script, err, text)
+	}
+	return string(text)
+}
+
+// static are settings of Go with which a program is compiled as for a release. What tests of the release have compiled is used again.
+var static = []string{"CGO_ENABLED=0", "GOFLAGS=-trimpath"}
+
+// build runs a program in the folder of the project.
+func build(t *testing.T, settings []string, name string, args ...string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("builds the program")
+	}
+	command := exec.CommandContext(t.Context(), name, args...)
+	command.Dir = "../.."
+	command.Env = slices.Concat(os.Environ(), static, settings)
+	if text, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("%s %q: %v\n%s", name, args, err, text)
+	}
+}
+
+// files are all files of a folder, with their modes.
+func files(t *testing.T, dir string) (found []string) {
+	t.Helper()
+	must.Do(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		info, err := e.Info()
+		found = append(found, info.Mode().String()+" "+strings.TrimPrefix(path, dir+"/"))
+		return err
+	}))
+	return found
+}
+
+// go install puts the program where GOBIN says.
+func TestGoInstall(t *testing.T) {
+	dir := t.TempDir()
+	build(t, []string{"GOBIN=" + dir}, "go", "install", "./cmd/lockstep")
+	if got := output(t, filepath.Join(dir, "lockstep"), "version"); got != "lockstep dev\n" {
+		t.Errorf("the program says %q", got)
+	}
+	if got := files(t, dir); len(got) != 1 {
+		t.Errorf("go install has made %q", got)
+	}
+}
+
+// make install puts the program, and nothing else, where PREFIX and DESTDIR say.
+func TestMakeInstall(t *testing.T) {
+	dir := t.TempDir()
+	build(t, nil, "make", "install", "PREFIX=/opt/own", "DESTDIR="+dir, "VERSION="+version, "BINARY="+filepath.Join(t.TempDir(), "lockstep"))
+	wantVersion(t, output(t, filepath.Join(dir, "opt/own/bin/lockstep"), "version"))
+	if got := files(t, dir); !slices.Equal(got, []string{"-rwxr-xr-x opt/own/bin/lockstep"}) {
+		t.Errorf("make install has made %q", got)
+	}
+}
+
+// The unit's reload gives the service what /etc/lockstep/lockstep.env holds then: the service reads a copy, which the
+// start and each reload make, and not the environment, which would be that of the start for ever.
+func TestTheUnitReloadsItsSettings(t *testing.T) {
+	unit := string(read(t, "../../packaging/lockstep.service"))
+	setting := func(name string) (values []string) {
+		for _, m := range regexp.MustCompile("(?m)^"+name+"=(.*)$").FindAllStringSubmatch(unit, -1) {
+			values = append(values, m[1])
+		}
+		return values
+	}
+	if slices.ContainsFunc(setting("EnvironmentFile"), func(file string) bool { return strings.Contains(file, "lockstep.env") }) {
+		t.Error("the settings are in the environment, which no reload changes")
+	}
+	if !slices.Contains(setting("Environment"), "LOCKSTEP_ENV_FILE=/run/lockstep/lockstep.env") || !slices.Contains(setting("RuntimeDirectory"), "lockstep") {
+		t.Error("the service does not read the copy")
+	}
+	copies, reloads := setting("ExecStartPre"), setting("ExecReload")
+	if len(copies) != 1 || len(reloads) != 2 || reloads[0] != copies[0] || !strings.Contains(reloads[1], "-HUP") {
+		t.Fatalf("before the start %q, at a reload %q", copies, reloads)
+	}
+	command, begins := strings.CutPrefix(copies[0], "+/bin/sh -c '") // as root, who alone reads the file
+	command, ends := strings.CutSuffix(command, "'")
+	if !begins || !ends {
+		t.Fatalf("not a command of a shell: %s", copies[0])
+	}
+	dir := t.TempDir()
+	etc, run := filepath.Join(dir, "etc"), filepath.Join(dir, "run")
+	for _, d := range []string{etc, run} {
+		must.Do(t, os.Mkdir(d, 0o700))
+	}
+	command = strings.NewReplacer("/etc/lockstep", etc, "/run/lockstep", run).Replace(command)
+	for _, settings := range []string{"TIER_1_RATE_LIMIT=1\n", "TIER_1_RATE_LIMIT=2\n"} {
+		must.Do(t, os.WriteFile(filepath.Join(etc, "lockstep.env"), []byte(settings), 0o600))
+		if said, err := exec.CommandContext(t.Context(), "/bin/sh", "-c", command).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", command, err, said)
+		}
+		copied := filepath.Join(run, "lockstep.env")
+		info, err := os.Stat(copied)
+		if err != nil || info.Mode().Perm() != 0o600 || string(read(t, copied)) != settings {
+			t.Errorf("the copy: %v, %v, %q", info, err, read(t, copied))
+		}
+	}
 }

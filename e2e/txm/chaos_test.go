@@ -1,6 +1,7 @@
 package txm_test
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -8,19 +9,27 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/types"
+
+	"lockstep/devnet"
 	"lockstep/e2e/harness"
 	"lockstep/internal/ledger"
 	"lockstep/internal/must"
 	"lockstep/internal/pgtest"
 	"lockstep/internal/proctest"
 	"lockstep/internal/redistest"
+	"lockstep/txmgr"
+	"lockstep/watch/watchtest"
 )
 
 // storm is how much trouble there is.
@@ -328,5 +337,235 @@ func (c *caller) oneEachKey(l *load) {
 	}
 	if n := c.count("SELECT count(*) FROM intents WHERE status NOT IN ('confirmed', 'cancelled') AND NOT (status = 'failed' AND error_class = 'funds')"); n != 0 {
 		c.t.Errorf("%d intents were not executed, and nobody cancelled them", n)
+	}
+}
+
+// TestCrashMatrix kills the owner by SIGKILL at every point between two steps, twice, on
+// every ledger and on every kind of chain. Afterwards each slot has been signed for once,
+// nothing ran twice and nothing was lost.
+func TestCrashMatrix(t *testing.T) {
+	t.Parallel()
+	chains := map[string][]string{"automine": nil, "blocks of 1 s": {"--block-time", "1"}}
+	ledgers(t, func(t *testing.T, fresh func(*testing.T) string) {
+		for name, args := range chains {
+			t.Run(name, func(t *testing.T) {
+				chain := startAnvil(t, args...)
+				for _, point := range txmgr.Points {
+					t.Run(point, func(t *testing.T) {
+						n := txmNode{Ledger: fresh(t), Chain: 31337, URLs: []string{chain.url}, Keys: []string{newKey(t, chain)}, Lease: 3 * time.Second}
+						t.Parallel() // most of the time it waits for a lease to expire
+						crash(t, n, point, func(c *caller) { c.audit(chain.url) })
+					})
+				}
+			})
+		}
+		t.Run("NEAR", func(t *testing.T) {
+			for _, point := range txmgr.Points {
+				t.Run(point, func(t *testing.T) {
+					database := fresh(t)
+					t.Parallel()
+					n := startNEAR(t)
+					crash(t, n.node(database), point, n.audit)
+				})
+			}
+		})
+		t.Run("Hedera", func(t *testing.T) {
+			for _, point := range txmgr.Points {
+				t.Run(point, func(t *testing.T) {
+					database := fresh(t)
+					t.Parallel()
+					h := startHedera(t, devnet.Config{ConsensusLatency: 100 * time.Millisecond, Nodes: 2})
+					n := h.node(database)
+					n.InFlight = 8 // so that several are on their way when the owner dies
+					crash(t, n, point, h.audit)
+					if got := h.statuses(); len(got) != 1 || got["SUCCESS"] != len(h.records()) {
+						t.Errorf("the consensus log has %v", got)
+					}
+				})
+			}
+		})
+	})
+}
+
+func crash(t *testing.T, n txmNode, point string, audit func(*caller)) {
+	n.Instance = "first"
+	c := newCaller(t, n)
+	n.Point = point
+	c.many(5)
+	first := n.start(t)
+	until(t, "the owner dies at "+point, func() bool { return !first.Alive() })
+	c.many(5)
+	n.Instance = "second"
+	second := n.start(t)
+	until(t, "the second owner dies at "+point, func() bool { return !second.Alive() })
+	c.many(5)
+	n.Point, n.Instance = "", "third"
+	n.start(t)
+	c.many(5)
+	c.settled()
+	audit(c)
+	c.sameBytes()
+}
+
+// TestStoppedBetweenSteps stops an owner by SIGSTOP at a point between two steps, or while its bytes are on their way, until
+// another one has taken over and done the work. When it goes on, its late writes are refused, nothing that it signed alone
+// leaves, and bytes that arrive late are those that the ledger has for their slot.
+func TestStoppedBetweenSteps(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Start(t)
+	const refused = "another owner has the signer"
+	for point, want := range map[string]struct {
+		log  string // what the stopped owner says at last
+		sent int    // transactions that it has handed over
+	}{
+		txmgr.PointSigned: {refused, 0},
+		txmgr.PointStored: {"the lease cannot be trusted long enough to send", 0},
+		txmgr.PointSent:   {refused, 3},
+		held:              {refused, 1}, // the first of a batch; the others are behind it
+	} {
+		database := server.Database()
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			chain := startAnvil(t, "--no-mining")
+			early, other := startProxy(t, chain.url), startProxy(t, chain.url)
+			n := txmNode{
+				Ledger: database, Chain: 31337, URLs: []string{early.url}, Keys: devKeys[:1], Lease: 3 * time.Second, Resend: time.Second,
+				Instance: "stopped", Point: point, Stop: true,
+			}
+			c := newCaller(t, n)
+			for range 3 { // before anybody looks, so that they leave together
+				c.must()
+			}
+			if point == held {
+				early.spoil("eth_sendRawTransaction", held, 1)
+			}
+			stopped := n.start(t)
+			if point == held {
+				until(t, "the bytes are on their way", func() bool { return early.left() == 0 })
+				stopped.Freeze()
+			}
+			until(t, "the owner is stopped at "+point, func() bool { return halted(stopped) })
+			if got := len(early.sent()); got != want.sent {
+				t.Fatalf("%d transactions have left, want %d", got, want.sent)
+			}
+			n.URLs, n.Instance, n.Point = []string{other.url}, "other", ""
+			n.start(t)
+			until(t, "the other has sent", func() bool { return c.owner() == "other" && len(other.sent()) >= 3 })
+			until(t, "all are mined", func() bool {
+				chain.mine(1)
+				return c.count("SELECT count(*) FROM intents WHERE NOT final") == 0
+			})
+			if point == held {
+				early.release()
+			}
+			stopped.Thaw()
+			until(t, "the owner that was stopped finds out", func() bool { return stopped.Log.Has(want.log) })
+			next := c.must()
+			until(t, "the next one is mined", func() bool { chain.mine(1); return c.get(next.ID).Final })
+			c.settled()
+			c.audit(chain.url)
+			c.sameBytes()
+			for _, raw := range append(early.sent(), other.sent()...) {
+				var tx types.Transaction
+				must.Do(t, tx.UnmarshalBinary(hexutil.MustDecode(raw)))
+				if c.count("SELECT count(*) FROM attempts WHERE hash = $1 AND nonce = $2", tx.Hash().Hex(), int64(tx.Nonce())) != 1 {
+					t.Errorf("transaction %s with nonce %d was sent, and the ledger does not have it", tx.Hash(), tx.Nonce())
+				}
+			}
+		})
+	}
+}
+
+// halted reports whether the process is stopped by a signal.
+func halted(p *harness.Process) bool {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(p.Cmd.Process.Pid) + "/stat")
+	if err != nil {
+		return false
+	}
+	_, fields, found := strings.Cut(string(text), ") ") // the state follows the name
+	return found && strings.HasPrefix(fields, "T")
+}
+
+// fault answers in the place of a node, or changes what the node says.
+type fault func(p *proxy, c *watchtest.Call)
+
+// faults are the ways in which an endpoint is of no use, without being gone. What each answer means internal/ethrpc tries one by one.
+var faults = map[string]fault{
+	"429":              func(_ *proxy, c *watchtest.Call) { c.Status = http.StatusTooManyRequests },
+	"401":              func(_ *proxy, c *watchtest.Call) { c.Status = http.StatusUnauthorized },
+	"502":              func(_ *proxy, c *watchtest.Call) { c.Status = http.StatusBadGateway },
+	"-32005":           refusing(-32005, "daily request count exceeded, request rate limited"),
+	"-32603":           refusing(-32603, "Internal error"),
+	"header not found": refusing(-32000, "header not found"),
+	"no backends":      refusing(-32011, "no backends available for method"),
+	"batches of 3":     batchesOf(3),
+	"no batches":       batchesOf(1),
+	"absurd fees": changing(map[string]any{
+		"eth_feeHistory": map[string]any{"oldestBlock": "0x1", "baseFeePerGas": []string{"0x38d7ea4c68000", "0x38d7ea4c68000"}, "gasUsedRatio": []float64{0.5}, "reward": [][]string{{"0x38d7ea4c68000", "0x38d7ea4c68000", "0x38d7ea4c68000"}}},
+		"eth_gasPrice":   "0x38d7ea4c68000",
+	}),
+	"another chain": changing(map[string]any{"eth_chainId": "0x1"}),
+	"no receipts":   changing(map[string]any{"eth_getTransactionReceipt": nil}),
+	"half open":     (*proxy).lost,
+	"dead":          func(*proxy, *watchtest.Call) { panic(http.ErrAbortHandler) },
+	"stuck":         stuck,
+}
+
+func refusing(code int, text string) fault {
+	return func(_ *proxy, c *watchtest.Call) { c.Error = fmt.Appendf(nil, `{"code":%d,"message":%q}`, code, text) }
+}
+
+func batchesOf(most int) fault {
+	return func(_ *proxy, c *watchtest.Call) {
+		if c.Together > most {
+			c.Status = http.StatusRequestEntityTooLarge
+		} else {
+			c.Ask()
+		}
+	}
+}
+
+// changing hands calls on and puts other results in the place of some methods'.
+func changing(results map[string]any) fault {
+	return func(_ *proxy, c *watchtest.Call) {
+		if result, other := results[c.Method]; other {
+			c.Say(result)
+		} else {
+			c.Ask()
+		}
+	}
+}
+
+// stuck is a node that takes transactions and has seen no block since the fault began.
+func stuck(p *proxy, c *watchtest.Call) {
+	frozen, method := fmt.Appendf(nil, "%q", p.frozen), c.Method
+	for n, param := range c.Params {
+		if string(param) == `"latest"` {
+			c.Params[n] = frozen
+		}
+	}
+	c.Ask()
+	var in struct {
+		BlockNumber *hexutil.Uint64
+	}
+	_ = json.Unmarshal(c.Result, &in) // else it is in no block
+	top := hexutil.MustDecodeUint64(p.frozen)
+	switch {
+	case method == "eth_blockNumber":
+		c.Result = bytes.Clone(frozen)
+	case in.BlockNumber != nil && uint64(*in.BlockNumber) > top:
+		c.Say(nil)
+	}
+}
+
+// sicken gives the endpoint a fault, nil for none.
+func (p *proxy) sicken(f fault) {
+	var head string
+	_ = callRPC(p.target, "eth_blockNumber", &head) // of a node that is down nothing is asked
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sick, p.frozen = f, head
+	if head == "" {
+		p.sick = nil
 	}
 }

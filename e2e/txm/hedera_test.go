@@ -1,12 +1,15 @@
 package txm_test
 
 import (
+	"cmp"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -21,16 +24,19 @@ import (
 	"lockstep/devnet"
 	"lockstep/devnet/ledger"
 	"lockstep/devnet/ledger/history"
+	devnear "lockstep/devnet/near"
 	"lockstep/devnet/node"
 	"lockstep/e2e/harness"
 	"lockstep/internal/envx"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 	"lockstep/internal/must"
+	"lockstep/internal/near"
 	"lockstep/internal/secret"
 	"lockstep/mirror"
 	"lockstep/txmgr"
 	"lockstep/txmgr/hederachain"
+	"lockstep/txmgr/signers"
 )
 
 // hederaCounter is where the counter is on Hedera, whose low addresses are entities'.
@@ -50,9 +56,7 @@ func startHedera(t *testing.T, cfg devnet.Config) *hederanet {
 	t.Helper()
 	h := &hederanet{t: t}
 	cfg.Log, cfg.Fault = slog.New(slog.DiscardHandler), h.fault
-	if cfg.Signers == 0 {
-		cfg.Signers = 1
-	}
+	cfg.Signers = cmp.Or(cfg.Signers, 1)
 	h.Network = harness.Network(t, cfg)
 	code := hexutil.MustDecode(counterCode)
 	must.Do(t, h.Ledger().Edit(ledger.Edit{Address: common.HexToAddress(hederaCounter), Code: &code}))
@@ -302,5 +306,176 @@ func TestHederaLostHead(t *testing.T) {
 	t.Logf("the consensus log has %v", got)
 	if n := c.count("SELECT count(DISTINCT hash) FROM attempts"); n != 12 {
 		t.Errorf("%d payloads were signed for 12 intents", n)
+	}
+}
+
+// nearID is the model's id in the ledger.
+const nearID = 397
+
+// accessKeyOf reads an access key of NEAR, given as account/secret.
+func accessKeyOf(text string) txmgr.Key {
+	account, key, _ := strings.Cut(text, "/")
+	list, err := signers.OpenNEAR(signers.Config{NEARKeys: secret.String(fmt.Sprintf("{%q:[%q]}", account, key))})
+	if err != nil {
+		panic(err) // a constant of these tests
+	}
+	return list[0]
+}
+
+// nearnet is a model of NEAR that makes five blocks a second.
+type nearnet struct {
+	t     testing.TB
+	chain *devnear.Chain
+	url   string
+	key   string // as accessKeyOf takes it
+}
+
+func startNEAR(t testing.TB) *nearnet {
+	t.Helper()
+	developers, accounts := must.Get2(devnear.Developers())(t)
+	n := &nearnet{t: t, chain: devnear.New(devnear.Config{Accounts: accounts})}
+	for _, d := range developers {
+		if d.ID == "relayer.test" {
+			n.key = d.ID + "/" + d.SecretKey
+		}
+	}
+	server := httptest.NewServer(n.chain)
+	t.Cleanup(server.Close)
+	must.Run(t, n.chain.Run)
+	n.url = server.URL
+	return n
+}
+
+// node is the configuration of a process that sends from the relayer's key.
+func (n *nearnet) node(ledger string) txmNode {
+	return txmNode{
+		Ledger: ledger, Chain: nearID, Driver: "near", URLs: []string{n.url}, Keys: []string{n.key}, Instance: "node",
+		Lease: 4 * time.Second, Resend: 2 * time.Second, Timeout: time.Second,
+	}
+}
+
+// nearIntent has an execution of its own: the counter takes no notice of the word.
+func nearIntent(word []byte) (to string, data []byte) {
+	data, err := near.EncodeActions([]near.Action{near.FunctionCall{Method: "increment", Args: fmt.Appendf(nil, `{"by":1,"word":"%x"}`, word), Gas: 30e12}})
+	if err != nil {
+		panic(err) // a constant but for the word
+	}
+	return "counter.test", data
+}
+
+// audit judges the ledger by the chain: every intent was executed as often as its fate says, no transaction was refused
+// or overtaken, and the key's nonce is the ledger's.
+func (n *nearnet) audit(c *caller) {
+	n.t.Helper()
+	runs := map[string]int{}
+	var highest uint64
+	for _, tx := range n.chain.Executed() {
+		data := must.Get(near.EncodeActions(tx.Actions))(n.t)
+		runs["0x"+hex.EncodeToString(data)]++
+		if tx.Nonce <= highest {
+			n.t.Errorf("nonce %d was executed behind %d", tx.Nonce, highest)
+		}
+		highest = tx.Nonce
+		hash := must.Get(tx.Hash())(n.t)
+		if c.count("SELECT count(*) FROM slots WHERE consumed = $1 AND signer = $2 AND CAST(nonce AS TEXT) = $3", hash.String(), accessKeyOf(n.key).Account(), fmt.Sprint(tx.Nonce)) != 1 {
+			n.t.Errorf("the chain executed %s with nonce %d, and the ledger does not know", hash, tx.Nonce)
+		}
+	}
+	c.judge(runs)
+	lane := must.Get(c.store.Lane(context.WithoutCancel(n.t.Context()), fmt.Sprint(nearID), accessKeyOf(n.key).Account()))(n.t)
+	if lane.NextNonce != highest+1 {
+		n.t.Errorf("the chain's nonce is %d, the ledger's next %d", highest, lane.NextNonce)
+	}
+	if refusals := n.chain.Refusals(); len(refusals) != 0 {
+		n.t.Errorf("the chain has refused %v", refusals)
+	}
+}
+
+// TestNEARUnderFaults has a node that loses replies after it has acted and requests before it, that is congested and late:
+// every intent is executed once, and each fate is the chain's.
+func TestNEARUnderFaults(t *testing.T) {
+	t.Parallel()
+	const intents = 200
+	n := startNEAR(t)
+	c := newCaller(t, n.node(fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir())))
+	n.chain.Faults().Next("send_tx", devnear.Congested, 10)
+	for _, method := range []string{"send_tx", "tx", "query", "block"} {
+		for _, fault := range []devnear.Fault{devnear.LostReply, devnear.LostRequest, devnear.Late} {
+			n.chain.Faults().Next(method, fault, 10)
+		}
+	}
+	c.n.start(t)
+	for range intents / 20 {
+		c.many(20)
+	}
+	c.settledWithin(20 * time.Minute)
+	n.audit(c)
+	c.sameBytes()
+	if left := n.chain.Faults().Left(); left != 0 {
+		t.Errorf("%d faults were never met", left)
+	}
+	if got := c.count("SELECT count(*) FROM intents WHERE status = 'confirmed'"); got != intents {
+		t.Errorf("%d of %d intents are confirmed", got, intents)
+	}
+}
+
+// relay starts a relay of the network in this process, which knows nothing of the manager, and returns its URL.
+func (h *hederanet) relay() string {
+	h.t.Helper()
+	a, _ := harness.Relay(h.t, h.Network, nil, append(harness.Patient(), "MIRROR_NODE_RETRY_DELAY=50", "SHUTDOWN_DRAIN_TIMEOUT_MS=100")...)
+	return "http://" + a.HTTPAddr()
+}
+
+// through lets a node reach the network by relays alone.
+func (h *hederanet) through(n txmNode, urls ...string) txmNode {
+	n.Driver, n.Network, n.URLs, n.Resend = "relay", "", urls, 3*time.Second // longer than the mirror node is late
+	return n
+}
+
+// TestHederaThroughRelay sends through a relay that is somebody else's, by JSON-RPC alone, and loses the relay's
+// answers in every way, at two endpoints. It raises the network's price while a transaction is on its way. The network executes
+// each intent once, and no nonce is wrong.
+func TestHederaThroughRelay(t *testing.T) {
+	t.Parallel()
+	h := startHedera(t, devnet.Config{ConsensusLatency: 100 * time.Millisecond, Nodes: 2})
+	relay := h.relay()
+	proxy := startProxy(t, relay)
+	n := h.through(h.node(fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir())), proxy.url, relay)
+	n.Bump, n.Cancel = 100*time.Millisecond, 200*time.Millisecond // for which a chain without a pool has no use
+	c := newCaller(t, n)
+	n.start(t)
+	for _, how := range []string{swallow, delay} {
+		proxy.spoil("eth_sendRawTransaction", how, 1)
+		c.many(4)
+		until(t, "an answer is lost", func() bool { return proxy.left() == 0 })
+		c.settled()
+	}
+	h.audit(c)
+	c.sameBytes()
+	h.logged(map[string]int{"SUCCESS": 8})
+	if c.count("SELECT count(*) FROM attempts WHERE ambiguous") == 0 {
+		t.Error("no attempt was ever unknown: the proxy lost nothing that mattered")
+	}
+	if signed := c.count("SELECT count(*) FROM attempts"); signed != 8 {
+		t.Errorf("%d transactions were signed for 8 intents: something was bumped, cancelled or filled", signed)
+	}
+
+	const high = hedera.Tinybar(400)
+	h.meet(func() {
+		if err := h.Ledger().SetGasPrice(high); err != nil {
+			t.Error(err)
+		}
+	})
+	tx := c.reaches(c.must().ID, txmgr.StatusConfirmed)
+	first, last := tx.Attempts[0], tx.Attempts[len(tx.Attempts)-1]
+	if first.Hash == last.Hash || tx.Hash != last.Hash || first.Nonce != last.Nonce || last.Fees.Max.Cmp(high.Weibar()) < 0 {
+		t.Errorf("at the new price it was executed as %s; attempts %+v", tx.Hash, tx.Attempts)
+	}
+	c.many(2)
+	c.settled()
+	h.audit(c)
+	got := h.statuses()
+	if delete(got, "INSUFFICIENT_TX_FEE"); got["SUCCESS"] != 11 || len(got) != 1 {
+		t.Errorf("the consensus log has %v", got)
 	}
 }
