@@ -13,7 +13,7 @@ import (
 //   - The turn goes to the transaction with the next nonce, at whichever relay that is queued, while Redis decides.
 //   - In a lane that flows that one never waits for a window, in the scenes calm and death.
 //   - A sender whose nonces come in any order that the window covers, and to whom nothing else happens, has each of them
-//     sent once, in their order, and none refused.
+//     sent once, in their order, and none refused: while Redis decides, and always if one relay serves the sender, whatever becomes of Redis.
 
 // windowed judges one sender of a scenario with a window.
 func (j *judgement) windowed(sender int, turns []*Turn) {
@@ -155,6 +155,14 @@ func (j *judgement) promptness(sender int, turns, sent []*Turn) {
 	}
 }
 
+// place is when the transaction was in line for all that decide: its own relay, where that alone serves the sender, else Redis, too.
+func (t *Transaction) place(alone bool) Moment {
+	if alone {
+		return t.Entered
+	}
+	return t.Joined
+}
+
 // honest: what the window covers is sent in the order of nonces, each once, and nothing of it is refused.
 func (j *judgement) honest(sender int, all []*Transaction, sent []*Turn) {
 	slices.SortFunc(all, func(a, b *Transaction) int { return int(a.Nonce) - int(b.Nonce) })
@@ -168,7 +176,8 @@ func (j *judgement) honest(sender int, all []*Transaction, sent []*Turn) {
 			last = t.Over
 		}
 	}
-	if !j.remembered(all, last) {
+	alone := !slices.ContainsFunc(all, func(t *Transaction) bool { return t.Relay != all[0].Relay })
+	if !alone && !j.remembered(all, last) {
 		return
 	}
 	for i, t := range all {
@@ -190,7 +199,7 @@ func (j *judgement) honest(sender int, all []*Transaction, sent []*Turn) {
 			return
 		}
 		for _, before := range all[:i] {
-			if !before.Joined.ever() || before.Joined.At > over {
+			if place := before.place(alone); !place.ever() || place.At > over {
 				return
 			}
 		}

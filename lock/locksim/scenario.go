@@ -179,6 +179,11 @@ func NewScenario(seed uint64) Scenario {
 	p.drawFaults(random, between)
 	if p.Window = windows[seed/uint64(len(Scenes))%uint64(len(windows))]; p.Window > 0 {
 		p.drawWindow(p.random("window", 0))
+		if round := seed / uint64(len(Scenes)*len(windows)); round%4 == 2 {
+			for _, t := range p.Transactions {
+				t.Relay = t.Sender // one relay serves all of a sender
+			}
+		}
 	}
 	slices.SortStableFunc(p.Faults, func(a, b *Fault) int { return cmp.Compare(a.At, b.At) })
 	return p
