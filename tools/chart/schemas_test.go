@@ -2,6 +2,7 @@ package chart
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,9 +44,7 @@ func schemas(t *testing.T) string {
 		for _, one := range kinds {
 			kind := one.(map[string]any)
 			schema := map[string]any{"definitions": api.Definitions}
-			for key, value := range definition {
-				schema[key] = value
-			}
+			maps.Copy(schema, definition)
 			group, version := kind["group"].(string), kind["version"].(string)
 			file := strings.ToLower(kind["kind"].(string)) + "-" + version + ".json"
 			if group, _, _ = strings.Cut(group, "."); group != "" {
