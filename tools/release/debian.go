@@ -43,37 +43,26 @@ func (r *release) debian(ctx context.Context, p program) error {
 		return err
 	}
 	defer os.RemoveAll(tree)
-	binary, err := os.ReadFile(p.path)
+	files, err := r.documents("usr/share/doc/lockstep/")
 	if err != nil {
 		return err
 	}
-	documents, err := r.documents()
-	if err != nil {
-		return err
-	}
-	files := []file{
-		{name: "DEBIAN/conffiles", mode: 0o644, content: []byte("/etc/lockstep/lockstep.env\n")},
-		{name: "DEBIAN/postinst", mode: 0o755, content: []byte(afterwards)},
-		{name: "DEBIAN/postrm", mode: 0o755, content: []byte(afterwards)},
-		{name: "DEBIAN/prerm", mode: 0o755, content: []byte(before)},
-		{name: "usr/bin/lockstep", mode: 0o755, content: binary},
-		{name: "usr/share/doc/lockstep/THIRD-PARTY-LICENSES", mode: 0o644, content: p.licences},
-	}
-	sources := []struct {
+	files = append(files,
+		file{name: "DEBIAN/conffiles", mode: 0o644, content: []byte("/etc/lockstep/lockstep.env\n")},
+		file{name: "DEBIAN/postinst", mode: 0o755, content: []byte(afterwards)},
+		file{name: "DEBIAN/postrm", mode: 0o755, content: []byte(afterwards)},
+		file{name: "DEBIAN/prerm", mode: 0o755, content: []byte(before)},
+		file{name: "usr/bin/lockstep", mode: 0o755, content: p.binary},
+		file{name: "usr/share/doc/lockstep/THIRD-PARTY-LICENSES", mode: 0o644, content: p.licences},
+	)
+	for _, s := range []struct {
 		from, to string
 		mode     int64
 	}{
 		{"packaging/lockstep.service", "lib/systemd/system/lockstep.service", 0o644},
 		{"packaging/lockstep.env", "etc/lockstep/lockstep.env", 0o600}, // keys will be in it
 		{"LICENSE", "usr/share/doc/lockstep/copyright", 0o644},
-	}
-	for _, from := range documents {
-		sources = append(sources, struct {
-			from, to string
-			mode     int64
-		}{from, "usr/share/doc/lockstep/" + from, 0o644})
-	}
-	for _, s := range sources {
+	} {
 		content, err := os.ReadFile(filepath.Join(r.root, s.from))
 		if err != nil {
 			return err

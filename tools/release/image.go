@@ -87,16 +87,12 @@ func (r *release) image(certificates string) error {
 
 // platformImage adds the image of one platform.
 func (r *release) platformImage(l *layout, p program, trusted []byte) (descriptor, error) {
-	binary, err := os.ReadFile(p.path)
-	if err != nil {
-		return descriptor{}, err
-	}
 	notice, err := os.ReadFile(filepath.Join(r.root, "NOTICE"))
 	if err != nil {
 		return descriptor{}, err
 	}
 	packed, err := r.pack([]file{
-		{name: "usr/bin/lockstep", mode: 0o755, content: binary},
+		{name: "usr/bin/lockstep", mode: 0o755, content: p.binary},
 		{name: "usr/share/doc/lockstep/NOTICE", mode: 0o644, content: notice},
 		{name: "usr/share/doc/lockstep/THIRD-PARTY-LICENSES", mode: 0o644, content: p.licences},
 		{name: "etc/ssl/certs/ca-certificates.crt", mode: 0o644, content: trusted},

@@ -44,6 +44,7 @@ type release struct {
 type program struct {
 	system, machine string // as Go names them
 	path            string
+	binary          []byte
 	licences        []byte // of what it is built with
 }
 
@@ -140,6 +141,9 @@ func (r *release) build(ctx context.Context, platform string) (program, error) {
 		return program{}, err
 	}
 	p := program{system: system, machine: machine, path: path}
+	if p.binary, err = os.ReadFile(path); err != nil {
+		return p, err
+	}
 	p.licences, err = r.licences(ctx, p)
 	return p, err
 }
@@ -148,9 +152,9 @@ func (r *release) name(system, machine string) string {
 	return "lockstep_" + r.version + "_" + system + "_" + machine
 }
 
-// documents are what comes with every package: the documents with all that they lead to, alert rules, dashboards, examples, and
-// files for systemd, compose and Helm.
-func (r *release) documents() (list []string, err error) {
+// documents are what comes with every package, below a folder: the documents with all that they lead to, alert rules, dashboards,
+// examples, and files for systemd, compose and Helm.
+func (r *release) documents(folder string) (list []file, err error) {
 	for _, top := range []string{"LICENSE", "NOTICE", "*.md", "docs", "examples", "packaging", "clients"} {
 		found, err := filepath.Glob(filepath.Join(r.root, top))
 		if err != nil || len(found) == 0 {
@@ -163,10 +167,15 @@ func (r *release) documents() (list []string, err error) {
 					return err
 				case entry.IsDir() && (entry.Name() == "node_modules" || entry.Name() == "dist"):
 					return filepath.SkipDir
-				case entry.Type().IsRegular():
-					path, err = filepath.Rel(r.root, path)
-					list = append(list, filepath.ToSlash(path))
+				case !entry.Type().IsRegular():
+					return nil
 				}
+				name, err := filepath.Rel(r.root, path)
+				if err != nil {
+					return err
+				}
+				content, err := os.ReadFile(path)
+				list = append(list, file{name: folder + filepath.ToSlash(name), mode: 0o644, content: content})
 				return err
 			})
 			if err != nil {
@@ -180,22 +189,17 @@ func (r *release) documents() (list []string, err error) {
 // archive makes a .tar.gz with the program and its documents.
 func (r *release) archive(_ context.Context, p program) error {
 	name := r.name(p.system, p.machine)
-	documents, err := r.documents()
+	files, err := r.documents(name + "/")
 	if err != nil {
 		return err
 	}
-	binary, err := os.ReadFile(p.path)
-	if err != nil {
-		return err
-	}
-	files := []file{{name: name + "/lockstep", mode: 0o755, content: binary}, {name: name + "/THIRD-PARTY-LICENSES", mode: 0o644, content: p.licences}}
-	for _, from := range documents {
-		content, err := os.ReadFile(filepath.Join(r.root, from))
-		if err != nil {
-			return err
-		}
-		files = append(files, file{name: name + "/" + from, mode: 0o644, content: content})
-	}
+	return r.writeArchive(name+".tar.gz", append(files,
+		file{name: name + "/lockstep", mode: 0o755, content: p.binary}, file{name: name + "/THIRD-PARTY-LICENSES", mode: 0o644, content: p.licences},
+	))
+}
+
+// writeArchive writes a .tar.gz.
+func (r *release) writeArchive(name string, files []file) error {
 	packed, err := r.pack(files)
 	if err != nil {
 		return err
@@ -203,7 +207,7 @@ func (r *release) archive(_ context.Context, p program) error {
 	if packed, err = compress(packed); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(r.out, name+".tar.gz"), packed, 0o644)
+	return os.WriteFile(filepath.Join(r.out, name), packed, 0o644)
 }
 
 // pack makes a tar archive. Folders that are not listed are made for root.

@@ -32,11 +32,7 @@ func (r *release) materials(_ context.Context, p program) error {
 	if err != nil {
 		return err
 	}
-	binary, err := os.ReadFile(p.path)
-	if err != nil {
-		return err
-	}
-	self := component{"application", "lockstep", r.version, "pkg:golang/lockstep@" + r.version, []hash{{"SHA-256", fmt.Sprintf("%x", sha256.Sum256(binary))}}}
+	self := component{"application", "lockstep", r.version, "pkg:golang/lockstep@" + r.version, []hash{{"SHA-256", fmt.Sprintf("%x", sha256.Sum256(p.binary))}}}
 	parts := []component{{"library", "stdlib", info.GoVersion, "pkg:golang/stdlib@" + info.GoVersion, nil}}
 	for _, m := range info.Deps {
 		if m.Replace != nil {

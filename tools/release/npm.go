@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -16,17 +17,10 @@ func (r *release) npm() error {
 	for _, p := range r.programs {
 		name := "lockstep-dev-" + p.system + "-" + p.machine
 		programs[name] = r.version
-		binary, err := os.ReadFile(p.path)
-		if err != nil {
-			return err
-		}
-		cpu := p.machine
-		if other, ok := processors[cpu]; ok {
-			cpu = other
-		}
-		err = r.npmPackage(name, map[string]any{
+		cpu := cmp.Or(processors[p.machine], p.machine)
+		err := r.npmPackage(name, map[string]any{
 			"description": "The program of lockstep-dev for " + p.system + " on " + p.machine + ".", "os": []string{p.system}, "cpu": []string{cpu}, "preferUnplugged": true,
-		}, file{name: "lockstep", mode: 0o755, content: binary}, file{name: "THIRD-PARTY-LICENSES", mode: 0o644, content: p.licences})
+		}, file{name: "lockstep", mode: 0o755, content: p.binary}, file{name: "THIRD-PARTY-LICENSES", mode: 0o644, content: p.licences})
 		if err != nil {
 			return err
 		}
@@ -60,12 +54,5 @@ func (r *release) npmPackage(name string, about map[string]any, files ...file) e
 	for i := range files {
 		files[i].name = "package/" + files[i].name
 	}
-	packed, err := r.pack(files)
-	if err != nil {
-		return err
-	}
-	if packed, err = compress(packed); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(r.out, name+"-"+r.version+".tgz"), packed, 0o644)
+	return r.writeArchive(name+"-"+r.version+".tgz", files)
 }
