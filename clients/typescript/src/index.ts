@@ -208,6 +208,7 @@ export class TxManager {
   async send(intent: Intent, options: SendOptions = {}): Promise<Transaction> {
     const idempotencyKey = keyOf(options.idempotencyKey ?? intent.idempotencyKey) ?? await drawKey();
     const tx = await this.call("POST /v1/transactions", { body: { ...whole(intent), idempotencyKey } }, options);
+    if (typeof tx?.id !== "string") throw new UnknownOutcomeError(idempotencyKey, new LockstepError("NOT_THE_MANAGER", `${this.#url} answers, and names no transaction`));
     return options.wait ? this.#follow(tx.id, options.wait, options, tx) : tx;
   }
 
@@ -215,7 +216,10 @@ export class TxManager {
   async sendBatch(intents: Intent[], options: CallOptions & { idempotencyKey?: string | undefined } = {}): Promise<Transaction[]> {
     const key = keyOf(options.idempotencyKey) ?? await drawKey();
     const list = await this.call("POST /v1/transactions/batch", { body: intents.map(whole), header: { "Idempotency-Key": key } }, options);
-    return list.transactions ?? [];
+    if (list?.transactions?.length !== intents.length) {
+      throw new UnknownOutcomeError(key, new LockstepError("NOT_THE_MANAGER", `${this.#url} answers, and does not name ${intents.length} transactions`));
+    }
+    return list.transactions;
   }
 
   /** Waits until a transaction has come that far, and returns it. When the `timeout` is over it is returned as it is. */

@@ -55,7 +55,8 @@ test("two equal intents are two keys", async (t) => {
   assert.notEqual(s.seen[0].body.idempotencyKey, s.seen[1].body.idempotencyKey);
 });
 
-for (const [name, ...answers] of [["hangs", hangs], ["cuts", cuts], ["answers by halves", halves], ["answers with a page", says(200, "<html>")], ["fails", says(500, "no")],
+for (const [name, ...answers] of [["hangs", hangs], ["cuts", cuts], ["answers by halves", halves], ["answers with a page", says(200, "<html>")],
+  ["answers for something else", says(200, { status: "ok" })], ["fails", says(500, "no")],
   ["cuts, and then refuses everybody", cuts, says(403, { code: "FORBIDDEN", detail: "no" })], ["cuts, and then is killed", cuts, says(503, { code: "KILLED" })],
   ["answers without end", endless], ["rests for an hour", says(503, "resting", { "retry-after": "3600" })]]) {
   test(`the outcome is unknown at a server that ${name}`, async (t) => {
