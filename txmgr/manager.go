@@ -20,6 +20,7 @@ import (
 	"lockstep/internal/lease"
 	"lockstep/internal/ledger"
 	"lockstep/internal/metric"
+	"lockstep/internal/outage"
 )
 
 // Guard decides whether a request may be accepted: policies, rate limits, budgets. It runs
@@ -536,4 +537,12 @@ func newMetrics() *metrics {
 }
 
 // Collectors returns what the program registers.
-func (m *Manager) Collectors() []prometheus.Collector { return m.metrics.Collectors() }
+func (m *Manager) Collectors() []prometheus.Collector {
+	several := map[string]outage.Several{}
+	for id, c := range m.chains {
+		if c, is := c.(outage.Several); is {
+			several[id] = c
+		}
+	}
+	return append(m.metrics.Collectors(), outage.Up("txm_endpoint_up", several))
+}

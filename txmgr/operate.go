@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"lockstep/internal/outage"
 )
 
 // Signers returns the lanes of a chain, or of all chains for "".
@@ -266,6 +268,12 @@ func (m *Manager) Ready(ctx context.Context) (reasons []Reason, err error) {
 			reasons = append(reasons, Reason{"chain " + id, cause})
 		} else if n := m.paces[id].failing(); n > 0 { // an endpoint's own words stay in the log
 			reasons = append(reasons, Reason{"chain " + id, fmt.Sprintf("signers that cannot go on: %d; the log says why", n)})
+		}
+		if several, is := m.chains[id].(outage.Several); is {
+			_, failing := several.Endpoints()
+			for _, f := range failing {
+				reasons = append(reasons, Reason{"chain " + id, f.String()})
+			}
 		}
 	}
 	ctx, enough := context.WithCancel(ctx) // one that is silent must not hide one that answers

@@ -29,6 +29,7 @@ import (
 	"lockstep/internal/ledgertest"
 	"lockstep/internal/must"
 	"lockstep/internal/proctest"
+	"lockstep/internal/secret"
 	"lockstep/watch"
 	"lockstep/watch/decode"
 	"lockstep/watch/watchtest"
@@ -329,4 +330,38 @@ func TestARefusedMessageRepeatsNoOther(t *testing.T) {
 	if sink.got["once"] != 1 || sink.got["never"] != 0 {
 		t.Errorf("%v", sink.got)
 	}
+}
+
+// TestAnEndpointThatFailsIsSeen: while one endpoint serves another chain, the other one does the work, and readiness, the metric and the log name it.
+func TestAnEndpointThatFailsIsSeen(t *testing.T) {
+	c := watchtest.New(t, 1)
+	var another atomic.Bool
+	another.Store(true)
+	plan := escrows(t, c.URL)
+	plan.Chains[0].URLs = append(plan.Chains[0].URLs, secret.String(watchtest.Proxy(t, c.URL, func(c *watchtest.Call) {
+		if c.Ask(); c.Method == "eth_chainId" && another.Load() {
+			c.Say("0x5")
+		}
+	})))
+	plan.Watches = []watch.Watch{given(t, "w", 1)}
+	log := new(proctest.Tail)
+	s := must.Get(watch.New(watch.Config{Plan: plan, Instance: "a", LeaseTTL: 2 * time.Minute}, watch.Deps{
+		DB: ledgertest.Open(t), Log: slog.New(slog.NewTextHandler(io.MultiWriter(log, t.Output()), nil)), Sinks: func(string) (watch.Sink, error) { return &book{t: t}, nil },
+	}))(t)
+	must.Run(t, s.Run)
+	seen := func() (in []string) {
+		if slices.ContainsFunc(s.Condition(t.Context()).Degraded, func(what string) bool { return strings.HasPrefix(what, "chain 1337: endpoint 2 (wrong_chain) for ") }) {
+			in = append(in, "readiness")
+		}
+		if told := must.Measure(t, s.Collectors()...); told["watch_endpoint_up 1337 1"] == 1 && told["watch_endpoint_up 1337 2"] == 0 {
+			in = append(in, "metric")
+		}
+		if log.Has("it serves chain 5, not chain 1337") {
+			in = append(in, "log")
+		}
+		return in
+	}
+	watchtest.Until(t, "it is seen", func() (bool, error) { return len(seen()) == 3, fmt.Errorf("seen in %v", seen()) })
+	another.Store(false)
+	watchtest.Until(t, "it is over", func() (bool, error) { return slices.Equal(seen(), []string{"log"}), fmt.Errorf("seen in %v", seen()) })
 }

@@ -20,6 +20,7 @@ import (
 	"lockstep/internal/lease"
 	"lockstep/internal/ledger"
 	"lockstep/internal/metric"
+	"lockstep/internal/outage"
 	"lockstep/internal/sleep"
 	"lockstep/watch/source"
 )
@@ -541,7 +542,13 @@ func (m *metrics) headOf(chain uint64, age, blockTime time.Duration) {
 }
 
 // Collectors returns the metrics for a registry.
-func (s *Service) Collectors() []prometheus.Collector { return s.metrics.Collectors() }
+func (s *Service) Collectors() []prometheus.Collector {
+	several := map[string]outage.Several{}
+	for id, c := range s.chains {
+		several[chainLabel(id)] = c
+	}
+	return append(s.metrics.Collectors(), outage.Up("watch_endpoint_up", several))
+}
 
 const (
 	// deadAfter is how old a heartbeat is when a process that has not said so is taken for dead.
@@ -662,6 +669,10 @@ func (s *Service) Condition(ctx context.Context) Condition {
 			c.Reasons = append(c.Reasons, fmt.Sprintf("%d blocks behind chain %d", n, chain.ID))
 		case n > farBehind:
 			c.Degraded = append(c.Degraded, fmt.Sprintf("%d blocks behind chain %d", n, chain.ID))
+		}
+		_, failing := s.chains[chain.ID].Endpoints()
+		for _, f := range failing {
+			c.Degraded = append(c.Degraded, fmt.Sprintf("chain %d: %v", chain.ID, f))
 		}
 	}
 	for _, what := range s.blind.list(0) {

@@ -342,7 +342,8 @@ func printSigners(out io.Writer, list []client.Signer) error {
 func drivers(cfg config.Manager, log *slog.Logger) map[string]service.Driver {
 	hedera := func(_ context.Context, spec service.Spec) (txmgr.Chain, error) { return openHedera(cfg, spec, log) }
 	ethereum := func(_ context.Context, spec service.Spec) (txmgr.Chain, error) { return openEthereum(spec, log) }
-	return map[string]service.Driver{"": ethereum, "ethereum": ethereum, "hedera": hedera, "near": openNEAR}
+	near := func(_ context.Context, spec service.Spec) (txmgr.Chain, error) { return openNEAR(spec, log) }
+	return map[string]service.Driver{"": ethereum, "ethereum": ethereum, "hedera": hedera, "near": near}
 }
 
 // openEthereum speaks to JSON-RPC endpoints.
@@ -366,8 +367,8 @@ func openEthereum(spec service.Spec, log *slog.Logger) (txmgr.Chain, error) {
 }
 
 // openNEAR speaks to nodes of nearcore.
-func openNEAR(_ context.Context, spec service.Spec) (txmgr.Chain, error) {
-	cfg := nearchain.Config{ID: spec.ID, URLs: spec.URL}
+func openNEAR(spec service.Spec, log *slog.Logger) (txmgr.Chain, error) {
+	cfg := nearchain.Config{ID: spec.ID, URLs: spec.URL, Log: log}
 	if spec.InFlight != nil {
 		cfg.InFlight = *spec.InFlight
 	}

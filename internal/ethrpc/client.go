@@ -226,6 +226,19 @@ func (c *Client) Compare(ctx context.Context) {
 	all.Wait()
 }
 
+// Endpoints returns how many endpoints there are, those whose last question failed for a reason that is about them, and those that lag behind others. Why is a Class, or "behind".
+func (c *Client) Endpoints() (count int, failing []outage.Failing) {
+	for n, e := range c.endpoints {
+		if since, last := e.Down(); last != nil {
+			failing = append(failing, outage.Failing{Number: n + 1, Why: string(last.Class), Since: since})
+		} else if c.behind(e) {
+			_, at := e.Head()
+			failing = append(failing, outage.Failing{Number: n + 1, Why: "behind", Since: at})
+		}
+	}
+	return len(c.endpoints), failing
+}
+
 // Trouble says why no endpoint can be asked, in words without secrets; "" if one answered last, or none was asked yet.
 func (c *Client) Trouble() string {
 	why := ""

@@ -451,6 +451,9 @@ func TestLag(t *testing.T) {
 		if e, number := head(); e != c.endpoints[1] || number != 25 {
 			t.Errorf("%s says %d", e.Name(), number)
 		}
+		if n, failing := c.Endpoints(); n != 2 || len(failing) != 1 || failing[0].String() != "endpoint 1 (behind) for 20s" {
+			t.Errorf("of %d endpoints fail %v", n, failing)
+		}
 		dead = true
 		if e, number := head(); e != c.endpoints[0] || number != 5 {
 			t.Errorf("%s says %d", e.Name(), number)
@@ -528,10 +531,16 @@ func TestOtherFork(t *testing.T) {
 		if by() != 1 {
 			t.Error("it is asked")
 		}
+		if _, failing := c.Endpoints(); len(failing) != 1 || failing[0].Number != 1 || failing[0].Why != "other_fork" {
+			t.Errorf("%v fail", failing)
+		}
 		c.Anchor(0, common.Hash{})
 		sleep.For(t.Context(), time.Minute)
 		if by() != 0 {
 			t.Error("without an anchor it is refused")
+		}
+		if _, failing := c.Endpoints(); len(failing) > 0 {
+			t.Errorf("%v fail", failing)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package ethrpc
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -194,8 +195,13 @@ func dataText(data any) string {
 	return ""
 }
 
-// lost makes an Error of what a transport said.
+// lost makes an Error of what a transport said, unless it is one.
 func lost(name string, err error) *Error {
+	if known, is := errors.AsType[*Error](err); is {
+		known := *known
+		known.Endpoint = cmp.Or(known.Endpoint, name)
+		return &known
+	}
 	out := &Error{Class: Lost, Endpoint: name, Text: clip(cause(err)), silent: errors.Is(err, context.DeadlineExceeded)}
 	if unsent(err) {
 		out.Class = Unsent

@@ -16,6 +16,7 @@ const (
 type Rest struct {
 	mu       sync.Mutex
 	failures int
+	since    time.Time
 	until    time.Time
 }
 
@@ -27,7 +28,9 @@ func (r *Rest) Failed() {
 	if now.Before(r.until) {
 		return
 	}
-	r.failures++
+	if r.failures++; r.failures == 1 {
+		r.since = now
+	}
 	r.until = now.Add(min(firstRest<<min(r.failures-1, 10), maxRest))
 }
 
@@ -35,7 +38,7 @@ func (r *Rest) Failed() {
 func (r *Rest) Well() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.failures, r.until = 0, time.Time{}
+	r.failures, r.since, r.until = 0, time.Time{}, time.Time{}
 }
 
 // Until returns when the rest ends, or has ended; zero if the upstream answered last.
@@ -43,6 +46,13 @@ func (r *Rest) Until() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.until
+}
+
+// Since returns when the first failure was after which it has not answered; zero if it answered last.
+func (r *Rest) Since() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.since
 }
 
 // Resting tells whether the upstream is to be asked last.

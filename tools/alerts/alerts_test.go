@@ -152,6 +152,10 @@ var cases = map[string]try{
 			"load 1m\n txm_operator_balance_tinybars{chain=\"295\",accountId=\"0.0.2\"} 9e9x3 2e10x57",
 		},
 	},
+	"TxmEndpointFails": {
+		fires: []string{"load 1m\n txm_endpoint_up{chain=\"1\",endpoint=\"2\",instance=\"m1\"} 0x60\n txm_endpoint_up{chain=\"1\",endpoint=\"1\",instance=\"m1\"} 1x60"},
+		quiet: []string{"load 1m\n txm_endpoint_up{chain=\"1\",endpoint=\"2\",instance=\"m1\"} 0x5 1x55"},
+	},
 	"TxmDown": {
 		fires: []string{"load 1m\n up{job=\"lockstep-txm\",instance=\"m1\"} 1x10 0x50"},
 		quiet: []string{"load 1m\n up{job=\"lockstep-txm\",instance=\"m1\"} 1x60\n up{job=\"other\",instance=\"m1\"} 0x60"},
@@ -170,6 +174,10 @@ var cases = map[string]try{
 			"load 1m\n watch_head_age_seconds{chain=\"5\"} 9x60\n watch_block_seconds{chain=\"5\"} 0.25x60",
 			"load 1m\n watch_head_age_seconds{chain=\"31337\"} 3600x60",
 		},
+	},
+	"WatchEndpointFails": {
+		fires: []string{"load 1m\n watch_endpoint_up{chain=\"5\",endpoint=\"2\",instance=\"w1\"} 0x60\n watch_endpoint_up{chain=\"5\",endpoint=\"1\",instance=\"w1\"} 1x60"},
+		quiet: []string{"load 1m\n watch_endpoint_up{chain=\"5\",endpoint=\"2\",instance=\"w1\"} 0x60\n watch_endpoint_up{chain=\"5\",endpoint=\"2\",instance=\"w2\"} 1x60"},
 	},
 	"WatchDoubt": {
 		fires: []string{"load 1m\n watch_doubts_total{chain=\"5\"} 0x30 1+1x30"},

@@ -26,6 +26,7 @@ import (
 	"lockstep/internal/envx"
 	"lockstep/internal/lease"
 	"lockstep/internal/must"
+	"lockstep/internal/outage"
 	"lockstep/internal/pgtest"
 	"lockstep/internal/proctest"
 	"lockstep/internal/redistest"
@@ -262,6 +263,10 @@ func transfer(key string, nonce uint64, to common.Address, wei, maxFee int64) *t
 type silent struct{ *simchain }
 
 func (silent) ID() string { return "1338" }
+
+func (silent) Endpoints() (int, []outage.Failing) {
+	return 2, []outage.Failing{{Number: 2, Why: "other_fork", Since: time.Now()}}
+}
 
 func (c silent) Head(ctx context.Context) (txmgr.Head, error) {
 	if c.away.Load() {

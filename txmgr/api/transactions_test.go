@@ -11,6 +11,7 @@ import (
 
 	"lockstep/internal/access"
 	"lockstep/internal/envx"
+	"lockstep/internal/must"
 	"lockstep/internal/outage"
 	"lockstep/internal/pgtest"
 	"lockstep/txmgr"
@@ -639,6 +640,12 @@ func TestReadiness(t *testing.T) {
 	}
 	for range 3 { // the chains are asked in any order
 		is(http.StatusOK, "all is well but one chain")
+	}
+	if got := w.get("/health/readiness").body; !strings.Contains(got, `{"upstream":"chain 1338","cause":"endpoint 2 (other_fork) for `) {
+		t.Errorf("an endpoint is on another fork, and a probe is told %s", got)
+	}
+	if told := must.Measure(t, w.Manager.Collectors()...); told["txm_endpoint_up 1338 1"] != 1 || told["txm_endpoint_up 1338 2"] != 0 {
+		t.Errorf("an endpoint is on another fork: %v", told)
 	}
 	w.chain.away.Store(true)
 	is(http.StatusServiceUnavailable, "no chain answers")

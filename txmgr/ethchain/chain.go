@@ -16,6 +16,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"lockstep/internal/ethrpc"
+	"lockstep/internal/outage"
 	"lockstep/txmgr"
 	"lockstep/txmgr/ethtx"
 )
@@ -129,6 +130,9 @@ func (c *Chain) Anchor(number uint64, hash string) {
 
 // Trouble says why no endpoint answers.
 func (c *Chain) Trouble() string { return c.client.Trouble() }
+
+// Endpoints tells which of the endpoints fail.
+func (c *Chain) Endpoints() (int, []outage.Failing) { return c.client.Endpoints() }
 
 // Identity returns the chain's id and the hash of its first block, by one endpoint. One that serves another chain is not asked.
 func (c *Chain) Identity(ctx context.Context) (string, error) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/big"
 	"net/http"
 	"regexp"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"lockstep/internal/near"
+	"lockstep/internal/outage"
 	"lockstep/txmgr"
 )
 
@@ -25,6 +27,7 @@ type Config struct {
 	// Delegates says which delegate actions of others are carried; nil: none.
 	Delegates *Delegates
 	Validity  uint64 // blocks for which a transaction's block is good; 0: 86,400, as on all public networks
+	Log       *slog.Logger
 }
 
 // Chain is a txmgr.Chain of NEAR's nodes.
@@ -54,11 +57,13 @@ func New(c Config) (*Chain, error) {
 	for n, url := range c.URLs {
 		transport := http.DefaultTransport.(*http.Transport).Clone()
 		transport.MaxIdleConnsPerHost, transport.Proxy = 32, nil
+		name := fmt.Sprintf("node %d of chain %s", n+1, c.ID)
 		out.endpoints = append(out.endpoints, &endpoint{
-			name: fmt.Sprintf("node %d of chain %s", n+1, c.ID), url: url, client: &http.Client{
+			name: name, url: url, client: &http.Client{
 				Transport:     transport,
 				CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the URL names the node, no answer does
 			},
+			log: outage.Log{Logger: c.Log, Upstream: "node", Name: name, Consequence: "others of the chain are asked, if there are any", Level: slog.LevelWarn},
 		})
 	}
 	return out, nil
@@ -70,6 +75,16 @@ func (c *Chain) ID() string { return c.config.ID }
 // Traits returns what the owner may rely on. What the driver shows is final.
 func (c *Chain) Traits() txmgr.Traits {
 	return txmgr.Traits{Order: txmgr.OrderRising, Validity: txmgr.ValidPayload, InFlight: c.config.InFlight, Unit: txmgr.Unit{Name: "NEAR", Decimals: 24}}
+}
+
+// Endpoints tells which of the nodes fail.
+func (c *Chain) Endpoints() (count int, failing []outage.Failing) {
+	for n, e := range c.endpoints {
+		if since := e.Since(); !since.IsZero() {
+			failing = append(failing, outage.Failing{Number: n + 1, Why: "fails", Since: since})
+		}
+	}
+	return len(c.endpoints), failing
 }
 
 // Close closes idle connections.

@@ -89,4 +89,7 @@ func TestAnotherNodeKnows(t *testing.T) {
 	if c.order()[0] != c.endpoints[1] {
 		t.Error("a node that is not in sync goes on being the first")
 	}
+	if n, failing := c.Endpoints(); n != 2 || len(failing) != 1 || failing[0].Number != 1 {
+		t.Errorf("of %d nodes fail %v", n, failing)
+	}
 }

@@ -21,6 +21,7 @@ type endpoint struct {
 	name   string
 	url    string
 	client *http.Client
+	log    outage.Log
 	outage.Rest
 }
 
@@ -91,6 +92,7 @@ func (e *endpoint) call(ctx context.Context, method string, params, into any) er
 		return refusal
 	}
 	e.Well()
+	e.log.Up(ctx)
 	return json.Unmarshal(reply.Result, into)
 }
 
@@ -105,6 +107,7 @@ func root(err error) string {
 func (e *endpoint) failed(ctx context.Context, err error) error {
 	if !errors.Is(ctx.Err(), context.Canceled) { // then the question was given up, which is no fault of the node's
 		e.Failed()
+		e.log.Down(ctx, err)
 	}
 	return err
 }

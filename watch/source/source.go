@@ -280,6 +280,9 @@ func (p *Pool) Head(ctx context.Context) (Block, error) {
 // behind it, or all may stand still.
 func (p *Pool) Highest() (number uint64, at time.Time) { return p.client.Highest() }
 
+// Endpoints tells which of the endpoints fail.
+func (p *Pool) Endpoints() (int, []outage.Failing) { return p.client.Endpoints() }
+
 // Finalized returns the newest block that the chain calls final. ErrNotFound means that the chain has no such thing.
 func (p *Pool) Finalized(ctx context.Context) (Block, error) {
 	return p.block(ctx, func(ctx context.Context, e *endpoint) (Block, error) { return e.block(ctx, "finalized") }, func(Block) bool { return true })
