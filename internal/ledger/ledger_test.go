@@ -353,6 +353,17 @@ func TestDown(t *testing.T) {
 	if _, unsure := errors.AsType[*UncertainError](full); !OnlyReads(full) || unsure {
 		t.Errorf("a commit that is refused: %v", full)
 	}
+	left := db.Write(t.Context(), func(tx *Tx) error {
+		must.Get(tx.Exec(t.Context(), "SET LOCAL idle_in_transaction_session_timeout = '20ms'"))(t)
+		must.Until(t, "the server has ended the session", func() bool {
+			return count(t, db, "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction'") == 0
+		})
+		_, err := tx.Exec(t.Context(), "SELECT 1")
+		return err
+	})
+	if _, unsure := errors.AsType[*UncertainError](left); !IsDown(left) || unsure {
+		t.Errorf("a session that the server has ended: %v", left)
+	}
 	broken := db.Write(t.Context(), func(tx *Tx) error {
 		server.Kill()
 		for {

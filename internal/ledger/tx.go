@@ -153,7 +153,11 @@ func conflict(err error) bool {
 // transaction had no effect, unless the error is an UncertainError as well.
 func IsDown(err error) bool {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return strings.HasPrefix(pg.Code, "57P0") || strings.HasPrefix(pg.Code, "08") || pg.Code == "53300" // too many connections
+		switch pg.Code {
+		case "53300", "25P03", "25P04": // too many connections, and sessions that ended since a transaction took too long
+			return true
+		}
+		return strings.HasPrefix(pg.Code, "57P0") || strings.HasPrefix(pg.Code, "08")
 	}
 	var connect *pgconn.ConnectError
 	var network *net.OpError

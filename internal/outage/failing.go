@@ -34,7 +34,7 @@ type up struct {
 
 // Up returns a metric of some name: for each upstream of each chain, by the labels chain and endpoint, 0 while it fails, else 1.
 func Up(name string, chains map[string]Several) prometheus.Collector {
-	const help = "0 while an endpoint of a chain is asked last or not at all, since it does not answer, refuses us, lags, serves another chain or is on another fork; else 1. The log says which."
+	const help = "0 while an endpoint fails, lags, or is on another chain or fork, else 1; the log says why."
 	return up{prometheus.NewDesc(name, help, []string{"chain", "endpoint"}, nil), chains}
 }
 
