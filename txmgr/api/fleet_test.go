@@ -381,6 +381,7 @@ func TestEveryMetricTellsWhatHappened(t *testing.T) {
 	wei, _ := new(big.Float).SetInt(balance).Float64()
 	ours, callers := fmt.Sprintf(`{chain="1337",signer=%q}`, signerName), fmt.Sprintf(`{chain="1337",signer=%q}`, callerName)
 	expected := map[string]float64{
+		`txm_endpoint_up{chain="1337",endpoint="1"}`:                      1,
 		"txm_idempotency_hits_total":                                      1,
 		`txm_intents_total{chain="1337",origin="api",status="confirmed"}`: 2,
 		`txm_invalid_nonce_total{chain="1337"}`:                           some,
