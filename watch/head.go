@@ -292,6 +292,9 @@ func (f *headFollower) link(ctx context.Context, latest source.Block, safe uint6
 			break
 		}
 		if known && b.Number-1 <= f.safe && f.safe > 0 {
+			if err := f.confirm(ctx, parent); err != nil {
+				return nil, 0, err
+			}
 			return nil, 0, fmt.Errorf("%w: block %d of chain %d was %s and is %s; %s", ErrDeepFork, b.Number-1, f.chain.ID, parent.Hash, b.Parent, f.resetHint())
 		}
 		if !known && b.Number-1 < safe {
@@ -310,6 +313,27 @@ func (f *headFollower) link(ctx context.Context, latest source.Block, safe uint6
 	ancestor = max(last.Number, 1) - 1
 	slices.Reverse(fresh)
 	return fresh, ancestor, nil
+}
+
+// errTurned means that an endpoint has turned to another chain or fork, and another one has not: its blocks are none here.
+var errTurned = errors.New("an endpoint has another block where one was final, and the chain does not")
+
+// confirm asks once more for a block that was final, where one endpoint seems to have another: it may have turned to another chain or fork since it was
+// compared. It returns nil if whoever can be asked has another.
+func (f *headFollower) confirm(ctx context.Context, final source.Block) error {
+	if b, known := f.blocks[f.safe]; known {
+		final = b // none above it was named to the endpoints
+	}
+	if !f.chain.dev() {
+		f.source.Anchor(final)
+	}
+	switch b, err := f.source.Block(ctx, final.Number); {
+	case err != nil:
+		return fmt.Errorf("block %d, which was final: %w", final.Number, err)
+	case b.Hash == final.Hash:
+		return errTurned
+	}
+	return nil
 }
 
 // store writes new blocks, and a reorganisation if they replace others.

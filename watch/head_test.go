@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -152,6 +153,55 @@ func TestAnEndpointOnAnotherFork(t *testing.T) {
 	again.head.source = &forgetful{chainReader: again.head.source, final: source.ErrNotFound}
 	if err := again.head.load(t.Context()); !errors.Is(err, ErrReset) {
 		t.Errorf("all endpoints are on the other fork: %v", err)
+	}
+}
+
+// TestAnEndpointTurnsToAnotherFork: an endpoint that was compared with what is final, and serves another chain from one moment to the next, does not end the
+// process while another one has what is final. Alone it does.
+func TestAnEndpointTurnsToAnotherFork(t *testing.T) {
+	chain, fork := watchtest.New(t, 2), watchtest.New(t, 2)
+	emit := func(c *watchtest.Chain, blocks int) {
+		for range blocks {
+			c.Emit(watchtest.Emitter(1), "Approved(address)", watchtest.Word(watchtest.Emitter(1)))
+			c.Commit()
+		}
+	}
+	emit(chain, 20)
+	emit(fork, 25)
+	for _, alone := range []bool{false, true} {
+		t.Run(fmt.Sprintf("alone %v", alone), func(t *testing.T) {
+			var turned atomic.Bool
+			ask := func(c *watchtest.Call) { c.Ask() }
+			nodes := []http.HandlerFunc{watchtest.Between(chain.URL, ask), watchtest.Between(fork.URL, ask)}
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { nodes[bit(turned.Load())](w, r) }))
+			defer server.Close()
+			plan := approvals(t, server.URL)
+			if !alone {
+				plan.Chains[0].URLs = append(plan.Chains[0].URLs, secret.String(chain.URL))
+			}
+			plan.Chains[0].Dev = new(bool)
+			p := newClaimant(t, ledgertest.Open(t), plan, "a")
+			p.head.source = &forgetful{chainReader: p.head.source, final: source.ErrNotFound} // what is final is 4 blocks deep
+			p.claim(t)
+			p.look(t)
+			p.look(t) // compares it with what is final
+			turned.Store(true)
+			_, err := p.head.advance(t.Context())
+			if alone {
+				if !errors.Is(err, ErrDeepFork) {
+					t.Errorf("the only endpoint has another chain: %v", err)
+				}
+				return
+			}
+			if !errors.Is(err, errTurned) {
+				t.Errorf("one endpoint has another chain: %v", err)
+			}
+			newest := chain.Commit()
+			watchtest.Until(t, "the other endpoint's block is read", func() (bool, error) {
+				_, err := p.head.advance(t.Context())
+				return p.head.blocks[21].Hash == newest, err
+			})
+		})
 	}
 }
 

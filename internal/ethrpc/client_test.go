@@ -534,6 +534,17 @@ func TestOtherFork(t *testing.T) {
 		if _, failing := c.Endpoints(); len(failing) != 1 || failing[0].Number != 1 || failing[0].Why != "other_fork" {
 			t.Errorf("%v fail", failing)
 		}
+		shown = []any{ours, ours}
+		c.Anchor(10, ours)
+		sleep.For(t.Context(), time.Minute)
+		if by() != 0 {
+			t.Error("it is back and not asked")
+		}
+		shown = []any{other, ours} // it has turned since, and shows it with an answer
+		var found struct{ Hash common.Hash }
+		if e, err := c.Do(t.Context(), Ask(&found, "eth_getBlockByNumber", "0xa", false)); err != nil || e != c.endpoints[1] || found.Hash != ours || by() != 1 {
+			t.Errorf("an endpoint that has turned: %v, %v", found, err)
+		}
 		c.Anchor(0, common.Hash{})
 		sleep.For(t.Context(), time.Minute)
 		if by() != 0 {

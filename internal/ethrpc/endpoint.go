@@ -96,6 +96,9 @@ func (e *Endpoint) Do(ctx context.Context, calls ...*Call) error {
 		if err == nil && c.err == nil && c.Method == "eth_chainId" {
 			err = e.sameChain(c)
 		}
+		if err == nil {
+			err = e.sameFork(c)
+		}
 	}
 	if err == nil {
 		e.well(ctx)

@@ -187,7 +187,7 @@ func (c *Client) Anchor(number uint64, hash common.Hash) {
 	}
 }
 
-// onFork refuses an endpoint that has another block in the anchor's place. One that was refused is asked again after its rest.
+// onFork refuses an endpoint that has another block in the anchor's place, as far as it was asked. One that was refused is asked again after its rest.
 func (e *Endpoint) onFork(ctx context.Context) *Error {
 	a := e.pool.anchor.Load()
 	if a == nil || len(e.pool.endpoints) == 1 {
@@ -197,16 +197,30 @@ func (e *Endpoint) onFork(ctx context.Context) *Error {
 	if compared && !a.contradicted(shown) || e.pool.forked(a) {
 		return nil
 	}
+	q := Ask(nil, "eth_getBlockByNumber", hexutil.Uint64(a.number), false)
+	if _, err := e.exchange(ctx, []*Call{q}); err != nil {
+		return err
+	}
+	return e.place(a, q)
+}
+
+// sameFork refuses an endpoint that has turned to another fork since it was compared, where an answer shows it.
+func (e *Endpoint) sameFork(c *Call) *Error {
+	a := e.pool.anchor.Load()
+	if a == nil || len(e.pool.endpoints) == 1 || c.Method != "eth_getBlockByNumber" || c.err != nil || fmt.Sprint(c.Args[0]) != hexutil.EncodeUint64(a.number) {
+		return nil
+	}
+	return e.place(a, c)
+}
+
+// place notes which block the endpoint has in the anchor's place, by an answer, and refuses the endpoint for another than the anchor while any other may have that.
+func (e *Endpoint) place(a *anchor, c *Call) *Error {
 	var block struct {
 		Number *hexutil.Uint64 `json:"number"`
 		Hash   common.Hash     `json:"hash"`
 	}
-	q := Ask(&block, "eth_getBlockByNumber", hexutil.Uint64(a.number), false)
-	if _, err := e.exchange(ctx, []*Call{q}); err != nil {
-		return err
-	}
-	shown = common.Hash{}
-	if found, err := q.Answer(); err == nil && found && block.Number != nil && uint64(*block.Number) == a.number {
+	var shown common.Hash
+	if c.err == nil && json.Unmarshal(c.result, &block) == nil && block.Number != nil && uint64(*block.Number) == a.number {
 		shown = block.Hash
 	}
 	e.mu.Lock()
