@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -190,6 +191,36 @@ func TestSequencersAtOnce(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAPageOfEventsIsFound: a page costs what is on it, however long the outbox is.
+func TestAPageOfEventsIsFound(t *testing.T) {
+	db := opened(t, "sqlite:"+filepath.Join(t.TempDir(), "ledger.db"))
+	plan := must.Get(ReadOf(t.Context(), db, func(tx *Tx) ([]string, error) {
+		return All(t.Context(), tx, "EXPLAIN QUERY PLAN "+eventsAfter, []any{5, "t", 10}, func(r Row) (step string, err error) {
+			var ignored int
+			err = r.Scan(&ignored, &ignored, &ignored, &step)
+			return step, err
+		})
+	}))(t)
+	if want := []string{"SEARCH outbox USING INDEX outbox_seq (seq>?)"}; !slices.Equal(plan, want) {
+		t.Errorf("a page is read by %q, want %q", plan, want)
+	}
+	// Which of both bounds it begins at the plan does not say: the one that is written first.
+	if cursor, index := strings.Index(string(eventsAfter), "seq > $1"), strings.Index(string(eventsAfter), "seq > 0"); cursor > index {
+		t.Error("a page is looked for from the first event on")
+	}
+	for range pagesAtOnce {
+		db.pages <- struct{}{}
+	}
+	ctx, enough := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer enough()
+	if _, err := db.Events(ctx, "t", 0, 10); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("while many pages are read: %v", err)
+	}
+	if _, err := db.Newest(t.Context()); err != nil {
+		t.Errorf("while many pages are read: %v", err)
+	}
 }
 
 // TestMarksThatMoveOn: while one process moves the marks on, from the first on, another that looks does not take the

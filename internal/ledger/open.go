@@ -61,6 +61,7 @@ type DB struct {
 	read    *sql.DB       // SQLite: several connections; otherwise the same as write
 	path    string        // SQLite's file; empty in memory
 	file    os.FileInfo   // which file that was when it was opened; nil if there is none
+	pages   chan struct{} // pages of events that are being read
 	limit   time.Duration // of one answer; 0 on SQLite, where busyTimeout bounds the wait for other processes
 
 	listener *pgx.ConnConfig // for LISTEN; nil on SQLite
@@ -196,7 +197,7 @@ func openMemory() (*DB, error) {
 		return nil, fmt.Errorf("open the ledger in memory: %w", err)
 	}
 	pool.SetMaxOpenConns(1) // each connection would be a database of its own
-	return &DB{dialect: SQLite, write: pool, read: pool}, nil
+	return &DB{dialect: SQLite, write: pool, read: pool, pages: make(chan struct{}, pagesAtOnce)}, nil
 }
 
 func openSQLite(path string) (*DB, error) {
@@ -218,7 +219,7 @@ func openSQLite(path string) (*DB, error) {
 		return nil, errors.Join(fmt.Errorf("open the ledger: %w", err), write.Close())
 	}
 	read.SetMaxOpenConns(max(4, runtime.GOMAXPROCS(0)))
-	return &DB{dialect: SQLite, write: write, read: read, path: path}, nil
+	return &DB{dialect: SQLite, write: write, read: read, path: path, pages: make(chan struct{}, pagesAtOnce)}, nil
 }
 
 func openPostgres(config *pgx.ConnConfig) *DB {
@@ -229,7 +230,7 @@ func openPostgres(config *pgx.ConnConfig) *DB {
 	pool.SetMaxOpenConns(maxConnections)
 	pool.SetMaxIdleConns(maxConnections)
 	pool.SetConnMaxIdleTime(time.Minute)
-	return &DB{dialect: Postgres, write: pool, read: pool, limit: answerLimit, listener: config}
+	return &DB{dialect: Postgres, write: pool, read: pool, limit: answerLimit, listener: config, pages: make(chan struct{}, pagesAtOnce)}
 }
 
 // checkDurability refuses a server that may lose what it has committed.

@@ -92,11 +92,27 @@ func (db *DB) Sequence(ctx context.Context) (int64, error) {
 	return given, err
 }
 
-// Events returns the events of a topic after a cursor, oldest first.
+// Events returns the events of a topic after a cursor, oldest first. However many readers there are, they leave connections for other reads.
 func (db *DB) Events(ctx context.Context, topic string, after int64, limit int) ([]Event, error) {
-	return ReadOf(ctx, db, func(tx *Tx) ([]Event, error) {
-		return All(ctx, tx, "SELECT "+eventColumns+" FROM outbox WHERE seq > $1 AND topic = $2 ORDER BY seq LIMIT $3", []any{after, topic, limit}, scanEvent)
-	})
+	select {
+	case db.pages <- struct{}{}:
+		defer func() { <-db.pages }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return ReadOf(ctx, db, func(tx *Tx) ([]Event, error) { return tx.Events(ctx, topic, after, limit) })
+}
+
+// pagesAtOnce is how many pages of events are read at a time, of at least four connections.
+const pagesAtOnce = 2
+
+// eventsAfter reads a page of events. The index of seq is one of those above 0: without that condition SQLite reads the whole outbox, and with it before the cursor it
+// begins at 0.
+const eventsAfter = "SELECT " + eventColumns + " FROM outbox WHERE seq > $1 AND seq > 0 AND topic = $2 ORDER BY seq LIMIT $3"
+
+// Events returns the events of a topic after a cursor, oldest first, as the transaction sees them.
+func (tx *Tx) Events(ctx context.Context, topic string, after int64, limit int) ([]Event, error) {
+	return All(ctx, tx, eventsAfter, []any{after, topic, limit}, scanEvent)
 }
 
 const eventColumns = "seq, topic, subject, kind, body, at"
@@ -121,7 +137,7 @@ func (db *DB) Latest(ctx context.Context, topic, kind string, limit int) (list [
 		if _, err := tx.One(ctx, "SELECT value FROM counters WHERE name = 'outbox'", nil, &cursor); err != nil {
 			return err
 		}
-		list, err = All(ctx, tx, "SELECT "+eventColumns+" FROM outbox WHERE seq > 0 AND seq > $1 AND seq <= $2 AND topic = $3 AND ($4 = '' OR kind = $4) ORDER BY seq DESC LIMIT $5",
+		list, err = All(ctx, tx, "SELECT "+eventColumns+" FROM outbox WHERE seq > $1 AND seq > 0 AND seq <= $2 AND topic = $3 AND ($4 = '' OR kind = $4) ORDER BY seq DESC LIMIT $5",
 			[]any{cursor - latestSpan, cursor, topic, kind, limit}, scanEvent)
 		return err
 	})

@@ -1,6 +1,7 @@
 package webhooks
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -45,11 +46,10 @@ func deliveriesWhere(ctx context.Context, tx *ledger.Tx, rest ledger.SQL, args .
 // expandBatch bounds the events of one transaction.
 const expandBatch = 500
 
-// event is a row of the stream. Its body names the tenant, and the caller's subject.
+// event is one of the stream. Its body names the tenant, and the caller's subject.
 type event struct {
-	cursor, at          int64
-	subject, kind, body string
-	tenant, own         string // own is the caller's subject, or else the event's
+	ledger.Event
+	tenant, own string // own is the caller's subject, or else the event's
 }
 
 // expand writes the deliveries of the next events of one webhook and reports whether there
@@ -71,36 +71,32 @@ func (s *Service) expand(ctx context.Context, id string) (more bool, err error) 
 			return err
 		}
 		for _, e := range list {
-			if e.tenant != h.Tenant || !h.wants(e.kind) {
+			if e.tenant != h.Tenant || !h.wants(e.Kind) {
 				continue
 			}
 			if err := s.deliver(ctx, tx, h, e, now); err != nil {
 				return err
 			}
 		}
-		_, err = tx.Exec(ctx, "UPDATE webhooks SET cursor_at = $1 WHERE id = $2", list[len(list)-1].cursor, id)
+		_, err = tx.Exec(ctx, "UPDATE webhooks SET cursor_at = $1 WHERE id = $2", list[len(list)-1].Cursor, id)
 		return err
 	})
 	return more, err
 }
 
-func (s *Service) events(ctx context.Context, tx *ledger.Tx, after int64) ([]event, error) {
-	return ledger.All(ctx, tx, "SELECT seq, at, subject, kind, body FROM outbox WHERE seq > $1 AND topic = $2 ORDER BY seq LIMIT $3", []any{after, s.options.Topic, expandBatch}, func(row ledger.Row) (e event, err error) {
-		if err := row.Scan(&e.cursor, &e.at, &e.subject, &e.kind, &e.body); err != nil {
-			return e, err
-		}
+func (s *Service) events(ctx context.Context, tx *ledger.Tx, after int64) (list []event, err error) {
+	page, err := tx.Events(ctx, s.options.Topic, after, expandBatch)
+	for _, e := range page {
 		var body struct {
 			Tenant  string `json:"tenant"`
 			Subject string `json:"subject"`
 		}
-		if err := json.Unmarshal([]byte(e.body), &body); err != nil {
-			return e, fmt.Errorf("event %d: %w", e.cursor, err)
+		if err := json.Unmarshal([]byte(e.Body), &body); err != nil {
+			return nil, fmt.Errorf("event %d: %w", e.Cursor, err)
 		}
-		if e.tenant, e.own = body.Tenant, body.Subject; e.own == "" {
-			e.own = e.subject
-		}
-		return e, nil
-	})
+		list = append(list, event{e, body.Tenant, cmp.Or(body.Subject, e.Subject)})
+	}
+	return list, err
 }
 
 // deliver writes one delivery with the next sequence number of its subject.
@@ -111,16 +107,16 @@ func (s *Service) deliver(ctx context.Context, tx *ledger.Tx, h *Webhook, e even
 	if err != nil {
 		return fmt.Errorf("sequence: %w", err)
 	}
-	id := fmt.Sprintf("msg_%s_%d", strings.TrimPrefix(h.ID, "wh_"), e.cursor)
+	id := fmt.Sprintf("msg_%s_%d", strings.TrimPrefix(h.ID, "wh_"), e.Cursor)
 	body, err := json.Marshal(envelope{
-		Type: e.kind, Timestamp: time.UnixMicro(e.at).UTC(), ID: id, Subject: e.own, Sequence: seq, Cursor: e.cursor, Data: json.RawMessage(e.body),
+		Type: e.Kind, Timestamp: time.UnixMicro(e.At).UTC(), ID: id, Subject: e.own, Sequence: seq, Cursor: e.Cursor, Data: json.RawMessage(e.Body),
 	})
 	if err != nil {
-		return fmt.Errorf("event %d is not JSON: %w", e.cursor, err)
+		return fmt.Errorf("event %d is not JSON: %w", e.Cursor, err)
 	}
 	at := ledger.Moment(now)
 	return ledger.Insert(ctx, tx, "deliveries", []*Delivery{{
-		ID: id, Webhook: h.ID, Cursor: e.cursor, Subject: e.own, Sequence: seq, Kind: e.kind, Body: body, Status: StatusPending, Next: at, Created: at,
+		ID: id, Webhook: h.ID, Cursor: e.Cursor, Subject: e.own, Sequence: seq, Kind: e.Kind, Body: body, Status: StatusPending, Next: at, Created: at,
 		GiveUp: now + s.cfg.RetryFor.Duration().Microseconds(),
 	}}, "", nil)
 }
