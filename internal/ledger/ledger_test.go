@@ -458,6 +458,40 @@ func TestReplacedFile(t *testing.T) {
 	must.Do(t, db.Write(t.Context(), nothing))
 }
 
+// TestLogOfAReplacedFile: the log of a file is not read into an older copy that was put in its place while it was open, however the process ends.
+func TestLogOfAReplacedFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	url := "sqlite:" + path
+	db := opened(t, url)
+	events := func(db *DB) int {
+		return must.Get(ReadOne[int](t.Context(), db, "SELECT count(*) FROM outbox"))(t)
+	}
+	emit := func(tx *Tx) error {
+		return tx.Emit(t.Context(), Event{Topic: "t", Subject: "s", Kind: "k", Body: "{}"})
+	}
+	must.Do(t, db.Write(t.Context(), emit))
+	must.Get(db.SQL().ExecContext(t.Context(), "VACUUM INTO ?", path+".copy"))(t)
+	must.Do(t, db.Write(t.Context(), emit))
+	must.Do(t, errors.Join(os.Rename(path, path+".away"), os.Rename(path+".copy", path)))
+	if err := db.Ping(t.Context()); !errors.Is(err, ErrReplaced) {
+		t.Fatalf("with a copy: %v", err)
+	}
+	if _, err := Open(t.Context(), url); err == nil || !strings.Contains(err.Error(), "remove") || IsDown(err) {
+		t.Errorf("another process, while the first one has not ended: %v", err)
+	}
+	must.Do(t, db.Close())
+	if _, err := Open(t.Context(), url); err == nil || !strings.Contains(err.Error(), "remove") {
+		t.Errorf("the next process: %v", err)
+	}
+	must.Do(t, errors.Join(os.Remove(path+"-wal"), os.RemoveAll(path+"-shm")))
+	if n := events(opened(t, url)); n != 1 {
+		t.Errorf("the copy has %d events, want the one that it was made with", n)
+	}
+	if _, err := os.Stat(path + replacedSuffix); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("word is left of what is over: %v", err)
+	}
+}
+
 // TestOpenWhenUp begins while the server is down, says why it waits, and opens the ledger when the server is back. An outage after that is said
 // once each way, however many transactions fail. It does not wait for what no time mends.
 func TestOpenWhenUp(t *testing.T) {

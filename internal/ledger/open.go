@@ -61,6 +61,7 @@ type DB struct {
 	read    *sql.DB       // SQLite: several connections; otherwise the same as write
 	path    string        // SQLite's file; empty in memory
 	file    os.FileInfo   // which file that was when it was opened; nil if there is none
+	away    atomic.Bool   // another file, or none, stands in its place
 	pages   chan struct{} // pages of events that are being read
 	limit   time.Duration // of one answer; 0 on SQLite, where busyTimeout bounds the wait for other processes
 
@@ -205,6 +206,9 @@ func openSQLite(path string) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("DATABASE_URL: %w", err)
 	}
+	if err := checkLog(path); err != nil {
+		return nil, fmt.Errorf("DATABASE_URL: %w", err)
+	}
 	source := dsn(path, "journal_mode(WAL)", "synchronous(FULL)")
 	write, err := sql.Open("sqlite", source+"&"+url.Values{"_pragma": {
 		fmt.Sprintf("cache_size(-%d)", writerCache), fmt.Sprintf("wal_autocheckpoint(%d)", checkpointPages),
@@ -264,17 +268,42 @@ func (db *DB) Ping(ctx context.Context) error {
 
 // ErrReplaced says that the file of the ledger is not the one that this process opened. What is written to that one would be gone with the process, and
 // new connections would read another.
-var ErrReplaced = errors.New("the ledger's file was removed or replaced while the process had it open; restart the process")
+var ErrReplaced = errors.New("the ledger's file was removed or replaced while the process had it open: put it back; or stop the process, remove the -wal and -shm beside the file, and start again")
 
-// inPlace fails with ErrReplaced if it is so.
+// inPlace fails with ErrReplaced if it is so, and leaves word of it beside the file for who opens that next: the log of the file that was there must not be read
+// into another.
 func (db *DB) inPlace() error {
 	if db.file == nil {
 		return nil
 	}
-	if now, err := os.Stat(db.path); err != nil || !os.SameFile(now, db.file) {
+	now, err := os.Stat(db.path)
+	away := err != nil || !os.SameFile(now, db.file)
+	if db.away.Swap(away) != away {
+		if away {
+			_ = os.WriteFile(db.path+replacedSuffix, nil, 0o600) // without it, the error is all there is
+		} else {
+			_ = os.Remove(db.path + replacedSuffix)
+		}
+	}
+	if away {
 		return errors.Join(ErrReplaced, err)
 	}
 	return nil
+}
+
+// replacedSuffix is that of the file which says that another stands in the ledger's place than the one whose log lies there.
+const replacedSuffix = ".replaced"
+
+// checkLog refuses a file beside which the log of another one lies: SQLite would read it into this one.
+func checkLog(path string) error {
+	if _, err := os.Stat(path + replacedSuffix); err != nil {
+		return nil //nolint:nilerr // nobody has seen it replaced
+	}
+	if log, err := os.Stat(path + "-wal"); err != nil || log.Size() == 0 {
+		_ = os.Remove(path + replacedSuffix)
+		return nil //nolint:nilerr // there is no log
+	}
+	return fmt.Errorf("%[1]s was replaced while a process had it open, and %[1]s-wal is the log of the file that was there: remove that and %[1]s-shm; or, if this is the file of before, remove %[1]s%[2]s", path, replacedSuffix)
 }
 
 // Close closes every connection and releases this process's owner locks.
