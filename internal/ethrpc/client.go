@@ -89,7 +89,8 @@ func New(cfg Config) (*Client, error) {
 		name := fmt.Sprintf("endpoint %d (%s) of chain %d", n+1, u.Host, cfg.ChainID)
 		e := &Endpoint{
 			cfg: &c.cfg, pool: c, name: name, url: u, other: other, cap: maxBatch, tooMany: maxBatch + 1,
-			log: outage.Log{Logger: cfg.Log, Upstream: "endpoint", Name: name, Consequence: "others of the chain are asked, if there are any", Level: slog.LevelWarn},
+			log:  outage.Log{Logger: cfg.Log, Upstream: "endpoint", Name: name, Consequence: "others of the chain are asked, if there are any", Level: slog.LevelWarn},
+			lags: outage.Log{Logger: cfg.Log, Upstream: "endpoint's head", Name: name, Consequence: "others of the chain are asked first", Level: slog.LevelWarn},
 		}
 		c.endpoints = append(c.endpoints, e)
 	}
@@ -127,7 +128,7 @@ func (c *Client) order() (list, left []*Endpoint) {
 			left = append(left, e)
 		case resting:
 			tired = append(tired, e)
-		case c.behind(e):
+		case !e.Behind().IsZero():
 			behind = append(behind, e)
 		default:
 			well = append(well, e)
@@ -143,7 +144,7 @@ func (c *Client) servedWithout(e *Endpoint) bool {
 			return false
 		}
 		_, last := other.Down()
-		return last == nil && !c.behind(other)
+		return last == nil && other.Behind().IsZero()
 	})
 }
 
@@ -179,7 +180,7 @@ func (c *Client) Do(ctx context.Context, calls ...*Call) (*Endpoint, error) {
 			}
 			continue
 		}
-		if !doubtful(o.calls) && (!asksHead(o.calls) || !c.behind(e)) {
+		if !doubtful(o.calls) && (!asksHead(o.calls) || e.Behind().IsZero()) {
 			take(calls, o.calls)
 			return e, nil
 		}
@@ -231,9 +232,8 @@ func (c *Client) Endpoints() (count int, failing []outage.Failing) {
 	for n, e := range c.endpoints {
 		if since, last := e.Down(); last != nil {
 			failing = append(failing, outage.Failing{Number: n + 1, Why: string(last.Class), Since: since})
-		} else if c.behind(e) {
-			_, at := e.Head()
-			failing = append(failing, outage.Failing{Number: n + 1, Why: "behind", Since: at})
+		} else if since := e.Behind(); !since.IsZero() && time.Since(since) >= lagTold {
+			failing = append(failing, outage.Failing{Number: n + 1, Why: "behind", Since: since})
 		}
 	}
 	return len(c.endpoints), failing

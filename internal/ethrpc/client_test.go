@@ -451,7 +451,8 @@ func TestLag(t *testing.T) {
 		if e, number := head(); e != c.endpoints[1] || number != 25 {
 			t.Errorf("%s says %d", e.Name(), number)
 		}
-		if n, failing := c.Endpoints(); n != 2 || len(failing) != 1 || failing[0].String() != "endpoint 1 (behind) for 20s" {
+		pass(40 * time.Second)
+		if n, failing := c.Endpoints(); n != 2 || len(failing) != 1 || failing[0].Number != 1 || failing[0].Why != "behind" || time.Since(failing[0].Since) < lagTold {
 			t.Errorf("of %d endpoints fail %v", n, failing)
 		}
 		dead = true
@@ -462,6 +463,11 @@ func TestLag(t *testing.T) {
 		pass(15 * time.Second)
 		if e, _ := head(); e != c.endpoints[0] {
 			t.Error("the first has caught up and is not asked")
+		}
+		for range 60 { // the second is asked now and then, and has all blocks each time
+			if pass(time.Second); !c.endpoints[1].Behind().IsZero() {
+				t.Fatal("an endpoint that stands by is taken for one that lags")
+			}
 		}
 	})
 }

@@ -22,6 +22,7 @@ type Endpoint struct {
 	name  string
 	url   *url.URL
 	log   outage.Log
+	lags  outage.Log                            // of its head
 	pool  *Client                               // whose it is
 	other func(context.Context) (uint64, error) // asks for its head, if it speaks something else
 
@@ -37,6 +38,8 @@ type Endpoint struct {
 	cap      int       // calls that a batch may have
 	tooMany  int       // calls of the smallest batch that was refused
 	head     head
+	told     time.Time                    // when it told its head last
+	behind   time.Time                    // since when it has lacked what others had; zero: it has not
 	compared *anchor                      // what it was asked for last
 	shown    common.Hash                  // its block in that place; zero: none
 	open     map[*seen]context.CancelFunc // exchanges that wait for an answer
@@ -107,7 +110,7 @@ func (e *Endpoint) Do(ctx context.Context, calls ...*Call) error {
 				e.pause()
 			}
 		}
-		e.learnHead(calls)
+		e.learnHead(ctx, calls)
 		return nil
 	}
 	for _, c := range calls {
@@ -459,7 +462,7 @@ func (e *Endpoint) failed(ctx context.Context, err *Error) {
 	}
 	e.ours, e.last = false, err
 	if err.Class == OtherFork || err.Class == WrongChain {
-		e.head = head{} // it was another chain's
+		e.head, e.behind = head{}, time.Time{} // it was another chain's
 	}
 	e.mu.Unlock()
 	e.log.Down(ctx, err)

@@ -16,6 +16,8 @@ const (
 	lagAfter = 3 * time.Second
 	// compareEvery is how often the heads of all endpoints are compared.
 	compareEvery = 10 * time.Second
+	// lagTold is how long an endpoint lags until that is worth telling: one that has each block a little later than another lags now and then.
+	lagTold = 30 * time.Second
 	// headsFor is how long what an endpoint showed is held against the others: chains may be reset.
 	headsFor = time.Minute
 )
@@ -80,10 +82,10 @@ func headOf(c *Call) (number uint64, asked, said bool) {
 }
 
 // learnHead notes what answers show of the endpoint's head.
-func (e *Endpoint) learnHead(calls []*Call) {
+func (e *Endpoint) learnHead(ctx context.Context, calls []*Call) {
 	for _, c := range calls {
 		if number, _, said := headOf(c); said {
-			e.Showed(number)
+			e.Showed(ctx, number)
 		}
 	}
 }
@@ -97,17 +99,31 @@ func (e *Endpoint) askHead(ctx context.Context) {
 	switch number, err := e.other(ctx); {
 	case err == nil:
 		e.well(ctx)
-		e.Showed(number)
+		e.Showed(ctx, number)
 	case !errors.Is(ctx.Err(), context.Canceled):
 		e.failed(ctx, lost(e.name, err))
 	}
 }
 
-// Showed notes the endpoint's newest block.
-func (e *Endpoint) Showed(number uint64) {
+// Showed notes the endpoint's newest block, and whether it lacks one that another endpoint which works had shown a while before.
+func (e *Endpoint) Showed(ctx context.Context, number uint64) {
+	now := time.Now()
+	owed := e.pool.owed(e, now)
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.head.show(number, time.Now())
+	e.head.show(number, now)
+	switch e.told = now; {
+	case number >= owed:
+		e.behind = time.Time{}
+	case e.behind.IsZero():
+		e.behind = now
+	}
+	long := !e.behind.IsZero() && now.Sub(e.behind) >= lagTold
+	e.mu.Unlock()
+	if long {
+		e.lags.Down(ctx, fmt.Errorf("its newest block is %d, and another endpoint has had block %d for a while", number, owed))
+	} else {
+		e.lags.Up(ctx)
+	}
 }
 
 // Head returns the newest block that the endpoint has shown, and when it showed it first; a zero time if it has shown none.
@@ -127,31 +143,29 @@ func (c *Client) Highest() (number uint64, at time.Time) {
 	return number, at
 }
 
-// behind reports whether an endpoint lacks a block that another one that works showed a while ago.
-func (c *Client) behind(e *Endpoint) bool {
-	if len(c.endpoints) == 1 {
-		return false
-	}
-	now := time.Now()
-	mine, at := e.Head()
-	if at.IsZero() {
-		return false
-	}
+// owed returns the block that an endpoint should have by now, since another one that works showed it a while ago.
+func (c *Client) owed(e *Endpoint, now time.Time) (owed uint64) {
 	for _, other := range c.endpoints {
 		if other == e {
 			continue
 		}
 		other.mu.Lock()
-		owed := other.head.owed(now)
-		if other.last != nil {
-			owed = 0
+		if other.last == nil {
+			owed = max(owed, other.head.owed(now))
 		}
 		other.mu.Unlock()
-		if owed > mine {
-			return true
-		}
 	}
-	return false
+	return owed
+}
+
+// Behind returns since when the endpoint has lacked, each time that it told its newest block, one that another had; zero if it has not. What it told long ago counts no more.
+func (e *Endpoint) Behind() time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if time.Since(e.told) > headsFor {
+		return time.Time{}
+	}
+	return e.behind
 }
 
 // sameChain refuses an endpoint that has named another chain.

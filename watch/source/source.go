@@ -270,7 +270,7 @@ func (p *Pool) Head(ctx context.Context) (Block, error) {
 	return ask(ctx, p, func(ctx context.Context, e *endpoint) (Block, error) {
 		b, err := e.block(ctx, "latest")
 		if err == nil {
-			e.Showed(b.Number)
+			e.Showed(ctx, b.Number)
 		}
 		return b, err
 	})
