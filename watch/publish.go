@@ -43,8 +43,8 @@ const (
 // publisher hands the messages of our units to one sink.
 type publisher struct {
 	s       *Service
-	id      string // its name: in the ledger it says which sink, without its secrets
-	label   string // of metrics and logs
+	id      string // its name: in the ledger, metrics and logs it says which sink, without its secrets
+	kind    string
 	sink    Sink
 	watches map[string]bool // that name this sink
 	log     *slog.Logger
@@ -72,10 +72,10 @@ type place struct {
 
 func (s *Service) publisher(spec string, sink Sink) *publisher {
 	p := &publisher{
-		s: s, id: SinkName(spec), label: sinkKind(spec), sink: sink, watches: map[string]bool{}, log: s.log,
+		s: s, id: SinkName(spec), kind: sinkKind(spec), sink: sink, watches: map[string]bool{}, log: s.log,
 		dirty: map[string]bool{}, wake: make(chan struct{}, 1), places: map[string]place{}, beyond: map[string]map[int64]struct{}{}, failed: map[string]int{}, rest: map[string]time.Time{},
 	}
-	s.metrics.settled.WithLabelValues(p.label) // it tells from the start
+	s.metrics.settled.WithLabelValues(p.id) // it tells from the start
 	for i := range s.cfg.Plan.Watches {
 		if slices.Contains(s.cfg.Plan.Watches[i].Sinks, spec) {
 			p.watches[s.cfg.Plan.Watches[i].Name] = true
@@ -95,7 +95,7 @@ func (p *publisher) run(ctx context.Context) error {
 		busy, err := p.round(ctx)
 		if err != nil && ctx.Err() == nil {
 			if !ledger.IsDown(err) {
-				p.log.WarnContext(ctx, "messages are not handed on; they will be later", "sink", p.label, "error", err)
+				p.log.WarnContext(ctx, "messages are not handed on; they will be later", "sink", p.id, "error", err)
 			}
 			sleep.For(ctx, failurePause)
 		}
@@ -197,7 +197,7 @@ func (p *publisher) round(ctx context.Context) (bool, error) {
 	}
 	if len(stuck) > 0 {
 		p.setDirty(units, true)
-		p.s.metrics.failures.WithLabelValues(p.label).Inc()
+		p.s.metrics.failures.WithLabelValues(p.id).Inc()
 		for _, unit := range sortedKeys(stuck) {
 			p.postpone(ctx, unit, stuck[unit])
 		}
@@ -231,7 +231,7 @@ func (p *publisher) send(ctx context.Context, messages []Message) []error {
 	ctx, cancel := context.WithTimeout(ctx, p.s.sendDeadline())
 	defer cancel()
 	outcomes := p.sink.Publish(ctx, messages)
-	p.s.metrics.sinks.WithLabelValues(p.label).Observe(time.Since(began).Seconds())
+	p.s.metrics.sinks.WithLabelValues(p.id).Observe(time.Since(began).Seconds())
 	for _, err := range outcomes {
 		if err == nil {
 			p.s.metrics.published.Inc()
@@ -258,7 +258,7 @@ func (p *publisher) postpone(ctx context.Context, unit string, err error) {
 	p.failed[unit]++
 	p.rest[unit] = time.Now().Add(min(failurePause<<min(p.failed[unit]-1, 6), longestRetry))
 	if p.failed[unit] == 1 && ctx.Err() == nil {
-		p.log.WarnContext(ctx, "a sink does not take messages; they are sent again", "sink", p.label, "unit", unit, "error", err)
+		p.log.WarnContext(ctx, "a sink does not take messages; they are sent again", "sink", p.id, "unit", unit, "error", err)
 	}
 }
 
@@ -364,10 +364,13 @@ func (p *publisher) acknowledge(ctx context.Context, taken []waiting, settled []
 				delete(p.beyond[unit], at)
 			}
 		}
+		if p.failed[unit] > 0 {
+			p.log.InfoContext(ctx, "a sink takes messages again", "sink", p.id, "unit", unit)
+		}
 		delete(p.failed, unit)
 	}
 	for _, v := range settled {
-		p.s.metrics.settled.WithLabelValues(p.label).Inc()
+		p.s.metrics.settled.WithLabelValues(p.id).Inc()
 		p.log.ErrorContext(ctx, "a sink can never take a message; it is passed over and noted in watch_settled", "sink", p.id, "message", v.message.Delivery, "error", v.err)
 	}
 	return nil

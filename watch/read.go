@@ -187,7 +187,7 @@ func (s *Service) Sinks(ctx context.Context) ([]SinkState, error) {
 	err := s.db.Read(ctx, func(tx *ledger.Tx) error {
 		for i, p := range s.publishers {
 			watches := sortedKeys(p.watches)
-			st := SinkState{Sink: p.id, Kind: p.label, Watches: watches}
+			st := SinkState{Sink: p.id, Kind: p.kind, Watches: watches}
 			if _, err := tx.One(ctx, `SELECT COUNT(*), COALESCE(MIN(at), 0) FROM (SELECT o.at FROM cursors u LEFT JOIN sink_cursors k ON k.sink = $1 AND k.unit = u.unit
 				JOIN outbox o ON o.subject = u.unit AND o.id > COALESCE(k.position, 0)
 				WHERE o.topic = $2 AND o.kind IN `+ledger.List(4, len(watches))+` LIMIT $3) AS waiting`, append([]any{p.id, topic, int64(maxBacklog)}, ledger.Args(watches)...), &st.Backlog, &st.Oldest); err != nil {

@@ -19,6 +19,7 @@ import (
 	"lockstep/internal/access"
 	"lockstep/internal/envx"
 	"lockstep/internal/ledger"
+	"lockstep/internal/redisx"
 	"lockstep/internal/webhook"
 	"lockstep/watch"
 	"lockstep/watch/api"
@@ -63,6 +64,7 @@ func runWatch(ctx context.Context, args []string, std streams) error {
 	if err != nil {
 		return fmt.Errorf("configuration:\n%w", err)
 	}
+	redisx.LogTo(log) // the sinks report what matters
 	toSinks, err := sinkDeps(std, settings, plan, log)
 	if err != nil {
 		return err

@@ -23,6 +23,9 @@ const maxAnswer = 64 << 10
 // maxWords is how much is kept of an answer that refuses.
 const maxWords = 4 << 10
 
+// wordsWait is how long the body of an answer is waited for.
+const wordsWait = 500 * time.Millisecond
+
 // longestWait is how long a receiver may ask for: others have their turn, and deliveries end after some days.
 const longestWait = 24 * time.Hour
 
@@ -79,6 +82,8 @@ func (s *Sender) Send(ctx context.Context, m Message) (int, error) {
 			return 0, err
 		}
 	}
+	ctx, enough := context.WithCancel(ctx)
+	defer enough()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, m.URL, bytes.NewReader(m.Body))
 	if err != nil {
 		return 0, errors.New("not a URL")
@@ -96,6 +101,7 @@ func (s *Sender) Send(ctx context.Context, m Message) (int, error) {
 		return 0, cause(err)
 	}
 	defer func() { _ = response.Body.Close() }()
+	defer time.AfterFunc(wordsWait, enough).Stop()                   // the status is the answer, however long the words take
 	answer, _ := io.ReadAll(io.LimitReader(response.Body, maxWords)) // what came of it says what it says
 	_, _ = io.CopyN(io.Discard, response.Body, maxAnswer)
 	if response.StatusCode/100 == 2 {

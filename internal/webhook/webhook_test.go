@@ -19,6 +19,7 @@ import (
 
 	"lockstep/internal/must"
 	"lockstep/internal/secret"
+	"lockstep/internal/sleep"
 )
 
 func sender(t *testing.T, networks ...string) *Sender {
@@ -251,4 +252,25 @@ func FuzzGuardCheck(f *testing.F) {
 			t.Errorf("%q was accepted", text)
 		}
 	})
+}
+
+// TestAnAnswerIsItsStatus: a receiver that has answered 200, and never ends its body, has taken the message.
+func TestAnAnswerIsItsStatus(t *testing.T) {
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for r.Context().Err() == nil {
+			_, _ = w.Write([]byte("."))
+			_ = http.NewResponseController(w).Flush()
+			sleep.For(r.Context(), 10*time.Millisecond)
+		}
+	}))
+	defer receiver.Close()
+	guard := must.Get(NewGuard([]string{"127.0.0.0/8"}))(t)
+	s := NewSender(guard, time.Hour, "test")
+	defer s.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	status, err := s.Send(ctx, Message{ID: "m", URL: receiver.URL, Secrets: []secret.String{NewSecret()}, Body: []byte(`{}`)})
+	if status != http.StatusOK || err != nil || ctx.Err() != nil {
+		t.Errorf("%d, %v; the caller's time: %v", status, err, ctx.Err())
+	}
 }

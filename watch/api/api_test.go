@@ -642,7 +642,7 @@ func TestEveryMetricTellsWhatHappened(t *testing.T) {
 			return got[series] == want, fmt.Sprint(got[series])
 		})
 	}
-	chain := fmt.Sprintf(`{chain="%d"}`, watchtest.ChainID)
+	chain, book := fmt.Sprintf(`{chain="%d"}`, watchtest.ChainID), fmt.Sprintf(`{sink="%s"}`, watch.SinkName("book:secret-place"))
 	// Where the head has stood for ten seconds, the blocks that are due count as lag. A slow machine can take that long to look.
 	lag := "watch_lag_blocks" + chain
 	caughtUp := func() {
@@ -668,7 +668,7 @@ func TestEveryMetricTellsWhatHappened(t *testing.T) {
 	w.chain.Emit(watchtest.Emitter(1), released, watchtest.Word(watchtest.Emitter(2))) // the amount is missing
 	w.chain.Commit()                                                                   // 3
 	w.until("the sink refuses", func() (bool, string) {
-		return w.scrape(w.url)[`watch_sink_failures_total{sink="book"}`] > 0, ""
+		return w.scrape(w.url)["watch_sink_failures_total"+book] > 0, ""
 	})
 	w.book.setFull(false)
 	is("relayer_events_published", 4)
@@ -720,28 +720,28 @@ func TestEveryMetricTellsWhatHappened(t *testing.T) {
 	w.book.mu.Unlock()
 	const some = -1 // any number above zero
 	expected := map[string]float64{
-		"event_deduplication_hits":               4,
-		"leader_election_count":                  1,
-		"relayer_blocks_processed":               some,
-		"relayer_escrows_monitored":              2,
-		"relayer_events_published":               taken,
-		"relayer_is_leader":                      1,
-		"relayer_last_heartbeat_age":             some,
-		"total_active_instances":                 1,
-		"total_escrows_registered":               2,
-		lag:                                      got[lag], // likewise
-		"watch_reorgs_total":                     1,
-		"watch_rpc_calls_total":                  some, // it was compared above
-		`watch_sink_failures_total{sink="book"}`: refused,
-		`watch_sink_seconds_count{sink="book"}`:  asked,
-		`watch_sink_seconds_sum{sink="book"}`:    some,
-		"watch_undecoded_total":                  1,
-		`watch_settled_total{sink="book"}`:       0,
-		"watch_repaired_total":                   0,
-		"watch_plan_current":                     1,
-		"watch_head_age_seconds" + chain:         some,
-		"watch_block_seconds" + chain:            some,
-		"watch_doubts_total" + chain:             0,
+		"event_deduplication_hits":         4,
+		"leader_election_count":            1,
+		"relayer_blocks_processed":         some,
+		"relayer_escrows_monitored":        2,
+		"relayer_events_published":         taken,
+		"relayer_is_leader":                1,
+		"relayer_last_heartbeat_age":       some,
+		"total_active_instances":           1,
+		"total_escrows_registered":         2,
+		lag:                                got[lag], // likewise
+		"watch_reorgs_total":               1,
+		"watch_rpc_calls_total":            some, // it was compared above
+		"watch_sink_failures_total" + book: refused,
+		"watch_sink_seconds_count" + book:  asked,
+		"watch_sink_seconds_sum" + book:    some,
+		"watch_undecoded_total":            1,
+		"watch_settled_total" + book:       0,
+		"watch_repaired_total":             0,
+		"watch_plan_current":               1,
+		"watch_head_age_seconds" + chain:   some,
+		"watch_block_seconds" + chain:      some,
+		"watch_doubts_total" + chain:       0,
 		fmt.Sprintf(`watch_endpoint_up{chain="%d",endpoint="1"}`, watchtest.ChainID): 0,
 		fmt.Sprintf(`watch_endpoint_up{chain="%d",endpoint="2"}`, watchtest.ChainID): 1,
 	}
