@@ -646,6 +646,9 @@ func (s *Service) Condition(ctx context.Context) Condition {
 	if err := s.db.Ping(ctx); err != nil {
 		c.Reasons = append(c.Reasons, "the database does not answer")
 	}
+	if s.db.Refuses() {
+		c.Reasons = append(c.Reasons, "the database takes no writes")
+	}
 	if s.older.Load() {
 		c.Reasons = append(c.Reasons, "the fleet follows another plan than this process has; lockstep watch plan shows the differences")
 	}

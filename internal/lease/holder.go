@@ -84,13 +84,13 @@ func (k *Holder) Register(ctx context.Context) error {
 	}
 }
 
-// Living reports whether the ledger has taken a sign of life of this process in the time of three leases: a disk that is full, or a standby, answers every question and takes
-// none. Before Register there is nothing to tell.
+// Living reports whether the ledger has refused no write and has taken a sign of life of this process in the time of three leases: a disk that is full, or a standby, answers
+// every question and takes none. Before Register there is nothing to tell.
 func (k *Holder) Living() bool {
 	k.mu.Lock()
 	l := k.held[nodePrefix(k.kind)+k.instance]
 	k.mu.Unlock()
-	return l == nil || l.Trusted(-2*k.ttl)
+	return !k.db.Refuses() && (l == nil || l.Trusted(-2*k.ttl))
 }
 
 // Run renews all leases until the context ends, then releases them.

@@ -371,6 +371,12 @@ func TestDown(t *testing.T) {
 		_, refused := tx.Exec(t.Context(), "CREATE TABLE none (n INTEGER)")
 		return errors.Join(err, refused)
 	})
+	if !db.Refuses() {
+		t.Error("the last write was refused, and nobody knows")
+	}
+	if err := db.Write(t.Context(), func(*Tx) error { return nil }); err != nil || db.Refuses() {
+		t.Errorf("a write is taken: %v", err)
+	}
 	if !OnlyReads(onlyReads) || IsDown(onlyReads) || OnlyReads(wrong) {
 		t.Errorf("a write to what is only read: %v; and %v", onlyReads, wrong)
 	}

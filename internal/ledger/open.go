@@ -61,6 +61,7 @@ type DB struct {
 	read    *sql.DB       // SQLite: several connections; otherwise the same as write
 	path    string        // SQLite's file; empty in memory
 	file    os.FileInfo   // which file that was when it was opened; nil if there is none
+	refuses atomic.Bool   // see Refuses
 	away    atomic.Bool   // another file, or none, stands in its place
 	pages   chan struct{} // pages of events that are being read
 	limit   time.Duration // of one answer; 0 on SQLite, where busyTimeout bounds the wait for other processes

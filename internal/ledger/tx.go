@@ -57,6 +57,9 @@ type Tx struct {
 func (db *DB) Write(ctx context.Context, fn func(*Tx) error) error {
 	for try := 0; ; try++ {
 		err := db.once(ctx, db.write, nil, fn)
+		if err == nil || OnlyReads(err) {
+			db.refuses.Store(err != nil)
+		}
 		if err == nil || try == maxRetries || !conflict(err) {
 			return err
 		}
@@ -65,6 +68,9 @@ func (db *DB) Write(ctx context.Context, fn func(*Tx) error) error {
 		}
 	}
 }
+
+// Refuses reports whether the database refused the last write as OnlyReads has it.
+func (db *DB) Refuses() bool { return db.refuses.Load() }
 
 // WriteAt is Write with the time of the database's clock.
 func (db *DB) WriteAt(ctx context.Context, fn func(tx *Tx, now int64) error) error {
