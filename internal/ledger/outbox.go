@@ -111,8 +111,8 @@ const pagesAtOnce = 2
 const eventsAfter = "SELECT " + eventColumns + " FROM outbox WHERE seq > $1 AND seq > 0 AND topic = $2 ORDER BY seq LIMIT $3"
 
 // Events returns the events of a topic after a cursor, oldest first, as the transaction sees them.
-func (tx *Tx) Events(ctx context.Context, topic string, after int64, limit int) ([]Event, error) {
-	return All(ctx, tx, eventsAfter, []any{after, topic, limit}, scanEvent)
+func (t *Tx) Events(ctx context.Context, topic string, after int64, limit int) ([]Event, error) {
+	return All(ctx, t, eventsAfter, []any{after, topic, limit}, scanEvent)
 }
 
 const eventColumns = "seq, topic, subject, kind, body, at"
