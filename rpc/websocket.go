@@ -22,6 +22,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/gorilla/websocket"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"lockstep/internal/clientip"
 	"lockstep/internal/httpserve"
@@ -300,9 +301,10 @@ const lingerTime = time.Second
 type ending struct {
 	code   int
 	reason string
-	notice []byte // payload of a text frame that goes before the close frame; nil: none
-	drop   bool   // waiting frames are not sent
-	drain  bool   // messages in progress are finished first
+	notice []byte             // payload of a text frame that goes before the close frame; nil: none
+	drop   bool               // waiting frames are not sent
+	drain  bool               // messages in progress are finished first
+	counts prometheus.Counter // of such endings; nil: nobody counts them
 }
 
 // wsConn is one client. One goroutine reads messages and answers those that do not have to
@@ -365,11 +367,13 @@ func newWSConn(upgrade context.Context, s *WSServer, ws *websocket.Conn, ip stri
 
 func (c *wsConn) touch() { c.lastActive.Store(time.Now().UnixNano()) }
 
-// end makes the reader stop and close the connection. The first reason counts; end returns
-// whether it was the first.
-func (c *wsConn) end(e ending) bool {
+// end makes the reader stop and close the connection, for the first reason that it is given. It is counted before the client can know.
+func (c *wsConn) end(e ending) {
 	if !c.ending.CompareAndSwap(nil, &e) {
-		return false
+		return
+	}
+	if e.counts != nil {
+		e.counts.Inc()
 	}
 	close(c.stop)
 	if e.drop {
@@ -377,7 +381,6 @@ func (c *wsConn) end(e ending) bool {
 	}
 	// This fails only if the connection is closed already.
 	_ = c.net.SetReadDeadline(time.Unix(1, 0))
-	return true
 }
 
 // run serves the connection to its end, and then the server forgets it.
@@ -648,12 +651,10 @@ func (c *wsConn) checkIdle(ttl time.Duration) time.Duration {
 	if quiet < ttl {
 		return ttl - quiet
 	}
-	if c.end(ending{
-		code: closeInactive, reason: reasonInactive,
+	c.end(ending{
+		code: closeInactive, reason: reasonInactive, counts: c.server.d.metrics.ws.limitedByTTL,
 		notice: limitNotice(closeInactive, reasonInactive, "max_inactivity_TTL", ttl.Milliseconds()),
-	}) {
-		c.server.d.metrics.ws.limitedByTTL.Inc()
-	}
+	})
 	return ttl
 }
 
@@ -704,7 +705,5 @@ func (c *wsConn) Notify(subscription string, e *Event) bool {
 
 // TooSlow implements Notifier.
 func (c *wsConn) TooSlow() {
-	if c.end(ending{code: websocket.ClosePolicyViolation, reason: reasonSlow, drop: true}) {
-		c.server.d.metrics.ws.slow.Inc()
-	}
+	c.end(ending{code: websocket.ClosePolicyViolation, reason: reasonSlow, drop: true, counts: c.server.d.metrics.ws.slow})
 }
